@@ -119,25 +119,34 @@ def turns(keys, freq, paired, near):
     ).all()
 
 
+def frequencies(module):
+    """(frequencies, factor) that a module turns by, if they stand still: one,
+    or one for each type of layer (full_attention_inv_freq, ..)."""
+    for name in sorted({*vars(module), *getattr(module, "_buffers", ())}):
+        x = getattr(module, name, None)
+        if not name.endswith("inv_freq") or "original" in name or x is None:
+            continue
+        of = name.removesuffix("_inv_freq") if name != "inv_freq" else ""
+        kind = getattr(module, "rope_type", "")
+        kind = kind.get(of, "") if isinstance(kind, dict) else kind
+        if kind not in ("dynamic", "longrope"):
+            own = (of and of + "_") + "attention_scaling"
+            freq = x.detach().float().cpu().numpy()
+            yield freq, getattr(module, own, 1.0)
+
+
 def rotation(model, layers=None):
     """RoPE's d/2 frequencies, whether it pairs 2i with 2i+1, and the factor
     inside q and k; None, False, 1 where a prompt of one token does not prove
     that each of the layers (None: of all) turns whole heads by frequencies that
     stand still: methods that re-index then refuse. A rotation the other way
     round, as some models have it, is one by negative frequencies."""
-    ropes = [
-        x
-        for x in decoder_of(model).modules()
-        if getattr(x, "inv_freq", None) is not None
-        and getattr(x, "rope_type", "") not in ("dynamic", "longrope")
-    ]
+    ropes = [y for x in decoder_of(model).modules() for y in frequencies(x)]
     keys, found = keys_of_one_token(model, layers) if ropes else [], {}
-    for rope in ropes:
-        freq = rope.inv_freq.detach().float().cpu().numpy()
-        near = max(1e-3, 8 * torch.finfo(model.dtype).eps)
+    near = max(1e-3, 8 * torch.finfo(model.dtype).eps)
+    for freq, scale in ropes:
         for sign, paired in ((1, False), (1, True), (-1, False), (-1, True)):
             if keys and all(turns(k, sign * freq, paired, near) for k in keys):
-                scale = getattr(rope, "attention_scaling", 1.0)
                 fits = sign * freq, paired, scale
                 found[fits[0].tobytes(), paired, scale] = fits
     # Keys of zeros fit every way to turn them, and prove none.

@@ -22,6 +22,8 @@ DTYPES = {
 # Weights that a checkpoint may lack: what is computed when a model is made.
 MADE = "inv_freq", "rotary", "masked_bias", "attn.bias"
 
+TOKENIZERS = "tokenizer.", "vocab", "merges.", "spiece", "tekken"
+
 
 def source_of(name):
     """Folder or name, and what else from_pretrained() takes for a GGUF file."""
@@ -54,7 +56,11 @@ def check_folder(name):
     config = os.path.join(name, "config.json")
     need(os.path.isfile(config), name, "the folder has no config.json: give "
          "that of a model as transformers saves it, or a .gguf")  # fmt: skip
-    for file in sorted(os.listdir(name)):
+    names = sorted(os.listdir(name))
+    need(any(x.startswith(TOKENIZERS) or x.endswith(".model") for x in names),
+         name, "the folder has no tokenizer (tokenizer.json, ...): copy that "
+         "of the model into it")  # fmt: skip
+    for file in names:
         if file.endswith(".safetensors"):
             check_shard(os.path.join(name, file))
 

@@ -5,7 +5,6 @@ Needs torch and transformers."""
 import json
 import os
 import subprocess
-import time
 
 import torch
 
@@ -15,64 +14,10 @@ from .file import sweep
 from .forward import generate
 from .layers import Layers
 from .load import load
+from .progress import Progress, groups, spans
 from .request import key_of, request_of
 from .tokens import tokens_of
 from .write import record
-
-
-def spans(numbers):
-    """0,1,2,5 as 0-2,5."""
-    found = []
-    for n in numbers:
-        if found and found[-1][1] == n - 1:
-            found[-1][1] = n
-        else:
-            found.append([n, n])
-    return ",".join(f"{x}-{y}" if x < y else str(x) for x, y in found)
-
-
-class Progress:
-    """A line a trace on standard error: its tokens, how many a second, and how
-    long the rest will take, if it goes on so."""
-
-    def __init__(self, say, quiet, total, count):
-        self.say, self.quiet, self.left = say, quiet, total
-        self.count, self.done, self.seen = count, 0, 0
-        self.begin = time.monotonic()
-
-    def add(self, name, request):
-        """total counts a prompt's tokens alone, as what follows is not known
-        before."""
-        self.done += 1
-        self.seen += len(request.asked.ids)
-        self.left -= len(request.asked.ids)
-        took = max(1e-9, time.monotonic() - self.begin)
-        p, n = request.prompt_len, len(request.tokens)
-        if not self.quiet:
-            self.say(
-                f"{name}: {p:,} + {n - p} tokens, {self.seen / took:,.0f} of "
-                f"prompts a second, {self.done} of {self.count}, "
-                f"{clock(took / self.seen * self.left)} left"
-            )
-
-
-def clock(seconds):
-    n = round(seconds)
-    if n < 60:
-        return f"{n} s"
-    return f"{n // 60} min {n % 60} s" if n < 3600 else (
-        f"{n // 3600} h {n // 60 % 60} min")  # fmt: skip
-
-
-def groups(asked, most):
-    """Prompts of equal length, at most so many at once, in their order."""
-    open_groups = {}
-    for x in asked:
-        group = open_groups.setdefault(len(x.ids), [])
-        group.append(x)
-        if len(group) == most:
-            yield open_groups.pop(len(x.ids))
-    yield from open_groups.values()
 
 
 class Run:
@@ -127,33 +72,23 @@ class Run:
             model=self.a.name or self.a.model, request=self.key[x.id],
             source=x.where, answer_by=request.by)  # fmt: skip
 
-    def notes(self, layers):
+    def notes(self, layers, n_tokens):
         """What of the model is not in the traces, once."""
         if tuple(layers) in self.said:
             return
         self.said.add(tuple(layers))
         others = [l for l in range(self.layers.n) if l not in layers]
         if others and not self.a.layers:
-            why = [self.layers.why(l, 0) for l in others]
-            first = [x for x in why if x]
-            self.say(
-                f"layers {spans(layers)} are recorded; {spans(others)} are "
-                "left: " + (first[0] if first else "they attend in another "
-                "way (" + self.other(layers, others) + ")")
-            )  # fmt: skip
+            why = [self.layers.why(l, n_tokens) for l in others]
+            why = [x for x in why if x] or ["heads of another size or scale"]
+            self.say(f"recorded are layers {spans(layers)}, not "
+                     f"{spans(others)}: {why[0]}")  # fmt: skip
         if self.layers.rotation(layers)[0] is None:
             self.say(
                 "without RoPE: not every layer turns whole heads by "
                 "frequencies that stand still. Methods that re-index are "
                 "refused on these traces, all others run"
             )
-
-    def other(self, layers, others):
-        windows = {self.layers.window[l] for l in others}
-        sizes = {self.layers.geometry[l] for l in others}
-        if sizes == {self.layers.geometry[layers[0]]}:
-            return "windows of " + " ".join(map(str, windows - {None}))
-        return "heads of another size or scale"
 
     def group(self, group, progress):
         ids = torch.tensor([x.ids for x in group], device=self.model.device)
@@ -169,7 +104,7 @@ class Run:
                 asked=self.a.layers, rows=self.a.rows, o=not self.a.no_o,
                 sums=not self.a.no_sums,
                 metadata=[self.metadata(x) for x in requests])  # fmt: skip
-            self.notes(layers)
+            self.notes(layers, len(requests[0].tokens))
             for x in requests:
                 progress.add(x.asked.prompt.id, x)
             for x in requests:

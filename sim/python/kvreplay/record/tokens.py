@@ -20,7 +20,9 @@ class Asked(NamedTuple):
 
 
 def decode(tokenizer, ids):
-    return tokenizer.decode(ids, clean_up_tokenization_spaces=False)
+    return tokenizer.decode(
+        ids, skip_special_tokens=True, clean_up_tokenization_spaces=False
+    )
 
 
 def least(low, high, true):

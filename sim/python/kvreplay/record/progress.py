@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: Apache-2.0
+"""In which order prompts are recorded, and what is said of it. Needs Python
+alone."""
+
+import time
+
+
+def spans(numbers):
+    """0,1,2,5 as 0-2,5."""
+    found = []
+    for n in numbers:
+        if found and found[-1][1] == n - 1:
+            found[-1][1] = n
+        else:
+            found.append([n, n])
+    return ",".join(f"{x}-{y}" if x < y else str(x) for x, y in found)
+
+
+class Progress:
+    """A line a trace on standard error: its tokens, how many a second, and how
+    long the rest will take, if it goes on so."""
+
+    def __init__(self, say, quiet, total, count):
+        self.say, self.quiet, self.left = say, quiet, total
+        self.count, self.done, self.seen = count, 0, 0
+        self.begin = time.monotonic()
+
+    def add(self, name, request):
+        """total counts a prompt's tokens alone, as what follows is not known
+        before."""
+        self.done += 1
+        self.seen += len(request.asked.ids)
+        self.left -= len(request.asked.ids)
+        took = max(1e-9, time.monotonic() - self.begin)
+        p, n = request.prompt_len, len(request.tokens)
+        if not self.quiet:
+            self.say(
+                f"{name}: {p:,} + {n - p} tokens, {self.seen / took:,.0f} of "
+                f"prompts a second, {self.done} of {self.count}, "
+                f"{clock(took / self.seen * self.left)} left"
+            )
+
+
+def clock(seconds):
+    n = round(seconds)
+    if n < 60:
+        return f"{n} s"
+    return f"{n // 60} min {n % 60} s" if n < 3600 else (
+        f"{n // 3600} h {n // 60 % 60} min")  # fmt: skip
+
+
+def groups(asked, most):
+    """Prompts of equal length, at most so many at once, in their order."""
+    open_groups = {}
+    for x in asked:
+        group = open_groups.setdefault(len(x.ids), [])
+        group.append(x)
+        if len(group) == most:
+            yield open_groups.pop(len(x.ids))
+    yield from open_groups.values()

@@ -1,0 +1,266 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`kvreplay record` of real models, the bundled one and small ones of random
+weights: needles, rows with column sums, layers, together, resumed, and bad
+input. record_hf.py KVTRACE KVREPLAY FOLDER TINY; needs torch and transformers.
+"""
+
+import contextlib
+import errno
+import importlib.util
+import io
+import json
+import os
+import shutil
+import subprocess
+
+import numpy as np
+import torch
+from trace_shared import folder, kvreplay, kvtrace, run, tiny
+
+import hf_models as hf
+from kvreplay.record import file, main, write
+from kvreplay.trace import read_trace
+
+MODEL, PROMPTS = tiny + "/model", os.path.join(folder, "p.jsonl")
+SOURCE = "key AB12: 83914;\nkey CD34: 27365;\nkey EF56: 51802;\n"
+LINES = [
+    dict(id="one", prompt=SOURCE + "what is CD34? ", answer="27365",
+         source="27365"),
+    dict(id="two", prompt=SOURCE + "what is EF56? ", answer="51802"),
+    dict(id="three", prompt=SOURCE + "what is there? "),
+]  # fmt: skip
+
+
+def lines(*rows):
+    with open(PROMPTS, "w") as f:
+        f.write("".join(json.dumps(x) + "\n" for x in rows))
+
+
+def record(out, *words, code=0, model=MODEL):
+    """What is said on standard error."""
+    said = io.StringIO()
+    with contextlib.redirect_stderr(said):
+        got = main([model, "--prompts", PROMPTS, "-o", at(out), *words])
+    assert got == code, (words, got, said.getvalue())
+    return said.getvalue()
+
+
+def at(*names):
+    return os.path.join(folder, *names)
+
+
+def trace(out, name):
+    path = at(out, name + ".safetensors")
+    run(kvtrace, "check", path)
+    return read_trace(path)
+
+
+def digests(out, name, *methods):
+    x = subprocess.run(
+        [kvreplay, "run", at(out, name + ".safetensors"), "-b", "30%", "-q",
+         "-f", "jsonl", "-m", ",".join(methods)],
+        capture_output=True, text=True)  # fmt: skip
+    return [(y["spec"], y["status"], y["journal"], y["output"])
+            for y in map(json.loads, x.stdout.splitlines())]  # fmt: skip
+
+
+def check_needles():
+    lines(*LINES)
+    said = record("all", "--max-new", "8", "--name", "tiny", "--check")
+    assert "3 of 3" in said and "s left" in said, said
+    assert said.count("outputs differ by") == 3, said
+    for name, source in ("one", "27365"), ("two", "51802"):
+        t = trace("all", name)
+        (a,) = t.answers
+        text = bytes(int(x) for x in t.tokens[1:]).decode(errors="replace")
+        assert t.tokens[0] == 256 and t.metadata["model"] == "tiny"
+        spans = (a["start"], a["end"]), (a["source_start"], a["source_end"])
+        assert [text[x - 1 : y - 1] for x, y in spans] == [source] * 2, a
+        assert a["source_start"] < t.prompt_len <= a["start"], a
+    assert trace("all", "three").answers == []
+    said = record("none", "--max-new", "0", "--layers", "1,3-4", "--no-o")
+    t = read_trace(at("none", "one.safetensors"))
+    assert t.layers == [1, 3, 4] and t.n_layers == 6 and t.o(1) is None
+    assert t.metadata["answer_by"] == "recorder" and t.n_tokens == (
+        t.prompt_len + 5)  # fmt: skip
+    assert read_trace(at("none", "three.safetensors")).n_tokens == (
+        read_trace(at("all", "three.safetensors")).prompt_len)  # fmt: skip
+
+
+def check_rows():
+    """The same decisions of sums as of rows, to the bit; what needs more rows
+    is refused and says which."""
+    record("slim", "--max-new", "8", "--rows", "last=16,decode")
+    record("bare", "--max-new", "8", "--rows", "decode", "--no-sums")
+    whole, slim = trace("all", "one"), trace("slim", "one")
+    p, n = whole.prompt_len, whole.n_tokens
+    assert [*slim.rows(0)] == [*range(p - 16, n)]
+    for l in range(6):
+        assert (whole.k(l) == slim.k(l)).all()
+        assert (whole.q(l)[:, p - 16 :] == slim.q(l)).all()
+        assert (whole.o(l)[:, p - 16 :] == slim.o(l)).all()
+    assert [*trace("bare", "one").rows(0)] == [*range(p, n)]
+    assert trace("bare", "one").colsum(0) is None
+    methods = "dense", "h2o", "streamingllm", "snapkv:window=16", "tova"
+    same = digests("all", "one", *methods)
+    assert len(same) == 5 and digests("slim", "one", *methods) == same
+    (x,) = digests("slim", "one", "snapkv:window=32")
+    assert x[1] == "refused", x
+    (x,) = digests("bare", "one", "h2o")
+    assert x[1] == "refused", x
+
+
+def check_together():
+    """Prompts of one length in one forward; the same tokens, near numbers."""
+    ids = "abc"
+    lines(*(dict(id=x, prompt=f"{SOURCE}what is {x}? ") for x in ids),
+          LINES[1])  # fmt: skip
+    record("apart", "--max-new", "6", "--dtype", "f32")
+    record("together", "--max-new", "6", "--dtype", "f32", "--together", "2")
+    for x in (*ids, "two"):
+        a, b = trace("apart", x), trace("together", x)
+        assert a.tokens.tolist() == b.tokens.tolist()
+        for l in a.layers:
+            near = np.abs(a.k(l) - b.k(l)).max() / np.abs(a.k(l)).max()
+            assert near < 1e-5, (x, l, near)
+
+
+def check_resumed():
+    """What is there stays as it is; what is of other options is refused, and
+    what is half-written has no name of a trace."""
+    lines(*LINES)
+    one = at("all", "one.safetensors")
+    before = os.stat(one).st_mtime_ns
+    os.unlink(at("all", "two.safetensors"))
+    said = record("all", "--max-new", "8", "--name", "tiny")
+    assert "2 of 3 traces are in" in said and "1 of 1" in said, said
+    assert os.stat(one).st_mtime_ns == before and trace("all", "two")
+    said = record("all", "--max-new", "9", code=3)
+    assert "one.safetensors is there, of another prompt" in said, said
+    os.unlink(at("all", "two.safetensors"))
+    own, seen = file.TraceFile.put, []
+
+    def full(self, name, x):
+        seen.append(os.listdir(at("all")))
+        if name == "layers.3.k":
+            raise OSError(errno.ENOSPC, "No space left on device")
+        own(self, name, x)
+
+    file.TraceFile.put = full
+    try:
+        said = record("all", "--max-new", "8", code=4)
+    finally:
+        file.TraceFile.put = own
+    assert "No space left" in said and said.count("\n") == 2, said
+    assert any("two.safetensors." in y for x in seen for y in x), seen
+    assert sorted(os.listdir(at("all"))) == ["one.safetensors",
+                                             "three.safetensors"]  # fmt: skip
+
+
+def check_no_room():
+    """Before anything is computed."""
+    own, written = os.statvfs, []
+    write.os.statvfs = lambda x: own(x)[:0] or type("D", (), dict(
+        f_bavail=1, f_frsize=4096))  # fmt: skip
+    try:
+        said = record("small", code=4)
+    finally:
+        write.os.statvfs = own
+    assert "no room for" in said and not os.listdir(at("small")), written
+
+
+def saved(name, model):
+    """A folder of that model, with the bundled tokenizer."""
+    path = at(name)
+    model.save_pretrained(path)
+    for x in "tokenizer.json", "tokenizer_config.json":
+        shutil.copy(os.path.join(MODEL, x), path)
+    return path
+
+
+def check_mixed():
+    """The layers that can be, and why the others are not."""
+    types = ["sliding_attention"] * 2 + ["full_attention"]
+    config = dict(head_dim=16, layer_types=types, sliding_window=32,
+                  vocab_size=260, max_position_embeddings=512)  # fmt: skip
+    path = saved("gemma3", hf.model("Gemma3Text", **config))
+    said = record("mixed", "--max-new", "4", model=path)
+    assert "recorded are layers 2, not 0-1: layer 0 sees 32" in said, said
+    t = trace("mixed", "three")
+    assert t.layers == [2] and t.metadata["rope.layout"] == "half"
+    said = record("mixed2", "--layers", "0", code=3, model=path)
+    assert said.count("layer 0 sees 32 tokens") == 3, said
+    path = saved("windows", hf.model(
+        "Mistral", sliding_window=60, vocab_size=260))  # fmt: skip
+    lines(LINES[0], dict(id="short", prompt="abc"))
+    said = record("windows", "--max-new", "4", code=3, model=path)
+    assert "p.jsonl:1: layer 0 sees 60 tokens" in said, said
+    assert os.listdir(at("windows")).count("short.safetensors") == 1
+
+
+def check_bad_models():
+    lines(LINES[0])
+
+    def refused(says, path, *words, code=3):
+        said = record("bad", *words, code=code, model=path)
+        assert says in said and said.count("\n") == 1, (says, said)
+        assert os.listdir(at("bad")) == []
+
+    os.mkdir(at("bad"))
+    os.mkdir(at("empty"))
+    refused("the folder has no config.json", at("empty"))
+    refused("there is no such folder", at("nowhere"))
+    refused("no such file", at("x.gguf"))
+    path = saved("good", hf.model("Llama", vocab_size=260))
+    name = os.path.join(path, "model.safetensors")
+    with open(os.path.join(path, "config.json")) as f:
+        config = json.load(f)
+
+    def changed(**more):
+        with open(os.path.join(path, "config.json"), "w") as f:
+            json.dump({**config, **more}, f)
+
+    changed(model_type="llama9", architectures=["Llama9"])
+    refused("llama9", path)
+    changed(max_position_embeddings=64)
+    refused(":1: 66 tokens and 64 to follow, and the model has places for 64",
+            path)  # fmt: skip
+    changed(num_hidden_layers=4)
+    refused("has no weights model.layers.3", path)
+    changed()
+    os.unlink(os.path.join(path, "tokenizer.json"))
+    refused("good: the folder has no tokenizer", path)
+    shutil.copy(os.path.join(MODEL, "tokenizer.json"), path)
+    model = hf.model("Llama", vocab_size=260)
+    with torch.no_grad():
+        model.model.layers[1].self_attn.v_proj.weight[3, 3] = float("nan")
+    model.save_pretrained(path)
+    refused("layer 1: v holds NaN or Inf", path, "--max-new", "0")
+    model = hf.model("Llama", vocab_size=100)
+    model.save_pretrained(path)
+    refused(":1: ", path)  # the tokenizer's tokens are not the model's
+    size = os.path.getsize(name)
+    os.truncate(name, size - 100)
+    refused(f"model.safetensors: has {size - 100} bytes", path)
+    os.truncate(name, 4)
+    refused("model.safetensors: is cut off", path)
+    gguf = at("cut.gguf")
+    with open(gguf, "wb") as f:
+        f.write(b"GGUF\3\0\0\0")
+    known = importlib.util.find_spec("gguf")
+    refused("cut.gguf: no model that loads" if known else "gguf", gguf,
+            code=3 if known else 4)  # fmt: skip
+    lines(dict(messages=[{"role": "user", "content": "a"}]))
+    refused(":1: ", MODEL)  # the bundled model has no chat template
+    lines(LINES[0], dict(prompt="a", source="b", answer="b"))
+    refused(":2: the source 'b' does not stand", MODEL)
+
+
+check_needles()
+check_rows()
+check_together()
+check_resumed()
+check_no_room()
+check_mixed()
+check_bad_models()
+print(f"transformers {hf.transformers.__version__}, torch", torch.__version__)

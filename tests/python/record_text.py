@@ -1,0 +1,290 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`kvreplay record` as far as it goes without torch: prompts, options, spans,
+what a trace is made of, the file that is written in parts (with numpy), and the
+command line's codes. record_text.py FOLDER, with the package on PYTHONPATH."""
+
+import json
+import os
+import subprocess
+import sys
+
+from kvreplay.record.progress import clock, groups, spans
+from kvreplay.record.prompts import read_prompts
+from kvreplay.record.request import key_of, request_of
+from kvreplay.record.rows import read_layers, read_rows, rows_kept
+from kvreplay.record.tokens import find, tokens_of
+
+folder = sys.argv[1]
+PATH = os.path.join(folder, "p.jsonl")
+
+
+def refused(says, call, *args):
+    try:
+        call(*args)
+    except ValueError as e:
+        assert says in str(e) and "\n" not in str(e), (says, str(e))
+    else:
+        raise AssertionError(f"nothing says: {says}")
+
+
+def write(*lines):
+    with open(PATH, "w", encoding="utf-8") as f:
+        for x in lines:
+            f.write((x if isinstance(x, str) else json.dumps(x)) + "\n")
+
+
+def check_prompts():
+    turn = [{"role": "user", "content": "hi"}]
+    parts = [{"role": "context", "text": "a"}]
+    write({"prompt": "a b"}, "", {"id": 7, "messages": turn, "answer": "c"},
+          {"id": "x.1", "prompt": "a", "segments": parts})  # fmt: skip
+    got = read_prompts(PATH)
+    assert [x.id for x in got] == ["p00001", "7", "x.1"]
+    assert got[1].where == PATH + ":3" and got[1].messages == turn
+    assert got[0].asked() == {"prompt": "a b"}, got[0].asked()
+    for says, *lines in (
+        (":2: no JSON", {"prompt": "a"}, '{"prompt": "a'),
+        (":1: is no object", "[1]"),
+        (":1: give prompt or messages", {"answer": "a"}),
+        (":1: give prompt or messages", {"prompt": "a", "messages": turn}),
+        (":1: prompt is no text", {"prompt": " \n"}),
+        (":1: prompt is no text", {"prompt": 3}),
+        (":1: messages is no list", {"messages": []}),
+        (":1: messages is no list", {"messages": [{"role": "user"}]}),
+        (":1: answer is no text", {"prompt": "a", "answer": 3}),
+        (":1: has a source and no answer", {"prompt": "a", "source": "a"}),
+        (":1: has promt; known are", {"promt": "a"}),
+        (":1: segments is no list", {"prompt": "a", "segments": [{}]}),
+        (":1: segments is no list", {"prompt": "a", "segments": [
+            {"role": "user", "text": "a"}]}),
+        (":1: id '../a' cannot name", {"prompt": "a", "id": "../a"}),
+        (":1: id '.a' cannot name", {"prompt": "a", "id": ".a"}),
+        (":1: id True cannot name", {"prompt": "a", "id": True}),
+        (":3: id a is that of line 1", {"prompt": "a", "id": "a"}, "",
+         {"prompt": "b", "id": "a"}),
+        ("has no prompt", " "),
+    ):  # fmt: skip
+        write(*lines)
+        refused(says, read_prompts, PATH)
+    with open(PATH, "wb") as f:
+        f.write(b'{"prompt": "\xff"}')
+    refused("no UTF-8 at byte 12", read_prompts, PATH)
+    text = os.path.join(folder, "a b.txt")
+    with open(text, "w") as f:
+        f.write("one prompt\nof two lines\n")
+    refused("cannot name a file", read_prompts, text)
+    os.rename(text, os.path.join(folder, "ab.txt"))
+    (x,) = read_prompts(os.path.join(folder, "ab.txt"))
+    assert (x.id, x.prompt) == ("ab", "one prompt\nof two lines\n")
+
+
+def check_options():
+    assert read_layers("all") is None
+    assert read_layers("8-11,3,9") == [3, 8, 9, 10, 11]
+    for text in "", "a", "3-1", "-1", "1,", "100000", "0-":
+        if text != "0-":  # 0 alone, as `0-` has no end
+            refused(f"--layers {text}: give all", read_layers, text)
+    assert read_rows("all") is None
+    assert read_rows("last=256,decode") == 256 and read_rows("decode") == 0
+    for text in "last=256", "last=,decode", "every=4,decode", "", "last=-1":
+        refused(f"--rows {text}: give all", read_rows, text)
+    assert rows_kept(10, 14, None) is None is rows_kept(10, 14, 10)
+    assert [*rows_kept(10, 14, 2)] == [8, 9, 10, 11, 12, 13]
+    assert [*rows_kept(10, 14, 0)] == [10, 11, 12, 13]
+
+
+class Words:
+    """A tokenizer of words with the blank before them; 900 on begins a chat."""
+
+    def __init__(self):
+        self.words = ["<s>"]
+
+    def __call__(self, text, add_special_tokens=True, return_tensors=None):
+        ids, at = [0] * add_special_tokens, 0
+        while at < len(text):
+            end = text.find(" ", at + 1) % (len(text) + 1)
+            end = len(text) if end <= at else end
+            if text[at:end] not in self.words:
+                self.words.append(text[at:end])
+            ids.append(self.words.index(text[at:end]))
+            at = end
+        return {"input_ids": [ids] if return_tensors else ids}
+
+    def decode(self, ids, **kwargs):
+        return "".join(self.words[x] for x in ids)
+
+    def apply_chat_template(self, messages, **kwargs):
+        return "user: " + " ".join(x["content"] for x in messages) + " bot:"
+
+
+class Ids(list):  # of one sequence, as far as encode() looks
+    @property
+    def shape(self):
+        return 1, len(self[0])
+
+    def max(self):
+        return max(self[0])
+
+    def __getitem__(self, i):
+        return Row(list.__getitem__(self, i))
+
+
+class Row(list):
+    def tolist(self):
+        return [*self]
+
+
+class Tensors(Words):
+    def __call__(self, *args, return_tensors=None, **kwargs):
+        x = super().__call__(*args, return_tensors=return_tensors, **kwargs)
+        return {"input_ids": Ids(x["input_ids"])} if return_tensors else x
+
+
+def asked(**line):
+    write(line)
+    return tokens_of("m", Tensors(), read_prompts(PATH)[0], 999)
+
+
+def check_spans():
+    t = Words()
+    ids = t("a red door is 7 and a red cat is 8")["input_ids"]
+    assert find(t, ids, "red door is 7") == (1, (2, 6))
+    assert find(t, ids, "red") == (2, (2, 3))
+    assert find(t, ids, "red", 4) == (1, (8, 9))
+    assert find(t, ids, "8") == (1, (11, 12))
+    assert find(t, ids, "RED  cat") == (1, (8, 10))  # case, blanks
+    assert find(t, ids, "blue") == (0, None) == find(t, ids, "")
+    x = asked(prompt="the red is 7 and the blue is 8 so the red is",
+              answer=" 7", source="red is 7")  # fmt: skip
+    assert (x.ids[0], len(x.ids), x.source) == (0, 14, (2, 5)), x
+    assert asked(prompt="b is 8 so b is", answer=" 8").source == (3, 4)
+    assert asked(prompt="8 is 8 so b is", answer=" 8").source is None
+    assert asked(prompt="so b is", answer=" 8").source is None
+    refused("does not stand in the prompt", lambda: asked(
+        prompt="b is 8", answer="8", source="c is 8"))  # fmt: skip
+    refused("stands in the prompt 2 times: give more", lambda: asked(
+        prompt="b is 8 b is 8", answer="8", source="b is 8"))  # fmt: skip
+    x = asked(messages=[{"role": "user", "content": "b is 8 what is b"}],
+              answer=" 8", segments=[
+                  {"role": "context", "text": "b is 8"},
+                  {"role": "question", "text": "what is b"}])  # fmt: skip
+    assert x.ids[0] != 0 and x.source == (3, 4), x  # no special tokens
+    assert x.segments == [dict(start=0, end=4, role="context"),
+                          dict(start=4, end=7, role="question")]  # fmt: skip
+    refused("does not stand in the prompt behind", lambda: asked(
+        prompt="b is 8 what", segments=[
+            {"role": "question", "text": "what"},
+            {"role": "context", "text": "b is"}]))  # fmt: skip
+
+
+def check_requests():
+    t = Tensors()
+    write({"prompt": "b is 8 so b is", "answer": " 8"})
+    x = tokens_of("m", t, read_prompts(PATH)[0], 999)
+    own = t(" I say 8 so", add_special_tokens=False)["input_ids"]
+    for new, by, start, end in (
+        (own, "model", 9, 10),
+        (own[:2], "recorder", 7, 8),
+        ([], "recorder", 7, 8),
+    ):
+        got = request_of(t, x, new)
+        assert got.by == by and got.prompt_len == 7, got
+        assert got.answers == [dict(start=start, end=end, source_start=3,
+                                    source_end=4)], got  # fmt: skip
+        assert got.tokens == x.ids + (new if by == "model" else x.answer)
+    prompt = x.prompt
+    key = key_of(prompt, "d", [64])
+    assert key == key_of(prompt._replace(where="y", id="z"), "d", [64])
+    assert len({key, key_of(prompt._replace(answer="9"), "d", [64]),
+                key_of(prompt, "e", [64]), key_of(prompt, "d", [65])}) == 4
+
+
+def check_order():
+    class Of:
+        def __init__(self, n):
+            self.ids = [0] * n
+
+    got = [[len(y.ids) for y in x] for x in groups(
+        map(Of, [3, 5, 3, 3, 5, 4]), 2)]  # fmt: skip
+    assert got == [[3, 3], [5, 5], [3], [4]], got
+    assert spans([0, 1, 2, 5, 7, 8]) == "0-2,5,7-8" and spans([]) == ""
+    assert [clock(x) for x in (5.4, 65, 7260)] == ["5 s", "1 min 5 s",
+                                                   "2 h 1 min"]  # fmt: skip
+
+
+def check_command():
+    """What is wrong is said before anything is loaded: -S hides packages."""
+    good = os.path.join(folder, "ab.txt")
+    write({"prompt": ""})
+    for code, says, *words in (
+        (0, "usage: kvreplay record", "--help"),
+        (2, "required: --prompts", "m"),
+        (2, "number of 1 or more", "m", "--prompts", good, "-o", folder,
+         "--together", "0"),
+        (2, "--rows last=3: give all", "m", "--prompts", good, "-o", folder,
+         "--rows", "last=3"),
+        (3, ":1: prompt is no text", "m", "--prompts", PATH, "-o", folder),
+        (3, "No such file", "m", "--prompts", "/none", "-o", folder),
+        (3, "is no folder", "m", "--prompts", good, "-o", good),
+        (3, "give one of the two", "m", "--prompts", good, "-o", folder,
+         "--check", "--no-o"),
+        (4, "pip install numpy torch transformers", "m", "--prompts", good,
+         "-o", folder),
+    ):  # fmt: skip
+        x = subprocess.run(
+            [sys.executable, "-S", "-m", "kvreplay.record", *words],
+            capture_output=True, text=True)  # fmt: skip
+        said = x.stdout + x.stderr
+        assert x.returncode == code and says in said, (words, x)
+        assert "Traceback" not in said, said
+        assert code in (0, 2) or said.count("\n") == 1, said
+
+
+def check_file():
+    import numpy as np
+
+    from kvreplay.container import load
+    from kvreplay.record.file import TraceFile, sweep
+
+    path = os.path.join(folder, "t.safetensors")
+    sizes = {"b": ("I64", (2,)), "a": ("F16", (2, 3)), "c": ("BF16", (1,))}
+    a, b = np.arange(6, dtype="f2").reshape(3, 2).T, np.array([5, -6])
+    file = TraceFile(path, {"format": "x"}, sizes)
+    file.put("a", a)
+    file.put("c", np.array([7], "u2"))
+    assert not os.path.exists(path)
+    file.put("b", b)
+    file.finish()
+    file.leave()
+    meta, got = load(path)
+    assert meta == {"format": "x"}
+    assert (got["a"][2].view("f2").reshape(2, 3) == a).all()
+    assert got["b"][2].view("i8").tolist() == [5, -6]
+    before = sorted(os.listdir(folder))
+    file = TraceFile(path, {}, sizes)
+    file.put("a", a)
+    sweep(folder)  # of others alone, and this process lives
+    assert sorted(os.listdir(folder)) != before
+    file.leave()
+    assert sorted(os.listdir(folder)) == before and load(path)[0] == meta
+    gone = subprocess.Popen(["true"])
+    gone.wait()
+    for name in f"x.safetensors.{gone.pid}.part", "x.part", "1.part":
+        open(os.path.join(folder, name), "w").close()
+    sweep(folder)
+    assert sorted(os.listdir(folder)) == sorted([*before, "x.part", "1.part"])
+
+
+check_prompts()
+check_options()
+check_spans()
+check_requests()
+check_order()
+check_command()
+try:
+    import numpy  # noqa: F401
+except ImportError:
+    print("record: prompts, options, spans, codes")
+else:
+    check_file()
+    print("record: prompts, options, spans, codes, files")
