@@ -46,6 +46,9 @@ MORE = {
                   use_mamba_kernels=False),
     "mamba2": dict(num_heads=8, head_dim=16, n_groups=1, expand=2),
     "dbrx": dict(attn_config=dict(kv_n_heads=2, rope_theta=1e4, clip_qkv=8)),
+    "bamba": dict(attn_layer_indices=[1, 3]),
+    "kimi_linear": dict(layer_types=["linear_attention", "full_attention"] * 2),
+    "bailing_hybrid": dict(layer_group_size=2),
     "granitemoehybrid": dict(layer_types=["mamba", "attention"] * 2),
     "longcat_flash": dict(head_dim=8),
     "glm_moe_dsa": dict(head_dim=8),
@@ -74,8 +77,9 @@ def sizes(config):
             found[key] = SIZES[key]
         elif key in SPECIAL and (number or x is None):
             found[key] = SPECIAL[key]
-    if "qk_rope_head_dim" in own:
+    if "qk_rope_head_dim" in own:  # latent: a key for every query head
         found.pop("head_dim", None)
+        found["num_key_value_heads"] = 4
     if own.get("is_decoder") is False:
         found["is_decoder"] = True
     if MIXED[0] in {*(own.get("layer_types") or ())} <= {*MIXED}:
