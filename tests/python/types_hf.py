@@ -157,7 +157,7 @@ def short(said):
         return "-"
     words, mark, why = said.partition("; ")
     if said.startswith("refused: "):
-        words, mark, why = "refused", ": ", said
+        words, mark, why = "refused", ": ", said[len("refused: ") :]
     for text, brief in SHORT.items():
         if re.search(text, why):
             why = brief

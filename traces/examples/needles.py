@@ -3,13 +3,18 @@
 """A folder of traces, each with one needle: for the needle map of the page.
 
     needles.py OUT [--lengths 256,512,1024] [--depths 0,25,50,75,100]
-        [--seeds 1]
+        [--seeds 1] [--model MODEL [--text FILE]]
 
 A prompt of LENGTH tokens is prose with one definition, "key K7Q2: 83914;",
 that much of the prose before it (0: at its begin, 100: at its end); the decode
 steps ask for it and give the answer. The model is the bundled one, computed
 here in binary32, and the prose what it wrote itself (traces/tiny); so this
 needs numpy and nothing else, and gives the same questions everywhere.
+
+--model records any MODEL that `kvreplay record` takes: the lengths are of its
+own tokens, a few more with the question and the chat template, and the prose is
+FILE's, which must be as long. OUT/needles.jsonl keeps the prompts; a trace that
+is there is not made again.
 
 Then, for all of them at once,
 
@@ -21,6 +26,7 @@ follows a further "_" is as one likes (here the seed, from the second on).
 """
 
 import argparse
+import itertools
 import json
 import os
 import random
@@ -149,6 +155,51 @@ def make(model, prose, out, length, depth, seed):
     print(f"{name}: the model's answer is {'right' if right else 'wrong'}")
 
 
+def prompts(tokenizer, text, a):
+    """Lines for `kvreplay record`: prose of so many tokens of that model, the
+    definition in it, the question."""
+    prose = tokenizer(text, add_special_tokens=False)["input_ids"]
+    for length, depth, seed in itertools.product(
+        a.lengths, a.depths, range(1, a.seeds + 1)
+    ):
+        if len(prose) < length:
+            raise ValueError(f"the text has {len(prose)} tokens of this model, "
+                             f"not {length}: give a longer --text")  # fmt: skip
+        r = random.Random(f"{length} {depth} {seed}")
+        key = "".join(r.choices(ALNUM, k=4))
+        value = "".join(r.choices("0123456789", k=5))
+        define = f"\nkey {key}: {value};\n"
+        room = length - len(tokenizer(define)["input_ids"])
+        first = r.randrange(len(prose) - room + 1)
+        cut = first + room * depth // 100
+        before, after = prose[first:cut], prose[cut : first + room]
+        text = tokenizer.decode(before) + define + tokenizer.decode(after)
+        ask = f"\nWhat is key {key}? Answer with its five digits alone."
+        line = dict(id=f"needle_{depth}_of_{length}"
+                    + (f"_{seed}" if seed > 1 else ""), answer=value,
+                    source=value)  # fmt: skip
+        if tokenizer.chat_template:
+            turn = dict(role="user", content=text + ask)
+            yield dict(line, messages=[turn])
+        else:
+            yield dict(line, prompt=f"{text}{ask}\nkey {key}: ")
+
+
+def record_model(a):
+    """The exit code of `kvreplay record`."""
+    from kvreplay.record import main as record
+    from kvreplay.record.load import load_tokenizer
+
+    with open(a.text, encoding="utf-8") as f:
+        text = f.read()
+    lines = [*prompts(load_tokenizer(a.model), text, a)]
+    os.makedirs(a.out, exist_ok=True)
+    path = os.path.join(a.out, "needles.jsonl")
+    with open(path, "w", encoding="utf-8") as f:
+        f.writelines(json.dumps(x) + "\n" for x in lines)
+    return record([a.model, "--prompts", path, "-o", a.out, "--max-new", "8"])
+
+
 def numbers(low, high):
     def read(text):
         found = [int(x) for x in text.split(",")]
@@ -166,10 +217,18 @@ def main():
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     p.add_argument("out")
-    p.add_argument("--lengths", type=numbers(32, 1500), default="256,512,1024")
+    p.add_argument("--lengths", type=numbers(32, 10**6), default="256,512,1024")
     p.add_argument("--depths", type=numbers(0, 100), default="0,25,50,75,100")
     p.add_argument("--seeds", type=int, default=1)
+    p.add_argument("--model")
+    p.add_argument("--text", help="prose, for --model")
     a = p.parse_args()
+    if bool(a.model) != bool(a.text):
+        p.error("give --model and --text, or neither")
+    if a.model:
+        return record_model(a)
+    if max(a.lengths) > 1500:
+        p.error("--lengths: the bundled model has places for 1500 tokens")
     if not os.path.isdir(TINY):
         p.error(f"there is no {TINY}: run it in the source tree of kvreplay")
     tokens = read_trace(os.path.join(TINY, "generated_1500.safetensors")).tokens

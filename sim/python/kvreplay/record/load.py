@@ -70,6 +70,11 @@ def said(e):
     return " ".join(str(e).split())[:300]
 
 
+def load_tokenizer(name):
+    where, more = source_of(name)
+    return transformers.AutoTokenizer.from_pretrained(where, **more)
+
+
 def load(name, dtype="auto", device=None):
     """The model, ready to record, and its tokenizer."""
     logging.set_verbosity_error()
