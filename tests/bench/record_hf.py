@@ -63,9 +63,9 @@ def main(n):
         if name != "forward":
             size = os.path.getsize(PATH) / 2**20
             os.unlink(PATH)
-            print(f"{name}: {n} tokens, a file of {size:.0f} MiB, {best[name]:.2f}"
-                  f" s, {best[name] / best['forward']:.2f} x forward, memory + "
-                  f"{peak() - before:.0f} MiB", flush=True)
+            print(f"{name}: {n} tokens, {size:.0f} MiB, "
+                  f"{best[name]:.2f} s, {best[name] / best['forward']:.2f} x forward, "
+                  f"memory + {peak() - before:.0f} MiB", flush=True)
         else:
             x = sum(x.numel() for x in model.parameters()) / 1e6
             print(f"forward of {x:.0f} M: {best[name]:.2f} s", flush=True)

@@ -141,8 +141,8 @@ difference. This page is made by
     python tests/python/types_hf.py build/traces/kvtrace --table THIS_FILE
 
 *4 of 4*: layers recorded, of how many; RoPE: the rotation is proven and
-recorded, so that methods that re-index run. Behind a colon: why other layers are
-left. *refused*: with a sentence that says why, before anything is written;
+recorded, so that methods that re-index run. Behind a colon: why other layers
+are left. *refused*: with a sentence that says why, before anything is written;
 *attends by itself*: not by the attention interface, so that nobody sees what
 with; *no attention*, *states*: it remembers by a state; *softcap*, *sinks*,
 *windows* (of fewer tokens than the trace has): a trace of version 1 has no

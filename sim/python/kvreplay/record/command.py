@@ -59,7 +59,7 @@ def parser():
         "(default: all)")  # fmt: skip
     add("--no-sums", action="store_true", help="no column sums with --rows")
     add("--no-o", action="store_true", help="no outputs: `kvtrace check` has "
-        "then nothing to compare")  # fmt: skip
+        "nothing to compare then")  # fmt: skip
     add("--dtype", choices=["auto", "f32", "bf16", "f16"], default="auto",
         help="the model computes, and the trace is, in it (default: the "
         "model's own; f32 of a .gguf)")  # fmt: skip
@@ -69,7 +69,8 @@ def parser():
         help="prompts of equal length in one forward; memory is for N of a "
         "layer (default: 1)")  # fmt: skip
     add("--check", action="store_true", help="compute each trace's outputs "
-        "again, by kvtrace check, and print the largest difference")  # fmt: skip
+        "again, by kvtrace check, and print the largest difference"
+        )  # fmt: skip
     add("-q", "--quiet", action="store_true", help="no progress")
     return p
 

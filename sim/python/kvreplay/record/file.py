@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A trace that is written layer by layer: sizes first, then each tensor when it
-is there, in any order, so that none is held longer than it takes to write. Until
+is there, in any order, so that none is held longer than writing takes. Until
 finish() the file has another name, ID.safetensors.PID.part."""
 
 import json

@@ -37,7 +37,8 @@ def forward(model, ids, layers, take):
             wanted.remove(layer)
             kwargs["dropout"] = dropout
             check_plain(
-                module, query, attention_mask, key.shape[2], kwargs, ids.shape[0]
+                module, query, attention_mask, key.shape[2], kwargs,
+                ids.shape[0],
             )
             x = dict(q=query, k=key, v=value, o=out[0].transpose(1, 2))
             for name in x:

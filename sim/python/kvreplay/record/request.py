@@ -28,7 +28,7 @@ def request_of(tokenizer, asked, new):
     steps, which the model is made to read."""
     ids, p, by, span = asked.ids, len(asked.ids), None, None
     if asked.answer:
-        n, span = find(tokenizer, new, asked.prompt.answer) if new else (0, None)
+        n, span = find(tokenizer, new, asked.prompt.answer)
         by = "model" if n else "recorder"
         new, span = (new, span) if n else (asked.answer, (0, len(asked.answer)))
     tokens, answers = ids + new, []

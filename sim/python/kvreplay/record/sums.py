@@ -13,7 +13,7 @@ library = None
 
 
 def column_sums(q, k, prompt_len, scale):
-    """Of q [heads, tokens, d] and k [KV heads, tokens, d], of one type (float16,
+    """Of q [heads, tokens, d] and k [KV heads, tokens, d] of one type (float16,
     float32 or bfloat16 as uint16): I64 [heads, prompt_len]."""
     global library
     library = library or _load(None)

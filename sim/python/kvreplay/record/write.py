@@ -66,7 +66,8 @@ class Plan:
 
     def put(self, file, layer, x):
         """A layer's q, k, v and o, [heads, tokens, d], of one request."""
-        x, at = {y: z.to(dtype=self.dtype) for y, z in x.items()}, f"layers.{layer}."
+        at = f"layers.{layer}."
+        x = {y: z.to(dtype=self.dtype) for y, z in x.items()}
         k = bits(x["k"])
         file.put(at + "k", k)
         file.put(at + "v", bits(x["v"]))
