@@ -64,7 +64,8 @@ def main(n):
             size = os.path.getsize(PATH) / 2**20
             os.unlink(PATH)
             print(f"{name}: {n} tokens, {size:.0f} MiB, "
-                  f"{best[name]:.2f} s, {best[name] / best['forward']:.2f} x forward, "
+                  f"{best[name]:.2f} s, {best[name] / best['forward']:.2f} x "
+                  "forward, "
                   f"memory + {peak() - before:.0f} MiB", flush=True)
         else:
             x = sum(x.numel() for x in model.parameters()) / 1e6
