@@ -59,7 +59,7 @@ trap 'rm -rf "$scratch"' EXIT
 # Prints what is wrong with the PTX file $1, which it reads twice.
 faults() {
   awk -v top="$top/" -v clamps="$clamps" -v integers="$integers" \
-    -f "$here/tests/ptx.awk" "$1" "$1"
+    -f "$here/tests/nvcc/ptx.awk" "$1" "$1"
 }
 
 # The kernels of the PTX file $1 that read rows and wait for them.
@@ -85,7 +85,7 @@ waiting() {
 }
 
 # The kernels of the PTX file $1 with too much static shared memory.
-crowded() { awk -v most="$most" -f "$here/tests/ptx_shared.awk" "$1"; }
+crowded() { awk -v most="$most" -f "$here/tests/nvcc/ptx_shared.awk" "$1"; }
 
 # The faults of the source $1 for architecture $2; a line a fault.
 look() {

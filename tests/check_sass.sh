@@ -18,7 +18,7 @@
 #   rows        kernels that the table lacks, but those of methods, which the
 #               next --update adds; rows of kernels that are gone
 #
-# tests/sass.tsv says which loops are marked and how; tests/sass.awk finds and
+# tests/nvcc/sass.tsv says which loops are marked and how; tests/nvcc/sass.awk finds and
 # counts them.
 #
 #   check_sass.sh             proves on faults that each is seen, then looks
@@ -42,7 +42,7 @@ build=${top_builddir:-$here}
 nvcc=${NVCC-$(command -v nvcc || true)}
 bits=${NVCC_BITS:--fmad=false -prec-div=true -prec-sqrt=true -ftz=false}
 arch=${SASS_ARCH:-90}
-table=$top/tests/sass.tsv
+table=$top/tests/nvcc/sass.tsv
 model=$top/tests/bench/gpu/device_counts.def
 if [ -z "$nvcc" ]; then
   echo 'check_sass: there is no nvcc here' >&2
@@ -112,7 +112,7 @@ resources() {
 
 # counted SOURCE NAME: what is said of its kernels, a line each:
 #   kernel  KERNEL  registers  shared  stack
-#   count, turn     as tests/sass.awk writes them
+#   count, turn     as tests/nvcc/sass.awk writes them
 counted() {
   local object list=$scratch/$2.list
   object=$(ready "$1") || {
@@ -124,7 +124,7 @@ counted() {
   cut -f 1,2,4- "$list"
   grep '^loop' "$table" >>"$list"
   cuobjdump -arch "sm_$arch" -sass "$object" |
-    awk -f "$top/tests/sass.awk" "$list" -
+    awk -f "$top/tests/nvcc/sass.awk" "$list" -
 }
 
 # The kernel of theme top, which is the benchmark's own.
@@ -296,7 +296,7 @@ prove_counts() {
   local said want
   printf 'loop\tlinked\tseeds/links\tFFMA\t-\t1\n' >"$scratch/loops"
   printf 'loop\tcalled\tseeds/calls\tBAR\tonce\t1\n' >>"$scratch/loops"
-  said=$(table=$scratch/loops counted "$top/tests/sass_seeds.cu" seeds)
+  said=$(table=$scratch/loops counted "$top/tests/nvcc/sass_seeds.cu" seeds)
   awk -F '\t' '$1 == "kernel" && $2 == "seeds/full" { print $4 - 48128 }' \
     <<<"$said" >"$scratch/base"
   want='seeds/crowded seeds/doubles seeds/locals seeds/locals seeds/swaps'
