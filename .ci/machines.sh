@@ -41,7 +41,7 @@ by_cuda13() {
 # What ptxas makes of the kernels, or the folder for a device.
 parts13() {
   {
-    turn sass gpu ref tests/nvcc/sass.tsv tests/nvcc/sass.awk tests/check_sass.sh
+    turn sass gpu ref tests/nvcc tests/check_sass.sh
     turn kit gpu sim tests/bench/gpu tests/device.sh
   } | draw_some parts13 1 1
 }

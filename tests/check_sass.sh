@@ -18,8 +18,8 @@
 #   rows        kernels that the table lacks, but those of methods, which the
 #               next --update adds; rows of kernels that are gone
 #
-# tests/nvcc/sass.tsv says which loops are marked and how; tests/nvcc/sass.awk finds and
-# counts them.
+# tests/nvcc/sass.tsv says which loops are marked and how; tests/nvcc/sass.awk
+# finds and counts them.
 #
 #   check_sass.sh             proves on faults that each is seen, then looks
 #   check_sass.sh --update    writes the table's kernels and the model's counts
