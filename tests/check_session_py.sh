@@ -107,6 +107,28 @@ done
 [ $programs = "$(grep -rl ' = arguments(' "$installed" | wc -l)" ] ||
   fail 'a module with a command line that this does not start'
 
+# ---- kvreplay record -------------------------------------------------------
+# Prompts, spans, files and codes with Python alone; where PYTHON has torch and
+# transformers the bundled model and small ones, and KV_TYPES (12) causal types,
+# chosen by what the recorder's files are, against sim/python/TYPES.md.
+mkdir "$tmp/text" "$tmp/real"
+"$python" "$src/tests/python/record_text.py" "$tmp/text" >"$tmp/said" 2>&1 || {
+  tail -n 3 "$tmp/said"
+  fail 'record_text.py failed'
+}
+if "$python" -c 'import torch, transformers' 2>/dev/null; then
+  "$python" "$src/tests/python/record_hf.py" "$top/traces/kvtrace" \
+    "$top/sim/kvreplay" "$tmp/real" "$src/traces/tiny" >"$tmp/said" 2>&1 || {
+    tail -n 3 "$tmp/said"
+    fail 'record_hf.py failed'
+  }
+  "$python" "$src/tests/python/types_hf.py" "$top/traces/kvtrace" --part \
+    "${KV_TYPES:-12}" "$src/sim/python/TYPES.md" >"$tmp/said" 2>/dev/null || {
+    tail -n 3 "$tmp/said"
+    fail 'types_hf.py: another result than the table'
+  }
+fi
+
 "$python" "$src/tests/python/session_hf.py" >"$tmp/said" 2>&1 || {
   tail -n 3 "$tmp/said"
   fail 'kvreplay.hf.session failed'
