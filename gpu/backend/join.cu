@@ -64,9 +64,12 @@ static __device__ joined chain(const parts &x, kv_piece *stage,
   return a;
 }
 
-/* M: the largest m_c, that of the method's own chunk included. */
-static __device__ float largest(const float *top, int n, const float *more) {
+/* M: the largest m_c, that of the method's own chunk and the head's sink
+ * included. */
+static __device__ float largest(const float *top, int n, const float *more,
+                                const float *sink) {
   uint32_t best = more ? kv_key(more[0]) : 0;
+  if (sink && kv_key(*sink) > best) best = kv_key(*sink);
   for (int c = kv_thread(); c < n; c += KV_BLOCK) {
     uint32_t key = kv_key(top[c]);
     best = key > best ? key : best;
@@ -83,7 +86,8 @@ static __global__ void join(const __grid_constant__ kv_gpu_layer l) {
   float *out = l.out + head * (d_v + 1);
   int n = (l.entries[head] + KV_GPU_CHUNK - 1) / KV_GPU_CHUNK, j = kv_thread();
   if (more && !(more[1] > 0)) more = nullptr;
-  float m = largest(top, n, more);
+  const float *sink = l.sinks ? l.sinks + head : nullptr;
+  float m = largest(top, n, more, sink);
   for (int first = 0; first < l.shape.d_v; first += KV_BLOCK) {
     int left = l.shape.d_v - first, width = left < KV_BLOCK ? left : KV_BLOCK;
     const float *from = l.part + head * (size_t)l.chunks * d_v + first;
@@ -94,6 +98,7 @@ static __global__ void join(const __grid_constant__ kv_gpu_layer l) {
       a.all = kv_fma(w, more[1], a.all);
       a.o = kv_fma(w, l.more_a[head * d_v + (size_t)x], a.o);
     }
+    if (sink) a.all = kv_add(kv_expm(kv_sub(*sink, m)), a.all);
     if (j < width) out[x] = kv_div(a.o, a.all);
     if (first + j == 0) out[d_v] = kv_add(m, kv_log(a.all));
   }

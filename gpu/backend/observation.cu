@@ -58,7 +58,10 @@ static __global__ void probabilities(kv_gpu_layer l) {
   if (!check && !wanted) return;
   float top = largest(l, which, h, row, check, s, n);
   if (!wanted) return;
+  const float *sink = l.sinks ? l.sinks + h : nullptr;
+  if (sink) top = kv_max(top, *sink);
   int64_t mass = exponentials(s, n, top, p);
+  if (sink) mass += kv_fix(kv_expm(kv_sub(*sink, top)));
   float share = kv_div(1.0f, kv_unfix(mass));
   kv_block_read<LOADS>(p, n, [&](int i, float *own, int each) {
     KV_UNROLL

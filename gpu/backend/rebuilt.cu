@@ -19,6 +19,7 @@
  */
 #include "gpu/backend/rebuilt.cuh"
 #include "gpu/lane/weigh.cuh"
+#include "ref/ground/softcap.h"
 
 enum { CHUNK = KV_BLOCK, SOME = KV_SIDE, STRIDE = KV_GPU_REBUILT_WIDE + 1 };
 enum { PARTS = (int)CHUNK / SOME };
@@ -102,7 +103,7 @@ static __device__ void logits(const kv_gpu_layer &l, const kv_hand &a,
   for (int h = 0; h < OWN; h++) /* of an odd number both have the middle one */
     if (j < n && (kv_thread() < SOME || base + h >= OWN))
       x.p[(base + h) * CHUNK + from + j] =
-          kv_add(kv_mul(acc[h], l.shape.scale), 0.0f);
+          kv_logit(acc[h], l.shape.scale, l.shape.softcap);
   __syncthreads();
 }
 

@@ -103,7 +103,8 @@ static __device__ void logits(const kv_gpu_layer &l, const kv_hand &a,
   KV_UNROLL
   for (int h = 0; h < HEADS; h++)
     x.p[h * CHUNK + kv_thread()] =
-        kv_thread() < a.n ? kv_add(kv_mul(acc[h], l.shape.scale), 0.0f) : 0;
+        kv_thread() < a.n ? kv_logit(acc[h], l.shape.scale, l.shape.softcap)
+                          : 0;
   kv_async_wait<0>();
   __syncthreads();
 }

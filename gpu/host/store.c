@@ -268,6 +268,10 @@ static void take_rows(kv_store *s) {
   l->query = s->rows->q;
   l->query_type = s->data->q_dtype;
   l->query_rows = s->data->n_rows;
+  l->sinks = s->data->sinks ? s->sinks : NULL;
+  if (l->sinks)
+    s->device->put(s->sinks, s->data->sinks,
+                   (size_t)l->shape.n_heads * sizeof *s->sinks);
 }
 
 /* Uploads the layer's own tensors of the method's file; of a layer that it does

@@ -88,6 +88,7 @@ struct kv_store {
   kv_view *view;               /* [heads] */
   int64_t *sums;   /* [heads][stride] the trace's recorded sums, or NULL: it has
                       none */
+  float *sinks;    /* [heads] on the device: room for a layer's learned sinks */
   float *row;      /* [d + d_v] scratch: a rewritten row to be hashed */
   int32_t *list;   /* [cap_log] scratch: numbers of a report */
   uint32_t *next;  /* [n_tokens] scratch: the same of KV_GPU_SAY_NEXT */

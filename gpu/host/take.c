@@ -143,6 +143,7 @@ static void take_layer(kv_store *s) {
     l->materialised = room(s, (size_t)s->lanes * (size_t)shape->n_tokens * d_v *
                                   sizeof *l->materialised);
   l->out = room(s, heads * (d_v + 1) * sizeof *l->out);
+  s->sinks = room(s, heads * sizeof *s->sinks);
   if (s->plan->needs.message > 0) {
     l->above = room(s, sizeof *l->above + s->plan->needs.message);
     l->message = room(s, sizeof *l->message + s->plan->needs.message);

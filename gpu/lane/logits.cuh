@@ -11,6 +11,7 @@
 #define KV_GPU_LOGITS_CUH
 
 #include "gpu/lane/keys_mixed.cuh"
+#include "ref/ground/softcap.h"
 
 /* Queries that share a pass over keys, at most; entries of a thread; of a
  * block.
@@ -64,7 +65,7 @@ KV_DEVICE void kv_logits_keep(const kv_gpu_layer &l, const kv_logits_task &a,
   KV_UNROLL
   for (int q = 0; q < QUERIES; q++) {
     if (q >= count) continue;
-    float s = kv_add(kv_mul(acc[q], l.shape.scale), 0.0f);
+    float s = kv_logit(acc[q], l.shape.scale, l.shape.softcap);
     if (bias != 0) s = kv_add(kv_add(s, bias), 0.0f);
     l.s[kv_logits_place(l, a.lane, j + q) * (size_t)l.stride + (size_t)i] = s;
   }

@@ -10,6 +10,7 @@
 #include "gpu/parts/parts_score.cuh"
 #include "gpu/parts/ring.cuh"
 #include "gpu/parts/similar.cuh"
+#include "ref/ground/softcap.h"
 #include "ref/methods/rkv.h"
 
 static __device__ void observe(kv_gpu_at &at, kv_gpu_lane *lane,
@@ -35,7 +36,7 @@ struct rkv_rule {
 /* Of a query and a key; one past the largest number counts as 0. */
 static __device__ float logit(const kv_gpu_layer &l, const kv_gpu_row &key,
                               const float *q) {
-  float s = kv_gpu_key_logit(key, l.shape.d, q, l.shape.scale);
+  float s = kv_gpu_key_logit(key, l.shape.d, q, l.shape.scale, l.shape.softcap);
   return kv_finite(s) ? s : 0.0f;
 }
 

@@ -8,6 +8,7 @@
  */
 #include "gpu/lane/entry.cuh"
 #include "gpu/parts/parts.cuh"
+#include "ref/ground/softcap.h"
 #include "ref/methods/twilight.h"
 
 /* --- the copy ------------------------------------------------------------- */
@@ -64,7 +65,7 @@ static __device__ float estimate(const kv_gpu_at &at, const kv_gpu_lane *lane,
       int c = copy[RANGE + x - from] >> shift & ((1 << bits) - 1);
       acc = kv_fma(q[x], kv_fma((float)c, scale, min), acc);
     }
-  return kv_add(kv_mul(acc, s.scale), 0.0f);
+  return kv_logit(acc, s.scale, s.softcap);
 }
 
 static __device__ void view(kv_gpu_at &at, const kv_gpu_lane *lane,

@@ -22,7 +22,8 @@ KV_DEVICE void kv_gpu_vote_best(kv_gpu_at &at, const kv_gpu_lane *lane,
   float *x = KV_GPU_TAKE(at, float, n);
   for (int h = 0; h < lane->queries; h++) {
     kv_gpu_key_logits(at, lane, q + (size_t)h * (size_t)s.d, first, n,
-                      vote == KV_VOTE_DOT ? 1 : s.scale, x);
+                      vote == KV_VOTE_DOT ? 1 : s.scale,
+                      vote == KV_VOTE_DOT ? 0 : s.softcap, x);
     if (vote == KV_VOTE_PROB) kv_gpu_probabilities(n, x);
     for (int i = kv_thread(); i < n; i += KV_BLOCK)
       best[i] = h ? kv_max(best[i], x[i]) : x[i];

@@ -8,6 +8,7 @@
 
 #include "gpu/lane/entry.cuh"
 #include "gpu/parts/parts.cuh"
+#include "ref/ground/softcap.h"
 
 /* Chains of fma over d elements, x ascending, by any one thread: of two rows of
  * floats; of a stored row and b [d]; of a stored row with itself. */
@@ -30,21 +31,22 @@ KV_DEVICE float kv_gpu_square(const kv_gpu_row &row, int d) {
   return acc;
 }
 
-/* The logit q . key * scale, without bias; q [d]. By any one thread. */
+/* The logit q . key * scale under the cap (0: none), without bias; q [d]. By
+ * any one thread. */
 KV_DEVICE float kv_gpu_key_logit(const kv_gpu_row &key, int d, const float *q,
-                                 float scale) {
-  return kv_add(kv_mul(kv_gpu_row_dot(key, q, d), scale), 0.0f);
+                                 float scale, float cap) {
+  return kv_logit(kv_gpu_row_dot(key, q, d), scale, cap);
 }
 
-/* s[i] = the logit of q [d] and entry first + i, i < n. By all threads of the
+/* s[i] = that logit of q [d] and entry first + i, i < n. By all threads of the
  * block together; ends with a barrier. */
 KV_DEVICE void kv_gpu_key_logits(const kv_gpu_at &at, const kv_gpu_lane *lane,
                                  const float *q, int first, int n, float scale,
-                                 float *s) {
+                                 float cap, float *s) {
   const kv_gpu_layer &l = *at.layer;
   for (int i = kv_thread(); i < n; i += KV_BLOCK)
     s[i] = kv_gpu_key_logit(kv_gpu_key_row(l, lane, first + i), l.shape.d, q,
-                            scale);
+                            scale, cap);
   __syncthreads();
 }
 

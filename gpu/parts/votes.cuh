@@ -214,8 +214,9 @@ KV_DEVICE int kv_gpu_vote_logits(const kv_gpu_at &at, const kv_gpu_lane *lane,
     kv_gpu_row key = kv_gpu_key_row(l, lane, p.entry[i]);
     float best = 0;
     for (int h = 0; h < lane->queries; h++) {
-      float x = kv_gpu_key_logit(
-          key, l.shape.d, q + (size_t)h * (size_t)l.shape.d, l.shape.scale);
+      float x =
+          kv_gpu_key_logit(key, l.shape.d, q + (size_t)h * (size_t)l.shape.d,
+                           l.shape.scale, l.shape.softcap);
       if (!kv_finite(x)) x = 0;
       best = h == 0 ? x : kv_max(best, x);
     }

@@ -296,6 +296,8 @@ typedef struct kv_gpu_layer {
   float *more;   /* [n_heads][2] maximum and sum of the chunk that the method
                     adds itself, sum 0: none; NULL: no hook `chunk` */
   float *more_a; /* [n_heads][d_v] its weighted values */
+  const float
+      *sinks; /* [n_heads] learned sinks of the layer; NULL: it has none */
   float *materialised; /* [lanes][T][d_v] values of coded entries in view, fp32;
                           NULL: decoded where they are read */
   float *top,

@@ -108,8 +108,10 @@ static bool find_best(const kv_store *s, const kv_lane *l, const rows *w,
     const float *fresh = w->s + (size_t)i * w->lds + a->t;
     if (!kv_all_finite(own, l->n)) return false;
     a->first[i] = kernel->max(own, a->entries);
+    const float *sink = kv_layer_sink(l->data, l->first_head + i % w->queries);
     a->best[i] =
         kv_max(kernel->max(own, l->n), kernel->max(fresh, i / w->queries + 1));
+    if (sink) a->best[i] = kv_max(a->best[i], *sink);
   }
   return true;
 }

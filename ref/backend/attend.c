@@ -196,6 +196,7 @@ static float best_of(const attention *a, int head, int from) {
                           a->s + (size_t)head * a->lds,
                           x->top + (size_t)head * x->chunks);
   const kv_chunk *more = one_more(x, head);
+  if (x->sink) best = kv_max(best, x->sink[head % a->m]);
   return more ? kv_max(best, more->m) : best;
 }
 
@@ -226,6 +227,8 @@ static void finish(const attention *a, int head, float *out, float *lse) {
   float l, *row = out + (size_t)head * (size_t)a->d_v;
   if (one_more(x, head)) add_chunk(a, head, one_more(x, head), out);
   l = x->l[head];
+  if (x->sink)
+    l = kv_add(kv_expm(kv_sub(x->sink[head % a->m], x->best[head])), l);
   for (int v = 0; v < a->d_v; v++) row[v] = row[v] / l;
   lse[head] = x->best[head] + kv_log(l);
 }
@@ -267,6 +270,19 @@ int64_t kv_observation_row(const kv_kernels *kernel, int n, const float *s,
                            float *p) {
   int64_t mass = kernel->exp_sum(s, kernel->max(s, n), n, p);
   kernel->scale(1.0f / kv_unfix(mass), n, p);
+  return mass;
+}
+
+int64_t kv_observation_sink(const kv_kernels *kernel, int n, const float *s,
+                            const float *sink, float *p, float *share) {
+  *share = 0;
+  if (!sink) return kv_observation_row(kernel, n, s, p);
+  float top = kv_max(kernel->max(s, n), *sink);
+  float e = kv_expm(kv_sub(*sink, top));
+  int64_t mass = kernel->exp_sum(s, top, n, p) + kv_fix_exp(e);
+  float r = 1.0f / kv_unfix(mass);
+  kernel->scale(r, n, p);
+  *share = kv_mul(e, r);
   return mass;
 }
 

@@ -50,16 +50,19 @@ typedef struct kv_begun {
  * The caller sets more, begun and materialised before a call, and to NULL
  * after. */
 typedef struct kv_attend_scratch {
-  float *p;              /* [heads][KV_CHUNK] */
-  size_t chunks;         /* room in top */
-  float *top;            /* [heads][chunks]: m_c */
-  float *best, *l;       /* [heads]: M and L */
-  int64_t *mass;         /* [heads]: of the chunk in hand, in fixed point */
-  float *part;           /* [heads][d_v]: a_c of the chunk in hand */
-  float *pack;           /* [KV_PACK][d] */
-  float *rows;           /* [KV_CHUNK][max(d, d_v)] decoded or widened rows */
-  float *room;           /* [KV_PLACE_ROOM(d)] for kv_place_row */
-  const kv_chunk *more;  /* [heads], or NULL: no such chunk */
+  float *p;             /* [heads][KV_CHUNK] */
+  size_t chunks;        /* room in top */
+  float *top;           /* [heads][chunks]: m_c */
+  float *best, *l;      /* [heads]: M and L */
+  int64_t *mass;        /* [heads]: of the chunk in hand, in fixed point */
+  float *part;          /* [heads][d_v]: a_c of the chunk in hand */
+  float *pack;          /* [KV_PACK][d] */
+  float *rows;          /* [KV_CHUNK][max(d, d_v)] decoded or widened rows */
+  float *room;          /* [KV_PLACE_ROOM(d)] for kv_place_row */
+  const kv_chunk *more; /* [heads], or NULL: no such chunk */
+  /* [heads of a step] a logit each, joined after all chunks: M is no less than
+   * it, and L ends with RN(expm(sink - M) + L), without a value. NULL: none */
+  const float *sink;
   const kv_begun *begun; /* or NULL; used where M was foreseen for every head */
   kv_materialised materialised; /* read in place of codes where not NULL */
   const void *row[KV_KEYS];     /* rows named for a kernel; not owned */
@@ -107,6 +110,13 @@ void kv_attend_begin(const kv_kernels *kernel, int m, int n, int d_v,
  * Returns the sum of RN(e^(s[j] - largest) * 2^40). */
 int64_t kv_observation_row(const kv_kernels *kernel, int n, const float *s,
                            float *p);
+
+/* The same where the head has a sink, a logit beside those of s: M is no less
+ * than it, and the sum, which is returned, has RN(expm(sink - M) * 2^40), too.
+ * *share becomes the sink's own probability. sink NULL: kv_observation_row, and
+ * *share is 0. */
+int64_t kv_observation_sink(const kv_kernels *kernel, int n, const float *s,
+                            const float *sink, float *p, float *share);
 
 /* True if all of x[0..n) are finite. */
 bool kv_all_finite(const float *x, int n);

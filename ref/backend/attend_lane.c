@@ -149,12 +149,14 @@ static int some_logits(const kv_kernels *kernel, const kv_lane *l, int m,
   if (n > 0) {
     kernel->code_logits(m, n, shape->d, q, ldq, x->row, of.bits, of.run,
                         shape->scale, s, lds, x->pack);
+    kernel->softcap(shape->softcap, m, n, s, lds);
     return n;
   }
   n = count < KV_CHUNK ? count : KV_CHUNK; /* rows that can be decoded */
   n = name_keys(l, i, n, x, &of.type);
   kernel->logits(m, n, shape->d, q, ldq, x->row, of.type, shape->scale, s, lds,
                  x->pack);
+  kernel->softcap(shape->softcap, m, n, s, lds);
   return n;
 }
 

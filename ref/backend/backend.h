@@ -67,10 +67,11 @@ static inline const kv_plan *kv_plan_of(const kv_plan *p, int layer) {
  * computed once for all methods; s is finite. */
 typedef struct kv_known {
   const float *q; /* [queries][d] fp32 */
-  const float *s; /* [queries][stride] logits by token id, 0..t, or NULL */
+  const float *s; /* [queries][stride] logits by token id, first..t, or NULL */
   size_t stride;
-  /* [queries][d_v] and [queries]: attention of all tokens as recorded, for
-   * lanes that hold just these; or NULL. */
+  int first; /* the first token that the row sees */
+  /* [queries][d_v] and [queries]: attention of all tokens that the row sees, as
+   * recorded, for lanes that hold just these; or NULL. */
   const float *out, *lse;
 } kv_known;
 

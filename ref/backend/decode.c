@@ -109,6 +109,7 @@ static const float *in_view_order(kv_scratch *x, int h) {
 static void attend(kv_store *s, const kv_lane *l, int h, int m, kv_scratch *x) {
   size_t d_v = (size_t)s->plan->shape->d_v;
   kv_lane_values values = {.lane = l, .view = &x->view[h]};
+  x->attend.sink = kv_layer_sink(l->data, l->first_head + h);
   kv_attend_rows(s->plan->kernels, m, x->view[h].entries, (int)d_v,
                  in_view_order(x, h), x->stride, kv_lane_value_rows, &values,
                  &x->attend, x->out + (size_t)h * d_v, x->lse + h);
@@ -222,12 +223,21 @@ static void attend_with(kv_store *s, const kv_lane *l, int h, int m,
   x->attend.more = NULL;
 }
 
+/* True if the lane holds the tokens that the row sees, in order, and no other:
+ * every token so far or, where the layer has a sliding window, the last ones.
+ */
+static bool holds_all(const kv_lane *l, const kv_known *known) {
+  if (!l->dropped && !l->holes) return known->first == 0;
+  return l->data->window && l->id[0] == (uint32_t)known->first &&
+         l->n == l->step - known->first;
+}
+
 /* True if every head of the lane sees all tokens, each as it was recorded, and
  * nothing else: then its attention is the one that is known. */
 static bool as_known(const kv_store *s, const kv_lane *l, const kv_scratch *x) {
-  return x->together && x->known && x->known->out && !x->all && !l->dropped &&
-         !l->holes && !l->rewritten && !l->needs->reindex &&
-         !s->plan->method->chunk;
+  return x->together && x->known && x->known->out && !x->all && !l->rewritten &&
+         !l->needs->reindex && !s->plan->method->chunk &&
+         holds_all(l, x->known);
 }
 
 static void take_known(kv_store *s, const kv_lane *l, kv_scratch *x) {
@@ -283,7 +293,8 @@ kv_seen kv_ref_seen(const kv_store *s, int lane, const kv_scratch *x) {
   return (kv_seen){.lane = l,
                    .queries = l->queries,
                    .view = x->view,
-                   .s = x->as_known ? x->known->s + offset * x->known->stride
+                   .s = x->as_known ? x->known->s + offset * x->known->stride +
+                                          x->known->first
                                     : x->s,
                    .stride = x->as_known ? x->known->stride : x->stride,
                    .more = s->plan->method->chunk ? x->more : NULL,
@@ -299,8 +310,9 @@ void kv_ref_observe(kv_store *s, kv_lane *l, kv_scratch *x) {
     for (int h = 0; h < l->queries; h++) {
       float *p = x->p + (size_t)h * x->stride;
       int64_t *sum = x->sum + (size_t)h * x->stride;
-      kv_observation_row(s->plan->kernels, l->n, x->s + (size_t)h * x->stride,
-                         p);
+      float sink;
+      kv_observation_sink(s->plan->kernels, l->n, x->s + (size_t)h * x->stride,
+                          kv_layer_sink(l->data, l->first_head + h), p, &sink);
       if (!(need->want & KV_SUM)) continue;
       memset(sum, 0, n * sizeof *sum);
       s->plan->kernels->fix_add(p, l->n, sum);

@@ -107,7 +107,11 @@ static bool tile_row(const kv_kernels *kernel, const tile *a, int i, float *r,
   bool finite;
   float top = kernel->max_finite(s, visible, &finite);
   if (!(a->want & (KV_P | KV_SUM))) return finite;
-  *r = 1.0f / kv_unfix(kernel->exp_sum(s, top, visible, e));
+  const float *sink = kv_layer_sink(a->lane->data, a->head + i % a->heads);
+  if (sink) top = kv_max(top, *sink);
+  int64_t mass = kernel->exp_sum(s, top, visible, e);
+  if (sink) mass += kv_fix_exp(kv_expm(kv_sub(*sink, top)));
+  *r = 1.0f / kv_unfix(mass);
   memset(e + visible, 0, (size_t)(a->seen - visible) * sizeof *e);
   if (a->want & KV_P) kernel->scale(*r, visible, e);
   if ((a->want & KV_P) && (a->want & KV_SUM))

@@ -26,7 +26,18 @@ typedef struct kv_shape {
   int prompt_len;          /* P: 1..T; decode steps are P+1..T tokens seen */
   kv_dtype dtype;          /* of k and v in the trace */
   float scale;             /* logit = (q . k) * scale */
+  float softcap;           /* c > 0: that logit becomes c tanh(logit / c)
+                              (ref/ground/softcap.h); 0: it stays */
+  int shared;              /* V of a token is the first d_v numbers of its K, so
+                              that a store keeps it once: 1; else 0 */
 } kv_shape;
+
+/* Bytes of K and V of one token and KV head, as the trace has them and a store
+ * keeps them. */
+static inline int64_t kv_token_bytes(const kv_shape *s) {
+  return (int64_t)(s->d + (s->shared ? 0 : s->d_v)) *
+         (int64_t)kv_dtype_size(s->dtype);
+}
 
 /* Query heads per KV head: query head h reads KV head h / group. */
 static inline int kv_group(const kv_shape *s) {
@@ -48,7 +59,16 @@ typedef struct kv_layer_data {
                           the sum over all prompt rows of RN(P * 2^40); NULL:
                           not recorded */
   int colsum_len;      /* columns: tokens of the prompt */
+  int window; /* sliding window W >= 2: row t sees the last W tokens, its
+                 own included; 0: it sees all up to its own */
+  const float *sinks; /* [n_heads] a logit that each query head's softmax has
+                         beside those of the tokens, finite; NULL: none */
 } kv_layer_data;
+
+/* The first token that row t of the layer sees; the last is t. */
+static inline int kv_layer_first(const kv_layer_data *data, int t) {
+  return data->window && t >= data->window ? t - data->window + 1 : 0;
+}
 
 /* Index of token t's query row among those of a head; asserts that it is
  * recorded. O(log n_rows). */
@@ -64,6 +84,11 @@ static inline int kv_layer_row(const kv_layer_data *data, int t) {
   }
   assert(data->rows[low] == t && "a row that is not recorded was refused");
   return low;
+}
+
+/* The sinks of query heads h.., or NULL: the layer has none. */
+static inline const float *kv_layer_sink(const kv_layer_data *data, int h) {
+  return data->sinks ? data->sinks + h : NULL;
 }
 
 /* Rotary positions of the request; inv_freq NULL = no RoPE recorded. */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Activations along a row, ref/ground/activation.h step for step, by vectors.
- * Part of ref/kernels/kernels.c; the two functions at the end are its kernels
- * silu_times and gelu (ref/kernels/kernels.h).
+ * Activations along a row, ref/ground/activation.h and softcap.h step for step,
+ * by vectors. Part of ref/kernels/kernels.c; the three static functions without
+ * INLINE are its kernels softcap, silu_times and gelu (ref/kernels/kernels.h).
  */
 #ifndef KV_REF_KERNELS_ACTIVATION_H
 #define KV_REF_KERNELS_ACTIVATION_H
@@ -43,6 +43,33 @@ INLINE vec v_erf(vec x) {
 INLINE vec v_gelu(vec x) {
   vec e = v_erf(v_mul(x, v_one(KV_HALF_ROOT)));
   return v_mul(v_mul(x, v_one(0.5f)), v_add(v_one(1.0f), e));
+}
+
+/* kv_tanh. */
+INLINE vec v_tanh(vec x) {
+  vec a = v_magnitude(x), z = v_mul(x, x), one = v_one(1.0f);
+  vec e = v_expm(v_mul(a, v_one(-2.0f)));
+  vec p = v_fma(v_one(-0x1.75e13cp-8f), z, v_one(0x1.522678p-6f));
+  p = v_fma(p, z, v_one(-0x1.b83c54p-5f));
+  p = v_fma(p, z, v_one(0x1.110706p-3f));
+  p = v_fma(p, z, v_one(-0x1.555532p-2f));
+  p = v_fma(v_mul(x, z), p, x);
+  e = v_div(v_sub(one, e), v_add(one, e));
+  e = v_where_below(x, v_negative(e), e);
+  return v_where_below(v_sub(a, v_one(0.625f)), p, e);
+}
+
+static void softcap(float c, int m, int n, float *s, size_t lds) {
+  if (c == 0) return;
+  for (; m > 0; m--, s += lds) {
+    const vec cap = v_one(c), none = v_one(0.0f);
+    int i = 0;
+    for (; i + LANES <= n; i += LANES) {
+      vec x = v_load(s + i), y = v_mul(cap, v_tanh(v_div(x, cap)));
+      v_store(s + i, v_fma(x, none, y));
+    }
+    for (; i < n; i++) s[i] = kv_softcap(c, s[i]);
+  }
 }
 
 static void silu_times(const float *x, const float *by, int n, float *y) {

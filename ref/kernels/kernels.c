@@ -40,6 +40,7 @@ const kv_kernels SET_TABLE = {
     .log = log_of,
     .silu_times = silu_times,
     .gelu = gelu,
+    .softcap = softcap,
     .similar = similar,
     .nearest = nearest_of,
     .codes_suit = codes_suit,

@@ -108,6 +108,10 @@ typedef struct kv_kernels {
   void (*silu_times)(const float *x, const float *by, int n, float *y);
   void (*gelu)(const float *x, int n, float *y);
 
+  /* s[i * lds + j] = kv_softcap(c, that) of ref/ground/softcap.h for i < m,
+   * j < n; c 0: nothing. Called on what `logits` made, before any bias. */
+  void (*softcap)(float c, int m, int n, float *s, size_t lds);
+
   /* Cosines of rows of unit length, unit[.. * d], by columns: n <= KV_PACK of
    * them, first..first + n - 1, against all rows i < first + n, each pair
    * {i, j} of different ones once. S = dot(unit_i, unit_j) (arithmetic 5):

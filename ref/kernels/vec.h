@@ -58,6 +58,7 @@
 #define KV_REF_KERNELS_VEC_H
 
 #include "ref/ground/activation.h"
+#include "ref/ground/softcap.h"
 #include "ref/kernels/kernels.h"
 
 #define INLINE static inline __attribute__((always_inline))

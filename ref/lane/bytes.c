@@ -21,6 +21,27 @@ static void walk_side(const kv_lane *l, const kv_slab *slab, int width,
   sum->payload += raws * width * (int64_t)kv_dtype_size(l->shape->dtype);
 }
 
+int64_t kv_lane_shared(const kv_lane *l, int format) {
+  if (!l->shape->shared || format >= KV_CODED) return 0;
+  if (format == KV_MERGED)
+    return (int64_t)kv_slab_bytes(&l->v_slab[KV_MERGED], 1).codes;
+  return l->shape->d_v * (int64_t)kv_dtype_size(l->shape->dtype);
+}
+
+int64_t kv_lane_shared_entry(const kv_lane *l, int i) {
+  int k = l->k ? l->k[i].format : KV_RAW, v = l->k ? l->v[i].format : KV_RAW;
+  return k == v ? kv_lane_shared(l, k) : 0;
+}
+
+/* Of all entries. */
+static int64_t shared_bytes(const kv_lane *l) {
+  int64_t sum = 0;
+  if (!l->shape->shared) return 0;
+  if (!l->rewritten) return l->n * kv_lane_shared(l, KV_RAW);
+  for (int i = 0; i < l->n; i++) sum += kv_lane_shared_entry(l, i);
+  return sum;
+}
+
 /* How many of what a meta is held for, with n live entries. */
 static int64_t units(const kv_meta *m, int n) {
   switch (m->per) {
@@ -39,9 +60,18 @@ static int64_t scanned_units(const kv_meta *m, int n) {
   return m->most && all > m->most ? m->most : all;
 }
 
+/* True if entries are one unbroken run of tokens in a layer whose own sliding
+ * window drops those before: a store keeps them in a ring, where the number of
+ * tokens seen says of each row which token it is. */
+static bool run_of_window(const kv_lane *l) {
+  return l->data->window && l->n > 0 &&
+         l->id[l->n - 1] - l->id[0] == (uint32_t)l->n - 1;
+}
+
 /* Position, row index, weight and class of an entry. */
 static int metadata_each(const kv_lane *l) {
-  return (l->dropped ? 4 : 0) + (l->holes ? 4 : 0) +
+  int places = (l->dropped ? 4 : 0) + (l->holes ? 4 : 0);
+  return (places && run_of_window(l) ? 0 : places) +
          (l->needs->merges ? 4 : 0) +
          (l->needs->classes > 1 && !l->needs->unread ? 1 : 0);
 }
@@ -105,7 +135,8 @@ static void walk_classes(const kv_lane *l, kv_bytes *sum) {
   price(l, l->k_slab, l->k, l->shape->d, &k);
   price(l, l->v_slab, l->v, l->shape->d_v, &v);
   for (int i = 0; i < l->n; i++) {
-    int64_t bytes = each + side_bytes(&k, i) + side_bytes(&v, i);
+    int64_t bytes = each + side_bytes(&k, i) + side_bytes(&v, i) -
+                    kv_lane_shared_entry(l, i);
     if (l->tier[i])
       *kv_bytes_of_tier(sum, l->tier[i]) += bytes;
     else
@@ -123,6 +154,7 @@ void kv_lane_bytes(const kv_lane *l, kv_bytes *sum) {
   assert(l->marked == 0 && "bytes are counted between hooks");
   walk_side(l, l->k_slab, l->shape->d, sum);
   walk_side(l, l->v_slab, l->shape->d_v, sum);
+  sum->payload -= shared_bytes(l);
   sum->metadata += (int64_t)l->n * metadata_each(l);
   sum->columns += (int64_t)l->n * columns_each(need);
   for (int i = 0; i < need->metas; i++)
@@ -134,7 +166,7 @@ int64_t kv_lane_row_bytes(const kv_lane *l) {
   kv_bytes rows = {0};
   walk_side(l, l->k_slab, l->shape->d, &rows);
   walk_side(l, l->v_slab, l->shape->d_v, &rows);
-  return rows.payload + rows.metadata;
+  return rows.payload + rows.metadata - shared_bytes(l);
 }
 
 int64_t kv_lane_scanned(const kv_lane *l) {

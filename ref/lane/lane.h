@@ -240,6 +240,11 @@ float kv_lane_bias(const kv_lane *l, int i);
 void kv_lane_bytes(const kv_lane *l, kv_bytes *sum);
 /* Of these, K and V of all entries, with scales and other metadata of codes. */
 int64_t kv_lane_row_bytes(const kv_lane *l);
+/* Where V is a part of K (kv_shape.shared): bytes of V that an entry of that
+ * format, KV_RAW or KV_MERGED, does not hold beside its K, and of entry i: 0
+ * where either of its sides is coded, for then each is stored. Else 0. */
+int64_t kv_lane_shared(const kv_lane *l, int format);
+int64_t kv_lane_shared_entry(const kv_lane *l, int i);
 /* Bytes that a method with a view looks at in this decode step in order to
  * choose: what its needs declare (kv_meta), and every key as it is stored where
  * the view is given logits. Called after the token's entry was appended. */

@@ -175,6 +175,7 @@ static float *importance(const kv_at *at, const kv_lane *lane,
   for (int t = 0; t < o->window; t++, q += row) {
     at->kernels->logits(heads, n, d, q, (size_t)d, rows, KV_F32,
                         at->shape->scale, s, (size_t)n, pack);
+    at->kernels->softcap(at->shape->softcap, heads, n, s, (size_t)n);
     add_queries(at, n, heads, s, acc);
   }
   int votes = o->window * (o->group == MAX_LOGIT ? 1 : heads);

@@ -139,6 +139,7 @@ static void estimate(const kv_at *at, const kv_lane *lane, const float *q,
     }
     at->kernels->logits(1, some, d, q, (size_t)d, key, KV_F32, at->shape->scale,
                         s + i, (size_t)some, pack);
+    at->kernels->softcap(at->shape->softcap, 1, some, s + i, (size_t)some);
   }
 }
 

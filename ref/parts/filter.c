@@ -3,6 +3,7 @@
  * Layers that choose for those below them: ref/parts/filter.h.
  */
 #include "ref/parts/filter.h"
+#include "ref/kernels/kernels.h"
 #include "ref/parts/parts.h"
 
 void kv_vote_best(const kv_at *at, const kv_lane *lane, const float *q,
@@ -11,6 +12,8 @@ void kv_vote_best(const kv_at *at, const kv_lane *lane, const float *q,
   float *s = KV_TAKE(at->work, float, lane->queries *n);
   float scale = vote == KV_VOTE_DOT ? 1 : at->shape->scale;
   kv_key_logits(at, lane, lane->queries, q, first, n, scale, s, (size_t)n);
+  if (vote != KV_VOTE_DOT)
+    at->kernels->softcap(at->shape->softcap, lane->queries, n, s, (size_t)n);
   for (int h = 0; h < lane->queries; h++) {
     float *x = s + (size_t)h * (size_t)n;
     if (vote == KV_VOTE_PROB) kv_probabilities(at, n, x);

@@ -223,10 +223,12 @@ kv_poll kv_poll_ask(const kv_at *at, const kv_lane *lane, const kv_voters *o,
   p.score = score;
   for (int r = 0; r < o->window; r++) {
     int left = o->window - r, token = kv_ring_token(o->window, at->step, r);
-    if (r % KV_POLL_ROWS == 0)
-      kv_key_logits(
-          at, lane, (left < KV_POLL_ROWS ? left : KV_POLL_ROWS) * lane->queries,
-          ring + (size_t)r * row, 0, lane->n, at->shape->scale, s, lds);
+    if (r % KV_POLL_ROWS == 0) {
+      int m = (left < KV_POLL_ROWS ? left : KV_POLL_ROWS) * lane->queries;
+      kv_key_logits(at, lane, m, ring + (size_t)r * row, 0, lane->n,
+                    at->shape->scale, s, lds);
+      at->kernels->softcap(at->shape->softcap, m, lane->n, s, lds);
+    }
     int seen = token < 0 ? 0 : seen_by(&a, lane, token);
     if (seen == 0) continue;
     largest_of_heads(&a, lane, seen,

@@ -46,6 +46,7 @@ static kv_rc do_trace(kv_inspect_task *s, const kv_inspection *of,
   bool has = false;
   char a[KV_SHOW];
   kv_rc rc = kv_trace_open(path, &t, e);
+  if (!rc) rc = kv_trace_expect_plain(t, of->name, e);
   if (!rc && of->open) rc = of->open(s, t, e);
   if (!rc) rc = kv_trace_identity(t, &row.identity, e);
   if (!rc) {

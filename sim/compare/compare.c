@@ -23,6 +23,7 @@ typedef struct side {
 typedef struct walk {
   const kv_cell *cell;
   const kv_layer_data *data;
+  const kv_plan *plan; /* of that layer: what the stores are opened with */
   side side[2];
   int closings; /* blocks of the prompt, then decode steps */
   int lanes;
@@ -52,7 +53,7 @@ static void close_walk(walk *w) {
 }
 
 static kv_rc open_messages(const walk *w, side *s, kv_err *e) {
-  size_t bytes = w->cell->plan.needs.message;
+  size_t bytes = w->plan->needs.message;
   if (bytes == 0) return KV_OK;
   kv_rc rc = kv_messages_open(bytes, w->closings, &s->above, e);
   return rc ? rc : kv_messages_open(bytes, w->closings, &s->here, e);
@@ -66,7 +67,7 @@ static void forget(walk *w, int x) {
 }
 
 static kv_rc open_walk(walk *w, kv_err *e) {
-  const kv_shape *shape = w->cell->plan.shape;
+  const kv_shape *shape = w->plan->shape;
   size_t wide = (size_t)(shape->d > shape->d_v ? shape->d : shape->d_v);
   kv_rc rc = KV_OK;
   for (int i = 0; !rc && i < 2; i++) {
@@ -75,7 +76,7 @@ static kv_rc open_walk(walk *w, kv_err *e) {
     if (!w->look.row[i]) return kv_no_memory(e, "a row", wide * sizeof(float));
     const kv_plan *plan = &s->plan;
     rc = kv_look_shown_open(w->lanes, &s->shown, e);
-    s->plan = w->cell->plan;
+    s->plan = *w->plan;
     s->plan.shown = &s->shown.to;
     if (!rc) rc = open_messages(w, s, e);
     if (!rc) rc = s->backend->open(plan, &s->store, e);
@@ -124,7 +125,7 @@ static bool look_scores(const walk *w, bool views) {
 
 static bool look_messages(const walk *w) {
   const side *s = w->side;
-  return s[0].here && kv_look_message(&w->look, w->cell->plan.needs.message,
+  return s[0].here && kv_look_message(&w->look, w->plan->needs.message,
                                       kv_messages_at(s[0].here, w->closing),
                                       kv_messages_at(s[1].here, w->closing));
 }
@@ -282,7 +283,7 @@ static void find(walk *w, const kv_layer_digests replayed[2]) {
   const bool *found = &w->look.out->found;
   int n = run(w, w->closings, true, alone);
   if (w->stopped) return;
-  if (*found ? w->cell->plan.needs.columns > 0 : differing(alone) >= 0)
+  if (*found ? w->plan->needs.columns > 0 : differing(alone) >= 0)
     find_hidden(w, *found ? n + 1 : n);
   if (*found || w->stopped) return;
   w->look.step = -1;
@@ -298,6 +299,7 @@ static kv_rc walk_above(walk *w, int index, kv_err *e) {
   kv_rc rc = KV_OK;
   w->above = true;
   for (int i = 0; !rc && !w->stopped && i < index; i++) {
+    if (kv_cell_leaves(w->cell, i)) continue; /* publishes nothing */
     rc = kv_trace_scan_layer(t, i, e);
     w->data = &t->layer[i].data;
     if (!rc) run(w, w->closings, false, ignored);
@@ -312,6 +314,8 @@ static kv_rc walk_layer(walk *w, int index, const kv_layer_digests *digests,
                         kv_err *e) {
   const kv_trace *t = w->cell->trace;
   kv_layer_digests alone[2];
+  w->plan = kv_cell_lead(w->cell, index);
+  w->lanes = kv_lane_count(&w->plan->needs, &w->cell->shape);
   kv_rc rc = open_walk(w, e);
   if (!rc && w->side[0].above) rc = walk_above(w, index, e);
   if (!rc) rc = kv_trace_scan_layer(t, index, e);
@@ -349,10 +353,6 @@ static kv_rc compare_ledgers(walk *w, const kv_result *x, const kv_result *y,
   return rc;
 }
 
-static int lanes_in(const kv_cell *c) {
-  return kv_lane_count(&c->plan.needs, &c->shape);
-}
-
 kv_rc kv_compare_cells(const kv_compared *x, const kv_compared *y,
                        bool (*stop)(void), bool *stopped, kv_difference *out,
                        kv_err *e) {
@@ -362,7 +362,6 @@ kv_rc kv_compare_cells(const kv_compared *x, const kv_compared *y,
             .side = {{.backend = x->backend}, {.backend = y->backend}},
             .closings = x->cell->blocks + shape->n_tokens - shape->prompt_len,
             .stop = stop,
-            .lanes = lanes_in(x->cell),
             .look = {.name = {x->backend->name, y->backend->name}, .out = out}};
   *out = (kv_difference){.found = false};
   *stopped = false;

@@ -198,6 +198,8 @@ kv_rc kv_cell_open(const kv_trace *trace, int prompt_len,
     kv_cell_refuse(c, why.text);
   else
     check_trace(c);
+  kv_rc none = kv_cell_open_windows(c, e);
+  if (none) return none;
   if (!rc && c->result.status == KV_CELL_FIXED)
     c->result.budget = get_budget(&c->spec);
   c->blocks = 1;
@@ -240,6 +242,7 @@ kv_rc kv_cell_prepare(kv_cell *c, bool fidelity, bool apart, kv_err *e) {
   int lanes = kv_lane_count(&c->plan.needs, &c->shape);
   kv_rc rc = kv_cost_open(&c->shape, (int)layers, lanes, c->blocks, apart,
                           &c->cost, e);
+  if (!rc) kv_cost_take_windows(c->cost, c->window);
   c->digest = kv_zalloc(layers, sizeof *c->digest);
   c->seconds = kv_zalloc(layers, sizeof *c->seconds);
   c->fault = kv_zalloc(layers, sizeof *c->fault);
@@ -290,11 +293,10 @@ static double share(double part, double whole) {
 double kv_cell_achieved(const kv_cell *c) {
   const kv_totals *t = &c->result.totals;
   const kv_shape *s = &c->shape;
-  double row = (double)(s->d + s->d_v) * (double)kv_dtype_size(s->dtype) *
-               s->n_kv_heads * c->trace->n_layers;
+  int p = s->prompt_len, last = s->n_tokens;
+  double whole = (double)kv_cell_dense(c, last, last, false);
   bool views = c->spec.method->view && t->attended < t->kept;
   double entries = views ? t->attended : t->kept;
-  double middle = (s->prompt_len + s->n_tokens) / 2.0;
   switch (c->result.basis) {
   case KV_BASIS_ENTRIES:
     return entries;
@@ -303,13 +305,15 @@ double kv_cell_achieved(const kv_cell *c) {
   case KV_BASIS_RATIO:
     return 1 - entries / s->prompt_len;
   case KV_BASIS_END:
-    return share((double)kv_bytes_total(&t->end), row * s->n_tokens);
+    return share((double)kv_bytes_total(&t->end), whole);
   case KV_BASIS_MEAN:
-    return share(t->mean, row * middle);
+    whole = (double)kv_cell_dense(c, p, last, false);
+    return share(t->mean, whole / (last - p + 1));
   case KV_BASIS_PEAK:
-    return share((double)t->peak, row * s->n_tokens);
+    return share((double)t->peak, whole);
   case KV_BASIS_READ:
-    return share(t->read, row * (s->prompt_len + 1 + s->n_tokens) / 2);
+    whole = (double)kv_cell_dense(c, p + 1, last, true);
+    return share(t->read, last > p ? whole / (last - p) : 0);
   default:
     return NAN;
   }
@@ -369,6 +373,9 @@ void kv_cell_close(kv_cell *c) {
   free(c->layer);
   free(c->turn);
   free(c->params);
+  free(c->window);
+  free(c->left_layer);
+  free(c->left_params);
   kv_result_free(&c->result);
   kv_spec_free(&c->spec);
   *c = (kv_cell){0};

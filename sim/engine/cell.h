@@ -39,6 +39,14 @@ typedef struct kv_cell {
   kv_plan plan;    /* what the backend is to do (ref/backend/backend.h) */
   kv_plan *layer;  /* [spec.n_layers] or NULL: each layer's own */
   char *params;    /* parameters of those plans, one after another */
+  /* Layers with a sliding window, on which the method does not run: what they
+   * hold and see is their window (sim/engine/cell_windows.c). window: [n_layers
+   * recorded] of each, 0: none; NULL: no layer has one, and the rest is unused.
+   */
+  int *window;
+  kv_plan left;        /* leads those layers' plans, left_layer */
+  kv_plan *left_layer; /* [shape.n_layers] */
+  char *left_params;   /* parameters of those plans, one after another */
   bool runs;  /* to be replayed: ok or fixed, and not already in a database */
   int blocks; /* blocks in which the prompt enters */
   int turns;  /* questions that enter as prompts, in `turn`, ascending */
@@ -90,10 +98,20 @@ kv_rc kv_cell_lay_out(kv_cell *c, const kv_layout_list *asked, kv_err *e);
 kv_rc kv_cell_finish(kv_cell *c, kv_err *e);
 void kv_cell_close(kv_cell *c); /* frees and zeroes; accepts NULL and zeroed */
 
+/* True if the index-th recorded layer has a sliding window and is left to it.
+ */
+static inline bool kv_cell_leaves(const kv_cell *c, int index) {
+  return c->window && c->window[index];
+}
+/* What a store of the index-th recorded layer is opened with: of all layers
+ * that the method runs on the one, of those with windows the other. */
+static inline const kv_plan *kv_cell_lead(const kv_cell *c, int index) {
+  return kv_cell_leaves(c, index) ? &c->left : &c->plan;
+}
 /* The plan, and the entries of the budget (-1: none), of the index-th recorded
  * layer. */
 static inline const kv_plan *kv_cell_plan(const kv_cell *c, int index) {
-  return kv_plan_of(&c->plan, c->trace->layer[index].data.layer);
+  return kv_plan_of(kv_cell_lead(c, index), c->trace->layer[index].data.layer);
 }
 int kv_cell_entries(const kv_cell *c, int index);
 
@@ -109,6 +127,17 @@ kv_rc kv_cell_ask(kv_cell *c, void *params, kv_needs *needs, kv_err *e);
 /* If layers have plans of their own, copies to them from c->plan: method,
  * colsum, logits, scores, paged and indices. Call after changing those. */
 void kv_cell_tell_layers(kv_cell *c);
+
+/* --- cell_windows.c: layers with a sliding window ------------------------- */
+
+/* Makes the plans of the layers with a window, where the trace has any; refuses
+ * the cell where all have one and the method is not dense, or where lanes are
+ * of query heads. Call when c->plan is complete. KV_RESOURCE: memory. */
+kv_rc kv_cell_open_windows(kv_cell *c, kv_err *e);
+/* Bytes of the dense cache of the recorded layers in the trace's own type after
+ * t tokens seen, summed over t = first..last; attended: those that its decode
+ * steps read, where a row that several query heads read counts once. */
+int64_t kv_cell_dense(const kv_cell *c, int first, int last, bool attended);
 
 /* --- cell_turns.c: blocks, where later questions enter as prompts --------- */
 

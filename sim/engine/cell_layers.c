@@ -128,4 +128,8 @@ void kv_cell_tell_layers(kv_cell *c) {
     c->layer[l].paged = c->plan.paged;
     c->layer[l].indices = c->plan.indices;
   }
+  for (int l = 0; c->window && l < c->shape.n_layers; l++) {
+    c->left_layer[l].logits = c->left.logits = c->plan.logits;
+    c->left_layer[l].scores = c->left.scores = c->plan.scores;
+  }
 }

@@ -13,11 +13,13 @@
 
 void kv_layer_close(kv_layer *l) {
   if (!l) return;
-  for (int c = 0; l->store && c < l->cells; c++) l->backend->close(l->store[c]);
+  for (int c = 0; l->full && c < l->cells; c++) l->backend->close(l->full[c]);
+  for (int c = 0; l->left && c < l->cells; c++) l->backend->close(l->left[c]);
   for (int c = 0; l->before && c < l->cells; c++) free(l->before[c]);
   for (int c = 0; l->materialised && c < l->cells; c++)
     free(l->materialised[c]);
-  free(l->store);
+  free(l->full);
+  free(l->left);
   for (int c = 0; l->flight && c < l->cells; c++)
     kv_layouts_flight_close(l->flight[c]);
   kv_tile_close(l->tile);
@@ -34,6 +36,13 @@ void kv_layer_only(kv_layer *l, int n, const int *cell) {
   l->active = n;
 }
 
+/* The stores of cell c. */
+static kv_rc open_stores(kv_layer *l, int c, kv_err *e) {
+  kv_rc rc = l->backend->open(&l->cell[c]->plan, &l->full[c], e);
+  if (rc || !l->left) return rc;
+  return l->backend->open(&l->cell[c]->left, &l->left[c], e);
+}
+
 kv_rc kv_layer_open(const kv_backend *backend, kv_cell *const *cell, int cells,
                     const kv_watch *watch, kv_layer **out, kv_err *e) {
   kv_layer *l = kv_zalloc(1, sizeof *l);
@@ -43,17 +52,20 @@ kv_rc kv_layer_open(const kv_backend *backend, kv_cell *const *cell, int cells,
                   .cells = cells,
                   .cell = cell,
                   .watch = watch,
-                  .store = kv_zalloc(n, sizeof *l->store),
+                  .full = kv_zalloc(n, sizeof *l->full),
                   .before = kv_zalloc(n, sizeof *l->before),
                   .materialised = kv_zalloc(n, sizeof *l->materialised),
                   .flight = kv_zalloc(n, sizeof *l->flight),
                   .at = kv_zalloc(n, sizeof *l->at)};
   kv_rc rc = KV_OK;
-  if (!l->store || !l->before || !l->materialised || !l->flight || !l->at)
-    rc = kv_no_memory(e, "a layer", n * sizeof *l->store);
+  if (cell[0]->window) l->left = kv_zalloc(n, sizeof *l->left);
+  if (!l->full || (cell[0]->window && !l->left) || !l->before ||
+      !l->materialised || !l->flight || !l->at)
+    rc = kv_no_memory(e, "a layer", n * sizeof *l->full);
+  l->store = l->full;
   for (int c = 0; !rc && c < cells; c++) l->at[l->active++] = c;
   for (int c = 0; !rc && c < cells; c++) {
-    rc = backend->open(&cell[c]->plan, &l->store[c], e);
+    rc = open_stores(l, c, e);
     if (rc) break;
     size_t lanes = (size_t)backend->lanes(l->store[c]);
     l->before[c] = kv_zalloc(lanes, sizeof **l->before);
@@ -101,6 +113,7 @@ static void end_layouts(const kv_layer *l, int c, bool sound) {
 
 void kv_layer_begin(kv_layer *l, int index) {
   l->index = index;
+  l->store = kv_cell_leaves(l->cell[0], index) ? l->left : l->full;
   l->data = &l->cell[0]->trace->layer[index].data;
   if (l->tile) kv_tile_clear(l->tile);
   for (int i = 0; i < l->active; i++) begin_cell(l, l->at[i]);

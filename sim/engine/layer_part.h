@@ -15,7 +15,9 @@ struct kv_layer {
   kv_cell *const *cell;       /* [cells] */
   int active;                 /* cells that take part */
   int *at;                    /* [active] their indexes */
-  kv_store **store;           /* [cells] */
+  kv_store **store;           /* [cells] of the layer in flight: one of */
+  kv_store **full, **left;    /* [cells] layers with a sliding window have
+                                 stores of their own; left NULL: none has one */
   kv_bytes **before;          /* [cells][lanes] of the block in progress */
   int64_t **materialised;     /* [cells][lanes] bytes of that block, as
                                  kv_cost_row.materialised counts them */
@@ -25,6 +27,11 @@ struct kv_layer {
   int index;                  /* of the layer among the recorded ones */
   const kv_layer_data *data;  /* its q, k and v */
 };
+
+/* The plan of cell c on the layer in flight. */
+static inline const kv_plan *kv_layer_plan(const kv_layer *l, int c) {
+  return kv_cell_plan(l->cell[c], l->index);
+}
 
 /* True if the callbacks of w are to be called for cell number c: w is of that
  * cell, or of all. */

@@ -9,10 +9,6 @@
 
 #include <omp.h>
 
-static const kv_plan *plan_of(const kv_layer *l, int c) {
-  return kv_plan_of(&l->cell[c]->plan, l->data->layer);
-}
-
 /* --- watches ------------------------------------------------------------- */
 
 static void tell_compressed(const kv_layer *l, int c, int step,
@@ -74,7 +70,8 @@ static void measure_row(void *self, int who, const kv_seen *seen) {
   kv_cell *cell = l->cell[k->cell[who]];
   const kv_truth *truth = k->worker->truth;
   kv_cost_row row = kv_cost_view(seen, k->worker->mark);
-  if (cell->plan.method->view) row.scanned = kv_lane_scanned(seen->lane);
+  if (kv_layer_plan(l, k->cell[who])->method->view)
+    row.scanned = kv_lane_scanned(seen->lane);
   l->materialised[k->cell[who]][seen->lane->lane] = row.materialised;
   kv_cost_read(cell->cost, l->index, k->block, &row);
   if (cell->fidelity && truth && truth->finite)
@@ -104,7 +101,7 @@ static void account(void *self, int who) {
   kv_cost_verbs verbs = {0};
   kv_shape shape = cell->shape;
   shape.prompt_len = kv_cell_prompt_at(cell, k->step);
-  bool due = kv_compression_due(&plan_of(l, c)->needs, &shape, k->step);
+  bool due = kv_compression_due(&kv_layer_plan(l, c)->needs, &shape, k->step);
   for (int i = 0; i < l->backend->lanes(s); i++) {
     const kv_lane *lane = l->backend->lane(s, i);
     kv_cost_verbs v = kv_cost_lane_verbs(lane);
@@ -123,13 +120,15 @@ static void account(void *self, int who) {
 }
 
 static kv_rider rider_of(const kv_layer *l, int c, const kv_worker *worker) {
-  const kv_needs *need = &l->cell[c]->plan.needs;
+  const kv_needs *need = &kv_layer_plan(l, c)->needs;
+  kv_messages *messages =
+      kv_cell_leaves(l->cell[c], l->index) ? NULL : l->cell[c]->messages;
   return (kv_rider){.backend = l->backend,
                     .store = l->store[c],
                     .scratch = worker->scratch,
                     .alone = need->block || need->reindex,
-                    .above = l->cell[c]->messages,
-                    .below = l->cell[c]->messages,
+                    .above = messages,
+                    .below = messages,
                     .seconds = &worker->seconds[c]};
 }
 

@@ -166,7 +166,7 @@ static void tell_plans(const kv_pass *p) {
   size_t left = KV_TILE_BYTES;
   for (int c = 0; c < p->cells; c++) {
     kv_plan *plan = &p->cell[c]->plan;
-    plan->stop = p->how->stop;
+    plan->stop = p->cell[c]->left.stop = p->how->stop;
     size_t size = kv_ahead_size(plan, p->tile);
     plan->tile = size <= left ? p->tile : 1;
     left -= plan->tile > 1 ? size : 0;

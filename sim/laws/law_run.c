@@ -192,7 +192,10 @@ static void count_finished(void *self, int layer, const kv_lane *lane) {
 static counts asked_of(const kv_cell *cell) {
   const kv_needs *need = &cell->plan.needs;
   const kv_shape *s = &cell->shape;
-  int64_t heads = (int64_t)s->n_heads * cell->trace->n_layers;
+  int layers = 0;
+  for (int i = 0; i < cell->trace->n_layers; i++)
+    layers += !kv_cell_leaves(cell, i);
+  int64_t heads = (int64_t)s->n_heads * layers;
   bool wants = cell->plan.method->observe && need->want & (KV_P | KV_SUM);
   int p = s->prompt_len < need->prompt_rows ? s->prompt_len : need->prompt_rows;
   counts n = {0};

@@ -71,7 +71,8 @@ static kv_rc replay(kv_vectors *v, bool *stopped, kv_err *e) {
   kv_layer *l = NULL;
   kv_worker w = {0};
   const kv_plan *plan = &c->plan;
-  kv_rc rc = kv_cell_prepare(c, false, false, e);
+  kv_rc rc = kv_trace_expect_plain(c->trace, "kvreplay vectors", e);
+  if (!rc) rc = kv_cell_prepare(c, false, false, e);
   c->plan.method = &v->shown;
   kv_cell_tell_layers(c);
   kv_float_ground();

@@ -16,6 +16,12 @@ void kv_cost_close(kv_cost *c) {
   free(c);
 }
 
+void kv_cost_take_windows(kv_cost *c, const int *window) {
+  c->window = window;
+  c->windows = 0;
+  for (int l = 0; window && l < c->layers; l++) c->windows += window[l] > 0;
+}
+
 static void set(kv_counter *c, int64_t x) {
   atomic_store_explicit(c, x, memory_order_relaxed);
 }

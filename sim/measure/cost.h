@@ -42,6 +42,19 @@ typedef struct kv_cost kv_cost;
 kv_rc kv_cost_open(const kv_shape *shape, int layers, int lanes, int blocks,
                    bool apart, kv_cost **out, kv_err *e);
 void kv_cost_close(kv_cost *c); /* accepts NULL */
+/* The layers' sliding windows: window[layers], tokens that a row of that layer
+ * sees, or 0: all; or NULL, as after open: no layer has one. `kept` and
+ * `attended` of the totals leave layers with a window out, unless all have one.
+ * Call before anything is fed; `window` must outlive the ledger. */
+void kv_cost_take_windows(kv_cost *c, const int *window);
+
+/* Tokens of the dense cache after t tokens seen, summed over t = first..last
+ * and over layers with these windows (as above): of one KV head; attended: that
+ * a query head sees in the step. A layer with a window holds min(t, window - 1)
+ * after the step, as an engine does, for the next token sees no more of them.
+ * 0 where last < first. */
+int64_t kv_dense_tokens(int layers, const int *window, int first, int last,
+                        bool attended);
 
 /* One layer's counters; only of a ledger opened with `apart` (asserted): clears
  * them, but for the entries kept, or copies all of them (sim/measure/copier.h),

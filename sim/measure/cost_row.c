@@ -104,8 +104,15 @@ static int64_t side_bytes(const kv_lane *l, const kv_cell_ref *ref,
   return sum;
 }
 
-static int64_t as_it_came(const kv_shape *s) {
-  return (int64_t)(s->d + s->d_v) * (int64_t)kv_dtype_size(s->dtype);
+/* Of these of K and V those that are counted twice, where V is a part of K. */
+static int64_t shared_bytes(const kv_lane *l, const uint8_t *mark) {
+  int64_t sum = 0;
+  for (int i = 0; l->shape->shared && i < l->n; i++)
+    if (mark[i] == READ_AS_IT_CAME)
+      sum += kv_lane_shared(l, KV_RAW);
+    else if (mark[i])
+      sum += kv_lane_shared_entry(l, i);
+  return sum;
 }
 
 /* Bytes of K and V of the marked entries. */
@@ -113,11 +120,12 @@ static int64_t marked_bytes(const kv_lane *l, uint8_t *mark) {
   const kv_shape *s = l->shape;
   size_t n = (size_t)s->n_tokens;
   int read = count(l, mark);
-  if (l->rewritten == 0) return read * as_it_came(s);
+  if (l->rewritten == 0) return read * kv_token_bytes(s);
   if (read == l->n && !memchr(mark, READ_AS_IT_CAME, (size_t)l->n))
     return kv_lane_row_bytes(l);
   return side_bytes(l, l->k, l->k_slab, s->d, mark, mark + n) +
-         side_bytes(l, l->v, l->v_slab, s->d_v, mark, mark + n);
+         side_bytes(l, l->v, l->v_slab, s->d_v, mark, mark + n) -
+         shared_bytes(l, mark);
 }
 
 /* Leaves marked what lies in the host's memory. */
@@ -132,7 +140,7 @@ kv_cost_row kv_cost_view(const kv_seen *seen, uint8_t *mark) {
   for (int h = 0; h < seen->queries; h++) row.attended += seen->view[h].entries;
   mark_union(seen, mark);
   if (l->rewritten)
-    row.materialised = mark_parts(l, mark) * as_it_came(l->shape);
+    row.materialised = mark_parts(l, mark) * kv_token_bytes(l->shape);
   row.bytes = marked_bytes(l, mark);
   if (l->needs->host) {
     mark_host(l, mark);

@@ -3,6 +3,7 @@
  * The ledger's totals: sums over layers, divided once at the end.
  */
 #include "sim/measure/cost_part.h"
+#include <limits.h>
 #include <math.h>
 
 /* A kv_cost_block of all layers, as plain numbers. */
@@ -13,11 +14,29 @@ typedef struct sums {
 
 /* --- totals ------------------------------------------------------------- */
 
+/* The sum of min(t, most) over t = first..last. */
+static int64_t sum_of(int64_t first, int64_t last, int64_t most) {
+  int64_t even = last < most ? last : most; /* t up to here counts as t */
+  if (even < first) return most * (last - first + 1);
+  return (first + even) * (even - first + 1) / 2 + most * (last - even);
+}
+
+int64_t kv_dense_tokens(int layers, const int *window, int first, int last,
+                        bool attended) {
+  int64_t sum = 0, full = layers;
+  if (last < first) return 0;
+  for (int l = 0; window && l < layers; l++) {
+    if (!window[l]) continue;
+    sum += sum_of(first, last, window[l] - !attended);
+    full--;
+  }
+  return sum + full * sum_of(first, last, last);
+}
+
 /* Bytes of the whole cache in the trace's own dtype at t tokens seen. */
 static int64_t dense_bytes(const kv_cost *c, int t) {
-  const kv_shape *s = c->shape;
-  int64_t row = (int64_t)(s->d + s->d_v) * (int64_t)kv_dtype_size(s->dtype);
-  return (int64_t)c->layers * s->n_kv_heads * t * row;
+  return kv_dense_tokens(c->layers, c->window, t, t, false) *
+         c->shape->n_kv_heads * kv_token_bytes(c->shape);
 }
 
 /* Sums one block over all layers. */
@@ -81,12 +100,31 @@ kv_cost_now kv_cost_until(const kv_cost *c, int block) {
   return now;
 }
 
+/* Layers on which the method runs: those without a sliding window or, where all
+ * have one, all. */
+static int methods_layers(const kv_cost *c) {
+  return c->windows < c->layers ? c->layers - c->windows : c->layers;
+}
+
+static bool is_left(const kv_cost *c, int layer) {
+  return c->window && c->window[layer] && c->windows < c->layers;
+}
+
+/* Entries that the query heads of the other layers attend to at the step of t
+ * tokens seen. */
+static int64_t left_at(const kv_cost *c, int t) {
+  int64_t sum = 0;
+  for (int l = 0; c->window && l < c->layers; l++)
+    if (is_left(c, l)) sum += t < c->window[l] ? t : c->window[l];
+  return sum * c->shape->n_heads;
+}
+
 /* Totals over t = prompt_len..T after compression, as far as something closes
  * there, and over the decode steps: those that attend. */
 static void sum_steps(const kv_cost *c, kv_totals *t) {
   const kv_shape *s = c->shape;
-  int64_t codes = 0, read = 0, scanned = 0, attended = 0, dense = 0;
-  int n = 0, ends = 0, heads = c->layers * s->n_heads;
+  int64_t codes = 0, read = 0, scanned = 0, attended = 0, dense = 0, left = 0;
+  int n = 0, ends = 0, heads = methods_layers(c) * s->n_heads;
   double kr = 0;
   for (int i = 0; i <= c->points - c->blocks; i++) {
     sums all = sum_at(c, c->blocks - 1 + i);
@@ -102,7 +140,11 @@ static void sum_steps(const kv_cost *c, kv_totals *t) {
     scanned += all.scanned;
     t->fetched += all.fetched;
     attended += all.attended;
-    dense += decodes ? (int64_t)heads * (s->prompt_len + i) : 0;
+    if (!decodes) continue;
+    int seen = s->prompt_len + i;
+    dense +=
+        s->n_heads * kv_dense_tokens(c->layers, c->window, seen, seen, true);
+    left += left_at(c, seen);
   }
   t->mean = (double)t->mti / (double)ends;
   t->codes_mean = (double)codes / (double)ends;
@@ -111,7 +153,7 @@ static void sum_steps(const kv_cost *c, kv_totals *t) {
   t->scanned = n ? (double)scanned / (double)n : (double)NAN;
   t->cr = n ? (double)attended / (double)dense : (double)NAN;
   t->attended =
-      n ? (double)attended / ((double)heads * (double)n) : (double)NAN;
+      n ? (double)(attended - left) / ((double)heads * (double)n) : (double)NAN;
 }
 
 /* Mean entries at the end over lanes [low, high) of layers [first, last). */
@@ -124,12 +166,17 @@ static double mean_kept(const kv_cost *c, int first, int last, int low,
 }
 
 static void count_kept(const kv_cost *c, kv_totals *t) {
-  t->kept = mean_kept(c, 0, c->layers, 0, c->lanes);
-  t->kept_min = t->kept_max = c->kept[0];
-  for (int i = 1; i < c->layers * c->lanes; i++) {
-    if (c->kept[i] < t->kept_min) t->kept_min = c->kept[i];
-    if (c->kept[i] > t->kept_max) t->kept_max = c->kept[i];
+  int64_t sum = 0;
+  int least = INT_MAX, most = 0;
+  for (int i = 0; i < c->layers * c->lanes; i++) {
+    if (is_left(c, i / c->lanes)) continue;
+    sum += c->kept[i];
+    if (c->kept[i] < least) least = c->kept[i];
+    if (c->kept[i] > most) most = c->kept[i];
   }
+  t->kept = (double)sum / (double)(methods_layers(c) * c->lanes);
+  t->kept_min = least;
+  t->kept_max = most;
 }
 
 /* Parts are layers, then KV heads, then bins, which keep their NaN. */

@@ -2,13 +2,13 @@
  *
  * The measures of one decode row of one lane.
  *
- *   untouched: the view is every token and the logits are the truth's to the
- *     bit. Then p^ = p to the bit (arithmetic 4 depends on the logits alone),
- *     so TV = KL = 0, the masses are the truth's and every recall is 1.
- *   otherwise, per query head: compute p^ over the view and its log, and list
- *     the tokens of the view in ascending order. One walk over those gives the
- *     masses, KL and recalls, and spreads p^ over the tokens; one pass over all
- *     tokens gives TV for KV_TOGETHER heads at a time.
+ *   untouched: the view is every token that exact attention sees and the logits
+ *     are the truth's to the bit. Then p^ = p to the bit (arithmetic 4 depends
+ *     on the logits alone), so TV = KL = 0, the masses are the truth's and
+ * every recall is 1. otherwise, per query head: compute p^ over the view and
+ * its log, and list the tokens of the view in ascending order. One walk over
+ * those gives the masses, KL and recalls, and spreads p^ over the tokens; one
+ * pass over all tokens gives TV for KV_TOGETHER heads at a time.
  *
  * Cost: O(t) a head, no allocation.
  */
@@ -60,11 +60,15 @@ static void name_entries(const kv_view *v, int32_t *entry) {
       entry[n + i] = v->run[r].first + i;
 }
 
-/* Fills p^ of n places, and the log of what each member of an entry gets. */
-static void fill_share(const kv_row *r, int n, float *share, float *log_share) {
+/* Fills p^ of n places of head h and of its sink, and the log of what each
+ * member of an entry gets. */
+static void fill_share(const kv_row *r, int h, int n, float *share,
+                       float *log_share, float *sink) {
   const kv_kernels *k = r->truth->kernels;
+  const float *sinks = r->truth->sinks;
   const int32_t *entry = r->truth->compare.entry;
-  kv_observation_row(k, n, share, share);
+  kv_observation_sink(k, n, share, sinks ? sinks + r->head0 + h : NULL, share,
+                      sink);
   for (int i = 0; i < n; i++) {
     float x = share[i];
     if (!r->plain) x = (float)((double)x / (double)r->lane->weight[entry[i]]);
@@ -110,6 +114,19 @@ int kv_row_list(kv_row *r, const kv_view *v) {
   return m;
 }
 
+/* What the sink, one more outcome beside the tokens, adds to KL and to the sum
+ * of |p - p^|; p_sink and p^_sink are as those of a token. */
+static double sink_kl(const kv_row *r, int h, float share) {
+  float exact = r->truth->sink_p[r->head0 + h];
+  if (!r->truth->sinks || share < tiny) return 0;
+  return (double)share *
+         ((double)kv_log(share) - (double)kv_log(exact < tiny ? tiny : exact));
+}
+
+static double sink_gap(const kv_row *r, int h, float share) {
+  return fabs((double)r->truth->sink_p[r->head0 + h] - (double)share);
+}
+
 static void put_recalls(const kv_row *r, int h, const int hit[3]) {
   static const kv_measure measure[3] = {KV_RECALL_1, KV_RECALL_16, KV_RECALL_B};
   for (int j = 0; j < 3; j++)
@@ -142,8 +159,8 @@ static void count_hits(const kv_row *r, exact x, int m, int hit[3]) {
   const int32_t *token = r->truth->compare.token;
   const kv_top_cut first = x.cut[r->top[0]], few = x.cut[r->top[1]];
   const kv_top_cut cut = r->most[2] ? x.cut[r->top[2]] : few;
-  for (int j = 0; j < 3; j++) hit[j] = m == r->n ? r->most[j] : 0;
-  if (m == r->n) return; /* every token is listed */
+  for (int j = 0; j < 3; j++) hit[j] = m == r->visible ? r->most[j] : 0;
+  if (m == r->visible) return; /* every token is listed */
   for (int i = 0; i < m; i++) {
     int t = token[i];
     float s = x.s[t];
@@ -196,26 +213,28 @@ static sums walk_merged(const kv_row *r, exact x, int m, const float *share,
   return s;
 }
 
-static void put_sums(const kv_row *r, int h, sums s) {
+static void put_sums(const kv_row *r, int h, sums s, float sink) {
   kv_row_put(r, KV_MASS, h, s.mass);
   kv_row_put(r, KV_MASS_MERGED, h, s.merged);
-  kv_row_put(r, KV_KL, h, s.kl);
+  kv_row_put(r, KV_KL, h, s.kl + sink_kl(r, h, sink));
   if (kv_view_whole(&r->seen->view[h], r->lane))
     kv_row_put(r, KV_MASS_STORED, h, s.mass);
   put_recalls(r, h, s.hit);
 }
 
 static void walk(const kv_row *r, int h, int m, const float *share,
-                 const float *log_share, double *by_token) {
+                 const float *log_share, double *by_token, float sink) {
   exact x = exact_of(r, h);
   put_sums(r, h,
            r->plain ? walk_plain(r, x, m, share, log_share, by_token)
-                    : walk_merged(r, x, m, share, log_share, by_token));
+                    : walk_merged(r, x, m, share, log_share, by_token),
+           sink);
 }
 
+/* Where the layer's own window hides the token there is nothing to measure. */
 static void seek(const kv_row *r, int h, const kv_view *v, const float *share) {
   int at = r->f->search_at[r->step];
-  if (at >= 0)
+  if (at >= 0 && r->f->search[at].token >= r->truth->first)
     kv_search_row(r->f, r->layer, r->lane->first_head + h, at, r->lane, v,
                   kv_row_of_head(r, r->truth->p, h), share);
 }
@@ -227,7 +246,8 @@ static void share_out(kv_row *r, int first, int count) {
     const kv_view *v = &r->seen->view[first + i];
     kv_row_list(r, v);
     gather(v, r->seen->s + (size_t)(first + i) * r->seen->stride, c->share[i]);
-    fill_share(r, v->entries, c->share[i], c->log_share[i]);
+    fill_share(r, first + i, v->entries, c->share[i], c->log_share[i],
+               &c->sink[i]);
   }
 }
 
@@ -251,8 +271,9 @@ static void compare_alike(kv_row *r, int first, int count) {
   for (int i = 0; i < count; i++) {
     int h = first + i, hit[3];
     count_hits(r, exact_of(r, h), r->listed, hit);
-    put_sums(r, h, (sums){sum[i].mass, 0, sum[i].kl, {hit[0], hit[1], hit[2]}});
-    kv_row_put(r, KV_TV, h, sum[i].gap * 0.5);
+    put_sums(r, h, (sums){sum[i].mass, 0, sum[i].kl, {hit[0], hit[1], hit[2]}},
+             c->sink[i]);
+    kv_row_put(r, KV_TV, h, (sum[i].gap + sink_gap(r, h, c->sink[i])) * 0.5);
     seek(r, h, &r->seen->view[h], c->share[i]);
   }
 }
@@ -268,9 +289,9 @@ static void compare_each(kv_row *r, int first, int count) {
     const kv_view *v = &r->seen->view[h];
     int m = kv_row_list(r, v);
     gather(v, r->seen->s + (size_t)h * r->seen->stride, c->share[i]);
-    fill_share(r, v->entries, c->share[i], c->log_share[i]);
+    fill_share(r, h, v->entries, c->share[i], c->log_share[i], &c->sink[i]);
     memset(c->by_token[i], 0, (size_t)r->n * sizeof(double));
-    walk(r, h, m, c->share[i], c->log_share[i], c->by_token[i]);
+    walk(r, h, m, c->share[i], c->log_share[i], c->by_token[i], c->sink[i]);
     seek(r, h, v, c->share[i]);
   }
   for (int i = 0; i < KV_TOGETHER; i++) {
@@ -279,7 +300,9 @@ static void compare_each(kv_row *r, int first, int count) {
     q[i] = c->by_token[j];
   }
   kv_chain_gap(r->n, p, q, sum);
-  for (int i = 0; i < count; i++) kv_row_put(r, KV_TV, first + i, sum[i] * 0.5);
+  for (int i = 0; i < count; i++)
+    kv_row_put(r, KV_TV, first + i,
+               (sum[i] + sink_gap(r, first + i, c->sink[i])) * 0.5);
 }
 
 /* Up to KV_TOGETHER heads from head `first` on. */
@@ -298,10 +321,10 @@ static void compare_heads(kv_row *r, int first, int count) {
 
 static bool untouched(const kv_row *r, int h) {
   const float *s = r->seen->s + (size_t)h * r->seen->stride;
-  const float *own = kv_row_of_head(r, r->truth->s, h);
-  return r->plain && r->lane->n == r->n &&
+  const float *own = kv_row_of_head(r, r->truth->s, h) + r->truth->first;
+  return r->plain && r->lane->n == r->visible &&
          kv_view_whole(&r->seen->view[h], r->lane) &&
-         (s == own || memcmp(s, own, (size_t)r->n * sizeof *s) == 0);
+         (s == own || memcmp(s, own, (size_t)r->visible * sizeof *s) == 0);
 }
 
 static void put_untouched(const kv_row *r, int h) {
@@ -311,7 +334,8 @@ static void put_untouched(const kv_row *r, int h) {
   kv_row_put(r, KV_TV, h, 0);
   kv_row_put(r, KV_KL, h, 0);
   put_recalls(r, h, r->most);
-  seek(r, h, &r->seen->view[h], kv_row_of_head(r, r->truth->p, h));
+  seek(r, h, &r->seen->view[h],
+       kv_row_of_head(r, r->truth->p, h) + r->truth->first);
 }
 
 /* --- the row ------------------------------------------------------------ */
@@ -329,7 +353,7 @@ static void plan_recalls(kv_row *r) {
   for (int j = 0; j < 3; j++) {
     if (k[j] < 1) continue;
     r->top[j] = kv_truth_top(r->truth, k[j]);
-    r->most[j] = k[j] < r->n ? k[j] : r->n;
+    r->most[j] = k[j] < r->visible ? k[j] : r->visible;
   }
 }
 
@@ -342,6 +366,7 @@ void kv_fidelity_row(kv_fidelity *f, int layer, const kv_seen *seen,
               .truth = truth,
               .lane = l,
               .n = truth->t + 1,
+              .visible = truth->t + 1 - truth->first,
               .step = truth->t - f->shape->prompt_len,
               .head0 = l->first_head - truth->kv_head * kv_group(f->shape),
               .plain = is_plain(l),

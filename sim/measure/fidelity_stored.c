@@ -11,7 +11,8 @@
  * the full set. */
 static bool complete(const kv_row *r) {
   const kv_lane *l = r->lane;
-  return r->plain && l->n == r->n && l->rewritten == 0 && !l->needs->reindex;
+  return r->plain && l->n == r->visible && l->rewritten == 0 &&
+         !l->needs->reindex;
 }
 
 /* mass_stored of heads that see only part of what is stored; for the others it
@@ -45,6 +46,7 @@ static const float *stored_lse(const kv_row *r) {
     kv_lane_query(l, l->n - 1, &x->attend, c->q + h * d);
   kv_lane_logits(x->kernels, l, m, c->q, (size_t)d, 0, l->n, NULL, 0, c->s,
                  x->stride, &x->attend);
+  x->attend.sink = x->sinks ? x->sinks + r->head0 : NULL;
   kv_attend_rows(x->kernels, m, l->n, x->shape->d_v, c->s, x->stride,
                  kv_lane_value_rows, &values, &x->attend, c->out, c->lse);
   return c->lse;

@@ -11,8 +11,9 @@
 
 /* What one call works on. */
 typedef struct kv_row {
-  kv_fidelity *f;      /* gets the values */
-  int layer, step, n;  /* index; decode step, 0-based; tokens 0..n-1 */
+  kv_fidelity *f;     /* gets the values */
+  int layer, step, n; /* index; decode step, 0-based; tokens 0..n-1 */
+  int visible; /* of them those that exact attention sees: the last ones */
   const kv_seen *seen; /* what the method attended */
   kv_truth *truth;     /* exact attention of the same row */
   const kv_lane *lane; /* what is stored */

@@ -140,34 +140,40 @@ static void widen_queries(const kv_tile *x, const kv_layer_data *data, int g,
   }
 }
 
-/* Logits of m queries against the first n keys. */
-static void fill_logits(const kv_tile *x, side k, int m, int n, const float *q,
-                        float *logit, kv_attend_scratch *attend) {
+/* Logits of m queries against keys first..n-1. */
+static void fill_logits(const kv_tile *x, side k, int m, int first, int n,
+                        const float *q, float *logit,
+                        kv_attend_scratch *attend) {
   const kv_shape *s = x->shape;
-  for (int first = 0; first < n;) {
+  while (first < n) {
     kv_row_kind kind;
     int count = name_rows(&k, first, n - first, attend, &kind);
     x->kernels->logits(m, count, s->d, q, (size_t)s->d, attend->row, kind.type,
                        s->scale, logit + first, x->stride, attend->pack);
+    x->kernels->softcap(s->softcap, m, count, logit + first, x->stride);
     first += count;
   }
 }
 
-static bool finite_row(const kv_tile *x, const float *logit, int n) {
+/* Tokens first..t of one row. */
+static bool finite_row(const kv_tile *x, const float *logit, int first, int t) {
   bool finite = true;
   for (int h = 0; h < kv_group(x->shape); h++)
-    finite = finite && kv_all_finite(logit + (size_t)h * x->stride, n);
+    finite = finite && kv_all_finite(logit + (size_t)h * x->stride + first,
+                                     t + 1 - first);
   return finite;
 }
 
-/* Outputs of `rows` steps from step `step` of the tile on. */
-static void attend_rows(const kv_tile *x, size_t step, int rows, int t, side v,
-                        kv_attend_scratch *attend) {
+/* Outputs of `rows` steps from step `step` of the tile on, all of which see
+ * tokens from `first` on. */
+static void attend_rows(const kv_tile *x, size_t step, int rows, int first,
+                        int t, side v, kv_attend_scratch *attend) {
   int group = kv_group(x->shape), d_v = x->shape->d_v;
   size_t row = step * (size_t)group;
-  kv_attend_tile(x->kernels, rows, group, t + 1, d_v, x->s + row * x->stride,
-                 x->stride, name_rows, &v, attend, x->out + row * (size_t)d_v,
-                 x->lse + row);
+  v.row += (size_t)first * v.size;
+  kv_attend_tile(x->kernels, rows, group, t + 1 - first, d_v,
+                 x->s + row * x->stride + first, x->stride, name_rows, &v,
+                 attend, x->out + row * (size_t)d_v, x->lse + row);
 }
 
 void kv_tile_fill(kv_tile *x, int head, const kv_layer_data *data, int g, int t,
@@ -181,17 +187,21 @@ void kv_tile_fill(kv_tile *x, int head, const kv_layer_data *data, int g, int t,
   assert(rows <= x->steps && t >= s->prompt_len && t + rows <= s->n_tokens);
   x->t[head] = t;
   x->rows[head] = rows;
+  attend->sink = kv_layer_sink(data, g * group);
   for (int r = 0; r < rows; r++)
     widen_queries(x, data, g, t + r, q + (size_t)(r * group * s->d));
-  fill_logits(x, k, rows * group, t + rows, q, logit, attend);
-  bool all = true;
+  fill_logits(x, k, rows * group, kv_layer_first(data, t), t + rows, q, logit,
+              attend);
+  bool all = kv_layer_first(data, t + rows - 1) == 0; /* one pass for all */
   for (int r = 0; r < rows; r++) {
     const float *of = logit + (size_t)(r * group) * x->stride;
-    x->finite[step + (size_t)r] = finite_row(x, of, t + 1 + r);
+    x->finite[step + (size_t)r] =
+        finite_row(x, of, kv_layer_first(data, t + r), t + r);
     all = all && x->finite[step + (size_t)r];
   }
-  if (all) attend_rows(x, step, rows, t, v, attend);
+  if (all) attend_rows(x, step, rows, 0, t, v, attend);
   for (int r = 0; r < rows && !all; r++)
     if (x->finite[step + (size_t)r])
-      attend_rows(x, step + (size_t)r, 1, t + r, v, attend);
+      attend_rows(x, step + (size_t)r, 1, kv_layer_first(data, t + r), t + r, v,
+                  attend);
 }

@@ -27,7 +27,7 @@ typedef struct kv_tile {
   size_t stride; /* of s: T rounded up to 16 */
   float *q;      /* [heads][steps][G][d] fp32 */
   float *s;      /* [heads][steps][G][stride] logits, arithmetic 1; beyond a
-                    row's own token: junk */
+                    row's own token, and before the layer's window: junk */
   float *out;    /* [heads][steps][G][d_v], arithmetic 3 */
   float *lse;    /* [heads][steps][G] */
   bool *finite;  /* [heads][steps]: all logits are; else out and lse are junk */

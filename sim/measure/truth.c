@@ -57,10 +57,11 @@ static bool take(kv_truth *x, size_t group, size_t d, size_t d_v) {
   size_t n = group * x->stride;
   x->p = kv_zalloc(n, sizeof *x->p);
   x->log_p = kv_zalloc(n, sizeof *x->log_p);
+  x->sink_p = kv_zalloc(group, sizeof *x->sink_p);
   x->mass = kv_zalloc(group, sizeof *x->mass);
   x->norm = kv_zalloc(group, sizeof *x->norm);
   x->cut = kv_zalloc(group * (size_t)x->n_top, sizeof *x->cut);
-  return x->p && x->log_p && x->mass && x->norm && x->cut &&
+  return x->p && x->log_p && x->sink_p && x->mass && x->norm && x->cut &&
          take_compare(&x->compare, group, x->stride, d, d_v);
 }
 
@@ -93,6 +94,7 @@ void kv_truth_close(kv_truth *x) {
   if (!x) return;
   void *const block[] = {x->p,
                          x->log_p,
+                         x->sink_p,
                          x->mass,
                          x->norm,
                          x->top,
@@ -134,6 +136,8 @@ void kv_truth_fill(kv_truth *x, const kv_layer_data *data, int g, int t,
   x->layer = data->layer;
   x->kv_head = g;
   x->t = t;
+  x->first = kv_layer_first(data, t);
+  x->sinks = kv_layer_sink(data, g * kv_group(s));
   x->q = row.q;
   x->s = row.s;
   x->out = row.out;
@@ -161,8 +165,11 @@ static void add_masses(kv_truth *x, int n) {
 void kv_truth_weigh(kv_truth *x) {
   if (x->weighed) return;
   for (int h = 0; h < kv_group(x->shape); h++) {
-    size_t at = (size_t)h * x->stride;
-    kv_observation_row(x->kernels, x->t + 1, x->s + at, x->p + at);
+    size_t at = (size_t)h * x->stride, from = at + (size_t)x->first;
+    memset(x->p + at, 0, (size_t)x->first * sizeof *x->p);
+    kv_observation_sink(x->kernels, x->t + 1 - x->first, x->s + from,
+                        x->sinks ? x->sinks + h : NULL, x->p + from,
+                        &x->sink_p[h]);
   }
   add_masses(x, x->t + 1);
   x->weighed = true;
@@ -179,9 +186,12 @@ void kv_truth_mark(kv_truth *x) {
     float *log_p = x->log_p + at;
     for (int j = 0; j < n; j++) log_p[j] = p[j] < tiny ? tiny : p[j];
     x->kernels->log(log_p, n, log_p);
-    kv_rank_top(x->kernels, n, x->s + at, x->n_top, x->top, x->compare.slot,
-                place, x->compare.share[0], x->compare.share[1],
-                x->cut + h * x->n_top);
+    kv_top_cut *cut = x->cut + h * x->n_top;
+    kv_rank_top(x->kernels, n - x->first, x->s + at + x->first, x->n_top,
+                x->top, x->compare.slot, place, x->compare.share[0],
+                x->compare.share[1], cut);
+    for (int j = 0; x->first && j < x->n_top; j++)
+      if (cut[j].last < n) cut[j].last += x->first;
   }
   x->marked = true;
 }
@@ -190,6 +200,7 @@ kv_known kv_truth_known(const kv_truth *x) {
   return (kv_known){.q = x->q,
                     .s = x->s,
                     .stride = x->stride,
+                    .first = x->first,
                     .out = x->tiled ? x->out : NULL,
                     .lse = x->tiled ? x->lse : NULL};
 }

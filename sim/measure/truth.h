@@ -26,6 +26,7 @@
 enum { KV_TOGETHER = 4 };
 typedef struct kv_compare {
   float *share[KV_TOGETHER];     /* [T] p^ by place in the view */
+  float sink[KV_TOGETHER];       /* p^ of the sink; 0 where there is none */
   float *log_share[KV_TOGETHER]; /* [T] fp32 log of a member's p^ */
   double *by_token[KV_TOGETHER]; /* [T] p^ by token */
   int32_t *entry;                /* [T] entry by place in the view */
@@ -53,6 +54,9 @@ typedef struct kv_truth {
   const kv_shape *shape;
   const kv_kernels *kernels;
   int layer, kv_head, t; /* of the last fill: the model's layer, g, token */
+  int first; /* the first token that row sees: above 0 where the layer has a
+                sliding window. s is junk before it, p is 0 */
+  const float *sinks; /* [G], or NULL: the layer has none */
   bool finite;    /* all logits are finite; if not, only q and s are filled, the
                      row has no truth, and each cell computes its own */
   bool tiled;     /* the row is of a tile */
@@ -63,8 +67,9 @@ typedef struct kv_truth {
   double *norm;           /* [G] |out|2 */
   /* Of kv_truth_weigh: */
   bool weighed;
-  float *p;     /* [G][stride] probabilities, arithmetic 4 */
-  double *mass; /* [G] sum of p over the tokens ascending */
+  float *p;      /* [G][stride] probabilities, arithmetic 4 */
+  float *sink_p; /* [G] the sink's own; 0 where the layer has none */
+  double *mass;  /* [G] sum of p over the tokens ascending */
   /* Of kv_truth_mark: */
   bool marked;
   float *log_p;    /* [G][stride] fp32 log of max(p, 2^-126) */

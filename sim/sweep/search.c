@@ -29,15 +29,12 @@ typedef struct probe {
 static void in_basis(const kv_cell *c, kv_basis basis, int64_t *bytes,
                      int64_t *dense) {
   const kv_result *r = &c->result;
-  const kv_shape *s = &c->shape;
-  int64_t row = (int64_t)(s->d + s->d_v) * (int64_t)kv_dtype_size(s->dtype) *
-                s->n_kv_heads * c->trace->n_layers;
-  int64_t p = s->prompt_len, t = s->n_tokens, steps = t - p + 1;
-  *dense = row * t;
+  int p = c->shape.prompt_len, t = c->shape.n_tokens;
+  *dense = kv_cell_dense(c, t, t, false);
   switch (basis) {
   case KV_BASIS_MEAN:
     *bytes = r->totals.mti;
-    *dense = row * (p + t) * steps / 2;
+    *dense = kv_cell_dense(c, p, t, false);
     return;
   case KV_BASIS_PEAK:
     *bytes = r->totals.peak;
@@ -45,7 +42,7 @@ static void in_basis(const kv_cell *c, kv_basis basis, int64_t *bytes,
   case KV_BASIS_READ:
     *bytes = 0;
     for (int i = 1; i < r->n_steps; i++) *bytes += r->step[i].read;
-    *dense = row * (p + 1 + t) * (t - p) / 2;
+    *dense = kv_cell_dense(c, p + 1, t, true);
     return;
   default:
     *bytes = kv_bytes_total(&r->totals.end);

@@ -101,6 +101,7 @@ static kv_rc list_layers(kv_train_data *d, kv_err *e) {
 static kv_rc open_one(const kv_train_wants *wants, const char *path,
                       kv_train_trace *of, kv_train_data *d, kv_err *e) {
   kv_rc rc = kv_trace_open(path, &of->trace, e);
+  if (!rc) rc = kv_trace_expect_plain(of->trace, "kvreplay train", e);
   if (rc) return rc;
   const kv_trace *t = of->trace, *first = d->trace[0].trace;
   if (!d->layer) rc = list_layers(d, e);

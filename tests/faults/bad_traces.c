@@ -34,7 +34,7 @@ static const struct {
   field f; /* name NULL: none */
 } bad[] = {
     {"format", "is pt, not kvtrace", {"format", "pt"}, {0}},
-    {"version", "is 2, not 1", {"version", "2"}, {0}},
+    {"version", "is 3, neither 1 nor 2", {"version", "3"}, {0}},
     {"layers", "neither", {"layers", "1,0"}, {0}},
     {"heads", "do not divide", {"n_heads", "5"}, {0}},
     {"head_dim", "has shape", {"head_dim", "16"}, {0}},

@@ -93,3 +93,17 @@ mutant budget_not_asked ref/parts/parts_open.c 'methods' \
   'if (budget != KV_UNSET) return KV_OK;' 'if (method) return KV_OK;'
 mutant one_more_stays ref/methods/knorm.c 'methods' \
   'lane->n <= o->budget) return;' 'lane->n <= o->budget + 1) return;'
+
+# Layers with a sliding window.
+mutant window_keeps_one_more sim/engine/cell_windows.c \
+  'traces/check_variants.sh' \
+  '.budget = w > 1 ? w - 1 : 1' '.budget = w > 1 ? w : 1'
+mutant window_truth_one_more ref/ground/shape.h \
+  'traces/check_variants.sh' \
+  't - data->window + 1 : 0' 't - data->window : 0'
+mutant window_position_charged ref/lane/bytes.c \
+  'traces/check_variants.sh' \
+  'places && run_of_window(l) ? 0 : places' 'places'
+mutant window_chunks_from_zero sim/measure/tile.c \
+  'traces/check_variants.sh' \
+  'v.row += (size_t)first * v.size;' 'v.row += 0 * v.size;'

@@ -42,12 +42,13 @@ typedef struct layer {
 } layer;
 
 static void open_layer(layer *l, int group, kv_dtype type) {
-  l->shape =
-      (kv_shape){4, 2 * group, 2, WIDE, WIDE, LONG, LONG - STEPS, type, 0.25f};
+  l->shape = (kv_shape){4,    2 * group, 2, WIDE, WIDE, LONG, LONG - STEPS,
+                        type, 0.25f,     0, 0};
   l->q = elements((size_t)(2 * group * LONG * WIDE), type);
   l->k = elements((size_t)(2 * LONG * WIDE), type);
   l->v = elements((size_t)(2 * LONG * WIDE), type);
-  l->data = (kv_layer_data){0, l->q, l->k, l->v, type, LONG, NULL, NULL, 0};
+  l->data =
+      (kv_layer_data){0, l->q, l->k, l->v, type, LONG, NULL, NULL, 0, 0, NULL};
 }
 
 static void close_layer(layer *l) {

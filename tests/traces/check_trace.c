@@ -61,7 +61,7 @@ static const struct {
 } bad_metas[] = {
     {{"format", NULL}, "missing"},
     {{"format", "pt"}, "is pt, not kvtrace"},
-    {{"version", "2"}, "is 2, not 1"},
+    {{"version", "3"}, "is 3, neither 1 nor 2"},
     {{"n_layers", NULL}, "missing"},
     {{"n_layers", "0"}, "is 0"},
     {{"n_layers", "two"}, "is two"},

@@ -65,10 +65,11 @@ static json_t *layers_of(const kv_trace *t) {
   json_t *list = json_array();
   for (int i = 0; i < t->n_layers; i++) {
     const kv_recorded *r = &t->layer[i];
-    json_array_append_new(list,
-                          json_pack("{s:i,s:i,s:b,s:b}", "layer", r->data.layer,
-                                    "rows", r->data.n_rows, "o", r->o != NULL,
-                                    "colsum", r->data.colsum != NULL));
+    json_array_append_new(
+        list, json_pack("{s:i,s:i,s:b,s:b,s:i,s:b}", "layer", r->data.layer,
+                        "rows", r->data.n_rows, "o", r->o != NULL, "colsum",
+                        r->data.colsum != NULL, "window", r->data.window,
+                        "sinks", r->data.sinks != NULL));
   }
   return list;
 }
@@ -122,6 +123,9 @@ static json_t *info_of(const kv_trace *t, const task *s) {
                 p->n_kv_heads, "head_dim", p->d, "value_dim", p->d_v, "tokens",
                 p->n_tokens, "prompt_len", p->prompt_len, "dtype",
                 type_name[p->dtype], "scale", number(p->scale));
+  json_object_set_new(out, "softcap",
+                      p->softcap > 0 ? number(p->softcap) : json_null());
+  json_object_set_new(out, "shared", json_boolean(p->shared));
   json_object_set_new(out, "first_decode", json_integer(t->first_decode));
   json_object_set_new(
       out, "rope",
@@ -169,6 +173,30 @@ static void print_layers(const kv_trace *t) {
          t->shape.n_tokens, t->first_decode);
 }
 
+/* "window 128 tokens in 3 of 4 recorded layers"; of several sizes the range. */
+static void print_windows(const kv_trace *t) {
+  int n = 0, least = 0, most = 0;
+  for (int i = 0; i < t->n_layers; i++) {
+    int w = t->layer[i].data.window;
+    if (!w) continue;
+    least = n && least < w ? least : w;
+    most = most > w ? most : w;
+    n++;
+  }
+  if (n == 0) return;
+  printf("%-10s %d", "window", least);
+  if (most > least) printf(" to %d", most);
+  printf(" tokens in %d of %d recorded layers\n", n, t->n_layers);
+}
+
+static void print_sinks(const kv_trace *t) {
+  int n = 0;
+  for (int i = 0; i < t->n_layers; i++) n += t->layer[i].data.sinks != NULL;
+  if (n)
+    printf("%-10s learned, in %d of %d recorded layers\n", "sinks", n,
+           t->n_layers);
+}
+
 static void print_table(const kv_trace *t, const task *s) {
   char unread[KV_UNREAD_TEXT], expanded[KV_EXPANDED_TEXT];
   const kv_shape *p = &t->shape;
@@ -181,12 +209,18 @@ static void print_table(const kv_trace *t, const task *s) {
   printf("%-10s %d query, %d KV; dimension %d", "heads", p->n_heads,
          p->n_kv_heads, p->d);
   if (p->d_v != p->d) printf(", values %d", p->d_v);
-  printf("\n%-10s %s; scale %.9g\n", "numbers", type_name[p->dtype],
+  printf("\n%-10s %s; scale %.9g", "numbers", type_name[p->dtype],
          (double)p->scale);
-  printf("%-10s %s\n", "RoPE",
+  if (p->softcap > 0) printf("; logits capped at %.9g", (double)p->softcap);
+  if (p->shared) printf("; V is the first %d of K, stored once", p->d_v);
+  putchar('\n');
+  printf("%-10s %s%s\n", "RoPE",
          !t->rope.inv_freq     ? "none"
          : t->rope.interleaved ? "interleaved"
-                               : "half");
+                               : "half",
+         t->windowed_inv_freq ? "; other frequencies in windowed layers" : "");
+  print_windows(t);
+  print_sinks(t);
   printf("%-10s %d answers, %d segments\n", "marks", t->n_answers,
          t->n_segments);
   printf("%-10s %.1f MB in %d file%s\n", "size",

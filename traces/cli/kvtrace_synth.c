@@ -15,14 +15,16 @@ enum { ANY = -1 };
 
 typedef struct task {
   const char *out, *record;
-  bool output, quiet;
+  bool output, quiet, sinks, shared;
   int like;                         /* place in kv_geometries */
   int layers, heads, kv_heads, dim; /* 0: as the model */
   int dtype;                        /* kv_dtype, or ANY */
   int tokens, prompt_len;           /* 0: as it is without */
   uint64_t seed;
   kv_synth what;
-  int *list; /* of layers to record */
+  int window, full_every; /* 0: none */
+  const char *softcap;    /* a decimal, or NULL */
+  int *list;              /* of layers to record */
 } task;
 
 static const char *model(int i) {
@@ -87,7 +89,20 @@ static kv_rc check(void *self, kv_err *e) {
   s->what.n_tokens = s->tokens;
   s->what.seed = s->seed;
   s->what.output = s->output;
+  s->what.window = s->window;
+  s->what.sinks = s->sinks;
+  s->what.shared = s->shared;
+  s->what.full_every = s->full_every;
+  if (s->full_every && !s->window)
+    return kv_fail(
+        e, KV_USAGE,
+        "--full-every says which layers have no --window; give both");
   s->what.stop = &kv_stop_asked;
+  if (s->softcap && (!kv_text_float(s->softcap, &s->what.softcap) ||
+                     !(s->what.softcap >= 1 && s->what.softcap <= 1000)))
+    return kv_fail(e, KV_USAGE,
+                   "--softcap is %.40s, not a number from 1 to 1000",
+                   s->softcap);
   kv_rc rc = choose_shape(s, e);
   return rc ? rc : choose_layers(s, e);
 }
@@ -141,6 +156,17 @@ static const kv_option options[] = {
      .help = "head dimension, a multiple of 4"},
     {KV_SLOT_CHOICE, "dtype", 0, "TYPE", .choices = KV_DTYPES, AT(dtype),
      .help = "of q, k and v: F16, BF16 or F32"},
+    {KV_SLOT_COUNT, "window", 0, "N", .min = 2, .max = 1 << 23, AT(window),
+     .help = "sliding window of the layers, in tokens: a trace of version 2"},
+    {KV_SLOT_COUNT, "full-every", 0, "N", .min = 1, .max = 100000,
+     AT(full_every),
+     .help = "every N-th layer has no window (Gemma 3: 6; gpt-oss: 2)"},
+    {KV_SLOT_FLAG, "shared", AT(shared),
+     .help = "V is K, stored once, as latent attention has it: version 2"},
+    {KV_SLOT_FLAG, "sinks", AT(sinks),
+     .help = "learned sinks for every head, as gpt-oss: version 2"},
+    {KV_SLOT_TEXT, "softcap", 0, "X", AT(softcap),
+     .help = "cap on logits (Gemma 2: 50): a trace of version 2"},
     {KV_SLOT_COUNT, "tokens", 't', "N", .min = 1, .max = 1 << 23, AT(tokens),
      .group = "Request", .help = "prompt and decode steps (default: 1024)"},
     {KV_SLOT_COUNT, "prompt-len", 'p', "N", .min = 1, .max = 1 << 23,

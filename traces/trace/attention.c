@@ -69,7 +69,8 @@ static void add_row(const job *w, scratch *x, int token, const float *p,
   sums->entropy += entropy(x, n, p);
   sums->first += (double)p[0];
   sums->recent += mass_of(p, recent, n);
-  sums->tokens += (double)kv_critical_tokens(&x->critical, n, p) / n;
+  sums->tokens += (double)kv_critical_tokens(&x->critical, n, p) /
+                  (n - kv_layer_first(w->data, token));
 }
 
 /* False: a logit is not finite. */

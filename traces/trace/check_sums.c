@@ -43,10 +43,11 @@ static kv_rc compare(const kv_trace *t, int i, const kv_kernels *kernel,
   return rc;
 }
 
-/* Each prompt row gives its mass, which is 1, to the columns. */
+/* Each prompt row gives its mass, which is 1, to the columns; less where a sink
+ * takes a part, and then nothing can be said. */
 static void weigh_heads(const kv_trace *t, int i, kv_check_sums *out) {
   size_t p = (size_t)t->shape.prompt_len, heads = (size_t)t->shape.n_heads;
-  for (size_t h = 0; h < heads; h++) {
+  for (size_t h = 0; h < heads && !t->layer[i].data.sinks; h++) {
     double all = 0;
     for (size_t c = 0; c < p; c++)
       all += (double)kv_colsum_at(&t->layer[i].data, h * p + c);

@@ -38,6 +38,7 @@ kv_rc kv_colsum_scan(const kv_trace *t, int i, kv_err *e) {
   char a[KV_SHOW];
   for (size_t at = 0; x->colsum && at < n; at++) {
     int64_t sum = kv_colsum_at(x, at), rows = (int64_t)(p - at % p);
+    if (x->window && rows > x->window) rows = x->window;
     if (sum >= 0 && sum <= rows * KV_COLSUM_ONE) continue;
     return kv_fail(e, KV_INPUT,
                    "%s: tensor layers.%d.colsum holds %lld at [%zu, %zu]: the "

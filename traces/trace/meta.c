@@ -43,34 +43,6 @@ kv_rc kv_meta_float(const char *file, const kv_st *s, const char *key,
   return tell(file, key, "is not a finite decimal number", e);
 }
 
-static kv_rc expect(const char *file, const kv_st *s, const char *key,
-                    const char *value, kv_err *e) {
-  const char *text = kv_st_meta(s, key);
-  char a[KV_SHOW], b[KV_SHOW];
-  if (text && strcmp(text, value) == 0) return KV_OK;
-  return kv_fail(e, KV_INPUT,
-                 "%s: metadata %s is %s, not %s: no trace that "
-                 "this program can read",
-                 kv_show(file, a), key, text ? kv_show(text, b) : "missing",
-                 value);
-}
-
-kv_rc kv_meta_version(const char *file, const kv_st *s, kv_err *e) {
-  static const char *const unknown[] = {"attn.softcap", "attn.sliding_window",
-                                        "attn.sinks"};
-  kv_rc rc = expect(file, s, "format", "kvtrace", e);
-  if (!rc) rc = expect(file, s, "version", "1", e);
-  for (size_t i = 0; !rc && i < sizeof unknown / sizeof *unknown; i++) {
-    const char *text = kv_st_meta(s, unknown[i]);
-    if (!text || strcmp(text, "none") == 0) continue;
-    rc = tell(file, unknown[i],
-              "is set: version 1 defines no arithmetic for it and would give "
-              "a wrong truth",
-              e);
-  }
-  return rc;
-}
-
 static kv_rc all_layers(int n_layers, int *n, int *list) {
   for (*n = 0; *n < n_layers; ++*n) list[*n] = *n;
   return KV_OK;

@@ -22,11 +22,6 @@ kv_rc kv_meta_count(const char *file, const kv_st *s, const char *key,
 kv_rc kv_meta_float(const char *file, const kv_st *s, const char *key,
                     const float *otherwise, float *out, kv_err *e);
 
-/* Checks that format and version are those of a trace, and that attn.softcap,
- * attn.sliding_window and attn.sinks are absent or "none": version 1 of the
- * format cannot replay them. */
-kv_rc kv_meta_version(const char *file, const kv_st *s, kv_err *e);
-
 /* `layers`, which is recorded: "all", or ascending numbers below n_layers,
  * separated by commas. *out: [*n], for free(). */
 kv_rc kv_meta_layers(const char *file, const kv_st *s, int n_layers, int *n,

@@ -10,6 +10,7 @@
 #include <stdint.h>
 
 #include "traces/container/safetensors.h"
+#include "traces/trace/trace.h"
 
 /* Bytes of a tensor's name, "layers.2147483647.colsum" and a NUL among them. */
 enum { KV_TENSOR_NAME = 40 };
@@ -21,8 +22,23 @@ struct kv_trace_own {
   int32_t **rows;    /* [n_layers] tokens of the recorded query rows, ascending;
                         NULL where all are recorded */
   int32_t *tokens;   /* [T], or NULL */
-  int32_t *positions; /* [T], or NULL */
-  float *inv_freq;    /* [d / 2], or NULL */
+  int32_t *positions;       /* [T], or NULL */
+  float *inv_freq;          /* [d / 2], or NULL */
+  float *windowed_inv_freq; /* the same */
+  float **sinks; /* [n_layers] of [n_heads]; NULL where a layer has none */
 };
+
+/* KV_INPUT: "FILE: tensor NAME REASON". */
+kv_rc kv_trace_tell(const kv_trace *t, const char *tensor, const char *reason,
+                    kv_err *e);
+/* *out: an aligned copy of a tensor of that type and n numbers, for free().
+ * What is of another type or shape is KV_INPUT. */
+kv_rc kv_trace_copy(const kv_trace *t, const kv_st_tensor *x, kv_st_dtype type,
+                    uint64_t n, void **out, kv_err *e);
+
+/* frequencies.c: reads rope.inv_freq and, of version 2, rope.inv_freq.windowed
+ * into t, where they are there. Call when positions have been read. KV_INPUT,
+ * naming what is wrong; memory. */
+kv_rc kv_trace_read_rope(kv_trace *t, kv_err *e);
 
 #endif

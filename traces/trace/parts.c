@@ -13,9 +13,10 @@
 
 enum { NAMED = 4 }; /* tensors that a sentence has room for */
 
-static const char *const parts[] = {"q", "k", "v", "o", "rows", "colsum", NULL};
+static const char *const parts[] = {"q",    "k",      "v",     "o",
+                                    "rows", "colsum", "sinks", NULL};
 static const char *const alone[] = {"tokens", "positions", "rope.inv_freq",
-                                    NULL};
+                                    "rope.inv_freq.windowed", NULL};
 
 static const char *among(const char *const *names, const char *name) {
   while (*names && strcmp(*names, name) != 0) names++;
@@ -39,11 +40,14 @@ int kv_trace_part(const kv_trace *t, const char *name, const char **part) {
   static const char head[] = "layers.";
   char own[KV_TENSOR_NAME], *end;
   *part = among(alone, name);
+  if (*part == alone[3] && !t->windowed_inv_freq) *part = NULL; /* version 1 */
   if (strncmp(name, head, sizeof head - 1) != 0) return -1;
   long layer = strtol(name + sizeof head - 1, &end, 10);
   const char *of = *end == '.' ? among(parts, end + 1) : NULL;
   int i = of ? recorded(t, layer) : -1;
   if (i < 0) return -1;
+  if (!strcmp(of, "sinks") && !t->layer[i].data.sinks)
+    return -1; /* version 1 */
   snprintf(own, sizeof own, "layers.%d.%s", t->layer[i].data.layer, of);
   if (strcmp(own, name) != 0) return -1; /* layers.007.q, layers.+7.q */
   *part = of;

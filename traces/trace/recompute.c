@@ -56,13 +56,15 @@ typedef struct block {
   const kv_kernels *kernel;
   const kv_shape *shape;
   const kv_layer_data *data;
-  int g, first, count, group, queries;
-  size_t chunks; /* of the last, longest row */
+  int g, first, group, queries;
+  int base;       /* the first token that is seen, where chunks begin */
+  size_t chunks;  /* of the last, longest row */
+  float *q, *out; /* of the first query */
 } block;
 
 /* Tokens that query i sees of chunk c. */
 static int seen(const block *b, int i, size_t c) {
-  int64_t n = kv_row_token(b->data, b->first + i / b->group) + 1;
+  int64_t n = kv_row_token(b->data, b->first + i / b->group) + 1 - b->base;
   n -= (int64_t)c * CHUNK;
   return n < 0 ? 0 : n < CHUNK ? (int)n : CHUNK;
 }
@@ -75,13 +77,14 @@ static void load_queries(const block *b) {
     row += (size_t)(b->first + i / b->group);
     const char *from = b->data->q;
     from += row * d * kv_dtype_size(b->data->q_dtype);
-    b->kernel->widen(b->data->q_dtype, from, d, b->x->q + (size_t)i * d);
+    b->kernel->widen(b->data->q_dtype, from, d, b->q + (size_t)i * d);
   }
 }
 
 static void name_rows(const block *b, size_t c, int n) {
   size_t size = kv_dtype_size(b->shape->dtype);
   size_t at = (size_t)b->g * (size_t)b->shape->n_tokens + c * CHUNK;
+  at += (size_t)b->base;
   const char *k = b->data->k, *v = b->data->v;
   for (int j = 0; j < n; j++) {
     b->x->key[j] = k + (at + (size_t)j) * (size_t)b->shape->d * size;
@@ -110,8 +113,9 @@ static void do_chunk(const block *b, size_t c) {
   int n = seen(b, b->queries - 1, c);
   float *part = x->part + c * numbers;
   name_rows(b, c, n);
-  f->logits(b->queries, n, p->d, x->q, (size_t)p->d, x->key, p->dtype, p->scale,
+  f->logits(b->queries, n, p->d, b->q, (size_t)p->d, x->key, p->dtype, p->scale,
             x->s, CHUNK, x->pack);
+  f->softcap(p->softcap, b->queries, n, x->s, CHUNK);
   for (int i = 0; i < b->queries; i++) {
     int mine = seen(b, i, c);
     if (mine == 0) continue;
@@ -127,11 +131,13 @@ static void do_chunk(const block *b, size_t c) {
 static void combine(const block *b, int i) {
   kv_recompute *x = b->x;
   int token = kv_row_token(b->data, b->first + i / b->group);
-  size_t n = chunks(token + 1), d_v = (size_t)b->shape->d_v;
+  size_t n = chunks(token + 1 - b->base), d_v = (size_t)b->shape->d_v;
   const float *top = x->top + (size_t)i * b->chunks;
   const float *sum = x->sum + (size_t)i * b->chunks;
-  float *out = x->out + (size_t)i * d_v, all = 0.0f;
+  float *out = b->out + (size_t)i * d_v, all = 0.0f;
+  const float *sink = kv_layer_sink(b->data, b->g * b->group + i % b->group);
   float most = b->kernel->max(top, (int)n);
+  if (sink) most = kv_max(most, *sink);
   memset(out, 0, d_v * sizeof *out);
   for (size_t c = 0; c < n; c++) {
     float w = kv_expm(kv_sub(top[c], most));
@@ -139,25 +145,37 @@ static void combine(const block *b, int i) {
     all = kv_fma(w, sum[c], all);
     for (size_t j = 0; j < d_v; j++) out[j] = kv_fma(w, a[j], out[j]);
   }
+  if (sink) all = kv_add(kv_expm(kv_sub(*sink, most)), all);
   for (size_t j = 0; j < d_v; j++) out[j] = kv_div(out[j], all);
+}
+
+/* Rows that see tokens from the same one on. */
+static void do_rows(const block *b) {
+  load_queries(b);
+  for (size_t c = 0; c < b->chunks; c++) do_chunk(b, c);
+  for (int i = 0; i < b->queries; i++) combine(b, i);
 }
 
 void kv_recompute_block(kv_recompute *x, const kv_kernels *kernel,
                         const kv_shape *shape, const kv_layer_data *data, int g,
                         int first, int count) {
   assert(count >= 1 && count <= x->rows && "the scratch holds the block");
-  int group = kv_group(shape);
+  int group = kv_group(shape), last = kv_row_token(data, first + count - 1);
+  int rows = kv_layer_first(data, last) > 0 ? 1 : count; /* at once */
   block b = {.x = x,
              .kernel = kernel,
              .shape = shape,
              .data = data,
              .g = g,
-             .first = first,
-             .count = count,
              .group = group,
-             .queries = count * group};
-  b.chunks = chunks(kv_row_token(data, first + count - 1) + 1);
-  load_queries(&b);
-  for (size_t c = 0; c < b.chunks; c++) do_chunk(&b, c);
-  for (int i = 0; i < b.queries; i++) combine(&b, i);
+             .queries = rows * group};
+  for (int r = 0; r < count; r += rows) {
+    last = kv_row_token(data, first + r + rows - 1);
+    b.first = first + r;
+    b.base = kv_layer_first(data, last);
+    b.chunks = chunks(last + 1 - b.base);
+    b.q = x->q + (size_t)(r * group) * (size_t)shape->d;
+    b.out = x->out + (size_t)(r * group) * (size_t)shape->d_v;
+    do_rows(&b);
+  }
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Full causal attention of recorded query rows in the canonical arithmetic
+ * Causal attention of recorded query rows, within a layer's sliding window and
+ * with its sinks, in the canonical arithmetic
  * (ref/ground/arith.h): what the outputs o must be if q, k and v are what they
  * claim. Used to check a trace and to give a synthetic one its outputs; the
  * replay engine has its own.

@@ -7,6 +7,7 @@
 
 #include <assert.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "ref/ground/arith.h"
 
@@ -57,13 +58,21 @@ static void load_queries(const kv_rows *x, int first, int count) {
   }
 }
 
-/* False: the sum of exponentials is none, as a logit was none. */
-static bool normalise(const kv_kernels *f, int n, float *s) {
+/* Of row `token` of query head h of the layer, whose logits are at s. False:
+ * the sum of exponentials is none, as a logit was none. */
+static bool normalise(const kv_rows *x, int h, int token, float *s) {
+  const kv_kernels *f = x->kernel;
+  int first = kv_layer_first(x->data, token), n = token + 1 - first;
+  memset(s, 0, (size_t)first * sizeof *s);
+  s += first;
   float top = f->max(s, n);
   for (int j = 0; j < n; j++)
     if (!kv_finite(s[j])) return false;
-  float mass = kv_unfix(f->exp_sum(s, top, n, s));
-  f->scale(kv_div(1.0f, mass), n, s);
+  const float *sink = kv_layer_sink(x->data, h);
+  if (sink) top = kv_max(top, *sink);
+  int64_t mass = f->exp_sum(s, top, n, s);
+  if (sink) mass += kv_fix_exp(kv_expm(kv_sub(*sink, top)));
+  f->scale(kv_div(1.0f, kv_unfix(mass)), n, s);
   return true;
 }
 
@@ -75,9 +84,10 @@ bool kv_rows_take(kv_rows *x, int first, int count) {
   load_queries(x, first, count);
   x->kernel->logits(count * x->group, n, s->d, x->q, (size_t)s->d, x->key,
                     s->dtype, s->scale, x->p, x->stride, x->pack);
+  x->kernel->softcap(s->softcap, count * x->group, n, x->p, x->stride);
   for (int i = 0; i < count * x->group; i++)
-    finite &=
-        normalise(x->kernel, kv_row_token(x->data, first + i / x->group) + 1,
-                  x->p + (size_t)i * x->stride);
+    finite &= normalise(x, x->g * x->group + i % x->group,
+                        kv_row_token(x->data, first + i / x->group),
+                        x->p + (size_t)i * x->stride);
   return finite;
 }

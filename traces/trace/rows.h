@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Attention probabilities of recorded query rows over all tokens that they see,
- * in the canonical arithmetic (ref/ground/arith.h): for figures that look at
- * whole rows, such as column sums.
+ * Attention probabilities of recorded query rows over all tokens up to their
+ * own, 0 for those that a sliding window hides, in the canonical arithmetic
+ * (ref/ground/arith.h): for figures that look at whole rows, such as column
+ * sums.
  *
  *   init once a thread, kv_rows_head for each KV head, kv_rows_take for each
  *   block of rows, release

@@ -69,6 +69,26 @@ static kv_rc scan(const kv_trace *t, int l, const char *what, kv_dtype type,
                  row, channel);
 }
 
+/* Where V is a part of K it must be that to the bit. */
+static kv_rc scan_shared(const kv_trace *t, int i, kv_err *e) {
+  const kv_shape *p = &t->shape;
+  const kv_layer_data *x = &t->layer[i].data;
+  size_t size = kv_dtype_size(p->dtype), rows = (size_t)p->n_kv_heads;
+  size_t v = (size_t)p->d_v * size, k = (size_t)p->d * size;
+  char a[KV_SHOW];
+  rows *= p->shared ? (size_t)p->n_tokens : 0;
+  for (size_t r = 0; r < rows; r++) {
+    if (memcmp((const char *)x->k + r * k, (const char *)x->v + r * v, v) == 0)
+      continue;
+    return kv_fail(e, KV_INPUT,
+                   "%s: tensor layers.%d.v is not the first %d numbers of k at "
+                   "[%zu, %zu], as kv.shared says",
+                   kv_show(t->path, a), x->layer, p->d_v,
+                   r / (size_t)p->n_tokens, r % (size_t)p->n_tokens);
+  }
+  return KV_OK;
+}
+
 kv_rc kv_trace_scan_layer(const kv_trace *t, int i, kv_err *e) {
   const kv_layer_data *x = &t->layer[i].data;
   const kv_shape *p = &t->shape;
@@ -82,6 +102,7 @@ kv_rc kv_trace_scan_layer(const kv_trace *t, int i, kv_err *e) {
     rc = scan(t, x->layer, "q", x->q_dtype, p->n_heads, x->n_rows, p->d, x->q,
               e);
   }
+  if (!rc) rc = scan_shared(t, i, e);
   if (!rc) rc = kv_colsum_scan(t, i, e);
   return rc ? rc : kv_trace_damaged(t, e);
 }

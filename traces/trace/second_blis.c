@@ -48,13 +48,19 @@ static void multiply(long m, long n, long k, float *a, long lda, float *b,
                b, row, column, &zero, c, ldc, 1, NULL, &single);
 }
 
-static void softmax(long n, double scale, float *s) {
-  double most = -INFINITY, sum = 0;
-  for (long j = 0; j < n; j++) most = fmax(most, (double)s[j] * scale);
-  for (long j = 0; j < n; j++) sum += exp((double)s[j] * scale - most);
-  for (long j = 0; j < n; j++) {
-    s[j] = (float)(exp((double)s[j] * scale - most) / sum);
-  }
+/* The logit of a product. */
+static double logit(const kv_shape *p, float dot) {
+  double s = (double)dot * (double)p->scale, cap = (double)p->softcap;
+  return cap > 0 ? cap * tanh(s / cap) : s;
+}
+
+/* sink: a logit beside those of the products, or NULL. */
+static void softmax(const kv_shape *p, const float *sink, long n, float *s) {
+  double most = sink ? (double)*sink : (double)-INFINITY, sum = 0;
+  for (long j = 0; j < n; j++) most = fmax(most, logit(p, s[j]));
+  if (sink) sum = exp((double)*sink - most);
+  for (long j = 0; j < n; j++) sum += exp(logit(p, s[j]) - most);
+  for (long j = 0; j < n; j++) s[j] = (float)(exp(logit(p, s[j]) - most) / sum);
 }
 
 static void compare(work *w, size_t n) {
@@ -74,8 +80,11 @@ static void do_block(work *w, int g, int first, int count) {
   kv_recompute_block(&w->own, w->kernel, p, w->data, g, first, count);
   multiply(m, n, p->d, w->own.q, p->d, w->k, 1, p->d, w->s, T);
   for (long i = 0; i < m; i++) {
-    long seen = kv_row_token(w->data, first + (int)(i / group)) + 1L;
-    softmax(seen, (double)p->scale, w->s + i * T);
+    int token = kv_row_token(w->data, first + (int)(i / group));
+    long from = kv_layer_first(w->data, token), seen = token + 1L;
+    int head = (int)(g * group + i % group);
+    softmax(p, kv_layer_sink(w->data, head), seen - from, w->s + i * T + from);
+    for (long j = 0; j < from; j++) w->s[i * T + j] = 0.0f;
     for (long j = seen; j < n; j++) w->s[i * T + j] = 0.0f;
   }
   multiply(m, p->d_v, n, w->s, T, w->v, p->d_v, 1, w->o, p->d_v);

@@ -89,7 +89,7 @@ static bool add_rows(const job *w, part *x, int b) {
     r->kernel->fix_add(p, n, x->sums + (size_t)(i % r->group) * r->stride);
     if (n <= KV_SPARSITY_FROM) continue;
     x->found.rows++;
-    x->found.seen += n;
+    x->found.seen += n - kv_layer_first(w->data, n - 1);
     x->found.critical += kv_critical_tokens(&x->critical, n, p);
   }
   return true;

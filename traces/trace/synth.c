@@ -79,6 +79,13 @@ static int layer_of(const kv_synth *s, int i) {
   return s->n_recorded ? s->layers[i] : i;
 }
 
+static kv_rc declare_sinks(job *w, int l, kv_err *e) {
+  const uint64_t heads = (uint64_t)w->s->like.n_heads;
+  char name[40];
+  snprintf(name, sizeof name, "layers.%d.sinks", l);
+  return kv_st_writer_declare(w->writer, name, KV_ST_F32, 1, &heads, e);
+}
+
 static kv_rc declare(job *w, kv_err *e) {
   const kv_synth *s = w->s;
   const kv_geometry *g = &s->like;
@@ -93,6 +100,7 @@ static kv_rc declare(job *w, kv_err *e) {
       snprintf(name, sizeof name, "layers.%d.%c", layer_of(s, i), "qkvo"[j]);
       rc = kv_st_writer_declare(w->writer, name, type[g->dtype], 3, shape, e);
     }
+    if (!rc && s->sinks) rc = declare_sinks(w, layer_of(s, i), e);
   }
   if (!rc) {
     rc = kv_st_writer_declare(w->writer, "rope.inv_freq", KV_ST_F32, 1, &half,
@@ -102,89 +110,8 @@ static kv_rc declare(job *w, kv_err *e) {
   return kv_st_writer_declare(w->writer, "tokens", KV_ST_I32, 1, &n, e);
 }
 
-static kv_rc put(job *w, const char *key, kv_err *e, const char *format, ...)
-    __attribute__((format(printf, 4, 5)));
-
-static kv_rc put(job *w, const char *key, kv_err *e, const char *format, ...) {
-  char text[200];
-  va_list args;
-  va_start(args, format);
-  vsnprintf(text, sizeof text, format, args);
-  va_end(args);
-  return kv_st_writer_meta(w->writer, key, text, e);
-}
-
-static kv_rc put_layers(job *w, kv_err *e) {
-  const kv_synth *s = w->s;
-  if (s->n_recorded == 0)
-    return kv_st_writer_meta(w->writer, "layers", "all", e);
-  size_t room = 12 * (size_t)s->n_recorded + 1, at = 0;
-  char *text = kv_zalloc(room, 1);
-  if (!text) return kv_no_memory(e, "the list of layers", room);
-  for (int i = 0; i < s->n_recorded; i++) {
-    at += (size_t)snprintf(text + at, room - at, "%s%d", i ? "," : "",
-                           s->layers[i]);
-  }
-  kv_rc rc = kv_st_writer_meta(w->writer, "layers", text, e);
-  free(text);
-  return rc;
-}
-
-static size_t add_segment(char *text, size_t at, size_t room, int start,
-                          int end, const char *role) {
-  if (start >= end) return at;
-  int n = snprintf(text + at, room - at,
-                   "%s{\"start\":%d,\"end\":%d,\"role\":\"%s\"}",
-                   at > 1 ? "," : "", start, end, role);
-  return at + (size_t)n;
-}
-
-/* The question stands in the eight tokens before its answer. */
-static kv_rc put_places(job *w, kv_err *e) {
-  char answers[16 * 90 + 3] = "[", segments[49 * 60 + 3] = "[";
-  size_t a = 1, g = 1;
-  int at = 0;
-  for (int i = 0; i < w->tables.n_answers; i++) {
-    const kv_answer *x = &w->tables.answer[i];
-    a += (size_t)snprintf(answers + a, sizeof answers - a,
-                          "%s{\"start\":%d,\"end\":%d,\"source_start\":%d,"
-                          "\"source_end\":%d}",
-                          i ? "," : "", x->start, x->end, x->source_start,
-                          x->source_end);
-    g = add_segment(segments, g, sizeof segments, at, x->start - 8, "context");
-    g = add_segment(segments, g, sizeof segments, x->start - 8, x->start,
-                    "question");
-    g = add_segment(segments, g, sizeof segments, x->start, x->end, "answer");
-    at = x->end;
-  }
-  g = add_segment(segments, g, sizeof segments, at, w->s->n_tokens, "context");
-  strcat(answers, "]");
-  strcat(segments, "]");
-  (void)g;
-  kv_rc rc = kv_st_writer_meta(w->writer, "answers", answers, e);
-  return rc ? rc : kv_st_writer_meta(w->writer, "segments", segments, e);
-}
-
-static kv_rc describe(job *w, kv_err *e) {
-  const kv_synth *s = w->s;
-  const kv_geometry *g = &s->like;
-  float scale = kv_div(1.0f, sqrtf((float)g->d));
-  kv_rc rc = put(w, "format", e, "kvtrace");
-  if (!rc) rc = put(w, "version", e, "1");
-  if (!rc) rc = put(w, "model", e, "synthetic, shaped like %s", g->name);
-  if (!rc) rc = put(w, "n_layers", e, "%d", g->n_layers);
-  if (!rc) rc = put(w, "n_heads", e, "%d", g->n_heads);
-  if (!rc) rc = put(w, "n_kv_heads", e, "%d", g->n_kv_heads);
-  if (!rc) rc = put(w, "head_dim", e, "%d", g->d);
-  if (!rc) rc = put_layers(w, e);
-  if (!rc) rc = put(w, "attn.scale", e, "%.9g", (double)scale);
-  if (!rc) rc = put(w, "rope.layout", e, "half");
-  if (!rc) rc = put(w, "rope.scale", e, "1");
-  if (!rc) rc = put(w, "prompt_len", e, "%d", s->prompt_len);
-  if (!rc) rc = put(w, "source", e, "synthetic");
-  if (!rc) rc = put(w, "seed", e, "%llu", (unsigned long long)s->seed);
-  if (!rc) rc = put(w, "recorder", e, "kvtrace synth");
-  return rc ? rc : put_places(w, e);
+static maker *value_of(const kv_synth *s) {
+  return s->shared ? kv_synth_key : kv_synth_value;
 }
 
 static void narrow(kv_dtype type, int n, const float *from, void *to) {
@@ -242,6 +169,7 @@ typedef struct head {
   kv_shape shape;
   kv_layer_data data;
   unsigned char *q, *k, *v, *o;
+  float *sinks;          /* [n_heads] of the layer, or NULL */
   kv_recompute *scratch; /* one a thread */
   int threads;
 } head;
@@ -251,6 +179,7 @@ static void drop_head(head *x) {
     kv_recompute_release(&x->scratch[i]);
   }
   free(x->scratch);
+  free(x->sinks);
   free(x->q);
   free(x->k);
   free(x->v);
@@ -262,15 +191,16 @@ static kv_rc take_head(const kv_synth *s, head *x, kv_err *e) {
   size_t bytes =
       (size_t)s->n_tokens * (size_t)s->like.d * kv_dtype_size(s->like.dtype);
   *x = (head){.threads = kv_threads()};
-  x->shape = (kv_shape){1,
-                        group,
-                        1,
-                        s->like.d,
-                        s->like.d,
-                        s->n_tokens,
-                        s->prompt_len,
-                        s->like.dtype,
-                        kv_div(1.0f, sqrtf((float)s->like.d))};
+  x->shape = (kv_shape){.n_layers = 1,
+                        .n_heads = group,
+                        .n_kv_heads = 1,
+                        .d = s->like.d,
+                        .d_v = s->like.d,
+                        .n_tokens = s->n_tokens,
+                        .prompt_len = s->prompt_len,
+                        .dtype = s->like.dtype,
+                        .scale = kv_div(1.0f, sqrtf((float)s->like.d)),
+                        .softcap = s->softcap};
   x->q = kv_zalloc((size_t)group, bytes);
   x->o = kv_zalloc((size_t)group, bytes);
   x->k = kv_zalloc(1, bytes);
@@ -314,20 +244,34 @@ static void attend_head(const job *w, const head *x) {
   }
 }
 
+static void make_sinks(const job *w, int l, float *out) {
+  for (int h = 0; h < w->s->like.n_heads; h++)
+    out[h] = kv_synth_sink(&w->tables, l, h);
+}
+
 static kv_rc write_output(job *w, int l, kv_err *e) {
   const kv_geometry *g = &w->s->like;
   head x;
   kv_rc rc = take_head(w->s, &x, e);
+  x.data.window = kv_synth_window(w->s, l);
+  if (!rc && w->s->sinks) {
+    x.sinks = kv_zalloc((size_t)g->n_heads, sizeof *x.sinks);
+    if (x.sinks)
+      make_sinks(w, l, x.sinks);
+    else
+      rc = kv_no_memory(e, "sinks", (size_t)g->n_heads * sizeof *x.sinks);
+  }
   int n = w->s->n_tokens, group = g->n_heads / g->n_kv_heads;
   uint64_t bytes = (uint64_t)n * (uint64_t)g->d * kv_dtype_size(g->dtype);
   for (int i = 0; !rc && i < g->n_kv_heads; i++) {
     int64_t first = (int64_t)i * n;
     make_rows(w, kv_synth_key, l, first, n, x.k);
-    make_rows(w, kv_synth_value, l, first, n, x.v);
+    make_rows(w, value_of(w->s), l, first, n, x.v);
     for (int j = 0; j < group; j++) {
       make_rows(w, kv_synth_query, l, first * group + (int64_t)j * n, n,
                 x.q + (size_t)j * (size_t)bytes);
     }
+    x.data.sinks = x.sinks ? x.sinks + (size_t)i * (size_t)group : NULL;
     attend_head(w, &x);
     rc = kv_st_writer_append(w->writer, (uint64_t)group * bytes, x.o, e);
     if (!rc) rc = wrote(w, (int64_t)group * n, e);
@@ -336,12 +280,23 @@ static kv_rc write_output(job *w, int l, kv_err *e) {
   return rc;
 }
 
+static kv_rc write_sinks(job *w, int l, kv_err *e) {
+  size_t n = (size_t)w->s->like.n_heads;
+  float *sink = kv_zalloc(n, sizeof *sink);
+  if (!sink) return kv_no_memory(e, "sinks", n * sizeof *sink);
+  make_sinks(w, l, sink);
+  kv_rc rc = kv_st_writer_append(w->writer, n * sizeof *sink, sink, e);
+  free(sink);
+  return rc;
+}
+
 static kv_rc write_layer(job *w, int l, kv_err *e) {
   const kv_geometry *g = &w->s->like;
   kv_rc rc = write_tensor(w, kv_synth_query, l, g->n_heads, e);
   if (!rc) rc = write_tensor(w, kv_synth_key, l, g->n_kv_heads, e);
-  if (!rc) rc = write_tensor(w, kv_synth_value, l, g->n_kv_heads, e);
-  return rc || !w->s->output ? rc : write_output(w, l, e);
+  if (!rc) rc = write_tensor(w, value_of(w->s), l, g->n_kv_heads, e);
+  if (!rc && w->s->output) rc = write_output(w, l, e);
+  return rc || !w->s->sinks ? rc : write_sinks(w, l, e);
 }
 
 static kv_rc write_all(job *w, kv_err *e) {
@@ -370,7 +325,7 @@ kv_rc kv_synth_write(const kv_synth *s, const kv_kernels *kernel,
     if (!w.batch) rc = kv_no_memory(e, "rows", BATCH * (size_t)s->like.d * 4);
   }
   if (!rc) rc = declare(&w, e);
-  if (!rc) rc = describe(&w, e);
+  if (!rc) rc = kv_synth_describe(w.s, &w.tables, w.writer, e);
   if (!rc) rc = write_all(&w, e);
   if (!rc) rc = kv_st_writer_finish(w.writer, NULL, e);
   free(w.batch);

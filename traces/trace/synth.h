@@ -26,6 +26,12 @@ typedef struct kv_synth {
   uint64_t seed;     /* another seed, another trace */
   int exponent;      /* values v are multiplied by 2^exponent, -252 to 252 */
   int output;        /* 1: record outputs o, too; time quadratic in tokens */
+  int shared;        /* 1: V is K, and says so (kv.shared) */
+  int sinks;         /* 1: learned sinks for every head, logits from 2 to 6 */
+  float softcap;     /* cap on logits, above 0; 0: none */
+  int window;        /* sliding window in tokens, at least 2; 0: none */
+  int full_every;    /* of the window: every so many layers one has none, as
+                        Gemma 3 has it with 6: layers 5, 11, ..; 0: all have */
   int n_recorded;    /* layers that are written; 0: all */
   const int *layers; /* [n_recorded] their numbers in the model, ascending */
   const volatile sig_atomic_t *stop; /* not 0: give up; may be NULL */
@@ -37,6 +43,9 @@ typedef struct kv_synth {
 /* The prompt length where none is asked for: all tokens but an eighth, but at
  * least all but 256. */
 int kv_synth_prompt(int n_tokens);
+
+/* The sliding window of a layer of the model; 0: none. */
+int kv_synth_window(const kv_synth *s, int layer);
 
 /* All rows of q, k, v and o that tick will be told of. */
 int64_t kv_synth_rows(const kv_synth *s);

@@ -26,7 +26,8 @@ enum {
   FOR_TOPIC,
   FOR_NEEDLE,
   FOR_STRENGTH,
-  FOR_OUTLIER
+  FOR_OUTLIER,
+  FOR_SINK
 };
 
 /* Families of signatures. */
@@ -313,4 +314,10 @@ void kv_synth_tables_release(kv_synth_tables *x) {
   free(x->turn);
   free(x->token);
   *x = (kv_synth_tables){0};
+}
+
+/* 10 bits of a number of its own. */
+float kv_synth_sink(const kv_synth_tables *x, int l, int h) {
+  uint64_t bits = mix(key_of(x->s, FOR_SINK, l, h)) >> 54;
+  return kv_fma((float)(int32_t)bits, 0x1p-8f, 2.0f);
 }

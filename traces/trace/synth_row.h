@@ -27,6 +27,7 @@
 
 #include <stdint.h>
 
+#include "traces/container/writer.h"
 #include "traces/trace/synth.h"
 #include "traces/trace/trace.h"
 
@@ -57,5 +58,13 @@ void kv_synth_tables_release(kv_synth_tables *x);
 void kv_synth_key(const kv_synth_tables *x, int l, int g, int t, float *row);
 void kv_synth_value(const kv_synth_tables *x, int l, int g, int t, float *row);
 void kv_synth_query(const kv_synth_tables *x, int l, int h, int t, float *row);
+
+/* The learned sink of a query head, a logit from 2 to 6. */
+float kv_synth_sink(const kv_synth_tables *x, int l, int h);
+
+/* synth_meta.c: writes all metadata; of version 2 where something asks for it.
+ * KV_RESOURCE: memory, the disk. */
+kv_rc kv_synth_describe(const kv_synth *s, const kv_synth_tables *tables,
+                        kv_st_writer *writer, kv_err *e);
 
 #endif

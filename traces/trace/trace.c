@@ -15,14 +15,15 @@
 #include "traces/text/text.h"
 #include "traces/trace/meta.h"
 #include "traces/trace/own.h"
+#include "traces/trace/variant.h"
 
 /* Far above any model; products of two stay within 63 bits. */
 enum { LAYERS_MOST = 100000, HEADS_MOST = 1 << 20, DIM_MOST = 1 << 16 };
 
 enum { TOKENS_MOST = 1 << 30 };
 
-static kv_rc tell(const kv_trace *t, const char *tensor, const char *reason,
-                  kv_err *e) {
+kv_rc kv_trace_tell(const kv_trace *t, const char *tensor, const char *reason,
+                    kv_err *e) {
   char a[KV_SHOW];
   return kv_fail(e, KV_INPUT, "%s: tensor %s %s", kv_show(t->path, a), tensor,
                  reason);
@@ -36,7 +37,7 @@ static const kv_st_tensor *find(const kv_trace *t, int l, const char *what,
 
 static kv_rc require(const kv_trace *t, const kv_st_tensor *x, const char *name,
                      kv_err *e) {
-  return x ? KV_OK : tell(t, name, "is missing", e);
+  return x ? KV_OK : kv_trace_tell(t, name, "is missing", e);
 }
 
 /* Compares a shape with the wanted one and tells both. */
@@ -70,19 +71,21 @@ static int number_type(const kv_st_tensor *x, kv_dtype *out) {
 static kv_rc float_tensor(const kv_trace *t, const kv_st_tensor *x,
                           const kv_dtype *same, kv_dtype *out, kv_err *e) {
   if (!number_type(x, out)) {
-    return tell(t, x->name, "is neither F16 nor BF16 nor F32", e);
+    return kv_trace_tell(t, x->name, "is neither F16 nor BF16 nor F32", e);
   }
   if (same && *same != *out) {
-    return tell(t, x->name, "has another dtype than the first layer's k", e);
+    return kv_trace_tell(t, x->name,
+                         "has another dtype than the first layer's k", e);
   }
   return KV_OK;
 }
 
 /* A copy on the heap, aligned, of a small I32 or F32 tensor. */
-static kv_rc copy(const kv_trace *t, const kv_st_tensor *x, kv_st_dtype type,
-                  uint64_t n, void **out, kv_err *e) {
+kv_rc kv_trace_copy(const kv_trace *t, const kv_st_tensor *x, kv_st_dtype type,
+                    uint64_t n, void **out, kv_err *e) {
   if (x->dtype != type) {
-    return tell(t, x->name, type == KV_ST_I32 ? "is not I32" : "is not F32", e);
+    return kv_trace_tell(t, x->name,
+                         type == KV_ST_I32 ? "is not I32" : "is not F32", e);
   }
   kv_rc rc = expect(t, x, 1, &n, e);
   if (rc) return rc;
@@ -98,7 +101,7 @@ static kv_rc read_shape(kv_trace *t, kv_err *e) {
   const char *f = t->path;
   kv_shape *p = &t->shape;
   static const float one = 1.0f;
-  kv_rc rc = kv_meta_version(f, s, e);
+  kv_rc rc = kv_variant_version(f, s, e);
   if (!rc) {
     rc = kv_meta_count(f, s, "n_layers", 1, LAYERS_MOST, &p->n_layers, e);
   }
@@ -133,14 +136,15 @@ static kv_rc read_extent(kv_trace *t, int l, kv_err *e) {
   rc = require(t, v, name, e);
   if (rc) return rc;
   if (k->rank != 3 || v->rank != 3) {
-    return tell(t, k->rank != 3 ? k->name : v->name,
-                "is not [n_kv_heads, tokens, dimension]", e);
+    return kv_trace_tell(t, k->rank != 3 ? k->name : v->name,
+                         "is not [n_kv_heads, tokens, dimension]", e);
   }
   if (k->shape[1] < 1 || k->shape[1] > TOKENS_MOST) {
-    return tell(t, k->name, "holds no tokens, or over a thousand million", e);
+    return kv_trace_tell(t, k->name,
+                         "holds no tokens, or over a thousand million", e);
   }
   if (v->shape[2] < 1 || v->shape[2] > DIM_MOST) {
-    return tell(t, v->name, "has an impossible dimension", e);
+    return kv_trace_tell(t, v->name, "has an impossible dimension", e);
   }
   t->shape.n_tokens = (int)k->shape[1];
   t->shape.d_v = (int)v->shape[2];
@@ -168,10 +172,10 @@ static kv_rc check_rows(const kv_trace *t, const char *name, int n,
                         const int32_t *rows, kv_err *e) {
   for (int i = 0; i < n; i++) {
     if (rows[i] < 0 || rows[i] >= t->shape.n_tokens) {
-      return tell(t, name, "names a row outside the tokens", e);
+      return kv_trace_tell(t, name, "names a row outside the tokens", e);
     }
     if (i > 0 && rows[i] <= rows[i - 1]) {
-      return tell(t, name, "is not ascending", e);
+      return kv_trace_tell(t, name, "is not ascending", e);
     }
   }
   return KV_OK;
@@ -193,8 +197,8 @@ static kv_rc read_rows(kv_trace *t, int i, kv_err *e) {
   char name[KV_TENSOR_NAME], a[KV_SHOW];
   const kv_st_tensor *y = find(t, x->layer, "rows", name);
   if (!y) return KV_OK;
-  kv_rc rc =
-      copy(t, y, KV_ST_I32, (uint64_t)x->n_rows, (void **)&t->own->rows[i], e);
+  kv_rc rc = kv_trace_copy(t, y, KV_ST_I32, (uint64_t)x->n_rows,
+                           (void **)&t->own->rows[i], e);
   if (rc) return rc;
   x->rows = t->own->rows[i];
   rc = check_rows(t, name, x->n_rows, x->rows, e);
@@ -223,7 +227,7 @@ static kv_rc read_q(kv_trace *t, int i, kv_err *e) {
   const uint64_t want[3] = {(uint64_t)p->n_heads, n, (uint64_t)p->d};
   rc = expect(t, y, 3, want, e);
   if (!rc) rc = float_tensor(t, y, NULL, &x->q_dtype, e);
-  if (!rc && n == 0) rc = tell(t, name, "holds no row", e);
+  if (!rc && n == 0) rc = kv_trace_tell(t, name, "holds no row", e);
   if (rc) return rc;
   x->q = y->data;
   x->n_rows = (int)n;
@@ -249,7 +253,7 @@ static kv_rc read_colsum(kv_trace *t, kv_recorded *r, kv_err *e) {
   const kv_st_tensor *y = find(t, r->data.layer, "colsum", name);
   if (!y) return KV_OK;
   const uint64_t want[2] = {(uint64_t)p->n_heads, (uint64_t)p->prompt_len};
-  if (y->dtype != KV_ST_I64) return tell(t, name, "is not I64", e);
+  if (y->dtype != KV_ST_I64) return kv_trace_tell(t, name, "is not I64", e);
   kv_rc rc = expect(t, y, 2, want, e);
   if (!rc) {
     r->data.colsum = y->data;
@@ -261,7 +265,9 @@ static kv_rc read_colsum(kv_trace *t, kv_recorded *r, kv_err *e) {
 static kv_rc read_layers(kv_trace *t, int n, const int *list, kv_err *e) {
   t->layer = calloc((size_t)n, sizeof *t->layer);
   t->own->rows = calloc((size_t)n, sizeof *t->own->rows);
-  if (!t->layer || !t->own->rows) return kv_no_memory(e, "the layers", 0);
+  t->own->sinks = calloc((size_t)n, sizeof *t->own->sinks);
+  if (!t->layer || !t->own->rows || !t->own->sinks)
+    return kv_no_memory(e, "the layers", 0);
   t->n_layers = n;
   kv_rc rc = KV_OK;
   for (int i = 0; !rc && i < n; i++) {
@@ -270,51 +276,20 @@ static kv_rc read_layers(kv_trace *t, int n, const int *list, kv_err *e) {
     if (!rc) rc = read_q(t, i, e);
     if (!rc) rc = read_o(t, &t->layer[i], e);
     if (!rc) rc = read_colsum(t, &t->layer[i], e);
+    if (!rc) rc = kv_variant_sinks(t, i, e);
   }
   return rc;
-}
-
-/* Every angle must be a number that the sine routine takes: below 2^24. */
-static kv_rc check_angles(const kv_trace *t, kv_err *e) {
-  float most = 0;
-  for (int i = 0; i < t->shape.d / 2; i++) {
-    float w = t->rope.inv_freq[i];
-    if (!kv_finite(w)) return tell(t, "rope.inv_freq", "holds NaN or Inf", e);
-    if (w < 0) w = -w;
-    if (w > most) most = w;
-  }
-  for (int i = 0; i < t->shape.n_tokens; i++) {
-    int p = t->rope.positions ? t->rope.positions[i] : i;
-    if (p < 0) return tell(t, "positions", "holds a negative position", e);
-    if ((float)p * most < 0x1p24f) continue;
-    return tell(t, "rope.inv_freq", "gives angles of 2^24 and more", e);
-  }
-  return KV_OK;
-}
-
-static kv_rc read_rope(kv_trace *t, kv_err *e) {
-  const kv_st_tensor *y = kv_st_find(t->own->files, "rope.inv_freq");
-  if (!y) return KV_OK;
-  if (t->shape.d % 2) {
-    return tell(t, y->name, "is there, but head_dim is odd", e);
-  }
-  kv_rc rc = copy(t, y, KV_ST_F32, (uint64_t)t->shape.d / 2,
-                  (void **)&t->own->inv_freq, e);
-  t->rope.inv_freq = t->own->inv_freq;
-  if (!rc) {
-    rc = kv_meta_layout(t->path, t->own->files, &t->rope.interleaved, e);
-  }
-  return rc ? rc : check_angles(t, e);
 }
 
 /* tokens and positions: [T] each, where they are there. */
 static kv_rc read_lists(kv_trace *t, kv_err *e) {
   const uint64_t n = (uint64_t)t->shape.n_tokens;
   const kv_st_tensor *y = kv_st_find(t->own->files, "tokens");
-  kv_rc rc = y ? copy(t, y, KV_ST_I32, n, (void **)&t->own->tokens, e) : KV_OK;
+  kv_rc rc = y ? kv_trace_copy(t, y, KV_ST_I32, n, (void **)&t->own->tokens, e)
+               : KV_OK;
   if (rc) return rc;
   y = kv_st_find(t->own->files, "positions");
-  if (y) rc = copy(t, y, KV_ST_I32, n, (void **)&t->own->positions, e);
+  if (y) rc = kv_trace_copy(t, y, KV_ST_I32, n, (void **)&t->own->positions, e);
   t->tokens = t->own->tokens;
   t->rope.positions = t->own->positions;
   return rc;
@@ -331,8 +306,9 @@ static kv_rc read_trace(kv_trace *t, kv_err *e) {
                        &t->shape.prompt_len, e);
   }
   if (!rc) rc = read_layers(t, n, list, e);
+  if (!rc) rc = kv_variant_read(t, s, e);
   if (!rc) rc = read_lists(t, e);
-  if (!rc) rc = read_rope(t, e);
+  if (!rc) rc = kv_trace_read_rope(t, e);
   if (!rc) {
     rc = kv_meta_answers(t->path, s, t->shape.n_tokens, &t->n_answers,
                          &t->answer, e);
@@ -378,12 +354,15 @@ void kv_trace_close(kv_trace *t) {
   if (!t) return;
   struct kv_trace_own *w = t->own;
   for (int i = 0; w && w->rows && i < t->n_layers; i++) free(w->rows[i]);
+  for (int i = 0; w && w->sinks && i < t->n_layers; i++) free(w->sinks[i]);
   if (w) {
     kv_st_close(w->files);
     free(w->rows);
+    free(w->sinks);
     free(w->tokens);
     free(w->positions);
     free(w->inv_freq);
+    free(w->windowed_inv_freq);
     free(w->path);
     free(w->name);
   }

@@ -53,6 +53,9 @@ typedef struct kv_trace {
   const char *name; /* file name without folder and .safetensors */
   kv_shape shape;   /* T = shape.n_tokens */
   kv_rope rope;
+  const float *windowed_inv_freq; /* [d/2] frequencies of the layers with a
+                            sliding window, where they are not rope's; NULL: all
+                            layers have the same */
   float rope_scale;      /* factor of RoPE's cosines and sines, already inside q
                             and k; 1 where none is recorded */
   int n_layers;          /* recorded layers, <= shape.n_layers */
@@ -87,6 +90,11 @@ size_t kv_first_not_finite(kv_dtype type, size_t n, const void *data);
  * tensor and index: NaN, Inf, or a column sum that no probabilities give. */
 kv_rc kv_trace_scan_layer(const kv_trace *t, int i, kv_err *e);
 kv_rc kv_trace_scan_output(const kv_trace *t, int i, kv_err *e);
+
+/* KV_INPUT, naming what it is, unless attention is plain in every recorded
+ * layer: over all tokens so far, without cap or sinks, V beside K. For who
+ * computes nothing else. who: what asks, as "kvreplay train". */
+kv_rc kv_trace_expect_plain(const kv_trace *t, const char *who, kv_err *e);
 
 /* Lets the system take back the memory of a layer; it is read from the disk
  * again when used. */

@@ -22,27 +22,44 @@ import numpy as np
 from .container import FLOATS, NUMPY, array, bfloat16, need, open_all, save
 from .container import tensor, widen
 
+# Metadata that say how attention is computed: those that version 2 knows, those
+# that version 1 must not have, and what else makes a trace one of version 2.
+_KNOWN = {"attn.scale", "attn.latent", "attn.sliding_window", "attn.softcap",
+          "kv.shared", "rope.layout", "rope.scale"}
+_ADDED = {"attn.softcap", "attn.sliding_window", "attn.sinks"}
+_SECOND = {*_ADDED, "kv.shared"}
+_FREE = "inv_freq", "windowed", "sinks"  # floats of a shape of their own
+
 
 class Trace:
     """A request: n_layers, n_heads, n_kv_heads, head_dim, value_dim, n_tokens,
     prompt_len, scale, metadata, answers, segments; layers: those recorded;
-    tokens, positions, inv_freq or None. Of a layer, float32: q(layer) [n_heads,
-    rows, head_dim], k(layer) [n_kv_heads, n_tokens, head_dim] after RoPE,
-    v(layer), o(layer) or None; rows(layer): tokens of q; colsum(layer)."""
+    tokens, positions, inv_freq, windowed_inv_freq or None; windows: tokens that
+    a row sees, of each layer of the model, 0: all; softcap, or 0; shared: V is
+    the first numbers of K; sinks(layer): [n_heads] or None. Of a layer,
+    float32: q(layer) [n_heads, rows, head_dim], k(layer) [n_kv_heads, n_tokens,
+    head_dim] after RoPE, v(layer), o(layer) or None; rows(layer): tokens of q;
+    colsum(layer)."""
 
     def __init__(self, path, metadata, tensors):
         self.path, self.metadata, self._tensors = path, metadata, tensors
-        need([metadata.get(x) for x in ("format", "version")] == [
-           "kvtrace", "1"], path, "metadata format, version: not kvtrace, 1")
-        for x in "attn.softcap", "attn.sliding_window", "attn.sinks":
-            need(metadata.get(x, "none") == "none", path, "metadata ", x,
-                 " is set: version 1 has no arithmetic for it")
+        self.version = metadata.get("version")
+        need(metadata.get("format") == "kvtrace" and self.version in ("1", "2"),
+             path, "metadata format, version: not kvtrace, 1 or 2")
+        for x in metadata:
+            bad = x in _ADDED if self.version == "1" else x.startswith(
+                ("attn.", "rope.", "kv.")) and x not in _KNOWN
+            need(not bad or metadata[x] == "none", path, "metadata ", x,
+                 f" is set: version {self.version} has no arithmetic for it")
         self.n_layers, self.n_heads, self.n_kv_heads, self.head_dim = (
             self._number(x, int, y) for x, y in dict(n_layers=10**5, n_heads=
             2**20, n_kv_heads=2**20, head_dim=2**16).items())
         need(self.n_heads % self.n_kv_heads == 0, path, self.n_heads, " query"
              " heads do not divide among ", self.n_kv_heads, " KV heads")
         self.scale = self._number("attn.scale", float)
+        self.softcap = self._number("attn.softcap", float, 2**20) if (
+            metadata.get("attn.softcap", "none") != "none") else 0
+        self.windows = self._windows(metadata.get("attn.sliding_window"))
         text = metadata.get("layers", "missing")
         self.layers = list(range(self.n_layers)) if text == "all" else [
             int(x) for x in re.findall("[0-9]{1,9}", text)]
@@ -60,11 +77,20 @@ class Trace:
         self.tokens = self._get("tokens", ["I32"], self.n_tokens)
         self.positions = self._get("positions", ["I32"], self.n_tokens)
         self.inv_freq = self._get("rope.inv_freq", ["F32"], self.head_dim / 2)
+        self.windowed_inv_freq = self._get(
+            "rope.inv_freq.windowed", ["F32"], self.head_dim / 2
+            ) if self.version == "2" else None
+        self.shared = self.version == "2" and metadata.get(
+            "kv.shared", "none") != "none"
+        need(not self.shared or metadata["kv.shared"] == "first" and not any(
+             (x["k"][..., :self.value_dim] != x["v"]).any() for x in
+             map(self.layer, self.layers)), path, "metadata kv.shared is not "
+             "first, or v not the first numbers of k")
         self.answers, self.segments = map(self._spans, ("answers", "segments"))
 
     def layer(self, layer):
         """What is recorded of a layer, by name: mapped, bfloat16 as uint16."""
-        at, parts = f"layers.{layer}.", (*"qkvo", "rows", "colsum")
+        at, parts = f"layers.{layer}.", (*"qkvo", "rows", "colsum", "sinks")
         return {x: self._get(at + x) for x in parts if at + x in self._tensors}
 
     def _wide(self, x, layer):
@@ -78,6 +104,10 @@ class Trace:
 
     def colsum(self, layer):
         return self._get(f"layers.{layer}.colsum")
+
+    def sinks(self, layer):
+        second = self.version == "2"  # version 1 does not know the tensor
+        return self._get(f"layers.{layer}.sinks") if second else None
 
     @functools.cached_property
     def identity(self):
@@ -101,6 +131,18 @@ class Trace:
         x = kind(text) if re.fullmatch(form[kind], text) else 0
         need(0 < x <= most, self.path, "metadata ", key, " is ", text[:99],
              ", not a number above zero, at most ", most)
+        return x
+
+    def _windows(self, text):
+        if text in (None, "none"):
+            return [0] * self.n_layers
+        x = [*map(int, re.findall("[0-9]{1,9}", text))]
+        if re.fullmatch(" *[0-9]{1,9} *", text):
+            x *= self.n_layers
+        need(len(x) == self.n_layers and 1 not in x and re.fullmatch(
+            r"\[?( *[0-9]{1,9} *,)* *[0-9]{1,9} *\]?", text), self.path,
+            "metadata attn.sliding_window is ", text[:99], ", neither a number"
+            " of tokens, at least 2, nor a list of one a layer of the model")
         return x
 
     def _spans(self, key):
@@ -130,6 +172,8 @@ class Trace:
         self._get(at + "q", FLOATS.values(), heads, *rows, d, needed=True)
         self._get(at + "o", FLOATS.values(), heads, *rows, self.value_dim)
         self._get(at + "colsum", ["I64"], heads, self.prompt_len)
+        if self.version == "2":
+            self._get(at + "sinks", ["F32"], heads)
         rows = self._get(at + "rows", ["I32"], *rows)
         need(rows is None or np.all(np.diff(rows, prepend=-1, append=n) > 0),
              self.path, at, f"rows do not rise from 0 on, to {n - 1} at most")
@@ -145,10 +189,10 @@ def _given(name, x, dtype):
     last, where = name.rpartition(".")[2], "tensor " + name
     whole = "I64" if last == "colsum" else "I32"
     try:
-        x = np.asarray(x, "f4" if last == "inv_freq" else None)
+        x = np.asarray(x, "f4" if last in _FREE else None)
     except (TypeError, ValueError):
         need(False, where, "no array of numbers")
-    if last not in ("inv_freq", *"qkvo"):
+    if last not in (*_FREE, *"qkvo"):
         need(x.dtype.kind in "iu" and (x.astype(NUMPY[whole]) == x).all(),
              where, x.dtype, " is not all whole numbers that fit ", whole)
         return tensor(whole, x)
@@ -178,13 +222,17 @@ def _texts(path, given):
 
 
 def write_trace(path, layers, prompt_len, dtype=None, tokens=None,
-                positions=None, inv_freq=None, metadata=()):
+                positions=None, inv_freq=None, metadata=(),
+                windowed_inv_freq=None):
     """Writes {number: {"q": [heads, tokens, d], "k":, "v":}} as one file,
-    perhaps with "o", "rows", "colsum"; so is t.layer(number). dtype: f16, bf16
-    or f32, else the arrays' (uint16: bfloat16). metadata: attn.scale (default
-    d^-0.5), n_layers of the model, rope.layout, answers, ... as they are."""
+    perhaps with "o", "rows", "colsum", "sinks"; so is t.layer(number). dtype:
+    f16, bf16 or f32, else the arrays' (uint16: bfloat16). metadata: attn.scale
+    (default d^-0.5), n_layers of the model, rope.layout, answers, ... as they
+    are. What version 1 cannot say (attn.sliding_window, sinks, ...) makes it 2.
+    """
     path, given = os.fspath(path), {
-        "tokens": tokens, "positions": positions, "rope.inv_freq": inv_freq}
+        "tokens": tokens, "positions": positions, "rope.inv_freq": inv_freq,
+        "rope.inv_freq.windowed": windowed_inv_freq}
     need(isinstance(layers, dict) and layers, path, "layers: give {number: "
          "{name: array}}, at least one layer")
     for l, x in layers.items():
@@ -192,9 +240,9 @@ def write_trace(path, layers, prompt_len, dtype=None, tokens=None,
         need(isinstance(l, (int, np.integer)) and l is not True and l >= 0
              and isinstance(x, dict), at, "give a number and {name: array}")
         x = {name: y for name, y in x.items() if y is not None}
-        need({*"qkv"} <= {*x} <= {*"qkvo", "rows", "colsum"}, at, "has ",
-             ", ".join(map(str, x)) or "nothing", "; give q, k and v, perhaps"
-             " o, rows and colsum")
+        need({*"qkv"} <= {*x} <= {*"qkvo", "rows", "colsum", "sinks"}, at,
+             "has ", ", ".join(map(str, x)) or "nothing", "; give q, k and v, "
+             "perhaps o, rows, colsum and sinks")
         given.update((f"layers.{l}.{name}", y) for name, y in x.items())
     tensors = {name: _given(name, x, dtype) for name, x in given.items()
                if x is not None}
@@ -202,7 +250,22 @@ def write_trace(path, layers, prompt_len, dtype=None, tokens=None,
     meta = _texts(path, {
         "n_layers": max(layers) + 1, "n_heads": q[0], "n_kv_heads": k[0],
         "head_dim": q[2], "attn.scale": q[2] ** -0.5, **_texts(path, metadata),
-        "format": "kvtrace", "version": "1", "prompt_len": prompt_len})
+        "format": "kvtrace", "prompt_len": prompt_len})
+    meta["version"] = "2" if any(x.endswith((".sinks", ".windowed")) for x in
+        tensors) or any(meta.get(x, "none") != "none" for x in _SECOND) else "1"
     meta["layers"] = "all" if str(len(layers)) == meta[
         "n_layers"] else ",".join(map(str, sorted(layers)))
     save(Trace(path, meta, tensors).path, meta, tensors)
+
+
+def partial_rope(head_dim, inv_freq):
+    """Of a model that turns its first r = 2 len(inv_freq) channels in pairs
+    (i, i + r/2) and no others: (channels, frequencies) such that q[...,
+    channels] and k[..., channels] are `half` with those frequencies."""
+    half, turned = head_dim // 2, len(inv_freq)
+    need(head_dim % 2 == 0 and turned <= half, "partial_rope", "head_dim ",
+         head_dim, " is odd, or less than the ", 2 * turned, " that turn")
+    rest = np.arange(2 * turned, head_dim).reshape(2, -1)
+    pairs = np.arange(2 * turned).reshape(2, -1)
+    return np.concatenate([pairs, rest], 1).reshape(-1), np.concatenate(
+        [np.asarray(inv_freq, "f4"), np.zeros(half - turned, "f4")])
