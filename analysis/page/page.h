@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The page that `kvreport html` writes while it is being written: what all its
- * figures share, and its tables. command_html.c opens the database, fills a
- * kv_page and calls the parts in their order. Everything writes HTML to p->f,
+ * figures share, and its tables. analysis/command_html.c opens the database,
+ * fills a kv_page and calls the figures (analysis/figures/figures.h) and the
+ * tables here in their order; figures call the rest. All write HTML to p->f,
  * whose errors kv_output_close finds. What asks the database returns an exit
  * code (analysis/database/say.h), KV_EXIT_OK or what was said to be wrong; want
  * of memory elsewhere is said by kv_tell_short and leaves the page unwritten.
@@ -19,9 +20,11 @@ typedef struct kv_page {
   const char *path;     /* of the database, as typed */
   kv_grid cell;         /* every row of the view `cell` */
   kv_variants variants; /* which line of the figures each cell belongs to */
-  int *place; /* [cell.rows] which trace and prompt length a cell is of */
+  int *place; /* [cell.rows] which place a cell is of: a trace, a prompt length
+                 and what is observed */
   int places;
-  char **place_name; /* [places] "chat, prompt 512" */
+  char **place_name; /* [places] "chat, prompt 512", and where observation is
+                        not as recorded ", observed " and how */
 } kv_page;
 
 /* Shapes, colours and names of all lines, as a list. */
@@ -37,10 +40,10 @@ typedef enum kv_ranking {
   KV_BY_KL,
   KV_BY_ERROR
 } kv_ranking;
-/* The table of means over traces, a row a line and budget. */
+/* The table of means over traces, a row a line and budget; and .. */
 int kv_page_ranking(const kv_page *p, kv_ranking by);
-/* Why some of them are not means over all traces; below the first such table.
- */
+/* .. why some of its rows are not means over all traces: below the first such
+ * table. */
 int kv_page_reasons(const kv_page *p);
 /* The cross-check: contradictions, kernels of others that were found wrong, and
  * the digests of every cell with who has found them. */
@@ -70,8 +73,8 @@ typedef struct kv_column {
     KV_BYTES,   /* B, KiB, MiB, .. to 3 digits */
     KV_SHORT,   /* a digest, its first 10 digits */
     KV_LONG,    /* a text that may break after a colon or a comma */
-    KV_MARK,    /* confirmed, one run, contradicted, or why there is no result;
-                   of `confirmed`, `conflicts` and `status` */
+    KV_MARK,    /* "confirmed", "one run", "conflict", or the status of a cell
+                   without a result; of `confirmed`, `conflicts`, `status` */
     KV_NAME /* the name of a cell's line, with all parameters when pointed at;
                only in a table of p->cell */
   } kind;
@@ -81,15 +84,16 @@ typedef struct kv_column {
 void kv_page_table(const kv_page *p, const kv_grid *g, const char *label,
                    const kv_column *column);
 
-/* Writes "1 result", "2 results". */
+/* Writes n and a noun, `one` being its singular: "1 result", "2 results". */
 void kv_page_count(FILE *f, int n, const char *one);
-/* The columns that rows of one shape have alike in views of layers and heads,
- * and the heading of such rows: how many traces, layers and KV heads. The view
- * has the column traces, too. */
+/* Columns by which views of layers and heads tell models of different shape
+ * apart: rows that agree in them are drawn together. kv_page_shape writes the
+ * heading above such rows, from a row of g, which has the column traces, too:
+ * how many traces, layers and KV heads. */
 #define KV_SHAPE "layers kv_heads"
 void kv_page_shape(const kv_page *p, const kv_grid *g, int row);
-/* The line that the cell with this key belongs to; -1: there is no such cell.
- */
+/* The line, a number in p->variants, that the cell with this key belongs to;
+ * -1: there is no such cell. */
 int kv_page_variant(const kv_page *p, const char *key);
 
 #endif

@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The format "token" on the device: runs of the elements of a row, the block's
- * only one, share scale and minimum.
+ * The format "token" on the device, KIVI's values: a block has one row, and
+ * each run of kv_minmax.group neighbouring elements of it shares scale and
+ * minimum. Kernels call it through gpu/formats/format.cuh, which lists its
+ * functions; the format delta codes latent vectors by it.
  */
 #ifndef KV_GPU_FORMATS_TOKEN_CUH
 #define KV_GPU_FORMATS_TOKEN_CUH
 
 #include "gpu/formats/minmax.cuh"
 
+/* false: elements of a row share, not a channel of several rows. */
 struct kv_gpu_format_token : kv_gpu_minmax<false> {};
 
 #endif

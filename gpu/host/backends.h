@@ -3,14 +3,15 @@
  * All backends by name: ref, the CPU reference, always; emu, the kernels of
  * gpu/ run by the executor on the CPU, if a C++ compiler built it; cuda, the
  * same kernels on a device, if its module, a driver and a device are there. The
- * engine and commands look backends up here.
+ * commands (sim/commands) look a backend up here and hand it to the engine.
  */
 #ifndef KV_GPU_BACKENDS_H
 #define KV_GPU_BACKENDS_H
 
 #include "ref/backend/backend.h"
 
-/* Both on a device's table; usable only if kv_backend_find returns them. */
+/* Both work through the functions of a kv_device (gpu/shared/device.h); each is
+ * usable only if kv_backend_find returns it. */
 extern const kv_backend kv_backend_emu, kv_backend_cuda;
 
 /* The backend of a name. NULL: there is none of that name (KV_USAGE; the
@@ -19,7 +20,7 @@ extern const kv_backend kv_backend_emu, kv_backend_cuda;
 const kv_backend *kv_backend_find(const char *name, kv_err *e);
 
 /* Fills in out[0..room) with the backends that can be used here, ref first;
- * returns how many. */
+ * returns how many. It tries cuda, too, and so may load the module. */
 int kv_backends_default(const kv_backend **out, int room);
 
 #endif

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * A replay's rows in a store of regular indices (gpu/shared/regular.h), where
- * the plan asks for it (`--layout ha:..`, kv_plan.indices) and every row stays
- * as it came: nothing is merged, coded or re-indexed. Else lanes have pools of
- * pages; which it is changes no bit of any result. gpu/host/store.c, take.c and
- * sequence.c call these functions, in the order below.
+ * the plan asks for it (kv_plan.indices: `run --layout ha:max` and its like,
+ * `check --indices`) and every row stays as it came: nothing is merged, coded
+ * or re-indexed. Else lanes have pools of pages, s->indexed is NULL, and the
+ * functions do nothing; which it is changes no bit of any result. Callers:
+ * take.c (take, pages) and store.c (begin, give), sequence.c (walked and what
+ * it starts), replay.c (kv_gpu_indexed_compressed), all of gpu/host.
  *
  * Masked (sparse), a token's place is where it entered, and its bit is clear
  * when its entry has gone or is of a class that no view holds. Rewritten (max),
@@ -14,7 +16,7 @@
  * lane, or what classes leave of it, and lanes are in the order in which tokens
  * entered.
  *
- * Memory: both sides of both halves have a place for every token.
+ * Memory: the store's two halves each have room for K and V of every token.
  */
 #ifndef KV_GPU_INDEXED_H
 #define KV_GPU_INDEXED_H
@@ -28,11 +30,11 @@ struct kv_gpu_indexed {
   bool rewritten; /* max, else sparse */
   bool in_order;  /* the layer's lanes are still in the order of tokens; if not,
                      attention reads rows one by one */
-  int rewrites;   /* of the layer so far; read by tests */
+  int rewrites;   /* of the layer so far; nothing reads it */
 };
 
 /* When a store opens: sets s->indexed, or leaves it NULL where the plan does
- * not want it; no memory is in s->fault. */
+ * not want it. Lack of memory goes to s->fault. */
 void kv_gpu_indexed_take(kv_store *s);
 void kv_gpu_indexed_give(kv_store *s); /* when it closes */
 /* Then, when lanes and their pools are made: gives the pools all pages that
@@ -40,7 +42,7 @@ void kv_gpu_indexed_give(kv_store *s); /* when it closes */
 void kv_gpu_indexed_pages(kv_store *s);
 /* A layer begins: no place is taken. */
 void kv_gpu_indexed_begin(kv_store *s);
-/* True if the next attention goes by masks. */
+/* True if the next attention goes by masks; false where s->indexed is NULL. */
 bool kv_gpu_indexed_walked(const kv_store *s);
 
 /* Starts, in a sequence: copies the rows of the clock's tokens, whose entries
@@ -48,9 +50,9 @@ bool kv_gpu_indexed_walked(const kv_store *s);
 void kv_gpu_seq_indexed_enter(const kv_store *s, void *stream);
 /* .. makes masks say what is read after a compression. */
 void kv_gpu_seq_indexed_compressed(const kv_store *s, void *stream);
-/* When the mirror has what a compression left: rewrites the layer if a lane has
- * lost an entry, and forgets what was recorded where attention by masks ends.
- */
+/* When s->mirror has what a compression left: rewrites the layer, if that is
+ * wanted (max) and a lane has lost an entry; and where attention by masks ends,
+ * drops the recorded sequences (kv_gpu_forget). */
 void kv_gpu_indexed_compressed(kv_store *s);
 
 #endif

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The kernel box_bound (ref/kernels/kernels.h): Quest's bound (arithmetic 5) of
- * a query q over boxes, each the least and the largest of every element of a
- * page's keys, in tiles of 16. Vector lanes are boxes, each one chain of
- * rounded additions over x. Part of ref/kernels/kernels.c.
+ * The kernel box_bound: u[t] is Quest's bound (arithmetic 5) of a query q[d]
+ * over box t of n, which has the least (lo) and the largest (hi) of every
+ * element x of a page's keys. Boxes lie in tiles of 16; how, and what room u
+ * needs, says ref/kernels/kernels.h. Vector lanes are boxes, each one chain of
+ * rounded additions over x. Part of ref/kernels/kernels.c, which includes the
+ * vectors (ref/kernels/vec.h) before.
  *
  * v_max may return either zero for a -0 and a +0: the sum starts from +0, can
  * never become -0, and adding either zero to it gives the same bits.
@@ -13,8 +15,9 @@
 
 enum { BOXES = 16, PARTS = BOXES / LANES }; /* of a tile: boxes, vectors */
 
-/* u of the boxes of `tiles` neighbouring tiles, 1 or 4, at once: their chains
- * hide each other's latency. */
+/* u of all boxes of `tiles` neighbouring tiles, 1 or 4, at once: their chains
+ * hide each other's latency. lo, hi: where the first tile begins; type: of
+ * their elements. */
 INLINE void bound_tiles(kv_dtype type, int tiles, int d, const float *q,
                         bytes *lo, bytes *hi, float *u) {
   const size_t stride = (size_t)d * BOXES;
@@ -33,7 +36,7 @@ INLINE void bound_tiles(kv_dtype type, int tiles, int d, const float *q,
   UNROLL for (int v = 0; v < tiles * PARTS; v++) v_store(u + v * LANES, a[v]);
 }
 
-/* The kernel, of elements of a type. */
+/* The kernel, of elements of a type; n is rounded up to whole tiles. */
 INLINE void bound_as(kv_dtype type, int n, int d, const float *q, bytes *lo,
                      bytes *hi, float *u) {
   const size_t step = (size_t)d * BOXES * kv_dtype_size(type);
@@ -44,7 +47,7 @@ INLINE void bound_as(kv_dtype type, int n, int d, const float *q, bytes *lo,
     bound_tiles(type, 1, d, q, lo, hi, u + t);
 }
 
-/* The entry of the table. */
+/* kv_kernels.box_bound. */
 static void box_bound(int n, int d, const float *q, const void *lo,
                       const void *hi, kv_dtype type, float *u) {
   switch (type) {

@@ -2,9 +2,9 @@
  *
  * Private to the fences (sim/laws/fence*.c): marks around the memory that hooks
  * of a method are given, and copies of what they must not change. A broken
- * fence is reported by kv_fence_found, which does not return, so that the
- * functions here have no error to give. Everything except the workspace checks
- * is for replays with one thread.
+ * fence is reported by kv_fence_found, which does not return, so that no check
+ * returns an error. What fence_guard.c and fence_process.c check is for replays
+ * with one thread, the rest for any number.
  */
 #ifndef KV_SIM_FENCE_PART_H
 #define KV_SIM_FENCE_PART_H
@@ -26,8 +26,9 @@ void kv_fence_found(const char *law, const char *format, ...)
 
 /* --- fence_lane.c: behind state and entries ----------------------------- */
 
-/* Before a hook: marks the room of the lane's state and arrays that lies beyond
- * its entries. */
+/* Before a hook: marks the last KV_FENCE bytes of the lane's state, by which
+ * needs.lane_state exceeds what the method asked for, and the room of its ids,
+ * weights, classes and columns beyond its entries. */
 void kv_fence_fill(kv_lane *l);
 /* After the hook: reports a mark that is gone. n: entries of the lane when
  * kv_fence_fill was called. */
@@ -40,9 +41,9 @@ void kv_fence_beyond(const kv_lane *l, int n);
 size_t kv_fence_room(const kv_shape *shape, size_t work);
 /* Before a hook: makes *inner, the workspace that the hook gets, in what is
  * left of `outer`, so that every take lies between marks and is filled with
- * junk; whole: all of outer is marked and checked, not only what was taken.
- * After the hook, on the same thread, takes_end checks the marks. outer
- * outlives both. */
+ * junk; a take without room is reported. whole: all that is left of outer is
+ * marked and checked, not only around what was taken. After the hook, on the
+ * same thread, takes_end checks the marks; outer lives until then. */
 void kv_fence_takes_begin(const kv_shape *shape, const kv_work *outer,
                           bool whole, kv_work *inner);
 void kv_fence_takes_end(void);
@@ -57,18 +58,18 @@ kv_rc kv_fence_guard_open(const kv_method *m, kv_err *e);
 void kv_fence_guard_lane(const kv_lane *l);
 /* Call around a hook: before takes digests of what it may not write (its
  * parameters, the shape, its file's tensors, all lanes, the rows that it is
- * shown), after compares them, but for the `lanes` lanes of lane[], which it
- * may change by memory operations. at: of the hook; rows: what it is shown, or
- * NULL. */
+ * shown), after compares them. In the `lanes` lanes of lane[] the hook may
+ * write columns and state, and change the rest by verbs. at: of the hook; rows:
+ * what it is shown, or NULL. */
 void kv_fence_guard_before(const kv_at *at, const kv_rows *rows);
 void kv_fence_guard_after(const kv_at *at, const kv_lane *const *lane,
                           int lanes, const kv_rows *rows);
 
 /* --- fence_process.c: what a hook keeps --------------------------------- */
 
-/* What a hook may not leave behind: memory allocated or mapped, threads, and
- * files of others that it closed. Once before a replay: starts counting anew.
- */
+/* What a hook may not leave behind: memory allocated, memory mapped (reported
+ * when the eighth hook has left some), threads, and a closed standard input,
+ * output or error. Once before a replay: starts counting anew. */
 void kv_fence_process_open(void);
 /* Call around a hook: before counts, after counts again and reports what it
  * left. Nothing is found where libc or the system does not report it. */

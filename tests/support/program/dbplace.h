@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * An open database in a temporary folder, for tests: setup and teardown of
- * cmocka, and what such tests ask again and again. A failure fails the running
- * test unless a function returns it.
+ * An open database in a temporary folder below the working one, for tests:
+ * setup and teardown of cmocka, and what such tests ask again and again.
  */
 #ifndef KV_TESTS_DBPLACE_H
 #define KV_TESTS_DBPLACE_H
@@ -14,19 +13,24 @@ typedef struct kv_dbplace {
   kv_db *db;                 /* open */
 } kv_dbplace;
 
-/* Setup and teardown of a test: *state is a kv_dbplace *. Return 0, or -1. */
+/* Setup and teardown of a test: *state is a kv_dbplace *, which close frees,
+ * with the database and its folder. open returns -1 where it fails, else 0;
+ * close returns 0. */
 int kv_dbplace_open(void **state);
 int kv_dbplace_close(void **state);
 
-/* The whole number in the first column of the first row. */
+/* The whole number in the first column of the first row that sql gives; -1:
+ * there is no row, or sql fails. */
 int64_t kv_dbplace_number(kv_db *db, const char *sql);
-/* Recomputes the key of each row of the database at path, after a test has
- * changed fields that are part of it. */
+/* Recomputes the key of each row with a result (status 'ok') of the database at
+ * path, after a test has changed fields that are part of it. Aborts the program
+ * where that fails. */
 void kv_dbplace_rekey(const char *path);
-/* What a command that is about to compute r has of it: names, and no numbers;
- * for kv_db_find, then kv_result_free. */
+/* What a command knows of r before it computes it: which cell it is, and none
+ * of its measures. For kv_db_find, then kv_result_free. */
 kv_result kv_dbplace_names(const kv_result *r);
-/* kv_db_put of r, in environment 0 of kv_rows_environment. */
+/* kv_db_put of r, as computed in the made-up environment
+ * kv_rows_environment(0) of tests/support/rows.h; returns its code. */
 kv_rc kv_dbplace_put(kv_db *db, const kv_result *r, kv_err *e);
 
 #endif
