@@ -58,7 +58,6 @@ void kv_gpu_indexed_begin(kv_store *s) {
   const kv_gpu_regular *r = &x->store.r;
   size_t lanes = (size_t)s->lanes;
   x->in_order = true;
-  x->rewrites = 0;
   x->store.r.entries = s->own_views;
   s->device->clear(r->which, sizeof *r->which);
   for (int i = 0; i < KV_GPU_STORES; i++) {
@@ -108,7 +107,6 @@ static void rewrite(kv_store *s) {
     l->k_raw.used = l->v_raw.used = l->n;
     l->k_raw.n_free = l->v_raw.n_free = 0;
   }
-  s->indexed->rewrites++;
 }
 
 static bool ascends(const kv_lane *l) {

@@ -30,7 +30,6 @@ struct kv_gpu_indexed {
   bool rewritten; /* max, else sparse */
   bool in_order;  /* the layer's lanes are still in the order of tokens; if not,
                      attention reads rows one by one */
-  int rewrites;   /* of the layer so far; nothing reads it */
 };
 
 /* When a store opens: sets s->indexed, or leaves it NULL where the plan does
