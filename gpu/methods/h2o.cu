@@ -33,11 +33,15 @@ static __device__ void add_seen(kv_gpu_at &at, kv_gpu_lane *lane,
   int64_t *column = kv_gpu_column_int64(at, lane, 0);
   for (int h = 0; h < rows.heads; h++) {
     const float *s = rows.s + (size_t)h * rows.stride;
+    const float *sink = at.layer->sinks;
     float top = largest(s, lane->n, hidden);
+    if (sink) top = kv_max(top, sink[lane->first_head + h]);
     int64_t mass = 0;
     for (int i = kv_thread(); i < lane->n; i += KV_BLOCK)
       if (i != hidden) mass += kv_fix(kv_expm(kv_sub(s[i], top)));
-    float share = kv_div(1.0f, kv_unfix(kv_block_sum(mass)));
+    mass = kv_block_sum(mass);
+    if (sink) mass += kv_fix(kv_expm(kv_sub(sink[lane->first_head + h], top)));
+    float share = kv_div(1.0f, kv_unfix(mass));
     for (int i = kv_thread(); i < lane->n; i += KV_BLOCK) {
       float p = kv_mul(kv_expm(kv_sub(s[i], top)), share);
       if (i != hidden) column[i] += kv_fix(p);

@@ -47,8 +47,8 @@ typedef struct kv_begun {
 
 /* Scratch of one thread for attention of at most `heads` query heads (of a
  * tile: of all its steps) over at most `entries` entries; taken once, reused.
- * The caller sets more, begun and materialised before a call, and to NULL
- * after. */
+ * The caller sets more, sink, begun and materialised before a call, and to NULL
+ * after: kv_attend_begin, whose m is heads of many steps, wants no sink. */
 typedef struct kv_attend_scratch {
   float *p;             /* [heads][KV_CHUNK] */
   size_t chunks;        /* room in top */

@@ -113,6 +113,7 @@ static void attend(kv_store *s, const kv_lane *l, int h, int m, kv_scratch *x) {
   kv_attend_rows(s->plan->kernels, m, x->view[h].entries, (int)d_v,
                  in_view_order(x, h), x->stride, kv_lane_value_rows, &values,
                  &x->attend, x->out + (size_t)h * d_v, x->lse + h);
+  x->attend.sink = NULL;
 }
 
 static void check_finite(kv_lane *l, int h, kv_run run, const kv_scratch *x) {

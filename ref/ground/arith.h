@@ -14,23 +14,28 @@
  *                (-ffp-contract=off, -fmad=false), nothing of libm but fmaf,
  *                rintf, sqrtf. Inputs are finite
  *   1 logit      s = acc * scale + bias + 0, each operation rounded; acc: the
- *                chain of fma(q[x], k[x], .); the last addition makes -0 a +0
+ *                chain of fma(q[x], k[x], .); the last addition makes -0 a +0.
+ *                Under a cap kv_logit of softcap.h stands before the bias
  *   2 order      kv_key: larger first, then the lower entry index, then the
  *                lower lane number
  *   3 attention  chunks c of 128 entries of the view: m_c the largest s; p =
  *                expm(s - m_c); l_c = RN32(sum of RN(p 2^40)) 2^-40; a_c[x] the
  *                chain of fma(p, v[x], .). Over chunks, M the largest m_c and
  *                w = expm(m_c - M): L the chain of fma(w, l_c, .), O[x] that of
- *                fma(w, a_c[x], .); out[x] = O[x] / L, LSE = M + log(L)
+ *                fma(w, a_c[x], .); out[x] = O[x] / L, LSE = M + log(L). Of a
+ *                head with a sink M is no less than it, and L ends with
+ *                RN(expm(sink - M) + L)
  *   4 observation
  *                over all entries at once: M the largest s, e = expm(s - M),
  *                W = RN(e 2^40), L = RN32(sum of W) 2^-40, P = e * RN(1 / L).
  *                Sums of P are sums of RN(P 2^40), in any order, at most 2^22
  *                of them, rounded once (kv_unfix); a divisor that all share is
- *                not applied. Top-p ranks by s and adds W up
+ *                not applied. Top-p ranks by s and adds W up. A sink is one
+ *                more s, whose W is in the sum and whose P is nobody's
  *   5 reductions over a row: a chain of fma (dot products, norms) or of
  *                rounded additions; a mean divides once
- *   6 functions  kv_expm, kv_log, activation.h; turns by positions: rope.h
+ *   6 functions  kv_expm, kv_log, activation.h, softcap.h; turns by positions:
+ *                rope.h
  *   7 codes      made by the scale and minimum that are stored, if a format
  *                does not say otherwise, and decoded by these (FORMATS.md)
  *   8 merging    x = fma(a, x_into, RN(b * x_from)) / RN(a + b), rounded to

@@ -3,7 +3,8 @@
  * What a store holds, in bytes: a value that adds. Filled by walking lanes
  * (kv_lane_bytes), never by a method. Prices per entry: position 4 B once its
  * lane has dropped or merged anything; row index 4 B once rows are not in
- * order; weight 4 B if the method merges; class 1 B if the method has classes,
+ * order; neither in a layer with a sliding window, while entries are one run of
+ * tokens; weight 4 B if the method merges; class 1 B if the method has classes,
  * nothing where all it says is whether an entry is read (kv_needs.unread: a bit
  * that the method's own memory counts); columns 8 or 4 B each; a group's bytes
  * whole until its last member goes.

@@ -130,14 +130,16 @@ static void add_seen(const kv_at *at, kv_lane *lane, const kv_rows *rows,
   size_t before = (size_t)hidden, after = (size_t)(lane->n - 1 - hidden);
   int seen = lane->n - 1;
   int64_t *column = kv_column_int64(at, lane, 0);
-  float *p = KV_TAKE(at->work, float, seen);
+  float *p = KV_TAKE(at->work, float, seen), sink;
   int64_t *sum = KV_TAKE(at->work, int64_t, seen);
   memset(sum, 0, (size_t)seen * sizeof *sum);
   for (int h = 0; h < rows->heads; h++) {
     const float *s = rows->s + (size_t)h * rows->stride;
     memcpy(p, s, before * sizeof *p);
     memcpy(p + before, s + before + 1, after * sizeof *p);
-    kv_observation_row(at->kernels, seen, p, p);
+    kv_observation_sink(at->kernels, seen, p,
+                        kv_layer_sink(lane->data, lane->first_head + h), p,
+                        &sink);
     at->kernels->fix_add(p, seen, sum);
   }
   for (int i = 0; i < seen; i++) column[i + (i >= hidden)] += sum[i];

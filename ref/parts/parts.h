@@ -109,7 +109,8 @@ float kv_dot(const float *a, const float *b, int d);
 /* --- parts_keys.c ------------------------------------------------------- */
 /* s[i * lds + j] = the logit without bias (arithmetic 1) of row i of q[m][d]
  * and the key, as attention reads it, of entry first + j, j < n: their dot
- * product times `scale`. Of a lane that is not re-indexed (asserted);
+ * product times `scale`, before a cap: who wants that calls `softcap` of
+ * kernels.h. Of a lane that is not re-indexed (asserted);
  * KV_KEY_LOGITS(d) bytes of workspace, free again afterwards. */
 void kv_key_logits(const kv_at *at, const kv_lane *lane, int m, const float *q,
                    int first, int n, float scale, float *s, size_t lds);

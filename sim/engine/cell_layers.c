@@ -51,9 +51,14 @@ int kv_cell_entries(const kv_cell *c, int index) {
 
 int kv_cell_mean(const kv_cell *c) {
   int64_t sum = 0;
+  int n = 0; /* layers on which the method runs */
   if (c->spec.n_layers != c->shape.n_layers) return -1; /* to be refused */
-  for (int i = 0; i < c->trace->n_layers; i++) sum += kv_cell_entries(c, i);
-  return (int)(sum / c->trace->n_layers);
+  for (int i = 0; i < c->trace->n_layers; i++) {
+    if (c->trace->layer[i].data.window) continue;
+    sum += kv_cell_entries(c, i);
+    n++;
+  }
+  return n ? (int)(sum / n) : -1; /* none: to be refused, too */
 }
 
 /* --- opening ------------------------------------------------------------ */

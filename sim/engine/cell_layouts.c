@@ -28,9 +28,11 @@ static void suit(kv_cell *c, const kv_layout_list *asked) {
 kv_rc kv_cell_lay_out(kv_cell *c, const kv_layout_list *asked, kv_err *e) {
   kv_result *r = &c->result;
   if (!asked || !asked->n) return KV_OK;
-  if (c->shape.shared)
+  if (c->shape.shared && c->runs) {
     kv_cell_refuse(c, "layouts keep K and V apart, and the trace's V is a part "
                       "of its K (kv.shared); leave --layout out");
+    c->result.of_layout = true;
+  }
   suit(c, asked);
   r->layout = kv_zalloc((size_t)asked->n, sizeof *r->layout);
   if (!r->layout) return kv_no_memory(e, "layouts", (size_t)asked->n);

@@ -186,8 +186,25 @@ static void charge_class(const kv_replica *s, int i, const kv_bytes *before,
       sum->columns - before->columns;
 }
 
+/* Is V of entry i a part of its K, so that it costs nothing beside it? */
+static bool is_shared(const kv_replica *s, const kv_lane *l, int i) {
+  const int16_t *format = kv_replica_at(s, i)->format;
+  return l->shape->shared && format[KV_SIDE_K] == format[KV_SIDE_V] &&
+         format[KV_SIDE_K] < KV_CODED;
+}
+
+/* Is it one run of tokens in a layer with a sliding window, so that no entry
+ * needs a position? */
+static bool is_run(const kv_replica *s, const kv_lane *l) {
+  for (int i = 1; i < s->n; i++)
+    if (kv_replica_at(s, i)->id != kv_replica_at(s, 0)->id + (uint32_t)i)
+      return false;
+  return l->data->window > 0;
+}
+
 static kv_bytes cost_of(const kv_replica *s, const kv_lane *l) {
   const kv_needs *need = l->needs;
+  int places = is_run(s, l) ? 0 : s->lost + s->gaps;
   kv_bytes sum = {0};
   for (int m = 0; m < need->metas; m++)
     if (need->meta[m].per == KV_PER_LANE)
@@ -195,8 +212,8 @@ static kv_bytes cost_of(const kv_replica *s, const kv_lane *l) {
   for (int i = 0; i < s->n; i++) {
     kv_bytes before = sum;
     charge(s, l, i, KV_SIDE_K, &sum);
-    charge(s, l, i, KV_SIDE_V, &sum);
-    sum.metadata += 4 * (s->lost + s->gaps + need->merges);
+    if (!is_shared(s, l, i)) charge(s, l, i, KV_SIDE_V, &sum);
+    sum.metadata += 4 * (places + need->merges);
     sum.metadata += need->classes > 1 && !need->unread;
     for (int c = 0; c < need->columns; c++)
       sum.columns += need->column[c] == KV_INT64 ? 8 : 4;

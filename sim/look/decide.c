@@ -106,6 +106,7 @@ static int index_of(const kv_decide *d, int layer) {
 
 static void compressed(void *self, int layer, int step, const kv_lane *l) {
   kv_decide *d = self;
+  if (l->data->window) return; /* the model's own, and no decision */
   kv_run all = {0, l->n};
   kv_view whole = {.runs = 1, .entries = l->n, .run = &all};
   stream *s = d->stored + index_of(d, layer) * d->lanes + l->lane;
@@ -116,7 +117,7 @@ static void saw(void *self, int layer, int step, const kv_seen *seen) {
   kv_decide *d = self;
   const kv_lane *l = seen->lane;
   if (l->verbs.n) d->early = true;
-  if (!d->view) return;
+  if (!d->view || l->data->window) return;
   stream *s = d->view + index_of(d, layer) * d->heads + l->first_head;
   for (int h = 0; h < seen->queries; h++)
     put_list(s + h, step, seen->view[h].entries < l->n, l, &seen->view[h]);

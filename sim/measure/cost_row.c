@@ -169,7 +169,8 @@ kv_cost_verbs kv_cost_lane_verbs(const kv_lane *l) {
     v.records++;
     if (r.head[0] == KV_MERGE)
       v.moved += (int64_t)(kv_slab_bytes(&l->k_slab[KV_MERGED], 1).codes +
-                           kv_slab_bytes(&l->v_slab[KV_MERGED], 1).codes);
+                           kv_slab_bytes(&l->v_slab[KV_MERGED], 1).codes) -
+                 kv_lane_shared(l, KV_MERGED);
     if (r.head[0] == KV_RECODE)
       v.moved += recoded_bytes(l, r.payload, (int)r.count - 2);
   }

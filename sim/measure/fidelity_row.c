@@ -5,10 +5,12 @@
  *   untouched: the view is every token that exact attention sees and the logits
  *     are the truth's to the bit. Then p^ = p to the bit (arithmetic 4 depends
  *     on the logits alone), so TV = KL = 0, the masses are the truth's and
- * every recall is 1. otherwise, per query head: compute p^ over the view and
- * its log, and list the tokens of the view in ascending order. One walk over
- * those gives the masses, KL and recalls, and spreads p^ over the tokens; one
- * pass over all tokens gives TV for KV_TOGETHER heads at a time.
+ *     every recall is 1.
+ *
+ *   otherwise, per query head: compute p^ over the view and its log, and list
+ *     the tokens of the view in ascending order. One walk over those gives the
+ *     masses, KL and recalls, and spreads p^ over the tokens; one pass over all
+ *     tokens gives TV for KV_TOGETHER heads at a time.
  *
  * Cost: O(t) a head, no allocation.
  */

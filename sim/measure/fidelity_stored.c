@@ -49,6 +49,7 @@ static const float *stored_lse(const kv_row *r) {
   x->attend.sink = x->sinks ? x->sinks + r->head0 : NULL;
   kv_attend_rows(x->kernels, m, l->n, x->shape->d_v, c->s, x->stride,
                  kv_lane_value_rows, &values, &x->attend, c->out, c->lse);
+  x->attend.sink = NULL;
   return c->lse;
 }
 

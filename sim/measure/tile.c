@@ -204,4 +204,5 @@ void kv_tile_fill(kv_tile *x, int head, const kv_layer_data *data, int g, int t,
     if (x->finite[step + (size_t)r])
       attend_rows(x, step + (size_t)r, 1, kv_layer_first(data, t + r), t + r, v,
                   attend);
+  attend->sink = NULL;
 }

@@ -67,6 +67,10 @@ for t in "$cap" "$all"; do
   both "$t" dense,h2o,snapkv,tova,quest,kivi,omnikv,rkv,twilight,hardkv,leankv
 done
 both "$all" oracle-topp,zsmerge,snapkv+kivi,quest+quant,adakv
+"$kvtrace" convert -q "$all" --dtype f16 -o "$tmp/half.safetensors" \
+  2>"$tmp/err" || fail "convert"
+"$kvtrace" info "$tmp/half.safetensors" >"$tmp/out"
+hold "convert carries sinks" grep -q 'sinks *learned, in 2 of 2' "$tmp/out"
 "$kvtrace" info "$all" >"$tmp/out"
 hold "info names the cap" grep -q 'logits capped at 9' "$tmp/out"
 hold "info names the sinks" grep -q 'sinks *learned, in 2 of 2' "$tmp/out"
@@ -171,12 +175,9 @@ refused 3 'is not the first 32 numbers of k' \
 say 'attn.sliding_window' 'attn.sliding_windov'
 refused 3 'attn.sliding_windov is nothing that this program can compute' \
   "$kvtrace" info "$tmp/said.safetensors"
-for windows in '64,0,64' '64,0,64,0,1' '64,0,64,1' '64,0,64,-' ',0,64,0'; do
-  rest=64,0,64,0
-  say "\"$rest\"" "\"$windows\""
-  pad=$((${#rest} - ${#windows}))
-  [ $pad -ge 0 ] || continue
-  say "\"$rest\"" "\"$windows$(printf '%*s' $pad '' | tr ' ' x)\""
+# A number too few, one too many, a window of 1, no number.
+for windows in '64,0,64  ' '6,0,6,0,6' '64,0,64,1' '64,0,64,-' ',0,64,0  '; do
+  say '"64,0,64,0"' "\"$windows\""
   refused 3 'attn.sliding_window is neither a number' \
     "$kvtrace" info "$tmp/said.safetensors"
 done

@@ -40,7 +40,8 @@ static fate fate_of(const job *w, const kv_st_tensor *x, int *layer) {
   *layer = kv_trace_part(w->c->from, x->name, &part);
   if (*layer < 0) return CARRY;
   if (strchr("qkv", part[0])) return ROUND;
-  if (w->c->changed == 0 || strcmp(part, "rows") == 0) return CARRY;
+  if (w->c->changed == 0 || !strcmp(part, "rows") || !strcmp(part, "sinks"))
+    return CARRY;
   if (strcmp(part, "o") == 0) return LEAVE;
   return kv_colsum_can(w->c->from, *layer) ? SUMS : LEAVE;
 }
@@ -175,7 +176,9 @@ static kv_rc sums_of_head(const job *w, int layer, int g, uint16_t *q,
                         .q = q,
                         .k = k,
                         .q_dtype = w->c->dtype,
-                        .n_rows = s.prompt_len};
+                        .n_rows = s.prompt_len,
+                        .window = from->window,
+                        .sinks = kv_layer_sink(from, g * kv_group(&s))};
   int group = kv_group(&s);
   for (int h = 0; h < group; h++)
     round_into(w, find(w, layer, "q"), (size_t)(g * group + h) * rows * d,

@@ -113,9 +113,10 @@ kv_rc kv_trace_damaged(const kv_trace *t, kv_err *e);
 kv_rc kv_trace_identity(const kv_trace *t, kv_digest *out, kv_err *e);
 
 /* Which tensor of the format `name` is. One of a recorded layer: returns its
- * index i, and *part is "q", "k", "v", "o", "rows" or "colsum". Else -1; *part
- * is "tokens", "positions" or "rope.inv_freq", or NULL: the format has no such
- * tensor, and it is not read. */
+ * index i, and *part is "q", "k", "v", "o", "rows", "colsum" or "sinks". Else
+ * -1; *part is "tokens", "positions", "rope.inv_freq" or
+ * "rope.inv_freq.windowed", or NULL: the format has no such tensor, and it is
+ * not read. */
 int kv_trace_part(const kv_trace *t, const char *name, const char **part);
 
 /* How many tensors of the file are not read, and a sentence about them: "2

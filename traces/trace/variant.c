@@ -146,6 +146,7 @@ static kv_rc read_shared(kv_trace *t, const kv_st *s, kv_err *e) {
 }
 
 kv_rc kv_variant_read(kv_trace *t, const kv_st *s, kv_err *e) {
+  if (!kv_variant_second(s)) return KV_OK;
   kv_rc rc = read_windows(t, s, e);
   if (!rc) rc = read_softcap(t, s, e);
   return rc ? rc : read_shared(t, s, e);

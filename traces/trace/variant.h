@@ -24,8 +24,9 @@ kv_rc kv_variant_version(const char *file, const kv_st *s, kv_err *e);
 /* True if a trace whose version was checked is of version 2. */
 bool kv_variant_second(const kv_st *s);
 
-/* Fills shape.softcap and .shared, and data.window of every recorded layer of
- * t. Call once t->layer is there. KV_INPUT, naming the key. */
+/* Of version 2: fills shape.softcap and .shared, and data.window of every
+ * recorded layer of t. Call once t->layer is there. KV_INPUT, naming the key;
+ * memory. */
 kv_rc kv_variant_read(kv_trace *t, const kv_st *s, kv_err *e);
 
 /* Reads layers.L.sinks of the i-th recorded layer, where a trace of version 2

@@ -82,10 +82,11 @@ class Trace:
             ) if self.version == "2" else None
         self.shared = self.version == "2" and metadata.get(
             "kv.shared", "none") != "none"
-        need(not self.shared or metadata["kv.shared"] == "first" and not any(
-             (x["k"][..., :self.value_dim] != x["v"]).any() for x in
-             map(self.layer, self.layers)), path, "metadata kv.shared is not "
-             "first, or v not the first numbers of k")
+        need(not self.shared or metadata["kv.shared"] == "first" and
+             self.value_dim <= self.head_dim and not any(
+                 (x["k"][..., :self.value_dim] != x["v"]).any() for x in
+                 map(self.layer, self.layers)), path, "metadata kv.shared is "
+             "not first, or v not the first numbers of k")
         self.answers, self.segments = map(self._spans, ("answers", "segments"))
 
     def layer(self, layer):
