@@ -4,17 +4,17 @@
  * what a compressor makes of the difference to the mean of a few earlier
  * tokens, and which tokens these are. It is layered (ref/formats/format.h):
  * compressors are weights, so who codes and decodes is ref/parts/latents.h, and
- * here is what a latent vector is in bytes.
+ * here is what a latent vector is in bytes. Latent vectors of low rank
+ * (ref/parts/lowrank.h) are stored as this says, too, and name no tokens.
  *
  *   fp16, bf16, fp32: each element rounded to nearest even
  *   int4: a row of the format token, 4 bits, by KV_RULE_STORED, the whole
  *     vector or `group` neighbouring elements sharing scale and minimum
  *
  * A token's block is charged: its latent vector (codes); scales and minima, the
- * ids of `nearest` tokens of 4 bytes and, unless tokens are all there in their
- * order, its position of 4 (metadata). Where a token is itself a reference and
- * coded all the same, `raw` bytes of its own K and V are held beside it
- * (codes).
+ * ids of `nearest` tokens of 4 bytes and, unless `ordered`, its position of 4
+ * (metadata). Where a token is itself a reference and coded all the same, `raw`
+ * bytes of its own K and V are held beside it (codes).
  */
 #ifndef KV_REF_FORMATS_DELTA_H
 #define KV_REF_FORMATS_DELTA_H
@@ -49,7 +49,8 @@ extern const kv_format kv_format_delta;
 
 /* z[c->latent] into the block of kv_delta_bytes(c) bytes, and back. put returns
  * false where an element, a scale or a minimum is not finite as stored; the
- * caller then fails the cell. */
+ * caller then fails the cell. Of KV_LATENT_NONE both do nothing, and put
+ * returns true. */
 bool kv_delta_put(const kv_delta *c, const float *z, void *block);
 void kv_delta_get(const struct kv_kernels *kernels, const kv_delta *c,
                   const void *block, float *z);

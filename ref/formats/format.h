@@ -4,9 +4,10 @@
  *
  * A format is a const table in a file of its own (formats.mk lists them,
  * ref/FORMATS.md defines each to the bit); with settings it is a kv_coding,
- * which is what a method's needs name. One recode call codes one group: some
- * rows of one side, which share metadata. The group's bytes are held until its
- * last member goes. Decoding uses what the block holds and nothing else.
+ * which is what a method's needs name. A recode call codes one group of each
+ * side that it names: the rows of some entries, which share metadata. The
+ * group's bytes are held until its last member goes. Decoding uses what the
+ * block holds and nothing else.
  *
  * Of a coding with pre_rope, keys are coded as they were before their
  * rotation: the lane turns a key back before it is encoded and forward after
@@ -75,8 +76,8 @@ typedef struct kv_format {
   const kv_layered *layered;
   /* Bytes of a group of `members` rows of `width` elements. */
   kv_coded_size (*size)(const void *settings, int members, int width);
-  /* Codes row[0..members) into out; false if a scale or minimum is not
-   * finite in its stored type (arithmetic 7): the cell fails. */
+  /* Codes row[0..members) into out; false where they cannot be coded, mostly as
+   * a scale or minimum is not finite in its stored type: the cell fails. */
   bool (*encode)(const void *settings, int members, int width,
                  const float *const *row, void *out);
   /* One member of a group, `width` numbers; the same by any kernels. */
@@ -134,7 +135,8 @@ static inline size_t kv_part_begin(size_t bytes, int part, int parts) {
 
 /* Most rows that one recode call of this coding may pass. */
 int kv_coding_members(const kv_coding *c);
-/* True if both make the same blocks of the same rows. */
+/* True if both have one format, equal settings, and the same sides and
+ * pre_rope. */
 bool kv_coding_alike(const kv_coding *a, const kv_coding *b);
 
 /* The one list of formats, in the order of formats.mk; NULL past the end. */

@@ -17,10 +17,11 @@
  *     s = h(h(max - min) / L), m = min
  *     code = rint(clamp(h(h(x - m) / s), 0, L)),  x^ = h(h(code * s) + m)
  *   KV_RULE_UNROUNDED, of token alone, LeanKV's equation 2: codes are chosen by
- *   the scale and the minimum as they were before they were rounded for
- * storing: r = (max - min) / L, s = h(r), m = h(min) code = rint(clamp((x -
- * min) * (1 / r), 0, L)),  x^ = fma(code, s, m) where s = 0 every code is 0.
- * Encoding fails where s, m or what the largest code decodes to leaves fp16.
+ *   the scale and the minimum as they were before they were rounded:
+ *     r = (max - min) / L, s = h(r), m = h(min)
+ *     code = rint(clamp((x - min) * (1 / r), 0, L)),  x^ = fma(code, s, m)
+ * Where s = 0 every code is 0. Encoding fails where s or m leaves fp16 and, of
+ * KV_RULE_FP16, where what the largest code decodes to does.
  *
  * A block: scales, minima (fp16 each), then the codes row by row, each row
  * ceil(width * bits / 8) bytes. A row is cut into 8 / bits planes of equal
@@ -50,8 +51,8 @@ typedef enum kv_rule {
   KV_RULE_BASE
 } kv_rule;
 
-/* The settings of both formats, and of absmax and zeropoint, for needs.coding.
- */
+/* The settings of these two formats, and of absmax and zeropoint, for
+ * needs.coding. */
 typedef struct kv_minmax {
   int32_t bits;  /* a code: 1, 2, 4 or 8 */
   int32_t group; /* rows (channel) or elements (token) that share */
@@ -65,7 +66,7 @@ extern const kv_format kv_format_channel, kv_format_token;
 enum { KV_MINMAX_TILE = 64 }; /* elements coded at once */
 
 /* Scale and minimum of up to a tile of elements as codes are chosen by them:
- * those stored or, of KV_RULE_UNROUNDED, 1 / scale and minimum unrounded. Where
+ * those stored or, of KV_RULE_UNROUNDED, 1 / r and min (above). Where
  * the stored scale is 0, it stands here as 1 and the largest code as 0. */
 typedef struct kv_minmax_ranges {
   float scale[KV_MINMAX_TILE], min[KV_MINMAX_TILE];
@@ -82,18 +83,17 @@ int kv_minmax_members_one(const void *settings);
 kv_coded_size kv_minmax_size_one(const void *settings, int rows, int width);
 /* Makes the range of numbers from min to max: into place i of *r, and to
  * scale_at and min_at, where the block has its scale and its minimum (fp16
- * each, unaligned). False where the group cannot be coded, as they do not fit
- * fp16. */
+ * each, unaligned). False where the group cannot be coded (above). */
 bool kv_minmax_range(const kv_minmax *c, float min, float max, int i,
                      kv_minmax_ranges *r, char *scale_at, char *min_at);
-/* Codes elements first..first+n-1 of a row whose codes were zero, n at most a
- * tile: x[0..n) with the ranges of as many places. */
+/* Codes elements first..first+n-1 of a row whose codes of these were zero, n at
+ * most a tile: x[0..n) by the ranges in places 0..n-1 of *r. */
 void kv_minmax_codes(const kv_minmax *c, int width, int first, int n,
                      const float *x, const kv_minmax_ranges *r, char *row);
 /* kv_format.parts, of a block with so many scales. */
 void kv_minmax_parts(const kv_minmax *c, int scales, int width, const void *in,
                      int member, uint8_t *code, uint16_t *scale, uint16_t *min);
-/* kv_format.rules of both formats; settings is a kv_minmax. */
+/* kv_format.rules of channel and token; settings is a kv_minmax. */
 kv_format_rules kv_minmax_rules(const void *settings);
 
 #endif

@@ -16,8 +16,8 @@
  *     code = clamp(rint(x / s) + z, 0, L)
  *   both: x^ = fma(code, s, -RN(z * s))
  *
- * Where QServe's s would be 0 - a constant run, and one whose range is less
- * than L times 2^-25 - its division is unguarded and gives NaN. Here
+ * Where QServe's s would be 0 - a constant run, and one whose range is at most
+ * L times 2^-25 - its division is unguarded and may give NaN. Here
  * s = h(|min|) and z = -1, 1 or 0 as min is above, below or at 0, so that the
  * code of min is 0 and x^ = h(min). Where s is 0 still, every code is 0.
  *

@@ -13,9 +13,10 @@
  *                operation is written as one and no other is fused
  *                (-ffp-contract=off, -fmad=false), nothing of libm but fmaf,
  *                rintf, sqrtf. Inputs are finite
- *   1 logit      s = acc * scale + bias + 0, each operation rounded; acc: the
- *                chain of fma(q[x], k[x], .); the last addition makes -0 a +0.
- *                Under a cap kv_logit of softcap.h stands before the bias
+ *   1 logit      s = acc * scale + 0, then the model's cap if it has one
+ *                (softcap.h), then + bias + 0 of an entry that has a bias, each
+ *                operation rounded; acc: the chain of fma(q[x], k[x], .);
+ *                adding 0 makes -0 a +0
  *   2 order      kv_key: larger first, then the lower entry index, then the
  *                lower lane number
  *   3 attention  chunks c of 128 entries of the view: m_c the largest s; p =
@@ -40,6 +41,10 @@
  *                does not say otherwise, and decoded by these (FORMATS.md)
  *   8 merging    x = fma(a, x_into, RN(b * x_from)) / RN(a + b), rounded to
  *                the type in which it is stored
+ *
+ * The sink of a head (kv_layer_data.sinks) is a logit without a value: M of 3
+ * and 4 is no less than it, and L has expm(sink - M), too, in 3 as the last
+ * term.
  *
  * Functions are pure, total on their stated domain, and allocate nothing.
  * Without hardware FMA kv_fma is the library's fmaf: same bits, slow.
@@ -126,7 +131,7 @@ KV_FN int64_t kv_fix(float p) {
   return (int64_t)y;
 }
 
-/* The same for 0 <= p <= 2^11, as exponentials of arithmetic 3 are: 2^52 and
+/* The same for 0 <= p <= 2^11, as exponentials of rules 3 and 4 are: 2^52 and
  * the product is that integer behind the exponent of 2^52. */
 KV_FN int64_t kv_fix_exp(float p) {
   double y = (double)kv_mul(p, 0x1p40f) + 0x1p52;

@@ -30,8 +30,8 @@ typedef struct kv_err {
   char text[512]; /* one sentence, no newline, no trailing period needed */
 } kv_err;
 
-/* Writes the sentence, made as by printf and cut at 511 bytes, into *e and
- * returns rc. Whatever was named in it is shown as kv_plain shows it. */
+/* Writes the sentence, made as by printf, shown as kv_plain shows it and cut at
+ * 511 bytes, into *e and returns rc. */
 kv_rc kv_fail(kv_err *e, kv_rc rc, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
@@ -60,12 +60,14 @@ const char *kv_plain(const char *text, size_t room, char *out);
  * touched, so what is never used costs no resident memory. */
 void *kv_zalloc(size_t count, size_t size);
 
-/* What was used once and will be rewritten before it is read: pages of a
- * large block go back to the system, so that a prompt's memory does not stand
- * beside what decoding needs. Small blocks stay as they are. */
+/* For bytes that will be rewritten before they are read again: whole pages of
+ * them, from 1 MiB on, go back to the system, so that a prompt's memory does
+ * not stand beside what decoding needs. Fewer stay as they are. NULL: nothing.
+ */
 void kv_give_back(void *block, size_t bytes);
 
-/* kv_fail with "not enough memory for WHAT (N bytes)" and KV_RESOURCE. */
+/* kv_fail with KV_RESOURCE and "not enough memory for WHAT (N bytes)", which
+ * goes on with what to do. */
 kv_rc kv_no_memory(kv_err *e, const char *what, size_t bytes);
 
 #endif

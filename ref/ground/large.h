@@ -13,8 +13,8 @@
 enum { KV_LARGE_PAGE = 2 << 20 }; /* bytes */
 
 /* kv_zalloc (ref/ground/err.h) for what will lie on large pages: a block of at
- * least two large pages begins at a multiple of one. NULL: no memory. Freed
- * with free(). */
+ * least two large pages begins at a multiple of their size. NULL: no memory.
+ * Freed with free(). */
 void *kv_zalloc_large(size_t count, size_t size);
 
 /* For a block that will be full, before it is written: the first byte that is

@@ -12,8 +12,9 @@
  * other bits are cleared and the word is converted, so the float is the code
  * times a power of two, exactly, and the scale that it is multiplied by has as
  * much less. fma(code * 2^at, scale * 2^-at, min) is fma(code, scale, min), bit
- * for bit: both round the same number once. No shift is needed, and conversions
- * leave the pipes of the FMA alone (measured: AMD EPYC).
+ * for bit: both round the same number once. No shift is needed but for the
+ * topmost code of a word, and conversions leave the pipes of the FMA alone
+ * (measured: AMD EPYC).
  */
 #ifndef KV_REF_KERNELS_CODED_H
 #define KV_REF_KERNELS_CODED_H

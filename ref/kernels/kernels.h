@@ -108,8 +108,9 @@ typedef struct kv_kernels {
   void (*silu_times)(const float *x, const float *by, int n, float *y);
   void (*gelu)(const float *x, int n, float *y);
 
-  /* s[i * lds + j] = kv_softcap(c, that) of ref/ground/softcap.h for i < m,
-   * j < n; c 0: nothing. Called on what `logits` made, before any bias. */
+  /* Puts s[i * lds + j], i < m, j < n, under the cap c (kv_softcap of
+   * ref/ground/softcap.h); c 0: leaves it. Called on what `logits` or
+   * `code_logits` made, before any bias. */
   void (*softcap)(float c, int m, int n, float *s, size_t lds);
 
   /* Cosines of rows of unit length, unit[.. * d], by columns: n <= KV_PACK of
@@ -126,8 +127,8 @@ typedef struct kv_kernels {
    * it of those i < seen[j] of `rows` rows of d at row: those of least
    * v = fma(-2, dot(token_j, row_i), norm[i]), norm[i] = dot(row_i, row_i), of
    * equals the lower i. found[j] of them, at which[j * k] in that order, their
-   * v at value[j * k]. A v that is not finite is not found. pack as for logits.
-   */
+   * v at value[j * k]. A v that is NaN or +infinity is not found. pack as for
+   * logits. */
   void (*nearest)(int n, int d, const float *token, int rows, const float *row,
                   const float *norm, const int32_t *seen, int k, int32_t *which,
                   int32_t *found, float *value, float *pack);
@@ -148,9 +149,10 @@ typedef struct kv_kernels {
 /* The best set that this processor can run. */
 const kv_kernels *kv_kernels_best(void);
 /* *out = the set of that name; programs pass the environment's KVREPLAY_ISA,
- * where it is set. KV_USAGE: there is no such name. One that
- * this processor cannot run becomes the next lower one, which is said in
- * note[128] (NULL: nobody asks); it is empty where nothing is to say. */
+ * where it is set. KV_USAGE: there is no such name. One that this processor
+ * cannot run, or this build has not got, becomes the next lower one that runs,
+ * which is said in note[128] (NULL: nobody asks); note is empty where nothing
+ * is to say. */
 kv_rc kv_kernels_named(const char *name, const kv_kernels **out, char *note,
                        kv_err *e);
 

@@ -132,9 +132,9 @@ static void run_tiles(kv_dtype type, int m, problem *p) {
   }
 }
 
-/* Packs LANES rows of 16-bit elements as they are. Not inline: their addresses
- * come from memory each time, for spilled ones would come through the ports
- * that transpose. */
+/* Packs LANES rows of 16-bit elements as they are. Not inline: so the rows'
+ * addresses come from memory each time; spilled ones would come through the
+ * ports that transpose. */
 __attribute__((noinline)) static void pack_rows_16(bytes *const *row, int d,
                                                    uint16_t *out, problem *p) {
   int x = 0;

@@ -46,10 +46,11 @@
  *   CODE_CARRIES              are there registers to do them beside a tile?
  *   LOGIT_ROWS, WEIGH_ROWS    most queries of a block of registers
  *   LOGIT_TILES, WEIGH_TILES  X(type, queries, registers of keys or columns)
- * for each block, by queries from 1 on CODE_VECTORS .._ONE       registers of
- * keys of such a block over codes, for several queries and for one (coded.h)
- *   CODE_HEADS                most heads of a block over coded values, and its
- *   CODE_COLUMNS_FEW          registers of columns for one or two heads
+ *                             for each block, by queries from 1 on
+ *   CODE_VECTORS .._ONE       registers of keys of a block over codes, for
+ *                             several queries and for one (coded.h)
+ *   CODE_HEADS                most heads of a block over coded values
+ *   CODE_COLUMNS_FEW          its registers of columns for one or two heads
  *
  * Everything is always_inline: a tile's accumulators are arrays of constant
  * size whose loops must vanish, or the compiler keeps them on the stack.

@@ -173,11 +173,10 @@ INLINE __m512i halves(bytes *a, bytes *b) {
 }
 
 /* out[x * KV_PACK + lane] = element x of row[lane], which begins at byte `at`,
- * x < 16. Quarters of the
- * registers: columns 0-7 and 8-15 of rows 0-7, the same of rows 8-15. Pairs
- * of rows are interleaved by 2 bytes, pairs of pairs by 4; the last step
- * takes column x low and x + 8 high from wherever they are. The inserts come
- * from memory so that only these 24 need the shuffle port. */
+ * x < 16. Quarters of the registers: columns 0-7 and 8-15 of rows 0-7, the same
+ * of rows 8-15. Pairs of rows are interleaved by 2 bytes, pairs of pairs by 4;
+ * the last step takes column x low and x + 8 high from wherever they are. The
+ * inserts come from memory so that only these 24 need the shuffle port. */
 INLINE void pack_16(bytes *const *row, size_t at, uint16_t *out) {
   const __m512i even = _mm512_setr_epi64(0, 8, 4, 12, 2, 10, 6, 14);
   const __m512i odd = _mm512_setr_epi64(1, 9, 5, 13, 3, 11, 7, 15);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Any machine: 4 lanes of the compilers' vector extension, no intrinsics.
- * Words: ref/kernels/vec.h.
+ * Any machine: 4 lanes of the compilers' vector extension; of intrinsics only a
+ * few of SSE2, where there is that. Words: ref/kernels/vec.h.
  *
  * Without hardware FMA v_fma goes through binary64: the product of two
  * binary32 is exact there, the sum is rounded to odd (its error, by Knuth's

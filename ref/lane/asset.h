@@ -4,10 +4,10 @@
  * heads, decisions that somebody else took - as plain tensors in memory. A
  * method has one parameter of kind KV_FILE (ref/lane/param.h), whose table
  * says which tensors it reads. The engine opens the file before `open` is
- * called (traces/decisions/asset.h): every tensor asked for is then there, of
- * the right type and shape, and finite. A hook finds those of its layer in
- * `at->asset`, in the order of the table, on every backend; a device has a copy
- * of them.
+ * called (traces/decisions/asset.h): every tensor asked for, but optional ones,
+ * is then there, of the right type and shape, and finite. A hook finds those of
+ * its layer in `at->asset`, in the order of the table, on every backend; a
+ * device has a copy of them.
  *
  * Nobody writes to an asset. It outlives every hook.
  */

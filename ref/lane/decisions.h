@@ -18,9 +18,9 @@
  * tokens, and layers.L.view.steps, .indptr and .positions the views, in
  * `unit`, their heads in view_head (query where absent).
  *
- * Order of calls: kv_decisions_read, then kv_decisions_fit, both when a cell is
- * opened; then, a step at a time, kv_lists_stored or kv_lists_view of the layer
- * and kv_lists_find, which cannot fail. Nothing here allocates but
+ * Order of calls: kv_decisions_read, then kv_decisions_fit, both when the file
+ * is opened; then, a step at a time, kv_lists_stored or kv_lists_view of the
+ * layer and kv_lists_find, which cannot fail. Nothing here allocates but
  * kv_decisions_fit, which frees it again.
  */
 #ifndef KV_REF_DECISIONS_H
@@ -85,8 +85,10 @@ kv_rc kv_decisions_read(const kv_asset *a, const kv_shape *shape,
                         kv_decisions_form *out, kv_err *e);
 /* Checks that the lists of every recorded layer are there and well-formed, and
  * that their steps fit the blocks of the prompt; with `lists` also that they
- * can be followed: that every token they name is live then. KV_INPUT or
- * KV_REFUSED names the first that is not, KV_RESOURCE: no memory. form: of
+ * can be followed: that each names a token, none twice, and every token or, of
+ * a page, at least one is live then. KV_REFUSED, too, where views are of KV
+ * heads and each query head stores its own. KV_INPUT or KV_REFUSED names the
+ * first list that is not as it should be, KV_RESOURCE: no memory. form: of
  * kv_decisions_read; sets form->decodes. Cost: linear in the file, and in
  * tokens for each lane; memory 12 bytes a token. */
 kv_rc kv_decisions_fit(const kv_asset *a, const kv_shape *shape, bool lists,

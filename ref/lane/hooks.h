@@ -12,9 +12,9 @@
  *   kv_around a = {.call = call, .self = mine, .inner = method};
  *   kv_method table = kv_method_around(&a);
  *
- * A new hook is a member of kv_method, a line of KV_HOOKS and a line in each
- * of the two tables of hooks.c; what it is given and kv_call does not have
- * yet, a member of kv_call.
+ * A new hook is a member of kv_method, a line of KV_HOOKS and two functions of
+ * hooks.c, call_x and around_x; what it is given and kv_call does not have yet,
+ * a member of kv_call.
  */
 #ifndef KV_REF_HOOKS_H
 #define KV_REF_HOOKS_H

@@ -33,10 +33,10 @@
  * H(per entry in lane order: id, weight, K format, V format, columns (float:
  * bits; int64: low, high word), and, if any entry of the lane is of another
  * class than 0, class; then the lane's rewrite digest R). R starts
- * as zeros and becomes H(R || id || K bits || V bits) for each row a verb
- * rewrites, as attention will read it. (One running digest a lane instead of
- * all rewritten rows in every leaf: it sees the same differences, and a leaf
- * costs words per entry instead of rows.)
+ * as zeros and becomes H(R || id || K bits || V bits) each time a verb rewrites
+ * an entry, both sides as kv_lane_key and kv_lane_value read them. (One running
+ * digest a lane instead of all rewritten rows in every leaf: it sees the same
+ * differences, and a leaf costs words per entry instead of rows.)
  */
 #ifndef KV_REF_JOURNAL_H
 #define KV_REF_JOURNAL_H
@@ -49,8 +49,8 @@
 /* The one list of record kinds: X(symbol, number, name in messages, fewest and
  * most payload words). KV_RECORD_LONG: how many follows from the words
  * themselves. Whoever interprets, compares or counts records walks this list
- * (ref/lane/records.h); a new kind is a line here and what records.c is then
- * missing at compile time. */
+ * (ref/lane/records.h); a new kind is a line here and what records.c and
+ * replica.c are then missing at compile time. */
 enum {
   KV_RECORD_HEAD = 5 /* words before the payload */,
   KV_RECORD_LONG = 1 << 30

@@ -8,9 +8,11 @@
  *
  * An entry whose K and V no verb has rewritten is read from the trace; bytes
  * are counted as a real store would hold them. Methods call verbs and readers;
- * init, begin, append, mark and the counting of bytes are the backends'. Fields
- * may be read by everybody and are written by ref/lane alone; of a column's
- * numbers and of its own state a method writes what it likes.
+ * init, begin, append and mark are for whoever owns the lane, mostly a backend,
+ * and bytes are counted by whoever measures. Everybody may read the fields. A
+ * method writes the numbers of its columns and its own state; the owner sets
+ * turns, places and room, and fills the copy of a lane that lies on a device;
+ * all else is written by ref/lane alone.
  */
 #ifndef KV_REF_LANE_H
 #define KV_REF_LANE_H
@@ -93,9 +95,9 @@ struct kv_lane {
   const kv_needs *needs;
   const kv_layer_data *data;        /* of the layer in hand, for raw rows */
   const struct kv_kernels *kernels; /* that widen and decode its rows */
-  const kv_turns *turns;    /* the backend's (ref/ground/rope.h); NULL: no
-                               coding is pre_rope */
-  struct kv_places *places; /* the backend's (ref/ground/places.h); NULL: the
+  const kv_turns *turns;    /* the owner's (ref/ground/rope.h); NULL: needs.rope
+                               is not set */
+  struct kv_places *places; /* the owner's (ref/ground/places.h); NULL: the
                                method does not re-index */
   int lane, kv_head;       /* number within the layer; whose K and V it reads */
   int first_head, queries; /* query heads that read it: the first, how many */
@@ -115,13 +117,14 @@ struct kv_lane {
   kv_slab k_slab[KV_SLABS], v_slab[KV_SLABS]; /* [KV_MERGED ..] in use */
   bool dropped;  /* anything was ever dropped or merged: a real store
                     needs positions, which are then charged */
-  bool holes;    /* rows are not in lane order: the row index is charged */
+  bool holes;    /* rows once were not 0..n-1 in lane order: the row index is
+                    charged */
   int rewritten; /* entries with a side not KV_RAW */
   void *own;     /* the method's needs.lane_state bytes (kv_own) */
   int step;      /* tokens seen, for the journal */
   int touched;   /* index of the first entry whose place, K or V a verb
                     has changed since kv_lane_mark; INT_MAX: none */
-  kv_words views, verbs; /* records of the step in progress */
+  kv_words views, verbs; /* records of the block or step in progress */
   kv_digest rewrites;    /* running digest of all rewritten bits */
   kv_err fault;          /* the first verb that failed; rc 0: none. The engine
                             reads it between steps, and the cell fails */
@@ -132,8 +135,8 @@ struct kv_lane {
 };
 
 /* Takes all memory of lane number `lane` of a layer, for requests of `shape`
- * under `needs`, both of which outlive it. KV_RESOURCE: no memory; the lane is
- * then released all the same. Call begin next. */
+ * under `needs`, both of which outlive it. KV_RESOURCE: no memory; the caller
+ * releases the lane then, too. Call begin next. */
 kv_rc kv_lane_init(kv_lane *l, const kv_shape *shape, const kv_needs *needs,
                    const struct kv_kernels *kernels, int lane, kv_err *e);
 void kv_lane_release(kv_lane *l); /* accepts a zeroed lane */
@@ -162,7 +165,7 @@ void kv_lane_mark(kv_lane *l);
  * An entry is named by its index, 0..n-1 in lane order. Indexes mean the same
  * until the next keep, move or sweep, whatever is merged in between: a merge
  * marks the entry that goes and leaves it in its place, and all marked ones
- * are removed together. The engine sweeps when a hook returns; a method calls
+ * are removed together. Backends sweep when a hook returns; a method calls
  * kv_sweep only where it needs places without gaps within a hook. A marked
  * entry has weight 0 and nothing in it means anything: no verb may name it.
  * Broken rules are asserted. Verbs return nothing: what fails sets l->fault
@@ -190,12 +193,12 @@ void kv_sweep(kv_lane *l);
 static inline bool kv_is_live(const kv_lane *l, int i) {
   return i >= 0 && i < l->n && l->weight[i] != 0;
 }
-/* Codes K of n entries as one group in k_format, V in v_format (kv_coded);
- * KV_SAME leaves a side. Of a format whose groups have m > 1 rows a side has
- * room for T / m + 1 groups, of one with rows by themselves for all; entries
- * that are coded in the format already may be coded again. Only sides that the
- * coding is for (kv_coding.sides) may be put into it. A fault where a scale is
- * not finite as stored. */
+/* Codes K of n entries, 1 .. kv_coding_members, as one group in k_format, and V
+ * in v_format (kv_coded); KV_SAME leaves a side. Of a format whose groups have
+ * m > 1 rows a side has room for T / m + 1 groups, of one with rows by
+ * themselves for all; entries that are coded in the format already may be coded
+ * again. Only sides that the coding is for (kv_coding.sides) may be put into
+ * it. A fault where the format cannot code them (kv_format.encode). */
 void kv_recode(kv_lane *l, int n, const int32_t *entry, int k_format,
                int v_format);
 /* The recode of a coding whose format is layered, which codes a token of all
@@ -220,7 +223,8 @@ static inline int kv_class_of(const kv_lane *l, int i) {
 }
 
 /* --- reading ----------------------------------------------------------- */
-/* K or V of entry i as attention reads it, fp32, into out. */
+/* K or V of entry i, fp32, into out: as attention reads it or, where
+ * needs.reindex, before the key is turned to its place (kv_place_row). */
 void kv_lane_key(const kv_lane *l, int i, float *out);
 void kv_lane_value(const kv_lane *l, int i, float *out);
 /* Of an entry in a layered coding: the [kv_slab_named] ids that its block
@@ -236,7 +240,8 @@ const void *kv_lane_raw_value(const kv_lane *l, uint32_t t);
 float kv_lane_bias(const kv_lane *l, int i);
 
 /* Adds the bytes that the lane holds now, by kind, to *sum. Asserts that
- * nothing is marked. O(1), or O(n) where the method has classes. */
+ * nothing is marked. O(1); O(n) where the method has classes, or where V is a
+ * part of K (kv_shape.shared) and entries are rewritten. */
 void kv_lane_bytes(const kv_lane *l, kv_bytes *sum);
 /* Of these, K and V of all entries, with scales and other metadata of codes. */
 int64_t kv_lane_row_bytes(const kv_lane *l);
@@ -252,9 +257,9 @@ int64_t kv_lane_scanned(const kv_lane *l);
 /* S of the lane: the digest of its state (ref/lane/journal.h). O(n). */
 kv_digest kv_lane_state(const kv_lane *l);
 
-/* What a method was compiled against. Raised with every change of a header
- * that a method includes; tests/check_abi.sh sees to it. A plugin of another
- * number is refused by a sentence. */
+/* What a method was compiled against. Raised with every change, but of
+ * comments, in a header that a method includes; tests/check_abi.sh sees to it.
+ * A plugin of another number is refused by a sentence. */
 enum { KV_METHOD_ABI = 20 };
 
 /* --- what a hook calls its own ------------------------------------------ */

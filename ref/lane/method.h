@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * A method is one const table. `open` may fail and decides everything; the
- * hooks after it return void, allocate nothing, leave the floating-point mode
- * as it is (ref/ground/float.h) and change memory only through the verbs of
- * ref/lane/lane.h. Which hook runs when is data in kv_needs: the engine has no
- * branch on a method.
+ * hooks after it return no error, allocate nothing, leave the floating-point
+ * mode as it is (ref/ground/float.h) and change memory only through the verbs
+ * of ref/lane/lane.h. Which hook runs when follows from kv_needs and from which
+ * hooks the table has: the engine has no branch on a method.
  *
- * For each block of tokens, for each layer, the engine does: append; arrive;
- * (decode) view, chunk and attend; observe on the rows asked for; if due,
- * compress_lane for every lane, then compress_layer; publish. A lane hook
- * touches its lane only, so lanes run in parallel.
+ * For each block or step of a layer the engine does, in each lane: append;
+ * arrive; (decode) view, chunk and attend; observe on the rows asked for; if
+ * due, compress_lane. Then, of the whole layer: if due, compress_layer; then
+ * publish. A lane hook touches its lane only, so lanes run in parallel.
  */
 #ifndef KV_REF_METHOD_H
 #define KV_REF_METHOD_H
@@ -122,13 +122,14 @@ typedef struct kv_needs {
   kv_lanes lanes;   /* a lane for each KV head, or for each query head */
   kv_across across; /* what layers know of each other */
   size_t message;   /* bytes of a message, of KV_DOWN; else 0 */
-  int changes;      /* how often the verbs of one compression name an entry at
-                       most, keep aside; 0: 2. The room for their records, and
-                       on a device for rewritten rows, follows from it */
+  int changes;      /* how often the verbs of one block or step name an entry
+                       at most, keep aside; 0: 2. The room for their records,
+                       and on a device for rewritten rows, follows from it */
   size_t lane_state; /* bytes a lane, zeroed; kv_own */
   size_t work;       /* bytes of workspace beyond KV_WORK(n_tokens) */
   bool lengths;      /* bytes stored at each step follow from lengths and
-                        parameters alone: a search for bytes has no scores */
+                        parameters alone: a search for the budget that takes so
+                        many bytes reads no queries */
   int metas;   /* what else the method holds, in `meta`: charged as `side` */
   int codings; /* formats that recode may name, in `coding`: KV_CODED + index */
   kv_coding coding[KV_MAX_CODINGS];
@@ -157,7 +158,8 @@ static inline int kv_needs_page(const kv_needs *n) {
  * needs.work is what a method takes beyond that. */
 #define KV_WORK(n_tokens) ((size_t)(n_tokens)*48 + 65536)
 
-/* Bump allocator over memory taken at open; emptied before each hook. */
+/* Bump allocator over memory taken at open. What one hook took is gone when the
+ * next one begins. */
 typedef struct kv_work {
   char *base;        /* owned by the backend's scratch */
   size_t size, used; /* bytes */
@@ -182,8 +184,9 @@ typedef struct kv_message {
 } kv_message;
 
 /* Where a hook is called. Of two methods on one lane each has its own part of
- * the lane's columns, formats and state; it reaches them through kv_column_..,
- * kv_coded and kv_own (ref/lane/lane.h), which add where its part begins. */
+ * the lane's columns, formats and state; it reaches them by kv_column_int64,
+ * kv_column_float, kv_coded and kv_own (ref/lane/lane.h), which add where its
+ * part begins. */
 typedef struct kv_at {
   const kv_shape *shape; /* its prompt_len: where the last prompt ends. A later
                             one (--turns) moves it, before its tokens enter */
@@ -193,12 +196,12 @@ typedef struct kv_at {
   int step;            /* tokens seen, the current one included */
   const kv_rope *rope; /* of the trace, where needs.rope; else NULL */
   const struct kv_kernels *kernels; /* row kernels to compute with */
-  kv_work *work;                    /* empty when the hook begins */
-  int column, coding; /* the first of its own, for kv_column_.., kv_coded */
+  kv_work *work;                    /* the hook's workspace */
+  int column, coding; /* index, among the lane's, of the first of its own */
   size_t state;       /* bytes of the lane's state before its own (kv_own) */
   const kv_method *method; /* the table whose hook this is */
   const kv_tensor *asset;  /* of this layer, as the table of the method's file
-                              asks for them; NULL: it reads no file */
+                              asks for them; NULL: no file was read */
   const kv_message *above; /* of KV_DOWN; NULL: no layer above has published
                               at this block or step, as on the first layer */
 } kv_at;
@@ -255,9 +258,9 @@ static inline int kv_rows_visible(const kv_rows *rows, int r) {
   return rows->entries - (rows->rows - 1 - r);
 }
 
-/* A value of a lane, beyond those of every method, that is worth a look at a
- * step's attention: a matrix by name. `kvreplay vectors` writes it; nothing
- * else asks, so it may cost what it likes. */
+/* A matrix of a lane, by name, that a method lets people look at beside what
+ * every method has, as it is before a decode step's view. `kvreplay vectors`
+ * writes it; nothing else asks, so it may cost what it likes. */
 typedef struct kv_stage {
   const char *name; /* NULL ends a table */
   const char *rule; /* what defines it, in one sentence */
@@ -315,7 +318,8 @@ struct kv_method {
   bool (*chunk)(const kv_at *at, const kv_lane *lane, const kv_query *q,
                 float *m, float *l, float *a);
   /* Query rows of the prompt, as needs.prompt_rows asks, in pieces with rows
-   * ascending; and where needs.decode_rows each decode step's row. */
+   * ascending, or the sums of all at once where the trace has those alone; and
+   * where needs.decode_rows each decode step's row. */
   void (*observe)(const kv_at *at, kv_lane *lane, const kv_rows *rows);
   /* Where a compression is due (needs.every): verbs on this lane; then, of all
    * lane[0..lanes) of the layer, verbs on any of them. */
@@ -344,7 +348,8 @@ static inline bool kv_needs_all_logits(const kv_needs *n, bool observes) {
   return n->view_logits || (observes && n->decode_rows && n->want & KV_LOGITS);
 }
 
-/* Is a compression due at the end of the block that ends at `step` tokens? */
+/* Is a compression due at the end of the block or step that ends at `step`
+ * tokens seen? */
 bool kv_compression_due(const kv_needs *n, const kv_shape *s, int step);
 
 /* The index-th of the built-in methods, in the order of methods.mk, which `-m
@@ -355,14 +360,14 @@ const kv_method *kv_method_at(int index);
 const kv_method *kv_method_door_at(int index);
 /* The parameter that is a file; NULL: the method reads none. */
 const kv_param *kv_method_file(const kv_method *m);
-/* Of a method with a file whose value is *f: does f say that there is none, by
- * the word `none`? */
+/* Of a method that has a file parameter, whose value is *f: does f say that
+ * there is none, by the word `none`, which the parameter allows? */
 bool kv_file_is_none(const kv_method *m, const kv_file *f);
 /* True if m has a file and runs without where nobody names one
  * (KV_FILE_OPTIONAL). */
 bool kv_file_optional(const kv_method *m);
 /* Does it run on backend ref alone? Methods that methods.mk marks ref-only,
- * and whatever is in neither list. */
+ * whatever is in neither list, and a composition of which either part does. */
 bool kv_method_ref_only(const kv_method *m);
 /* The method of that name in either list; NULL: there is none. */
 const kv_method *kv_method_named(const char *name);

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The fields of kv_needs as one table. Who compares, checks or joins needs
- * walks it, so that a field is forgotten nowhere: a new one is a line of
- * kv_need_list beside the member of kv_needs (tests/ref/check_needs.c finds a
- * member without one). Nothing here allocates.
+ * The fields of kv_needs as one table. Who compares, checks or widens needs
+ * walks it, so that a field is forgotten in none of these: a new one is a line
+ * of kv_need_list beside the member of kv_needs (tests/ref/check_needs.c finds
+ * a member without one). What two methods on one lane need together is written
+ * by hand in ref/lane/compose_needs.c. Nothing here allocates.
  */
 #ifndef KV_REF_NEEDS_H
 #define KV_REF_NEEDS_H
@@ -52,10 +53,10 @@ extern const kv_need kv_need_list[];
 const char *kv_needs_unlike(const kv_needs *a, const kv_needs *b);
 
 /* Call it on what a method's `open` filled in. KV_REFUSED, with a sentence that
- * names the field, where a value is not between least and most or does not
- * agree with another field: a coding before RoPE without `rope`, `host` or
- * `unread` of a class that there is not, a `message` of 0 bytes with KV_DOWN or
- * of more without. */
+ * names the field, where a value is not between least and most, a coding or a
+ * meta is incomplete, or a value does not agree with another field: a coding
+ * before RoPE without `rope`, `host` or `unread` of a class that there is not,
+ * a `message` of 0 bytes with KV_DOWN or of more without. */
 kv_rc kv_needs_check(const kv_needs *n, kv_err *e);
 
 /* Widens `wide`, the needs of a store, so that a layer that needs n has room in

@@ -8,7 +8,7 @@
  *   KV_INT_PARAM("skip", params, skip, "2", 0, 1 << 20, "layers",
  *                "first layers that attend everything; 2 as in the paper"),
  *   KV_CHOICE_PARAM("rule", params, rule, "engine", "engine|paper",
- *                   "how many pages", .knob = ..),
+ *                   "how many pages", .later = true),
  */
 #ifndef KV_REF_PARAM_H
 #define KV_REF_PARAM_H
@@ -19,14 +19,14 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* What open finds in a KV_INT or KV_CHOICE without a default that nobody gave;
- * a KV_REAL is then a NaN, a KV_TEXT empty. */
+/* What open finds in a KV_INT, KV_SHARE or KV_CHOICE without a default that
+ * nobody gave; a KV_REAL is then a NaN, a KV_TEXT empty. */
 enum { KV_UNSET = INT32_MIN };
 /* The kind of a parameter, and the type of its member. */
 typedef enum kv_kind {
   KV_INT,    /* int */
   KV_REAL,   /* float: the nearest to the decimal */
-  KV_SHARE,  /* int32_t: the nearest multiple of 2^-20 */
+  KV_SHARE,  /* int32_t, in units of 2^-20: the nearest */
   KV_CHOICE, /* int: index into choices */
   KV_TEXT,   /* char[KV_TEXT_MAX] */
   KV_FILE    /* kv_file: a file that the method reads; one at most */
@@ -35,7 +35,7 @@ enum { KV_TEXT_MAX = 1024 }; /* bytes, the end included */
 
 /* The value of a KV_FILE. The method sees it with its asset: the engine opens
  * and checks the file before it calls open, and refuses the cell where it
- * cannot. The bytes of the file are part of the method's code. */
+ * cannot. The SHA-256 of the file is part of the key of the cell's row. */
 typedef struct kv_file {
   char path[KV_TEXT_MAX]; /* as named, or as found */
   bool beside;            /* nobody named it: it lies beside the trace */
@@ -68,8 +68,8 @@ typedef struct kv_param {
   const char *name; /* key in a specification */
   kv_kind kind;
   size_t offset;        /* bytes: of its member in the method's params struct */
-  const char *fallback; /* default, as a user would type it; NULL: open resolves
-                           it from the budget */
+  const char *fallback; /* default, as a user would type it; NULL: none, and
+                           open resolves what nobody gave */
   double min, max;      /* inclusive; KV_INT, KV_REAL, KV_SHARE */
   const char *choices;  /* KV_CHOICE: "mean|max|sum", the values 0, 1, 2 */
   const char *unit;     /* for help: "tokens"; NULL: none */

@@ -14,8 +14,8 @@
  * an entry in one format. The rows of a coded group are all there until the
  * last of its members has left it, as the ledger counts them.
  *
- * Cost: O(1) a row, O(n) a keep or move, whatever else was merged. Memory: 48
- * bytes a token and lane, and 24 a token, side and coding.
+ * Cost: O(1) a row, O(n) a keep or move, whatever else was merged. Memory: 44
+ * bytes a token and lane, and 40 a token, side and coding.
  */
 #ifndef KV_REF_RECORDS_H
 #define KV_REF_RECORDS_H

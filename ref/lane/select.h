@@ -3,8 +3,10 @@
  * Observing a method's decisions. kv_top, kv_top_shared, kv_top_p and kv_argmin
  * pass their scores and what they chose, and keep passes its list before it
  * acts, to the observer of the calling thread; without one that costs a branch.
- * Methods do not know of it. Digests of scores (ref/lane/shown.h), compare,
- * vectors and laws set an observer around a hook.
+ * Methods do not know of it. A keep while entries are marked as merged is not
+ * passed. Whoever looks on, as the digests of scores do (ref/lane/shown.h),
+ * sets an observer around a hook; a composition takes it away around the hooks
+ * of its second method.
  */
 #ifndef KV_REF_SELECT_H
 #define KV_REF_SELECT_H

@@ -21,7 +21,8 @@
  * nothing.
  *
  * Order of calls, by a backend: open once; clear for each layer; watch and
- * leave around each hook that decides; end at the end of each step. Not asked
+ * leave around each hook that decides (or, where a device ran it, add of each
+ * list that it selected from); end at the end of each block and step. Not asked
  * for (kv_plan.scores), it costs a branch a hook. Asked for: every score
  * through the fold and, for each lane that selects, a few blocks of SHA-256 a
  * step. Different lanes may be added to at the same time.
@@ -69,7 +70,8 @@ kv_rc kv_shows_open(int lanes, const kv_shown_to *to, kv_shows *out, kv_err *e);
 void kv_shows_close(kv_shows *x); /* accepts a zeroed one */
 /* A layer begins: nothing was shown. */
 void kv_shows_clear(kv_shows *x);
-/* Adds a list to its lane's digest and passes it to x->to. */
+/* Adds a list to its lane's digest and passes it to x->to; x has been opened.
+ */
 void kv_shows_add(kv_shows *x, const kv_shown *shown);
 /* Ends a step of `step` tokens seen: *leaf becomes D(l,t). False: nothing was
  * shown in it, or x is zeroed, and *leaf is left alone. */

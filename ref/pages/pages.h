@@ -12,11 +12,12 @@
  *
  * Compaction is one call a step for the whole batch, requests x heads (layers x
  * KV heads): every head plans by itself, prefix sums give each its place in the
- * ring, every head acts by itself. Threads share heads in parts of fixed size
- * and only integers are added, so the ring and the tables are the same for any
- * number of threads.
+ * ring, every head acts by itself. Threads divide the heads in parts of fixed
+ * size and only integers are added, so the ring and the tables are the same for
+ * any number of threads.
  *
- * What is given back in a call can be taken in the same call. Requests are
+ * What a request gives back in a call can be taken in the same call: by every
+ * request where it takes none, else by itself and those behind it. Requests are
  * served in the order of the batch; one that finds too few pages is refused,
  * and then neither it nor any other has changed because of it.
  *
@@ -31,7 +32,7 @@
  * where the two ends of a table would meet: then to these formulas.
  *
  * open may fail; nothing after it does, or allocates. One call at a time.
- * Memory: 4 bytes a page and an entry of a table, 24 a head.
+ * Memory: 4 bytes a page and an entry of a table, 24 a head of a request.
  */
 #ifndef KV_REF_PAGES_PAGES_H
 #define KV_REF_PAGES_PAGES_H
@@ -42,7 +43,7 @@
 /* Heads that one thread plans and moves at a time. */
 enum { KV_PAGES_PART = 64 };
 
-/* Readable by anyone; written by kv_pages_compact alone. */
+/* Readable by anyone; written by the functions below alone. */
 typedef struct kv_pages {
   kv_pages_shape shape;
   int threads;           /* that a call computes in */
@@ -70,7 +71,7 @@ int32_t kv_pages_table(kv_pages_variant variant, int32_t most_tokens,
  * memory, and *out is zeroed. */
 kv_rc kv_pages_open(const kv_pages_shape *shape, int threads, kv_pages *out,
                     kv_err *e);
-void kv_pages_close(kv_pages *p); /* accepts zeroed */
+void kv_pages_close(kv_pages *p); /* accepts zeroed; does not zero it */
 /* As after open, books included. */
 void kv_pages_reset(kv_pages *p);
 
@@ -90,8 +91,8 @@ static inline int32_t kv_pages_used(const kv_pages *p) {
 }
 
 /* For checks: true if free ids and table ids are a permutation of all pages, no
- * table's ends meet, and every tier has pages for its tokens. Walks everything.
- */
+ * table's ends meet, every tier has pages for its tokens, and books say that as
+ * many pages are held. Walks everything and writes p->mark. */
 bool kv_pages_sound(kv_pages *p);
 
 #endif
