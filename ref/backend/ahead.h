@@ -12,8 +12,8 @@
  * Which entries stay is foreseen from the needs (no compression is due) or from
  * what the verbs left alone in the tile before; that decides how long a replay
  * takes, and no bit. Private to the reference backend: kv_ref_ahead of
- * ref/backend/store.h fills a kv_ahead in before the tile's first step, each
- * step of the tile asks kv_ahead_serves. sim/engine asks for kv_ahead_size when
+ * ref/backend/store.h fills a kv_ahead in before the tile's first step, and the
+ * steps of the tile ask kv_ahead_serves. sim/engine asks for kv_ahead_size when
  * it divides memory.
  */
 #ifndef KV_REF_AHEAD_H
@@ -34,7 +34,7 @@ typedef struct kv_ahead {
   float *best;  /* [rows] of all that the row will see, as foreseen */
   float *l, *o; /* [rows], [rows][d_v]: the chains L and O (arithmetic 3) */
   float *s;     /* [rows][kv_ref_stride] logits of the entries; NULL: the
-                   lane's rows are as recorded, and their logits known */
+                   method codes no rows, and the logits are known */
 } kv_ahead;
 
 /* Takes room for tiles of plan->tile steps in a lane of `queries` query heads.

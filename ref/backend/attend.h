@@ -18,9 +18,10 @@
 
 enum { KV_CHUNK = 128 }; /* entries of a chunk of arithmetic 3 */
 
-/* Most rows of keys in one call of a kernel. Keys are no part of a chain, so
- * the number is of no matter but for speed: a call begins with keys that are
- * packed beside nothing (ref/kernels/coded_pack.h). */
+/* Most rows of coded keys in one call of a kernel; of others KV_CHUNK. Keys are
+ * no part of a chain, so the number is of no matter but for speed: a call
+ * begins with keys that are packed beside nothing (ref/kernels/coded_pack.h).
+ */
 enum { KV_KEYS = 512 };
 
 /* Rows of a lane's coded entries, decoded once for several query heads: entry
@@ -47,8 +48,8 @@ typedef struct kv_begun {
 
 /* Scratch of one thread for attention of at most `heads` query heads (of a
  * tile: of all its steps) over at most `entries` entries; taken once, reused.
- * The caller sets more, sink, begun and materialised before a call, and to NULL
- * after: kv_attend_begin, whose m is heads of many steps, wants no sink. */
+ * The caller sets more, begun and materialised before a call, and to NULL
+ * after, and sink before each call. */
 typedef struct kv_attend_scratch {
   float *p;             /* [heads][KV_CHUNK] */
   size_t chunks;        /* room in top */
@@ -63,7 +64,8 @@ typedef struct kv_attend_scratch {
   /* [heads of a step] a logit each, joined after all chunks: M is no less than
    * it, and L ends with RN(expm(sink - M) + L), without a value. NULL: none */
   const float *sink;
-  const kv_begun *begun; /* or NULL; used where M was foreseen for every head */
+  const kv_begun *begun; /* or NULL; used for a single step where M was foreseen
+                            for every head */
   kv_materialised materialised; /* read in place of codes where not NULL */
   const void *row[KV_KEYS];     /* rows named for a kernel; not owned */
 } kv_attend_scratch;
@@ -86,7 +88,8 @@ enum { KV_MANY_HEADS = 9 };
 
 /* One attention of m query heads that read the same n >= 1 entries: s[i*lds +
  * j] is the finite logit of head i and entry j, ctx is passed to value. Writes
- * out[m][d_v] and lse[m], the logarithm of the sum of all e^logit. */
+ * out[m][d_v] and lse[m], the logarithm of the sum of all e^logit, those of
+ * x->more and x->sink among them. */
 void kv_attend_rows(const kv_kernels *kernel, int m, int n, int d_v,
                     const float *s, size_t lds, kv_value_rows value, void *ctx,
                     kv_attend_scratch *x, float *out, float *lse);
@@ -124,9 +127,9 @@ bool kv_all_finite(const float *x, int n);
 /* --- attend_lane.c ------------------------------------------------------ */
 
 /* Logits of m queries, [d] floats at q + i * ldq (after kv_lane_query where the
- * lane is re-indexed), against entries first..first+count-1, bias included,
- * into s[i * lds + entry]. known, or NULL: [m][known_stride] logits by token
- * id, which are taken for entries that no verb has rewritten. */
+ * lane is re-indexed), against entries first..first+count-1, softcap and bias
+ * included, into s[i * lds + entry]. known, or NULL: [m][known_stride] logits
+ * by token id, which are taken for keys that attention reads as recorded. */
 void kv_lane_logits(const kv_kernels *kernel, const kv_lane *l, int m,
                     const float *q, size_t ldq, int first, int count,
                     const float *known, size_t known_stride, float *s,

@@ -2,16 +2,18 @@
  *
  * The one table through which the engine reaches memory and attention. A
  * kv_store is one method on one layer in flight: its lanes and what the
- * current step left for the engine to read. `ref` fills the table first.
+ * current step left for the engine to read.
  *
  * Order of calls for a layer: begin; for each prompt block: receive; append for
  * every lane, observation, compress for every lane, compress_layer, publish,
  * end_step; now and then: ahead, for every lane; for each decode step: receive,
  * append, view, materialise, attend, (seen), compress for every lane,
- * compress_layer, publish, end_step; finish. sim/engine/order.h makes these
- * calls. Calls for different lanes of one store may run at the same time, each
- * with a scratch of its own. Only open and scratch_open return a code; what
- * fails later stands in `fault`, and the engine looks there after each step.
+ * compress_layer, publish, end_step; finish. A later prompt begins with
+ * `prompt`, and its blocks follow. sim/engine/order.h makes the calls of a
+ * block and of a step. Where `threads` is true, those for different lanes of
+ * one store may run at the same time, each with a scratch of its own. Only open
+ * and scratch_open return a code; what fails later stands in `fault`, where the
+ * engine looks at the end of the layer.
  */
 #ifndef KV_REF_BACKEND_H
 #define KV_REF_BACKEND_H
@@ -23,18 +25,19 @@
 typedef struct kv_store kv_store;
 typedef struct kv_scratch kv_scratch; /* of one thread */
 
-/* How a backend that can keeps rows by regular indices (sim/layout/README.md):
- * masked, or lane by lane rewritten; it changes no result. */
+/* How a backend that can do so keeps rows by regular indices
+ * (sim/layout/README.md): masked, or rewritten where lanes lost entries. It
+ * changes no result. */
 typedef enum kv_indices {
   KV_INDICES_NONE,
   KV_INDICES_MASKED,
   KV_INDICES_REWRITTEN
 } kv_indices;
 
-/* What a store is opened for. Everything outlives the store. Where layers
- * differ in what they were opened with (a budget a layer), each has a plan of
- * its own, alike but for params and needs; the needs of the plan that leads
- * them have room for every layer's. */
+/* What a store is opened for. It and what it points to outlive the store. Where
+ * layers differ in what they were opened with (a budget a layer), each has a
+ * plan of its own, alike but for params and needs; the needs of the plan that
+ * leads them have room for every layer's. */
 typedef struct kv_plan {
   const kv_shape *shape;
   const kv_rope *rope;       /* of the trace */
@@ -48,8 +51,9 @@ typedef struct kv_plan {
   bool logits; /* kv_seen.s is asked for */
   int tile;    /* most decode steps that `ahead` names at once; below 2: it is
                   not called */
-  bool (*stop)(void); /* or NULL; asked within long calls: true, and then for
-                         good: the layer's results are not wanted any more */
+  bool (*stop)(void); /* or NULL; a backend of few, long calls asks it within
+                         them: true, and then for good: the layer's results are
+                         not wanted any more */
   bool paged; /* coded rows lie in unified pages (ref/PAGES.md), if the backend
                  can keep them there; changes no result */
   kv_indices indices;
@@ -64,7 +68,8 @@ static inline const kv_plan *kv_plan_of(const kv_plan *p, int layer) {
 }
 
 /* The exact truth of one decode row for the query heads of one KV head,
- * computed once for all methods; s is finite. */
+ * computed once for all methods; s is finite, and there where `out` is and for
+ * the call `ahead`. */
 typedef struct kv_known {
   const float *q; /* [queries][d] fp32 */
   const float *s; /* [queries][stride] logits by token id, first..t, or NULL */
@@ -103,11 +108,11 @@ typedef struct kv_backend {
   /* It computes on the processor, with the plan's kernels, in as many threads
    * as call it; else one thread calls it. */
   bool threads;
-  /* Takes all memory of a store; KV_RESOURCE, *out left alone, where there is
-   * not enough. */
+  /* Takes all memory of a store. KV_RESOURCE, *out left alone: there is not
+   * enough, or the backend cannot serve the plan. */
   kv_rc (*open)(const kv_plan *plan, kv_store **out, kv_err *e);
   void (*close)(kv_store *s); /* accepts NULL */
-  /* The same of a thread's scratch, for the stores of any of these plans. */
+  /* The same of a thread's scratch, for the stores of all of these plans. */
   kv_rc (*scratch_open)(const kv_shape *shape, const kv_plan *const *plan,
                         int plans, kv_scratch **out, kv_err *e);
   void (*scratch_close)(kv_scratch *x); /* accepts NULL */
@@ -125,7 +130,7 @@ typedef struct kv_backend {
   void (*prompt)(kv_store *s, int end);
   /* What the layers above published at the block or step that comes next, or
    * NULL: good until end_step. Of plans whose needs.across is KV_DOWN; without
-   * a call nothing was published. */
+   * any call since begin nothing was published. */
   void (*receive)(kv_store *s, const kv_message *above);
   /* Tokens first..first+count-1 enter; then the method's arrive. */
   void (*append)(kv_store *s, int lane, int first, int count, kv_scratch *x);
@@ -142,23 +147,23 @@ typedef struct kv_backend {
                 kv_scratch *x);
   /* A decode step of token t, the lane's last, in three calls with one scratch
    * and nothing between them. First the views of all query heads of the lane
-   * are decided and recorded; known (may be NULL) is good until attend has
-   * returned. */
+   * are decided and, but for plans with needs.unread, recorded; known (may be
+   * NULL) is good until attend has returned. */
   void (*view)(kv_store *s, int lane, int t, const kv_known *known,
                kv_scratch *x);
   /* Then coded rows that several heads would decode for themselves, because
    * their views differ, are decoded once, over the union of the views, into
    * fp32 rows that last until attend has returned. Raw and merged rows are
-   * read where they are; where all heads see the same, a row is decoded on its
-   * way through the one pass that they share. */
+   * read where they are; where all heads see every entry, a row is decoded on
+   * its way through the one pass that they share. */
   void (*materialise)(kv_store *s, int lane, kv_scratch *x);
   /* Then every head attends its view. */
   void (*attend)(kv_store *s, int lane, kv_scratch *x);
   /* What the attention just made has read and computed. */
   kv_seen (*seen)(const kv_store *s, int lane, const kv_scratch *x);
-  /* At the end of a block or step. Decode: the step's row to the hook observe.
-   * Then, if a compression is due: the lane's state for the digest, and the
-   * hook compress_lane. */
+  /* At the end of a block or step. Decode, where needs.decode_rows: the step's
+   * row to the hook observe. Then, if a compression is due: the lane's state
+   * for the digest, and the hook compress_lane. */
   void (*compress)(kv_store *s, int lane, kv_scratch *x);
   /* When all lanes have: the hook compress_layer, if one is due. */
   void (*compress_layer)(kv_store *s, kv_scratch *x);
@@ -172,16 +177,16 @@ typedef struct kv_backend {
   /* After KV_RESOURCE: true if memory of a device was lacking, so that other
    * stores may be opened and used all the same. NULL: it never is. */
   bool (*lacked)(void);
-  /* First fault of any lane since begin; NULL: none. */
+  /* A fault since begin, of several lanes that of the first; NULL: none. */
   const kv_err *(*fault)(const kv_store *s);
 } kv_backend;
 
 extern const kv_backend kv_backend_ref; /* the reference */
 
 /* A reference that never reads queries, for the search of byte budgets: no
- * observation, no attention, no digests, and every step attends everything.
- * Only the bytes of its lanes are valid, and only if needs.lengths; they then
- * equal ref's. */
+ * observation, no attention, no digests, and every view is of all entries. Only
+ * the bytes of its lanes are valid, and only if needs.lengths; they then equal
+ * ref's. */
 extern const kv_backend kv_backend_blind;
 
 /* True if the backend has the method. The reference has every one; the others

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The digest trees of a layer in flight (journal.h, shown.h), as every backend
- * grows them: a leaf of records and, where due, of states, outputs and scores
- * a step. Order of calls: begin for a layer; records, state, output and scores
- * at the end of a step, each where it has something; end. Nothing fails.
+ * The digest trees of a layer in flight (ref/lane/journal.h, ref/lane/shown.h),
+ * as every backend with digests grows them: a leaf of records and, where due,
+ * of states, outputs and scores a block or step. Order of calls: begin for a
+ * layer; records, state, output and scores at the end of a block or step, each
+ * where it has something; end. Nothing fails.
  */
 #ifndef KV_REF_LEAVES_H
 #define KV_REF_LEAVES_H
@@ -16,13 +17,13 @@ typedef struct kv_leaves {
 } kv_leaves;
 
 void kv_leaves_begin(kv_leaves *l);
-/* Every step: the records of lane[0..lanes), views first; the lanes' words are
- * empty afterwards. said: the message of `bytes` bytes that the layer
- * published, or NULL. */
+/* Every block and step: the records of lane[0..lanes), all views and then all
+ * verbs; the lanes' words are empty afterwards. said: the message of `bytes`
+ * bytes that the layer published, or NULL. */
 void kv_leaves_records(kv_leaves *l, int lanes, kv_lane *lane,
                        const kv_message *said, size_t bytes);
-/* Before a due compression, and after the last step: state[lanes], each of
- * kv_lane_state. */
+/* Where a compression was due, and after the last step: state[lanes], each of
+ * kv_lane_state, as before that compression or as at the end. */
 void kv_leaves_state(kv_leaves *l, int lanes, const kv_digest *state);
 /* A decode step: out[n_heads][d_v + 1], the output of each query head and then
  * its LSE. */

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Private to the reference backend (backend.c, decode.c, observation.c,
- * scratch.c): one method on one layer in flight, and the scratch of one
- * thread.
+ * Private to the reference backend (ref/backend) and to tests: one method on
+ * one layer in flight, and the scratch of one thread.
  */
 #ifndef KV_REF_STORE_H
 #define KV_REF_STORE_H
@@ -24,11 +23,12 @@ struct kv_store {
   kv_lane *lane;    /* [lanes] */
   kv_ahead *ahead;  /* [lanes]; NULL: steps come one by one */
   float *out;       /* [n_heads][d_v + 1]: output, then LSE, of the step */
-  kv_digest *state; /* [lanes] of the compression that is due */
+  kv_digest *state; /* [lanes] before the compression that is due; at last of
+                       the layer's end */
   kv_leaves leaves;
   const kv_message *above; /* of the block or step in hand; NULL: none */
   kv_message said;         /* what the layer publishes at it */
-  char *message;           /* its bytes; NULL where needs.across is KV_ALONE */
+  char *message;           /* its bytes; NULL where needs.message is 0 */
   bool published;          /* it does: `said` goes into the step's leaf */
   kv_turns turns;          /* where needs.rope */
   kv_places *places;       /* where needs.reindex; else NULL */
@@ -78,7 +78,7 @@ kv_at kv_store_at(const kv_store *s, int step, kv_scratch *x);
 
 /* Call after each hook, by its name: sweeps the lane, and where the hook left
  * another floating-point mode puts that right and makes it a fault of the lane
- * (KV_REFUSED). */
+ * (KV_REFUSED), unless the lane has one. */
 void kv_store_left(const kv_store *s, kv_lane *l, const char *hook);
 
 /* Widens the recorded query of query head h, token t, into out[d]; asserts that
@@ -89,8 +89,7 @@ void kv_store_query(const kv_store *s, int h, int t, float *out);
  * for. */
 void kv_store_observe(kv_store *s, kv_lane *l, kv_rows rows, kv_scratch *x);
 
-/* --- entries of kv_backend_ref, by the contract of ref/backend/backend.h ---
- */
+/* --- of kv_backend_ref, by the contract of ref/backend/backend.h ---------- */
 
 /* scratch.c */
 kv_rc kv_ref_scratch_open(const kv_shape *shape, const kv_plan *const *plan,

@@ -13,7 +13,7 @@
 enum { BY_BUDGET, BY_SHARE }; /* count */
 
 typedef struct params {
-  int budget;         /* entries of a lane that stay at most */
+  int budget;         /* entries that stay at most, BY_SHARE a chunk more */
   int chunk;          /* entries of a chunk, which stay or go together */
   int count;          /* of the enum above */
   kv_score_options s; /* the scorer and its options */
@@ -24,7 +24,8 @@ typedef struct chunks {
   int length, number, kept;
 } chunks;
 
-/* The chunks of n candidates, of which the budget leaves room for `room`. */
+/* The chunks of n >= 1 candidates, of which the budget leaves room for `room`;
+ * where that is 0 or less none is kept. */
 KV_FN chunks chunks_of(const params *o, int n, int room) {
   chunks c = {o->chunk, 0, 0};
   if (o->count == BY_BUDGET && c.length > room) c.length = room > 0 ? room : 1;

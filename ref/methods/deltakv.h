@@ -15,9 +15,8 @@ enum { TOP, ALL };     /* retrieve */
 enum { DEVICE, HOST }; /* where latents lie */
 
 /* A lane's state: an int32 of how far it is compressed; from byte VALUES on the
- * largest value of each token by its heads, [n_tokens] floats; where references
- * are coded but stay as they came, on a device K (before its rotation) and V of
- * each. */
+ * largest value of each candidate by its heads, [n_tokens] floats; with
+ * self=yes the CUDA twin's K (before its rotation) and V of each reference. */
 enum { VALUES = 16 };
 
 typedef struct params {

@@ -63,8 +63,8 @@ KV_FN int kv_hard_skip(const params *o, int rows) {
   return rows > o->s.rows ? rows - o->s.rows : 0;
 }
 
-/* Is a compression due at `step` tokens seen? Then layer 0's message holds
- * temperatures. */
+/* Is a compression due at `step` tokens seen? Then, with variant=code, the
+ * first layer's message holds temperatures. */
 KV_FN bool kv_hard_compresses(const params *o, const kv_shape *s, int step) {
   return step >= s->prompt_len && (step - s->prompt_len) % o->every == 0;
 }

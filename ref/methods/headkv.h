@@ -17,7 +17,7 @@ typedef struct params {
   float beta; /* heads compete for 1 / beta of the budget */
   int named;  /* is there a file? */
   int least;  /* entries by score that every head gets */
-  float sum;  /* of all scores of the file */
+  float sum;  /* of all scores of the file, where there is one */
   float pool; /* entries that the scores share out, of the whole model */
   kv_grow_options g;
 } params;
@@ -30,8 +30,9 @@ KV_FN int kv_headkv_cap(const params *o, float score) {
 }
 
 /* Entries that a lane of a layer keeps by score: the mean over the query heads
- * that share it; all while `seen` tokens, fewer than the budget, were seen.
- * scores: of the file, NULL without one. */
+ * that share it, without a file what the budget leaves beside the ends; all
+ * while `seen` tokens, fewer than the budget, were seen. scores: of the file,
+ * [layers][query heads]; NULL without one. */
 KV_FN int kv_headkv_past(const params *o, const kv_shape *s,
                          const float *scores, int layer, int lane, int seen) {
   int group = s->n_heads / s->n_kv_heads;

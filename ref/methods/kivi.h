@@ -17,7 +17,8 @@ enum { KEYS, VALUES };      /* codings */
 typedef struct params {
   int bits, k_bits, v_bits; /* of a code, 2 or 4; of K and V as resolved */
   int group;         /* tokens (K), elements (V) that share scale and minimum */
-  int residual;      /* newest tokens not coded, a multiple of group */
+  int residual;      /* newest values not coded; keys are coded so many at
+                        once; a multiple of group */
   int variant, rope; /* of the enums above */
   kv_minmax k, v;    /* settings of both codings, by open */
 } params;

@@ -20,7 +20,7 @@ typedef struct params {
   int window;            /* newest tokens, always in the high tier */
   int queries;           /* last ones of the prompt that count; 0: all */
   float alpha[TIERS];    /* a tier has scores of alpha / tokens and more */
-  int32_t share[TIERS];  /* of sparsity=static, times 2^-20 */
+  int32_t share[TIERS];  /* of sparsity=static, in units of 2^-20 */
   kv_tiers tiers;
 } params;
 
@@ -39,7 +39,8 @@ KV_FN float kv_lean_threshold(const params *o, int tier, int n) {
 
 /* Entries of tokens below this one are judged, younger ones are the window.
  * step: tokens seen; first: the first query that counts; ahead: for the token
- * that comes next (the authors' code, while decoding). */
+ * that comes next (the authors' code, while decoding): 0 until `window` queries
+ * count. */
 KV_FN int kv_lean_bound(const params *o, int step, int first, bool ahead) {
   int bound = step - o->window;
   if (ahead) bound = first <= bound ? bound + 1 : 0;

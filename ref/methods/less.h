@@ -32,7 +32,7 @@ typedef struct params {
   int hidden, rank; /* of the perceptrons, by open: widths within, and behind */
 } params;
 
-#define KV_LESS_FLOOR 1e-6f /* least divisor, as in the authors' code */
+#define KV_LESS_FLOOR 1e-6f /* least of phi(q) z, and of phi(q)'s elements */
 
 /* A lane's state: how many tokens it stands for, then z [rank], then
  * H [rank][d_v]. */
@@ -58,7 +58,7 @@ KV_FN float kv_less_kappa(float scale, float gelu) {
 KV_FN float kv_less_psi(float mix_scale, float mixed, float kappa) {
   return kv_less_abs(kv_fma(mix_scale, mixed, kappa));
 }
-/* x as a divisor: at least the floor; not finite stays so. */
+/* x, at least the floor; not finite stays so. */
 KV_FN float kv_less_floor(float x) {
   return x > KV_LESS_FLOOR || !kv_finite(x) ? x : KV_LESS_FLOOR;
 }

@@ -17,11 +17,12 @@ enum { DEVICE, HOST };                 /* where followers' prompts lie */
 enum { MOST_WINDOW = 64, AHEAD = 16 }; /* floats before a lane's query ring */
 
 typedef struct params {
-  char layers[KV_TEXT_MAX]; /* filters, such as 2/8/18 */
+  char layers[KV_TEXT_MAX]; /* filters, such as 2/8/18; of SPARSE_VLLM those
+                               that attend everything */
   int roles;                /* of the enum above */
   int wait;                 /* layers below a filter that attend everything */
   int k;                    /* candidates attended by layers that follow */
-  float share; /* k as a share 0 .. 1 of the prompt; 0: k was named */
+  float share; /* k as a share 0 .. 1 of the prompt; 0: k says it */
   int score;   /* a kv_vote */
   int selector, candidates, tier; /* of the enums above */
   int window;                     /* queries that vote, of UNIFORM and EXP */

@@ -13,7 +13,8 @@ enum { NO, YES };     /* exact_total */
 enum { MEAN, RATIO }; /* schedule */
 
 typedef struct params {
-  int budget;          /* entries of a lane on average over the layers */
+  int budget;          /* entries of a lane: on average over the layers; of
+                          RATIO in the first layer */
   kv_window_options w; /* what votes */
   int beta;            /* the last layer has base / beta beside its ends */
   int exact_total, schedule; /* of the enums above */
@@ -22,7 +23,7 @@ typedef struct params {
 
 /* Entries that layer l keeps past the window (PyramidKV's integer schedule), of
  * a budget of `capacity` entries a lane on average; n: tokens of the prompt.
- * *all becomes whether the layer keeps everything. */
+ * *all becomes whether these are fewer than the budget: the layer keeps all. */
 KV_FN int schedule_of_layer(int capacity, int window, int layers, int l, int n,
                             int beta, bool *all) {
   int base = capacity - window, min = base / beta, max = 2 * base - min;
@@ -54,8 +55,8 @@ KV_FN int ratio_of_layer(int base, int layers, int l, int beta) {
   return (int)(base * (whole - (int64_t)(beta - 1) * l) / whole);
 }
 
-/* Entries that the layer keeps by score, of a prompt of n tokens; where that is
- * no more than the nominal budget, base, which keeps them all. */
+/* Entries that the layer keeps by score, of a prompt of n tokens. Where n is
+ * below the budget: base, which keeps them all; RATIO does not look at n. */
 KV_FN int past_of_layer(const params *o, int layers, int layer, int n) {
   int ends = kv_grow_ends(&o->g, &o->w), base = o->budget - ends;
   bool all;

@@ -9,7 +9,7 @@
 
 enum { HEAD, GROUP_SUM, GROUP_MAX }; /* share */
 enum { ENGINE, PAPER, TWILIGHT };    /* rule */
-enum { TILE = 16 };                  /* boxes, side by side */
+enum { TILE = 16 };                  /* pages with bounds side by side */
 enum { PAPER_PAGES = 3 };            /* least, under rule=paper */
 
 typedef struct params {

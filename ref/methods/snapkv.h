@@ -10,7 +10,7 @@
 #include "ref/parts/grow.h"
 
 typedef struct params {
-  int budget;          /* entries of a lane that stay, window included */
+  int budget;          /* entries of a lane that stay, its ends included */
   kv_window_options w; /* what votes */
   kv_grow_options g;   /* compression while decoding */
 } params;

@@ -26,8 +26,8 @@
  *             k and another mass (votes.h). Theirs goes on with all rows until
  *             the last one is near, and without an end where none is
  *
- * A mass that no T gives (ties of a pooled row) leaves the T where the search
- * ended, and says so. Where k is all of the row, or all of g(z) are equal, T is
+ * Where no T gives the mass (ties of a pooled row) T is where the search ended,
+ * and met is false. Where k is all of the row, or all of g(z) are equal, T is
  * 1. To the bit: masses are RN(RN32(sum) / RN32(sum of all)) of RN(e * 2^40),
  * e = expm((g - the largest) / T), which no order changes; bisect looks at T =
  * RN(sqrt(RN(low * high))), which becomes the new low where the mass is above
@@ -41,7 +41,7 @@
 
 /* Which search; the values of the parameter `calibrate`. */
 enum {
-  KV_CALIBRATE_NONE, /* T is 1 */
+  KV_CALIBRATE_NONE, /* no search: T is 1, or what kv_voters_rule says */
   KV_CALIBRATE_BISECT,
   KV_CALIBRATE_GRADIENT,
   KV_CALIBRATE_SHIPPED /* of as_shipped alone; no value of the parameter */
@@ -64,7 +64,7 @@ KV_FN float kv_prefix_slope(float near, float all, float mass, float t) {
 typedef struct kv_search {
   int rule, steps;        /* KV_CALIBRATE_x but NONE; steps done */
   float t;                /* the T to look at next, or the answer */
-  bool met;               /* the masses agree there */
+  bool met;               /* the masses agree there, or no T was looked for */
   float low, high;        /* bisect */
   float m, v, m_by, v_by; /* gradient: moments, and 1 - their sums of weights */
 } kv_search;

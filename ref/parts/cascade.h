@@ -48,8 +48,8 @@ void kv_cascade_view(const kv_at *at, const kv_lane *lane, kv_view *out);
  */
 int kv_cascade_asked(const kv_cascade *c, const kv_lane *lane, int32_t *entry);
 /* In compress_lane, after kv_poll_ask about those entries: hides, reads again,
- * drops or merges as the votes say. Overwrites the rows of p; takes a few [n]
- * arrays of the workspace. */
+ * drops or merges as the votes say. With merge p has shares (kv_voters.shares).
+ * Overwrites the rows of p; takes a few [n] arrays of the workspace. */
 void kv_cascade_compress(const kv_at *at, kv_lane *lane, const kv_cascade *c,
                          const kv_poll *p);
 

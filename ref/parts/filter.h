@@ -14,8 +14,9 @@
 typedef enum kv_role { KV_WHOLE, KV_CHOOSES, KV_FOLLOWS } kv_role;
 
 /* The role of `layer` in a model of n_layers by Sparse-vLLM's rule: the layers
- * of the list `full` attend everything, and the last of each run of them
- * chooses for the layers up to the next. */
+ * of the list `full` and those above its first attend everything, and the last
+ * of each run of the list chooses for the layers below it, if there are any, up
+ * to the next. */
 KV_FN kv_role kv_full_role(const kv_layer_list *full, int n_layers, int layer) {
   int i = kv_layer_above(full, layer);
   bool next = i >= 0 && i + 1 < full->n && full->layer[i + 1] == layer + 1;
@@ -27,8 +28,8 @@ KV_FN kv_role kv_full_role(const kv_layer_list *full, int n_layers, int layer) {
 /* How a query head values a candidate. */
 typedef enum kv_vote {
   KV_VOTE_PROB,  /* the softmax of the logits over the candidates */
-  KV_VOTE_LOGIT, /* the logit */
-  KV_VOTE_DOT    /* q . k, not scaled */
+  KV_VOTE_LOGIT, /* the logit, without bias */
+  KV_VOTE_DOT    /* q . k, not scaled, no softcap */
 } kv_vote;
 
 /* The message that a layer publishes: needs.message is
@@ -67,7 +68,8 @@ void kv_choose_tokens(const kv_at *at, const float *score, int first, int n,
                       int k, kv_chosen *out);
 
 /* In the hook view, of a layer of this role: appends the entries that the
- * message names, of a layer that follows one; else all. */
+ * message names, of a layer that follows one; else, and where there is no
+ * message, all. lane->n bytes of workspace. */
 void kv_view_chosen(const kv_at *at, const kv_lane *lane, kv_role role,
                     kv_view *out);
 

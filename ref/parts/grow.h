@@ -21,7 +21,8 @@ enum {
   KV_GROW_NO,         /* for `every` decode steps */
   KV_GROW_TWICE,      /* until it holds twice its budget */
   KV_GROW_TWICE_PAST, /* until it holds twice what is kept by score */
-  KV_GROW_PAST_MORE   /* until it holds that many more than its budget */
+  KV_GROW_PAST_MORE   /* until it holds its budget, and as many more as are kept
+                         by score */
 };
 
 /* In a method's params. Entries and tokens of one lane. */
@@ -88,7 +89,8 @@ KV_FN int kv_grow_length(const kv_grow_options *g, const kv_window_options *w,
   return n < INT32_MAX ? (int)n : INT32_MAX;
 }
 /* Does the decode row vote at which `step` tokens were seen and the lane holds
- * n entries? Rows of the prompt that are shown always do. */
+ * n entries? Not of KV_GROW_YES, which shows none. Rows of the prompt that are
+ * shown always vote. */
 KV_FN bool kv_grow_votes(const kv_grow_options *g, const kv_window_options *w,
                          const kv_shape *s, int step, int n, int past) {
   int left = kv_grow_by_length(g) ? kv_grow_length(g, w, past) - n
@@ -117,7 +119,8 @@ kv_rc kv_open_grow(const kv_shape *shape, const char *method, int budget,
                    bool even, kv_window_options *w, kv_grow_options *g,
                    kv_needs *needs, kv_err *e);
 /* The hooks observe and compress_lane of such a method; past: the entries of
- * this lane that are kept by score, beside its ends. */
+ * this lane that are kept by score, beside its ends. A compression zeroes the
+ * votes. */
 void kv_grow_observe(const kv_at *at, kv_lane *lane, const kv_rows *rows,
                      const kv_window_options *w, const kv_grow_options *g,
                      int past);

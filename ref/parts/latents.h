@@ -8,7 +8,7 @@
  *   references, in the order of their positions: b_1, b_2, ..
  *   distance to one: v = fma(-2, a.b, |b|^2), both products as arithmetic 1
  *     with scale 1; the k of least v, of equals the lower position, nearest
- *     first: r_1 .. r_e, e = k or as many as are visible
+ *     first: r_1 .. r_e, e = k or as many as are visible and of a finite v
  *   mean: m = ((0 + r_1) + r_2 + ..) / e, element by element
  *   coded:   z = f_c(vector) - f_c(m), stored as the format delta says
  *   decoded: f_d(z^) + m
@@ -45,7 +45,7 @@ extern const kv_asset_kind kv_latents_kind;
 
 /* What the layers of a file have in common. */
 typedef struct kv_compressor {
-  int32_t there;  /* false: there is none */
+  int32_t there;  /* false: there is none, and only width is set */
   int32_t gated;  /* swiglu, else gelu */
   int32_t width;  /* w: elements of a token's vector */
   int32_t hidden; /* width within f_c */
@@ -111,7 +111,7 @@ void kv_vector_stored(const kv_at *at, kv_lane *const *lane, int lanes, int i,
 
 /* In compress_layer: codes the tokens of the batch by kv_recode_token, each by
  * the nearest of the references in r that it may take. What cannot be coded is
- * a fault of the lane. */
+ * a fault of the first lane. */
 void kv_latents_code(const kv_at *at, kv_lane *const *lane, int lanes,
                      const kv_compressor *c, const kv_references *r,
                      const kv_latent_batch *batch);
@@ -123,9 +123,10 @@ void kv_latents_decode(const kv_at *at, kv_lane *const *lane, int lanes,
 
 /* The two halves of decoding n tokens. means: out[n][w], the mean of the
  * references at indexes which[i * k ..] of r, found[i] >= 1 of them. rows:
- * out[n] [w] = f_d(z_i) + mean_i by the layer's tensors `of`, z[n][latent],
- * mean[n][w] or NULL: none is added; hidden: [n][kv_compressor_hidden] and
- * pack: [KV_PACK] [widest of the compressor] floats of room. */
+ * out[n][w] = f_d(z_i) + mean_i by the layer's tensors `of`, z[n][latent],
+ * mean[n][w] or NULL: none is added; without a compressor it is mean, which is
+ * then there. hidden: [n][kv_compressor_hidden] and pack: [KV_PACK][widest of
+ * the compressor] floats of room. */
 void kv_latents_means(const kv_references *r, int w, int n, int k,
                       const int32_t *which, const int32_t *found, float *out);
 void kv_latents_rows(const struct kv_kernels *kernels, const kv_compressor *c,

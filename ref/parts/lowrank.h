@@ -71,8 +71,8 @@ KV_FN kv_rank_part kv_rank_part_of(const kv_shape *s, const kv_lowrank *o,
 }
 
 /* Checks the file's tensors and the options, works out ranks, and fills in the
- * coding, rope and the workspace of kv_lowrank_code. KV_REFUSED: a shape is
- * another, or there are fewer directions than are asked for. */
+ * coding, rope and the workspace of kv_lowrank_code. KV_REFUSED, with a
+ * sentence: the file does not fit the model, or the options the file. */
 kv_rc kv_open_lowrank(const kv_shape *shape, const char *method, kv_lowrank *o,
                       kv_needs *needs, kv_err *e);
 

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What papers share, as plain functions: every selection of every method
- * passes through these, and methods are compositions of them. All rank by
- * rule 2 of the arithmetic: larger key first, then the lower entry index,
- * then the lower lane number. Nothing here allocates: scratch comes from the
- * hook's workspace, a few arrays of n that KV_WORK has room for. Nothing fails
- * but kv_open_x, which a method's open calls; broken rules are asserted.
+ * What papers share, as plain functions of which methods are compositions:
+ * selections, scores, pooling, the votes of a window, and keeping. Scores are
+ * ranked by rule 2 of the arithmetic: larger key first, then the lower entry
+ * index, then the lower lane number. Nothing here allocates: scratch comes from
+ * the hook's workspace, a few arrays of n that KV_WORK has room for, but for
+ * kv_key_logits. Nothing fails but those kv_open_x that return a kv_rc, which a
+ * method's open calls; broken rules are asserted.
  */
 #ifndef KV_REF_PARTS_H
 #define KV_REF_PARTS_H
@@ -25,7 +26,8 @@ void kv_top_shared(const float *const *score, const int *n, int lanes, int k,
 
 /* keep[i] = is s[i], of n >= 1 logits, in the least prefix of their ranking
  * whose probabilities (arithmetic 4) reach the share p20 * 2^-20 of all, at
- * least one? Returns how many. Where a logit is not finite all are. */
+ * least one? Returns how many. Where the largest, by rank, is not finite, all
+ * are. */
 int kv_top_p(const kv_at *at, const float *s, int n, int32_t p20, bool *keep);
 
 /* What the tops are made of; observers (ref/lane/select.h) do not see these.
@@ -69,8 +71,8 @@ typedef enum kv_pooling { KV_POOL_NONE, KV_POOL_AVG, KV_POOL_MAX } kv_pooling;
 
 /* The observation window's sums of a lane: of the probabilities of its rows, by
  * entry, int64 [queries of KV_GROUP_MAX, else 1][n_tokens], at the beginning of
- * the lane's own state. They take so many bytes of needs.lane_state, and who
- * compresses zeroes them. */
+ * the lane's own state. They take so many bytes of needs.lane_state, and a
+ * method that compresses more than once zeroes them. */
 size_t kv_window_state(const kv_shape *s, kv_group_rule group);
 /* In observe, of a method that wants KV_SUM: adds the rows' sums. */
 void kv_window_add(const kv_at *at, kv_lane *lane, const kv_rows *rows,
@@ -94,8 +96,8 @@ void kv_keep_ends(kv_lane *lane, int sink, int recent);
  * all others of the lane. */
 void kv_keep_top(const kv_at *at, kv_lane *lane, const float *score, int first,
                  int n, int k);
-/* Of a lane of more than heavy + recent: the top `heavy` of
- * score[0..lane->n - recent) and the last `recent`. */
+/* The top `heavy` of score[0..lane->n - recent) and the last `recent` remain;
+ * nothing is done while the lane holds no more than both. */
 void kv_keep_top_recent(const kv_at *at, kv_lane *lane, const float *score,
                         int heavy, int recent);
 
@@ -198,7 +200,7 @@ int kv_fallback_window(int budget);
  */
 kv_rc kv_open_window(const kv_shape *shape, const char *method, int budget,
                      kv_window_options *o, kv_needs *needs, kv_err *e);
-/* The hook observe of the window methods. */
+/* What the hook observe of the window methods does: adds the rows' sums. */
 void kv_window_observe(const kv_at *at, kv_lane *lane, const kv_rows *rows,
                        const kv_window_options *o);
 /* [lane->n - window] scores of the entries before the window, in the hook's
@@ -215,8 +217,8 @@ void kv_window_keep(const kv_at *at, kv_lane *lane, const kv_window_options *o,
 void kv_top_hash(const uint64_t *hash, int n, int k, bool *keep);
 
 /* --- parts_order.c ------------------------------------------------------ */
-/* Sorts the entry indexes list[0..n) by score[entry], rule 2; equals keep the
- * order they have in the list. spare: room for n. O(n). */
+/* Sorts the entry indexes list[0..n) by score[entry], larger keys first; equals
+ * keep the order they have in the list. spare: room for n. O(n). */
 void kv_order(const float *score, int n, int32_t *list, int32_t *spare);
 
 #endif

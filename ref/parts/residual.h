@@ -84,14 +84,14 @@ kv_rc kv_open_residual(const kv_shape *shape, const char *method,
                        const void *ctx, kv_needs *needs, kv_err *e);
 
 /* In compress_layer, of lanes in which entry i is token i: codes the tokens
- * from..end-1 of all of them, by references among these and those before, which
- * were coded earlier. host: the class that what is coded becomes; -1: no class.
- */
+ * from..end-1 of all of them, but for references that stay as they came, by
+ * references among these and those before. host: the class that what is coded
+ * becomes; -1: it keeps its own. */
 void kv_residual_compress(const kv_at *at, kv_lane *const *lane, int lanes,
                           const kv_residual *o, int from, int end, int host);
 
 /* Decodes n <= KV_LATENT_TILE coded entries, ascending, into out[n][w] from
- * their blocks and the references that these name; of refs=raw. For laws: it
+ * their blocks and the references that these name; of refs=raw. For tests: it
  * must be kv_vector_stored to the bit. */
 void kv_residual_again(const kv_at *at, kv_lane *const *lane, int lanes,
                        const kv_residual *o, int n, const int32_t *entry,

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * A ring of queries: those of the last `window` tokens, all query heads of a
- * lane, for methods that ask them when they compress. A token's queries are at
- * place token mod window: [window][heads][d] floats, in the lane's own memory.
+ * KV head's lane, for methods that ask them later than they are shown. A
+ * token's queries are at place token mod window: [window][heads][d] floats, in
+ * the lane's own memory.
  */
 #ifndef KV_REF_PARTS_RING_H
 #define KV_REF_PARTS_RING_H

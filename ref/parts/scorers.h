@@ -8,8 +8,9 @@
  * each lane, of a layer's lanes together, of chunks.
  *
  * A scorer is a line of KV_SCORERS, a table kv_scorer_x in ref/parts and its
- * twin in gpu/parts. Only open may fail. Each is written to the bit at its
- * table. A score that is not finite counts as the least number, -FLT_MAX.
+ * twin in gpu/parts. Only open may fail. Each is written to the bit in the file
+ * of its table. A score that is not finite counts as the least number,
+ * -FLT_MAX.
  */
 #ifndef KV_REF_SCORERS_H
 #define KV_REF_SCORERS_H
@@ -35,8 +36,8 @@ enum { KV_CROSS_NO, KV_CROSS_YES };
 enum { KV_TERM_YES, KV_TERM_NO };
 
 /* What methods over scorers share: a struct in their params. A method's table
- * has rows for those that it offers; the rest are 0, and the scorer takes its
- * own default. */
+ * has rows for those that it offers; its open sets the rest or leaves them 0,
+ * with which lag and future take the scorer's default. */
 typedef struct kv_score_options {
   int score;             /* KV_SCORE_x */
   kv_window_options w;   /* window: the last entries, which always stay; kernel,
@@ -57,11 +58,12 @@ typedef struct kv_score_options {
 typedef struct kv_scorer {
   const char *name;
   /* Resolves its options against the budget of a lane, in entries, and fills in
-   * what it needs; o->rows and o->state too. KV_REFUSED, with a sentence, where
-   * the options contradict one another. */
+   * what it needs; o->rows and o->state too, which are 0 before. KV_USAGE: an
+   * even kernel; KV_REFUSED, with a sentence: the options contradict one
+   * another, or a score's sum is not exact. */
   kv_rc (*open)(const kv_shape *shape, const char *method, int budget,
                 kv_score_options *o, kv_needs *needs, kv_err *e);
-  /* Adds rows that it is shown to its state; NULL where it looks at none. */
+  /* Takes rows that it is shown into its state; NULL where it looks at none. */
   void (*observe)(const kv_at *at, kv_lane *lane, const kv_rows *rows,
                   const kv_score_options *o);
   /* out[i] is the score of entry first + i, i < n; n >= 1. */
@@ -110,11 +112,13 @@ KV_FN float kv_score_finite(float x) {
 /* --- what methods over a scorer call -------------------------------------- */
 
 /* In open: resolves the options against a lane's budget in entries and fills in
- * what the scorer and the options need. KV_USAGE: no budget; KV_REFUSED:
- * options that contradict one another, each with a sentence. */
+ * what the scorer and the options need. KV_USAGE: no budget, an even kernel;
+ * KV_REFUSED: options that contradict one another, or sums that are not exact,
+ * each with a sentence. */
 kv_rc kv_score_open(const kv_shape *shape, const char *method, int budget,
                     kv_score_options *o, kv_needs *needs, kv_err *e);
-/* The hook observe. */
+/* The hook observe: shows the scorer the rows of the prompt, and of the decode
+ * steps the last o->rows before a compression. */
 void kv_score_observe(const kv_at *at, kv_lane *lane, const kv_rows *rows,
                       const kv_score_options *o);
 /* Returns n, where entries [*first, *first + n) of a lane of `entries` are
@@ -136,8 +140,9 @@ KV_FN bool kv_score_compresses(const kv_score_options *o, const kv_shape *s,
 /* At the end of a compression: zeroes the scorer's state, and observation
  * begins anew. */
 void kv_score_forget(const kv_at *at, kv_lane *lane, const kv_score_options *o);
-/* A whole compression of a lane by its own scores, for compress_lane: `budget`
- * entries stay, the protected ones and then the best. Forgets, too. */
+/* A whole compression of a lane by its own scores, for compress_lane: where
+ * kv_score_compresses, `budget` entries stay at most, the protected ones and
+ * then the best. Forgets in any case. */
 void kv_score_compress(const kv_at *at, kv_lane *lane, int budget,
                        const kv_score_options *o);
 

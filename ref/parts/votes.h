@@ -4,7 +4,8 @@
  * a share p of the probability as an adapter g sees it, at a temperature T that
  * makes that probability fall as fast as attention's own (calibrate.h).
  *
- *   z[t][j] = max over query heads of q_t . k_j * scale; not finite: 0
+ *   z[t][j] = max over query heads of their logits, softcap included, of which
+ *             one that is not finite counts as 0
  *   S[t]    = softmax(z[t]), k = the length of its least prefix of mass p
  *   g[t]    = vanilla: z[t]
  *             snapkv:  max pool of z[t] over neighbours
@@ -14,7 +15,7 @@
  *                      keys, or of the poll's alone
  *             score:   what a scorer (scorers.h) says of entry j, whoever asks
  *   T[t]    = where the first k of softmax(g[t] / T) hold what k of S[t] hold;
- *             1 of vanilla
+ *             1 of vanilla, and without calibration
  *   votes   = the least prefix of softmax(g[t] / T[t]) of mass p, at least one
  *
  * A query sees the entries of the poll that are not younger than it. Its
@@ -25,12 +26,13 @@
  * first k entries by place, not by g, hold p itself, by their bisection; with
  * the gradient it stays 0.5, where their optimiser begins.
  *
- * To the bit: z is arithmetic 1, S[t] arithmetic 4 of z[t], y = fma(-(1 -
- * lambda), R, RN(lambda * S)), the sum of x RN32(sum of RN(x * 2^40)) * 2^-40.
- * With e = expm(RN(RN(g - the largest g) / T)) and W = RN(e * 2^40), E the sum
- * of W, a prefix is the least number of entries by rule 2 on g, at least 1,
- * whose W add up to kv_share_of(E, p). What a scorer protects has its largest
- * score. Sums of S, where they are wanted: RN(RN(e * RN(1 / E)) * 2^40).
+ * To the bit: logits are arithmetic 1, S[t] is arithmetic 4 of z[t], y =
+ * fma(-(1 - lambda), R, RN(lambda * S)), the sum of x RN32(sum of
+ * RN(x * 2^40)) * 2^-40. With e = expm(RN(RN(g - the largest g) / T)) and W =
+ * RN(e * 2^40), E the sum of W, a prefix is the least number of entries by rule
+ * 2 on g, at least 1, whose W add up to kv_share_of(E, p). What a scorer
+ * protects has its largest score. Sums of S, where they are wanted:
+ * RN(RN(e * RN(1 / E)) * 2^40).
  *
  * No row is sorted: a prefix is found by narrowing among the entries that come
  * close to it, and sums of weights are integers, which no order changes.
@@ -99,14 +101,16 @@ KV_FN float kv_rkv_worth(const kv_voters *o, float share, float repeated) {
   return kv_fma(-rest, repeated, kv_mul(o->lambda, share));
 }
 
-/* What rkv's R spares: R-KV's default, with the threshold. */
+/* What rkv's R spares: of keys above the threshold the later one, as R-KV's
+ * code does, and nothing for a key like no other (rkv's fallback=none). */
 KV_FN kv_spare kv_voters_spare(const kv_voters *o) {
   kv_spare how = {o->threshold, false, false};
   return how;
 }
 
-/* The entries that are asked about, and what the queries say. Arrays are of the
- * hook's workspace; those from z on are room, which a caller may use later. */
+/* The entries that are asked about, and what the queries say. Arrays but entry
+ * and score, which are the caller's, are of the hook's workspace; those from z
+ * to spare are room, which a caller may use later. */
 typedef struct kv_poll {
   int n;                /* entries */
   const int32_t *entry; /* [n] their indexes, ascending */
