@@ -15,8 +15,9 @@
 
 /* --- stages of a tile -----------------------------------------------------
  * Each fills the stage `to` with elements from .. from + KV_DEEP - 1 of n rows,
- * zeros past n, without a barrier: 16 bytes at once where KV_DEEP elements of a
- * row are whole pieces, one by one where not. */
+ * zeros past n, without a barrier: 16 bytes at once where a row's length is a
+ * multiple of KV_DEEP, of latent vectors those of two bytes an element; else
+ * one element after another. */
 
 /* Of rows of `deep` floats; row(j): where row j begins, NULL: zeros. */
 template <class Row>
@@ -79,8 +80,8 @@ static __device__ void kv_rebuilt_latents(const kv_gpu_rebuilt &r, int n,
  * NULL: its latent vector. mean(j, column): of the references that token j
  * names. a, b: stages in shared memory, [KV_TILE_ROOM]. Has barriers, but none
  * at its end. Products leave their registers before means are added, in a loop
- * that is not unrolled: 32 copies of a mean's code were most of what nvcc
- * compiled. */
+ * that is not unrolled, as the code of a mean is long: unrolled, nvcc would
+ * compile it 32 times. */
 template <class Place, class Mean, class At>
 static __device__ void
 kv_rebuilt_tile(const kv_gpu_layer &l, const kv_gpu_rebuilt &r,

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Operations on the arrays of a lane, for the verbs (gpu/lane/verbs.cuh): lists
- * of flagged indexes, and moving entries to other places. All threads of the
- * block call kv_gpu_indexes, _pull and _permute together with the same
- * arguments; each begins and ends with a barrier. The others are their parts,
- * or a single thread's where they say so.
+ * Operations on the arrays of a lane: lists of flagged indexes, which methods
+ * use, too, and for the verbs (gpu/lane/verbs.cuh, keep.cuh) moving entries to
+ * other places. All threads of the block call kv_gpu_indexes, _pull and
+ * _permute together with the same arguments; each ends with a barrier, and
+ * _pull and _permute begin with one. The others are their parts, or a single
+ * thread's where they say so.
  *
- * Entries move array by array and tile by tile: a tile is read, then written,
- * and no later tile reads what an earlier one wrote, so arrays are compacted in
- * place. A tile costs one barrier and one wait for memory, as each thread has
- * KV_GPU_TILE loads on their way. Cost: O(entries / KV_BLOCK).
+ * kv_gpu_pull moves entries array by array and tile by tile: a tile is read,
+ * then written, and no later tile reads what an earlier one wrote, so arrays
+ * are compacted in place. A tile costs one barrier and one wait for memory, as
+ * each thread has KV_GPU_TILE loads on their way. Cost: O(entries / KV_BLOCK).
  */
 #ifndef KV_GPU_ARRAY_CUH
 #define KV_GPU_ARRAY_CUH
@@ -20,7 +21,8 @@
 
 #include <string.h>
 
-/* Flags that a thread reads at once; entries that it moves at once. */
+/* Flags that a thread reads at once; elements of an array that it moves at
+ * once. */
 enum { KV_GPU_FLAGS = 8, KV_GPU_TILE = 32 };
 
 /* Bit j of the answer: flag[mine + j] is not 0, for j < KV_GPU_FLAGS and mine +
@@ -42,7 +44,8 @@ KV_DEVICE uint32_t kv_gpu_flags(const uint8_t *flag, int mine, int n) {
 }
 
 /* Writes the indexes i in first..n-1 with (flag[i] != 0) == want into out,
- * ascending, and returns how many. out has room for n - first. */
+ * ascending, and returns how many. out has room for n - first. The caller has a
+ * barrier between the last write to flag and this. */
 KV_DEVICE int kv_gpu_indexes(int first, int n, const uint8_t *flag, bool want,
                              int32_t *out) {
   int found = 0;
@@ -118,7 +121,8 @@ template <class Word> KV_DEVICE void kv_gpu_put(char *a, int i, Word w) {
   memcpy(__builtin_assume_aligned(a, sizeof w), &w, sizeof w);
 }
 
-/* kv_gpu_pull of one array of words, NULL: none; needs a barrier after it. */
+/* kv_gpu_pull of one array of words, by all threads together; NULL: does
+ * nothing. Has barriers, but none at its end. */
 template <class Word, int WAY>
 static __device__ void kv_gpu_slide(void *array, int count, int first,
                                     const int32_t *list) {

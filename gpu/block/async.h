@@ -17,8 +17,10 @@
  *
  * What has arrived is visible to the thread that started the copy, and to the
  * others of the block after the next barrier. Until then the destination is
- * undefined and the source must not change, and a thread must not end; the
- * executor reports what breaks these rules.
+ * undefined and the source must not change, and a thread must not end. On the
+ * executor the destination holds 0xAA until then, and a thread that ends too
+ * early is a fault; in a build with the watch (gpu/emu/emu_races.h) an access
+ * by another warp that breaks these rules is one, too.
  */
 #ifndef KV_GPU_ASYNC_H
 #define KV_GPU_ASYNC_H

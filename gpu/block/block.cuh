@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Reductions over the threads of a block. Every function kv_block_* is called
- * by all KV_BLOCK threads together, each with its own x, returns the same
- * answer to all unless said otherwise, and begins and ends with a barrier.
- * Integers only: a float is never summed across threads. Cost: two or three
- * barriers.
+ * by all KV_BLOCK threads together, each with its own x, and unless said
+ * otherwise returns the same answer to all, has a barrier before it writes
+ * shared memory and ends with one. Integers only: a float is never summed
+ * across threads. Cost: two or three barriers.
  */
 #ifndef KV_GPU_BLOCK_CUH
 #define KV_GPU_BLOCK_CUH
@@ -28,7 +28,7 @@ KV_DEVICE int64_t kv_sum_of(int64_t x, int64_t y) {
 }
 
 /* The answers of all warps joined, from the first warp on, by join(a, b); mine:
- * the same for all threads of a warp. The other functions are made of it. */
+ * the same for all threads of a warp. Sum, any and max are made of it. */
 template <class T, class Join>
 static __device__ T kv_block_joined(T mine, Join join) {
   KV_SHARED(T, part, KV_WARPS);
@@ -84,7 +84,7 @@ KV_DEVICE int kv_block_rank(bool yes, int *total) {
 
 /* Returns to each thread the sum of the x of the threads before it; *total: of
  * all threads. T is an integer. Ends without a barrier, which does no harm to
- * another kv_block_*: that begins with one. */
+ * another kv_block_*: that has one before it writes. */
 template <class T> KV_DEVICE T kv_block_before(T x, T *total) {
   KV_SHARED(T, part, KV_WARPS);
   int lane = kv_thread() % KV_WARP, warp = kv_thread() / KV_WARP;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * fp16 numbers (halves) as floats, exactly, by any one thread. On a device each
- * is one conversion instruction of IEEE 754, on the executor the integer code
- * of ref/ground/arith.h; they agree for all 65,536 halves but NaN, whose
- * payload may differ. No NaN gets here: a trace with one is refused.
+ * fp16 numbers (halves) as floats, by any one thread. On a device they are
+ * conversion instructions, which IEEE 754 defines, on the executor the code of
+ * ref/ground/arith.h; both agree but on NaN, whose payload may differ. A NaN
+ * gets here only in a lane that has failed: a trace with one is refused.
  */
 #ifndef KV_GPU_HALF_H
 #define KV_GPU_HALF_H

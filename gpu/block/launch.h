@@ -5,12 +5,13 @@
  * executor of gpu/emu/emu.h, which runs a fiber for each CUDA thread.
  *
  *   KV_LAUNCH(stream, kernel, grid, block, args...)
- *       on the host: starts a kernel, unless something has failed; what goes
- *       wrong is kept for kv_device.failed. A statement, which may evaluate its
- *       arguments twice; a kernel's name with a comma stands in parentheses
+ *       on the host: starts a kernel, on a device unless something has failed;
+ *       what goes wrong is kept for kv_device.failed. A statement, which may
+ *       evaluate its arguments twice; a kernel's name with a comma stands in
+ *       parentheses
  *   KV_SHARED(type, name, n)
- *       in a kernel: declares `type name[n]` in shared memory, n a constant; it
- *       holds nothing at the start of a block
+ *       in a kernel: declares `type name[n]` in shared memory, n a constant;
+ *       its contents are undefined at the start of a block
  *   KV_DEVICE   begins a function that threads of a kernel call
  *   KV_UNROLL   before a loop: unroll it, so that arrays indexed by it stay in
  *               registers
@@ -19,11 +20,14 @@
  *   KV_APART    before __device__: the function is called, not copied to where
  *               it is used
  *   gpu/block/async.h   asynchronous copies to shared memory
- *   __syncthreads, __syncwarp, __shfl_*_sync, __ballot_sync, integer atomics,
- *   __threadfence, as CUDA has them
+ *   __syncthreads, __syncwarp, __shfl_sync, _xor and _up, __ballot_sync,
+ *   __any_sync, __reduce_max_sync, __reduce_add_sync, integer atomics,
+ *   __threadfence, __popc, __clz, __ffs, threadIdx, blockIdx, blockDim and
+ *   gridDim, as CUDA has them
  *
- * No kernel allocates, none uses floats in atomics, and nothing but
- * ref/ground/arith.h computes a float that is stored or decided on.
+ * No kernel allocates, none uses floats in atomics, and floats that are stored
+ * or decided on are computed by functions of ref/ground alone, but for the
+ * conversions of gpu/block/half.h.
  */
 #ifndef KV_GPU_LAUNCH_H
 #define KV_GPU_LAUNCH_H

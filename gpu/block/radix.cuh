@@ -21,7 +21,7 @@
  *
  * Cost: two reads of all items where the highest 11 bits of the key leave no
  * more than KV_LISTED entries undecided, three where the highest 22 do; among
- * more equals than that a read for each digit.
+ * more equals than that a read for each digit, and one or two more.
  */
 #ifndef KV_GPU_RADIX_CUH
 #define KV_GPU_RADIX_CUH
@@ -39,7 +39,8 @@ template <class Keys> struct kv_cut {
   typename Keys::key key, key_mask; /* known digits of the key; their bits */
   uint32_t place, place_mask;       /* the same of last - place */
   int key_left, place_left;         /* bits that are not known, the lowest */
-  uint64_t k, all; /* weight still to be chosen; weight of all open entries */
+  uint64_t k, all; /* weight still to be chosen; that of all open entries, all
+                      ones before the first digit is known */
   uint32_t last;   /* the last place of all */
 };
 

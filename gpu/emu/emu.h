@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The executor: runs the kernels of gpu/ as C++20 on the CPU, with a fiber for
- * each CUDA thread. It provides exactly what gpu/block/launch.h lists, so a
- * kernel that compiles here uses nothing else in CUDA.
+ * The executor: runs the kernels of gpu/ as C++20 on the CPU, with fibers for
+ * CUDA threads. It provides exactly what gpu/block/launch.h lists, so a kernel
+ * that compiles here uses nothing else in CUDA.
  *
  * Kernels see it through gpu/block/launch.h; gpu/module/emu_device.cc makes a
  * kv_device of it; tests call it directly. The host's functions may be called
@@ -16,18 +16,19 @@
  *
  * What CUDA leaves undefined is a fault here: threads of a block at different
  * barriers; a barrier that some threads have ended without reaching; lanes of a
- * mask at different collectives; reading a lane that takes no part; a deadlock;
- * more shared memory than a kernel may have; a thread that ends before its
- * copies have arrived (gpu/block/async.h); in a build by configure
- * --enable-watch a race, too (gpu/emu/emu_races.h). A fault calls kv_emu_fault
- * with one sentence. If that returns, the launch is abandoned: its other
- * threads and blocks do not run on. Two collectives count as the same one if
- * their source lines are the same, so threads that reach one line from
+ * mask at different collectives; a thread outside its own mask; reading a lane
+ * that takes no part; a deadlock; more shared memory than a kernel may have; a
+ * copy of gpu/block/async.h that is unaligned or not from global to shared
+ * memory; a thread that ends before its copies have arrived; in a build by
+ * configure --enable-watch a race, too (gpu/emu/emu_races.h). A fault calls
+ * kv_emu_fault with one sentence. If that returns, the launch is abandoned: its
+ * other threads and blocks do not run on. Two collectives count as the same one
+ * if their source lines are the same, so threads that reach one line from
  * different calls are not told apart.
  *
  * A kernel runs in its launcher's floating-point mode. Memory, stacks included,
  * is allocated at the first launch of an OS thread and kept until that thread
- * ends.
+ * ends or calls kv_emu_release.
  */
 #ifndef KV_GPU_EMU_H
 #define KV_GPU_EMU_H
@@ -52,7 +53,8 @@ const char *kv_emu_failed(void);
 void kv_emu_order(int order);
 
 /* For tests: how many 16-byte copies to shared memory (gpu/block/async.h) the
- * kernels of the calling OS thread have made so far. */
+ * kernels of the calling OS thread have made, since kv_emu_release if it was
+ * called. */
 uint64_t kv_emu_copied(void);
 
 /* Frees the calling OS thread's fibers, which are made again when they are
@@ -73,8 +75,9 @@ typedef struct kv_emu_launch {
       *closure; /* what it is given, kernel and arguments: `size` bytes */
   size_t size;
 } kv_emu_launch;
-/* Runs the launch, or between kv_emu_record and _recorded stores a copy. One
- * that no device would start, or from within a kernel, is a fault. */
+/* Runs the launch, or between kv_emu_record and _recorded stores a copy. A
+ * fault: an empty grid or one larger than CUDA takes, a block of more than 128
+ * threads or of two dimensions, a launch from within a kernel, no memory. */
 void kv_emu_run(const kv_emu_launch *launch);
 
 /* Recording: from kv_emu_record on launches of the calling OS thread are stored

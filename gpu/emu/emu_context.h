@@ -3,8 +3,9 @@
  * The executor's state for one OS thread, and what its files call of each
  * other. Private to gpu/emu/emu*.cc: emu.cc has launches and stacks,
  * emu_meet.cc scheduling, collectives and shared memory, emu_async.cc copies,
- * emu_graph.cc recordings. A fiber of its own runs each thread of the block
- * that is running.
+ * emu_graph.cc recordings; the watch's are in gpu/emu/emu_races.h. Each thread
+ * of the running block runs on a stack of its own, or on that of one that has
+ * ended.
  */
 #ifndef KV_GPU_EMU_CONTEXT_H
 #define KV_GPU_EMU_CONTEXT_H
@@ -90,7 +91,7 @@ typedef struct kv_emu_context {
   uint64_t copied; /* copies made so far */
 } kv_emu_context;
 
-/* The calling OS thread's; NULL until its first launch. */
+/* The calling OS thread's; NULL until its first launch, and when released. */
 extern __thread kv_emu_context *kv_emu_mine;
 
 /* A thread's number in its block. */
@@ -118,7 +119,7 @@ kv_emu_thread *kv_emu_next(const kv_emu_context *c);
 /* Makes t the running thread, without switching stacks. */
 void kv_emu_turn(kv_emu_context *c, kv_emu_thread *t);
 /* The running thread has ended; returns the next, or NULL: all have ended. A
- * fault if others can no longer run. */
+ * fault if it has copies in flight, or others can no longer run. */
 kv_emu_thread *kv_emu_leave(kv_emu_context *c);
 
 /* --- emu_async.cc ------------------------------------------------------- */
@@ -129,7 +130,7 @@ void kv_emu_land(kv_emu_context *c);
 /* --- emu_graph.cc ------------------------------------------------------- */
 
 /* True if launches of this OS thread are being recorded; this one is then
- * stored, and not to be run. */
+ * stored, and not to be run. Without memory kv_emu_recorded returns NULL. */
 bool kv_emu_keep(const kv_emu_launch *launch);
 
 #endif

@@ -8,9 +8,9 @@
  * - they are of two warps of a block without a barrier between, or
  * - of two blocks of the launch, in global memory.
  *
- * No fault: two atomics; two reads; what an atomic or volatile access after a
- * fence handed to one before a fence (gpu/emu/emu_order.cc); shared memory, of
- * which every block has its own; a thread's own variables. A copy on its way
+ * No fault: two atomic or volatile accesses; two reads; what one of these after
+ * a fence handed to one before a fence (gpu/emu/emu_order.cc); shared memory,
+ * of which every block has its own; a thread's own variables. A copy on its way
  * (gpu/block/async.h) writes, and reads, until it has been waited for. Launches
  * come one after another, so nothing is known of the launch before.
  *
@@ -33,7 +33,8 @@ struct kv_emu_context;
 
 #ifdef KV_WATCH
 
-/* What an access is; a look is a volatile or atomic read. */
+/* What an access is; a look is a volatile or atomic read, a volatile write
+ * counts as atomic. */
 typedef enum kv_emu_kind {
   KV_EMU_READ,
   KV_EMU_WRITE,
@@ -60,7 +61,7 @@ static inline uint32_t kv_emu_trace_site(kv_emu_trace t) {
   return (uint32_t)t & 0x1ffffff;
 }
 
-/* The calling OS thread's state; NULL: it has none yet, or no memory. */
+/* The calling OS thread's state; NULL: it has none yet. No memory aborts. */
 typedef struct kv_emu_races kv_emu_races;
 extern __thread kv_emu_races *kv_emu_races_mine;
 
@@ -89,7 +90,8 @@ void kv_emu_see_fence(void); /* .. calls __threadfence */
 /* --- emu_order.cc: what fences and atomics order ------------------------
  * One state for an OS thread. emu_races.cc tells it, by `now` the running
  * interval, that a launch begins, a block, a barrier was reached, a thread
- * fences (blocks: those of the launch). No memory aborts. */
+ * fences (blocks: those of the launch). But for make, no memory aborts; so do
+ * more than 64 words that order the blocks of a launch. */
 
 typedef struct kv_emu_order_state kv_emu_order_state;
 kv_emu_order_state *kv_emu_order_make(void); /* NULL: no memory */

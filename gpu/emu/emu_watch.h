@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Tells AddressSanitizer or ThreadSanitizer about the executor's stacks, for
- * gpu/emu/emu.cc only; in a program built without them every function does
- * nothing. w, from, to, at: the record of a stack.
+ * Tells AddressSanitizer or ThreadSanitizer about the executor's stacks, and
+ * the former about its shared memory; for gpu/emu/emu*.cc only. In a program
+ * built without them every function does nothing. w, from, to, at: the record
+ * of a stack.
  *
  *   kv_emu_watch_make(w)      a stack begins
  *   kv_emu_watch_forget(w)    its present contents are abandoned
@@ -11,8 +12,8 @@
  *                             switch back to `from`
  *   kv_emu_watch_arrive(at, from)        after it, on stack `at`; the extent of
  *                             `from` becomes known
- *   kv_emu_fence(p, n), kv_emu_unfence(p, n)   nobody may access these bytes;
- *                             everybody may again
+ *   kv_emu_fence(p, n), kv_emu_unfence(p, n)   AddressSanitizer reports who
+ *                             accesses these bytes; and no longer does
  */
 #ifndef KV_GPU_EMU_WATCH_H
 #define KV_GPU_EMU_WATCH_H

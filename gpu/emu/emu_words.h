@@ -5,7 +5,7 @@
  * this. Names with kv_emu are what they are made of, for gpu/emu alone. A form
  * that is missing here is missing on purpose: atomics take integers only, of
  * the types that CUDA overloads (int64_t is not one), shuffles move 4 or 8
- * bytes over a whole warp, and there is nothing that no kernel uses.
+ * bytes over a whole warp, and much of CUDA no kernel needs.
  */
 #ifndef KV_GPU_EMU_WORDS_H
 #define KV_GPU_EMU_WORDS_H
@@ -56,7 +56,7 @@ struct kv_emu_site {
     return &kv_site;                                                           \
   }())
 
-/* --- meetings (gpu/emu/emu.cc) -------------------------------------------- */
+/* --- meetings (gpu/emu/emu_meet.cc) --------------------------------------- */
 
 /* What kv_emu_meet is to return, besides the value of a lane of the warp
  * (0..31): nothing, the votes, the largest value, the sum. */
@@ -70,10 +70,12 @@ enum {
 /* __syncthreads: waits for all threads of the block. Threads at different
  * sites, or one that ended without reaching it, are a fault. */
 void kv_emu_barrier(const kv_emu_site *site);
-/* Waits for the lanes of `mask`, which must all come to this site with that
- * mask. Returns the value that lane `from` passed, or, with KV_EMU_BALLOT, the
- * mask of lanes that passed a value other than 0, with KV_EMU_MOST and
- * KV_EMU_SUM the largest of their 32-bit values and the sum. */
+/* Waits for the lanes of `mask` that have not ended, which must all come to
+ * this site with that mask; a thread outside its own mask is a fault, and so is
+ * a `from` that is not among these lanes. Returns the value that lane `from`
+ * passed, or, with KV_EMU_BALLOT, the mask of lanes that passed a value other
+ * than 0, with KV_EMU_MOST and KV_EMU_SUM the largest of their 32-bit values
+ * and the sum. */
 uint64_t kv_emu_meet(const kv_emu_site *site, uint32_t mask, uint64_t value,
                      int from);
 /* KV_SHARED: the block's n bytes that are declared at this site. */

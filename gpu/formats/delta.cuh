@@ -36,7 +36,8 @@ struct kv_gpu_format_delta {
     return {(int64_t)c.latent * (c.type == KV_LATENT_FP32 ? 4 : 2), 0};
   }
 
-  /* Bytes that a token is charged over all lanes: that, the ids, a position. */
+  /* Bytes that a token is charged over all lanes: that, raw K and V held beside
+   * it, the ids, and a position unless tokens are in their order. */
   KV_DEVICE kv_gpu_coded_size size(const void *settings, int, int) {
     const kv_delta &c = *(const kv_delta *)settings;
     kv_gpu_coded_size of = latent(c);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Coded rows on the device: blocks byte for byte as ref/formats makes them.
- * A format x of formats.mk has gpu/formats/x.cuh with
+ * A format x of FORMATS in formats.mk has gpu/formats/x.cuh with
  *
  *   struct kv_gpu_format_x {
- *     // bytes of a group of so many rows
+ *     // bytes of a block of so many rows
  *     KV_DEVICE kv_gpu_coded_size size(const void *settings,
  *                                             int members, int width);
  *     // element x of a member of a block; one thread's
@@ -36,7 +36,7 @@
 #include "gpu/shared/lane.h"
 #include "ref/ground/arith.h"
 
-/* Bytes of a block; metadata: scales and minima. */
+/* Bytes of a block; metadata: all but codes, such as scales and minima. */
 typedef struct kv_gpu_coded_size {
   int64_t codes, metadata;
 } kv_gpu_coded_size;
@@ -47,8 +47,8 @@ typedef struct kv_gpu_range {
   float scale, least;
 } kv_gpu_range;
 
-/* Where a block lies: both parts one behind the other in a slab, or in two
- * segments of a page (gpu/shared/paged.h). */
+/* Where a block lies: metadata, then codes, one behind the other in a slab, or
+ * in two segments of a page (gpu/shared/paged.h). */
 typedef struct kv_gpu_block {
   char *metadata, *codes;
 } kv_gpu_block;

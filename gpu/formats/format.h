@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Numbers of the formats of formats.mk, as slabs on a device use them
+ * Numbers of the FORMATS of formats.mk, as slabs on a device use them
  * (kv_gpu_slab.format): KV_GPU_channel and so on. KV_GPU_ROWS, 0, means merged
  * rows, which are not coded. The numbers are a build's own and stored nowhere;
  * kv_device.format gives one by its name.

@@ -8,8 +8,9 @@
  * elements of its only row.
  *
  * Minimum and maximum are chosen by key (rule 2 of ref/ground/arith.h), so they
- * do not depend on the order. Metadata is aligned to 2 bytes, a block to 16.
- * Cost: encode O(members * width / KV_BLOCK), two barriers and a vote.
+ * do not depend on the order. Metadata is aligned to 2 bytes. Cost: encode
+ * O(members * width / KV_BLOCK), but for the ends of a range, which one thread
+ * looks for, and two votes.
  */
 #ifndef KV_GPU_FORMATS_MINMAX_CUH
 #define KV_GPU_FORMATS_MINMAX_CUH
@@ -96,8 +97,8 @@ template <bool CHANNEL> struct kv_gpu_minmax {
   }
 
   /* Writes scale g and minimum g of a block of n ranges, from the least and the
-   * largest number; false: they, or what the top code stands for, leave fp16.
-   */
+   * largest number; false: they, or by KV_RULE_FP16 what the top code stands
+   * for, leave fp16. */
   KV_DEVICE bool set_range(const kv_minmax &c, float min, float max, int g,
                            int n, char *block) {
     float levels = (float)((1 << c.bits) - 1);

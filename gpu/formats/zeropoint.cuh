@@ -67,8 +67,8 @@ struct kv_gpu_format_zeropoint {
     return kv_fma((float)code, z.scale, kv_zeropoint_least(&z));
   }
 
-  /* Writes them, from the run's least and largest number; false: they do not
-   * fit fp16. */
+  /* Writes scale and zero point of run g, from its least and largest number;
+   * false: they do not fit fp16. */
   KV_DEVICE bool set_point(const kv_minmax &c, int width, int g, float lo,
                            float hi, char *block) {
     kv_zeropoint z = kv_zeropoint_of(&c, lo, hi);

@@ -19,8 +19,8 @@ typedef struct kv_gpu_regular_store {
   kv_gpu_regular r;        /* as kernels are given it */
 } kv_gpu_regular_store;
 
-/* Takes it for `lanes` empty lanes of `room` tokens each, with rows as the
- * shape has them. KV_RESOURCE: no memory, and *out is closed. */
+/* Takes it for `lanes` empty lanes of `room` tokens each, with rows of the
+ * shape's d, d_v and dtype. KV_RESOURCE: no memory, and *out is closed. */
 kv_rc kv_gpu_regular_open(const kv_device *device, const kv_shape *shape,
                           int lanes, int room, kv_gpu_regular_store *out,
                           kv_err *e);

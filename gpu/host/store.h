@@ -4,18 +4,20 @@
  * in flight. The device holds the data; the host keeps a mirror of every lane,
  * rewritten rows included, which the engine reads, measures and hashes like a
  * lane of the reference. gpu/host/replay.c is the table of kv_backend; the
- * other files are its parts, in the order of the sections below.
+ * files named by the sections below are its parts.
  *
- * A decode step is one start of one recorded sequence, one copy and one wait,
- * for any number of lanes and heads: the sequence ends with a report of
- * everything that the host must know (gpu/shared/lane.h), and the calls of
- * kv_backend read it piece by piece. The copy is a little longer than the last
- * report of its kind; a report that is longer still needs a second copy.
+ * A decode step sets the clock, starts one recorded sequence, copies once and
+ * waits once, for any number of lanes and heads: the sequence ends with a
+ * report of everything that the host must know (gpu/shared/lane.h), and the
+ * calls of kv_backend read it piece by piece. The copy is a little longer than
+ * the last report of its kind; a report that is longer still needs a second
+ * copy.
  *
  * Functions leave what goes wrong in s->fault, the first failure, and then do
- * nothing. If the device is lost the store continues without it, so that the
- * engine can end the layer: lanes hold every token, views see all of them,
- * outputs are zero, and the fault is reported.
+ * nothing. After a fault in a layer, be it that the device is lost, the store
+ * continues without the device, so that the engine can end the layer: lanes
+ * hold every token, views see all of them, outputs are zero, and the fault is
+ * reported. What fails one lane is in the mirror's fault instead.
  */
 #ifndef KV_GPU_STORE_H
 #define KV_GPU_STORE_H
@@ -28,12 +30,12 @@
 #include "ref/lane/compose.h"
 #include <pthread.h>
 
-/* Sequences that are recorded once a layer and replayed. */
+/* Sequences that are recorded when a layer first runs them, and replayed. */
 typedef enum kv_gpu_recording {
   KV_GPU_RECORD_STEP,  /* a decode step without a compression */
   KV_GPU_RECORD_DUE,   /* and with one */
-  KV_GPU_RECORD_BLOCK, /* a block of the prompt without observation */
-  KV_GPU_RECORD_SEEN,  /* and with that of all its rows */
+  KV_GPU_RECORD_BLOCK, /* a block of the prompt that compresses, unobserved */
+  KV_GPU_RECORD_SEEN,  /* the same with all its rows observed */
   KV_GPU_RECORDS
 } kv_gpu_recording;
 
@@ -77,7 +79,8 @@ struct kv_store {
   kv_turns turns;       /* rotations of its keys, if needs.rope */
   kv_places *places;    /* and to other places, if needs.reindex; else NULL */
   uint64_t *bad;        /* [lanes] kv_gpu_layer.bad, as read */
-  kv_digest *state;     /* [lanes] before the step's compression */
+  kv_digest *state;     /* [lanes] before the step's compression, or at the
+                           layer's end */
   kv_leaves leaves;     /* the layer's digests */
   kv_shows shows; /* hashes of what selections saw; zeroed: not asked for */
   kv_gpu_shown *shown; /* [lanes + 1] copy of the device's */
@@ -94,14 +97,14 @@ struct kv_store {
   uint32_t *next;  /* [n_tokens] scratch: the same of KV_GPU_SAY_NEXT */
   char *report;    /* pinned: front, pieces, data */
   uint64_t window; /* offset of the data that `report` holds now */
-  uint64_t expected[KV_GPU_STEPS]; /* bytes of data */
+  uint64_t expected[KV_GPU_STEPS]; /* bytes of data that are copied at first */
   /* What is done already for the block that ends at `end` tokens. Hold the lock
    * while looking it up and doing it. */
   pthread_mutex_t lock;
   int end;       /* tokens seen */
   bool seen;     /* its prompt rows were observed */
   bool attended; /* its decode step was run */
-  bool lost;     /* the device has failed */
+  bool lost;     /* there was a fault: the device is not used any more */
   bool waiting;  /* a block of the prompt has entered the mirror; the device is
                     asked for all of it when it compresses */
   kv_err fault;  /* the first failure */
@@ -113,7 +116,7 @@ struct kv_store {
       *asset;   /* [asked] where the device has the method's tensors; NULL */
   void **taken; /* device memory to give back */
   int n_taken, cap_taken;
-  void *settings[KV_MAX_CODINGS]; /* of codings, of these; NULL: none yet */
+  void *settings[KV_MAX_CODINGS]; /* on the device, by coding; NULL: not yet */
 };
 
 /* kv_backend's scratch of a thread, of which a device's store needs nothing. */
@@ -129,12 +132,13 @@ void kv_gpu_begin(kv_store *s, const kv_layer_data *data);
 void kv_gpu_prompt(kv_store *s, int end);
 
 /* --- take.c ---------------------------------------------------------------
- * For open: allocates all device memory of a store, and its report. */
+ * For open: allocates the device memory of a store but the pages of its pools,
+ * and its report. */
 void kv_gpu_take_all(kv_store *s);
 
 /* --- room.c --------------------------------------------------------------- */
-/* n zeroed bytes on the device, given back by close; NULL: s->fault says why.
- */
+/* n zeroed bytes on the device, given back by close; NULL: s->fault says why,
+ * or was set before. */
 void *kv_gpu_take_room(kv_store *s, size_t n);
 /* Drops the recorded sequences, as what they contain has changed; they are
  * recorded anew when they are run next. */
@@ -143,7 +147,8 @@ void kv_gpu_forget(kv_store *s);
 /* --- pages.c: the lanes' pools of rows ------------------------------------ */
 /* For open: takes what they need beside pages. */
 void kv_gpu_pages_take(kv_store *s);
-/* Before tokens enter: adds the pages that `count` more tokens need. */
+/* Before tokens enter: adds the pages that `count` more tokens need, and has
+ * the pools of s->head take their rows, as append will on the device. */
 void kv_gpu_pages_grow(kv_store *s, int count);
 
 /* --- sequence.c -----------------------------------------------------------
@@ -154,14 +159,16 @@ static inline bool kv_gpu_in_prompt(const kv_store *s) {
 }
 /* True if a method observes rows of this phase, prompt or decoding. */
 bool kv_gpu_observed(const kv_store *s);
-/* The clock's tokens, `count` of them, enter; hook arrive. */
+/* The clock's tokens, `count` of them, enter, with pages or places where they
+ * need any; hook arrive. */
 void kv_gpu_seq_enter(const kv_store *s, int count, void *stream);
-/* A tile of `rows` prompt rows is observed: logits, probabilities, and .. */
+/* A tile of `rows` prompt rows is observed: logits and probabilities, if a
+ * method asks for them, and .. */
 void kv_gpu_seq_tile(const kv_store *s, int rows, void *stream);
 /* .. hook observe, of the methods that observe rows of this phase. */
 void kv_gpu_seq_observe(const kv_store *s, void *stream);
-/* Columns are reported, lanes compress, and are reported; first 1: this begins
- * a report. */
+/* Columns are reported, lanes compress, and scores and lanes are reported;
+ * first 1: this begins a report. */
 void kv_gpu_seq_compress(const kv_store *s, void *stream, int first);
 /* Hook publish of the i-th method on the lanes. */
 void kv_gpu_seq_publish(const kv_store *s, int i, void *stream);
@@ -171,11 +178,13 @@ extern kv_gpu_sequence *const kv_gpu_sequences[KV_GPU_RECORDS];
 /* --- step.c --------------------------------------------------------------- */
 /* True if a compression is due at the tokens seen. */
 bool kv_gpu_due(const kv_store *s);
-/* Tokens first.. enter, `count` of them. Of a prompt that is taken in blocks
- * the device is told when the block compresses. */
+/* Tokens first.. enter the mirror, `count` of them; on the device a prompt's at
+ * once, those of a block of a prompt when it compresses, a decode step's in
+ * kv_gpu_run_step. */
 void kv_gpu_enter(kv_store *s, int first, int count);
 /* Then, in a prompt: runs observe on the query rows of these tokens, tile by
- * tile; returns early where the plan's stop() says so. */
+ * tile, or on recorded sums; returns early where the plan's stop() says so. Of
+ * a block that compresses (s->waiting) that is done then. */
 void kv_gpu_show_prompt(kv_store *s, int first, int count);
 /* Each starts its work and reads the report: a whole decode step, .. */
 void kv_gpu_run_step(kv_store *s);
@@ -184,13 +193,13 @@ void kv_gpu_run_last(kv_store *s);        /* columns at the end of a layer */
 /* Messages of layers, where needs.across is KV_DOWN: puts that of the layers
  * above to the device (NULL: there is none), .. */
 void kv_gpu_receive(kv_store *s, const kv_message *above);
-/* .. and gets what this one publishes, the store's until the next step; NULL:
- * it publishes none. */
+/* .. and gets what this one publishes, the store's until the next receive;
+ * NULL: it publishes none, or there is a fault. */
 const kv_message *kv_gpu_publish(kv_store *s);
 
 /* --- read.c --------------------------------------------------------------- */
-/* Copies the report of what was started to the host. False: the device is lost.
- */
+/* Copies the report of what was started to the host, as far as its area has it.
+ * False: the device is lost. */
 bool kv_gpu_read(kv_store *s, kv_gpu_step kind);
 /* Piece j of a stage, checked: it is empty, or has elements of `size` bytes, at
  * most `most`. NULL: it is another (KV_INTERNAL), or there was a fault before.
@@ -226,8 +235,8 @@ void kv_gpu_shows_begin(kv_store *s);
 void kv_gpu_mirror_shows(kv_store *s);
 
 /* --- lost.c --------------------------------------------------------------- */
-/* True if the device has failed, now or before. The first time it becomes the
- * store's fault, and lanes are made to hold every token. */
+/* True if there is a fault: s->fault was set, or the device has failed, which
+ * becomes s->fault. The first time, lanes are made to hold every token. */
 bool kv_gpu_lost(kv_store *s);
 /* Makes views and outputs of a step after the device was lost. */
 void kv_gpu_lost_views(kv_store *s);

@@ -7,10 +7,10 @@
  * changes no bit of any result. gpu/host/store.c, take.c and sequence.c are the
  * callers.
  *
- * Pages are reserved before tokens enter, by what they may need at most, and
- * what a prompt did not need goes back when it is compressed, as LeanKV's code
- * does. The pool has as many pages as the slabs' blocks would fill, so no lane
- * is ever refused.
+ * Pages are reserved when tokens have entered and before any is coded, by what
+ * they may need at most, and what a prompt did not need goes back when it is
+ * compressed, as LeanKV's code does. The pool has as many pages as the slabs'
+ * blocks would fill and one more a lane and tier, so no lane is ever refused.
  */
 #ifndef KV_GPU_TIERS_H
 #define KV_GPU_TIERS_H
@@ -35,10 +35,11 @@ struct kv_gpu_tiers {
 };
 
 /* When a store opens and has its mirror: sets s->tiers, or leaves it NULL where
- * rows stay in slabs; no memory is in s->fault. */
+ * rows stay in slabs. When memory runs out it sets s->fault and returns. */
 void kv_gpu_tiers_take(kv_store *s);
 void kv_gpu_tiers_give(kv_store *s); /* when it closes */
-/* A layer begins: all pages are free. */
+/* A layer begins: all pages are free. Sets s->fault if the host has no memory
+ * for that; does nothing where s->tiers is NULL. */
 void kv_gpu_tiers_begin(kv_store *s);
 /* Where the blocks of a slab of a lane and side (KV_SIDE_K, KV_SIDE_V) lie;
  * zeroed: in its own data. slab: KV_CODED or more. */
@@ -47,10 +48,11 @@ kv_gpu_in_pages kv_gpu_tiers_of(const kv_store *s, int lane, int side,
 /* True if attention is kv_device.attend_paged. */
 bool kv_gpu_tiers_walked(const kv_store *s);
 
-/* Starts, in a sequence, nothing where s->tiers is NULL: reserves pages for the
+/* Start, in a sequence, nothing where s->tiers is NULL: reserves pages for the
  * tokens that have entered; .. */
 void kv_gpu_seq_reserve(const kv_store *s, void *stream);
-/* .. gives back what a prompt that is compressed did not need. */
+/* .. gives back what a prompt or a block of one did not need, once it is
+ * compressed; nothing in decoding. */
 void kv_gpu_seq_compressed(const kv_store *s, void *stream);
 
 #endif

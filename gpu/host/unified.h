@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The page manager on a device (gpu/shared/pages.h) as its host sees it: its
- * memory, one call a step, and how tokens lie in its pages. open may fail;
- * after it failures are the device's failed(). Memory: that of
- * ref/pages/pages.h, and a job and its sums a request.
+ * memory, one call a step, and how tokens lie in its pages. open and reset may
+ * fail; other failures are the device's failed(). Memory on the device: that of
+ * ref/pages/pages.h, and for each request its job and sums.
  */
 #ifndef KV_GPU_UNIFIED_H
 #define KV_GPU_UNIFIED_H
@@ -20,18 +20,18 @@ typedef struct kv_gpu_unified {
   kv_gpu_pages p;          /* as kernels are given it */
 } kv_gpu_unified;
 
-/* Takes its memory; all pages are free, no request has any. KV_RESOURCE: *out
- * is closed. */
+/* Takes its memory; all pages are free, no request has any. KV_RESOURCE: no
+ * memory, and *out is closed. */
 kv_rc kv_gpu_unified_open(const kv_device *device, const kv_pages_shape *shape,
                           kv_gpu_unified *out, kv_err *e);
 /* The same state again; KV_RESOURCE: no memory on the host. */
 kv_rc kv_gpu_unified_reset(kv_gpu_unified *u, kv_err *e);
 void kv_gpu_unified_close(kv_gpu_unified *u); /* accepts a zeroed one */
 
-/* One step of n requests: uploads job [n], whose `count` are device pointers,
- * does them, reads the answers back into job and waits. Returns how many were
- * refused. For tests and benchmarks: a replay starts kv_device.compact itself.
- */
+/* One step of n requests, at most shape.requests: uploads job [n], whose
+ * `count` are device pointers, does them, reads the answers back into job and
+ * waits. Returns how many were refused. For tests and benchmarks: a replay
+ * starts kv_device.compact itself. */
 int kv_gpu_unified_compact(kv_gpu_unified *u, int n, kv_pages_job *job);
 
 /* A side of a tier. */

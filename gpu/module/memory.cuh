@@ -4,17 +4,17 @@
  * gpu/module/cuda.cu, its only user, on the host. Functions that kv_device
  * names (clear, give, take, pin, unpin, why_none, ended) are its entries.
  *
- * Every call of the runtime is checked; the first failure is kept as a
- * sentence, and after it nothing is started. That there is no memory is no
- * failure of take and pin. Whatever a call wanted memory for, an array, a copy,
- * a kernel's code, a graph: it is tried once more after the device has been
- * waited for and the pool has given back what it keeps.
+ * The first failure of a call of the runtime is kept as a sentence, and after
+ * it nothing is started. That there is no memory is no failure of take and pin.
+ * Whatever a call wanted memory for, an array, a copy, a kernel's code, a
+ * graph: it is tried once more after the device has been waited for and the
+ * pool has given back what it keeps; in a recording, all of the recording.
  *
  * Memory comes from the runtime's pool, which keeps what was given back: a
- * store takes hundreds of arrays, and each would cost a call of the driver. It
- * keeps it in pieces, though, from the driver too, which takes its own from
- * the device. Where the device has no pool that works, as parts of a device and
- * virtual ones may not, each array is a call.
+ * store takes hundreds of arrays, and each would cost a call of the driver.
+ * What the pool keeps is lacking elsewhere, though: the driver takes memory of
+ * its own from the device. Where the device has no pool that works, as parts of
+ * a device and virtual ones may not, each array is a call.
  */
 #ifndef KV_GPU_MODULE_MEMORY_CUH
 #define KV_GPU_MODULE_MEMORY_CUH

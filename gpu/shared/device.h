@@ -2,17 +2,18 @@
  *
  * A device as the host uses it: one table of functions, filled by the executor
  * on the CPU ("emu", gpu/module/emu_device.cc) and by the CUDA module, which is
- * loaded at run time ("cuda", gpu/module/cuda.cu). gpu/host is its only caller.
+ * loaded at run time ("cuda", gpu/module/cuda.cu). gpu/host and tests call it.
  *
- * Order: what is started is done in the order of the calls; put, get and wait
- * return when it is done, all other functions at once. One thread at a time
- * uses a device.
+ * Order: what is started is done in the order of the calls; put, get, wait and
+ * ended return when it is done, others need not wait for it, but do where they
+ * find no memory, and try once more. One thread at a time uses a device.
  *
  * Failures are sticky. failed() returns the first one's sentence, and from then
- * on only give, unpin and forget have an effect. That there is no memory is no
- * failure of take and pin: they return NULL, and a caller that gives back what
- * it has can go on. A copy or a start that found no memory has failed, until
- * ended(1) is called.
+ * on "cuda" only gives back and forgets; a fault of "emu" ends the process.
+ * That there is no memory is no failure of take and pin: they return NULL, and
+ * a caller that gives back what it has can go on. A copy, a start or a
+ * recording that found no memory has failed, on "cuda" until ended(1) is
+ * called.
  */
 #ifndef KV_GPU_DEVICE_H
 #define KV_GPU_DEVICE_H
@@ -47,9 +48,9 @@ typedef void kv_gpu_sequence(void *self, void *stream);
 
 /* The functions of a device that start kernels: START(name, arguments) for
  * each. kv_gpu_start_NAME in gpu/backend is the start itself; kv_device.NAME is
- * the same behind the device's failures. All take the stream, of
- * kv_device.stream() or of a sequence that is recorded, and the layer, whose
- * struct is copied into the kernels; other structs are copied, too. `masked` 1:
+ * the same, on "cuda" unless the device has failed. All take the stream, of
+ * kv_device.stream() or of a sequence that is recorded, and all but compact the
+ * layer; structs are copied into the kernels. `masked` 1:
  * views are what l->mask has, 0: all entries. None returns anything: failed()
  * tells.
  *
@@ -96,7 +97,7 @@ typedef void kv_gpu_sequence(void *self, void *stream);
 typedef struct kv_device {
   int abi;                    /* KV_DEVICE_ABI */
   const char *name;           /* "emu" or "cuda" */
-  const char *(*title)(void); /* name of the device: "NVIDIA H200, driver .." */
+  const char *(*title)(void); /* of the device: "NVIDIA H200 (sm_90), .." */
   int near; /* 1: device memory is host memory and may be read in place */
 
   /* Memory. Pointers from take are device pointers, to be read and written by
@@ -120,7 +121,7 @@ typedef struct kv_device {
   const char *(*failed)(void); /* the first failure's sentence; NULL: none */
   /* A trace has given back all that it had: memory kept for the next take goes
    * back to the system. last 1: no other trace is on the device, and a failure
-   * for lack of memory is over. */
+   * for lack of memory is over. "emu" keeps nothing and does nothing. */
   void (*ended)(int last);
 
   /* A method's hooks by its name ("oracle-topk"); NULL: not on this device. */
@@ -129,8 +130,9 @@ typedef struct kv_device {
   int (*format)(const char *name);
 
   void *(*stream)(void); /* what starts are given outside a recording */
-  /* Runs run(self, stream) once and keeps its starts instead of starting them;
-   * pointers and structs are kept as they are now. NULL: it has failed. */
+  /* Runs run(self, stream), a second time where it found no memory, and keeps
+   * its starts instead of starting them; pointers and structs are kept as they
+   * are now. NULL: it has failed, or on "emu" there were no starts. */
   void *(*record)(kv_gpu_sequence *run, void *self);
   void (*replay)(void *recorded); /* starts them, by one call */
   void (*forget)(void *recorded); /* accepts NULL */
@@ -149,8 +151,8 @@ KV_DEVICE_STARTS(KV_DEVICE_START)
   ((sizeof(kv_gpu_front) + (size_t)(pieces) * sizeof(kv_gpu_piece) + 255) /    \
    256 * 256)
 
-/* Starts that other starts are made of, each in a file of its own: the last
- * part of every attention, which joins chunks into l->out; .. */
+/* Starts that others end with or hand over to, each in a file of its own: the
+ * last part of every attention, which joins chunks into l->out; .. */
 void kv_gpu_start_join(void *stream, const kv_gpu_layer *l);
 /* .. the logits of attend_paged; .. */
 void kv_gpu_start_paged_logits(void *stream, const kv_gpu_layer *l,
@@ -167,8 +169,9 @@ void kv_gpu_start_rebuilt_lanes(void *stream, const kv_gpu_layer *l,
                                 const kv_gpu_rebuilt *r, int act);
 
 /* Identifies the layout of kv_device and of the structs that cross it; a module
- * with another number is refused. It follows from their sizes, and from a
- * number below 8 (the first) to raise when a meaning changes and no size does.
+ * with another number is refused. It follows from the sizes of the three below,
+ * and from a number below 8 (the first) to raise when a meaning or another
+ * struct changes and these sizes do not.
  * The size of a method's parameters is checked by its hooks. */
 enum {
   KV_DEVICE_ABI = (int)(1 + 8 * (sizeof(kv_device) + 64 * sizeof(kv_gpu_layer) +
@@ -178,8 +181,8 @@ enum {
 /* The executor's table; NULL: it was not built. */
 const kv_device *kv_device_emu(void);
 /* The CUDA module's table; the first call loads the module and opens the
- * device. NULL: *why is one sentence that says whether the module, the driver
- * or the device is missing. */
+ * device. NULL: *why is one sentence that says what is missing or wrong of the
+ * module, the driver or the device; else *why is NULL. */
 const kv_device *kv_device_cuda(const char **why);
 
 #ifdef __cplusplus

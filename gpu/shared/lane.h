@@ -2,14 +2,17 @@
  *
  * One method on one layer as it lies in device memory: plain structs. The host
  * makes and sizes them when a store is opened and empties them when a layer
- * begins (gpu/host); from then on only kernels change them. They never own
- * memory: every pointer is a device pointer that the store gives back when it
- * closes. What goes wrong in a kernel is left in kv_gpu_lane.fault and
- * kv_gpu_layer.bad, from where the host reads it.
+ * begins (gpu/host); from then on kernels change them, and the host adds pages
+ * to pools and puts messages and recorded sums where kernels read them. The
+ * structs never own memory: every pointer is a device pointer, which the store,
+ * or what several stores share (gpu/host/shared.h), gives back. What goes wrong
+ * in a kernel is left in kv_gpu_lane.fault, kv_gpu_layer.bad and
+ * kv_gpu_shown.lost, from where the host reads it.
  *
  * Where an entry's K and V lie: as they came, in a row of the lane's pool, to
- * which append copies them from the uploaded trace; merged or coded, in a block
- * of a slab. Only append reads K and V of the trace. T is shape.n_tokens.
+ * which they are copied from the uploaded trace when the token enters; merged
+ * or coded, in a block of a slab. Nothing else reads K and V of the trace. T is
+ * shape.n_tokens.
  */
 #ifndef KV_GPU_LANE_H
 #define KV_GPU_LANE_H
@@ -102,15 +105,18 @@ KV_FN void kv_gpu_take_rows(kv_gpu_raw *pool, int count) {
 #define kv_gpu_pages(n) (((n) + KV_GPU_PAGE - 1) / KV_GPU_PAGE)
 
 /* Why a lane cannot go on: the first failure in it, which a kernel leaves in
- * fault and the host makes a sentence of; the cell fails by it (exit code 3).
+ * `fault` and the host makes a sentence of, by which the cell fails: with
+ * KV_INTERNAL of KV_GPU_JOURNAL and KV_GPU_NO_PAGE, else with KV_REFUSED.
  * fault_at is the id of a token. */
 typedef enum kv_gpu_fault {
   KV_GPU_FINE,
   KV_GPU_SCALE,   /* a scale of a coded group is not finite; fault_at: the
                      group's first token */
-  KV_GPU_JOURNAL, /* more verbs in a step than kv_lane_words has room for */
-  KV_GPU_NO_PAGE, /* a block beyond the pages reserved for the step; fault_at:
-                     its first token */
+  KV_GPU_JOURNAL, /* verbs of a step leave more words than cap_verbs or more
+                     rows than cap_log; fault_at means nothing */
+  KV_GPU_NO_PAGE, /* a block beyond the pages reserved for the step, or K and V
+                     of a token in blocks of different numbers; fault_at: the
+                     token */
   KV_GPU_LATENT,  /* a latent vector is not finite; fault_at: its token */
   KV_GPU_DECODED, /* the row that one decodes to is not finite; the same */
   KV_GPU_MEAN     /* a mean of two entries is not finite; fault_at: the id of
@@ -186,7 +192,7 @@ typedef struct kv_gpu_piece {
   const int32_t *index;    /* [count], or NULL: elements 0, 1, .. */
   const kv_gpu_slab *slab; /* NULL unless `from` is */
   uint32_t size, count;
-  uint64_t to; /* where it begins in the report's data, in bytes; times 16 */
+  uint64_t to; /* byte of the report's data where it begins, a multiple of 16 */
 } kv_gpu_piece;
 
 /* The report is what a step leaves for the host in one area of device memory
@@ -231,8 +237,8 @@ typedef enum kv_gpu_lane_piece {
   KV_GPU_SAY_JOINED,
   KV_GPU_SAY_NEXT, /* of the tokens in `joined` */
   KV_GPU_SAY_SLABS /* three for each K slab from KV_MERGED on, then for the V
-                      slabs: numbers of fresh blocks (none: all blocks follow),
-                      their `members`, their bytes */
+                      slabs: numbers of fresh blocks, their `members`, their
+                      bytes; no numbers, if those of all blocks follow */
 } kv_gpu_lane_piece;
 /* Slabs of a side in use, and pieces of a lane that is rewritten; needs points
  * to a kv_needs. */
@@ -267,7 +273,7 @@ typedef struct kv_gpu_layer {
   kv_gpu_lane *lane;  /* [lanes] */
   const void *params; /* the method's parameter struct */
   int column, coding; /* where this method's columns and codings begin among
-                         those of the methods that share the lanes; */
+                         those of the methods that share the lanes */
   size_t state;       /* its state, in bytes from lane.own */
   int within;     /* 1: before view, mask has what the method before this one on
                      the lanes chose, and view may only narrow it */
@@ -275,7 +281,7 @@ typedef struct kv_gpu_layer {
                      due for the other one alone */
   /* The trace, uploaded. */
   const char *k, *v; /* [n_kv_heads][T][d] and [..][d_v] of shape.dtype; read
-                        by append only */
+                        only when a token enters */
   const char *query; /* [n_heads][query_rows][d] of query_type */
   kv_dtype query_type;
   int query_rows; /* rows that the trace recorded */
@@ -305,8 +311,9 @@ typedef struct kv_gpu_layer {
   float *part;   /* [n_heads][chunks][d_v] its weighted values */
   float *out;    /* [n_heads][d_v + 1] output, then log-sum-exp (LSE) */
   uint64_t *bad; /* [lanes] the first logit that is not finite, as head of
-                    the lane << 32 | entry, in a prompt row << 32 | head;
-                    all ones: none */
+                    the lane << 32 | entry, in a prompt row << 32 | head of the
+                    layer; entry all ones: the method's own chunk is not
+                    finite; all ones: none */
   /* Rotations by RoPE; a row of d floats has sine and cosine of each pair. */
   const int32_t *position; /* [T] of each token; NULL: 0, 1, .. */
   const float *back;       /* [T] rows, of the tokens' positions, and .. */
@@ -335,8 +342,8 @@ typedef struct kv_gpu_at {
   int step;   /* tokens seen, those that have just entered included */
   char *work; /* workspace of the hook, for kv_gpu_take, .. */
   size_t work_size, used; /* .. its bytes, and how many are taken */
-  kv_gpu_shown *shown;    /* where scores are recorded; NULL: not asked for */
-  int head; /* query head of the layer whose view it is; -1: a compression */
+  kv_gpu_shown *shown;    /* where scores are recorded; NULL: nowhere */
+  int head; /* query head of the layer whose view it is; -1: another hook */
 } kv_gpu_at;
 
 /* What view and chunk are given of one query head at a decode step, as

@@ -3,9 +3,10 @@
  * The page manager of ref/pages/pages.h in device memory: which page of a pool
  * belongs to which head of which request, with the same ring of free pages,
  * tables and counts under the same names. gpu/host/unified.h takes and gives
- * the memory; kv_device.compact (gpu/backend/pages.cu) changes it, in one
- * launch a step. Heads here are all heads of a request over its layers. Every
- * pointer is a device pointer.
+ * the memory and empties it; kv_device.compact (gpu/backend/pages.cu) changes
+ * it, in one launch a step. Heads here are all heads of a request over its
+ * layers, in a replay the lanes of one layer. Every pointer is a device
+ * pointer.
  */
 #ifndef KV_GPU_PAGES_H
 #define KV_GPU_PAGES_H

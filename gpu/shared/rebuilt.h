@@ -29,7 +29,8 @@ extern "C" {
 /* What kv_device.rebuilt is to do. A step is ATTEND, or GATHER, DECODE, TURN
  * and READ in this order. */
 typedef enum kv_gpu_rebuilt_act {
-  KV_GPU_REBUILT_ATTEND, /* attention by the one kernel; by the stages where
+  KV_GPU_REBUILT_ATTEND, /* attention by the one kernel, behind one for the
+                            hidden layer if there is one; by the stages where
                             rows are wider than KV_GPU_REBUILT_WIDE */
   KV_GPU_REBUILT_SEARCH, /* fills search.named */
   KV_GPU_REBUILT_GATHER, /* z, mean, and of `materialised` the plain rows */
@@ -84,7 +85,8 @@ typedef struct kv_gpu_rebuilt {
   int32_t turned; /* a kv_gpu_turned: which elements of a key RoPE pairs */
   /* What a step attends. */
   int32_t attended;     /* tokens at most; starts are sized by it */
-  const int32_t *count; /* [1] how many there are; NULL: `attended` */
+  const int32_t *count; /* [1] how many there are, for the one kernel; NULL:
+                           `attended`, as the stages always take */
   const int32_t *token; /* [attended] ids, ascending */
   /* Scratch; NULL where no act that is used needs it. */
   float *deep; /* [attended][by.deep] the hidden layer; used by ATTEND too */

@@ -47,8 +47,9 @@ typedef struct kv_gpu_regular_half {
 typedef struct kv_gpu_regular {
   int32_t room, words; /* places of a lane; words of its mask, room / 32 up */
   int32_t *which;      /* [1] the half in use: 0 or 1 */
-  int32_t entries;     /* how ATTEND names a logit that is not finite: 1 by its
-                          entry in l->place, 0 by its number among the bits */
+  int32_t entries;     /* how ATTEND names a logit that is not finite in l->bad:
+                          1 by its entry in l->place, 0 by its number among the
+                          bits; where l->lane is NULL, by its place */
   kv_gpu_regular_half half[KV_GPU_STORES];
 } kv_gpu_regular;
 
