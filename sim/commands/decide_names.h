@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The names of the files that `kvreplay run --decisions` writes. A name tells
- * the trace, the method, the parameters that are not at their defaults, and the
- * budget in entries: haystack_8.quest.page=8-b152. Where two traces have one
- * name, the names of their folders come first, as many as tell them apart:
- * a.chat.h2o-b64, b.chat.h2o-b64; what still is equal is numbered -2, -3. Names
- * depend on the command line alone; they have letters, digits and ._-=+, only,
- * and are cut to about 230 bytes, a cut part ending in eight digits of its
- * SHA-256.
+ * the trace, the method, the parameters that are not at their defaults (all of
+ * them where these alone are not enough), and the budget in entries, or, of a
+ * budget a layer, the digits of its list: haystack_8.quest.page=8-b152. Where
+ * two traces have one name, the names of their folders come first, as many as
+ * tell them apart: a.chat.h2o-b64, b.chat.h2o-b64; what still is equal is
+ * numbered -2, -3. Names depend on the command line and its traces alone; they
+ * have letters, digits and ._-=+, only, and are cut to about 230 bytes, a cut
+ * part ending in eight digits of its SHA-256.
  */
 #ifndef KV_SIM_DECIDE_NAMES_H
 #define KV_SIM_DECIDE_NAMES_H

@@ -18,8 +18,8 @@ typedef struct kv_inspect_task kv_inspect_task;
 
 /* What one command looks for: a table of calls. For each trace they come in the
  * order open, has, then, unless the database has it, layer for each recorded
- * layer, put, print, and in any case close. A call that fails ends the command
- * with its code and sentence. */
+ * layer, put, print, and in any case close, also where open was not reached. A
+ * call that fails ends the command with its code and sentence. */
 typedef struct kv_inspection {
   const char *name;                  /* the word that progress shows */
   size_t (*size)(const kv_trace *t); /* bytes of what is found in one layer */
@@ -44,12 +44,12 @@ typedef struct kv_inspection {
 } kv_inspection;
 
 /* The struct of such a command, zeroed before parsing; kv_inspect fills what
- * comes after weights. */
+ * comes after `files`. */
 struct kv_inspect_task {
-  kv_cells_options cells; /* of these traces, db, jobs and quiet */
-  kv_list weights;        /* of residuals: files of compressors, as typed */
-  kv_compressors files;   /* of residuals, for the trace in hand: these and the
-                             one beside it */
+  kv_cells_options cells;    /* of these traces, db, jobs and quiet */
+  kv_list weights;           /* of residuals: files of compressors, as typed */
+  kv_compressors files;      /* of residuals, by its open: for the trace in hand
+                                these and the one beside it */
   const kv_kernels *kernels; /* to compute with */
   kv_db *db;
   kv_progress progress;
@@ -58,8 +58,10 @@ struct kv_inspect_task {
 
 /* The work of such a command: chooses kernels and threads, opens the database
  * s->cells.db and looks at the traces s->cells.traces in their order. *stopped:
- * an interrupt ended it after a layer, and traces finished before are stored.
- * KV_USAGE: KVREPLAY_ISA is wrong; KV_INPUT: a trace is bad; KV_RESOURCE:
+ * an interrupt ended it after a layer, and traces that were finished are
+ * stored.
+ * KV_USAGE: KVREPLAY_ISA is wrong, or the database is no regular file;
+ * KV_INPUT: a trace is bad, or the database is none of ours; KV_RESOURCE:
  * memory or the database; or what a call of `of` returned. */
 kv_rc kv_inspect(kv_inspect_task *s, const kv_inspection *of, bool *stopped,
                  kv_err *e);

@@ -35,7 +35,8 @@ typedef struct kv_job {
   int differed;       /* number of calls of kv_job_differ */
   int whole;          /* traces finished; counted by the command */
   int keep_every;     /* seconds between two writes of finished layers */
-  int tile;           /* decode rows at once; 0: as many as fit */
+  int tile;           /* decode steps whose exact rows are computed at once; 0:
+                         as many as pay (sim/measure/tile.h) */
   const kv_layout_list
       *layouts;     /* set by the command: of every cell, or NULL */
   kv_shard shard;   /* of kv_job_cut; count 0: all cells */
@@ -48,11 +49,11 @@ typedef struct kv_job {
 /* Notes the command line; call it before that is parsed. */
 void kv_job_begin(kv_job *s, int argc, char **argv);
 /* Chooses kernels (KVREPLAY_ISA), reads the machine, how often layers are kept
- * (KVREPLAY_KEEP, seconds) and how many decode rows are computed at once
- * (KVREPLAY_TILE), and opens the database options->db, if `db` and one is
- * named; it waits while another process writes it. From here to kv_job_close an
- * interrupt is handled as sim/commands/signal.h says. KV_USAGE: a variable is
- * wrong; KV_RESOURCE, KV_INPUT: the database cannot be opened, is none of ours,
+ * (KVREPLAY_KEEP, seconds) and `tile` (KVREPLAY_TILE), and opens the database
+ * options->db, if `db` and one is named; it waits while another process writes
+ * it. From here to kv_job_close an interrupt is handled as
+ * sim/commands/signal.h says. KV_USAGE: a variable is wrong, or the database is
+ * no regular file; KV_RESOURCE, KV_INPUT: it cannot be opened, is none of ours,
  * or of a later version. */
 kv_rc kv_job_start(const kv_cells_options *options, bool db, kv_job *s,
                    kv_err *e);
@@ -67,7 +68,7 @@ kv_db_wait kv_job_wait(bool quiet, kv_progress *progress);
  * is bad; with s->goes_on that is only said and its cells fail, and KV_INPUT is
  * returned where all traces are bad. KV_RESOURCE: memory or the database. */
 kv_rc kv_job_open(kv_job *s, const kv_replay_how *how, kv_err *e);
-/* What is asked of the i-th trace, for kv_batch_open. Borrows from s. */
+/* What is asked of the i-th trace, by the options. Borrows from s. */
 kv_batch_ask kv_job_ask(kv_job *s, const kv_replay_how *how, int i);
 /* Closes what kv_job_open opened, while the options are as they were then; the
  * job may open other cells. */
@@ -79,14 +80,14 @@ void kv_job_close(kv_job *s);
 
 /* Cuts the cells of all traces into shard.count shards that take equally much
  * processor time as predicted for replays by `how`; kv_job_open then opens
- * those of shard.index alone. Reads the heads of all traces. KV_INPUT: none can
- * be read; KV_RESOURCE: memory. */
+ * those of shard.index alone. Reads the heads of all traces. KV_INPUT: one
+ * cannot be read; KV_RESOURCE: memory. */
 kv_rc kv_job_cut(kv_job *s, const kv_replay_how *how, kv_shard shard,
                  kv_err *e);
 /* The first two print on standard output: the predicted seconds of the n-th
  * open cell of a batch, and a line about the shard. The third says that line as
- * a remark, unless quiet and the shard has cells. All do nothing without a
- * shard. */
+ * a remark, unless quiet; or, even if quiet, that the shard has no cells. All
+ * do nothing without a shard. */
 void kv_job_print_cost(const kv_job *s, int batch, int n);
 void kv_job_print_shard(const kv_job *s);
 void kv_job_say_shard(const kv_job *s);
@@ -117,9 +118,10 @@ void kv_job_tell(kv_job *s, const char *text);
 /* --- the database --------------------------------------------------------- */
 
 /* Store the i-th trace, and a row of it, which comes after; nothing without a
- * database. A row that contradicts the stored one is stored as a conflict and,
- * unless quiet, reported by kv_job_differ: that is KV_OK. KV_RESOURCE: the
- * database cannot be written. */
+ * database, nor a row that was refused for a layout that was asked for. A row
+ * that contradicts the stored one is stored as a conflict and, unless quiet,
+ * reported by kv_job_differ: that is KV_OK. KV_RESOURCE: the database cannot be
+ * written. */
 kv_rc kv_job_put_trace(kv_job *s, int i, kv_err *e);
 kv_rc kv_job_put(kv_job *s, const kv_result *r, bool quiet, kv_err *e);
 /* Says on standard error that results differ, by the sentence of `why`, and

@@ -3,8 +3,10 @@
  * What the commands that open cells share: their options as typed, what these
  * mean, and the rows of their option tables (traces/option/option.h). The
  * struct of such a command begins with a kv_cells_options. After
- * kv_options_parse the command calls kv_cells_options_read, before it writes
- * anything kv_cells_options_apart, at its end kv_cells_options_free.
+ * kv_options_parse the command calls kv_cells_options_read, at its end
+ * kv_cells_options_free; `run` and `tune` call kv_cells_options_apart, too,
+ * before they write anything. Commands without -m (sim/commands/inspect.h) use
+ * the struct and some rows alone.
  */
 #ifndef KV_SIM_OPTIONS_CELLS_H
 #define KV_SIM_OPTIONS_CELLS_H

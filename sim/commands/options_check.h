@@ -22,18 +22,19 @@ typedef struct kv_check_options {
                                                   with the first */
   int backends;                                /* 2 to KV_MOST_BACKENDS */
   int format;                                  /* a kv_verdict_format */
-  bool paged;  /* --pages: on a device coded rows lie in unified pages
-                  (kv_plan.paged) */
-  int indices; /* --indices: rows lie by regular indices (kv_indices: none,
-                  sparse, max) */
+  bool paged;  /* --pages: on cuda and emu coded rows lie in unified pages,
+                  where the formats allow it (kv_plan.paged) */
+  int indices; /* --indices none, sparse or max: a kv_indices, by which rows lie
+                  on cuda and emu */
 } kv_check_options;
 
 /* Fills o->cells and o->backend from what was typed, after kv_options_parse;
  * methods are looked up in `registry`, then among plugins. KV_USAGE: options
  * contradict each other, a method or a budget is wrong, a backend is unknown or
- * the only one, or --db comes without ref as the first; KV_INPUT: a plugin, or
- * a file of budgets, is bad; KV_RESOURCE: a backend cannot be used here. Free
- * o->cells with kv_cells_options_free, also after a failure. */
+ * the only one named, or --db comes without ref as the first; KV_INPUT: a
+ * plugin, or a file of budgets, is bad; KV_RESOURCE: memory, or a backend, or
+ * none but ref where none is named, cannot be used here. Free o->cells with
+ * kv_cells_options_free, also after a failure. */
 kv_rc kv_check_options_check(kv_registry *registry, kv_check_options *o,
                              kv_err *e);
 

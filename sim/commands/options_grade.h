@@ -32,7 +32,8 @@ typedef struct kv_grade_options {
 /* Fills o->cells, tie, atol and rtol from what was typed, after
  * kv_options_parse; the method is looked up in `registry`, then among plugins.
  * KV_USAGE: a number is wrong or negative, or not exactly one method and at
- * most one budget are named; KV_INPUT: a plugin, or a file of budgets, is bad.
+ * most one budget are named; KV_INPUT: a plugin, or a file of budgets, is bad;
+ * KV_RESOURCE: memory.
  * Free o->cells with kv_cells_options_free, also after a failure. */
 kv_rc kv_grade_options_check(kv_registry *registry, kv_grade_options *o,
                              kv_err *e);

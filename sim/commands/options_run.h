@@ -23,7 +23,7 @@ typedef struct kv_run_options {
   int format, walk;       /* a kv_row_format, a kv_walk */
   bool people; /* made: the format is a table, for which identities of traces
                   need not be computed */
-  bool wide;   /* every column of the table: format is made KV_ROWS_WIDE */
+  bool wide;   /* every column: a table's format is made KV_ROWS_WIDE */
   const char *backend_text;  /* as typed; NULL: ref */
   const kv_backend *backend; /* made: what it names */
   bool twice;   /* replay again with the reference on one thread, and compare
@@ -48,9 +48,10 @@ typedef struct kv_run_options {
 
 /* Fills what is `made`, and o->cells, from what was typed, after
  * kv_options_parse; methods are looked up in `registry`, then among plugins.
- * KV_USAGE: options contradict each other, or one is wrong; KV_INPUT: a plugin,
- * or a file of budgets, is bad; KV_RESOURCE: memory, or the backend cannot be
- * used here. Free with kv_run_options_free, also after a failure. */
+ * KV_USAGE: options contradict each other, one is wrong, or a file to write is
+ * one that a method comes from; KV_INPUT: a plugin, or a file of budgets, is
+ * bad; KV_RESOURCE: memory, or the backend cannot be used here. Free with
+ * kv_run_options_free, also after a failure. */
 kv_rc kv_run_options_check(kv_registry *registry, kv_run_options *o, kv_err *e);
 void kv_run_options_free(kv_run_options *o); /* accepts zeroed */
 /* True if files were asked for that only a replay can fill (--selections,

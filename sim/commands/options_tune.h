@@ -38,10 +38,10 @@ enum { KV_TUNE_PROBES = 100 }; /* points, unless --probes says how many */
 
 /* Fills what is `made` from what was typed, after kv_options_parse; methods are
  * looked up in `registry`, then among plugins. KV_USAGE: options contradict
- * each other, a range or a measure is wrong, nothing is searched, or a trace is
- * named twice; KV_INPUT: a plugin, or a file of budgets, is bad; KV_RESOURCE:
- * memory, or the backend cannot be used here. Free with kv_tune_options_free,
- * also after a failure. */
+ * each other, a range or a measure is wrong, nothing is searched, a trace is
+ * named twice, or a file to write is one that a method comes from; KV_INPUT: a
+ * plugin, or a file of budgets, is bad; KV_RESOURCE: memory, or the backend
+ * cannot be used here. Free with kv_tune_options_free, also after a failure. */
 kv_rc kv_tune_options_check(kv_registry *registry, kv_tune_options *o,
                             kv_err *e);
 void kv_tune_options_free(kv_tune_options *o); /* accepts zeroed */

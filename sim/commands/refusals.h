@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What a command that opens cells says at its end of those that were refused:
+ * What `kvreplay run` and `check` say at their end of cells that were refused:
  * the last line on standard error, and the exit code. Both are read off the
- * cells of a job, which therefore stays open until then. Used by `kvreplay run`
- * and `check`.
+ * cells of a job, which therefore stays open until then.
  */
 #ifndef KV_SIM_REFUSALS_H
 #define KV_SIM_REFUSALS_H
@@ -13,14 +12,17 @@
 /* Call it last, from a task's `conclude`, while the job's cells are open; print
  * nothing after it. If any cell was refused it prints the line "2 of 9 cells
  * refused: METHOD (reason); METHOD (reason)", each method with the first of its
- * reasons, " .." where there is no room for more. nothing: no cell could run at
- * all, which the line begins with, by the words `what` ("no cell could run").
+ * reasons, "; .." where there is no room for more. nothing: no cell could run
+ * at all; unless code says something worse, the line then begins with `what`
+ * ("no cell could run"), and is printed in any case.
  *
  * Returns the exit code of the command, the first of these that holds:
+ *
  *   `code`    where that is not KV_OK: something worse, reported before
  *   KV_USAGE  `nothing`, without --strict (with it, and a refusal, KV_INPUT)
- *   KV_INPUT  a method that was named, not by `all`, has cells of which none
- * can run, here or in another shard; or, with --strict, any refusal KV_OK */
+ *   KV_INPUT  all cells of a method that was named, not by `all`, are refused,
+ *             here and in other shards; or, with --strict, any cell is
+ *   KV_OK     else */
 int kv_refusals_conclude(kv_job *s, int code, bool nothing, const char *what);
 
 /* The row --strict of such commands' option tables; their struct begins with a

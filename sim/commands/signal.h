@@ -2,20 +2,21 @@
  *
  * Interrupts. The first SIGINT or SIGTERM asks for an orderly end: the command
  * polls kv_interrupted, leaves the cell, writes what is done and exits with
- * 130. The second one kills. A limit on file size (SIGXFSZ) becomes a failed
- * write.
+ * 130. A second one of the same kind kills. A limit on file size (SIGXFSZ)
+ * becomes a failed write.
  *
  * A method may never return from a hook, and then nobody polls. Therefore a
  * thread waits, too, from kv_stop_watch to kv_stop_unwatch: 1.5 seconds after
- * an interrupt it takes a lock that the command's thread holds except while
- * hooks run (kv_stop_cut), prints the command's last words, removes temporary
- * files and exits with 130. What was stored is complete by then, and no file
- * gets its name before it is complete, so nothing is lost or half written.
+ * an interrupt, or at a second one of the other kind, it takes a lock that the
+ * command's thread holds except while hooks run (kv_stop_cut), prints the
+ * command's last words, removes temporary files and exits with 130. What was
+ * stored is complete by then, and no file gets its name before it is complete,
+ * so nothing is lost or half written.
  *
  *   kv_signals_catch          once in main
  *   kv_stop_watch             when a command begins its work
  *   kv_stop_words             what the thread prints, if it must
- *   kv_stop_cut(true) .. (false)   around each replay
+ *   kv_stop_cut(true) .. (false)   around what runs hooks
  *   kv_stop_unwatch           when the work is over
  *
  * None of them fails. The process has one such thread at most.
@@ -33,8 +34,8 @@ void kv_signals_catch(void);
 bool kv_interrupted(void);
 
 /* Starts the waiting thread, unless it runs; the caller then holds the lock. If
- * no thread can be made, an alarm (SIGALRM) ends the process instead, without
- * last words. */
+ * no thread can be made, an alarm (SIGALRM) ends the process instead, two
+ * seconds after an interrupt and with the general sentence. */
 void kv_stop_watch(void);
 /* Sets the command's last words: last(self) is called by the waiting thread
  * before it ends the process, while every other thread is in hooks or waits in
@@ -47,8 +48,8 @@ void kv_stop_unwatch(void);
 /* True lets go of the lock, so that the process may be ended: hooks run. False
  * takes it back, which waits, forever if the process is being ended. Called in
  * turn by the thread of kv_stop_watch; while it is true another thread may call
- * false and then true around what it writes. Nothing without a waiting
- * thread. */
+ * false and then true around what it writes. Does nothing before kv_stop_watch
+ * and after kv_stop_unwatch. */
 void kv_stop_cut(bool may);
 
 #endif

@@ -63,14 +63,18 @@ kv_rc kv_tuning_replay(kv_tuning *s, const kv_tuned *m, const kv_list *traces,
 
 /* --- tune_report.c: of one method; tune_table.c: of several --------------- */
 
-/* Write rows and the best point to standard output, once every method is done.
- * KV_RESOURCE: memory, or it cannot be written. */
+/* Print what was found, once every method is done: rows or a table on standard
+ * output, and the best point by kv_tuning_best. The second also says why a
+ * method does not meet what was asked: in its table, or, where rows are for
+ * programs, on standard error unless quiet. KV_RESOURCE: memory, or standard
+ * output cannot be written. */
 kv_rc kv_tuning_report(const kv_tuning *s, kv_err *e);
 kv_rc kv_tuning_report_all(const kv_tuning *s, kv_err *e);
 /* Say on standard error why there is no best, or what is wrong with it, and
  * return the exit code: KV_OK; KV_DIFFERENT where no point meets what was
  * asked, here or on held-out traces, or a row of the database differs; where
- * none could be judged KV_INPUT if one failed, else KV_USAGE. */
+ * none could be judged KV_INPUT if one of the method, of several the first of
+ * -m, failed, else KV_USAGE; KV_RESOURCE: memory. */
 int kv_tuning_conclude(const kv_tuning *s);
 int kv_tuning_conclude_all(const kv_tuning *s);
 
@@ -87,9 +91,9 @@ void kv_tuning_describe(const kv_tune_goal *g, const kv_tune_judgement *j,
 void kv_tuning_why(const kv_tuning *s, const kv_tuned *m, int at,
                    const kv_tune_judgement *j, const kv_result *row,
                    char out[KV_TUNE_WORDS]);
-/* Prints rows of the fronts of n methods, of[0] first, then of those held out,
- * as `run` writes them in options.format. KV_RESOURCE: standard output cannot
- * be written. */
+/* Prints rows of the fronts of n methods, of[0] first, on the traces tuned on,
+ * then on those held out, as `run` writes them in options.format (a table with
+ * --wide). KV_RESOURCE: memory, or standard output cannot be written. */
 kv_rc kv_tuning_rows(const kv_tuning *s, int n, const kv_tuned *const *of,
                      kv_err *e);
 /* Prints a table of text on standard output, columns aligned, the first one to

@@ -4,10 +4,10 @@
  * it cannot run the others: something they need is missing, or other code
  * computed them. Rows that were refused or failed have no digests and are
  * skipped. No code that a database names is ever loaded. command_verify.c reads
- * the rows, then for all rows of one trace: finds the trace, opens a cell for
- * each, asks kv_verify_beside, replays, and compares by kv_verify_set_up, or
- * kv_verify_name where the stored row differs. Memory: a row each, without its
- * layers.
+ * the rows, then for all rows of one trace and prompt: finds the trace, opens a
+ * cell for each, asks kv_verify_beside, replays, prepares each result by
+ * kv_verify_set_up and stores it, which compares it with the row; where they
+ * differ kv_verify_name finds what does. Memory: a row each, without layers.
  */
 #ifndef KV_SIM_VERIFY_H
 #define KV_SIM_VERIFY_H
@@ -22,7 +22,8 @@ typedef enum kv_verifiable {
   KV_VERIFY_NO_TRACE,  /* known once it was looked for */
   KV_VERIFY_NO_PLUGIN, /* none in the folders of KVREPLAY_PLUGINS */
   KV_VERIFY_NO_FILE,   /* the file that its method reads */
-  KV_VERIFY_OTHER_CODE /* an older revision, another plugin or another file */
+  KV_VERIFY_OTHER_CODE /* another revision, arithmetic, plugin or file, or no
+                          method of this program */
 } kv_verifiable;
 enum { KV_VERIFIABLES = 5 };
 
@@ -70,9 +71,9 @@ void kv_verify_no_trace(kv_verify_rows *r, const kv_result *of);
  * KV_DIFFERENT: its parameters resolve differently, or it did not run;
  * KV_RESOURCE: memory. */
 kv_rc kv_verify_set_up(const kv_verify_row *v, kv_cell *c, kv_err *e);
-/* Writes to *out the first layer and digest of the stored row that differ from
- * those of `now`, or the word "values" if all digests agree. KV_RESOURCE,
- * KV_INPUT: the database. */
+/* Writes to *out, zeroed before, the first layer and digest of the stored row
+ * that differ from those of `now`, or the word "values" if all digests agree.
+ * KV_RESOURCE, KV_INPUT: the database. */
 kv_rc kv_verify_name(kv_db *db, const kv_verify_row *v, const kv_result *now,
                      kv_difference *out, kv_err *e);
 

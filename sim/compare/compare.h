@@ -10,10 +10,11 @@
  * all digests agree and the ledgers do not, every layer is replayed to compare
  * bytes.
  *
- * Only for cells that differ. Costs two replays of one layer; for a hidden
- * difference log2(steps) more; for bytes two replays of every layer. Memory:
- * two stores, and twice the scores that one step shows, 4 bytes each. All
- * callbacks come from the calling thread.
+ * Only for cells that differ. Costs two replays of one layer, and of those
+ * above it where it reads their messages; for a hidden difference log2(steps)
+ * more; for bytes two replays of every layer up to the one that differs.
+ * Memory: two stores, and twice the scores that one step shows, 4 bytes each.
+ * All callbacks come from the calling thread.
  */
 #ifndef KV_SIM_COMPARE_H
 #define KV_SIM_COMPARE_H
@@ -23,15 +24,16 @@
 enum { KV_DIFFERENCE_TEXT = 72 }; /* bytes of a value as text */
 
 /* The first difference. `what` is one of: score (that a selection was shown);
- * selection (that only one of the two made, or over another number of scores);
- * a record (view, keep, merge, recode, retier, move); output or lse; a property
- * of a lane (entries, id, weight, class, k_format, v_format, column, key,
- * value; rewritten: a rewritten row that was dropped again); message (that the
- * layer published for those below it); journal, state or
- * scores, if only digests show it; a kind of bytes (ref/lane/ledger.h), of a
- * lane; a total of the ledger (bytes, codes, read, peak, moved, verbs, kept
- * ..); failed: one of the two could not go on. Numbers are -1 where they do not
- * apply. */
+ * selection (that only one of the two made, or otherwise: another query head,
+ * list, number of scores or way to choose); a record (view, keep, merge,
+ * recode, retier, move); output or lse; a property of a lane (entries, id,
+ * weight, class, k_format, v_format, column, key, value; rewritten: a rewritten
+ * row that was dropped again); message (that the layer published for those
+ * below it); journal, state or scores, if only digests show it; a kind of bytes
+ * (ref/lane/ledger.h), of a lane; a total of the ledger (bytes, codes, read,
+ * peak, moved, verbs, kept ..); failed: one of the two could not go on; of
+ * `kvreplay verify` parameters, or values, where no digest tells. Numbers are
+ * -1 where they do not apply. */
 typedef struct kv_difference {
   bool found;       /* false: nothing below is valid, but for a cell that
                        failed, of which what, layer and sentence say where */
@@ -52,8 +54,8 @@ typedef struct kv_compared {
 } kv_compared;
 /* Compares two replays of the same cell; x ran, y may have failed, which is a
  * difference. out->found is false if all digests and ledgers agree. stop (or
- * NULL) is polled every step; *stopped: it returned true, and nothing was
- * found. KV_INPUT: the trace has changed; KV_RESOURCE: memory, or a device's.
+ * NULL) is polled every step; *stopped: it returned true, and *out does not
+ * count. KV_INPUT: the trace has changed; KV_RESOURCE: memory, or a device's.
  */
 kv_rc kv_compare_cells(const kv_compared *x, const kv_compared *y,
                        bool (*stop)(void), bool *stopped, kv_difference *out,

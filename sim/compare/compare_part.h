@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Private to the comparison (compare.c, compare_record.c, compare_lane.c,
- * compare_bytes.c, compare_scores.c): functions that compare what two backends
- * left after the same step. Each kv_look_* that returns bool returns true if it
- * found a difference, and has then described the first one in l->out; none
- * fails in another way. One thread.
+ * Private to the comparison (sim/compare/compare*.c): functions that compare
+ * what two backends left after the same step. Each kv_look_* that returns bool
+ * returns true if it found a difference, and has then described the first one
+ * in l->out; none fails in another way. One thread.
  */
 #ifndef KV_SIM_COMPARE_PART_H
 #define KV_SIM_COMPARE_PART_H
@@ -62,8 +61,8 @@ typedef struct kv_look_at {
  * printf writes it ("entry 5"), and returns true. */
 bool kv_look_tell(const kv_look *l, const kv_look_at *at, const char *format,
                   ...) __attribute__((format(printf, 3, 4)));
-/* The same of two digests, of which the first differing bytes are printed;
- * false and nothing written if they are equal. */
+/* The same of two digests that differ, whose first 16 hex digits are in the
+ * sentence. at->value and at->digits are not used. */
 bool kv_look_digests(const kv_look *l, const kv_look_at *at, const kv_digest *a,
                      const kv_digest *b, const char *format, ...)
     __attribute__((format(printf, 5, 6)));
@@ -91,7 +90,8 @@ bool kv_look_seen(const kv_look *l, int d_v, const kv_seen *a,
 bool kv_look_bytes(const kv_look *l, const kv_lane *a, const kv_lane *b,
                    const char *when);
 /* Compares the bytes of each step and the totals of two results of one cell. It
- * is of the cell as a whole, so it sets l->layer to -1. */
+ * is of the cell as a whole, so it sets l->layer to -1, and l->step to the step
+ * that differs, or -1. */
 bool kv_look_ledger(kv_look *l, const kv_result *a, const kv_result *b);
 
 #endif

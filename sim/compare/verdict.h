@@ -45,7 +45,8 @@ typedef struct kv_verdict {
                                compared */
 } kv_verdict;
 
-/* The outcome as text: "equal", or the sentence. Lives as long as v. */
+/* The outcome as text: "equal", or the sentence, of a refused cell its row's
+ * reason. Lives as long as v and its row. */
 const char *kv_verdict_text(const kv_verdict *v);
 
 /* The choices of the option -f. */

@@ -15,7 +15,7 @@
  * Their decision is followed if possible. It is not if the list is empty, names
  * tokens that are not live, names one twice, or stores another number of
  * entries than the method, which relies on the number (unless lanes share a
- * budget).
+ * budget or a mass decides it).
  *
  * Open the grading on a cell that is open and not yet replayed, replay that
  * with the reference on one thread and the grading's watch, take the results,

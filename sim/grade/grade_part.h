@@ -46,7 +46,8 @@ struct kv_grading {
   bool *ours, *theirs; /* [n_tokens] by entry: it is in the list */
   int32_t *list;       /* [n_tokens] their entries, in their order */
   int32_t *all;        /* [n_tokens] scratch: all entries */
-  int *kept;           /* [lanes] number of keeps in this step */
+  int *kept;           /* [lanes] keeps in this step, and one more when the lane
+                          has ended */
   kv_judged *judged;   /* [lanes] */
   kv_err fault;        /* why the method cannot be graded; rc 0: it can */
 };
@@ -76,9 +77,10 @@ void kv_grade_view(kv_grading *g, const kv_lane *l, int head, kv_view *out);
 /* Call it when the hooks of a lane have run in this step: if none of them kept
  * anything, that is judged as keeping everything. */
 void kv_grade_lane_end(kv_grading *g, kv_lane *l);
-/* Call it when all lanes that compress together have run: lanes that share a
- * budget may not hold more in total than ours; then counts each lane's
- * grade. */
+/* Call it when all lanes that compress together have run: where they hold
+ * another number of entries in total than ours, ties of lanes with another
+ * number become wrong; then counts each lane's grade. Sets g->fault where a
+ * lane was changed by more than one keep. */
 void kv_grade_compressed(kv_grading *g, kv_lane *const *lane, int lanes);
 /* True if their file says what the lane keeps at its current step. */
 bool kv_grade_has_list(const kv_grading *g, const kv_lane *l);

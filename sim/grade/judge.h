@@ -4,10 +4,10 @@
  * where scores are too close to the cut to tell (a tie), or is theirs wrong?
  *
  * A selection ranks indexes; an index stands for `unit` entries (1, or the
- * method's page). An entry has the score of its index if all entries of the
- * index were decided alike. What the method keeps or leaves whatever the scores
- * are (windows, sinks, the last page) has no score and is never a tie. The cut
- * is the lowest score that was chosen.
+ * method's page), all of which have its score; who takes a part of them alone
+ * is wrong. What the method keeps or leaves whatever the scores are (windows,
+ * sinks, the last page) has no score and is never a tie. The cut is the lowest
+ * score that was chosen.
  *
  * Pure functions; nothing allocates.
  */

@@ -4,12 +4,12 @@
  * by row. Theirs is a safetensors file with layers.L.o [n_heads, steps, d_v] as
  * `kvreplay run --outputs` writes it (F32, F16 or BF16), and optionally
  * layers.L.lse [n_heads, steps]. An element matches if |theirs - ours| <= atol
- * + rtol * the largest |ours| of its row: an output is a mean of values, so its
- * rounding error is proportional to the row, even where an element is near
- * zero. An LSE matches within atol + rtol * max(1, |ours|): a relative error of
- * the sum is an absolute one of its logarithm. A row is wrong if an element, or
- * its LSE, does not match. What is not finite, theirs or ours, matches nothing,
- * itself included.
+ * + rtol * the largest finite |ours| of its row: an output is a mean of values,
+ * so its rounding error is proportional to the row, even where an element is
+ * near zero. An LSE matches within atol + rtol * max(1, |ours|): a relative
+ * error of the sum is an absolute one of its logarithm. A row is wrong if an
+ * element, or its LSE, does not match. What is not finite, theirs or ours,
+ * matches nothing, itself included.
  *
  * Units in the last place are those of their type; ours is rounded to it first.
  *

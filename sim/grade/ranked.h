@@ -38,9 +38,9 @@ void kv_ranks_add(kv_ranks *r, const kv_selection *s);
 
 /* The selection that decided a keep, or a view (see above), valid until the
  * next forget; NULL: none. page: tokens of a page of the method, 1 without
- * pages; n: entries of the lane; ours: [n] those that stay. flags: [n] where
- * the method wrote its choice, of which a selection that wrote some knows
- * which, or NULL. */
+ * pages; n: entries of the lane; ours: [n] those that stay. flags: the array
+ * [n] of choices that the keep was given; the selection is the last one that
+ * wrote into it. NULL: it was given a list. */
 const kv_ranked *kv_ranks_of_keep(kv_ranks *r, int page, const bool *flags,
                                   int n, const bool *ours);
 const kv_ranked *kv_ranks_of_view(kv_ranks *r, int page, int n);

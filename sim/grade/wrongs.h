@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Stores every wrong decision of a layer, in the order found, for `kvreplay
- * grade --all`: some 80 bytes each, and 16 for each run of tokens that it took
+ * grade --all`: 64 bytes each, and 16 for each run of tokens that it took
  * or left.
  */
 #ifndef KV_SIM_WRONGS_H

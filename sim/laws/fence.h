@@ -26,8 +26,8 @@ typedef void kv_fence_tell(const char *law, const char *text);
 /* Which hook the method is in, kept up to date by the fences and readable from
  * another process if it lies in shared memory. */
 typedef struct kv_fence_post {
-  _Atomic(const char *) hook; /* the hook it is in, or was in last: a string of
-                                 the program; NULL: none yet */
+  _Atomic(const char *) hook;   /* the hook, or open, it is in or was in last: a
+                                   string of the program; NULL: none yet */
   atomic_int layer, lane, step; /* where that was called; lane -1: of several */
   atomic_bool inside;           /* the method has not returned from it */
   atomic_uint calls;            /* how many calls and returns there were */
@@ -41,8 +41,9 @@ const kv_method *kv_fence_around(const kv_method *inner, kv_fence_post *post,
 /* The method that was given to kv_fence_around. */
 const kv_method *kv_fence_inner(void);
 
-/* Further checks in the replays that follow, which must use one thread; they
- * cost digests of all lanes around each hook. KV_RESOURCE: memory. */
+/* Further checks in the replays that follow, which must use one thread for
+ * KV_FENCE_WRITES; that costs digests of all lanes around each hook.
+ * KV_RESOURCE: memory. */
 typedef enum kv_fence_watch {
   KV_FENCE_NOTHING, /* only what every replay checks */
   KV_FENCE_WRITES,  /* memory that a hook must not write, and what it leaves in

@@ -43,7 +43,7 @@ size_t kv_fence_room(const kv_shape *shape, size_t work);
  * left of `outer`, so that every take lies between marks and is filled with
  * junk; a take without room is reported. whole: all that is left of outer is
  * marked and checked, not only around what was taken. After the hook, on the
- * same thread, takes_end checks the marks; outer lives until then. */
+ * same thread, kv_fence_takes_end checks the marks; outer lives until then. */
 void kv_fence_takes_begin(const kv_shape *shape, const kv_work *outer,
                           bool whole, kv_work *inner);
 void kv_fence_takes_end(void);

@@ -48,7 +48,7 @@ int kv_law_named(const char *name);
  * checked on this case hold, and one at least can. KV_DIFFERENT: law *broken is
  * broken, and the sentence says where. KV_REFUSED: the cell cannot run, or none
  * of the laws can be checked. Other codes: the check itself failed, as memory
- * did. *broken is the law that ended it, -1 where all hold. */
+ * did. *broken is the law that ended it, unless it is KV_OK. */
 kv_rc kv_law_ask(const kv_law_case *c, uint32_t laws, int *broken, kv_err *e);
 
 /* Opens a synthetic trace for the laws, with the scale of its logits divided by

@@ -13,7 +13,7 @@
 enum { KV_LAW_TRACES = 64 }; /* at most */
 
 typedef struct kv_law_traces {
-  char folder[64]; /* of the synthetic ones; "": none was made */
+  char folder[64]; /* for the synthetic ones; "": it could not be made */
   int n;
   struct {
     const char *name; /* as typed, or made:NAME; borrowed */
@@ -21,11 +21,12 @@ typedef struct kv_law_traces {
   } trace[KV_LAW_TRACES]; /* the first n, in the order of the list */
 } kv_law_traces;
 
-/* Takes the traces of the list, each of which is opened once to see that it can
- * be, or makes all synthetic ones if it is empty, in child processes until
- * stop() says true. KV_USAGE: more than KV_LAW_TRACES, or no such made:NAME;
- * KV_INPUT: a trace is bad; KV_RESOURCE: memory, disk (TMPDIR), or interrupted.
- * Close it, also after a failure. */
+/* Takes the traces of the list into *t, zeroed before: a file is opened once to
+ * see that it can be, made:NAME is made; of an empty list all synthetic ones
+ * are. They are made in child processes until stop() says true. KV_USAGE: more
+ * than KV_LAW_TRACES, or no such made:NAME; KV_INPUT: a trace is bad;
+ * KV_RESOURCE: memory, disk (TMPDIR), or interrupted. Close it, also after a
+ * failure. */
 kv_rc kv_law_traces_open(const kv_list *only, kv_lawcheck_stop *stop,
                          kv_law_traces *t, kv_err *e);
 void kv_law_traces_close(kv_law_traces *t); /* accepts zeroed */

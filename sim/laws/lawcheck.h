@@ -7,9 +7,9 @@
  *            but what is theirs to write, keep no memory, thread or process
  *   modes    hooks, and loading, leave the floating-point mode as it was
  *   needs    open says the same again for the same parameters
- *   budget   some layer stores, after the prompt, or attends at most a budget
- *            of entries a lane (not asked of budgets under 48, which pages
- *            may exceed)
+ *   budget   some layer stores, after the prompt, or attends, a step's own
+ *            token aside, at most a budget of entries a lane in the mean (not
+ *            asked of budgets under 48, which pages may exceed)
  *   process  another process, where memory lies elsewhere, finds the same
  *
  * A method may crash, hang or write anywhere, so every check runs in a child
@@ -35,7 +35,8 @@ const char *kv_lawcheck_synthetic(int index);
 /* How many tokens it has; 0: there is none of that name. */
 int kv_lawcheck_tokens(const char *name);
 
-/* Polled a few times a second while a child works: true asks for an end. */
+/* Polled about twenty times a second while a child works: true asks for an
+ * end. */
 typedef bool kv_lawcheck_stop(void);
 
 /* One law to check on one cell. */
@@ -46,7 +47,7 @@ typedef struct kv_lawcheck {
                         NULL */
   const kv_spec *spec; /* the method and its parameters */
   int entries;    /* the budget in entries a lane, where the specification has
-                     none;    -1: none */
+                     none; -1: none */
   int prompt_len; /* tokens; 0: the trace's own */
   int seconds;    /* the longest that one call of a hook may take */
   kv_lawcheck_stop *stop; /* or NULL */
@@ -56,7 +57,8 @@ typedef struct kv_lawcheck {
 typedef struct kv_lawcheck_said {
   char law[16]; /* the law that e is about: a crash may break another one */
   kv_err e; /* KV_OK: holds; KV_DIFFERENT: broken; KV_REFUSED: the cell cannot
-               run; others: could not be checked */
+               run, or the law does not apply to it; others: could not be
+               checked */
 } kv_lawcheck_said;
 
 /* Writes the synthetic trace made:NAME to a file, in a child. KV_USAGE: there

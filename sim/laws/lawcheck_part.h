@@ -46,7 +46,7 @@ typedef struct kv_lawcheck_task {
 } kv_lawcheck_task;
 
 /* Does the task, in the child; self is a kv_lawcheck_task. Leaves its answer in
- * the task's page; never returns an error, and may not return at all. */
+ * the task's page and ends the process, so that it does not return. */
 void kv_lawcheck_work(void *self);
 
 /* The index in the order of kv_lawcheck_law of the law with that name; if there

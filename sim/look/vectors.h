@@ -14,8 +14,8 @@
  * same bytes. A chunk that the method adds itself is the last of its head's
  * chunks. Logits, output and LSE are computed a second time in the plainest
  * form of the arithmetic, and must equal the engine's. Cost: the cell replayed
- * on these layers up to the last step, by one thread. Memory: everything
- * written, except q, k and v.
+ * on these layers, and on those above where they read their messages, up to the
+ * last step, by one thread. Memory: everything written, except q, k and v.
  */
 #ifndef KV_SIM_VECTORS_H
 #define KV_SIM_VECTORS_H
@@ -32,7 +32,7 @@ typedef struct kv_vectors_ask {
   const int *layer; /* [layers] indexes of recorded layers, ascending */
   bool raw;         /* a file of bare bytes for each matrix, not safetensors */
   const char *dir;  /* the folder to make: not there, or empty */
-  bool (*stop)(void); /* polled every step: true ends it; or NULL */
+  bool (*stop)(void); /* polled every decode step: true ends it; or NULL */
 } kv_vectors_ask;
 
 /* Parses a list of steps, "first,+17,last,300", of a cell of shape s: first is
@@ -50,8 +50,9 @@ kv_rc kv_vectors_layers(const char *text, const kv_trace *t, int *n, int **out,
 
 /* Replays the cell and writes the folder. *stopped: `stop` returned true, and
  * nothing was written. KV_USAGE: dir is there and not empty; KV_INPUT: the cell
- * fails, or the trace changed meanwhile; KV_RESOURCE: memory, or the folder or
- * a file cannot be written; KV_INTERNAL: the second computation differs. */
+ * fails, or the trace is damaged or changed meanwhile; KV_RESOURCE: memory, or
+ * the folder or a file cannot be written; KV_INTERNAL: the second computation
+ * differs. */
 kv_rc kv_vectors_write(const kv_vectors_ask *ask, bool *stopped, kv_err *e);
 
 #endif

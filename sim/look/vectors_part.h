@@ -115,9 +115,9 @@ void kv_vectors_no_memory(kv_vectors *v, size_t bytes);
 /* True if matrices of that step (tokens seen) are asked for, and there is no
  * fault. */
 bool kv_vectors_wants(const kv_vectors *v, int step);
-/* Begins an empty collection for ask, which outlives it; one at a time in a
- * process, as selections are noted through kv_selecting_now. KV_RESOURCE:
- * memory. Close it, also after a failure. */
+/* Begins an empty collection for ask, which outlives it, by the thread that
+ * replays; one at a time in a thread, as selections are noted through its
+ * kv_selecting_now. KV_RESOURCE: memory. Close it, also after a failure. */
 kv_rc kv_vectors_open(kv_vectors *v, const kv_vectors_ask *ask, kv_err *e);
 void kv_vectors_close(kv_vectors *v);
 /* Collects q, k and v of a layer, up to the last step asked for, before the
@@ -129,11 +129,11 @@ void kv_vectors_inputs(kv_vectors *v, const kv_layer_data *data);
  * it a second time. What differs is the fault, KV_INTERNAL. */
 void kv_vectors_seen(void *self, int layer, int step, const kv_seen *seen);
 
-/* vectors_files.c: writes every matrix into its file under dir, which exists,
- * then the manifests. KV_RESOURCE: a file cannot be written. */
+/* vectors_files.c: writes every matrix into its file under dir, which exists.
+ * KV_RESOURCE: memory, or a file cannot be written. */
 kv_rc kv_vectors_files(const kv_vectors *v, const char *dir, kv_err *e);
 /* vectors_manifest.c: writes the manifests into dir, where the stages' files
- * already are. */
+ * already are. KV_RESOURCE: memory, or a file cannot be read or written. */
 kv_rc kv_vectors_manifest(const kv_vectors *v, const char *dir, kv_err *e);
 
 /* Stage i of the cell, 0 <= i < kv_vectors_stage_count: the common ones first,

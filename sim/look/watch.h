@@ -24,10 +24,11 @@ static inline bool kv_watch_wanted(const kv_watch_paths *p) {
   return p->selections || p->views || p->stored || p->outputs;
 }
 
-/* Opens the files, no two of which are one (kv_options_apart), for an open
- * cell, which outlives *out; the texts of paths do, too. *watch, for the
- * replay, lives as long as *out. KV_RESOURCE: memory, or a file cannot be made.
- * Close it, also after a failure. */
+/* Opens the files of selections and views, and takes memory for the others; no
+ * two paths are one (kv_options_apart). The cell is open and outlives *out; the
+ * texts of paths do, too. *watch, for the replay, lives as long as *out.
+ * KV_RESOURCE: memory, or a file cannot be made. Close it, also after a
+ * failure. */
 kv_rc kv_watch_open(const kv_watch_paths *paths, const kv_cell *cell,
                     kv_watch_files **out, const kv_watch **watch, kv_err *e);
 /* After the whole replay: writes what is left and gives the files their names.

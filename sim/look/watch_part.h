@@ -41,9 +41,10 @@ int kv_watch_layer(const kv_watch_files *w, int layer);
 /* watch_tensors.c. A callback, self the kv_watch_files and layer the model's
  * number: copies what attention reads of the lane after the last step. */
 void kv_watch_copy_lane(void *self, int layer, const kv_lane *l);
-/* After the replay: write all lanes, or all outputs, as one safetensors file to
- * paths.stored or paths.outputs. KV_RESOURCE: memory, or the file cannot be
- * written; then none of that name is left. */
+/* After the replay: write all lanes, or all outputs, as safetensors to
+ * paths.stored or paths.outputs, in shards where there is more than KV_ST_SHARD
+ * bytes. KV_RESOURCE: memory, or the file cannot be written; then it does not
+ * appear, and one of that name stays. */
 kv_rc kv_watch_write_stored(const kv_watch_files *w, kv_err *e);
 kv_rc kv_watch_write_outputs(const kv_watch_files *w, kv_err *e);
 

@@ -20,9 +20,9 @@
  *
  * A call that does not fit (out of order, a shape or layer that does not exist,
  * NaN or Inf in the data, no session) is an error with one sentence and changes
- * nothing. A logit that is not finite ends the layer: this call and all later
- * ones on it return KV_REFUSED. After kv_session_digest, calls that would
- * change the session are errors.
+ * nothing. A logit that is not finite ends the layer: this kv_session_block and
+ * all later ones on it return KV_REFUSED. After kv_session_digest no token can
+ * be fed.
  *
  * Two sessions share nothing and may be used by two threads; one session by one
  * thread at a time. The caller's floating-point mode is restored.
@@ -75,8 +75,9 @@ typedef struct kv_session kv_session;
  * budget: as for -b, in entries ("512"), a share of the prompt ("20%") or a
  * compression ratio ("ratio:0.8"); NULL if spec has it or the method needs
  * none. prompt_len: 1..n_tokens. KV_USAGE: an argument, the specification or
- * the budget is wrong; KV_REFUSED: the method cannot run on this shape;
- * KV_RESOURCE: memory. *out is NULL after a failure. */
+ * the budget is wrong; KV_INPUT: a plugin, or a file of budgets, is bad;
+ * KV_REFUSED: the method cannot run on this shape; KV_RESOURCE: memory. *out is
+ * NULL after a failure. */
 kv_rc kv_session_open(const kv_session_shape *shape, const char *spec,
                       const char *budget, int prompt_len, kv_session **out,
                       kv_err *e);
@@ -147,7 +148,7 @@ kv_rc kv_session_lane(const kv_session *s, int layer, int lane, int room,
 kv_rc kv_session_view(const kv_session *s, int layer, int head, int room,
                       uint32_t *id, int *n, kv_err *e);
 /* Log-sum-exp (natural) of the logits of that step: lse[n_heads], the caller's.
- * KV_USAGE as above. */
+ * KV_USAGE as above, or where lse is NULL. */
 kv_rc kv_session_lse(const kv_session *s, int layer, float *lse, kv_err *e);
 
 /* Bytes of all layers up to the last closed step; `step` is 0 if none was
@@ -162,7 +163,7 @@ typedef struct kv_session_bytes {
 /* The name of the i-th member of kv_bytes, NULL past the last: for languages
  * that do not read the header. */
 const char *kv_session_byte_kind(int i);
-/* KV_USAGE: there is no session. */
+/* KV_USAGE: there is no session, or out is NULL. */
 kv_rc kv_session_ledger(const kv_session *s, kv_session_bytes *out, kv_err *e);
 
 /* Ends the session and computes its digests. All layers must have seen the same
@@ -174,8 +175,8 @@ typedef struct kv_session_digests {
                                        the end; of the outputs of decode steps,
                                        bit by bit */
 } kv_session_digests;
-/* KV_USAGE: layers have seen different numbers of tokens, or not the prompt;
- * KV_REFUSED: a layer has ended. */
+/* out may be NULL. KV_USAGE: there is no session, or layers have seen different
+ * numbers of tokens, or not the prompt; KV_REFUSED: a layer has ended. */
 kv_rc kv_session_digest(kv_session *s, kv_session_digests *out, kv_err *e);
 
 #ifdef __cplusplus

@@ -15,7 +15,8 @@
  * beside the lanes, because they compress after it. */
 typedef struct kv_fed {
   kv_layer *layer;     /* the engine's layer, with the method's lanes */
-  kv_layer_data *data; /* its data in the trace: the buffers below */
+  kv_layer_data *data; /* its data in the trace: the buffers below; q of a
+                          prompt that comes at once may be the caller's */
   char *q; /* [n_heads][asked][d]: prompt queries that the method needs, in
               their dtype; room for F32 */
   int32_t *rows;    /* [asked] tokens of these rows */
@@ -56,8 +57,8 @@ struct kv_session {
   kv_attend_scratch attend;
 };
 
-/* kv_session_open with a parsed specification, whose method need not be in a
- * registry; for tests. spec is copied. */
+/* kv_session_open once the specification is parsed; tests call it with methods
+ * that are in no registry. spec is copied. */
 kv_rc kv_session_open_spec(const kv_session_shape *shape, const kv_spec *spec,
                            const char *budget, int prompt_len, kv_session **out,
                            kv_err *e);
@@ -70,9 +71,9 @@ kv_rc kv_session_find(const kv_session *s, int layer, kv_fed **out, kv_err *e);
 
 /* session_rows.c: copies n tokens of one side of a layer (the model's number)
  * into the side's buffer, from token `first` on, those of them that have a row
- * there. KV_USAGE: an element of the n tokens is not finite, or not exact in
- * the buffer's dtype; the first is named, and what was copied before it counts
- * for nothing. */
+ * there. KV_USAGE: `in` is missing or of no kv_dtype, or an element of the n
+ * tokens is not finite, or not exact in the buffer's dtype; the first is named,
+ * and what was copied before it counts for nothing. */
 typedef struct kv_side {
   const char *name; /* "q", "k", "v", for the sentence */
   int heads, width; /* rows a token; elements a row */

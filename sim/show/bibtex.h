@@ -41,8 +41,9 @@ kv_rc kv_paper_next(const char *method, const char **text, kv_paper *out,
 const char *kv_paper_none(const char *text);
 
 /* Writes the n methods' papers, each once, below a line that names its methods;
- * of a method without one such a line alone, which BibTeX skips. Errors of out
- * are for the caller to find (ferror). */
+ * of a method without one, or whose paper is not written as above, such a line
+ * alone, which BibTeX skips. Errors of out are for the caller to find
+ * (ferror). */
 void kv_bibtex_write(int n, const kv_method *const *methods, FILE *out);
 
 #endif

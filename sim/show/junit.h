@@ -2,7 +2,7 @@
  *
  * JUnit's XML, which CI systems read: one testsuite with a testcase for each
  * check. Begin, a kv_junit_case for each, end. Nothing returns an error: check
- * ferror(out) at the end. Texts are escaped.
+ * ferror(out) at the end. Texts are escaped here, but not what `more` writes.
  */
 #ifndef KV_SIM_JUNIT_H
 #define KV_SIM_JUNIT_H
@@ -22,8 +22,9 @@ enum { KV_JUNIT_OUTCOMES = 4 };
 void kv_junit_begin(FILE *out, const char *suite,
                     const int count[KV_JUNIT_OUTCOMES]);
 /* One testcase. classname: what it is of (the trace); name: pieces that are
- * joined, ended by NULL; message: why it did not pass (unused if it did). more:
- * called with self to write lines below the message; NULL: there are none. */
+ * joined, ended by NULL; message: why it did not pass. more: called with self
+ * to write escaped lines below the message; NULL: there are none. Neither is
+ * used if it passed. */
 void kv_junit_case(FILE *out, const char *classname, const char *const *name,
                    kv_junit_outcome outcome, const char *message,
                    void (*more)(const void *self, FILE *out), const void *self);

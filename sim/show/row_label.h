@@ -12,7 +12,8 @@
 
 typedef struct kv_row_label {
   char *brief; /* "snapkv:window=16": the name, and the parameters that differ
-                  from their defaults */
+                  from their defaults; or the label that the user, or the
+                  method's file, gave */
   char *full;  /* also the parameters that open worked out */
   bool ambiguous; /* set by a caller that has seen another row with this brief
                      label and another full one: show `full` */

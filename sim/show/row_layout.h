@@ -2,8 +2,8 @@
  *
  * Memory layouts (kvreplay run --layout) in the table for people
  * (sim/show/row_table.c): below the cells of each trace a heading, then for
- * each cell a line a layout. Taken when a row is added, printed when the table
- * is.
+ * each cell a line a layout, two where it has page tables or regular indices.
+ * Taken when a row is added, printed when the table is.
  */
 #ifndef KV_SIM_ROW_LAYOUT_H
 #define KV_SIM_ROW_LAYOUT_H

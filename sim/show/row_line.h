@@ -11,9 +11,10 @@
 #include "sim/show/row_label.h"
 #include "sim/show/row_layout.h"
 
-/* Columns in their order. ASKED is the budget as typed, BUDGET its entries;
- * END, MEAN, READ and SCAN are bytes, DENSE, NEEDLE, ERROR and P95 shares of
- * dense's, LSE and KL nats, JOURNAL the first digits of a digest. */
+/* Columns in their order. ASKED is the budget as typed, BUDGET its entries,
+ * KEPT the mean of entries a lane at the end; END, MEAN, READ, SCAN are bytes,
+ * DENSE, NEEDLE, ERROR and P95 shares of dense's, LSE and KL nats, JOURNAL the
+ * first digits of a digest. */
 typedef enum kv_row_column {
   KV_ROW_ASKED,
   KV_ROW_BUDGET,

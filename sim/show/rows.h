@@ -15,7 +15,7 @@
 #include <stdio.h>
 
 typedef enum kv_row_format {
-  KV_ROWS_TABLE, /* six columns */
+  KV_ROWS_TABLE, /* six columns, five where no trace has answers */
   KV_ROWS_JSON,  /* one array */
   KV_ROWS_JSONL, /* one object a line */
   KV_ROWS_CSV,
@@ -65,8 +65,8 @@ kv_rc kv_row_writer_close(kv_row_writer *w, kv_err *e);
  * first row. Accepts NULL. */
 void kv_row_writer_drop(kv_row_writer *w);
 
-/* True if out is a terminal and attributes are wanted (NO_COLOR and TERM=dumb
- * say no). */
+/* True if out is a terminal and attributes are wanted (NO_COLOR, TERM=dumb and
+ * no TERM say no). */
 bool kv_colour_wanted(FILE *out);
 
 /* The formats, used by kv_row_writer: begin once, row for each, end, free. A

@@ -11,7 +11,8 @@
  * Matrices are [out][in], W1 and W2 one [2 hidden][in]. The rows of tokens and
  * of their means go through f_c in one product, one below the other. Forward,
  * then backward while the scratch is as it was. One thread a network; nothing
- * fails. Cost: a product with every matrix forward, two backward.
+ * fails. Cost: a product with every matrix forward and two backward, one for
+ * the matrix that x is multiplied with.
  */
 #ifndef KV_SIM_TRAIN_NET_H
 #define KV_SIM_TRAIN_NET_H
@@ -54,7 +55,7 @@ typedef struct kv_net_run {
   int n, rows;               /* through f_c: 2 n, or n alone */
   const float *both;         /* [rows][width]: tokens, then their means */
   float *before, *after;     /* [rows][..] at the activation of f_c */
-  float *latent, *z;         /* [rows][latent], and their differences [n] */
+  float *latent, *z;         /* f_c's [rows][latent]; z, [n][latent] */
   float *back_before, *back; /* [n][back] at the activation of f_d */
   float *y;                  /* [n][width] */
   float *d_before, *d_after, *d_latent; /* for the way back */

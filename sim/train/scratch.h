@@ -2,8 +2,8 @@
  *
  * Memory of one thread while it learns: at each step asked for as a whole
  * (reserve), then taken piece by piece, and kept from one step to the next, so
- * that a step after the first allocates nothing. To give back what was taken
- * last, set `used` to what it was.
+ * that a step that needs no more than those before it allocates nothing. To
+ * give back what was taken last, set `used` to what it was.
  */
 #ifndef KV_SIM_TRAIN_SCRATCH_H
 #define KV_SIM_TRAIN_SCRATCH_H

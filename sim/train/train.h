@@ -63,15 +63,16 @@ typedef struct kv_train {
 
 /* Opens and checks everything, reads the checkpoint if there is one, and writes
  * one, so that what cannot be written fails now. KV_INPUT: a trace is bad, or
- * of another model; KV_USAGE: a parameter does not fit, or the checkpoint is of
- * another training; KV_RESOURCE: memory or disk. Close it, also after a
- * failure. */
+ * of another model, or the checkpoint is damaged; KV_USAGE: a parameter does
+ * not fit, or the checkpoint is of another training; KV_RESOURCE: memory or
+ * disk. Close it, also after a failure. */
 kv_rc kv_train_open(const kv_train_ask *ask, kv_train **out, kv_err *e);
 void kv_train_close(kv_train *x); /* accepts NULL */
-/* Learns, from the step of the checkpoint on, until the last step, or until
- * stop(), asked after each step, says true: *stopped then, and a checkpoint is
- * written. stop may be NULL. KV_INPUT: a logit of a trace is not finite;
- * KV_RESOURCE: memory, or a checkpoint cannot be written. */
+/* Learns, from the step of the checkpoint on, until the last step, after which
+ * the trainer's `finish` is called, or until stop(), asked after each step,
+ * says true: *stopped then, and a checkpoint is written. stop may be NULL.
+ * KV_INPUT: a logit of a trace is not finite; KV_RESOURCE: memory, or a
+ * checkpoint cannot be written. */
 kv_rc kv_train_run(kv_train *x, bool (*stop)(void), bool *stopped, kv_err *e);
 /* Computes the loss on the i-th trace, those learned from first, then those
  * held out, with what is learned so far: sums over all its pieces and layers.
@@ -103,7 +104,7 @@ kv_rc kv_train_look(kv_train *x, const kv_train_piece *piece, bool judged,
 
 /* Reads the checkpoint, if there is one, into x. KV_USAGE: it is of another
  * training (parameters, traces, kernels, who multiplies); KV_INPUT: it is
- * damaged, or cannot be read. */
+ * damaged, or cannot be read; KV_RESOURCE: memory. */
 kv_rc kv_train_recall(kv_train *x, kv_err *e);
 /* Writes it, in place of the one before, whole or not at all. KV_RESOURCE: disk
  * or memory. */

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * A trainer: what makes the file that a method reads (ref/lane/asset.h) from
- * recorded traces. It is a const table in a file of its own, sim/train/NAME.c,
- * declared below and named in trainers.c; the loop over pieces of traces,
- * AdamW, checkpoints, resuming, held-out loss, progress and the file are
- * everybody's (sim/train/train.h).
+ * recorded traces. It is a const table in sim/train/NAME.c, declared below and
+ * named in trainers.c; the loop over pieces of traces, AdamW, checkpoints,
+ * resuming, held-out loss, progress and the file are everybody's
+ * (sim/train/train.h).
  *
  * A trainer declares arrays in `open`: floats that the file will hold, of each
  * layer alike, and a number of sums (binary64, never in the file). `learn`
@@ -69,7 +69,7 @@ typedef struct kv_train_loss {
   double without;      /* the loss without what is learned, to compare with */
 } kv_train_loss;
 
-/* How the rate runs, from a rise over a share of all steps on. */
+/* How the rate falls once it has risen (kv_train_pace.rise). */
 typedef enum kv_train_fall {
   KV_FALL_LINEAR, /* to 0 at the end */
   KV_FALL_HALF    /* halved after each `every` passes */
@@ -94,7 +94,7 @@ typedef struct kv_trainer {
   size_t params_size;
   kv_train_pace pace;
   kv_st_dtype dtype; /* of the file, unless it is asked for */
-  bool turns;   /* reads keys before their rotation: data->turns is there */
+  bool turns;   /* reads keys before their rotation: kv_train_trace.turns */
   bool answers; /* learns from recorded answers alone */
 
   /* Resolves params, declares arrays and sums. */

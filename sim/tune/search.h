@@ -22,7 +22,8 @@
 
 enum { KV_TUNE_AXES = 8, KV_TUNE_MOST = 4096 }; /* axes, and points, at most */
 
-/* What a point is worth. Smaller is better, in the order of the fields. */
+/* What a point is worth. One with numbers is better than one without; then the
+ * smaller is better, in the order of the fields. */
 typedef struct kv_tune_score {
   bool ran;     /* there are numbers; else nothing below counts */
   double far;   /* how far it is from what is asked; 0: it meets it */
@@ -46,8 +47,8 @@ typedef enum kv_tune_end {
 typedef struct kv_tune_search {
   int axes, size[KV_TUNE_AXES]; /* an axis has the numbers 0 .. size - 1 */
   int step[KV_TUNE_AXES]; /* how far the neighbours of the pattern are now */
-  int most, n, rounds; /* points at most; points, rounds that were asked for */
-  int best;            /* number of the best point with a score; -1: none */
+  int most, n, rounds;    /* points at most; points asked for; calls of next */
+  int best;               /* number of the best point with a score; -1: none */
   kv_tune_end end;
   kv_tune_point *point; /* [n] of room for `most` */
 } kv_tune_search;

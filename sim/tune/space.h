@@ -20,7 +20,8 @@ typedef struct kv_tune_axis {
   const char *name;      /* in its part: "bits", where param is "kivi.bits" */
   double low, step;      /* in the parameter's unit */
   int points;            /* 1 .. KV_TUNE_GRID */
-  char first[KV_TUNE_TEXT], last[KV_TUNE_TEXT]; /* both ends as typed */
+  char first[KV_TUNE_TEXT], last[KV_TUNE_TEXT]; /* both ends, as typed if they
+                                                   were */
 } kv_tune_axis;
 
 typedef struct kv_tune_space {
