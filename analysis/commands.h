@@ -5,7 +5,8 @@
  * typed. Each opens the database, says itself on standard error what is wrong
  * and returns an exit code (analysis/database/say.h): KV_EXIT_OK, KV_EXIT_INPUT
  * for a bad database, KV_EXIT_RESOURCE for want of memory, disk or a lock, and
- * what is said below. A file that is written is whole or not there.
+ * what is said below; those that have --where return KV_EXIT_USAGE where it is
+ * malformed or names no column. A file that is written is whole or not there.
  */
 #ifndef KV_ANALYSIS_COMMANDS_H
 #define KV_ANALYSIS_COMMANDS_H
@@ -26,7 +27,7 @@ extern const kv_program kv_kvreport;
 
 /* kvreport table: a row a cell of the newest code; with `history` of superseded
  * code, too; with `mean` a row a method and budget, the mean over the traces.
- * KV_EXIT_USAGE: both, or no such column in --where. */
+ * KV_EXIT_USAGE: both. */
 int kv_report_table(const kv_args *a);
 /* What export does without a folder: cells, with all columns, to standard
  * output. a->format is here a kv_grid_format. */
@@ -36,15 +37,14 @@ int kv_report_cells(const kv_args *a);
 int kv_report_html(const kv_args *a);
 /* kvreport export: every view as a file of its own, VIEW.csv or VIEW.jsonl, in
  * the folder a->output, which is made where it is not. KV_EXIT_USAGE: a file
- * would be one that is read. */
+ * would replace the database that is read, another one or a trace. */
 int kv_report_export(const kv_args *a);
 /* kvreport history: every run there was, of superseded code and contradicted
  * ones, too. */
 int kv_report_history(const kv_args *a);
 /* kvreport merge: makes OUT, files.item[0], the union of itself, where it
- * exists, and the other databases. KV_EXIT_DIFFERENT where two have other
- * values for one cell, KV_EXIT_USAGE where OUT is named twice: it then stays as
- * it was. */
+ * exists, and the other databases. KV_EXIT_DIFFERENT where two contradict each
+ * other, KV_EXIT_USAGE where OUT is named twice: it then stays as it was. */
 int kv_report_merge(const kv_args *a);
 
 #endif

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The answer to an SQL query, in memory: names of columns, and rows of values.
- * Everything that kvreport writes or draws is made from a grid, by name of
- * column. Ask, read as often as wanted, free; a grid is not changed after it
- * was asked for. A cell costs 24 bytes and its text.
+ * All data that kvreport writes or draws are of a grid. Ask, read as often as
+ * wanted, free. A cell costs 24 bytes and its text.
  */
 #ifndef KV_ANALYSIS_GRID_H
 #define KV_ANALYSIS_GRID_H
@@ -11,10 +10,10 @@
 #include <sqlite3.h>
 #include <stdbool.h>
 
-/* One value. A number has its text, too: integers as they are, reals with all
- * their digits. */
+/* One value. A number has its text, too, as SQLite writes it: integers as they
+ * are, reals to 15 digits. */
 typedef struct kv_value {
-  char *text;    /* the grid's; NULL: SQL's null */
+  char *text;    /* owned by the grid; NULL: SQL's null */
   double number; /* NaN where the value is a text or null */
   bool real;     /* SQL's type is REAL, not INTEGER */
 } kv_value;

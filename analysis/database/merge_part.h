@@ -14,8 +14,7 @@
  * key (a run, a budget, a layout, a figure, ...) with other digests or numbers:
  * the first such thing is told on standard error, with path. KV_EXIT_OK:
  * nothing contradicts; what only one of them has does not. Where SQLite fails,
- * the code of kv_results_fail: KV_EXIT_INPUT if the file is damaged, else
- * KV_EXIT_RESOURCE. Changes nothing. */
+ * the code of kv_results_fail. Changes nothing. */
 int kv_merge_contradictions(sqlite3 *db, const char *path);
 
 #endif

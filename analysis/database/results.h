@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A database of results as a file: opened to read, checked, merged. What
- * returns an exit code (say.h) is KV_EXIT_OK or has said on standard error what
- * is wrong, in one sentence: KV_EXIT_INPUT for a bad file, KV_EXIT_RESOURCE
- * where disk, memory or a lock is.
+ * A database of results as a file: opened to read, checked, merged. An exit
+ * code (say.h) is KV_EXIT_OK, or what is wrong was said on standard error in
+ * one sentence: KV_EXIT_INPUT for a bad file, KV_EXIT_RESOURCE for want of
+ * disk, memory or a lock.
  */
 #ifndef KV_ANALYSIS_RESULTS_H
 #define KV_ANALYSIS_RESULTS_H
@@ -37,8 +37,8 @@ void kv_results_wait(sqlite3 *db, const char *path);
 /* An exit code: KV_EXIT_INPUT if path is no regular file that can be read. */
 int kv_results_there(const char *path);
 /* Says that the last call of SQLite on db (NULL: opening it) failed, and
- * returns the exit code: KV_EXIT_INPUT where path is no database or damaged,
- * else KV_EXIT_RESOURCE. */
+ * returns the exit code: KV_EXIT_INPUT where path is no database, is damaged or
+ * lacks tables, else KV_EXIT_RESOURCE. */
 int kv_results_fail(sqlite3 *db, const char *path);
 /* check.c. An exit code: is schema, "main" or the name of an attached database,
  * of a version that this program knows, with tables as kvreplay writes them?
@@ -47,7 +47,7 @@ int kv_results_check(sqlite3 *db, const char *schema, const char *path);
 
 /* kvreport merge OUT DB...: files[0] becomes the union of itself, where it
  * exists, and the others, whole or not at all. An exit code: KV_EXIT_DIFFERENT
- * where they contradict each other. */
+ * where they contradict each other, KV_EXIT_USAGE where OUT is named twice. */
 int kv_results_merge(const kv_list *files);
 
 #endif

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * What kvreport says when something is wrong: one line on stderr, and the exit
- * code that its functions return for it. The first sentence of a process alone
- * is printed, as what comes after follows from it; one thread.
+ * code that its functions return for it. After the first sentence of a process
+ * that has a code other than KV_EXIT_OK no more are printed, as what comes
+ * after follows from it. One thread.
  */
 #ifndef KV_ANALYSIS_SAY_H
 #define KV_ANALYSIS_SAY_H
@@ -16,8 +17,9 @@ enum {
 };
 
 /* A sentence for people: why needle comes first, then LSE error and KL, and
- * that output error does not rank right answers. It stands beside every table
- * and figure of output error. On what that was found: embed/ranked.txt. */
+ * that output error does not rank right answers. It stands below the tables of
+ * `kvreport table` and, on the page, above the figures of output error. On what
+ * that was found: analysis/embed/ranked.txt. */
 #define KV_SAY_RANK                                                            \
   "Output error does not rank right answers: kvtiny-6l, the bundled model, "   \
   "asked 48 questions in closed loop under each of 29 specifications at 20 "   \
@@ -35,8 +37,9 @@ enum {
   " summary.lse_error IS NULL, abs(summary.lse_error), summary.kr,"            \
   " summary.method, basis, length(summary.asked), summary.asked"
 
-/* Prints "kvreport: SENTENCE", as printf writes it, unless a sentence was
- * printed before, and returns code, which kv_said returns from then on. */
+/* Prints "kvreport: SENTENCE", as printf writes it, at most 1023 bytes of it,
+ * and returns code, which kv_said returns from then on; where kv_said is not
+ * KV_EXIT_OK already, it only returns code. KV_EXIT_OK: a remark. */
 int kv_tell(int code, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 /* For a function that cannot return a code and has left something out for want
@@ -45,7 +48,8 @@ void kv_tell_short(void);
 /* Forgets the first sentence, so that the next one is printed: for tests that
  * run several commands in one process. */
 void kv_said_forget(void);
-/* The code of the first sentence, KV_EXIT_OK if there was none. */
+/* The code of the first sentence that was no remark, KV_EXIT_OK if there was
+ * none. */
 int kv_said(void);
 
 #endif

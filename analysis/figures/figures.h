@@ -4,7 +4,8 @@
  * drawn by kv_figures_draw; four need more than one query or drawing and are
  * functions. command_html.c has their order. All write HTML and SVG to p->f,
  * and return an exit code (analysis/database/say.h): KV_EXIT_OK, or, after it
- * was said, what went wrong with a query or for want of memory.
+ * was said, what went wrong with a query; where only drawing lacked memory, it
+ * is said (kv_tell_short), which kv_output_close makes no success.
  */
 #ifndef KV_ANALYSIS_FIGURES_H
 #define KV_ANALYSIS_FIGURES_H
@@ -16,12 +17,13 @@
  * section a measure, what ranks right answers first, output error last, with
  * tables of means. Needles only where traces have answers. */
 int kv_page_fidelity(const kv_page *p);
-/* The error along decode, a plot a budget. */
+/* The error along decode, a plot a budget, of eight budgets at most. */
 int kv_page_along(const kv_page *p);
 /* How far each method goes from random to the oracle, and the commands that run
  * what is missing for it. */
 int kv_page_gap(const kv_page *p);
-/* Maps of what each layer and KV head keeps, a method each, at one budget. */
+/* Maps of what each layer and KV head keeps, a method each, at one budget; what
+ * is alike in all of them is a number instead. */
 int kv_page_heads(const kv_page *p);
 
 /* Tables of figures, ended by id NULL. Each figure is left out where its SQL

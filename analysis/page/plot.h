@@ -2,11 +2,12 @@
  *
  * A scatter plot with one line per variant (analysis/tables/variants.h), as
  * inline SVG, and what other drawings share with it: looks of lines (looks.c)
- * and axes (axis.c). Colour, shape and dash come from what the variant is, so
- * it looks the same in every figure; colours are classes, so that the page's
- * light and dark sheets set them. To draw: fit the axes to the marks,
- * kv_plot_write. Errors of f are for kv_output_close to find. Lengths are in
- * units of the SVG's viewBox, about a pixel.
+ * and axes (axis.c). The colour says what the variant does, shape and dash tell
+ * those of a colour apart, and it looks the same in every figure whose lines
+ * all are variants of the page; colours are classes, so that the page's light
+ * and dark sheets set them. To draw: fit the axes to the marks, kv_plot_write.
+ * Errors of f are for kv_output_close to find. Lengths are in units of the
+ * SVG's viewBox, about a pixel.
  */
 #ifndef KV_ANALYSIS_PLOT_H
 #define KV_ANALYSIS_PLOT_H
@@ -42,12 +43,12 @@ typedef struct kv_mark {
 typedef struct kv_axis {
   const char *title;
   double lo, hi; /* its limits, where a fit or the caller sets them */
-  bool log;      /* logarithmic: takes numbers above 0 alone */
+  bool log;      /* logarithmic: takes numbers from 1e-30 on */
   bool percent;  /* numbers are shares and written as percent */
 } kv_axis;
 
-/* Sets limits around the x, or the y, of n marks, rounded outwards; what the
- * axis does not take is skipped. */
+/* Sets limits around the x, or the y, of n marks: round numbers, or on a
+ * logarithmic axis a little beyond; what the axis does not take is skipped. */
 void kv_axis_fit(kv_axis *a, int n, const kv_mark *mark, bool is_y);
 /* The same of a y axis for errors: where a few (a quarter at most) are above
  * ten times the median, they do not take the axis. True: some are beyond it. */
@@ -67,8 +68,9 @@ typedef struct kv_plot {
   const char *title, *text; /* both are for who cannot see it */
   double width, height;     /* of all of it */
   kv_axis x, y;             /* fitted */
-  bool labels; /* names beside what no other mark beats in x and y */
-  bool more;   /* the higher, the better; else the lower */
+  bool labels; /* names of lines, where there is room beside a mark that no
+                  other beats in both x, the lower the better, and y */
+  bool more;   /* y: the higher, the better; else the lower */
   bool cut;    /* what is above the y axis stands in a strip, with arrows */
   bool bare;   /* of a line only the last point is marked */
   int n;

@@ -28,12 +28,13 @@ typedef struct kv_strip_row {
   char name[160], note[96]; /* at the left; its numbers, at the right end */
 } kv_strip_row;
 
-/* A chart. title and x are the caller's; the rest kv_strip_rows fills. */
+/* A chart. title and x are the caller's; the rest, zeroed before, kv_strip_rows
+ * fills. */
 typedef struct kv_strip {
   const char *title; /* for who cannot see it */
   kv_axis x;         /* title and scale; its limits are found in the items, and
                         include 0 where it is not logarithmic */
-  int rows, n;       /* so far; 0 before kv_strip_rows */
+  int rows, n;       /* so far */
   kv_strip_row *row; /* [rows] during kv_strip_rows alone */
   kv_strip_item *item; /* [n] the same, in any order */
 } kv_strip;

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * A grid as text: for people, or for programs. Whatever the database holds, all
- * four formats are valid UTF-8 without control characters.
+ * four formats are valid UTF-8. Table and CSV have no control characters but
+ * the ends of their lines: those of a text stand as \xNN (text.h of this
+ * folder); JSON escapes those below U+0020.
  */
 #ifndef KV_ANALYSIS_GRID_WRITE_H
 #define KV_ANALYSIS_GRID_WRITE_H
@@ -12,8 +14,9 @@
 
 typedef enum kv_grid_format {
   KV_TABLE, /* aligned columns, reals to 4 digits, long texts cut */
-  KV_CSV,   /* RFC 4180, names in the first line, reals to 17 digits */
-  KV_JSON,  /* one array of objects */
+  KV_CSV,   /* quoted as in RFC 4180, lines end with \n, names in the first
+               one, reals to 17 digits */
+  KV_JSON,  /* one array of objects; reals to 17 digits, null if infinite */
   KV_JSONL  /* an object a line */
 } kv_grid_format;
 /* Writes all rows and columns of g. Want of memory is said (kv_tell_short);

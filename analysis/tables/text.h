@@ -2,8 +2,8 @@
  *
  * Texts of a database, before anybody sees them. Names come from files of
  * others: a control character could steer a terminal, bytes that are no UTF-8
- * make a file invalid, marks of writing direction turn a line around. In
- * everything for people each byte of these stands as \xNN.
+ * make a file invalid, marks of writing direction turn a line around. In what
+ * the functions below write each byte of these stands as \xNN.
  */
 #ifndef KV_ANALYSIS_TEXT_H
 #define KV_ANALYSIS_TEXT_H

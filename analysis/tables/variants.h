@@ -2,9 +2,9 @@
  *
  * Which rows of a grid form one line of a figure (a variant), and what it is
  * called: a method, and those of its parameters that differ between rows at the
- * same budget of the same trace, "quest page=8". A parameter that only follows
- * the budget makes no line of its own. Decisions that were replayed are a
- * method of their own by the name that they declare.
+ * same budget of the same trace, prompt length and observation, "quest page=8".
+ * A parameter that only follows the budget makes no line of its own. Decisions
+ * that were replayed are a method of their own by the name that they declare.
  */
 #ifndef KV_ANALYSIS_VARIANTS_H
 #define KV_ANALYSIS_VARIANTS_H

@@ -20,7 +20,7 @@ typedef struct kv_where {
 } kv_where;
 
 /* Cuts what was typed, or NULL (no condition), into *w. KV_EXIT_USAGE: it is
- * longer than a text, no NAME=VALUE, or of too many. */
+ * longer than 1023 bytes, no NAME=VALUE, or of more than KV_CONDITIONS. */
 int kv_where_cut(const char *given, kv_where *w);
 /* KV_EXIT_USAGE where the view has no such column. Call it before the two
  * below. */

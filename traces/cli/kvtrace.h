@@ -42,7 +42,8 @@ extern volatile sig_atomic_t kv_stop_asked;
 void kv_stop_on_signals(void);
 
 /* To return what writing returned: if it failed and a signal came, prints e's
- * sentence and sets *stopped, so that the exit code is 130. Returns rc. */
+ * sentence and makes *stopped true, so that the exit code is 130; else it is
+ * false. Returns rc. */
 kv_rc kv_stop_heard(kv_rc rc, bool *stopped, const kv_err *e);
 
 /* Before computing: *out as kv_choose_kernels, and says on standard error if

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Refuses a command line whose output would overwrite one of its inputs,
- * another output, a recorded trace or an SQLite database. The parser of command
- * lines (traces/option/option.h) asks before a command begins to work.
+ * another output, a trace or an SQLite database. The parser of command lines
+ * (traces/option/option.h) asks before a command begins to work.
  *
  * Files are compared by device and inode, so that links and other spellings of
  * a path are the file that they lead to; a file that does not exist yet is
- * compared by the inode of its folder and its name. Cost: a few calls of stat,
- * and the header of what an output would replace.
+ * compared by the inode of its folder and its name. Cost: a few calls of stat
+ * for each pair, an input's index, and the header of what would be replaced.
  */
 #ifndef KV_TRACES_APART_H
 #define KV_TRACES_APART_H
@@ -23,8 +23,8 @@ typedef struct kv_place {
   const char *path; /* NULL: not given; such a place is skipped */
   bool database;    /* input: an SQLite database, to which the files PATH-wal,
                        PATH-shm and PATH-journal belong */
-  bool folder;      /* output: a folder in which files are created; no other
-                       output may lie in it */
+  bool folder;      /* output: a folder in which files are created; no output
+                       file may lie directly in it */
   bool instead;     /* output: written in place of standard output, so that both
                        may be one file */
   bool synthetic;   /* output: may replace a trace that `kvtrace synth` wrote */
@@ -32,9 +32,10 @@ typedef struct kv_place {
 
 /* Checks in[inputs] and out[outputs], which may be NULL where the count is 0;
  * standard output counts as an output, too. The shards of an input
- * NAME.safetensors.index.json count as inputs. Devices and pipes may be named
- * twice. KV_USAGE: two places are one file, or an output would replace a trace
- * or a database; the sentence names both. KV_RESOURCE: no memory. */
+ * NAME.safetensors.index.json count as inputs. Two inputs may be one file;
+ * devices and pipes may be named twice. KV_USAGE: an output is an input or
+ * another output, lies in an output folder, or would replace a trace or a
+ * database; the sentence names what clashes. KV_RESOURCE: no memory. */
 kv_rc kv_places_apart(int inputs, const kv_place *in, int outputs,
                       const kv_place *out, kv_err *e);
 

@@ -10,7 +10,7 @@
 #include "ref/ground/sha256.h"
 
 /* Reads the whole file, 16 KiB at a time, and writes its SHA-256 to *out.
- * KV_INPUT: it cannot be opened or read. */
+ * KV_INPUT: it cannot be opened or read; *out means nothing then. */
 kv_rc kv_file_digest(const char *path, kv_digest *out, kv_err *e);
 
 #endif

@@ -7,8 +7,9 @@
  * result. A SIGBUS elsewhere goes to the handler that was installed before.
  *
  * Used by the reader of safetensors, a range a file. The handler is installed
- * with the first range and removed with the last. Both functions may be called
- * from any thread; do not remove a range while another thread reads it.
+ * with the first range and removed with the last, unless another was installed
+ * over it. Both functions may be called from any thread; do not remove a range
+ * while another thread reads it.
  */
 #ifndef KV_TRACES_GUARD_H
 #define KV_TRACES_GUARD_H

@@ -46,7 +46,7 @@ kv_rc kv_st_header_parse(const char *file, uint64_t size,
 void kv_st_header_free(kv_st_header *h);
 
 /* Parses n bytes of text as strict JSON: UTF-8, no duplicate keys, nothing
- * behind it. file and what ("header", "index" or a metadata key) are for the
+ * behind it. file and what ("header", "index", "metadata answers") are for the
  * sentence of an error. *out: for json_decref; NULL after an error. KV_INPUT:
  * it is not such JSON; KV_RESOURCE: memory. */
 kv_rc kv_st_json(const char *file, const char *what, size_t n,

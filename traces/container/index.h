@@ -33,8 +33,8 @@ typedef struct kv_st_index {
 bool kv_st_is_index(const char *path);
 
 /* Reads the index at path, which must outlive *out. KV_INPUT: it cannot be
- * read, is malformed or names a file elsewhere; KV_RESOURCE: memory. *out is
- * then empty. */
+ * read, is malformed or names a file elsewhere; KV_RESOURCE: memory. *out then
+ * owns nothing. */
 kv_rc kv_st_index_read(const char *path, kv_st_index *out, kv_err *e);
 /* Frees what was read; an empty index and NULL are accepted. */
 void kv_st_index_free(kv_st_index *x);

@@ -44,14 +44,15 @@ kv_rc kv_st_writer_meta(kv_st_writer *w, const char *key, const char *value,
                         kv_err *e);
 
 /* Appends `bytes` bytes, which may end within a tensor or reach over several.
- * The first call creates files. KV_RESOURCE: the disk has less room than all
- * tensors need (said before a file is created), or a write fails. More bytes
- * than were declared assert. */
+ * The first call fixes the shards and creates the first file. KV_RESOURCE:
+ * memory, the disk has less room than all tensors need (said before a file is
+ * created), or a write fails; KV_USAGE: a path may not be written (newfile.h of
+ * this folder). More bytes than were declared assert. */
 kv_rc kv_st_writer_append(kv_st_writer *w, uint64_t bytes, const void *data,
                           kv_err *e);
 
 /* Flushes and renames. *result (result may be NULL): the path to open, of the
- * file or of the set's index; it lives as long as w. KV_RESOURCE as append.
+ * file or of the set's index; it lives as long as w. Errors as those of append.
  * Fewer bytes than were declared assert. */
 kv_rc kv_st_writer_finish(kv_st_writer *w, const char **result, kv_err *e);
 

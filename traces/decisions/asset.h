@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Reads an asset, the file of a method (ref/lane/asset.h), from a safetensors
- * file, and finds the file that fits a trace. Called by the engine before a
- * method is opened. An asset is one file, never a set of shards, since the
- * SHA-256 of its bytes is part of a result's key. The tensors that the method
- * asks for are copied, so that the file may be deleted afterwards; others are
- * ignored.
+ * file, and finds the file that fits a trace, before the method is opened. An
+ * asset is one file, never a set of shards, since the SHA-256 of its bytes is
+ * part of a result's key. Metadata and the tensors that the method asks for are
+ * copied, so that the file may be deleted afterwards; others are ignored.
  *
  * If the file's metadata has `trace` (an identity, as `kvtrace info --identity`
  * prints), it is for that trace alone, decoded from token `prompt_len` of the
@@ -19,13 +18,13 @@
 #include "traces/trace/trace.h"
 
 /* Reads the file at path for a replay of trace t that decodes from token
- * prompt_len on. kind: the tensors and the format that the method wants; it
- * must outlive the asset. Hashes the trace only where the file names one. Cost:
- * linear in the file. *out is NULL after a failure:
- *
- *   KV_INPUT     the file cannot be read, is an index or of another format, or
- * a tensor has another type or shape, or is not finite KV_REFUSED   it is for
- * another trace or prompt, or lacks a tensor KV_RESOURCE  memory */
+ * prompt_len on. kind: the tensors and the format that the method wants; its
+ * table of tensors must outlive the asset. Hashes the trace only where the file
+ * names one. Cost: linear in the file. *out is NULL after a failure. KV_INPUT:
+ * the file cannot be read, is an index or of another format, its `trace` or
+ * `prompt_len` is malformed, or a tensor has another type or shape or is not
+ * finite; KV_REFUSED: it is for another trace or prompt, or lacks a tensor;
+ * KV_RESOURCE: memory. */
 kv_rc kv_asset_open(const char *path, const kv_asset_kind *kind,
                     const kv_trace *t, int prompt_len, kv_asset **out,
                     kv_err *e);
@@ -45,11 +44,11 @@ void kv_asset_close(kv_asset *a); /* accepts NULL */
  *   4. FOLDER/assets/METHOD.*.safetensors whose metadata `model` is the trace's
  *
  * In 3 and 4 a file that lists digests, none of them the trace's, is another
- * model's, unless the trace has no digest. If there is no file at all, KV_OK is
- * returned with the path of 3, and kv_asset_open then says that it is missing.
- * KV_REFUSED: the trace names no model, or is a session's; all files are
- * another model's; two fit equally; path has no room. Reads headers of files
- * only. */
+ * model's, unless the trace has no digest. If none of the four is there, nor
+ * any file that is another model's, KV_OK is returned with the path of 3, and
+ * kv_asset_open then says that it is missing. KV_REFUSED: the trace names no
+ * model, or is a session's; all files are another model's; two fit equally;
+ * path has no room. Reads headers of files only. */
 kv_rc kv_asset_beside(const kv_trace *t, const char *method, size_t room,
                       char *path, kv_err *e);
 

@@ -20,10 +20,11 @@ typedef struct kv_decisions_file {
 
 /* Opens the file at path for a replay of trace t that decodes from token
  * prompt_len on. Hashes the trace unless its identity is cached, where the file
- * names one. Cost: linear in the file. After a failure *out is not written:
+ * names one. Cost: linear in the file. After a failure *out is not written.
  * KV_INPUT: the file is malformed; KV_REFUSED: it is for another trace or
- * prompt, lacks a layer, or has a step at which nothing can be decided;
- * KV_RESOURCE: memory. */
+ * prompt, lacks a layer, has a step at which nothing can be decided, or has
+ * views of KV heads where every query head stores its own; KV_RESOURCE: memory.
+ */
 kv_rc kv_decisions_open(const char *path, const kv_trace *t, int prompt_len,
                         kv_decisions_file **out, kv_err *e);
 void kv_decisions_close(kv_decisions_file *f); /* accepts NULL */

@@ -17,7 +17,8 @@
  *   shape  of that trace; its prompt_len is recorded, its head counts tell
  *          whether lists belong to KV heads or to query heads
  * The file is there whole or not at all. KV_RESOURCE: memory, or the disk;
- * KV_USAGE: path may not be written (traces/container/newfile.h). */
+ * KV_USAGE: path may not be written (traces/container/newfile.h), or name is
+ * not UTF-8. */
 kv_rc kv_decisions_write(const char *path, const char *name,
                          const kv_digest *trace, const kv_shape *shape,
                          const kv_decisions *d, kv_err *e);

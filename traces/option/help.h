@@ -11,8 +11,8 @@
 #include "traces/option/program.h"
 
 /* Prints --help of a command, in lines of at most 80 columns: usage, examples,
- * options and notes. If c is &p->alone, the program's own: its commands and
- * exit codes, too. */
+ * options and notes. If c is &p->alone, the program's own: its commands, those
+ * of traces/option/further.h and the exit codes, too. */
 void kv_help_print(FILE *out, const kv_program *p, const kv_command *c);
 
 /* Writes the man page (section 1) of a command, or of the program if c is

@@ -18,18 +18,18 @@
   }
 
 /* *out: the kernel set that KVREPLAY_ISA names, or else the fastest that this
- * processor has. Prints a remark on standard error if the one that is named is
- * not the fastest. Call it once, before anything is computed. KV_USAGE: there
- * is no set of that name, or the processor lacks it. */
+ * processor has. Where the processor lacks the one that is named, it is the
+ * next lower one, and a remark on standard error says so, at each call. Call it
+ * before anything is computed. KV_USAGE: there is no set of that name. */
 kv_rc kv_choose_kernels(const kv_kernels **out, kv_err *e);
 
 /* The number of threads for --jobs `jobs` (0: one a processor), or fewer if not
  * as many can be started; the first time it is fewer, prints a remark. */
 int kv_choose_threads(int jobs);
 
-/* For kv_program.version: writes three lines, the kernel set in use and whether
- * CUDA and BLIS are built in, into lines[size]. KV_USAGE as kv_choose_kernels.
- */
+/* For kv_program.version: writes three lines into lines[size]: the kernel set
+ * in use, CUDA, which is always "no", and whether BLIS is built in. KV_USAGE as
+ * kv_choose_kernels. */
 kv_rc kv_version_kernels(size_t size, char *lines, kv_err *e);
 
 #endif

@@ -24,7 +24,8 @@ typedef enum kv_slot {
   KV_SLOT_LIST,   /* kv_list: the option may be repeated */
   KV_SLOT_COUNT,  /* int from min to max */
   KV_SLOT_WIDE,   /* uint64_t, any */
-  KV_SLOT_CHOICE, /* int: which of choices, then words; case is ignored */
+  KV_SLOT_CHOICE, /* int: which of choices, then words, 16 at most; case is
+                     ignored */
   KV_SLOT_HELP    /* stores nothing, ends parsing; min is a kv_asked */
 } kv_slot;
 
@@ -70,8 +71,8 @@ typedef struct kv_example {
   const char *does; /* a phrase */
 } kv_example;
 
-/* What a command does, in the order of the calls; a NULL function is left out.
- * self is the command's struct, `size` zeroed bytes. */
+/* What a command does, in the order of the calls; any function but work may be
+ * NULL. self is the command's struct, `size` bytes, zeroed before begin. */
 typedef struct kv_task {
   size_t size;
   /* Before parsing: sets defaults. */
@@ -83,7 +84,7 @@ typedef struct kv_task {
   kv_rc (*work)(void *self, bool *stopped, kv_err *e);
   /* If *stopped: says what is kept. */
   void (*interrupted)(void *self);
-  /* If work succeeded: the exit code; without this function 0. */
+  /* If work succeeded, uninterrupted: the exit code; if NULL that is 0. */
   int (*conclude)(void *self);
   /* In any case: frees what the struct owns, but for its kv_lists. */
   void (*free)(void *self);
@@ -124,14 +125,15 @@ kv_rc kv_options_parse(const kv_command *c, int argc, char **argv, void *values,
 /* Frees the arrays of the kv_lists in values. */
 void kv_options_free(const kv_command *c, void *values);
 
-/* For inputs that no option names: KV_USAGE if, among the files of a parsed
- * command and in[more], an output is an input or another output.
- * kv_options_parse has checked the command's own. KV_RESOURCE: memory. */
+/* For inputs that no option names: kv_places_apart (traces/container/apart.h),
+ * with its errors, of the files of a parsed command and the inputs in[more].
+ * kv_options_parse has checked the command's own. */
 kv_rc kv_options_apart(const kv_command *c, const void *values, int more,
                        const kv_place *in, kv_err *e);
 
 /* Writes the sentence "no WHAT TEXT; did you mean NAME?" with the nearest of
- * names[n], or "no WHAT TEXT; ELSE_" where none is near; returns KV_USAGE. */
+ * names[n], or "no WHAT TEXT; ELSE_" where none is near; returns KV_USAGE.
+ * Dashes that begin text stand before NAME, too. */
 kv_rc kv_no_such(const char *what, const char *text, int n,
                  const char *const *names, const char *else_, kv_err *e);
 

@@ -22,7 +22,7 @@ typedef struct kv_program {
                                         is NULL; for --help and --version */
   const kv_command *const *commands; /* ends with NULL */
   const kv_example *environment;     /* variables and what they do, for the man
-                                        page; ends with line NULL */
+                                        page; ends with line NULL; NULL: none */
   /* Commands that another package brings (traces/option/further.h), with the
    * line that installs it, printed where one is asked for and not there. Ends
    * with line NULL; NULL: none. */
@@ -38,15 +38,17 @@ typedef struct kv_program {
  * --man [COMMAND], --completion and --commands, which no help names. */
 int kv_command_main(const kv_program *p, int argc, char **argv);
 
-/* Runs the command that argv[0] names, as a part of another command: parses,
- * works, prints its data and its error. Returns the exit code. */
+/* Runs the command that argv[0] names: parses, works, prints its data and its
+ * error. Returns the exit code. For kv_command_main and for one command as a
+ * part of another; where the table has none of that name, as kv_command_main.
+ */
 int kv_command_call(const kv_program *p, int argc, char **argv);
 
 /* Prints "PROGRAM: SENTENCE" on standard error; returns e->rc, the exit code.
  */
 int kv_say(const kv_err *e);
-/* Prints a remark that is no error, in the same form. PROGRAM is the one that
- * kv_command_main was given. */
+/* Prints a remark that is no error, in the same form. PROGRAM is the name of
+ * what kv_command_main or kv_command_call was last given. */
 void kv_note(const char *text);
 
 #endif

@@ -19,9 +19,10 @@ int kv_threads_can(int wanted);
  * for regions that are given none. */
 int kv_threads(void);
 
-/* For main, first of all: from here on a library or a method that calls exit
- * ends the process with KV_RESOURCE and a sentence that begins with `program`,
- * which must live to the end. Does not hold in a child that was forked. */
+/* For main, before it starts work: from here on a library or a method that
+ * calls exit ends the process with KV_RESOURCE and a sentence that begins with
+ * `program`, which must live to the end. Does not hold in a child that was
+ * forked. */
 void kv_ending_watch(const char *program);
 
 /* For main, last of all: what follows is an ordinary end. */

@@ -24,15 +24,15 @@ typedef struct kv_attention {
   double first;   /*   probability of token 0 */
   double recent;  /*   of the KV_ATTENTION_RECENT newest tokens together */
   double tokens;  /*   fewest tokens with 95 % of the mass / tokens seen */
-  long asked;     /* rows of any token that predict a token of an answer; of
-                     these: */
+  long asked;     /* rows of any token that predict an answer's token which
+                     its needle has, too; of these: */
   double needle;  /*   probability of the token that the answer repeats */
 } kv_attention;
 
 /* Computes the i-th recorded layer (from 0) into out[n_heads], on OpenMP's
- * default number of threads. Memory, a thread: 32 rows of logits. KV_INPUT: a
- * number or a logit is not finite, or the file has changed; KV_RESOURCE:
- * memory. out is not written then. */
+ * default number of threads, or fewer (kv_threads). Memory, a thread: 32 rows
+ * of logits and 16 bytes a token. KV_INPUT: as kv_trace_scan_layer, or a logit
+ * is not finite; KV_RESOURCE: memory. out means nothing then. */
 kv_rc kv_attention_layer(const kv_trace *t, int i, const kv_kernels *kernel,
                          kv_attention *out, kv_err *e);
 

@@ -4,8 +4,8 @@
  * every number is finite, and recorded outputs and column sums agree with those
  * recomputed from q, k and v. Figures do not depend on the number of threads.
  * What is further apart than a tolerance is no error here: the caller compares.
- * i is always the i-th recorded layer, from 0. Cost: full attention of all
- * recorded rows, each time.
+ * i is always the i-th recorded layer, from 0. Cost: full attention of the rows
+ * that are compared, each time.
  */
 #ifndef KV_TRACES_CHECK_H
 #define KV_TRACES_CHECK_H
@@ -22,7 +22,7 @@ typedef struct kv_check {
   bool has_o;      /* outputs are recorded, and the two errors mean something */
   double error;    /* largest |recomputed - recorded| of an element */
   double relative; /* ||recomputed - recorded|| / ||recorded||, 0/0 = 0 */
-  double tolerance; /* of relative: 1e-4 if all is F32, 4e-3 of BF16 outputs,
+  double tolerance; /* of relative: 4e-3 of BF16 outputs, 1e-4 if all is F32,
                        else 2e-3 */
 } kv_check;
 
@@ -35,19 +35,20 @@ static inline double kv_check_worse(double a, double b) {
  * gives NaN, which is within no tolerance. */
 double kv_check_relative(double difference, double norm);
 
-/* Scans all numbers of the layer and compares its outputs. KV_INPUT: NaN, Inf,
- * or the file has changed; KV_RESOURCE: memory. */
+/* Scans all numbers of the layer and compares its outputs. KV_INPUT: as
+ * kv_trace_scan_layer and kv_trace_scan_output; KV_RESOURCE: memory. */
 kv_rc kv_check_layer(const kv_trace *t, int i, const kv_kernels *kernel,
                      kv_check *out, kv_err *e);
 
 /* Recorded column sums (traces/trace/colsum.h), in units of 2^-40. Where every
  * prompt row is recorded, each is compared with the recomputed one; else only
  * the sum of each query head's columns with the number of prompt rows, since a
- * row's probabilities add up to 1. Two numbers differ if they are further apart
- * than tolerance * max(expected, one row's mass). */
+ * row's probabilities add up to 1, and nothing where the layer has sinks, with
+ * which they do not. Two numbers differ if they are further apart than
+ * tolerance * max(expected, one row's mass). */
 typedef struct kv_check_sums {
-  bool recorded;       /* there are column sums; else all below is 0 */
-  bool recomputed;     /* compared column by column */
+  bool recorded;       /* there are column sums; else nothing is compared */
+  bool recomputed;     /* every prompt row is recorded: column by column */
   double tolerance;    /* 1e-4 of F32, 2e-3 of other types */
   int64_t different;   /* columns that differ; heads where not recomputed */
   int head, column;    /* the first that differs; column -1: the whole head */
@@ -64,7 +65,7 @@ kv_rc kv_check_sums_layer(const kv_trace *t, int i, const kv_kernels *kernel,
  */
 typedef struct kv_second {
   const char *by;  /* "BLIS 0.9.0"; NULL: not built in, and all below is 0 */
-  long rows;       /* query rows compared, at most some 2048 a KV head */
+  long rows;       /* query rows compared, at most some 2048 a query head */
   double error;    /* as those of kv_check, between the two */
   double relative; /* recomputations */
 } kv_second;
@@ -75,8 +76,9 @@ typedef struct kv_second {
 kv_rc kv_second_layer(const kv_trace *t, int i, const kv_kernels *kernel,
                       kv_second *out, kv_err *e);
 
-/* For main, once and before any thread: sets BLIS_ARCH_TYPE for processors that
- * BLIS 0.9 would take slow kernels for, unless the user has set it. */
+/* For main, once and before any thread: sets BLIS_ARCH_TYPE on processors with
+ * AVX2 or AVX-512, unless the user has set it, as BLIS 0.9 takes slow kernels
+ * on those that are younger than itself. Without BLIS it does nothing. */
 void kv_second_setup(void);
 
 #endif

@@ -3,8 +3,8 @@
  * Column sums of the prompt's attention: for each query head and prompt token
  * the sum of RN(P * 2^40) over the prompt rows that see it, P being a row's
  * probability of that token; a trace may record them. They are whole numbers,
- * so that the number of threads does not matter. Used by checking, converting
- * and looking at a trace. Layers are the i-th recorded one, from 0.
+ * so that the number of threads does not matter. For checking, converting and
+ * recording a trace. Layers are the i-th recorded one, from 0.
  */
 #ifndef KV_TRACES_COLSUM_H
 #define KV_TRACES_COLSUM_H
@@ -24,14 +24,17 @@
 bool kv_colsum_can(const kv_trace *t, int i);
 
 /* Recomputes them into out[n_heads][prompt_len] from q and k of a layer of
- * which kv_colsum_can is true. Cost: the prompt's logits; memory: 32 rows of
- * logits a thread. KV_INPUT: a logit is not finite; KV_RESOURCE: memory. */
+ * which kv_colsum_can is true. Cost: the prompt's logits; memory, a thread: 32
+ * rows of logits and, for each query head of a KV head, a row of sums.
+ * KV_INPUT: a logit is not finite; KV_RESOURCE: memory; out means nothing then.
+ */
 kv_rc kv_colsum(const kv_shape *shape, const kv_layer_data *data,
                 const kv_kernels *kernel, int64_t *out, kv_err *e);
 
 /* The same of arrays, for a recorder: q [n_heads][n_tokens][d] and k
- * [n_kv_heads][n_tokens][d] of one type, of which the first prompt_len rows are
- * the prompt; out as above. Plain arguments, as Python calls it. */
+ * [n_kv_heads][n_tokens][d] of one type, a kv_dtype, of which the first
+ * prompt_len rows are the prompt; without window, cap or sinks; out and errors
+ * as above. Plain arguments, as Python calls it. */
 kv_rc kv_colsum_of(int n_heads, int n_kv_heads, int d, int n_tokens,
                    int prompt_len, float scale, int dtype, const void *q,
                    const void *k, int64_t *out, kv_err *e);

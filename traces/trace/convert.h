@@ -8,8 +8,10 @@
  *   colsum   is recomputed from the rounded q and k, or left out where a layer
  *            does not record every prompt row
  *
- * Metadata gains `converted`, "F32 to BF16". Written as a stream: memory is a
- * megabyte and the column sums of a layer.
+ * Metadata gains `converted`, "F32 to BF16", where the type is another one.
+ * Written as a stream: memory is half a megabyte and, where column sums are
+ * recomputed, the prompt's q, k and sums of one KV head and what kv_colsum
+ * takes.
  */
 #ifndef KV_TRACES_CONVERT_H
 #define KV_TRACES_CONVERT_H
@@ -43,9 +45,10 @@ typedef struct kv_convert {
 int64_t kv_convert_bytes(const kv_convert *c);
 
 /* Writes the result to path, NAME.safetensors. KV_USAGE: path is one of the
- * trace's own files; KV_INPUT: NaN, Inf, a number beyond the new type's range,
- * or the file has changed; KV_RESOURCE: memory or disk, or *stop was set. After
- * a failure nothing is left behind. */
+ * trace's own files, or may not be written (traces/container/newfile.h);
+ * KV_INPUT: as kv_trace_scan_layer, or a number beyond the new type's range;
+ * KV_RESOURCE: memory or disk, or *stop was set. After a failure nothing is
+ * left behind. */
 kv_rc kv_convert_write(kv_convert *c, const kv_kernels *kernel,
                        const char *path, kv_err *e);
 

@@ -6,7 +6,7 @@
  * key is the same in all heads. No model stores such rows: its cache has the
  * latent vector and the rotated part. It is recognised by keys that agree at
  * one end, bit for bit, in all KV heads; how long the latent vector is, only
- * metadata `attn.latent` says. Used by `kvtrace info`.
+ * metadata `attn.latent` says. For `kvtrace info`.
  */
 #ifndef KV_TRACES_EXPANDED_H
 #define KV_TRACES_EXPANDED_H
@@ -21,8 +21,9 @@ typedef struct kv_expanded {
                  recorded */
 } kv_expanded;
 
-/* Reads eight keys of the first and of the last recorded layer. Cannot fail;
- * ask kv_trace_damaged before you believe the result. */
+/* Reads the keys of at most eight tokens, of all KV heads, in the first and the
+ * last recorded layer. Cannot fail; ask kv_trace_damaged before you believe the
+ * result. */
 kv_expanded kv_trace_expanded(const kv_trace *t);
 
 /* Writes one sentence about it into out, for x->shared > 0. Returns out. */

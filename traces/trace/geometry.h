@@ -15,8 +15,8 @@ typedef struct kv_geometry {
   int n_kv_heads;   /* KV heads */
   int d;            /* dimension of q, k and v */
   float theta;      /* base of RoPE's frequencies */
-  int llama3;       /* 1: frequencies scaled as Llama 3.1 does */
-  kv_dtype dtype;   /* of q, k and v */
+  int llama3;       /* 1: frequencies scaled as Llama 3.1 does; else 0 */
+  kv_dtype dtype;   /* of q, k, v and o */
 } kv_geometry;
 
 /* The table of known models, static; *n becomes its length. */

@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Reads and checks the metadata of a trace, for kv_trace_open (trace.c of this
- * folder), its only caller. `file` is the path for messages, s the open file.
- * What is missing or malformed is KV_INPUT, with a sentence that names the key;
- * lists may also be KV_RESOURCE, memory. After a failure nothing is to be
- * freed.
+ * Reads and checks the metadata of a trace, for kv_trace_open. `file` is the
+ * path for messages, s the open file. What is missing or malformed is KV_INPUT,
+ * with a sentence that names the key; lists may also be KV_RESOURCE, memory.
  */
 #ifndef KV_TRACES_META_H
 #define KV_TRACES_META_H
@@ -17,13 +15,14 @@
 kv_rc kv_meta_count(const char *file, const kv_st *s, const char *key,
                     int least, int most, int *out, kv_err *e);
 
-/* The finite decimal of a key; *otherwise where it is absent, or KV_INPUT if
- * otherwise is NULL. */
+/* The decimal of a key, within +-3.4e38; *otherwise where it is absent, or
+ * KV_INPUT if otherwise is NULL. */
 kv_rc kv_meta_float(const char *file, const kv_st *s, const char *key,
                     const float *otherwise, float *out, kv_err *e);
 
-/* `layers`, which is recorded: "all", or ascending numbers below n_layers,
- * separated by commas. *out: [*n], for free(). */
+/* `layers`, which are recorded: "all", or ascending numbers below n_layers,
+ * separated by commas, perhaps in brackets. *out: [*n], for free(); not written
+ * after a failure. */
 kv_rc kv_meta_layers(const char *file, const kv_st *s, int n_layers, int *n,
                      int **out, kv_err *e);
 
@@ -32,7 +31,8 @@ kv_rc kv_meta_layout(const char *file, const kv_st *s, int *interleaved,
                      kv_err *e);
 
 /* `answers` and `segments`, JSON lists of ranges within n_tokens tokens; an
- * absent key is the empty list. *out: [*n], for free(). */
+ * absent key is the empty list. *out: [*n], for free(), also after a failure,
+ * when *n is 0. */
 kv_rc kv_meta_answers(const char *file, const kv_st *s, int n_tokens, int *n,
                       kv_answer **out, kv_err *e);
 kv_rc kv_meta_segments(const char *file, const kv_st *s, int n_tokens, int *n,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What an open trace owns behind the public fields of kv_trace, for files of
- * traces/ that need the file itself; all of it is freed by kv_trace_close. A
+ * What an open trace owns behind the public fields of kv_trace, for what of
+ * traces/ needs the file itself; all of it is freed by kv_trace_close. A
  * kv_trace whose `own` is NULL is a session's: it has no file.
  */
 #ifndef KV_TRACES_OWN_H
@@ -31,14 +31,15 @@ struct kv_trace_own {
 /* KV_INPUT: "FILE: tensor NAME REASON". */
 kv_rc kv_trace_tell(const kv_trace *t, const char *tensor, const char *reason,
                     kv_err *e);
-/* *out: an aligned copy of a tensor of that type and n numbers, for free().
- * What is of another type or shape is KV_INPUT. */
+/* *out: an aligned copy of a tensor of that type, I32 or F32, and of shape [n],
+ * for free(). KV_INPUT: it is of another type or shape; KV_RESOURCE: memory. */
 kv_rc kv_trace_copy(const kv_trace *t, const kv_st_tensor *x, kv_st_dtype type,
                     uint64_t n, void **out, kv_err *e);
 
-/* frequencies.c: reads rope.inv_freq and, of version 2, rope.inv_freq.windowed
- * into t, where they are there. Call when positions have been read. KV_INPUT,
- * naming what is wrong; memory. */
+/* frequencies.c: reads rope.inv_freq, with it the metadata rope.layout, and, of
+ * version 2, rope.inv_freq.windowed into t, where they are there. Call when
+ * positions have been read. KV_INPUT, naming what is wrong; KV_RESOURCE:
+ * memory. */
 kv_rc kv_trace_read_rope(kv_trace *t, kv_err *e);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Causal attention of recorded query rows, within a layer's sliding window and
- * with its sinks, in the canonical arithmetic
+ * with its cap on logits and its sinks, in the canonical arithmetic
  * (ref/ground/arith.h): what the outputs o must be if q, k and v are what they
  * claim. Used to check a trace and to give a synthetic one its outputs; the
  * replay engine has its own.
@@ -40,9 +40,8 @@ void kv_recompute_release(kv_recompute *x);
 
 /* Recorded rows first .. first + count - 1 (indices into the recorded rows of
  * the layer `data`; 1 <= count <= x->rows, asserted) of the query heads that
- * read KV head g. Row r (from 0) of the m-th of them is x->out + (r * group +
- * m)
- * * d_v. */
+ * read KV head g. Row r (from 0) of the m-th of them, from 0, begins at
+ * x->out + (r * group + m) * d_v. */
 void kv_recompute_block(kv_recompute *x, const kv_kernels *kernel,
                         const kv_shape *shape, const kv_layer_data *data, int g,
                         int first, int count);

@@ -2,8 +2,8 @@
  *
  * Attention probabilities of recorded query rows over all tokens up to their
  * own, 0 for those that a sliding window hides, in the canonical arithmetic
- * (ref/ground/arith.h): for figures that look at whole rows, such as column
- * sums.
+ * (ref/ground/arith.h); they add up to 1, or to less beside a learned sink. For
+ * figures that look at whole rows, such as column sums.
  *
  *   init once a thread, kv_rows_head for each KV head, kv_rows_take for each
  *   block of rows, release

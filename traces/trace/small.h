@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Small synthetic traces from a struct of eight numbers, for the laws of
+ * Small synthetic traces from a struct of eight fields, for the laws of
  * kvreplay lawcheck and for tests, where a replay shall take no time.
  */
 #ifndef KV_TRACES_SMALL_H

@@ -5,9 +5,10 @@
  * beside the norms of their values. For `kvreplay attention`. All figures are
  * whole numbers, so that threads and kernel sets cannot change one.
  *
- * A token's score is the mean of its probabilities over the recorded rows that
- * see it, its own among them, and over the query heads of a KV head the largest
- * of these means. Its norm is ||v||, summed in binary64 in order of elements.
+ * A token's score is the mean of its probabilities over the recorded rows from
+ * its own on (0 where a sliding window hides it), and over the query heads of a
+ * KV head the largest of these means. Its norm is ||v||, summed in binary64 in
+ * order of elements.
  */
 #ifndef KV_TRACES_SPARSITY_H
 #define KV_TRACES_SPARSITY_H
@@ -25,7 +26,7 @@ enum {
   KV_SPARSITY_NORM = -18, /* first class of norms, 10^-6; the last is 18 */
   KV_SPARSITY_NORMS = 1 - 2 * KV_SPARSITY_NORM, /* how many */
   KV_SPARSITY_FROM = 64, /* rows of earlier tokens are left out of `rows` */
-  KV_SPARSITY_ROWS = 16  /* a token that fewer rows see has no score */
+  KV_SPARSITY_ROWS = 16  /* a token with fewer rows has no score */
 };
 
 /* Of one layer and KV head. A row here is one query head's at one recorded
@@ -42,8 +43,9 @@ typedef struct kv_sparsity {
 
 /* Computes the i-th recorded layer (from 0) into out[n_kv_heads], on `threads`
  * threads. Cost: the logits of all recorded rows; memory, a thread: 32 rows of
- * logits, and 8 bytes a token and query head of a KV head. KV_INPUT: a number
- * or a logit is not finite, or the file has changed; KV_RESOURCE: memory. */
+ * logits, and 8 bytes a token and query head of a KV head. KV_INPUT: as
+ * kv_trace_scan_layer, or a logit is not finite; KV_RESOURCE: memory; out means
+ * nothing then. */
 kv_rc kv_sparsity_layer(const kv_trace *t, int i, const kv_kernels *kernel,
                         int threads, kv_sparsity *out, kv_err *e);
 

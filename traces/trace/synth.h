@@ -6,8 +6,8 @@
  * scale and speed can be measured where no recording is at hand. Metadata
  * `source` says synthetic. Used by `kvtrace synth`, laws and tests.
  *
- * Written as a stream: memory is a few megabytes and some 132 bytes a token;
- * with `output` also one KV head.
+ * Written as a stream: memory is 16384 rows and some 132 bytes a token; with
+ * `output` also one KV head with its query heads, and a kv_recompute a thread.
  */
 #ifndef KV_TRACES_SYNTH_H
 #define KV_TRACES_SYNTH_H
@@ -24,7 +24,8 @@ typedef struct kv_synth {
   int n_tokens;      /* 1 to 2^23 */
   int prompt_len;    /* 1 to n_tokens */
   uint64_t seed;     /* another seed, another trace */
-  int exponent;      /* values v are multiplied by 2^exponent, -252 to 252 */
+  int exponent;      /* values v are multiplied by 2^exponent, -252 to 252,
+                        unless V is K */
   int output;        /* 1: record outputs o, too; time quadratic in tokens */
   int shared;        /* 1: V is K, and says so (kv.shared) */
   int sinks;         /* 1: learned sinks for every head, logits from 2 to 6 */
@@ -40,8 +41,8 @@ typedef struct kv_synth {
   void *self; /* first argument of tick */
 } kv_synth;
 
-/* The prompt length where none is asked for: all tokens but an eighth, but at
- * least all but 256. */
+/* The prompt length where none is asked for: all tokens but an eighth of them
+ * or 256, whichever is less. */
 int kv_synth_prompt(int n_tokens);
 
 /* The sliding window of a layer of the model; 0: none. */
@@ -50,9 +51,11 @@ int kv_synth_window(const kv_synth *s, int layer);
 /* All rows of q, k, v and o that tick will be told of. */
 int64_t kv_synth_rows(const kv_synth *s);
 
-/* Writes it to path, NAME.safetensors. KV_USAGE: a field of *s is out of its
- * range; KV_RESOURCE: memory, the disk (too small is said before any row is
- * made), or *stop was set. After a failure nothing is left behind. */
+/* Writes it to path, NAME.safetensors. KV_USAGE: d, a number of heads, layers
+ * or tokens or prompt_len is out of its range (the caller answers for the other
+ * fields), or path may not be written (traces/container/newfile.h);
+ * KV_RESOURCE: memory, the disk (too small is said before a file is created),
+ * or *stop was set. After a failure nothing is left behind. */
 kv_rc kv_synth_write(const kv_synth *s, const kv_kernels *kernel,
                      const char *path, kv_err *e);
 

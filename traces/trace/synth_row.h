@@ -10,17 +10,17 @@
  *              query score high; pairs from d / 4 on ("slow") carry signatures,
  *              vectors of +-a; between them lie constant outliers of the keys
  *   sink       token 0: a signature of its own, and a small value
- *   hitters    one token in 64: the hitters' signature
+ *   hitters    one token in 64, on average: the hitters' signature
  *   topics     64 of them, each run of 32 tokens has one: keys far apart share
  *              a signature
- *   words      some thousand, frequent ones often: part of key and value
+ *   words      2,047 a topic, frequent ones often: part of key and value
  *   needles    the tokens that an answer repeats have signatures that only the
  *              rows predicting the answer look for, in retrieval heads
  *
  * How strongly a query head looks for each is its kind: local, sink, retrieval,
  * hitters, topic or broad, changing from head to head and layer to layer.
- * Strengths grow with ln(tokens), so that a structure keeps its share of the
- * attention at any length.
+ * What a head looks for most grows with ln(tokens), so that a structure keeps
+ * its share of the attention at any length.
  */
 #ifndef KV_TRACES_SYNTH_ROW_H
 #define KV_TRACES_SYNTH_ROW_H
@@ -54,7 +54,7 @@ kv_rc kv_synth_tables_init(kv_synth_tables *x, const kv_synth *s, kv_err *e);
 void kv_synth_tables_release(kv_synth_tables *x);
 
 /* Writes the row of token t of layer l (the model's number), KV head g or query
- * head h, into row[d], after RoPE. */
+ * head h, into row[d]; keys and queries as they are after RoPE. */
 void kv_synth_key(const kv_synth_tables *x, int l, int g, int t, float *row);
 void kv_synth_value(const kv_synth_tables *x, int l, int g, int t, float *row);
 void kv_synth_query(const kv_synth_tables *x, int l, int h, int t, float *row);
@@ -62,8 +62,8 @@ void kv_synth_query(const kv_synth_tables *x, int l, int h, int t, float *row);
 /* The learned sink of a query head, a logit from 2 to 6. */
 float kv_synth_sink(const kv_synth_tables *x, int l, int h);
 
-/* synth_meta.c: writes all metadata; of version 2 where something asks for it.
- * KV_RESOURCE: memory, the disk. */
+/* synth_meta.c: gives the writer all metadata; of version 2 where something
+ * asks for it. KV_USAGE: the model's name is not UTF-8; KV_RESOURCE: memory. */
 kv_rc kv_synth_describe(const kv_synth *s, const kv_synth_tables *tables,
                         kv_st_writer *writer, kv_err *e);
 

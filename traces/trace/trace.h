@@ -2,9 +2,9 @@
  *
  * An attention trace: queries, keys and values of one recorded request of one
  * model, mapped from its file (traces/README.md describes the format).
- * kv_trace_open checks everything but the numbers of q, k, v and o, so that
- * what it returns holds together; kv_trace_scan_layer checks those, layer by
- * layer, before they are used.
+ * kv_trace_open checks everything but the numbers of q, k, v, o and colsum, so
+ * that what it returns holds together; kv_trace_scan_layer and, of o,
+ * kv_trace_scan_output check those, layer by layer, before they are used.
  *
  *   open; a layer: scan, use, release_layer; damaged; close
  *
@@ -42,7 +42,7 @@ typedef struct kv_segment {
 
 /* A recorded layer. */
 typedef struct kv_recorded {
-  kv_layer_data data; /* q, k, v and column sums */
+  kv_layer_data data; /* q, k, v, column sums, window and sinks */
   const void *o;      /* [n_heads][data.n_rows][d_v] the model's own outputs, of
                          o_type; NULL: not recorded */
   kv_dtype o_type;
@@ -72,7 +72,8 @@ typedef struct kv_trace {
 
 /* Opens the trace at path, a .safetensors or the .index.json of a set.
  * KV_INPUT: it cannot be read or is malformed, with file, key or tensor and
- * reason; KV_RESOURCE: memory. *out is NULL then. */
+ * reason; KV_RESOURCE: memory, address space or descriptors. *out is NULL then.
+ */
 kv_rc kv_trace_open(const char *path, kv_trace **out, kv_err *e);
 void kv_trace_close(kv_trace *t); /* accepts NULL */
 
@@ -86,8 +87,10 @@ const char *kv_trace_meta(const kv_trace *t, const char *key);
  * Inf; n if there is none. */
 size_t kv_first_not_finite(kv_dtype type, size_t n, const void *data);
 
-/* Reads all of q, k, v and colsum of a layer, or all of o. KV_INPUT, naming
- * tensor and index: NaN, Inf, or a column sum that no probabilities give. */
+/* Reads all of q, k, v and colsum of a layer, or all of o, if it is recorded.
+ * KV_INPUT, naming tensor and index: NaN, Inf, a column sum that no
+ * probabilities give, or v that is no part of k though kv.shared says so; or
+ * the file has changed. */
 kv_rc kv_trace_scan_layer(const kv_trace *t, int i, kv_err *e);
 kv_rc kv_trace_scan_output(const kv_trace *t, int i, kv_err *e);
 
@@ -106,9 +109,10 @@ kv_rc kv_trace_damaged(const kv_trace *t, kv_err *e);
 /* The trace's identity, whatever its file is called and however it is cut into
  * shards: SHA-256 over the tensors (name, type, shape, SHA-256 of the bytes) in
  * bytewise order of names and the metadata without `created` and `recorder`.
- * Reads the whole file unless the cache knows it. The cache (XDG_CACHE_HOME,
- * else ~/.cache) is keyed by device, inode, size and time of change; if it
- * cannot be used that is no error. KV_INPUT: the file has changed; KV_RESOURCE:
+ * Reads the whole file unless the cache knows it. The cache (kvreplay/identity
+ * in XDG_CACHE_HOME, else in ~/.cache) is keyed by device, inode, size and time
+ * of modification; if it cannot be used, or a file was modified less than two
+ * seconds ago, that is no error. KV_INPUT: the file has changed; KV_RESOURCE:
  * memory. */
 kv_rc kv_trace_identity(const kv_trace *t, kv_digest *out, kv_err *e);
 
@@ -119,8 +123,9 @@ kv_rc kv_trace_identity(const kv_trace *t, kv_digest *out, kv_err *e);
  * not read. */
 int kv_trace_part(const kv_trace *t, const char *name, const char **part);
 
-/* How many tensors of the file are not read, and a sentence about them: "2
- * tensors are none of the format's and were not read: layers.0.O, x". */
+/* How many tensors of the file are not read, and a sentence about them, which
+ * names up to four: "2 tensors are none of the format's and were not read:
+ * layers.0.O, x". */
 enum { KV_UNREAD_TEXT = 512 }; /* bytes, with the NUL */
 size_t kv_trace_unread(const kv_trace *t, char out[KV_UNREAD_TEXT]);
 

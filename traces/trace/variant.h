@@ -2,8 +2,8 @@
  *
  * What the attention of a model has beyond softmax(scale q.k) v over all tokens
  * so far, as a trace of version 2 says it (traces/README.md): a sliding window,
- * a cap on logits, learned sinks, V in K. kv_trace_open calls these two; others
- * ask kv_trace_expect_plain of traces/trace/trace.h.
+ * a cap on logits, learned sinks, V in K. For kv_trace_open; others ask
+ * kv_trace_expect_plain of traces/trace/trace.h.
  */
 #ifndef KV_TRACES_VARIANT_H
 #define KV_TRACES_VARIANT_H
@@ -16,9 +16,9 @@
 
 /* Checks the metadata `format` and `version`, and that every key that says how
  * attention is computed is one that this program knows for that version: of
- * version 1 softcap, window and sinks must be absent or `none`, of version 2
- * any other key that begins with attn., rope. or kv. is refused. file: for the
- * sentence. KV_INPUT. */
+ * version 1 softcap, window and sinks must be absent or `none`; of version 2
+ * any other key that begins with attn., rope. or kv. is refused unless it is
+ * `none`. file: for the sentence. KV_INPUT. */
 kv_rc kv_variant_version(const char *file, const kv_st *s, kv_err *e);
 
 /* True if a trace whose version was checked is of version 2. */
@@ -31,8 +31,7 @@ kv_rc kv_variant_read(kv_trace *t, const kv_st *s, kv_err *e);
 
 /* Reads layers.L.sinks of the i-th recorded layer, where a trace of version 2
  * has it, into data.sinks: finite, [n_heads]. KV_INPUT, naming the tensor;
- * memory.
- */
+ * KV_RESOURCE: memory. */
 kv_rc kv_variant_sinks(kv_trace *t, int i, kv_err *e);
 
 #endif

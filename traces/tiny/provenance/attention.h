@@ -79,7 +79,8 @@ static void norm_rope(const b16 *raw, long ld, long T, const float *gain,
       stb(out + t * D + i, _mm512_loadu_ps(y + i));
   }
 }
-/* gradient dy [T][D] of norm_rope's output -> graw [T][ld] as bfloat16 */
+/* gradient dy [T][D] of norm_rope's output -> graw [T][ld] as bfloat16; dgain
+ * [D] is added to */
 static void norm_rope_back(const b16 *raw, long ld, long T, const float *gain,
                            const rope_table *rt, float mul, const float *dy,
                            float *dgain, b16 *graw) {

@@ -8,7 +8,7 @@
  *
  * The right operand is packed into panels of 32 columns: [pair][32] words.
  * The left one is read in tiles of 8 rows, either where it lies (row-major,
- * pairs along a row) or packed [pair][8] (pairs along columns).
+ * pairs along a row) or as words [pair][8 or more] (pairs along columns).
  */
 #ifndef GEMM_H
 #define GEMM_H

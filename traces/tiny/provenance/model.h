@@ -60,13 +60,14 @@ typedef struct {      /* one thread's activations and gradients, N = TOKENS */
   float *grad;        /* [SIZE] of the weights, which backward adds to */
   b16 *h1[L], *h2[L]; /* [N][C] normed input of attention and of the MLP */
   b16 *qkv[L], *o[L]; /* [N][QKV], [N][H*D] */
-  b16 *gu[L], *m[L];  /* [N][2 F] gate and up, [N][F] their product */
+  b16 *gu[L], *m[L];  /* [N][2 F] gate and up, [N][F] SiLU of gate times up */
   b16 *hf;            /* [N][C] normed input of the head */
   b16 *da, *db, *dc;  /* [N][1024] scratch; db also has the logits' gradient */
   attn_room a;
   double bos[L][H];  /* mass on token 0, summed by attn_fwd */
   double loss;       /* for the caller */
-  double penalty[L]; /* of quiet_heads, before lambda and scale */
+  double penalty[L]; /* of quiet_heads, mean over heads, summed over tokens,
+                        before lambda and scale */
 } work;
 
 /* Allocate; nothing is freed before the program ends. */
@@ -134,7 +135,7 @@ static void norm(const float *x, const float *g, long n, b16 *y) {
                                _mm512_loadu_ps(g + i)));
   }
 }
-/* dx += gradient through norm of dh */
+/* dx += gradient through norm of dh; dg [C] is added to, too */
 static void norm_back(const float *x, const float *g, const float *dh, long n,
                       float *dx, float *dg) {
   for (long t = 0; t < n; t++, x += C, dh += C, dx += C) {

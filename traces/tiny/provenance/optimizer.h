@@ -9,12 +9,14 @@
 #define OPTIMIZER_H
 #include "model.h"
 typedef struct {
-  float *w, *grad, *m, *v; /* [SIZE] weights, gradient, first, second moment */
+  float *w, *grad, *m, *v; /* [SIZE] weights, gradient, first moment, second
+                              (of AdamW alone) */
 } state;
 typedef struct { /* learning rates of one step */
   float lr;      /* of Muon */
   float adam;    /* of embedding and head */
-  float wd;      /* weight decay, times lr; a tenth of it for the head */
+  float wd;      /* weight decay, times lr, or for the head a tenth of it times
+                    adam; none of embedding and gains */
   float gain;    /* of gains */
 } rates;
 typedef struct {  /* scratch of one thread, matrices of at most 512 x 512 */
