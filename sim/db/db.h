@@ -11,19 +11,20 @@
  * code makes a new row; the old one stays as history. The bytes of a method's
  * file count as its code, its folder does not: moving the file changes no key,
  * and another file under the same name is newer code. The first result under a
- * key is never overwritten: an equal one confirms it, a different one is stored
- * as a conflict. If the first result has no digest of scores, the first later
- * one that has adds it.
+ * key is never overwritten: an equal one confirms it, and adds what the row has
+ * not yet of digests of scores, layouts and what became of tokens; a different
+ * one is stored as a conflict.
  *
  * Not thread-safe: threads that share a kv_db must take turns. Several
  * processes may use one file; a writer waits up to a minute for another. While
- * the database is open, the -wal and -shm files beside it belong to it. Each
- * call that stores is one transaction and one fsync: milliseconds.
+ * the database is open, the -wal and -shm files beside it belong to it. A call
+ * that stores is one transaction and one fsync, milliseconds; kv_db_keep and
+ * kv_db_kept are documented below.
  *
  * Unless said otherwise a call returns KV_OK; KV_INPUT: the file is damaged or
- * not ours; KV_RESOURCE: no disk, memory or lock. What follows `*` in a comment
- * is an output, which means nothing after a failure; texts and arrays passed in
- * are read and stay the caller's; e may be NULL.
+ * not ours; KV_RESOURCE: no disk, memory or lock; KV_INTERNAL: a bug. What
+ * follows `*` in a comment is an output, which means nothing after a failure;
+ * texts and arrays passed in are read and stay the caller's; e may be NULL.
  */
 #ifndef KV_SIM_DB_H
 #define KV_SIM_DB_H
@@ -40,8 +41,8 @@ typedef struct kv_db kv_db; /* one connection to one file */
 
 /* What to do while another process writes. */
 typedef struct kv_db_wait {
-  /* Called once if a wait is not short: pid writes, 0 if that is not known. Or
-   * NULL. */
+  /* Called once in a wait that is not short: path is the database's, pid
+   * writes, 0 if that is not known. Or NULL. */
   void (*tell)(void *self, const char *path, long pid);
   bool (*stop)(void); /* polled; true gives up at once. NULL: never */
   void *self;         /* first argument of tell */
@@ -56,9 +57,11 @@ kv_rc kv_db_open_waiting(const char *path, const kv_db_wait *wait, kv_db **out,
                          kv_err *e);
 
 /* Opens an existing database. If it cannot be written (a read-only disk, folder
- * or file), it is opened for reading: kv_db_put and kv_db_put_pool then only
- * compare, and every other call that stores fails. kv_db_still says whether it
- * was. */
+ * or file), it is opened for reading: kv_db_put then only compares, and fails
+ * where there is no row; kv_db_put_pool only compares, if the pool is there;
+ * every other call that would store something fails. kv_db_still says whether
+ * it was. KV_RESOURCE, too, if it would have to be migrated or its log replayed
+ * first. */
 kv_rc kv_db_open_found(const char *path, const kv_db_wait *wait, kv_db **out,
                        kv_err *e);
 bool kv_db_still(const kv_db *db);
@@ -84,18 +87,19 @@ typedef struct kv_db_trace {
 } kv_db_trace;
 kv_rc kv_db_put_trace(kv_db *db, const kv_db_trace *t, kv_err *e);
 
-/* Looks for a row. On entry r holds what kv_db_key reads and what was asked:
- * trace, identity, prompt_len, observe, n_tokens, method, revision, code,
- * params, arithmetic, basis, target, budget; and r->backend, if only a row that
- * this backend has computed or confirmed will do (NULL: any). If there is one,
- * *found is set and the rest of r filled to the bit, as it was put (any NaN
- * becomes the one quiet NaN). r->achieved is NaN if this basis and target were
- * never asked of the row: compute it from r->totals and call kv_db_ask, which
- * records it. backend, isa, threads and seconds are those of the first
- * confirmation (by that backend); backend lives as long as db. */
+/* Looks for a row, whatever its status and that of r. On entry r holds what
+ * kv_db_key reads and what was asked: identity, prompt_len, observe, method,
+ * revision, code, params, arithmetic, basis and target; and r->backend, if only
+ * a row that this backend has computed or confirmed will do (NULL: any). If
+ * there is one, *found is set, and status, reason, budget and what was measured
+ * are filled to the bit, as they were put (any NaN becomes the one quiet NaN),
+ * but not layouts, pools and what became of tokens. r->achieved is NaN if this
+ * basis and target were never asked of the row: compute it from r->totals and
+ * call kv_db_ask, which records it. backend, isa, threads and seconds are those
+ * of the first confirmation (by that backend); backend lives as long as db. */
 kv_rc kv_db_find(kv_db *db, kv_result *r, bool *found, kv_err *e);
-/* Records r's basis, target, status and achieved with its row; does nothing
- * where there is no row. */
+/* Records r's basis, target, status and achieved with its row, unless that
+ * basis and target are there; does nothing where there is no row. */
 kv_rc kv_db_ask(kv_db *db, const kv_result *r, kv_err *e);
 
 /* Adds the layouts that are stored of the run under a key to out, which is
@@ -110,8 +114,9 @@ kv_rc kv_db_find_layouts(kv_db *db, kv_result *r, bool *all, kv_err *e);
  * By kvreplay attention, residuals and selection. The trace must have been
  * recorded by kv_db_put_trace. layers: recorded layers; layer[layers]: the
  * model's numbers of them; heads: KV heads of each. A put is one transaction,
- * and what is there stays: nothing but the trace and the arithmetic decides it.
- * A has sets *has where a put of all `layers` layers was made before. */
+ * and numbers that are there stay: nothing but the trace, the arithmetic and a
+ * compressor's file decides them. A kv_db_has_ call sets *has where all
+ * `layers` layers were put before. */
 
 /* What the heads attend to: of[layers][heads]. */
 kv_rc kv_db_has_attention(kv_db *db, const kv_digest *identity, int layers,
@@ -152,16 +157,18 @@ kv_rc kv_db_confirmed(kv_db *db, const kv_result *r, const char *isa, bool *yes,
                       kv_err *e);
 
 /* Stores a finished cell in one durable transaction, or confirms the row that
- * is already there. KV_DIFFERENT if that row has other digests or values: the
- * sentence has both and the first layer that differs, and the conflict is
- * stored too (table diff). r->has_identity must be true. env: where it was
+ * is already there. KV_DIFFERENT if that row has another status, other digests,
+ * values or layouts, or other things became of its tokens: the sentence says
+ * what differs first, a digest before a value, and the conflict is stored too
+ * (table diff). r->has_identity must be true (asserted). env: where it was
  * computed. */
 kv_rc kv_db_put(kv_db *db, const kv_result *r, const kv_environment *env,
                 kv_err *e);
 
 /* Stores what n requests that shared a pool of pages held, r[i]->together, in
- * the order in which they arrived; the rows of those that ran must be there.
- * KV_DIFFERENT: the pool is there with other numbers. */
+ * the order in which they arrived; the rows of those that ran must be there
+ * (else KV_INTERNAL). Where none ran, it does nothing. KV_DIFFERENT: the pool
+ * is there with other numbers. */
 kv_rc kv_db_put_pool(kv_db *db, int n, const kv_result *const *r, kv_err *e);
 
 /* Records that somebody else's kernel (`who`: its name) differs from the row of
@@ -175,7 +182,7 @@ kv_rc kv_db_put_theirs(kv_db *db, const kv_result *r, const kv_environment *env,
 /* --- layers of unfinished cells -------------------------------------------
  * Bytes that the database does not interpret, stored under the key of the row
  * to come and who computes it. kv_db_put of that row deletes everything that
- * its backend kept for it. Used by sim/sweep/keeper.h alone. */
+ * its backend kept for it. For sim/sweep/keeper.h. */
 typedef struct kv_db_whose {
   char key[65];        /* of the row to come (kv_db_key) */
   const char *backend; /* which computes it */
@@ -183,8 +190,8 @@ typedef struct kv_db_whose {
 } kv_db_whose;
 typedef struct kv_db_partial {
   int layer;         /* index among the recorded layers, >= 0 */
-  const char *build; /* build of the program that wrote it; only the same build
-                        may read it */
+  const char *build; /* build of the program that wrote it; who takes it checks
+                        that it is his own */
   size_t size;       /* bytes of data */
   const void *data;
 } kv_db_partial;
@@ -196,16 +203,17 @@ kv_rc kv_db_keep(kv_db *db, const kv_db_whose *w, const kv_db_partial *p,
                  kv_err *e);
 kv_rc kv_db_keep_end(kv_db *db, kv_rc rc, kv_err *e);
 
-/* Passes every kept layer of a cell to t->take, in ascending order; p is valid
- * during the call. Damaged layers, and those for which take returns false, are
- * deleted, and their number is added to *dropped. */
+/* Passes every kept layer of a cell that is not damaged to t->take, in
+ * ascending order; p is valid during the call. Damaged layers, and those for
+ * which take returns false, are deleted, each in a transaction of its own, and
+ * their number is added to *dropped. */
 typedef struct kv_db_taker {
   void *self; /* first argument of take */
   bool (*take)(void *self, const kv_db_partial *p);
 } kv_db_taker;
 kv_rc kv_db_kept(kv_db *db, const kv_db_whose *w, const kv_db_taker *t,
                  int *dropped, kv_err *e);
-/* Deletes kept layers that nobody asked for in thirty days. */
+/* Deletes layers that were kept more than thirty days ago. */
 kv_rc kv_db_forget_old(kv_db *db, kv_err *e);
 /* Returns unused space to the disk if the file was created so that it can;
  * otherwise later rows reuse it. Best effort. */
@@ -214,8 +222,9 @@ void kv_db_shrink(kv_db *db);
 /* --- searches for a budget in bytes ---------------------------------------
  * r as for kv_db_find, with the knob null in its params. */
 
-/* Stored answers: the value of the knob (entries, or another kv_knob_value);
- * B = -1: no value fits. A put also deletes the probes of the search. */
+/* Stored answers: B is the value of the knob (entries, or another
+ * kv_knob_value); -1: no value fits. A put leaves an answer that is there, and
+ * deletes the probes of the search. */
 kv_rc kv_db_find_budget(kv_db *db, const kv_result *r, bool *found, int *B,
                         kv_err *e);
 kv_rc kv_db_put_budget(kv_db *db, const kv_result *r, int B, kv_err *e);
@@ -234,9 +243,10 @@ kv_rc kv_db_put_probe(kv_db *db, const kv_result *r, const kv_db_probe *p,
 /* --- all rows ------------------------------------------------------------- */
 
 /* Iterates over rows in the order of their keys. Start with key "" ; each call
- * fills r as kv_db_find does, its names too (r->method lives as long as db),
- * and sets key to that row's; *more is false past the end, and r is then empty.
- * Free r with kv_result_free. */
+ * fills r as kv_db_find does, its names too (r->method lives as long as db; of
+ * several bases and targets those first in the alphabet), and sets key to that
+ * row's; *more is false past the end, and r is then empty. Free r with
+ * kv_result_free. KV_INPUT, too, where the key is not that of the row. */
 kv_rc kv_db_next(kv_db *db, char key[65], kv_result *r, bool *more, kv_err *e);
 
 /* The n-th path, from 0, under which the trace was seen; "" past the last. A

@@ -23,7 +23,7 @@ enum {
 
 struct kv_db {
   sqlite3 *sql;
-  char path[512]; /* as the caller named it, for sentences */
+  char path[512]; /* as the caller named it, cut */
   char wrong[32]; /* first column with an impossible value, or "" */
   bool logged;    /* opened for writing: close removes the log */
   bool still;     /* read-only: kv_db_put only compares */
@@ -46,8 +46,8 @@ extern const char *const kv_db_steps[];
 extern const int kv_db_n_steps;
 
 /* Called by open. KV_OK if the file is our database, or empty; *steps is then
- * how many migrations it has had. KV_INPUT if it is another program's, or has
- * had more than kv_db_n_steps. */
+ * how many migrations it has had. KV_INPUT if it is another program's, or the
+ * number is none from 0 to kv_db_n_steps. */
 kv_rc kv_db_recognise(kv_db *db, int *steps, kv_err *e);
 /* Runs step[] until the file has had n of them, each in a transaction with its
  * number; does nothing where it has had as many or more. */
@@ -66,7 +66,7 @@ bool kv_db_wait_on(kv_db *db, int asked);
 /* --- db_fail.c, db_sql.c: statements -------------------------------------- */
 
 /* Makes a sentence and a code of SQLite's last error. doing: the verb of what
- * was attempted ("open", "use"). Never returns KV_OK. */
+ * was attempted ("open", "prepare", "use", "read"). Never returns KV_OK. */
 kv_rc kv_db_fail(kv_db *db, const char *doing, kv_err *e);
 
 /* A member of a struct that is a column of a table; a table of them is in the
@@ -81,8 +81,9 @@ typedef struct kv_db_column {
 #define KV_DB_OF(type, of, member, least)                                      \
   { type, offsetof(of, member), least }
 
-/* Columns of the tables part, metric and step_cost behind their keys:
- * of kv_part, kv_stat and kv_step_cost. */
+/* Columns of the tables part (of kv_part, behind run_id and part), metric (of
+ * kv_stat, behind run_id, part and measure) and step_cost (of kv_step_cost,
+ * behind run_id). */
 extern const kv_db_column kv_db_of_part[], kv_db_of_stat[], kv_db_of_step[];
 
 /* A value for the letter b; the bytes stay the caller's. */
@@ -120,7 +121,7 @@ kv_rc kv_db_done(kv_db *db, sqlite3_stmt *s, kv_rc rc, kv_err *e);
 kv_rc kv_db_begin(kv_db *db, kv_err *e);
 kv_rc kv_db_end(kv_db *db, kv_rc rc, kv_err *e);
 
-/* --- db_value.c: values of the current row -------------------------------- */
+/* --- db_value.c, db_read.c: values of the current row --------------------- */
 
 /* at: the column, from 0. None fails: a value of the wrong type or out of range
  * becomes something harmless, and its column is remembered until kv_db_sound,
@@ -158,8 +159,8 @@ int64_t kv_db_bits(double x);
 
 /* --- db_key.c: digests, as 64 hex digits ---------------------------------- */
 
-/* Adds the line "NAME VALUE" to a hash: what is named by a digest here is the
- * hash of such lines. */
+/* Adds the line "NAME VALUE" to a hash: keys, subjects and names of pools are
+ * hashes of such lines. */
 void kv_db_line(kv_sha256 *h, const char *name, const char *value);
 void kv_db_line_int(kv_sha256 *h, const char *name, int64_t value);
 /* What stands for the code in a key: "revision N", or r->code. Returns out. */
@@ -167,13 +168,15 @@ const char *kv_db_code(const kv_result *r, char out[80]);
 /* The key without code and arithmetic: rows with the same subject answer the
  * same question. */
 void kv_db_subject(const kv_result *r, char out[65]);
-/* Digest over the bits of every measured value. */
+/* Digest over the bits of the totals, and of the measures of the run and its
+ * parts and the bytes of steps, without squares, drift, scanned and means of
+ * steps, which kv_db_compare compares beside it. */
 void kv_db_value(const kv_result *r, char out[65]);
 /* How many measures and numbers of a run that digest counts: rows that say
  * another number (run.measures) are compared by their digests alone. */
 int kv_db_measures(void);
 
-/* --- rows of other tables; each inside a transaction of the caller -------- */
+/* --- rows of other tables; what stores is inside the caller's transaction - */
 
 /* Stores a trace, or adds what the shape says to the row that is there; s may
  * be NULL. */
@@ -188,8 +191,9 @@ kv_rc kv_db_run_of(kv_db *db, const char *key, int64_t *run, kv_err *e);
 kv_rc kv_db_ask_row(kv_db *db, int64_t run, const kv_result *r, kv_err *e);
 /* Deletes the layers that the backend kept of an unfinished row. */
 kv_rc kv_db_unkeep(kv_db *db, const char *key, const char *backend, kv_err *e);
-/* Reads what was measured in a run into r, whose old arrays are not freed and
- * whose names stay. KV_INPUT: the file is damaged. */
+/* Reads what was measured in a run and its first confirmation, of the backend
+ * that r names if it names one, into r, whose old arrays are not freed and
+ * whose other names stay. KV_INPUT: the file is damaged. */
 kv_rc kv_db_load(kv_db *db, int64_t run, kv_result *r, kv_err *e);
 /* The same text, kept until the database is closed; NULL: no memory. */
 const char *kv_db_word(kv_db *db, const char *text);
@@ -205,17 +209,18 @@ kv_rc kv_db_load_means(kv_db *db, int64_t run, kv_result *r, kv_err *e);
 kv_rc kv_db_put_layouts(kv_db *db, int64_t run, const kv_result *r, kv_err *e);
 kv_rc kv_db_put_survivals(kv_db *db, int64_t run, const kv_result *r,
                           kv_err *e);
-/* Each compares what both have; where they differ it writes to `where` a
- * sentence's end that says so, else it leaves it as it is. */
+/* Each compares what both have; where they differ it writes to `where`, "" on
+ * entry, a sentence's end that says so, else it leaves it as it is. */
 void kv_db_compare_moments(const kv_result *before, const kv_result *now,
                            char where[KV_DB_WHERE]);
 kv_rc kv_db_compare_layouts(kv_db *db, int64_t run, const kv_result *r,
                             char where[KV_DB_WHERE], kv_err *e);
 kv_rc kv_db_compare_survivals(kv_db *db, int64_t run, const kv_result *r,
                               char where[KV_DB_WHERE], kv_err *e);
-/* db_diff.c: where two results under one key first differ, "output of layer 2:
- * 12ab.. before, 34cd.. now"; "" if nowhere. *layer is -1 if no layer differs.
- * values false: only digests are compared. Includes kv_db_compare_moments. */
+/* db_diff.c: where two results under one key first differ, "the output of layer
+ * 2 is 12ab.. before and 34cd.. now"; "" if nowhere. *layer is the model's, -1
+ * if no layer's digest differs. values false: only status and digests are
+ * compared, else also what kv_db_compare_moments does. */
 void kv_db_compare(const kv_result *before, const kv_result *now, bool values,
                    int *layer, char where[KV_DB_WHERE]);
 
@@ -228,7 +233,7 @@ enum { KV_DB_MAP = 64 }; /* integers of a map, at most */
 typedef struct kv_db_figure {
   kv_db *db;
   const kv_digest *identity; /* of the trace */
-  int layer, head;           /* head -1: the layer as a whole */
+  int layer, head;           /* the model's layer; head -1: all of it */
   const char *series, *part; /* "" where there is one only */
   kv_rc rc;                  /* the first failure; nothing is stored after it */
   kv_err *e;

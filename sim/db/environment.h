@@ -2,9 +2,9 @@
  *
  * Where and how a run was computed: what a reader must know to judge a
  * confirmation. Plain data, filled once when a program starts and passed to
- * kv_db_put (sim/db/db.h). The host's name is left out on purpose; two machines
- * count as different if their processors differ. Texts are cut where they are
- * longer; "unknown" where they could not be found out.
+ * kv_db_put and kv_db_put_theirs (sim/db/db.h). The host's name is left out on
+ * purpose; two machines count as different if their processors differ. Texts
+ * are cut where they are longer; "unknown" where they could not be found out.
  */
 #ifndef KV_SIM_ENVIRONMENT_H
 #define KV_SIM_ENVIRONMENT_H
@@ -15,7 +15,7 @@ typedef struct kv_environment {
   char version[32], commit[64];   /* of kvreplay */
   bool dirty;                     /* that commit had uncommitted changes */
   char compiler[160], flags[512]; /* that it was compiled by and with */
-  char cpu[96];                   /* brand of the processor */
+  char cpu[96];                   /* brand, or kind, of the processor */
   char isa[16];                   /* the best kernel set here: "avx2" */
   int cores;                      /* online, >= 1 */
   char os[192], locale[64];

@@ -4,10 +4,10 @@
  * resolves the parameters, learns what the method needs, and refuses what
  * cannot run, before anything is replayed; afterwards the cell carries its
  * measures and its row.
- *   kv_cell_open; perhaps kv_cell_lay_out; then kv_replay
- * (sim/engine/replay.h), which calls kv_cell_prepare and kv_cell_finish, which
- * fills c->result; kv_cell_close Sessions (sim/session) do the same with layers
- * of their own. A layer's index counts the recorded layers from 0. KV_RESOURCE:
+ *   kv_cell_open; perhaps kv_cell_lay_out; kv_replay; kv_cell_close
+ * kv_replay (sim/engine/replay.h) calls kv_cell_prepare and kv_cell_finish,
+ * which fills c->result. Sessions (sim/session) do the same with layers of
+ * their own. A layer's index counts the recorded layers from 0. KV_RESOURCE:
  * memory, of any call.
  */
 #ifndef KV_SIM_CELL_H
@@ -44,8 +44,8 @@ typedef struct kv_cell {
    * recorded] of each, 0: none; NULL: no layer has one, and the rest is unused.
    */
   int *window;
-  kv_plan left;        /* leads those layers' plans, left_layer */
-  kv_plan *left_layer; /* [shape.n_layers] */
+  kv_plan left;        /* what their stores are opened with */
+  kv_plan *left_layer; /* [shape.n_layers] plans of the layers, left.layer */
   char *left_params;   /* parameters of those plans, one after another */
   bool runs;  /* to be replayed: ok or fixed, and not already in a database */
   int blocks; /* blocks in which the prompt enters */
@@ -73,8 +73,9 @@ typedef struct kv_cell {
 kv_rc kv_cell_open(const kv_trace *trace, int prompt_len,
                    const kv_kernels *kernels, const kv_asked_cell *asked,
                    kv_cell *out, kv_err *e);
-/* Takes basis, target and status from the row `asked`, for a cell that was
- * opened with the values that were found for it, to run it again. */
+/* Takes basis and target from the row `asked`, for a cell that was opened with
+ * the values that were found for it, to run it again. Unless it is refused its
+ * status is then fixed where there is no basis, else ok. */
 void kv_cell_answer(kv_cell *c, const kv_result *asked);
 /* Allocates what a replay measures. fidelity: measure fidelity, not only the
  * cost. apart: keep layers apart, so that what one layer gives can be written
@@ -115,8 +116,9 @@ static inline const kv_plan *kv_cell_plan(const kv_cell *c, int index) {
 }
 int kv_cell_entries(const kv_cell *c, int index);
 
-/* What the cell really used, in the unit of its budget's basis: entries, or
- * percent of dense. NaN: no budget. */
+/* What the finished cell really used, in the unit of its budget's basis:
+ * entries, percent of the prompt's tokens, the share of them that went (ratio),
+ * or percent of dense bytes. NaN: no budget. */
 double kv_cell_achieved(const kv_cell *c);
 
 /* Calls the method's open with the cell's shape and these parameters (its
@@ -125,7 +127,8 @@ double kv_cell_achieved(const kv_cell *c);
  * changes the floating-point mode. */
 kv_rc kv_cell_ask(kv_cell *c, void *params, kv_needs *needs, kv_err *e);
 /* If layers have plans of their own, copies to them from c->plan: method,
- * colsum, logits, scores, paged and indices. Call after changing those. */
+ * colsum, logits, scores, paged and indices; to plans of windows logits and
+ * scores alone. Call after changing those. */
 void kv_cell_tell_layers(kv_cell *c);
 
 /* --- cell_windows.c: layers with a sliding window ------------------------- */
@@ -167,8 +170,9 @@ kv_rc kv_cell_lend(kv_cell *c, kv_err *e);
 kv_rc kv_cell_take_list(kv_cell *c, const kv_budget *b, kv_err *e);
 /* Writes the name of the specification's list (kv_budget_name_layers). */
 kv_rc kv_cell_name_list(const kv_spec *s, char out[64], kv_err *e);
-/* Mean entries of the list over the recorded layers, rounded down; -1: it has
- * not as many as the model has layers. */
+/* Mean entries of the list over the recorded layers on which the method runs,
+ * rounded down; -1: there are none, or it has not as many as the model has
+ * layers. */
 int kv_cell_mean(const kv_cell *c);
 /* Opens the method once for every layer of the list: fills c->layer, c->params
  * and c->plan. KV_REFUSED: only this cell cannot run. */

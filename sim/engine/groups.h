@@ -7,7 +7,7 @@
  * cells, as large as the times measured so far permit. Time decides only which
  * cells go together; no result depends on it.
  *
- * Each group pays again for what is shared. To keep the total below twice the
+ * Each group pays again for what is shared. To keep that to about twice the
  * work of the cells themselves, a group may spend half as long on its cells as
  * on the shared part, even if that is longer than allowed.
  *

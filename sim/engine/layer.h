@@ -29,9 +29,9 @@ typedef struct kv_worker {
   struct kv_rider *rider;
 } kv_worker;
 
-/* Opens a worker for cells with plan[cells], all of that shape. It does not
- * open w->truth: a caller that wants fidelity does. close closes both and
- * accepts a zeroed worker. */
+/* Opens a worker, zeroed before, for cells with plan[cells], all of that shape.
+ * It does not open w->truth: a caller that wants fidelity does. Close it also
+ * after a failure: kv_worker_close closes both and accepts a zeroed worker. */
 kv_rc kv_worker_open(const kv_backend *backend, const kv_shape *shape,
                      const kv_plan *const *plan, int cells, kv_worker *w,
                      kv_err *e);
@@ -100,8 +100,8 @@ int kv_layer_advance(kv_layer *l, int t, const kv_team *team);
  * layer is valid. */
 kv_rc kv_layer_end(kv_layer *l, kv_err *e);
 
-/* True if arithmetic failed (a non-finite number) for any cell since begin;
- * kv_layer_end makes such a cell fail. */
+/* True if the store of any cell has failed since begin (a non-finite number, a
+ * lost device); kv_layer_end makes such a cell fail. */
 bool kv_layer_failed(const kv_layer *l);
 
 /* The present state of a lane (its number in the layer) of cell number `cell`.

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Private to sim/engine/layer*.c: the state of one layer of the model while its
- * cells are replayed, from kv_layer_open to kv_layer_close. One thread
- * works on it at a time.
+ * cells are replayed, from kv_layer_open to kv_layer_close. One thread calls at
+ * a time; those of its team each take other KV heads.
  */
 #ifndef KV_SIM_LAYER_PART_H
 #define KV_SIM_LAYER_PART_H

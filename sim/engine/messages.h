@@ -2,8 +2,8 @@
  *
  * What the layers of a cell publish for the layers below them (KV_DOWN of
  * ref/lane/method.h): one slot for each closing, that is, each block of the
- * prompt and then each decode step, numbered from 0. Opened by kv_cell_prepare,
- * read and written by sim/engine/order.h.
+ * prompt and then each decode step, numbered from 0. Opened for each cell, and
+ * for what compares two backends; read and written by sim/engine/order.h.
  *
  * A slot holds the message of the layer that published last at that closing.
  * That is the right one for the next layer whether the walk goes layer by
@@ -16,7 +16,7 @@
  * a model runs, a message is over with its step. The ledger does not count
  * them; what a method carries from step to step is in its lanes' state.
  *
- * Memory: 64 bytes and the message, rounded up to 64, for each closing. Not
+ * Memory: 16 bytes and the message, rounded up to 64, for each closing. Not
  * thread-safe.
  */
 #ifndef KV_SIM_MESSAGES_H

@@ -6,11 +6,12 @@
  * these functions, and observe between the calls through the callbacks of
  * kv_order:
  *
+ *   first, once for the layer: receive, where layers publish messages
  *   a block of the prompt, one KV head: append for its lanes; observation;
  *   compress for its lanes
  *   a decode step, one KV head, lane after lane: append; view;
  *   materialise; attend; compress
- *   then, once for the layer: compress_layer; end_step
+ *   then, once for the layer: compress_layer; publish, as receive; end_step
  *
  * The caller begins the layer before the first block and finishes it after the
  * last step. Different KV heads may be worked on at the same time, each with

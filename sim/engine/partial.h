@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What one layer gave to one cell (values of fidelity, ledger, digests,
- * seconds, the reason of a failure) as bytes, so that an interrupted replay can
- * be continued. A cell that reads the parts of all its layers, whoever replayed
- * them, finishes with the same row as one replay, to the bit.
+ * What one layer gave to one cell (ledger, layouts, values of fidelity,
+ * digests, seconds, the reason of a failure) as bytes, so that an interrupted
+ * replay can be continued. A cell that reads the parts of all its layers,
+ * whoever replayed them, finishes with the same row as one replay, to the bit.
  *
- * The bytes are in this machine's number formats and begin with a description
- * of the cell: only a cell opened with the same arguments can read them. They
- * hold neither a checksum nor the version of the code; the caller must add both
- * (sim/sweep/keeper.h).
+ * The bytes are in this machine's number formats and begin with what they were
+ * made for: layer, lengths, measures, k of recall_budget, layouts. A cell where
+ * any of these is another does not read them. They hold neither trace, method
+ * and parameters nor a checksum nor the version of the code; the caller must
+ * add these (sim/sweep/keeper.h).
  */
 #ifndef KV_SIM_PARTIAL_H
 #define KV_SIM_PARTIAL_H

@@ -8,13 +8,14 @@
  * resident for each worker; layers run in parallel, or the KV heads of one
  * layer if there are more threads than layers. Step by step: all layers are in
  * flight. What a layer gave to a cell can be kept and need not be replayed
- * again: any subset of layers gives the same row.
+ * again: any subset of layers gives the same row. Cells whose layers publish
+ * messages are replayed whole, a layer at a time.
  *
  * Memory: for each layer in flight and cell about 28 bytes a token and lane,
  * plus the rows that its memory operations rewrite; for each thread about 100
  * bytes a token and query head of a group; for each layer in flight a tile of
- * at most 32 MiB (sim/measure/tile.h), and as much again for the logits of
- * coded lanes that look ahead (ref/backend/ahead.h).
+ * at most 32 MiB or one step (sim/measure/tile.h), and as much again for the
+ * logits of coded lanes that look ahead (ref/backend/ahead.h).
  */
 #ifndef KV_SIM_REPLAY_H
 #define KV_SIM_REPLAY_H
@@ -42,15 +43,17 @@ typedef struct kv_replay_keeper {
   /* A group of n cells, of which `first` is one, took `seconds`, longer than
    * `most` and a third. */
   void (*slow)(void *self, const kv_cell *first, int n, double seconds);
-  /* The replay is over. cut: it was interrupted, and no rows will be finished.
-   */
+  /* The walk is over; not called where there was none, as no layer was to be
+   * replayed or memory ended before. cut: it was interrupted, or the trace is
+   * bad, and no rows will be finished. */
   void (*end)(void *self, bool cut);
 } kv_replay_keeper;
 
 typedef struct kv_replay_how {
   const kv_backend *backend;
   const kv_kernels *kernels; /* of exact rows and measures, and the reference */
-  int threads;               /* >= 1; used only if kv_replay_parallel */
+  int threads;               /* >= 1; a walk uses one, unless
+                                kv_replay_parallel; rows are finished by all */
   bool by_steps;             /* walk step by step */
   bool fidelity;             /* measure fidelity, not only digests and cost */
   int tile;           /* decode steps whose exact rows are computed at once
@@ -80,7 +83,7 @@ int64_t kv_replay_units(const kv_trace *t, int prompt_len);
 /* Replays the cells with cell[i]->runs set, all of one trace and prompt_len,
  * and fills their rows. *stopped: `stop` returned true and no row was filled.
  * KV_INPUT: the trace is bad; KV_RESOURCE: memory ended or the device was lost;
- * again no row was filled. */
+ * then not all rows were filled. */
 kv_rc kv_replay(const kv_trace *t, kv_cell *const *cell, int cells,
                 const kv_replay_how *how, bool *stopped, kv_err *e);
 

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Private to sim/engine/replay*.c: one pass over a trace, and its layers in
- * flight. A layer in flight is worked on by one thread; what several threads
- * write is atomic. Times are seconds, as omp_get_wtime gives them.
+ * flight. A kv_flight is one thread's, which may share its layer's KV heads
+ * among all; what several threads write is atomic or written in a critical
+ * section. Times are seconds, as omp_get_wtime gives them.
  */
 #ifndef KV_SIM_REPLAY_PART_H
 #define KV_SIM_REPLAY_PART_H
@@ -45,9 +46,10 @@ typedef struct kv_pass {
   int in_flight;
   int tile; /* decode steps of a tile; 1: row by row */
   kv_groups groups;
-  _Atomic bool ended; /* stopped, or the trace is bad */
+  _Atomic bool ended; /* stopped, or there is a fault */
   _Atomic bool stopped;
-  kv_err fault; /* why, if the trace is bad; rc 0: it is not */
+  kv_err fault; /* why no rows come of it: the trace is bad, the device lost,
+                   memory ended; rc 0: nothing is wrong */
 } kv_pass;
 
 /* replay_walk.c: replays the whole trace, layer by layer or, where

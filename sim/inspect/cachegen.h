@@ -17,10 +17,10 @@
  * tokens: every token is quantised as it is, as the released serialiser does
  *
  * bins, as the released one has them for 32 layers: keys 32 in the first third
- * of the layers and 16 below; values 32 in the first sixteenth, one layer at
- * least, and 16 below.
+ * of the layers and 16 below; values 32 in the first sixteenth and 16 below;
+ * both 32 in one layer at least.
  *
- * Binary64 of + - * /, and of arithmetic 6's log, in the order of the tokens:
+ * Binary64 of + - * /, rint and arithmetic 6's log, in the order of the tokens:
  * the same on every machine. Called by `kvreplay residuals`.
  */
 #ifndef KV_SIM_INSPECT_CACHEGEN_H
@@ -51,7 +51,7 @@ int kv_entropy_bins(int part, int layer, int n_layers);
 
 /* Fills out[KV_ENTROPY_PARTS * KV_CODINGS], a part's codings together, of the
  * i-th recorded layer. KV_INPUT: the trace is bad; KV_RESOURCE. Memory: a
- * layer's keys or values in binary32, and 8-bit alphabets of every channel. */
+ * layer's keys or values in binary32, and 2 KiB of counts a channel. */
 kv_rc kv_entropy_layer(const kv_trace *t, int i, const kv_kernels *kernel,
                        kv_entropy *out, kv_err *e);
 

@@ -2,7 +2,8 @@
  *
  * Latent vectors of a layer's tokens by a compressor of DeltaKV, z = f_c(token)
  * - f_c(mean of the KV_RESIDUAL_K nearest references of stride 10), before they
- * are stored, and what is rebuilt from them (sim/inspect/rebuilt.h). For
+ * are stored, and what is rebuilt from them (sim/inspect/rebuilt.h): of tokens
+ * from KV_NEAREST_FROM on that are no references themselves. For
  * kv_similarity_layer of sim/inspect/residual.h.
  */
 #ifndef KV_SIM_INSPECT_LATENT_H
@@ -15,12 +16,14 @@
 bool kv_latents_lack(const void *asset, int layer);
 
 /* Fills *z (NULL: not asked) and *rebuilt, both zeroed before, of a layer by
- * its number in the model; leaves them so where the file lacks the layer. path
- * names the file; rows and near are those of the layer, near by distance over
- * all elements. z: norms, elements in units of the root mean square of all of
- * z, and as share the squares of z to those of the tokens, without a spectrum.
- * Each product is one chain of the reference (kv_delta_code). KV_INPUT: the
- * file contradicts itself or the trace; KV_RESOURCE: memory. */
+ * its number in the model; leaves them so where the file lacks the layer or no
+ * token has a z. path names the file; rows and near are those of the layer,
+ * near by distance over all elements. z: norms, elements in units of the root
+ * mean square of all of z, and as share the squares of z to those of the
+ * tokens, without a spectrum.
+ * Each product is one chain of the reference (kv_delta_code). KV_REFUSED: the
+ * file contradicts itself or the trace, which kv_compressors_open has looked
+ * for; KV_RESOURCE: memory. */
 kv_rc kv_latents_layer(const kv_trace *t, int layer, const kv_asset *file,
                        const char *path, const kv_token_rows *rows,
                        const kv_nearest *near, const kv_kernels *kernel,

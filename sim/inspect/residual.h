@@ -31,7 +31,7 @@ enum {
   KV_LESS_NOTHING, /* the token as it is */
   KV_LESS_NEAREST, /* without the nearest earlier one */
   KV_LESS_RANDOM,  /* without an earlier one that a hash of layer and position
-                      draws, from KV_NEAREST_FROM on */
+                      draws, from KV_NEAREST_FROM on; of that one token 0 */
   KV_LESS_REFERENCES, /* without the mean of the KV_RESIDUAL_K nearest
                          references of stride 10; of tokens that are none
                          themselves */
@@ -95,9 +95,9 @@ kv_rc kv_similarity_check(const kv_trace *t, kv_err *e);
 
 /* Fills out[KV_SPACES], and rebuilt[files->n] (zeroed before; NULL where there
  * are no files), of the i-th recorded layer. KV_INPUT: too few tokens, no RoPE
- * frequencies, or numbers that cannot be compared; KV_RESOURCE: memory. Memory:
- * the layer in binary32, twice for cosines, and a square of binary64 as wide as
- * a token. */
+ * frequencies, or numbers that cannot be compared; KV_RESOURCE: memory;
+ * KV_INTERNAL: LAPACK gave up. Memory: the layer in binary32, its keys twice,
+ * and with LAPACK a square of binary64 as wide as a token. */
 kv_rc kv_similarity_layer(const kv_trace *t, int i, const kv_kernels *kernel,
                           int threads, const kv_compressors *files,
                           kv_similarity *out, kv_rebuilt *rebuilt, kv_err *e);

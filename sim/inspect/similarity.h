@@ -10,8 +10,8 @@
 #include "sim/inspect/residual.h"
 
 typedef struct kv_similarities {
-  kv_similarity space[KV_SPACES]; /* by kv_similarity_layer */
-  kv_entropy entropy[KV_ENTROPY_PARTS][KV_CODINGS];
+  kv_similarity space[KV_SPACES];                   /* by kv_similarity_layer */
+  kv_entropy entropy[KV_ENTROPY_PARTS][KV_CODINGS]; /* by kv_entropy_layer */
   kv_rebuilt rebuilt[KV_REBUILT_FILES]; /* a file each; the rest is zero */
 } kv_similarities;
 

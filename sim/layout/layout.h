@@ -8,10 +8,9 @@
  * A layout is one const table. It opens one state for each layer in flight of a
  * cell (sim/layout/layouts.h calls it), and that state is passed every row
  * written and left (a row: one side, K or V, of an entry in one format) and, if
- * it asks, every change of class. Rows of one format lie together: a row that
- * is recoded or merged leaves its page, and the new row is written into a page
- * of its new format. sim/layout/README.md describes each layout with an example
- * by hand.
+ * it asks, every change of class. A row that is recoded or merged is left, and
+ * the new one written in its format. sim/layout/README.md describes each layout
+ * with an example by hand.
  *
  * open may fail; nothing after it allocates. A state is called by one thread at
  * a time; states of other layers may be called by others meanwhile. A block: a
@@ -89,13 +88,15 @@ typedef struct kv_layout_state {
   int64_t *freed;    /* [points] bytes of rows in pages that became free at that
                         block and stayed free; complete after end */
   /* If layers share pages, else NULL: which pages are held, how many rows each
-   * was ever written, and the block since which it is free. */
+   * was ever written, and the block since which it is free. Of base: which
+   * tokens any lane holds, and zeros. */
   const uint64_t *held;
   const int32_t *wrote, *left;
 } kv_layout_state;
 
 /* Pages that all layers share have the same numbers in each of them. A page is
- * held while any layer holds it, and its bytes count once. */
+ * held while any layer holds it, and its bytes count once. base shares tokens
+ * so, by their places, and sets pages and per_pool alone. */
 typedef struct kv_layout_shared {
   int pages;                   /* 0: none are shared */
   int per_pool;                /* pages of one side in one format */
@@ -104,6 +105,7 @@ typedef struct kv_layout_shared {
   int64_t row[2 * KV_SLABS];   /* bytes of a row, by pool */
 } kv_layout_shared;
 
+/* entered, compressed and end may be NULL, too. */
 struct kv_layout {
   const char *name, *usage,
       *help;  /* for --layout: "pages", "pages:N", a line */

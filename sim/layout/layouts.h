@@ -11,7 +11,7 @@
  * of layers, and what one layer fed can be written, read and cleared by itself.
  *
  * Memory: for a layer in flight 44 bytes a token and lane (ref/lane/records.h),
- * and for each layout of pages 12 bytes a page and pool; for the account 48
+ * and for each layout of pages 12 bytes a page and pool; for the account 56
  * bytes a block and layout, and, if layers share pages, a bit for each block,
  * page and pool (with layers held apart, as much for each layer); where what
  * lanes hold is recorded, 8 bytes a block, layer and lane; of regular indices

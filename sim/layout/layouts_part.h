@@ -19,8 +19,8 @@ typedef struct kv_layout_block {
   kv_counter pages, bytes; /* held after it was compressed */
   kv_counter freed;        /* bytes of rows in pages that became free */
   kv_counter vacated;      /* bytes of rows that were left */
-  kv_counter more_pages, more_bytes; /* the most that one layer had beyond
-                        its own before it was compressed: a maximum */
+  kv_counter more_pages, more_bytes; /* what one layer held before or while it
+                        was compressed beyond what it held then: a maximum */
   kv_counter unused;                 /* bytes of pages in which nothing lies */
 } kv_layout_block;
 
@@ -55,7 +55,8 @@ typedef struct kv_layout_account {
   /* Where layers share pages: */
   kv_layout_shared shared; /* pages 0: they do not */
   size_t words;            /* words of bits for a block: 64 pages each */
-  kv_layout_bits *held;    /* [rows][points][words] pages held by any layer */
+  kv_layout_bits *held;    /* [rows][points][words] pages held by any layer; of
+                              base: tokens */
   kv_counter *wrote;       /* [rows][shared.pages] rows ever written into it */
   kv_counter *left;        /* the same: block in which the last layer left it */
 } kv_layout_account;

@@ -21,7 +21,7 @@ typedef enum kv_regular_task {
   KV_REGULAR_NONE, /* not such a layout */
   KV_REGULAR_BASE, /* one set for all lanes: tokens that any of them holds */
   KV_REGULAR_LS,   /* a set for each layer, all padded to the largest's size */
-  KV_REGULAR_LA,   /* a set for each layer, of its own size */
+  KV_REGULAR_LA,   /* the same; but a rewrite fills only a set's own size */
   KV_REGULAR_HS,   /* a set for each lane; room for the longest of its layer */
   KV_REGULAR_HA    /* a set for each lane; room for the longest of the model */
 } kv_regular_task;
@@ -55,7 +55,8 @@ typedef struct kv_regular_counts {
  * sparse: all tokens stay, and masks say which count. */
 int64_t kv_regular_slots(kv_regular_task task, bool sparse,
                          const kv_regular_counts *c);
-/* Bytes of the masks: a bit for each token seen, layer and lane. */
+/* Bytes of the masks: a bit for each token seen, in whole bytes for each layer
+ * and lane. */
 int64_t kv_regular_mask(const kv_regular_counts *c);
 /* Slots that a rewrite of the changed layers fills. */
 int64_t kv_regular_moves(kv_regular_task task, const kv_regular_counts *c);

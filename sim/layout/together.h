@@ -35,7 +35,7 @@ typedef struct kv_together {
  * request[n]: the accounts of replayed cells, one layout of each recorded;
  * NULL: that cell did not run, and arrives without asking for anything.
  * KV_REFUSED: these cannot share a pool; the sentence says why. KV_RESOURCE:
- * memory. */
+ * memory. KV_INTERNAL: the counts of pages do not agree. */
 kv_rc kv_together_run(const kv_together *how, int n,
                       const kv_layouts *const *request,
                       kv_together_result *const *out, kv_err *e);

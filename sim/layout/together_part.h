@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Private to sim/layout/together*.c: requests that share a pool of pages, while
- * they are run step by step. One thread.
+ * they are run step by step. Called by one thread, which has the page manager
+ * and the walk over tables use how->threads.
  */
 #ifndef KV_SIM_TOGETHER_PART_H
 #define KV_SIM_TOGETHER_PART_H
@@ -38,8 +39,9 @@ typedef struct kv_pool {
 /* Opens a pool of how->pool bytes for n requests, of which at least one is not
  * NULL: decides which precision of the pool each class of each layer is stored
  * in, and takes the manager's memory. out: [n] results, filled while the pool
- * runs. KV_REFUSED: the requests store rows of more than two precisions, or in
- * other layouts; KV_RESOURCE: memory. Close it, also after a failure. */
+ * runs. KV_REFUSED: the requests store rows of more than two precisions, have
+ * other layers, heads or rows, or could use too many pages; KV_RESOURCE:
+ * memory. Close it, also after a failure. */
 kv_rc kv_pool_open(const kv_together *how, int n,
                    const kv_layouts *const *request,
                    kv_together_result *const *out, kv_pool *x, kv_err *e);

@@ -19,9 +19,9 @@
  *
  * Everything fed is an integer that is added or maximised, so the result does
  * not depend on the order of feeding: layer by layer, step by step, from any
- * thread. All memory is taken at open: 8 bytes a kind of bytes and 40 a block,
- * whatever the number of layers; with layers held apart, as much for each
- * layer.
+ * thread. All memory but that of the row is taken at open: for a block 8 bytes
+ * a kind of bytes and 48 more, whatever the number of layers (with layers held
+ * apart, as much for each layer), and 4 bytes a lane.
  */
 #ifndef KV_SIM_COST_H
 #define KV_SIM_COST_H
@@ -117,10 +117,10 @@ typedef struct kv_cost_now {
 } kv_cost_now;
 kv_cost_now kv_cost_until(const kv_cost *c, int block);
 
-/* Call once, when all is fed. Fills r->totals, r->step (freed by
- * kv_result_free), and `kept` of the parts that kv_fidelity_finish made before
- * (NaN for bins of steps). read, scanned, cr and attended are NaN if nothing
- * was decoded. KV_RESOURCE: memory. */
+/* Call once, when all is fed. Fills r->totals but for `asset`, r->step (freed
+ * by kv_result_free), and `kept` of the parts that kv_fidelity_finish made
+ * before (NaN for bins of steps). read, scanned, cr and attended are NaN if
+ * nothing was decoded. KV_RESOURCE: memory. */
 kv_rc kv_cost_finish(const kv_cost *c, kv_result *r, kv_err *e);
 
 #endif

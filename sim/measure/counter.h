@@ -2,8 +2,8 @@
  *
  * Counters that layers in flight on several threads add to, of the ledger and
  * of memory layouts (cost_part.h, sim/layout/layouts_part.h). They are
- * integers, so that the order of adding does not matter, and are read when all
- * have ended. Cannot fail.
+ * integers, so that the order of adding does not matter, and are read when
+ * nobody adds any more. Cannot fail.
  */
 #ifndef KV_SIM_COUNTER_H
 #define KV_SIM_COUNTER_H
@@ -13,7 +13,7 @@
 
 typedef _Atomic int64_t kv_counter;
 
-/* The value, exact once every layer has ended. */
+/* The value, exact while nobody adds. */
 static inline int64_t kv_counter_get(const kv_counter *c) {
   return atomic_load_explicit(c, memory_order_relaxed);
 }

@@ -66,14 +66,14 @@ void kv_fidelity_layer_copy(kv_fidelity *f, int layer, kv_copier *x);
 
 /* Measures one attended row (`seen`) against the exact row in `truth`, which
  * must have been filled for the same token and KV head. layer: index among the
- * recorded layers. Uses truth's scratch and changes nothing else in it. */
+ * recorded layers. Uses truth's scratch, and has it compute what it lacks
+ * (kv_truth_weigh, kv_truth_mark). */
 void kv_fidelity_row(kv_fidelity *f, int layer, const kv_seen *seen,
                      kv_truth *truth);
 
 /* One value of a layer (its index among the recorded ones), query head h and
  * the decode row of token t, prompt_len <= t < n_tokens (asserted). NaN: there
- * is none. */
-/* (For tests, which compare values one by one.) */
+ * is none. For tests, which compare values one by one. */
 double kv_fidelity_value(const kv_fidelity *f, kv_measure m, int layer, int h,
                          int t);
 

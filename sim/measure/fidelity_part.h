@@ -2,7 +2,7 @@
  *
  * Private to sim/measure: where the values of fidelity lie until they are
  * aggregated, and which decode row looks for which needle (the tokens that an
- * answer repeats). Layers are worked on by one thread each and share nothing.
+ * answer repeats). Threads work on different layers or heads and share nothing.
  */
 #ifndef KV_SIM_FIDELITY_PART_H
 #define KV_SIM_FIDELITY_PART_H
@@ -41,9 +41,9 @@ static inline double *kv_fidelity_head(const kv_fidelity *f, kv_measure m,
   return slice + f->start[m] + (size_t)h * (size_t)f->width[m];
 }
 
-/* Plans which decode row looks for which token, for n needles: fills
- * f->searches, f->search and f->search_at, which have room for one search a
- * decode step. KV_RESOURCE: memory. */
+/* Plans which decode row looks for which token, for n needles: allocates
+ * f->search and f->search_at, and fills them and f->searches. KV_RESOURCE:
+ * memory. */
 kv_rc kv_search_plan(kv_fidelity *f, int n, const kv_needle *needle, kv_err *e);
 
 /* Fills the needle measures of search `at` (an index in f->search) for query

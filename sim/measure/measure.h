@@ -2,10 +2,10 @@
  *
  * The measures of fidelity: one table of names, titles and directions that JSON
  * rows, database, tables and page share, and the statistics of many values.
- * Each measure has one value per (layer, query head, decode step), in binary64
- * (arithmetic 10). o and p: output and probabilities of the exact attention
- * over the whole cache; o^ and p^: of the compressed one; LSE: log-sum-exp of
- * logits. Nothing here fails or allocates.
+ * Each measure has at most one value per (layer, query head, decode step), in
+ * binary64 (arithmetic 10). o and p: output and probabilities of exact
+ * attention over the whole cache; o^ and p^: of the compressed one; LSE:
+ * log-sum-exp of logits. Nothing here fails or allocates.
  */
 #ifndef KV_SIM_MEASURE_H
 #define KV_SIM_MEASURE_H
@@ -39,12 +39,12 @@ typedef struct kv_measure_info {
   const char *name;  /* JSON key and SQL value */
   const char *title; /* heading for people */
   const char *unit;  /* "" where it is a share or a ratio */
-  int better;        /* -1 smaller, +1 larger, 0 neither (closest to 0) */
+  int better;        /* -1 smaller, +1 larger, 0 neither */
 } kv_measure_info;
 
 extern const kv_measure_info kv_measure_table[KV_MEASURES]; /* by kv_measure */
 
-/* Aggregate of finite values; count 0 means null, and the rest is 0.
+/* Aggregate of values that are not NaN; count 0 means null, and the rest is 0.
  * Percentiles by nearest rank: the ceil(q * count)-th smallest. */
 typedef struct kv_stat {
   int64_t count;

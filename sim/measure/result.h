@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * One row of results: what one cell (a trace, a method with all its parameters,
- * a budget) gave. Filled by the engine (kv_cell_finish), written by the JSON,
- * table and database writers, read back by verify. Plain data; kv_result_free
+ * a budget) gave. Filled by the engine (kv_cell_finish) or from a database,
+ * written by the JSON, table and database writers. Plain data; kv_result_free
  * releases the arrays. Unless said otherwise numbers are bytes, "step" is a
  * number of tokens seen, and digests are SHA-256.
  */
@@ -32,7 +32,8 @@ typedef struct kv_totals {
   double mean, codes_mean;  /* over the steps from prompt_len to the last, after
                                compression */
   int64_t peak, codes_peak; /* the most held, before compression included */
-  int64_t mti;              /* byte steps: held, summed over the same steps */
+  int64_t mti;              /* memory-time integral, in byte steps: held, summed
+                               over the same steps */
   double read;              /* read per decode step */
   double scanned;           /* looked at per decode step in order to choose what
                                is read */
@@ -65,9 +66,9 @@ typedef enum kv_scalar_combine {
                        by themselves */
 } kv_scalar_combine;
 
-/* A number of kv_totals: everything that stores, compares, merges or shows them
- * goes by the table of these, in its order. A number is added by a member and
- * its row. */
+/* A number of kv_totals, but for its `end`: everything that stores, compares or
+ * lists them goes by the table of these, in its order. A number is added by a
+ * member and its row. */
 typedef struct kv_scalar {
   const char *name; /* as in rows: "bytes.peak"; in the database, too */
   const char *unit; /* for people */
@@ -86,8 +87,7 @@ double kv_scalar_get(const kv_totals *t, const kv_scalar *s);
 int64_t kv_scalar_bits(const kv_totals *t, const kv_scalar *s);
 void kv_scalar_set(kv_totals *t, const kv_scalar *s, int64_t bits);
 
-/* --- parts of a row --------------------------------------------------------
- */
+/* --- parts of a row ------------------------------------------------------ */
 
 /* Aggregates below the run: a layer, a KV head of a layer, a bin of steps. */
 typedef struct kv_part {
@@ -138,7 +138,7 @@ typedef struct kv_layout_regular_result {
   int64_t loads;      /* slots that decode steps load, summed */
   int64_t rewrites;   /* blocks after which some layer had other indices */
   int64_t rewritten;  /* tokens seen at the first of these; -1: none */
-  int64_t moves;      /* entries moved by them */
+  int64_t moves;      /* slots that they fill */
   int64_t moved;      /* bytes of these */
   int64_t mask_end;   /* bytes of masks, part of the layout's bytes */
   int64_t mti;        /* bytes held, summed over the row's steps */
@@ -150,7 +150,8 @@ typedef struct kv_layout_regular_result {
 
 typedef struct kv_layout_result {
   char name[32];                 /* "pages:16:layer" */
-  int64_t pages_end, pages_peak; /* of K and of V; of slots: rows */
+  int64_t pages_end, pages_peak; /* of K and V together; of slots and regular
+                                    indices: rows */
   double pages_mean;
   int64_t end, peak; /* bytes in them */
   double mean;
@@ -205,17 +206,18 @@ typedef struct kv_result {
   bool has_identity;
   int prompt_len, n_tokens; /* of the replay; of the trace */
   kv_observe observe;       /* what the prompt_len was asked for as */
-  const char *method;       /* its name; lives as long as the method table */
+  const char *method;       /* its name; lives as long as the method table, or
+                               the database that the row is of */
   int revision;             /* of the method's code */
   char *code;   /* hex digest of a plugin, of a method's file, or NULL */
   char *params; /* JSON object, every parameter written out */
   char *spec;   /* method:key=value:..., the same */
   kv_status status;
   char reason[512]; /* a sentence where it did not run or failed, else "" */
-  bool of_layout;   /* it did not run for a layout that was asked for, which is
-                       nothing of the cell's: such a row is not stored */
+  bool of_layout;   /* it did not run because a layout that was asked for has no
+                       place for its rows: such a row is not stored */
   int arithmetic;   /* KV_ARITHMETIC that it was computed with */
-  int budget;       /* entries of a lane that were used; -1: none */
+  int budget;       /* entries of a lane, of a list their mean; -1: none */
   kv_basis basis;   /* of what was typed */
   char target[64];  /* as typed; "": nothing was */
   double achieved;  /* what the row used, in the unit of the basis; NaN: none */
@@ -226,7 +228,7 @@ typedef struct kv_result {
   kv_stat stat[KV_MEASURES];
   double drift; /* as of a part, of the whole run */
   /* Means over layers and query heads at each decode step: [KV_MEASURES]
-   * [n_steps - 1], NaN where no row has a value. NULL: nothing was decoded. */
+   * [n_steps - 1], NaN where no row has a value. NULL: not measured. */
   float *step_mean;
   int n_parts, n_layers, n_steps;
   kv_part *part;            /* layers, then heads, then bins */
@@ -250,7 +252,7 @@ static inline bool kv_result_ran(const kv_result *r) {
 }
 
 /* Frees what was measured of layers, steps and parts, once it has been written;
- * names and totals stay. */
+ * names, totals, layouts and survival stay. */
 void kv_result_forget(kv_result *r);
 void kv_result_free(kv_result *r); /* the arrays, not r; accepts zeroed */
 

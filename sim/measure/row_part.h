@@ -32,8 +32,8 @@ static inline const float *kv_row_of_head(const kv_row *r, const float *x,
   return x + (size_t)(r->head0 + h) * r->truth->stride;
 }
 
-/* Stores the value of measure m for the lane's query head h at this step; does
- * nothing for a measure that the trace has not. */
+/* Stores the value of measure m, none of needles, for the lane's query head h
+ * at this step; does nothing for one that the cell has not (recall_budget). */
 static inline void kv_row_put(const kv_row *r, kv_measure m, int h, double x) {
   if (r->f->width[m])
     kv_fidelity_head(r->f, m, r->layer, r->lane->first_head + h)[r->step] = x;
@@ -45,7 +45,9 @@ static inline void kv_row_put(const kv_row *r, kv_measure m, int h, double x) {
 int kv_row_list(kv_row *r, const kv_view *v);
 
 /* fidelity_stored.c: stores the measures of what the lane holds, in the view or
- * not, for all its query heads. Call it once a row, after the views. */
+ * not, for all its query heads; but mass_stored of a head that views the whole
+ * lane is left to who compares the head, unless the lane has every token as it
+ * came. Once a row, before heads are compared: it uses their scratch. */
 void kv_row_stored(kv_row *r);
 
 #endif

@@ -2,9 +2,9 @@
  *
  * A spill: slices of equal size that are filled and read one after the other,
  * and together may be more than memory should hold. Small ones are memory.
- * From KV_SPILL_MEMORY bytes on they are a file without a name, in the folder
- * TMPDIR or /var/tmp, whose room on the disk is taken at open; a slice that is
- * put away costs no memory of the process until it is touched again.
+ * More than KV_SPILL_MEMORY bytes are a file without a name, in the folder
+ * TMPDIR or /var/tmp, whose room on the disk is taken at open; a slice of it
+ * that is put away costs no memory of the process until it is touched again.
  *
  * Slices are zeros at first. Different threads may use different slices. Used
  * by fidelity (sim/measure/fidelity_part.h), a slice a layer.

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Private to sim/measure/stat.c and tally.c, the two ways to aggregate values
- * (kv_stat_of, in memory; kv_tally, in passes over a file): what both compute
- * alike, so that they give the same bits.
+ * (kv_stat_of, in memory; kv_tally, in passes): what both compute alike, so
+ * that they give the same bits.
  */
 #ifndef KV_SIM_STAT_PART_H
 #define KV_SIM_STAT_PART_H

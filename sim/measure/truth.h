@@ -11,8 +11,9 @@
  *
  * One truth per thread: open; then for each row fill, known, and what measures
  * it (kv_fidelity_row). All memory is taken at open, and nothing fails later.
- * Memory: about 40 bytes a token and query head of the group, touched only as
- * far as rows are long. G: query heads of a KV head; T: tokens of the trace.
+ * Memory: 16 bytes a token and query head of the group and 80 a token, touched
+ * only as far as rows are long. G: query heads of a KV head; T: tokens of the
+ * trace.
  */
 #ifndef KV_SIM_TRUTH_H
 #define KV_SIM_TRUTH_H
@@ -57,8 +58,8 @@ typedef struct kv_truth {
   int first; /* the first token that row sees: above 0 where the layer has a
                 sliding window. s is junk before it, p is 0 */
   const float *sinks; /* [G], or NULL: the layer has none */
-  bool finite;    /* all logits are finite; if not, only q and s are filled, the
-                     row has no truth, and each cell computes its own */
+  bool finite;    /* all logits are finite; if not, only q and s mean anything,
+                     the row has no truth, and nothing is measured against it */
   bool tiled;     /* the row is of a tile */
   size_t stride;  /* of s, p, log_p: T rounded up to 16 */
   const float *q; /* [G][d] fp32 */

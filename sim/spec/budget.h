@@ -15,7 +15,7 @@
  * Python does, so that of 465 tokens 92 stay at ratio:0.8 and 93 at 20%.
  *
  * A list, typed or read from a file, gives each layer of the model its own
- * budget, in entries or as a share of the prompt.
+ * budget: entries, a share of the prompt or a compression ratio.
  */
 #ifndef KV_SIM_BUDGET_H
 #define KV_SIM_BUDGET_H
@@ -103,7 +103,8 @@ typedef kv_rc kv_probe(void *self, int place, int64_t *bytes, int64_t *dense,
                        kv_err *e);
 
 /* Finds by bisection the largest place between `least` (the smallest legal one)
- * and `most` whose bytes fit. *out is `most` if that fits, and `least` if least
+ * and `most` whose bytes fit, if bytes grow with the place, else one that fits
+ * before one that does not. *out is `most` if that fits, and `least` if least
  * >= most. self: first argument of probe, which is called at most
  * kv_budget_probes times, usually a replay each. KV_REFUSED, with the bytes and
  * `named` ("budget 4": the value of `least`) in the sentence, if even `least`

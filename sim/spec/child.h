@@ -41,8 +41,9 @@ typedef enum kv_child_fate {
 typedef struct kv_child_end {
   kv_child_fate fate;
   int signal, code; /* if it died: signal, or 0 and the exit code */
-  int left;         /* processes that it left behind, now killed */
-  char said[400];   /* the last line that it wrote, or "" */
+  int left;         /* with adopts: processes that it left behind and that were
+                       killed, for which it waits 5 seconds at most */
+  char said[400];   /* the last line that it wrote and is not empty, or "" */
 } kv_child_end;
 
 /* Runs c->work in a child and waits for it; out says how it ended, which is no

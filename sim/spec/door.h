@@ -5,9 +5,10 @@
  *   const kv_method kv_plugin = {.abi = KV_METHOD_ABI, .name = "mine", ...};
  *
  * A plugin is named by its path (a name with a slash, or one that ends in .so).
- * Once loaded, or if it is NAME.so in a folder listed in KVREPLAY_PLUGINS
- * (FOLDER:FOLDER), it can also be named by its name alone. Its method table is
- * checked when it is loaded; it stays loaded until the process ends.
+ * Once loaded, or if it is NAME.so (perhaps with _ for -) in a folder listed in
+ * KVREPLAY_PLUGINS (FOLDER:FOLDER), it can also be named by its name alone. Its
+ * method table is checked when it is loaded; it stays loaded until the process
+ * ends.
  *
  * A plugin runs with all rights of the process. Therefore accept paths only
  * from the person at the command line; code that reads method names from a file
@@ -27,10 +28,11 @@ bool kv_door_is_path(const char *name);
  * kv_door_is_path. */
 bool kv_door_names_path(const char *name);
 
-/* Finds a plugin by name or path and loads it. *out is NULL, with KV_OK, if no
- * plugin has that name. KV_INPUT: the file is not a plugin for this kvreplay;
- * KV_USAGE: another method already has its name, or KVREPLAY_PLUGINS names no
- * folder; KV_RESOURCE. */
+/* Finds a plugin by name or path and loads it, unless it is loaded. *out is
+ * NULL, with KV_OK, if no plugin has that name. KV_INPUT: there is no such
+ * file, or it is not a plugin for this kvreplay; KV_USAGE: another method
+ * already has its name, KVREPLAY_PLUGINS names no folder, or the path is too
+ * long; KV_RESOURCE. */
 kv_rc kv_door_find(const char *name, const kv_method **out, kv_err *e);
 
 /* SHA-256, 64 hex digits, of the file that a method was loaded from; for two
@@ -46,7 +48,7 @@ const char *kv_door_file(const kv_method *m);
 const char *kv_door_mode(const kv_method *m);
 
 /* Loads every .so in the folders of KVREPLAY_PLUGINS, for lists of all methods.
- * Calls tell once for each file that is not a plugin. */
+ * Calls tell once for each file that cannot be loaded. */
 void kv_door_open_all(void (*tell)(const kv_err *why));
 /* The index-th plugin that was loaded, from 0; NULL past the end. */
 const kv_method *kv_door_at(int index);

@@ -29,12 +29,13 @@ size_t kv_param_size(kv_kind kind);
 /* Index in the table, -1 if there is none. */
 int kv_params_find(const kv_param *table, const char *name);
 
-/* Sets every value to its default, of a struct that the caller has zeroed.
- * KV_INTERNAL if a default is outside its own range. */
+/* Sets every value to its default, of a struct that the caller has zeroed; what
+ * has none, and a file, is unset. KV_INTERNAL if a default is not legal. */
 kv_rc kv_params_default(const kv_param *table, void *values, kv_err *e);
 
-/* Parses one value, as typed. KV_USAGE names the range or the choices, and the
- * nearest legal value. On failure values is unchanged. */
+/* Parses one value, as typed but without escapes. KV_USAGE names the range or
+ * the choices, and the nearest legal value if there is one. On failure values
+ * is unchanged. */
 kv_rc kv_param_set(const kv_param *p, const char *text, void *values,
                    kv_err *e);
 bool kv_param_is_set(const kv_param *p, const void *values);
@@ -49,13 +50,15 @@ void kv_param_text(const kv_param *p, const void *values,
 /* Writes the range or the choices, for people: "1 to 64", "mean|max|sum". */
 void kv_param_range(const kv_param *p, char out[KV_TEXT_MAX]);
 
-/* All values as text, freed with free(); NULL if memory ends. As a JSON object:
- * {"budget": 512, "group": "mean"}, unset values as null, a file's name without
- * its folder: a row stays the same wherever the file lies, and its bytes are
- * told apart by kv_code. */
+/* All values as text, freed with free(); NULL if memory ends; those that came
+ * later (kv_param.later) are left out while they have their defaults. As a JSON
+ * object: {"budget": 512, "group": "mean"}, unset values as null, a file's name
+ * without its folder: a row stays the same wherever the file lies, and kv_code
+ * tells its bytes apart. */
 char *kv_params_json(const kv_param *table, const void *values);
 /* The same for n layers whose values lie `size` bytes apart: a parameter that
- * differs between layers becomes a list, and the budget always does. */
+ * differs between layers becomes a list, and, of several layers, the budget
+ * always does. */
 char *kv_params_json_each(const kv_param *table, int n, size_t size,
                           const void *values);
 /* As a specification: name:budget=512:group=mean, escaped, without unset values

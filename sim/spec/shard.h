@@ -26,10 +26,10 @@ kv_rc kv_shard_parse(const char *text, kv_shard *out, kv_err *e);
 
 /* Finds the index of one of `count` shards (--shards) in the variables that
  * schedulers set: a Slurm array, a PBS array, a rank of Open MPI or of another
- * MPI (PMI), an indexed Kubernetes job. KV_USAGE: there is none, or one says
- * another number of tasks, or two name different shards. One that counts a
- * single task says nothing where another one does: srun starts each task of an
- * array as a world of its own. */
+ * MPI (PMI), an indexed Kubernetes job. KV_USAGE: there is none, one is no
+ * index of so many tasks or says another number of them, or two name different
+ * shards. One that counts a single task says nothing where another one does:
+ * srun starts each task of an array as a world of its own. */
 kv_rc kv_shard_find(int count, kv_lookup *lookup, kv_shard *out, kv_err *e);
 
 /* The name of a shard's database: each % of the pattern becomes "2-of-4", %% a

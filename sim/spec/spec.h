@@ -14,8 +14,9 @@
  * for the character after the backslash; any other backslash is an error. A `+`
  * joins two methods on one lane, a selection and a format for what it keeps
  * (ref/lane/compose.h); before a digit it is a number's (1e+06). "all" is every
- * method of the registry once, with its defaults. Everything wrong is KV_USAGE
- * with one sentence that names what is nearest; without memory calls return
+ * method of the registry once, with its defaults. What is typed wrong is
+ * KV_USAGE, with one sentence that names what is nearest if there is such; a
+ * plugin that cannot be loaded is KV_INPUT; without memory calls return
  * KV_RESOURCE. The registry is a parameter, so that the grammar is tested
  * without methods.
  *
@@ -69,7 +70,8 @@ kv_rc kv_spec_copy(const kv_spec *from, kv_spec *out, kv_err *e);
 void kv_spec_free(kv_spec *s); /* its memory, not s; accepts NULL */
 
 /* Finds a method by name in the registry, then among plugins, which may load
- * one. KV_USAGE, naming the nearest name, if there is none. */
+ * one. KV_USAGE, naming the nearest name, if there is none; else as
+ * kv_door_find fails (sim/spec/door.h). */
 kv_rc kv_registry_find(kv_registry *registry, const char *name,
                        const kv_method **out, kv_err *e);
 

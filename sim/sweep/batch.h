@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * A batch: all cells of one trace, or those of a shard, in the order of the
- * command line (methods, then budgets). All are opened before anything is
- * replayed:
+ * command line (methods, then budgets). All are opened, searches for budgets in
+ * bytes included, before they are replayed:
  *   kv_batch_open; with a database kv_batch_recall; kv_replay of b.each;
  *   kv_batch_close
  * Where the trace cannot be opened, kv_batch_lost makes rows that say so.
@@ -44,8 +44,8 @@ typedef struct kv_batch_ask {
   int mine;         /* a shard's number, from 1 */
   bool identify;    /* compute the trace's identity even without db */
   /* Called before a search makes its n-th (from 1) of at most `most` probes,
-   * each a replay of `units` ticks of how.tick; or NULL. self is that of `how`.
-   */
+   * each a replay of `units` units of how.tick unless db has it; or NULL. self
+   * is that of `how`. */
   void (*probing)(void *self, const char *method, int n, int most,
                   int64_t units);
 } kv_batch_ask;
@@ -72,24 +72,25 @@ kv_rc kv_batch_open(const kv_batch_ask *ask, kv_batch *out, kv_err *e);
 kv_rc kv_batch_prompt(const kv_batch_ask *ask, const kv_trace *t,
                       int *prompt_len, kv_err *e);
 /* Opens the same cells again for another kernel set, with budgets as already
- * resolved; the trace stays owned by `from`. With a database (or NULL) those
- * cells run that this kernel set has not confirmed, otherwise those that ran.
- */
+ * resolved; the trace stays owned by `from`. Of the cells whose rows ran those
+ * are to run that this kernel set has not confirmed in db; without one (NULL)
+ * those that `from` replayed. KV_INTERNAL: a cell that ran is now refused. */
 kv_rc kv_batch_again(const kv_batch *from, const kv_kernels *kernels, kv_db *db,
                      kv_batch *out, kv_err *e);
 void kv_batch_close(kv_batch *b); /* accepts zeroed */
 
-/* sim/sweep/batch_lost.c. kv_batch_lost opens the cells that a trace which
+/* sim/sweep/batch_lost.c. kv_batch_lost makes the cells that a trace which
  * cannot be opened would have, all failed with the reason `why`. kv_batch_fail
- * does the same to the cells of a batch whose trace turns out to be bad. Such
- * rows are not results and cannot be put into a database. */
+ * makes those cells of a batch fail that were to run, where its trace turns out
+ * to be bad. Such rows are not results and are not put into a database. */
 kv_rc kv_batch_lost(const kv_batch_ask *ask, const kv_err *why, kv_batch *out,
                     kv_err *e);
 void kv_batch_fail(kv_batch *b, const kv_err *why);
 
 /* Fills the rows of cells that the database already has from the batch's
  * backend; they do not run again. Rows that only other backends computed are
- * run, to confirm them. Fails as the database does. */
+ * run, to confirm them, and those that lack a layout or the tokens that were
+ * asked for. Fails as the database does. */
 kv_rc kv_batch_recall(kv_batch *b, kv_db *db, kv_err *e);
 
 /* sim/sweep/search.c: *value is what a budget in bytes means for a method of

@@ -13,8 +13,8 @@
  * so that what is predicted badly is not all in one shard.
  *
  * Integers only, no random numbers, no clock: the same costs give the same cut
- * on every machine, and each cell has one shard. Time: cells * shards * 10 or
- * so steps; memory: 50 bytes a cell.
+ * on every machine, and each cell has one shard. Time: some dozens of steps for
+ * each cell and shard; memory: about 32 bytes a cell.
  */
 #ifndef KV_SIM_CUT_H
 #define KV_SIM_CUT_H

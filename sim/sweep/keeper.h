@@ -7,13 +7,14 @@
  *
  * If the process is killed, what is lost is the work in flight (at most a group
  * of cells on one layer, which the replay keeps below KV_KEEP_MOST seconds if
- * it can (sim/engine/groups.h), and reports if it cannot) and what ended in the
- * last `every` seconds. Nothing is written before the replay is that old.
+ * it can (sim/engine/groups.h), and reports if it cannot) and layers that ended
+ * within `every` seconds of the last transaction, which the next layer to end
+ * writes. Nothing is written before the replay is that old.
  *
  * A stored part is used only by the very program that wrote it: the build is
- * identified by the SHA-256 of its executable. If the database cannot take a
- * part, only the part is lost, never the run: that is reported once and tried
- * again later.
+ * identified by its version, commit and the SHA-256 of its executable. If the
+ * database cannot take parts, the run goes on: that is reported once, and they
+ * are tried again when the next layer ends.
  *
  * Disk space: sim/engine/partial.h for each cell and layer, freed when the rows
  * are put.

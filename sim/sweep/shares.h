@@ -2,8 +2,8 @@
  *
  * The shards of a sweep: every cell of every trace of a command line with the
  * processor time predicted for it (sim/sweep/effort.h) and the shard that it
- * falls to (sim/sweep/cut.h). Reads the traces' headers and opens each cell
- * once, but replays and searches nothing.
+ * falls to (sim/sweep/cut.h). Reads the traces' headers and opens each cell,
+ * some twice, but replays and searches nothing.
  *
  * Every process of a sweep computes the same cut, provided that it sees the
  * same command line and the same files. `name` tells whether two did.
@@ -18,7 +18,7 @@ typedef struct kv_shares {
   int shards, traces, cells;
   int *first;    /* [traces + 1] cell `first[i]` is the first of trace i */
   int *shard;    /* [cells] 1 .. shards */
-  int64_t *own;  /* [cells] microseconds of the cell alone */
+  int64_t *own;  /* [cells] microseconds of the cell and its search alone */
   bool *runs;    /* [cells] not refused, as far as is known without a search */
   int *can;      /* [shards] cells of each shard for which that is true */
   int64_t *cost; /* [shards] microseconds, with what its cells share */

@@ -2,8 +2,8 @@
  *
  * Numbers as text and back, independent of the locale: for specifications,
  * parameters, JSON and tables. Text written here is the shortest that reads
- * back to the same bits. Nothing fails; each call makes and frees one locale
- * object of the C library.
+ * back to the same bits, but for subnormal numbers. Nothing fails; a call that
+ * reads or writes text makes and frees one locale object of the C library.
  */
 #ifndef KV_SIM_NUMBER_H
 #define KV_SIM_NUMBER_H

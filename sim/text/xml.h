@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Text in XML 1.0, for the JUnit files of check, grade and run. Control
- * characters, which XML does not allow, and bytes that are not UTF-8 are
- * written as kv_plain (ref/ground/err.h) writes them. Nothing is returned:
- * check ferror(out) at the end.
+ * Text in XML 1.0, for JUnit files (sim/show/junit.h). Control characters,
+ * which XML does not allow, and bytes that are not UTF-8 are written as
+ * kv_plain (ref/ground/err.h) writes them. Nothing is returned: check
+ * ferror(out) at the end.
  */
 #ifndef KV_SIM_XML_H
 #define KV_SIM_XML_H
