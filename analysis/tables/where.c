@@ -48,7 +48,7 @@ int kv_where_check(sqlite3 *db, const char *view, const kv_where *w) {
   sqlite3_free(sql);
   if (rc) return rc;
   names = calloc((size_t)g.columns + 1, sizeof *names);
-  if (!names) kv_tell_short();
+  if (!names) rc = kv_tell(KV_EXIT_RESOURCE, "not enough memory");
   for (int c = 0; names && c < g.columns; c++) names[c] = g.name[c];
   for (int i = 0; names && i < w->n && !rc; i++)
     if (kv_grid_column(&g, w->name[i]) < 0)

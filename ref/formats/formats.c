@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The list of formats, made from formats.mk. Contract: ref/format.h.
+ * The list of formats, made from formats.mk. Contract: ref/formats/format.h.
  */
 #include "ref/formats/format.h"
 #include <string.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The interpreter of records: ref/records.h.
+ * The interpreter of records: ref/lane/records.h.
  */
 #include "ref/lane/records.h"
 

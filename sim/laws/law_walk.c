@@ -111,6 +111,7 @@ kv_rc kv_law_walk(const kv_law_case *c, int n, const kv_law_look *look,
       .self = &w, .compressed = compressed, .seen = seen, .finished = finished};
   kv_cell cell = {0};
   kv_rc rc = KV_OK;
+  *broken = 0;
   w.reader = kv_zalloc((size_t)w.readers, sizeof *w.reader);
   if (!w.reader) return kv_no_memory(e, "a law", sizeof *w.reader);
   for (int i = 0; !rc && i < w.readers; i++)

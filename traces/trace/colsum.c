@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "traces/text/text.h"
+#include "traces/text/threads.h"
 #include "traces/trace/rows.h"
 
 typedef struct job {
@@ -91,7 +92,7 @@ static bool add_rows(part *x, int p, int b) {
 static kv_rc do_head(const job *w, kv_err *e) {
   int p = w->shape->prompt_len, most = kv_rows_most(w->shape);
   int blocks = (p + most - 1) / most, lacking = 0, bad = 0;
-#pragma omp parallel reduction(+ : lacking, bad)
+#pragma omp parallel num_threads(kv_threads()) reduction(+ : lacking, bad)
   {
     part x = {0};
     kv_float_ground();
