@@ -4,8 +4,8 @@
  * list, by a mask, or of one entry that is known. Methods call the four that
  * take `at`; gpu/lane/verbs.cuh says how verbs are called. The others are their
  * steps: all threads of the block call them together with the same arguments,
- * and they end with a barrier. Cost: O(entries behind the first that goes, /
- * KV_BLOCK).
+ * and they end with a barrier. Cost: O(entries / KV_BLOCK); where the lane has
+ * rewritten entries also O(those that go), as one thread frees what these hold.
  */
 #ifndef KV_GPU_KEEP_CUH
 #define KV_GPU_KEEP_CUH
@@ -118,7 +118,8 @@ KV_DEVICE void kv_gpu_drop_listed(kv_gpu_lane *lane, int m, uint32_t *gone) {
 /* What a keep leaves. */
 typedef struct kv_gpu_kept {
   int n, m, first; /* entries that stay, that go; the first i, list[i] != i */
-  const int32_t *list; /* [n] who stays, by index; read from `first` on */
+  const int32_t *list; /* [n] who stays, by index; if it ascends, what stands
+                          before `first` is not read */
   bool ascending;      /* the list ascends */
 } kv_gpu_kept;
 

@@ -10,8 +10,9 @@
  * Order, by all threads of the block together: kv_coded_suits, kv_coded_rows,
  * kv_coded_fetch, then kv_coded_chains for each pass of queries. FORMAT is a
  * kv_gpu_format whose rows share scales by channel and whose settings are a
- * kv_minmax. A tile that does not suit - rows of other kinds among them, keys
- * coded before RoPE, odd groups - is left to gpu/lane/keys_mixed.cuh.
+ * kv_minmax. A tile that does not suit - rows of other kinds among them, a lane
+ * that is re-indexed, keys coded before RoPE, a thread's two entries in two
+ * blocks, too many blocks - is left to gpu/lane/keys_mixed.cuh.
  */
 #ifndef KV_GPU_KEYS_CODED_CUH
 #define KV_GPU_KEYS_CODED_CUH

@@ -79,8 +79,8 @@ KV_DEVICE void kv_key_fetch_mixed(const kv_gpu_layer &l, const kv_key_row *row,
   }
 }
 
-/* Adds to acc [QUERIES] the sums of the queries with the entry of row
- * [KV_BLOCK][thread], shared, which the caller has written before a barrier. q,
+/* Adds to acc [QUERIES] the sums of the queries with the thread's entry, whose
+ * key is row[thread]; row [KV_BLOCK], shared, was written before a barrier. q,
  * room: as in kv_key_chains. All threads together; has barriers, and ends with
  * one. */
 template <int QUERIES>

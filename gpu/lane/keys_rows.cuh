@@ -10,8 +10,10 @@
  * For every format with kv_gpu_format_x::ROWS. Order, by all threads of the
  * block together: kv_row_keys_suit, kv_row_keys_fetch, kv_row_keys_align, then
  * kv_row_chains for each pass of queries. A tile that does not suit - rows of
- * other kinds among them, keys coded before RoPE, more than two ranges a row,
- * KIVI's arithmetic of halves - is left to gpu/lane/keys_mixed.cuh.
+ * other kinds among them, rows in pages, a lane that is re-indexed, keys coded
+ * before RoPE, more than two ranges a row, KIVI's arithmetic of halves - is
+ * left to gpu/lane/keys_mixed.cuh. Rows in pages gpu/backend/paged_logits.cu
+ * fetches itself, and then calls kv_row_chains.
  */
 #ifndef KV_GPU_KEYS_ROWS_CUH
 #define KV_GPU_KEYS_ROWS_CUH

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the kernels of logits share (gpu/backend/logits.cu, logits_rows.cu): a
- * block's task, its queries, its entries and their sums; and kv_logits_mixed,
- * which computes logits of entries stored in any mixture of types and formats,
- * more slowly than the kernels of one type. Device functions are called by all
- * threads of a block unless said otherwise; l is the layer, and its logits are
- * l.s, [rows][n_heads][l.stride].
+ * What the kernels of logits in gpu/backend share: a block's task, its queries,
+ * its entries and their sums; and kv_logits_mixed, which computes logits of
+ * entries stored in any mixture of types and formats, more slowly than the
+ * kernels of one type. Device functions are called by all threads of a block
+ * unless said otherwise; l is the layer, and its logits are l.s,
+ * [rows][n_heads][l.stride]. QUERIES: those that share a pass.
  */
 #ifndef KV_GPU_LOGITS_CUH
 #define KV_GPU_LOGITS_CUH
@@ -30,7 +30,7 @@ typedef struct kv_logits_task {
 } kv_logits_task;
 
 /* Index of query j of the lane's tile among the layer's; a decode step has one
- * row, and nothing to divide. */
+ * row, and nothing to divide. By any one thread. */
 KV_DEVICE size_t kv_logits_place(const kv_gpu_layer &l, const kv_gpu_lane *lane,
                                  int j) {
   int row = 0, queries = lane->queries;
@@ -39,7 +39,8 @@ KV_DEVICE size_t kv_logits_place(const kv_gpu_layer &l, const kv_gpu_lane *lane,
          (size_t)(lane->first_head + j - row * queries);
 }
 
-/* Query of the thread in the pass of queries j.., for kv_key_fetch_queries. */
+/* Query of the thread in the pass of queries j.., for kv_key_fetch_queries. By
+ * any one thread. */
 KV_DEVICE const float *kv_logits_query(const kv_gpu_layer &l,
                                        const kv_gpu_lane *lane, int j,
                                        int count) {

@@ -11,14 +11,14 @@
  * the order of ref/lane/hooks.h.
  *
  * A hook is run by one block for each lane (compress_layer and publish: one for
- * all lanes; view, chunk and observe may have several, if started so). All
- * threads of the block call it with the same arguments; no thread may diverge
- * around a verb or a function that has a barrier, and none may return earlier
- * than others before such a one. What a thread wrote to memory others read
- * after
- * __syncthreads. Hooks change what is stored by gpu/lane/verbs.cuh only - in
- * compress_lane and compress_layer, as in ref - and find shared algorithms in
- * gpu/parts.
+ * all lanes; view, chunk and observe may have several, if started so), unless
+ * the table names a starter that runs kernels of its own, as that of
+ * gpu/parts/residual.cuh. All threads of the block call a hook with the same
+ * arguments; no thread may diverge around a verb or a function that has a
+ * barrier, and none may return earlier than others before such a one. What a
+ * thread wrote to memory others read after __syncthreads. Hooks change what is
+ * stored by gpu/lane/verbs.cuh only - in compress_lane and compress_layer, as
+ * in ref - and find shared algorithms in gpu/parts.
  */
 #ifndef KV_GPU_METHOD_CUH
 #define KV_GPU_METHOD_CUH
@@ -37,7 +37,8 @@
  *   room     bytes of the workspace that view or chunk takes for a head
  *   chunk    *m, *l, a [d_v]: maximum, sum and weighted values of a chunk that
  *            the method adds to attention; all threads write the same m and l,
- *            and share a. False: none. One that is not finite fails the cell
+ *            and share a. False: none. The cell fails if one is not finite, or
+ *            *l is not from 2^-64 to 2^64
  *   observe  looks at query rows
  *   compress, together   compress_lane, compress_layer: may call verbs
  *   publish  fills in the zeroed message [needs.message]; false: there is none
@@ -58,7 +59,7 @@ typedef void kv_gpu_together(kv_gpu_at &at, kv_gpu_lane *lane, int lanes);
 
 /* --- what hooks call ------------------------------------------------------ */
 
-/* What a hook of a lane is called with; the kernels below make it. */
+/* What a hook of a lane is called with; the kernels that run hooks make it. */
 KV_DEVICE kv_gpu_at kv_at_lane(const kv_gpu_layer &l, const kv_gpu_lane *lane) {
   kv_gpu_at at = {
       &l,         l.params,        l.asset, l.clock->first + l.clock->count,
@@ -105,7 +106,7 @@ KV_DEVICE void kv_gpu_watch(const kv_gpu_layer &l, int whose, int head,
 /* n bytes of the hook's workspace, 64-byte aligned, in global memory; all
  * threads call it and get the same ones, which hold anything. Given back when
  * the hook returns, or by setting at.used to what it was before. Asserts that
- * the method's needs.work suffices. KV_GPU_TAKE: n elements of a type. */
+ * the workspace (at.work_size) suffices. KV_GPU_TAKE: n elements of a type. */
 KV_DEVICE void *kv_gpu_take(kv_gpu_at &at, size_t n) {
   void *p = at.work + at.used;
   at.used += (n + 63) / 64 * 64;
@@ -158,8 +159,9 @@ KV_DEVICE kv_gpu_query kv_query_of(const kv_gpu_layer &l,
 }
 
 /* Calls each(h, room) for the heads h of the lane that the block has: block
- * (lane, y) has head y, or block (lane, 0) all of them where the workspace is
- * too small for `room` bytes a head; each is then called with room 0. */
+ * (lane, y) of gridDim.y has heads y, y + gridDim.y, .. Where the workspace is
+ * too small for `room` bytes a head, block (lane, 0) has all of them, and each
+ * is called with room 0. */
 template <class Each>
 KV_DEVICE void kv_each_head(const kv_gpu_lane *lane, size_t room, Each each) {
   room = (room + 63) / 64 * 64;
@@ -319,7 +321,7 @@ void kv_on_observe(void *s, const kv_gpu_layer *l) {
 }
 /* Several blocks a lane, for an observation in which a thread does entries of
  * its own and nothing else: kv_gpu_first_entry, then on by kv_gpu_next_entry.
- * With 64 blocks a lane two lanes are enough for every processor. */
+ * Two lanes of 64 blocks are about as many as an H100 has processors (132). */
 template <kv_gpu_observe hook>
 void kv_on_observe_entries(void *s, const kv_gpu_layer *l) {
   constexpr int EACH = 4, MOST = 64; /* entries a thread; blocks a lane */

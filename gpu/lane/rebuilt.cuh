@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Reads tokens of a layer that holds latent vectors (gpu/shared/rebuilt.h), for
- * gpu/backend/rebuilt*.cu. Every function is called by any single thread, for
- * itself, has no barrier and cannot fail. A token's vector is all lanes' K,
- * then their V; column x of a side of a lane is its element kv_rebuilt_first()
- * + x.
+ * the kernels of gpu/backend/rebuilt*. Every function is called by any single
+ * thread, for itself, has no barrier and cannot fail. A token's vector is all
+ * lanes' K, then their V; column x of a side of a lane is its element
+ * kv_rebuilt_first() + x.
  */
 #ifndef KV_GPU_LANE_REBUILT_CUH
 #define KV_GPU_LANE_REBUILT_CUH
@@ -79,8 +79,9 @@ KV_DEVICE float kv_rebuilt_latent(const kv_gpu_rebuilt &r, int number, int i) {
       r.how, r.latent + (size_t)number * (size_t)r.bytes, i);
 }
 
-/* Element `at` of a decoded vector: from the product of its row of the last
- * layer, and the mean, which counts where references are named. */
+/* Element `at` of a decoded vector: the product of its row of the last layer,
+ * plus that layer's bias, and the mean where tokens name references; without a
+ * decoder the mean alone. */
 KV_DEVICE float kv_rebuilt_of(const kv_gpu_rebuilt &r, float product, int at,
                               float mean) {
   float y = kv_add(product, 0.0f);

@@ -2,13 +2,13 @@
  *
  * What every verb (gpu/lane/verbs.cuh) leaves behind: its record (words as in
  * ref/lane/journal.h), the rows that it rewrote, the slab blocks that it took
- * or freed, and lane->fault, the first failure, which stays. Verbs are the
- * callers.
+ * or freed, and lane->fault, the first failure, which stays. Verbs call these
+ * functions; kv_gpu_fail also who finds before a verb that it cannot be done.
  *
  * Functions marked "The block" are called by all threads of the lane's block
  * together with the same arguments, behind a barrier, and end with one. The
  * others are called by one thread between two barriers, the only one that then
- * reads and writes the lane's scalars.
+ * reads and writes the lane's scalars; but kv_gpu_is_rewritten is any thread's.
  *
  * The last block freed is the first to be taken, as in ref/lane/verbs.c, so
  * that block numbers equal the reference's. Numbers of pool rows are in no

@@ -4,16 +4,17 @@
  * both tiers as they stand in the lane: rows of codes come as they are by
  * asynchronous copies, to places as long as the longer ones need, and their
  * ranges become floats in shared memory once. Entries are added in the order of
- * the lane, as arithmetic 3 wants, so a row's tier is looked up row by row; it
- * is the same for all threads.
+ * the lane, as everywhere in attention (ref/backend/attend.h), so a row's tier
+ * is looked up row by row; it is the same for all threads.
  *
  * Of fewer than 8 bits, column x and column x + width / 2 of a row are in one
  * byte, four bits apart, whatever the bits. What does not suit is read element
  * by element (gpu/backend/paged.cu, the only user).
  *
- * Order, by all threads of the block together: kv_paged_values_suit, slots,
- * kv_paged_values_row, a barrier, kv_paged_values_fetch, kv_async_wait and a
- * barrier, kv_paged_values_weigh. The others are any one thread's.
+ * Order, by all threads of the block together: kv_paged_values_suit; the caller
+ * writes the slots; kv_paged_values_row by the threads that have a row; a
+ * barrier, kv_paged_values_fetch, kv_async_wait and a barrier,
+ * kv_paged_values_weigh. The others are any one thread's.
  */
 #ifndef KV_GPU_VALUES_PAGED_CUH
 #define KV_GPU_VALUES_PAGED_CUH
@@ -135,8 +136,8 @@ typedef struct kv_paged_own {
   const float *far;  /* the same of column x + width / 2 */
 } kv_paged_own;
 
-/* Of a column; and which of the two columns it is in a row of the low tier, or
- * of the high one. */
+/* That of a column; and of it what holds in rows of the low tier, or of the
+ * high one. */
 KV_DEVICE kv_paged_own kv_paged_own_of(const kv_gpu_paged &p,
                                        const kv_paged_values &x, int column) {
   int each = x.width / x.ranges, half = (column + x.width / 2) % x.width;

@@ -2,19 +2,22 @@
  *
  * The verbs on a device, by which alone a hook changes what its lane stores:
  * kv_gpu_keep, _keep_mask, _drop_one and _sweep (gpu/lane/keep.cuh), _merge,
- * _recode, _move and _retier. Each does what the verb of that name does in
- * ref/lane/lane.h, equal record for record and bit for bit.
+ * _recode, _move and _retier, and kv_gpu_recode_tokens (verbs_token.cuh). Each
+ * does what the verb of that name does in ref/lane/lane.h (_drop_one what
+ * kv_keep does), equal record for record and bit for bit.
  *
  * All threads of the lane's block call a verb together with the same arguments;
  * none may diverge around it. A list may be in global memory, or in each
  * thread's own if all hold the same; it stays the caller's. Each verb begins
  * and ends so that every thread reads what the others wrote, and takes no
  * shared memory from its caller. Broken rules are asserted. What fails is left
- * in lane->fault (a mean or a scale that is not finite, a full journal), and
- * the hook goes on.
+ * in lane->fault (a mean or a scale that is not finite, a full journal, a block
+ * without a page), and the hook goes on.
  *
- * Cost: O(entries behind the first that changes, / KV_BLOCK); a merge only
- * O(d), because the entry that goes is marked, and swept when the hook returns.
+ * Cost: of keep and sweep as gpu/lane/keep.cuh says; of a move O(entries that
+ * shift / KV_BLOCK), of a retier O(entries listed / KV_BLOCK), of a recode that
+ * times d + d_v. A merge is O((d + d_v) / KV_BLOCK), because the entry that
+ * goes is only marked, and swept when the hook returns.
  */
 #ifndef KV_GPU_VERBS_CUH
 #define KV_GPU_VERBS_CUH
@@ -98,7 +101,8 @@ KV_DEVICE void kv_gpu_mark(kv_gpu_lane *lane, int gone) {
 
 /* kv_merge: K and V of entry `into` become the mean of both, weighted by a and
  * b (into's, from's), and entry `from` is marked. Both are live and different.
- * Indexes stay as they are until the next keep, move or sweep. */
+ * Indexes stay as they are until the next keep or sweep; a move needs a sweep
+ * before it. */
 KV_DEVICE void kv_gpu_merge(kv_gpu_at &at, kv_gpu_lane *lane, int into,
                             int from, float a, float b) {
   KV_SHARED(int32_t, block, 2);

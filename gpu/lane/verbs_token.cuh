@@ -28,7 +28,8 @@ KV_DEVICE char *kv_gpu_token_part(const kv_gpu_slab &s, int32_t block,
 /* Entries entry[0..n) become coded, one record each in this order: entry j,
  * both sides, in format[j] (as kv_gpu_coded names it) and block[j], which must
  * be the next that its slabs take. All threads of the lane's block, like a
- * verb; where the journal has no room, the lane fails and nothing is done. */
+ * verb; where the journal has no room for the records, the lane fails
+ * (KV_GPU_JOURNAL) and nothing is done. */
 KV_DEVICE void kv_gpu_recode_tokens(kv_gpu_at &at, kv_gpu_lane *lane, int n,
                                     const int32_t *entry, const int32_t *format,
                                     const int32_t *block) {

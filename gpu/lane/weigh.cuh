@@ -27,8 +27,8 @@ typedef struct kv_weighed {
 /* Called by all threads of a warp together; others of the block may diverge. s:
  * the thread's four logits, of which those past a.n do not count. Writes its
  * four weights to p [KV_GPU_CHUNK] in shared memory (0 past a.n), which other
- * warps may read after a barrier. report(): called by a thread of whose logits
- * one is not finite. No barrier of the block. */
+ * warps may read after a barrier. report(): called by a thread of whose four
+ * one is not finite, be it past a.n. No barrier of the block. */
 template <class Wrong>
 KV_DEVICE void kv_chunk_weigh(const kv_gpu_layer &l, const kv_weighed &a,
                               kv_quad s, float *p, const Wrong &report) {

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Temperatures at which the first k entries of a row of scores hold a given
- * share of its probability, as in ref/parts/calibrate.h; gpu/parts/votes.cuh is
- * the caller. All threads of the block call every function together with the
- * same arguments and get the same answer; each ends with a barrier. A row less
- * [n] is of scores less the largest one, the k whose mass is looked at first; e
- * [n] is room for exponentials, of which thread t writes and reads e[t], e[t +
- * KV_BLOCK], .. unless said otherwise. Masses are sums of RN(e * 2^40).
+ * share of its probability, as in ref/parts/calibrate.h, for the polls of
+ * gpu/parts/votes.cuh. All threads of the block call every function together
+ * with the same arguments and get the same answer; each ends with a barrier. A
+ * row less [n] is of scores less the largest one, the k whose mass is looked at
+ * first; e [n] is room for exponentials, of which thread t writes and reads
+ * e[t], e[t + KV_BLOCK], .. unless said otherwise. t: a temperature. Masses are
+ * sums of RN(e * 2^40).
  */
 #ifndef KV_GPU_CALIBRATE_CUH
 #define KV_GPU_CALIBRATE_CUH
@@ -79,7 +80,8 @@ KV_DEVICE kv_prefix kv_gpu_look(int n, const float *less, int k, int rule,
 }
 
 /* The temperature at which the first k hold the share `want`, by a rule
- * KV_CALIBRATE_x; 1 where k is all of the row or all scores are equal. */
+ * KV_CALIBRATE_x; 1 where k is all of the row, all scores are equal or the rule
+ * is KV_CALIBRATE_NONE. */
 KV_DEVICE float kv_gpu_calibrate(int n, const float *less, int k, float want,
                                  int rule, float *e) {
   kv_search s = kv_search_begin(rule);

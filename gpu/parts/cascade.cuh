@@ -2,11 +2,11 @@
  *
  * The tiers of a cascade (Hard-KV) on a device, as ref/parts/cascade.h, which
  * says what the votes of a poll make of a lane. A method's view calls
- * kv_gpu_cascade_view; its compress_lane kv_gpu_cascade_asked, then a poll
- * (gpu/parts/votes.cuh), then kv_gpu_cascade_compress. All threads of the block
- * call every function together with the same arguments, as verbs are called,
- * but kv_gpu_cascade_asks. Places are those of the poll's entries,
- * p.entry[0..p.n).
+ * kv_gpu_cascade_view; its compress_lane opens a poll (gpu/parts/votes.cuh),
+ * lists the poll's entries by kv_gpu_cascade_asked, asks it, then calls
+ * kv_gpu_cascade_compress. All threads of the block call every function
+ * together with the same arguments, as verbs are called, but
+ * kv_gpu_cascade_asks. Places are those of the poll's entries, p.entry[0..p.n).
  */
 #ifndef KV_GPU_CASCADE_CUH
 #define KV_GPU_CASCADE_CUH

@@ -33,8 +33,8 @@ KV_DEVICE void kv_gpu_vote_best(kv_gpu_at &at, const kv_gpu_lane *lane,
 }
 
 /* Fills in the message: it names the k tokens of largest score [n] among tokens
- * first .. first + n - 1, and all others below at.step. A thread makes 64
- * tokens of it at a time. */
+ * first .. first + n - 1, and all outside of these below at.step. A thread
+ * makes 64 tokens of it at a time. */
 KV_DEVICE void kv_gpu_choose_tokens(kv_gpu_at &at, const float *score,
                                     int first, int n, int k, kv_chosen *out) {
   uint8_t *keep = KV_GPU_TAKE(at, uint8_t, n);

@@ -3,7 +3,8 @@
  * Residual latents on a device, as in ref/parts/latents.h: the vectors of
  * tokens (K of all lanes before their rotation, then V, w elements), the search
  * for the nearest references, coding a vector as a latent one, and decoding.
- * Kernels of gpu/parts/residual.cuh and lowrank.cuh are made of it. Functions
+ * Kernels of gpu/parts/residual.cuh and lowrank.cuh are made of it, and the
+ * search of gpu/backend/rebuilt_stages.cu. Unless said otherwise, functions
  * that return nothing are called by all threads of a block together with the
  * same arguments and end with a barrier; the others are any one thread's,
  * without one.
@@ -217,7 +218,7 @@ KV_DEVICE int kv_gpu_hidden_of(const kv_compressor &c) {
 }
 
 /* Takes slot number `which` of a lane, and those before it; at: of that lane,
- * with as much taken as kv_gpu_latents has. No barrier. */
+ * with as much taken as kv_gpu_latents has. By all threads, no barrier. */
 KV_DEVICE kv_gpu_slot kv_gpu_take_slot(kv_gpu_at &at, const kv_compressor &c,
                                        int which) {
   size_t w = (size_t)kv_gpu_vector_width(at.layer->shape), n = KV_CODE_TILE;

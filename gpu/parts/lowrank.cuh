@@ -4,13 +4,14 @@
  * by kernels one after another:
  *
  *   plan     one block: which tokens are coded now, and where
- *   code     a block for each few tokens: products, latent vector, rows
- *   commit   a block a lane: the verbs
+ *   code     blocks that take a few tokens at a time: products, latent vector,
+ *            rows
+ *   commit   a block a lane: the verbs, then done
  *
  * An element of a latent vector, and of a row, is one thread's, for all tokens
  * of the tile at once, so that a direction is read once for these. A method
  * starts them in the place of its hook, by a rule whose functions mean what
- * they do in gpu/parts/residual.cuh:
+ * they do in gpu/parts/residual.cuh; all entries from `from` on are coded:
  *
  *   struct x_rule { how(at): the kv_lowrank; from(at), host(at), done(..) };
  *   KV_GPU_METHOD(x, .compress_layer = kv_gpu_start_lowrank<x_rule>);

@@ -121,7 +121,8 @@ KV_DEVICE float kv_gpu_largest(const float *s, int n) {
 }
 
 /* keep[i] = 1 for the fewest entries, at least one, whose probabilities (of the
- * n >= 1 logits s) reach the share p20 * 2^-20. Returns how many. */
+ * n >= 1 logits s) reach the share p20 * 2^-20, else 0; for all if a logit is
+ * not finite and the mass 0. Returns how many. Begins as kv_gpu_largest. */
 KV_DEVICE int kv_gpu_top_p(kv_gpu_at &at, const float *s, int n, int32_t p20,
                            uint8_t *keep) {
   KV_SHARED(kv_radix<true>, room, 1);
@@ -172,7 +173,8 @@ KV_DEVICE int kv_gpu_last(const float *score, int n) {
 
 /* kv_first_full: the first of the last entries below `end` of which one side
  * (lane->k or lane->v) was never rewritten; `end` where the last one was.
- * Looked for from the youngest, KV_BLOCK entries at a time. */
+ * Looked for from the youngest, KV_BLOCK entries at a time. Begins without a
+ * barrier. */
 KV_DEVICE int kv_gpu_first_full(const kv_cell_ref *side, int end) {
   for (int high = end; high > 0; high -= KV_BLOCK) {
     int i = high - 1 - kv_thread();

@@ -3,8 +3,9 @@
  * Hooks of the methods that keep the best entries by the votes of a window of
  * queries, once after the prompt or again and again (grow): the twin of
  * ref/parts/parts_grow.c. Both functions are called by all threads of the block
- * together with the same arguments and end with a barrier. w, g: the method's
- * options; past: entries that it keeps besides the window and the sinks.
+ * together with the same arguments and, if they do anything, end with a
+ * barrier. w, g: the method's options; past: entries that it keeps besides the
+ * window and the sinks.
  */
 #ifndef KV_GPU_PARTS_GROW_CUH
 #define KV_GPU_PARTS_GROW_CUH

@@ -39,7 +39,8 @@ KV_DEVICE void kv_gpu_scores_seen(int step, const uint32_t *id, int n,
 
 /* --- pooling ------------------------------------------------------------ */
 
-/* The first and the last of n places within half a kernel of place i. */
+/* The first and the last of n places within half a kernel of place i. By any
+ * thread. */
 KV_DEVICE int kv_pool_low(int i, int half) { return i < half ? 0 : i - half; }
 KV_DEVICE int kv_pool_high(int i, int half, int n) {
   return i + half < n ? i + half : n - 1;

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Records the scores that selections are shown, for `kvreplay check`, where the
- * plan asks for it (at.shown), as ref/parts/parts.c does. gpu/parts/parts.cuh
- * calls these before it selects. By all threads of the block together with the
- * same arguments; where it is not asked for, each is a branch without a
- * barrier. Cost: one read and one write of the scores.
+ * plan asks for it (at.shown), as ref/parts/parts.c does: the selections of
+ * gpu/parts call kv_gpu_show before they select and kv_gpu_show_one when they
+ * have. By all threads of the block together with the same arguments; where it
+ * is not asked for, each of these two is a branch without a barrier. Cost: one
+ * read and one write of the scores.
  */
 #ifndef KV_GPU_PARTS_SHOW_CUH
 #define KV_GPU_PARTS_SHOW_CUH

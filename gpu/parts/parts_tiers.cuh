@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Two tiers of precision on one lane, as in ref/parts/tiers.h: entries in many
- * bits (KV_TIER_HIGH) and in few (KV_TIER_LOW). All threads of the block call
- * the last three functions together with the same arguments, as verbs are
- * called; the first two are any thread's. t: of the method's params. one: room
- * for one index in global memory, which all threads see.
+ * bits (KV_TIER_HIGH) and in few (KV_TIER_LOW). The first two functions are any
+ * thread's; all threads of the block call the others together with the same
+ * arguments, as verbs are called. t: of the method's params. one: room for one
+ * index in global memory, which all threads see.
  */
 #ifndef KV_GPU_PARTS_TIERS_CUH
 #define KV_GPU_PARTS_TIERS_CUH
@@ -24,7 +24,7 @@ KV_DEVICE int kv_gpu_tier_coding(const kv_gpu_at &at, const kv_tiers *t,
   return i == KV_SAME ? (int)KV_SAME : kv_gpu_coded(at, i);
 }
 
-/* True if entry i is in the low tier. */
+/* True if entry i is in the low tier; false where there is one tier only. */
 KV_DEVICE bool kv_gpu_tier_is_low(const kv_gpu_at &at, const kv_gpu_lane *lane,
                                   const kv_tiers *t, int i) {
   if (kv_one_tier(t)) return false;

@@ -4,15 +4,16 @@
  * ref/parts/residual.h, by kernels one after another:
  *
  *   plan     one block: which tokens are references, which are coded, and where
- *   rows     a block for each few references: their vectors and norms
+ *   rows     blocks that take a few references at a time: their vectors, norms
  *   nearest  a block for each tile of tokens: the search
- *   code     a block for each few tokens: mean, latent vector, what it decodes
- *            to
- *   commit   a block a lane: the verbs
+ *   code     blocks that take a few tokens at a time: mean, latent vector, what
+ *            it decodes to
+ *   in_order one block: search, code and verbs of one batch after another
+ *   commit   a block a lane: the verbs, then done
  *
- * Where what is decoded is a reference of the tokens behind it (refs=recon)
- * they follow one another in one block (in_order) in the place of the last
- * three. Who has nothing to do returns at once.
+ * Where what is decoded is a reference of the tokens behind it (refs=recon),
+ * in_order does the work of nearest, code and commit, which then only calls
+ * done; otherwise it does nothing. Who has nothing to do returns at once.
  *
  * A method starts them in the place of its hook:
  *
@@ -26,7 +27,8 @@
  *   KV_GPU_METHOD(x, .compress_layer = kv_gpu_start_residual<x_rule>);
  *
  * Functions are called by all threads of a block together with the same
- * arguments and end with a barrier. o: how(at); a: the plan.
+ * arguments and end with a barrier, unless said otherwise. o: how(at); a: the
+ * plan.
  */
 #ifndef KV_GPU_RESIDUAL_CUH
 #define KV_GPU_RESIDUAL_CUH
@@ -77,7 +79,7 @@ __global__ void kv_run_nearest(const __grid_constant__ kv_gpu_layer l) {
 /* --- coding -------------------------------------------------------------- */
 
 /* A tile's tokens: coded tokens first .. first + m - 1, from `place` on in
- * their batch of KV_LATENT_TILE. */
+ * their batch, which has at most KV_LATENT_TILE. */
 typedef struct kv_gpu_tile {
   int batch, place, first, m;
 } kv_gpu_tile;

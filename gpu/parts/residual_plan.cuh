@@ -36,10 +36,9 @@ KV_DEVICE int kv_gpu_coded_as(const kv_gpu_at &at, const kv_residual &o, int i,
 
 /* --- plan ---------------------------------------------------------------- */
 
-/* flag[i] = 1 for the references below end: of entries below from, compressed
- * before, those that are as they came or were coded as one. Ends with a
- * barrier.
- */
+/* flag[i] = 1 for the references below end that are known before coding: of
+ * entries below from, compressed before, those that are as they came or were
+ * coded as one; of the later ones none where tokens are coded in order. */
 KV_DEVICE void kv_gpu_flag_references(const kv_gpu_at &at, const kv_residual &o,
                                       int from, int end, uint8_t *flag) {
   const kv_gpu_lane *lane = at.layer->lane;

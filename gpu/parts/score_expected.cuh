@@ -5,9 +5,9 @@
  * covariance of the queries that were seen, rotated back to no position, give
  * the distribution of the queries to come, and entries are scored by the
  * attention that these are expected to pay. Of the sums a thread has some
- * chains (i, j) to itself; of the scores an entry. Functions are called by all
- * threads of the block together and end with a barrier, unless one returns a
- * float: that is any one thread's. d: elements of a key.
+ * chains (i, j) to itself; of the scores an entry. What returns nothing is
+ * called by all threads of the block together and ends with a barrier; what
+ * returns a float is any one thread's. d: elements of a key.
  */
 #ifndef KV_GPU_SCORE_EXPECTED_CUH
 #define KV_GPU_SCORE_EXPECTED_CUH
@@ -171,7 +171,8 @@ typedef struct kv_expected_room {
   float *half, *c;         /* [d][d] scratch; covariance of these */
 } kv_expected_room;
 
-/* Fills in all of w but sc for a head of the lane. */
+/* Fills in all of w but sc for a head of the lane; half and c only with
+ * covariance. Adds the head's `part` to its `all` before. */
 KV_DEVICE void kv_expected_head(kv_gpu_at &at, const kv_gpu_lane *lane,
                                 int head, const kv_score_options *o,
                                 const kv_expected_room &w) {
@@ -208,7 +209,7 @@ KV_DEVICE float kv_expected_score(const kv_gpu_layer &l, const kv_gpu_row &key,
   return kv_add(s, kv_mul(kv_mul(acc, scale), kv_mul(scale, 0.5f)));
 }
 
-/* Takes them of the workspace. */
+/* Takes the room of the workspace; by all threads, without a barrier. */
 KV_DEVICE kv_expected_room kv_expected_take(kv_gpu_at &at) {
   int d = at.layer->shape.d;
   kv_expected_room w;
@@ -232,7 +233,8 @@ KV_DEVICE float kv_expected_weighed(const kv_gpu_layer &l,
   return kv_mul(kv_add(p, o->epsilon), length);
 }
 
-/* The mean over the lane's query heads of the expected probabilities. */
+/* The mean over the lane's query heads of the expected probabilities, as
+ * kv_expected_weighed has it. */
 KV_DEVICE void kv_gpu_score_expected(kv_gpu_at &at, const kv_gpu_lane *lane,
                                      const kv_score_options *o, int first,
                                      int n, float *out) {

@@ -4,8 +4,7 @@
  * gpu/parts/scorers.cuh. Partitions of `lag` entries go one after another, each
  * normalised by the bounds of the next one; a thread has a channel's bounds,
  * then an entry's deviation, to itself. All threads of the block call functions
- * with `l` and `lane` together, which end with a barrier; the others are one
- * thread's.
+ * with `lane` together, which end with a barrier; the others are one thread's.
  */
 #ifndef KV_GPU_SCORE_LAG_CUH
 #define KV_GPU_SCORE_LAG_CUH

@@ -5,7 +5,7 @@
  * kv_gpu_observe_x and kv_gpu_score_x of scorer x, which every scorer has:
  *
  *   kv_gpu_observe_x(at, lane, rows, o)            adds query rows to its
- * state, for an observation that may have several blocks a lane
+ *       state, in an observation that may have several blocks a lane
  *   kv_gpu_score_x(at, lane, o, first, n, out)     out[i] is the score of entry
  *       first + i, i < n; n >= 1; may take of the workspace
  *
@@ -80,8 +80,8 @@ KV_GPU_BLIND(lagkv)
 
 /* --- all of them ---------------------------------------------------------- */
 
-/* observe, started by kv_on_observe_entries: the scorer sees the rows that its
- * options say. */
+/* observe, which kv_on_observe_entries may start: the scorer sees the rows that
+ * its options say. */
 KV_DEVICE void kv_gpu_score_observe(kv_gpu_at &at, kv_gpu_lane *lane,
                                     const kv_gpu_rows &rows,
                                     const kv_score_options *o) {
@@ -128,7 +128,7 @@ KV_DEVICE void kv_gpu_score_forget(kv_gpu_at &at, kv_gpu_lane *lane,
 }
 
 /* compress_lane of a method that keeps the best `budget` entries of each lane,
- * the protected ones first; forgets. */
+ * the protected ones first; it forgets also where nothing is to go. */
 KV_DEVICE void kv_gpu_score_compress(kv_gpu_at &at, kv_gpu_lane *lane,
                                      int budget, const kv_score_options *o) {
   if (kv_score_compresses(o, &at.layer->shape, at.step) && lane->n > budget) {

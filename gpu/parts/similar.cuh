@@ -11,7 +11,7 @@
  *   struct x_rule { static __device__ functions, by any thread:
  *     bool due(at, lane): is the lane compressed now?
  *     bool counts(at, lane, i): is entry i compared?
- *     float least(at): the cosine above which a later key counts as like it };
+ *     float least(at): the cosine above which two keys count as alike };
  *   static void on_compress(void *s, const kv_gpu_layer *l) {
  *     kv_gpu_start_similar<x_rule>(s, l);
  *     kv_on_compress_lane<compress_lane>(s, l);

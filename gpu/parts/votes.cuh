@@ -3,13 +3,15 @@
  * Votes of a window of queries about the entries of a lane, as in
  * ref/parts/votes.h, which says what z, g, S and T are: one block a lane; the
  * queries vote one after another, an entry a thread. Order: kv_gpu_poll_open,
- * set n and entry (and score), kv_gpu_poll_ask; then votes and mass are read.
+ * set n and entry (and score), kv_gpu_poll_ask; then votes, mass and share are
+ * read.
  * Of adapter rkv the cosines are made before (gpu/parts/similar.cuh), and the
  * poll is the first that the hook takes of its workspace.
  *
  * All threads of the block call every function together with the same
- * arguments; each ends with a barrier. o: the method's options; n: entries of
- * the poll that the query sees, its first ones.
+ * arguments; each ends with a barrier, but kv_gpu_adapt and kv_gpu_vote_at. o:
+ * the method's options; n: entries of the poll that the query sees, its first
+ * ones.
  */
 #ifndef KV_GPU_VOTES_CUH
 #define KV_GPU_VOTES_CUH

@@ -29,7 +29,8 @@ typedef struct bench {
 typedef struct row {
   char spec[256];                          /* specification */
   char journal[65], state[65], output[65]; /* digests, in hex */
-  double rewritten; /* bytes of coded or merged rows and their metadata */
+  double rewritten; /* kivi, zsmerge: bytes of rows and metadata at the end; of
+                       others 0 */
 } row;
 
 typedef struct row_set {
@@ -47,10 +48,12 @@ typedef struct replay {
 /* --- bench.c ------------------------------------------------------------ */
 
 /* Makes the trace: Llama-3.1-8B's geometry, a prompt of so many tokens and
- * decode steps, the model's layers "8,24" recorded. Replaces the last one. */
+ * decode steps, recorded the model's layers that `record` lists ("8,24").
+ * Replaces the last one. */
 void bench_synth(const bench *b, const char *record, int prompt, int steps);
-/* Replays it b->runs times: medians of time and memory. Every row must run,
- * with the same digests in each run. */
+/* Replays it b->runs times, at most BENCH_MOST_RUNS, at a budget of 10 %:
+ * medians of time and memory. Every row must run, with the same digests in each
+ * run. */
 child bench_replay(const bench *b, replay what, row_set *out);
 /* Runs any command once, argv[0] being relative to the build folder; it must
  * exit with 0. */
@@ -89,13 +92,13 @@ void theme_pass(const bench *b);     /* pass.c: all methods, two threads */
 void theme_memory(const bench *b);   /* memory.c: RssAnon and its bound */
 void theme_growth(const bench *b);   /* growth.c: exponents of time */
 void theme_compress(const bench *b); /* growth.c: merges of a long prompt */
-void theme_attend(const bench *b);   /* attend.c: a kernel on two threads */
+void theme_attend(const bench *b);   /* attend.c: decode, one and two threads */
 void theme_codes(const bench *b);    /* attend_codes.c: rows of codes */
 void theme_compact(const bench *b);  /* compact.c: the page manager */
 void theme_bundled(const bench *b);  /* pass.c: what ./quickstart replays */
 void theme_serial(const bench *b);   /* serial.c: what no thread shares */
 void theme_session(const bench *b);  /* session.c: against the replay */
-void theme_shards(const bench *b);   /* pass.c: a sweep on four machines */
+void theme_shards(const bench *b);   /* pass.c: a sweep in four shards */
 void theme_train(const bench *b);    /* train.c: against its products */
 void theme_trigger(const bench *b);  /* trigger.c: hardkv asks its window */
 void theme_latents(const bench *b);  /* latents.c: search, and made again */

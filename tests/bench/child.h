@@ -14,8 +14,8 @@ typedef struct child {
 } child;
 
 /* Runs argv, which ends with NULL, argv[0] being a path: standard output goes
- * to the file `out`, standard error to `err`. False: it could not be started.
- */
+ * to the file `out`, standard error to `err`. Where argv[0] cannot be executed
+ * the code is 127. False: no process was made, or it cannot be waited for. */
 bool child_run(char *const *argv, const char *out, const char *err, child *c);
 
 #endif

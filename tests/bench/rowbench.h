@@ -22,7 +22,7 @@ void bench_fill(kv_dtype type, size_t n, void *out);
 /* The addresses of n rows of `bytes` bytes each from base on, for free(). */
 const void **bench_rows(const void *base, size_t n, size_t bytes);
 /* Prints a line: value and unit, its share of `ceiling` (0: none), and the
- * share that is the goal (0: none). */
+ * share that is the goal, in percent (0: none). */
 void bench_report(const char *what, double value, const char *unit,
                   double ceiling, double goal);
 

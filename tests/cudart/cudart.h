@@ -35,21 +35,22 @@ typedef enum cudart_pool {
   CUDART_POOLS
 } cudart_pool;
 
-/* Begins a test: a device of so many bytes that has not failed, all counts 0.
- */
+/* Begins a test: a device of so many bytes that has not failed; counts of calls
+ * are 0, and what is held or reserved goes on. */
 void cudart_reset(size_t bytes, cudart_pool pool);
 /* From now on the n-th call (from 0) of a function, by its name ("cudaMalloc"),
  * and times - 1 calls after it, answer with code, a cudaError_t. NULL: of any
  * function that starts something, copies or takes memory. */
 void cudart_fail(const char *call, int64_t n, int times, int code);
 bool cudart_failed(void); /* true: one did */
-/* How often the function was called since the reset; NULL: any of those. */
+/* How often the function was called since cudart_reset or cudart_fail; NULL:
+ * those calls that cudart_fail then looked at. */
 int64_t cudart_calls(const char *call);
 /* Bytes of the device that are taken, by the pool or by arrays; and arrays,
  * graphs and pieces of pinned memory that were not given back. */
 size_t cudart_reserved(void);
 int64_t cudart_held(void);
-/* Recordings that a call spoilt which the runtime did not refuse. */
+/* Calls since the reset that a stream being captured does not take. */
 int64_t cudart_spoilt(void);
 
 /* Between the runtime and the kernels (tests/cudart/kernels.cc), which the

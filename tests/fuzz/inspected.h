@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * SQL that adds one row of each figure that inspections of a trace can find,
- * for fuzz_database.c, whose fuzzer then changes bytes of the database.
+ * SQL that adds a row of most figures that inspections of a trace can find, and
+ * one of a compressor, for fuzz_database.c, whose fuzzer then changes bytes of
+ * the database.
  */
 #ifndef KV_TESTS_FUZZ_INSPECTED_H
 #define KV_TESTS_FUZZ_INSPECTED_H

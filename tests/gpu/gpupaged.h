@@ -5,7 +5,8 @@
  * wants them (gpu/shared/paged.h). Page manager and tables are the device's
  * own; entries take numbers of their tier in any order, and some numbers are
  * nobody's. The test makes a world with h, c, r, seed and the layer's shape,
- * calls fill, and give_all. What is wrong fails the test.
+ * calls fill, and at the end kv_gpu_unified_close and give_all. What is wrong
+ * fails the test.
  */
 #ifndef KV_TESTS_GPU_PAGED_H
 #define KV_TESTS_GPU_PAGED_H

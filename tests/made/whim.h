@@ -28,7 +28,7 @@ typedef struct whim_params {
 /* Their state of a lane, where the needs that were drawn ask for one. */
 typedef struct whim_state {
   uint64_t fold;  /* sum of the hashes of all that was shown */
-  uint64_t shown; /* how many rows, heads and pointers were there */
+  uint64_t shown; /* rows shown, weighed by which pointers were NULL */
 } whim_state;
 
 /* What a number was shown as: `what` of the formulas. */
@@ -50,7 +50,8 @@ KV_FN uint64_t whim_of_sum(int head, int i, int64_t sum) {
   return (uint64_t)sum * (whim_at_place(WHIM_SUM, 0, head, i) | 1);
 }
 
-/* The hash that a compression of the lane decides by. */
+/* The hash that a view, compression or publication decides by; of a layer as a
+ * whole, `lane` is a number past the lanes. */
 KV_FN uint64_t whim_hash(int seed, int layer, int lane, int step,
                          uint64_t fold) {
   return kv_mix(kv_mix((uint64_t)seed * 4096 + (uint64_t)(layer * 64 + lane)) +

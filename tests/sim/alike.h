@@ -44,8 +44,8 @@ void alike_look(const kv_kernels *kernel, int threads, kv_similarities *out);
 double alike_element(int t, int i);
 double alike_square(int t, int width);
 double alike_between(int a, int b, int width, bool cosine);
-/* The n-th nearest (from 0) to t of the tokens before it that are multiples of
- * stride; -1: there are not as many. */
+/* The n-th nearest (from 0) to t of those tokens before it that are among the
+ * first 8 or multiples of stride; -1: there are not as many. */
 int alike_nearest(int t, int stride, int n, int width, bool cosine);
 /* The mean vector of the `most` nearest of those, and the sum of squares of
  * what it differs from t by. */

@@ -35,7 +35,7 @@ typedef struct hard_rule {
 
 typedef struct hard_entry {
   int id;    /* token */
-  bool read; /* it was chosen by the last compression */
+  bool read; /* it was chosen by the last compression, or entered since */
   double key[HARD_WIDEST];
 } hard_entry;
 

@@ -15,7 +15,7 @@
 enum { ACCOUNT_HIGH, ACCOUNT_LOW, ACCOUNT_GONE }; /* tiers */
 enum { ACCOUNT_MOST = 64 };                       /* tokens */
 
-/* One KV head. The caller sets the first six fields and zeroes the rest. */
+/* One KV head. The caller sets the fields up to alpha_l and zeroes the rest. */
 typedef struct lean_account {
   const rig_case *c;
   bool code;               /* as the authors' code, else as the paper */
@@ -35,7 +35,7 @@ void account_prompt(lean_account *a);
  * read them; returns n. */
 int account_keys(const kv_lane *l, uint32_t *id, float *key);
 /* The row of token n - 1 adds its attention to `held` entries, of these ids and
- * keys, and to its own token. */
+ * keys, and with `code` to its own token. */
 void account_step(lean_account *a, int n, int held, const uint32_t *id,
                   const float *key);
 /* One decision about tiers, after n tokens. */

@@ -3,7 +3,8 @@
  * Replays one layer of one request from arrays in memory, exactly as the engine
  * would, one step at a time, so that a method's test can look at lanes, views
  * and outputs after every step. The backend is the one that KV_TEST_BACKEND
- * names (ref, emu). Anything that goes wrong fails the running cmocka test.
+ * names (ref, emu, cuda), else ref. Anything that goes wrong fails the running
+ * cmocka test.
  *
  *   rig_open, then rig_to a step and look, again and again, rig_close; or all
  * at once: rig_keeps, rig_replay, and the laws at the end
@@ -53,7 +54,8 @@ void rig_close(rig *r); /* accepts NULL */
 /* The same of a layer below `above`, which reads the message that that one
  * published last: step the one above first. */
 rig *rig_below(const rig_case *c, const char *spec, rig *above);
-/* Only opens the method, and returns what it says; needs may be NULL. */
+/* Only parses the specification and opens the method; returns what these say;
+ * needs may be NULL. */
 kv_rc rig_try(const rig_case *c, const char *spec, kv_needs *needs, kv_err *e);
 /* The needs of a method that must open. */
 kv_needs rig_needs(const rig_case *c, const char *spec);
@@ -85,7 +87,8 @@ int rig_seen(const rig *r, int head, uint32_t *out);
 /* Fails unless these are exactly those, in this order; -1 ends them. */
 void rig_saw(const rig *r, int head, const int *ids);
 
-/* Fails unless a replay fails on its way, with exactly this sentence. */
+/* Fails unless a replay fails on its way, by KV_REFUSED with exactly this
+ * sentence. */
 void rig_fails(const rig_case *c, const char *spec, const char *sentence);
 
 /* Runs to the end and closes the layer; the rig can only be closed then. */

@@ -5,7 +5,8 @@
  * exact row of attention (truth) and the state of the measures. What goes wrong
  * fails the running test.
  *
- *   open; for each token: perhaps verbs, then see, then attend; close
+ *   open; for each token: kv_lane_append, perhaps verbs, then see, then attend;
+ *   close
  */
 #ifndef KV_TESTS_WORLD_H
 #define KV_TESTS_WORLD_H
@@ -57,7 +58,8 @@ void world_see_some(world *w);
  * in the logits outside of them; returns what the measures are to be shown. */
 kv_seen world_attend(world *w, int t);
 
-/* One verb on entries drawn at random: keep, merge, move, recode. */
+/* One verb on entries drawn at random: keep, merge (and sweep; nothing if the
+ * lane holds less than three), move, recode. */
 void world_drop(world *w);
 void world_merge(world *w);
 void world_move(world *w);

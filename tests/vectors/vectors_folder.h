@@ -76,7 +76,8 @@ static void read_folder(int argc, int least, char **argv) {
   fclose(f);
 }
 
-/* The matrix of a stage, step and head in the layer of `by`; NULL: none. */
+/* The matrix of a stage, step and head that has the layer and the `again` of
+ * `by`; NULL: none. */
 static matrix *find(const char *stage, const matrix *by, int step, int head) {
   for (matrix *m = all; m < end; m++)
     if (strcmp(m->stage, stage) == 0 && m->layer == by->layer &&

@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The benchmark of the kernels on a device: what its themes share. Every theme
- * first checks the kernels that it times, on a smaller size, bit for bit
- * against plain loops on the host, then times them. All device memory comes
- * from bench_take and goes back with bench_give, at the end of each check and
- * each timing. Whatever goes wrong ends the program with one sentence.
+ * The benchmark of the kernels on a device: what its themes share. All themes
+ * first check the kernels that they time, on a smaller size, bit for bit
+ * against plain loops on the host or the reference; then they time them. The
+ * themes' own device memory comes from bench_take and goes back with
+ * bench_give, at the end of each check and each timing. Whatever goes wrong
+ * ends the program with one sentence, but for a replay (device_replay.cuh).
  *
  * With KV_BENCH_CHECK_ONLY the same files are C++ for the executor: the checks
- * run, nothing is timed.
+ * run, and with --quick the timing of theme replay, which needs no device
+ * clock; nothing else is timed.
  */
 #ifndef KV_TESTS_BENCH_DEVICE_CUH
 #define KV_TESTS_BENCH_DEVICE_CUH

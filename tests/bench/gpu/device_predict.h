@@ -18,7 +18,7 @@ extern "C" {
 typedef struct predict_device {
   const char *name;
   int sms;      /* multiprocessors */
-  double clock; /* Hz */
+  double clock; /* Hz, under load */
   double copy;  /* bytes/s, read and written, of a copy */
   double read;  /* bytes/s of reading alone */
   double trip;  /* seconds from a load to its number */
@@ -62,7 +62,8 @@ const predict_turn *predict_turn_of(const char *name);
  * limits it. */
 double predict_clocks(const predict_turn *t, const char **bound);
 
-/* Adds x turns of t to *to; t NULL: a loop that the kernel does not have. */
+/* Adds what x turns of t issue, by unit, to *to; t NULL: a loop that the kernel
+ * does not have. */
 void predict_add(predict_turn *to, double x, const predict_turn *t);
 /* Seconds that the whole device takes to issue `count` turns of a warp. */
 double predict_issue(const predict_device *d, const predict_turn *t,

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Theme replay: all methods over a trace, on the device and by the reference,
- * as kvreplay runs them: prompt, decode steps, compression, journal, digests.
+ * Theme replay: all methods that device_replay.h has over a trace, on the
+ * device and by the reference, as kvreplay runs them: prompt, decode steps,
+ * compression, journal, digests.
  * The check compares digests and bytes on a short trace; where both are timed,
  * what was timed is compared, too. Times are wall clock, of one run each, and
  * hold the host's part of the work; opening the cells, and making and reading
@@ -20,8 +21,8 @@ typedef struct replay_case {
   double limit; /* seconds a pass */
 } replay_case;
 
-/* Ends the program if the device failed, or the replay did for another
- * reason than memory or disk that this machine does not have. */
+/* A pass. False: it failed, which stands in the table as owed; if the device
+ * failed, the program ends. */
 static bool replay_runs(bench *b, replays *r, int pass, const char *backend,
                         int threads, double limit, replay_took *t) {
   char why[REPLAYS_WHY];

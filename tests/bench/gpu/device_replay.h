@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Whole replays for theme `replay` of the device benchmark: all methods in one
- * pass over a synthetic trace of two layers of Llama-3.1-8B's geometry in fp16,
- * budget 10 % of the prompt, without measures of fidelity: decisions, ledger
- * and digests. The trace is an unlinked file in TMPDIR (/tmp), so that it goes
- * with the program.
+ * Whole replays for theme `replay` of the device benchmark: all methods that
+ * both backends have and that need no file, in one pass over a synthetic trace
+ * of two layers of Llama-3.1-8B's geometry in fp16, budget 10 % of the prompt,
+ * without measures of fidelity: decisions, ledger and digests. The trace is an
+ * unlinked file in TMPDIR (/tmp), so that it goes with the program.
  *
  *   open; run pass 0 and pass 1; same, decode; close
  *

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A backend "lame" for tests of gpu/host: the executor, whose calls are counted
- * and fail on demand. After a failure, as gpu/shared/device.h demands, no call
- * has an effect and the device says GPUDEVICE_SENTENCE. That there is no memory
- * is not such a failure: the call returns NULL, and the device goes on.
+ * A backend "lame" for tests of gpu/host: the executor, of which calls of the
+ * kinds below are counted and fail on demand. After a failure, as
+ * gpu/shared/device.h demands, none of them has an effect and the device says
+ * GPUDEVICE_SENTENCE. That there is no memory is not such a failure: the call
+ * returns NULL, and the device goes on.
  *
  *   open once; reset; perhaps fail or refuse; run; counted and held
  */
@@ -26,7 +27,7 @@ typedef enum gpudevice_kind {
 
 typedef struct gpudevice_count {
   int64_t call[GPUDEVICE_KINDS]; /* of each kind, all together */
-  /* Of each function of the device's table (gpu/shared/device.h): */
+  /* Of single functions of the device's table (gpu/shared/device.h): */
   int64_t puts, gets, fetches, waits, clears, tells, records, replays;
   int64_t windows;
   int64_t sent, read;    /* bytes to the device, and from it */

@@ -64,13 +64,13 @@ typedef struct gpulane {
 /* A verb (ref/lane/lane.h): over the first n of w->list or w->keep. */
 typedef struct gpulane_verb {
   enum { KEEP, MASK, MERGE, RECODE, MOVE, RETIER, SWEEP } kind;
-  int n, one, other; /* entries; RETIER: one is the class */
+  int n, one, other; /* entries; RETIER: other is the class */
   int k_format, v_format;
   float a, b; /* MERGE: weights */
 } gpulane_verb;
 
 /* Random numbers of this process, in a sequence that a seed begins: 0 to n - 1;
- * in (-2, 2). */
+ * in [-2, 2). */
 void gpulane_seed(uint32_t seed);
 int gpulane_below(int n);
 float gpulane_number(void);

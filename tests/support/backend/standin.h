@@ -34,8 +34,8 @@ int check(const char *first, ...);
 int run(const char *first, ...);
 
 /* Setup of the cmocka group: a small trace in a scratch folder
- * (scratch_remove), whose name needs escapes in HTML and in a shell. Returns 0.
- */
+ * (scratch_remove), whose name needs escapes in HTML and in a shell, and
+ * KVREPLAY_ISA unset. Returns 0, or 1 if one of these cannot be. */
 int open_trace(void **state);
 extern char trace_path[512];
 /* In place of open_trace, for a process that goes on with another's trace. */

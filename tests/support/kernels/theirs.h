@@ -48,7 +48,7 @@ typedef struct theirs {
 } theirs;
 
 /* Writes files at these paths; outputs may be NULL: none. True if the fault
- * changed a decision or an output. */
+ * changed a decision or an output; snapkv has no fault. */
 bool theirs_quest(const theirs *t, const char *decisions, const char *outputs);
 bool theirs_h2o(const theirs *t, const char *decisions);
 bool theirs_snapkv(const theirs *t, const char *decisions);

@@ -22,8 +22,9 @@ enum {
  * each head, all items behind one another. */
 typedef struct lists {
   int32_t step[MOST];                   /* [steps] tokens seen */
-  int64_t start[MOST * HEADS_MOST + 2]; /* [n + 1] where each list begins in
-                                           item; the last: the list begun */
+  int64_t start[MOST * HEADS_MOST + 2]; /* [n + 2] where each list begins in
+                                           item; [n]: the list begun, which so
+                                           far ends at [n + 1] */
   int32_t *item;                        /* token numbers; grows */
   size_t room;                          /* items that it holds */
   int steps, n;                         /* steps, lists */

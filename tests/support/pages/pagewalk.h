@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Random requests for a page manager (jobs of ref/pages/plan.h): they arrive,
- * are compressed, decode and end, some in each call. One that is refused ends
- * with its next job. Which manager answers is the caller's choice.
+ * are compressed, decode and end, some in each call. One that is refused as it
+ * arrives is not there; one that is refused later ends with its next job. Which
+ * manager answers is the caller's choice.
  *
  *   begin; then draw, let a manager answer, learn; again and again
  */

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Calls a command of kvreplay in this process and keeps what it prints, so that
- * a test program may link backends of its own. What goes wrong here fails the
- * running cmocka test.
+ * a test program may link backends of its own. The folder of
+ * tests/support/scratch.h must be there. What goes wrong here fails the running
+ * cmocka test.
  */
 #ifndef KV_TESTS_COMMAND_H
 #define KV_TESTS_COMMAND_H

@@ -16,8 +16,8 @@ enum {
 /* Their paths. */
 extern char training_trace[2][512];
 
-/* Setup of a cmocka group: scratch folder and traces; returns 0. Tear down by
- * scratch_remove. */
+/* Setup of a cmocka group: scratch folder and traces; returns 0, or 1 without a
+ * folder. Tear down by scratch_remove. */
 int training_make(void **state);
 /* The description of such a trace, to be changed and written as NAME in the
  * scratch folder; path becomes where. */
@@ -25,11 +25,12 @@ kv_synth training_small(uint64_t seed);
 void training_write(const kv_synth *s, const char *name, char path[512]);
 
 /* Fills *out to train the specification's method on both and to write the file
- * `output`. Its parameters are training_params, which the next call replaces.
- */
+ * `output`. Its parameters are training_params, which the caller frees before
+ * the next call replaces them. */
 void training_ask(const char *spec, const char *output, kv_train_ask *out);
 extern void *training_params;
-/* A training that is opened so, and its end. */
+/* A training that is opened so, and its end, which also deletes the checkpoint
+ * and frees training_params. */
 kv_train *training_begin(const char *spec);
 void training_end(kv_train *x);
 
