@@ -107,3 +107,12 @@ mutant window_position_charged ref/lane/bytes.c \
 mutant window_chunks_from_zero sim/measure/tile.c \
   'traces/check_variants.sh' \
   'v.row += (size_t)first * v.size;' 'v.row += 0 * v.size;'
+# A cap on logits, sinks, and a V that is part of K.
+mutant votes_without_cap gpu/parts/votes.cuh 'traces/check_variants.sh' \
+  'l.shape.scale, l.shape.softcap);' 'l.shape.scale, 0);'
+mutant masked_without_sink gpu/methods/h2o.cu 'traces/check_variants.sh' \
+  'if (sink) mass +=' 'if (!sink) mass +='
+mutant sinks_not_carried traces/trace/convert.c 'traces/check_variants.sh' \
+  '|| !strcmp(part, "sinks")' '|| !strcmp(part, "sums")'
+mutant value_charged_twice ref/lane/bytes.c 'traces/check_variants.sh' \
+  'return k == v ? kv_lane_shared(l, k) : 0;' 'return 0 * (k + v);'

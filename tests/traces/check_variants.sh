@@ -48,9 +48,11 @@ hold "check accepts its outputs" "$kvtrace" check "$v2"
 
 # Both backends, by methods that drop, select, code, publish, merge and look at
 # logits of their own, with the prompt at once and in blocks.
-both() { # TRACE METHODS
-  "$kvreplay" check "$1" -b 20% -m "$2" >"$tmp/out" 2>"$tmp/err" ||
-    fail "a backend differs on $(basename "$1")"
+both() { # TRACE METHODS [OPTIONS]
+  local trace=$1 methods=$2
+  shift 2
+  "$kvreplay" check "$trace" -b 20% -m "$methods" "$@" >"$tmp/out" \
+    2>"$tmp/err" || fail "a backend differs on $(basename "$trace")"
   hold "both were compared" grep -q "^[1-9].* equal, 0 different" "$tmp/out"
 }
 both "$v2" dense,snapkv,tova,quest,kivi,omnikv,zsmerge,chunkkv
@@ -67,6 +69,14 @@ for t in "$cap" "$all"; do
   both "$t" dense,h2o,snapkv,tova,quest,kivi,omnikv,rkv,twilight,hardkv,leankv
 done
 both "$all" oracle-topp,zsmerge,snapkv+kivi,quest+quant,adakv
+both "$all" h2o:variant=masked
+both "$all" hardkv,snapkv --indices max
+both "$all" kivi,leankv --pages
+# More entries than a chunk stay, so that steps begin ahead of their layer.
+deep=$tmp/deep.safetensors
+"$kvtrace" synth -q -t 300 --prompt-len 220 --layers 2 --sinks -o "$deep" \
+  2>"$tmp/err" || fail "synth of sinks"
+both "$deep" h2o:budget=180,h2o:budget=180:variant=masked
 "$kvtrace" convert -q "$all" --dtype f16 -o "$tmp/half.safetensors" \
   2>"$tmp/err" || fail "convert"
 "$kvtrace" info "$tmp/half.safetensors" >"$tmp/out"
