@@ -60,9 +60,9 @@ def project():
 
 def metadata(p):
     """The text of METADATA and of PKG-INFO."""
-    lines = ["Metadata-Version: 2.1", f"Name: {p['name']}",
+    lines = ["Metadata-Version: 2.4", f"Name: {p['name']}",
              f"Version: {p['version']}", f"Summary: {p['description']}",
-             f"License: {p['license']}",
+             f"License-Expression: {p['license']}", "License-File: LICENSE",
              f"Requires-Python: {p['requires-python']}",
              "Description-Content-Type: text/markdown"]
     lines += [f"Requires-Dist: {x}" for x in p["dependencies"]]
@@ -83,7 +83,7 @@ def info(p, tag):
         at + "METADATA": metadata(p),
         at + "WHEEL": "Wheel-Version: 1.0\nGenerator: kvreplay\n"
                       f"Root-Is-Purelib: false\nTag: {tag}\n",
-        at + "LICENSE": licence,
+        at + "licenses/LICENSE": licence,
         at + "entry_points.txt": "[console_scripts]\n" + scripts,
     }
 
@@ -96,7 +96,8 @@ def configured(folder, settings):
     if not os.path.exists(script):
         os.makedirs(os.path.join(TOP, "m4"), exist_ok=True)
         run("autoreconf", "-i", cwd=TOP)
-    options = [y for x in setting(settings, "configure") for y in x.split()]
+    options = [y for x in setting(settings, "configure")
+               for y in shlex.split(x)]
     run(script, "-q", "--disable-static", *options, cwd=folder)
 
 
@@ -106,7 +107,7 @@ def installed(build, to):
     run("make", "-s", "install-strip", f"DESTDIR={to}", cwd=build)
     with open(os.path.join(build, "Makefile"), encoding="utf-8") as f:
         prefix = re.search(r"^prefix = (.*)$", f.read(), re.M)[1]
-    return to + os.path.realpath(prefix)
+    return to + prefix
 
 
 def relocated(text):
@@ -136,6 +137,11 @@ def collected(prefix):
                 found[native + "lib/kvreplay/cuda.so"] = path
             elif name == "kvreplay.pc":
                 found[native + "lib/pkgconfig/kvreplay.pc"] = path
+    for at in "kvreplay/__init__.py", native + "lib/libkvreplay.so.0":
+        if at not in found:
+            sys.exit(f"kvreplay: make install put no {at} into {prefix}: "
+                     "configure with shared libraries, and all of it below one "
+                     "--prefix")
     return found
 
 
@@ -176,10 +182,11 @@ def audited(wheel, folder):
         with tempfile.TemporaryDirectory() as repaired:
             run(tool, "repair", wheel, "-w", repaired, env=own)
             name, = os.listdir(repaired)
-            shutil.move(os.path.join(repaired, name), folder)
+            shutil.move(os.path.join(repaired, name),
+                        os.path.join(folder, name))
     else:
         name = os.path.basename(wheel)
-        shutil.move(wheel, folder)
+        shutil.move(wheel, os.path.join(folder, name))
     return name
 
 

@@ -2,8 +2,8 @@
 """record_hf.py [TOKENS]: CPU seconds of one thread that recording a prompt of a
 Llama of 106 million random weights takes (kvreplay.record, to memory, without
 column sums), those of its plain forward, and by how much memory grows above it;
-then of column sums, against multiplications and additions that they need. Needs
-torch, transformers, the package and KVREPLAY_LIBRARY.
+then the same with 256 rows and column sums. Needs torch, transformers, the
+package and KVREPLAY_LIBRARY.
 """
 
 import os

@@ -35,9 +35,10 @@ for line, may in (("import kvreplay", []), ("import kvreplay.results", []),
 
 text = pydoc.render_doc(kvreplay, renderer=pydoc.plaintext)
 assert text.count("\n") <= 50, text
-assert max(map(len, text.split("\n"))) <= 80 or "/" in text, text
-for x in pkgutil.iter_modules(kvreplay.__path__):
-    assert x.name in text, x.name
+wide = [x for x in text.split("\n") if len(x) > 80 and "/" not in x[:5]]
+assert not wide, wide
+for x in pkgutil.iter_modules(kvreplay.__path__):  # of which help() has a list
+    assert x.name == "__main__" or x.name in kvreplay.__doc__, x.name
 
 undocumented = []
 for folder, inner, names in os.walk(kvreplay.__path__[0]):

@@ -12,6 +12,7 @@ import json
 import os
 import shutil
 import subprocess
+import types
 
 import numpy as np
 import torch
@@ -108,6 +109,10 @@ def check_rows():
     assert x[1] == "refused", x
     (x,) = digests("bare", "one", "h2o")
     assert x[1] == "refused", x
+    lines(LINES[2])
+    said = record("rowless", "--max-new", "0", "--rows", "decode", code=3)
+    assert "p.jsonl:1: no query row is left" in said, said
+    assert os.listdir(at("rowless")) == []
 
 
 def check_together():
@@ -135,8 +140,11 @@ def check_resumed():
     said = record("all", "--max-new", "8", "--name", "tiny")
     assert "2 of 3 traces are in" in said and "1 of 1" in said, said
     assert os.stat(one).st_mtime_ns == before and trace("all", "two")
-    said = record("all", "--max-new", "9", code=3)
-    assert "one.safetensors is there, of another prompt" in said, said
+    for words in ("9", "--name", "tiny"), ("8",):
+        said = record("all", "--max-new", *words, code=3)
+        assert "one.safetensors is there, of another prompt" in said, said
+    said = record("all", "--max-new", "8", "--name", "tiny", "--check")
+    assert said.count("outputs differ by") == 3, said
     os.unlink(at("all", "two.safetensors"))
     own, seen = file.TraceFile.put, []
 
@@ -148,7 +156,7 @@ def check_resumed():
 
     file.TraceFile.put = full
     try:
-        said = record("all", "--max-new", "8", code=4)
+        said = record("all", "--max-new", "8", "--name", "tiny", code=4)
     finally:
         file.TraceFile.put = own
     assert "No space left" in said and said.count("\n") == 2, said
@@ -159,14 +167,14 @@ def check_resumed():
 
 def check_no_room():
     """Before anything is computed."""
-    own, written = os.statvfs, []
-    write.os.statvfs = lambda x: own(x)[:0] or type("D", (), dict(
-        f_bavail=1, f_frsize=4096))  # fmt: skip
+    own = os.statvfs
+    write.os.statvfs = lambda _: types.SimpleNamespace(
+        f_bavail=1, f_frsize=4096)  # fmt: skip
     try:
         said = record("small", code=4)
     finally:
         write.os.statvfs = own
-    assert "no room for" in said and not os.listdir(at("small")), written
+    assert "no room for" in said and not os.listdir(at("small")), said
 
 
 def saved(name, model):
@@ -241,9 +249,9 @@ def check_bad_models():
     refused(":1: ", path)  # the tokenizer's tokens are not the model's
     size = os.path.getsize(name)
     os.truncate(name, size - 100)
-    refused(f"model.safetensors: has {size - 100} bytes", path)
+    refused("model.safetensors: 100 bytes missing at the end", path)
     os.truncate(name, 4)
-    refused("model.safetensors: is cut off", path)
+    refused("model.safetensors: too short for safetensors", path)
     gguf = at("cut.gguf")
     with open(gguf, "wb") as f:
         f.write(b"GGUF\3\0\0\0")

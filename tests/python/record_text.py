@@ -49,6 +49,7 @@ def check_prompts():
         (":1: give prompt or messages", {"prompt": "a", "messages": turn}),
         (":1: prompt is no text", {"prompt": " \n"}),
         (":1: prompt is no text", {"prompt": 3}),
+        (":1: prompt is no text", '{"prompt": "half of one: \\ud83d"}'),
         (":1: messages is no list", {"messages": []}),
         (":1: messages is no list", {"messages": [{"role": "user"}]}),
         (":1: answer is no text", {"prompt": "a", "answer": 3}),
@@ -82,8 +83,7 @@ def check_options():
     assert read_layers("all") is None
     assert read_layers("8-11,3,9") == [3, 8, 9, 10, 11]
     for text in "", "a", "3-1", "-1", "1,", "100000", "0-":
-        if text != "0-":  # 0 alone, as `0-` has no end
-            refused(f"--layers {text}: give all", read_layers, text)
+        refused(f"--layers {text}: give all", read_layers, text)
     assert read_rows("all") is None
     assert read_rows("last=256,decode") == 256 and read_rows("decode") == 0
     for text in "last=256", "last=,decode", "every=4,decode", "", "last=-1":
@@ -273,6 +273,10 @@ def check_file():
         open(os.path.join(folder, name), "w").close()
     sweep(folder)
     assert sorted(os.listdir(folder)) == sorted([*before, "x.part", "1.part"])
+    with open(os.path.join(folder, "r.db"), "wb") as f:
+        f.write(b"SQLite format 3\0")
+    for name in os.path.join(folder, "r.db"), folder:
+        refused("not written over", TraceFile, name, {}, sizes)
 
 
 check_prompts()

@@ -54,4 +54,4 @@ else:
             stdout=subprocess.PIPE, env={**os.environ, "OMP_NUM_THREADS": "2"},
         ).stdout.split() for first in ("ours", "torch")]
     assert said[0][:3] == said[1][:3] == [*fed().values()], said
-    print(f"{said[0][3]} OpenMP runtimes beside torch")
+    print(f"{said[0][3]} OpenMP runtimes in a process with torch")

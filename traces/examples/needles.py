@@ -226,7 +226,12 @@ def main():
     if bool(a.model) != bool(a.text):
         p.error("give --model and --text, or neither")
     if a.model:
-        return record_model(a)
+        try:
+            return record_model(a)
+        except (ImportError, OSError, ValueError) as e:
+            said = " ".join(str(e).split())
+            print(f"needles.py: {said}", file=sys.stderr)
+            return 4 if isinstance(e, ImportError) else 3
     if max(a.lengths) > 1500:
         p.error("--lengths: the bundled model has places for 1500 tokens")
     if not os.path.isdir(TINY):

@@ -90,11 +90,24 @@ def open_all(path):
     return dict(meta), {x: y for _, t in parts.values() for x, y in t.items()}
 
 
+def writable(path, trace):
+    """The real path, if a file may be written there: not over a trace (unless
+    a trace is written), a database or what is no regular file."""
+    path = os.path.realpath(path)
+    there = b"SQLite" if os.path.lexists(path) else b""  # as good as one
+    if os.path.isfile(path):
+        there = np.fromfile(path, "u1", 10**5).tobytes()
+    kinds = b"SQLite" + (b"" if trace else b'|.*"format": *"kvtrace"')
+    need(not re.match(kinds, there, re.S), path, "is a trace, a database or "
+         "no regular file, not written over; name another")
+    return path
+
+
 def save(path, meta, tensors):
-    """Writes a file whole or not at all; data begin on a multiple of 64. Over
-    a trace (unless a trace is written), a database or what is no regular file
-    it does not write."""
-    path, header, at = os.path.realpath(path), {"__metadata__": meta}, 0
+    """Writes a file whole or not at all, where it is writable(); data begin on
+    a multiple of 64."""
+    path, at = writable(path, meta["format"] == "kvtrace"), 0
+    header = {"__metadata__": meta}
     order = sorted(tensors, key=lambda x: (-int(tensors[x][0][-2:]), x))
     for name in order:
         dtype, shape, data = tensors[name]
@@ -102,12 +115,6 @@ def save(path, meta, tensors):
         header[name] = dict(dtype=dtype, shape=shape, data_offsets=(first, at))
     text = json.dumps(header, separators=(",", ":")).encode()
     text += b" " * (-(8 + len(text)) % 64)
-    there = b"SQLite" if os.path.lexists(path) else b""  # as good as one
-    if os.path.isfile(path):
-        there = np.fromfile(path, "u1", 10**5).tobytes()
-    trace = b'|.*"format": *"kvtrace"' if meta["format"] != "kvtrace" else b""
-    need(not re.match(b"SQLite" + trace, there, re.S), path, "is a trace, a "
-         "database or no regular file, not written over; name another")
     beside = f"{path}.{os.getpid()}"
     try:
         with open(beside, "xb") as f:

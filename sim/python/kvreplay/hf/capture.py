@@ -20,7 +20,8 @@ from .text import check_folder
 # Of a trace's metadata: what the recorder finds and writes itself.
 WRITTEN = set(
     "format version layers n_layers n_heads n_kv_heads head_dim prompt_len "
-    "attn.scale rope.layout rope.scale recorder model_digest".split()
+    "attn.scale attn.latent rope.layout rope.scale recorder "
+    "model_digest".split()
 )
 
 

@@ -98,6 +98,10 @@ def go(a):
     if a.check and not shutil.which("kvtrace"):
         raise ImportError("--check runs kvtrace, which is not on the path: "
                           "install kvreplay, or leave it out")  # fmt: skip
+    if a.rows is not None and not a.no_sums:  # before the first prompt
+        from .sums import library
+
+        library()
     # The bar of reading a GGUF file is tqdm's own, which this alone stops; a
     # download keeps its.
     if a.model.endswith(".gguf") and os.path.exists(a.model):

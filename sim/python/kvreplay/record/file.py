@@ -10,7 +10,7 @@ import struct
 
 import numpy as np
 
-from ..container import NUMPY
+from ..container import NUMPY, writable
 
 PART = re.compile(r"\.safetensors\.(\d+)\.part$")
 
@@ -20,7 +20,8 @@ class TraceFile:
     finish(); or leave(), after which nothing is there."""
 
     def __init__(self, path, metadata, shapes):
-        self.path, self.part = path, f"{path}.{os.getpid()}.part"
+        self.path = writable(path, trace=True)
+        self.part = f"{self.path}.{os.getpid()}.part"
         self.left, at = {}, 0
         header = {"__metadata__": metadata}
         for name in sorted(shapes, key=lambda x: (-int(shapes[x][0][-2:]), x)):

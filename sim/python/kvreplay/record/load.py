@@ -3,14 +3,13 @@
 cannot be loaded is a ValueError of one sentence. Needs torch and transformers.
 """
 
-import json
 import os
-import struct
 
 import torch
 import transformers
 from transformers.utils import logging
 
+from ..container import load as load_file
 from .prompts import need
 
 DTYPES = {
@@ -34,19 +33,6 @@ def source_of(name):
     return folder or ".", {"gguf_file": file}
 
 
-def check_shard(path):
-    """A safetensors file as long as its header says?"""
-    size = os.path.getsize(path)
-    with open(path, "rb") as f:
-        n = struct.unpack("<Q", f.read(8).ljust(8, b"\xff"))[0]
-        need(n <= size - 8, path, "is cut off, or no safetensors: copy it anew")
-        head = json.loads(f.read(n))
-    head.pop("__metadata__", None)
-    end = 8 + n + max([0, *(x["data_offsets"][1] for x in head.values())])
-    need(end == size, path, f"has {size} bytes, its header wants {end}: it is "
-         "cut off; copy it anew")  # fmt: skip
-
-
 def check_folder(name):
     """Of a folder here, before transformers looks: what it says worst."""
     if not os.path.isdir(name):
@@ -62,7 +48,7 @@ def check_folder(name):
          "of the model into it")  # fmt: skip
     for file in names:
         if file.endswith(".safetensors"):
-            check_shard(os.path.join(name, file))
+            load_file(os.path.join(name, file))  # as long as it says?
 
 
 def said(e):
@@ -87,7 +73,7 @@ def load(name, dtype="auto", device=None):
         model, info = transformers.AutoModelForCausalLM.from_pretrained(
             where, dtype=DTYPES[dtype], output_loading_info=True, **more
         )
-    except ImportError:
+    except (ImportError, MemoryError, torch.cuda.OutOfMemoryError):
         raise
     except Exception as e:  # of any library that reads one
         raise ValueError(f"{name}: no model that loads: {said(e)}") from e
@@ -100,6 +86,8 @@ def load(name, dtype="auto", device=None):
     if device:
         try:
             model = model.to(device)
+        except torch.cuda.OutOfMemoryError:
+            raise
         except (RuntimeError, AssertionError) as e:
             raise ValueError(f"--device {device}: {said(e)}") from None
     return model.eval(), tokenizer

@@ -21,6 +21,7 @@ from typing import NamedTuple, Optional
 
 ROLES = "context", "question", "answer"
 KEYS = "id prompt messages answer source segments".split()
+HALF = re.compile("[\ud800-\udfff]")  # of a character: JSON can say it
 
 
 class Prompt(NamedTuple):
@@ -43,7 +44,7 @@ def need(true, where, *sentence):
 
 
 def is_text(x):
-    return isinstance(x, str) and x.strip() != ""
+    return isinstance(x, str) and x.strip() != "" and not HALF.search(x)
 
 
 def pairs_of(x, first, second):

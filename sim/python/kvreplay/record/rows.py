@@ -10,8 +10,8 @@ def read_layers(text):
     found = set()
     try:
         for part in text.split(","):
-            first, _, last = part.partition("-")
-            span = range(int(first), int(last or first) + 1)
+            first, dash, last = part.partition("-")
+            span = range(int(first), int(last if dash else first) + 1)
             if not span or not 0 <= span[0] <= span[-1] < 10**5:
                 raise ValueError
             found.update(span)

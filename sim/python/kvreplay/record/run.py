@@ -31,13 +31,15 @@ class Run:
             self.model, torch.full((1, 2), 1, device=self.model.device)
         )
         self.size = self.model.get_input_embeddings().weight.shape[0]
-        options = [a.max_new, a.layers, a.rows, a.no_o, a.no_sums, a.dtype]
+        options = [a.max_new, a.layers, a.rows, a.no_o, a.no_sums, a.dtype,
+                   a.name]  # fmt: skip
         self.key = {x.id: key_of(x, self.digest, options) for x in prompts}
-        todo = [x for x in prompts if not self.made(x)]
-        if len(todo) < len(prompts) and not a.quiet:
-            say(f"{len(prompts) - len(todo)} of {len(prompts)} traces are in "
-                f"{a.out} already")  # fmt: skip
-        self.asked = [self.tokens(x) for x in todo]
+        made = {x.id: self.made(x) for x in prompts}
+        self.there = [x for x in prompts if made[x.id]]
+        if self.there and not a.quiet:
+            say(f"{len(self.there)} of {len(prompts)} traces are in {a.out} "
+                "already")  # fmt: skip
+        self.asked = [self.tokens(x) for x in prompts if not made[x.id]]
 
     def path(self, prompt):
         return os.path.join(self.a.out, prompt.id + ".safetensors")
@@ -139,12 +141,22 @@ def check(path, say):
 def run(a, prompts, say):
     """Returns the exit code: 3 where a prompt could not be recorded."""
     x, bad = Run(a, prompts, say), 0
+    for prompt in x.there if a.check else ():
+        try:
+            check(x.path(prompt), say)
+        except ValueError as e:
+            bad += 1
+            say(f"{prompt.where}: {' '.join(str(e).split())}")
     progress = Progress(say, a.quiet, sum(len(y.ids) for y in x.asked),
                         len(x.asked))  # fmt: skip
     for group in groups(x.asked, a.together):
         try:
             x.group(group, progress)
-        except ValueError as e:  # of this prompt: others may be well
+        except (ValueError, IndexError) as e:  # of these: others may be well
             bad += len(group)
-            say(f"{group[0].prompt.where}: {' '.join(str(e).split())}")
+            where = ", ".join(y.prompt.where for y in group)
+            said = " ".join(str(e).split())
+            if isinstance(e, IndexError):
+                said += ": more tokens than the model has places for?"
+            say(f"{where}: {said}")
     return 3 if bad else 0

@@ -3,23 +3,27 @@
 methods decide on them as on the rows. Needs the library."""
 
 import ctypes as c
+import functools
 
 import numpy as np
 
 from ..session import DTYPES, _Err, _load
 
 _NAMES = {"float16": "f16", "uint16": "bf16", "float32": "f32"}
-library = None
+
+
+@functools.lru_cache(None)
+def library():
+    """SessionError where there is none."""
+    return _load(None)
 
 
 def column_sums(q, k, prompt_len, scale):
     """Of q [heads, tokens, d] and k [KV heads, tokens, d] of one type (float16,
     float32 or bfloat16 as uint16): I64 [heads, prompt_len]."""
-    global library
-    library = library or _load(None)
     q, k = (np.ascontiguousarray(x) for x in (q, k))
     out, e = np.empty((len(q), prompt_len), "<i8"), _Err()
-    rc = library.kv_colsum_of(
+    rc = library().kv_colsum_of(
         len(q), len(k), q.shape[2], q.shape[1], prompt_len, c.c_float(scale),
         DTYPES[_NAMES[q.dtype.name]], *(x.ctypes.data_as(c.c_void_p)
                                         for x in (q, k, out)), c.byref(e)

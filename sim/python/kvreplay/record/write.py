@@ -10,6 +10,8 @@ import numpy as np
 import torch
 import transformers
 
+from ..container import NUMPY
+from ..hf.model import need
 from ..hf.plain import check_turned_once
 from .file import TraceFile
 from .forward import bits, forward
@@ -38,6 +40,11 @@ class Plan:
         self.rows = rows_kept(p, n, rows)
         self.sums = sums and self.rows is not None
         kept, kind = n if self.rows is None else len(self.rows), NAMES[dtype]
+        need(
+            kept,
+            "no query row is left to record: the prompt has no decode steps, "
+            "and --rows decode takes these alone; give last=N, or --max-new",
+        )
         one = {"q": (kind, (heads, kept, d)), "k": (kind, (kv, n, d)),
                "v": (kind, (kv, n, d_v))}  # fmt: skip
         if o:
@@ -88,7 +95,7 @@ class Plan:
 def check_room(folder, plans):
     """OSError where the disk has no room for what is to be written."""
     size = sum(
-        int(np.prod(s)) * (8 if t == "I64" else int(t[-2:]) // 8)
+        int(np.prod(s)) * NUMPY[t].itemsize
         for plan in plans
         for t, s in plan.shapes.values()
     )
