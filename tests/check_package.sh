@@ -18,6 +18,7 @@ mkdir "$tmp/one" "$tmp/two"
 printf '#!/bin/sh\nprintf "%%s|" "$0" "$@"\nexit 7\n' >"$tmp/two/kvreplay-go"
 chmod +x "$tmp/two/kvreplay-go"
 cp "$tmp/two/kvreplay-go" "$tmp/two/kvreplay-"
+cp "$tmp/two/kvreplay-go" "$tmp/two/kvreplay-run" # never reached, nor listed
 echo x >"$tmp/one/kvreplay-go"      # not executable: passed over
 mkdir "$tmp/one/kvreplay-folder"    # no file
 ln -s none "$tmp/one/kvreplay-none" # leads nowhere

@@ -7,7 +7,6 @@
 #include "analysis/page/strip.h"
 
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 /* --- bits for keys against bits for values -------------------------------- */

@@ -3,12 +3,9 @@
  * What each layer and KV head keeps: a small map a method, of traces of one
  * shape, at the budget that most were asked for.
  */
-#include "analysis/database/say.h"
 #include "analysis/figures/figures.h"
 
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 /* Rows that are one map. */
 static int end_of(const kv_grid *g, int first) {

@@ -7,8 +7,6 @@
 #include "analysis/page/strip.h"
 
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 /* --- codes alone, and everything ------------------------------------------ */
 

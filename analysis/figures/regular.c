@@ -7,7 +7,6 @@
 #include "analysis/figures/figures.h"
 #include "analysis/page/strip.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 enum { LAYOUTS = 9 };

@@ -66,11 +66,11 @@ static void draw_overlap(const kv_page *p, const kv_grid *g) {
   kv_maps end = after;
   kv_map m;
   end.value = "at_end";
+  if (!kv_map_find(g, &after, 0, g->rows, 0, g->rows, &m)) return;
   fputs("<div class=\"small two\">\n", p->f);
-  kv_map_show(g, &after, 0, g->rows, "after the prompt", p->f);
+  kv_map_draw(&m, "after the prompt", p->f);
   kv_map_show(g, &end, 0, g->rows, "at the end", p->f);
   fputs("</div>\n<p class=\"soft\">", p->f);
-  if (!kv_map_find(g, &after, 0, g->rows, 0, g->rows, &m)) return;
   for (int i = 0; i < m.rows; i++) {
     fprintf(p->f, "%s%d ", i ? ", " : "", i + 1);
     kv_text_html(kv_grid_text(g, m.row[i], "method"), p->f);

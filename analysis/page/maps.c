@@ -40,12 +40,11 @@ static int find_side(const kv_map *m, const char *columns, const char *order,
   for (int r = first; r < end; r++) {
     if (!has_square(m->g, m->how, r)) continue;
     int place = place_of(m->g, columns, n, side, near, r);
-    near = place + 1;
+    near = place; /* the next row has the same value, or the one behind it */
     if (place < n) continue;
-    int at = n++;
-    for (; at && before(m->g, order, r, side[at - 1]); at--)
-      side[at] = side[at - 1];
-    side[at] = r;
+    for (n++; near && before(m->g, order, r, side[near - 1]); near--)
+      side[near] = side[near - 1];
+    side[near] = r;
   }
   return n;
 }

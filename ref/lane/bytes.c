@@ -131,12 +131,13 @@ static void unmark(const side *s, int n) {
  * takes the prompt token by token has its lanes walked as often. */
 static void walk_classes(const kv_lane *l, kv_bytes *sum) {
   int64_t each = metadata_each(l) + columns_each(l->needs), of_0 = 0;
+  const bool shared = l->shape->shared;
   side k, v;
   price(l, l->k_slab, l->k, l->shape->d, &k);
   price(l, l->v_slab, l->v, l->shape->d_v, &v);
   for (int i = 0; i < l->n; i++) {
-    int64_t bytes = each + side_bytes(&k, i) + side_bytes(&v, i) -
-                    kv_lane_shared_entry(l, i);
+    int64_t bytes = each + side_bytes(&k, i) + side_bytes(&v, i);
+    if (shared) bytes -= kv_lane_shared_entry(l, i);
     if (l->tier[i])
       *kv_bytes_of_tier(sum, l->tier[i]) += bytes;
     else

@@ -257,9 +257,10 @@ int64_t kv_lane_scanned(const kv_lane *l);
 /* S of the lane: the digest of its state (ref/lane/journal.h). O(n). */
 kv_digest kv_lane_state(const kv_lane *l);
 
-/* What a method was compiled against. Raised with every change, but of
- * comments, in a header that a method includes; tests/check_abi.sh sees to it.
- * A plugin of another number is refused by a sentence. */
+/* What a method was compiled against. From the release of 0.1.0 on raised with
+ * every change, but of comments, in a header that a method includes, which
+ * tests/check_abi.sh sees to; until then 20 is what the tree has, and a plugin
+ * is compiled again with it. One of another number is refused by a sentence. */
 enum { KV_METHOD_ABI = 20 };
 
 /* --- what a hook calls its own ------------------------------------------ */

@@ -37,7 +37,7 @@ enum {
 /* What rows carry (kv_needs.want, a set); nothing else is computed. */
 enum {
   KV_Q = 1,   /* queries */
-  KV_S = 2,   /* scaled (and biased) logits */
+  KV_S = 2,   /* logits, arithmetic 1: scaled, under the model's cap, biased */
   KV_P = 4,   /* probabilities, arithmetic 4 */
   KV_SUM = 8, /* per query head and entry: sum over the rows of RN(P*2^40) */
   KV_LOGITS = KV_S | KV_P | KV_SUM /* all that is made of logits */

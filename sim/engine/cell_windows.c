@@ -75,11 +75,11 @@ kv_rc kv_cell_open_windows(kv_cell *c, kv_err *e) {
   int n = list_windows(c, e);
   if (n < 0) return KV_RESOURCE;
   if (n == 0) return KV_OK;
-  if (n == c->trace->n_layers && c->spec.method != &kv_method_dense)
+  if (c->runs && n == c->trace->n_layers && c->spec.method != &kv_method_dense)
     kv_cell_refuse(c, "every recorded layer has a sliding window and is left "
                       "to it, so no layer is left for the method; record "
                       "layers without one, or run dense");
-  if (c->plan.needs.lanes == QUERY_HEAD)
+  if (c->runs && c->plan.needs.lanes == QUERY_HEAD)
     kv_cell_refuse(c, "tokens are kept for each query head, and layers with a "
                       "sliding window keep them for each KV head; take a "
                       "method, or group=, that keeps them for KV heads");

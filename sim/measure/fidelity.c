@@ -74,7 +74,7 @@ void kv_fidelity_layer_end(const kv_fidelity *f, int layer) {
 
 void kv_fidelity_layer_copy(kv_fidelity *f, int layer, kv_copier *x) {
   kv_copy(x, kv_spill_slice(&f->spill, layer), f->values * sizeof(double));
-  kv_spill_put_away(&f->spill, layer);
+  if (x->out || x->from) kv_spill_put_away(&f->spill, layer);
 }
 
 double kv_fidelity_value(const kv_fidelity *f, kv_measure m, int layer, int h,

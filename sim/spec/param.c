@@ -177,8 +177,8 @@ kv_rc kv_params_default(const kv_param *table, void *values, kv_err *e) {
   for (const kv_param *p = table; p && p->name; p++) {
     kv_err why = {0};
     if (p->fallback == NULL || p->kind == KV_FILE) {
-      kv_param_unset(p,
-                     values); /* a file is looked for when a trace is known */
+      /* A file is looked for when a trace is known. */
+      kv_param_unset(p, values);
     } else if (kv_param_set(p, p->fallback, values, &why)) {
       return kv_fail(e, KV_INTERNAL, "a default is not legal: %s", why.text);
     }

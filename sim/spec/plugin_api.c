@@ -54,6 +54,7 @@ const kv_plugin_call kv_plugin_calls[] = {
     CALL(kv_dot),
     CALL(kv_column_add),
     CALL(kv_keep_ends),
+    CALL(kv_keep_top),
     CALL(kv_keep_top_recent),
     CALL(kv_window_state),
     CALL(kv_window_add),
@@ -64,6 +65,7 @@ const kv_plugin_call kv_plugin_calls[] = {
     /* ref/parts/parts.h: what open checks */
     CALL(kv_open_budget),
     CALL(kv_open_part),
+    CALL(kv_open_kernel),
     CALL(kv_open_sums),
     CALL(kv_open_window),
     CALL(kv_fallback_window),
@@ -77,6 +79,7 @@ const kv_plugin_call kv_plugin_calls[] = {
     /* ref/backend/attend.h, ref/kernels/kernels.h, ref/ground/rope.h: numbers
      */
     CALL(kv_observation_row),
+    CALL(kv_observation_sink),
     CALL(kv_all_finite),
     CALL(kv_kernels_best),
     CALL(kv_sincos),

@@ -250,8 +250,6 @@ const char *kv_st_meta(const kv_st *s, const char *key) {
 
 int kv_st_files(const kv_st *s) { return s->n_files; }
 
-const char *kv_st_file_path(const kv_st *s, int i) { return s->file[i].path; }
-
 const struct stat *kv_st_file_stat(const kv_st *s, int i) {
   return &s->file[i].seen;
 }

@@ -42,10 +42,9 @@ size_t kv_st_meta_count(const kv_st *s);
 const char *kv_st_meta_key(const kv_st *s, size_t i);
 const char *kv_st_meta(const kv_st *s, const char *key);
 
-/* The number of files, 1 without an index; the path of the i-th in bytewise
- * order; what fstat said of it at opening. */
+/* The number of files, 1 without an index; what fstat said of the i-th, in
+ * bytewise order of their paths, at opening. */
 int kv_st_files(const kv_st *s);
-const char *kv_st_file_path(const kv_st *s, int i);
 const struct stat *kv_st_file_stat(const kv_st *s, int i);
 
 /* SHA-256 of the bytes of the i-th file as it is mapped, whatever lies at its

@@ -98,12 +98,24 @@ static void commands(FILE *out, const kv_program *p) {
   }
 }
 
-/* Programs of the path that go on from this one. */
+static bool is_own(const kv_program *p, const char *name) {
+  for (int i = 0; p->commands[i]; i++)
+    if (!strcmp(p->commands[i]->name, name)) return true;
+  return false;
+}
+
+/* Programs of the path that go on from this one; its own commands win. */
 static void further(FILE *out, const kv_program *p) {
   char names[KV_FURTHER_MOST][KV_FURTHER_ROOM];
   int n = kv_further_list(p->name, names);
-  if (n) fprintf(out, "\nFurther commands, %s-NAME on the path:\n", p->name);
-  for (int i = 0; i < n; i++) fprintf(out, "  %s\n", names[i]);
+  bool told = false;
+  for (int i = 0; i < n; i++) {
+    if (is_own(p, names[i])) continue;
+    if (!told)
+      fprintf(out, "\nFurther commands, %s-NAME on the path:\n", p->name);
+    told = true;
+    fprintf(out, "  %s\n", names[i]);
+  }
 }
 
 static void codes(FILE *out) {
