@@ -26,7 +26,7 @@ run_gpu() {
 }
 
 # For one new architecture, with what a machine with a device is given: its own
-# code where that is looked at, else PTX, which takes a fourth of the time.
+# code where that is looked at, else PTX, which takes a third of the time.
 by_cuda13() {
   local part parts
   parts=$(parts13)
