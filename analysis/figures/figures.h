@@ -13,8 +13,8 @@
 #include "analysis/page/maps.h"
 #include "analysis/page/panels.h"
 
-/* Needle, LSE error, KL and output error against bytes stored and read: a
- * section a measure, what ranks right answers first, output error last, with
+/* Needle and output error against bytes stored and bytes read, LSE error and KL
+ * against bytes stored: what ranks right answers first, output error last, with
  * tables of means. Needles only where traces have answers. */
 int kv_page_fidelity(const kv_page *p);
 /* The error along decode, a plot a budget, of eight budgets at most. */

@@ -16,7 +16,7 @@ extern "C" {
 #include "ref/pages/geometry.h"
 
 typedef struct kv_gpu_unified {
-  const kv_device *device; /* NULL: closed */
+  const kv_device *device; /* NULL: it has no memory */
   kv_gpu_pages p;          /* as kernels are given it */
 } kv_gpu_unified;
 
@@ -26,7 +26,8 @@ kv_rc kv_gpu_unified_open(const kv_device *device, const kv_pages_shape *shape,
                           kv_gpu_unified *out, kv_err *e);
 /* The same state again; KV_RESOURCE: no memory on the host. */
 kv_rc kv_gpu_unified_reset(kv_gpu_unified *u, kv_err *e);
-void kv_gpu_unified_close(kv_gpu_unified *u); /* accepts a zeroed one */
+/* Gives the memory back; accepts a zeroed one, and does not zero it. */
+void kv_gpu_unified_close(kv_gpu_unified *u);
 
 /* One step of n requests, at most shape.requests: uploads job [n], whose
  * `count` are device pointers, does them, reads the answers back into job and
@@ -36,8 +37,9 @@ int kv_gpu_unified_compact(kv_gpu_unified *u, int n, kv_pages_job *job);
 
 /* A side of a tier. */
 typedef struct kv_gpu_tier_side {
-  kv_minmax how;   /* how a row is coded */
-  int width, slab; /* elements of a row; the lane's slab of it */
+  kv_minmax how;   /* how a row is coded; its group is 1 or more */
+  int width, slab; /* elements of a row; the number of the lane's slab that has
+                      such rows, KV_CODED or more */
 } kv_gpu_tier_side;
 
 /* How a tier's tokens lie in pages of `page` bytes; t: bytes of a token's codes

@@ -195,7 +195,7 @@ static inline bool kv_is_live(const kv_lane *l, int i) {
 }
 /* Codes K of n entries, 1 .. kv_coding_members, as one group in k_format, and V
  * in v_format (kv_coded); KV_SAME leaves a side. Of a format whose groups have
- * m > 1 rows a side has room for T / m + 1 groups, of one with rows by
+ * m > 1 rows a side has room for n_tokens / m + 1 groups, of one with rows by
  * themselves for all; entries that are coded in the format already may be coded
  * again. Only sides that the coding is for (kv_coding.sides) may be put into
  * it. A fault where the format cannot code them (kv_format.encode). */

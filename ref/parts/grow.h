@@ -34,7 +34,8 @@ typedef struct kv_grow_options {
 } kv_grow_options;
 
 /* Rows of a parameter table: all of these options or, for a method that
- * compresses again by steps alone, grow and every. */
+ * compresses again by steps alone, grow and every. `member` is the name of the
+ * kv_grow_options in the params, a struct of `type`. */
 #define KV_AGAIN_PARAM(type, member)                                           \
   KV_INT_PARAM(                                                                \
       "every", type, member.every, "0", 0, 1 << 30, "steps",                   \

@@ -11,8 +11,9 @@
  *   z[j] = B_j . x + 0, j < r, a product as arithmetic 1 with scale 1
  *   x^[i] = the chain over j from +0 of fma(z^[j], B_j[i], .)
  *
- * of each part, z^ being z as it is stored. Directions are what the file says:
- * at right angles and of unit length, or nothing comes back; nobody checks it.
+ * of each part, z^ being z as it is stored. Directions are what the file says.
+ * Nobody checks that they are at right angles and of unit length; if they are
+ * not, x^ is not near x, however many there are.
  */
 #ifndef KV_REF_PARTS_LOWRANK_H
 #define KV_REF_PARTS_LOWRANK_H

@@ -28,8 +28,9 @@ typedef struct kv_residual {
   int most;                          /* references of a layer at most */
 } kv_residual;
 
-/* Rows of a parameter table; `member` is the struct's name in the params. The
- * file's own row is a KV_FILE_PARAM of member.file. */
+/* Rows of a parameter table; `member` is the name of the kv_residual in the
+ * params, a struct of `type`. The file's own row is a KV_FILE_PARAM of
+ * member.file. */
 #define KV_SINK_PARAM(type, member)                                            \
   KV_INT_PARAM("sink", type, member.sink, "8", 0, 1 << 30, "tokens",           \
                "first tokens, kept and always references; 8 as in the "        \
@@ -85,8 +86,9 @@ kv_rc kv_open_residual(const kv_shape *shape, const char *method,
 
 /* In compress_layer, of lanes in which entry i is token i: codes the tokens
  * from..end-1 of all of them, but for references that stay as they came, by
- * references among these and those before. host: the class that what is coded
- * becomes; -1: it keeps its own. */
+ * references among these and those before. host: what is coded becomes of this
+ * class (kv_retier); -1: it keeps its own. What cannot be coded is a fault of
+ * the first lane. */
 void kv_residual_compress(const kv_at *at, kv_lane *const *lane, int lanes,
                           const kv_residual *o, int from, int end, int host);
 

@@ -63,8 +63,8 @@ typedef struct kv_voters {
   int shares;              /* flag: are sums of S wanted, too? */
 } kv_voters;
 
-/* Rows of a parameter table, of adapter rkv; `member` is the struct's name in
- * the params. */
+/* Rows of a parameter table, of adapter rkv; `member` is the name of the
+ * kv_voters in the params, a struct of `type`. */
 #define KV_RKV_PARAMS(type, member)                                            \
   KV_REAL_PARAM("lambda", type, member.lambda, "0.07", 0, 1,                   \
                 "share of the probability in rkv's score; 0.07 as in the "     \

@@ -6,9 +6,10 @@
  * in kv_needs.
  *
  * Work on different KV heads is independent; a kv_team says how many threads
- * share it. Only kv_layer_open, kv_layer_take_tile and kv_worker_open can fail
- * for want of memory (KV_RESOURCE); after them nothing allocates. The walks of
- * a replay (sim/engine/replay_walk.c) and sessions use it.
+ * share it. kv_layer_open, kv_layer_take_tile and kv_worker_open return
+ * KV_RESOURCE for want of memory. After them only kv_layer_begin allocates, on
+ * a device, and its failure is a fault of the store (kv_layer_failed). The
+ * walks of a replay (sim/engine/replay_walk.c) and sessions use it.
  */
 #ifndef KV_SIM_LAYER_H
 #define KV_SIM_LAYER_H
@@ -64,8 +65,9 @@ typedef struct kv_watch {
 
 typedef struct kv_layer kv_layer;
 
-/* Opens the stores of cell[cells], prepared ones (kv_cell_prepare), on that
- * backend; backend, cells and watch (or NULL) must outlive *out. */
+/* Opens the stores of cell[cells] on that backend: one cell or more, prepared
+ * (kv_cell_prepare), and opened for the same trace, prompt_len and observe.
+ * Backend, cells and watch (or NULL) must outlive *out. */
 kv_rc kv_layer_open(const kv_backend *backend, kv_cell *const *cell, int cells,
                     const kv_watch *watch, kv_layer **out, kv_err *e);
 void kv_layer_close(kv_layer *l); /* accepts NULL */
@@ -83,9 +85,9 @@ kv_rc kv_layer_take_tile(kv_layer *l, const kv_kernels *kernels, int steps,
 void kv_layer_only(kv_layer *l, int n, const int *cell);
 
 /* Replay of the index-th recorded layer: begin; the whole prompt; every decode
- * step t = prompt_len .. T-1 in order; end. kv_layer_prompt enters the prompt
- * for all cells; not all of it if the team's stop said so, and then the layer
- * is only begun anew or closed. kv_layer_block instead enters tokens
+ * step t = prompt_len .. n_tokens - 1 in order; end. kv_layer_prompt enters the
+ * prompt for all cells; not all of it if the team's stop said so, and then the
+ * layer is only begun anew or closed. kv_layer_block instead enters tokens
  * first..first+count-1 for one cell, as its needs cut the prompt; later tokens
  * need not exist yet. */
 void kv_layer_begin(kv_layer *l, int index);
@@ -96,8 +98,8 @@ void kv_layer_step(kv_layer *l, int t, const kv_team *team);
 /* The decode step of token t or, where a question of the cells begins there,
  * all of it as a prompt; returns the number of tokens. */
 int kv_layer_advance(kv_layer *l, int t, const kv_team *team);
-/* Finishes the layer. KV_RESOURCE: the device was lost, and no digest of this
- * layer is valid. */
+/* Finishes the layer. KV_RESOURCE: the device was lost or lacked memory, and no
+ * digest of this layer is valid. */
 kv_rc kv_layer_end(kv_layer *l, kv_err *e);
 
 /* True if the store of any cell has failed since begin (a non-finite number, a

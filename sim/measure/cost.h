@@ -6,9 +6,9 @@
  *
  * Blocks are numbered in the order in which they enter: 0..blocks-1 are the
  * prompt's, and the last of them ends at prompt_len tokens seen; block
- * blocks-1+i is the i-th decode step. Sums and means over t run from prompt_len
- * to T and count bytes after compression. Only the peak also includes the
- * earlier prompt blocks:
+ * blocks-1+i is the i-th decode step. Sums and means over t, tokens seen, run
+ * from prompt_len to n_tokens and count bytes after compression. Only the peak
+ * also includes the earlier prompt blocks:
  *   peak = max over t of (sum of compressed(l) + max over l of
  *                         (before(l) - compressed(l)))
  * because layers compress one after another, so at most one layer at a time

@@ -233,7 +233,7 @@ typedef struct kv_result {
   int n_parts, n_layers, n_steps;
   kv_part *part;            /* layers, then heads, then bins */
   kv_layer_result *layer;   /* [n_layers] */
-  kv_step_cost *step;       /* [n_steps] from prompt_len to T */
+  kv_step_cost *step;       /* [n_steps] from prompt_len to n_tokens seen */
   int n_layouts;            /* layouts asked for; numbers only if the row ran */
   kv_layout_result *layout; /* [n_layouts] */
   kv_together_result together; /* kvreplay run --together */

@@ -65,7 +65,8 @@ typedef struct kv_train_task {
 
 /* Sums over what was looked at; a loss is loss / weight. */
 typedef struct kv_train_loss {
-  double loss, weight; /* weight: of how many numbers */
+  double loss, weight; /* weight: of how many numbers or, where a loss is a
+                          share of squares, their sum */
   double without;      /* the loss without what is learned, to compare with */
 } kv_train_loss;
 
@@ -85,7 +86,8 @@ typedef struct kv_train_pace {
 } kv_train_pace;
 
 /* A trainer. Its calls return KV_USAGE where a parameter does not fit, KV_INPUT
- * where a trace cannot be learned from, KV_RESOURCE for memory. */
+ * where a trace cannot be learned from, KV_RESOURCE for memory, or for a
+ * library that this kvreplay was built without. */
 typedef struct kv_trainer {
   const char *name;       /* the method's */
   const char *title;      /* one line, for help */
@@ -105,8 +107,8 @@ typedef struct kv_trainer {
   /* Learns from a layer of a piece, or is judged by it; *out is its loss.
    * Called by several threads at once, for other layers each. */
   kv_rc (*learn)(const kv_train_task *task, kv_train_loss *out, kv_err *e);
-  /* After the last step: value[floats] of a layer from its sum[sums]; NULL:
-   * nothing is left to do. */
+  /* After the last step: makes value[floats] of a layer (the model's number)
+   * from its sum[sums]; NULL: nothing is left to do. */
   kv_rc (*finish)(const kv_training *t, int layer, const double *sum,
                   float *value, kv_err *e);
   /* Writes metadata of its own into the file; NULL: none. */

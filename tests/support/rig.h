@@ -75,7 +75,7 @@ void rig_holds(const rig *r, int lane, const int *ids);
 void rig_keeps(const rig_case *c, const char *spec, int lane, const int *ids);
 
 /* What a hook would be called with after the last step. On another backend than
- * ref without workspace, tensors and message. */
+ * ref work, rope, method, asset and above are NULL. */
 kv_at rig_at(rig *r);
 
 /* Of the last decode step and a query head: view, output [d_v], log-sum-exp. */
@@ -126,10 +126,10 @@ typedef int rig_bound(const rig_case *c, int step, const void *ctx);
 rig_bound rig_at_most, rig_grown, rig_each;
 
 /* Fails unless at every step ids are distinct and in range, lanes are not
- * empty, views ascend and lie within the lane, weights add up to at most the
- * tokens seen, and to all of them where nothing was dropped, and entries are at
- * most bound(c, step, ctx) (NULL: not looked at); and a second replay has the
- * same digests. */
+ * empty, views ascend and have indexes below the step, weights add up to at
+ * most the tokens seen, and to all where nothing was dropped, and entries are
+ * at most bound(c, step, ctx) (NULL: not looked at); and a second replay has
+ * the same digests. */
 void rig_law(const rig_case *c, const char *spec, rig_bound *bound,
              const void *ctx);
 /* Fails unless the output digest is that of dense. */
