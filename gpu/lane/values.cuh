@@ -5,7 +5,8 @@
  * (gpu/block/async.h). A thread has two neighbouring columns for half of the
  * heads that see the chunk, and a chain over the entries for each column and
  * head: so a load from shared memory brings two halves, and a load of four
- * weights, which all threads of a warp share, serves two columns.
+ * weights, which all threads of a warp share, serves two columns. A column here
+ * is an element of a row.
  *
  * kv_values_sum, called by all threads of the block together, does all of it;
  * the others are its steps, without a barrier.

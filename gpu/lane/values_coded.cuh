@@ -4,7 +4,7 @@
  * of one row come as they are by asynchronous copies, their ranges become
  * floats in shared memory once, and each thread decodes a column, whose bits
  * stand at the same place of a byte in every row. A thread has a chain over the
- * entries for every head.
+ * entries for every head. A column here is an element of a row.
  *
  * For every format with kv_gpu_format_x::ROWS; a chunk that does not suit is
  * left to gpu/lane/values.cuh. Order, by all threads of the block together:

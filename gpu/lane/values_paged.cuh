@@ -7,9 +7,10 @@
  * the lane, as everywhere in attention (ref/backend/attend.h), so a row's tier
  * is looked up row by row; it is the same for all threads.
  *
- * Of fewer than 8 bits, column x and column x + width / 2 of a row are in one
- * byte, four bits apart, whatever the bits. What does not suit is read element
- * by element (gpu/backend/paged.cu, the only user).
+ * A column here is an element of a row. Of fewer than 8 bits, column x and
+ * column x + width / 2 of a row are in one byte, four bits apart, whatever the
+ * bits. What does not suit is read element by element (gpu/backend/paged.cu,
+ * the only user).
  *
  * Order, by all threads of the block together: kv_paged_values_suit; the caller
  * writes the slots; kv_paged_values_row by the threads that have a row; a

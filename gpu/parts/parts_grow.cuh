@@ -4,8 +4,8 @@
  * queries, once after the prompt or again and again (grow): the twin of
  * ref/parts/parts_grow.c. Both functions are called by all threads of the block
  * together with the same arguments and, if they do anything, end with a
- * barrier. w, g: the method's options; past: entries that it keeps besides the
- * window and the sinks.
+ * barrier. w, g: the method's options; past: entries of this lane that are kept
+ * by score, besides both its ends (kv_grow_ends).
  */
 #ifndef KV_GPU_PARTS_GROW_CUH
 #define KV_GPU_PARTS_GROW_CUH

@@ -20,7 +20,8 @@
  *   struct x_rule { static __device__ functions of the method x:
  *     const kv_residual &how(at)
  *     int from(at), end(at): entries from..end-1 are compressed now
- *     int host(at): the class that coded entries become of; -1: none
+ *     int host(at): coded entries become of this class (kv_gpu_retier); -1:
+ *       they keep theirs
  *     void done(at, lane, end): the lane is compressed; called by all threads
  *     float *kept(at, lane): [most][d + d_v] of the lane's state, where the
  *       references are kept as they came though they are coded (self=yes) };

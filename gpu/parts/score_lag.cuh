@@ -19,7 +19,7 @@ extern "C" {
 typedef kv_gpu_row kv_gpu_row_of(const kv_gpu_layer &, const kv_gpu_lane *,
                                  int);
 
-/* lo, hi [width]: the least and largest number of each column of entries
+/* lo, hi [width]: the least and largest of each element of the rows of entries
  * [first, first + lag). */
 template <kv_gpu_row_of row>
 KV_DEVICE void kv_lag_bounds(const kv_gpu_layer &l, const kv_gpu_lane *lane,
@@ -38,13 +38,13 @@ KV_DEVICE void kv_lag_bounds(const kv_gpu_layer &l, const kv_gpu_lane *lane,
   __syncthreads();
 }
 
-/* Where x lies between its column's bounds, 0 to 1; 0 where they are equal. */
+/* Where x lies between its element's bounds, 0 to 1; 0 where they are equal. */
 KV_DEVICE float kv_lag_relative(float x, float lo, float hi) {
   float range = kv_sub(hi, lo);
   return range > 0 ? kv_div(kv_sub(x, lo), range) : 0.0f;
 }
 
-/* The standard deviation of these over the columns of a row. */
+/* The standard deviation of these numbers over the elements of a row. */
 KV_DEVICE float kv_lag_deviation(const kv_gpu_row &row, int width,
                                  const float *lo, const float *hi) {
   float mean = 0, acc = 0;

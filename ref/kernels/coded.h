@@ -5,8 +5,8 @@
  * written: a decode step then reads the stored bytes once and nothing else.
  * Weighted sums of such rows: ref/kernels/coded_values.h. What an element is,
  * and the order of each chain, is that of rows decoded first
- * (ref/kernels/codes.h, logits.h, weigh.h), so bits are the same. Part of
- * ref/kernels/kernels.c.
+ * (ref/kernels/codes.h, logits.h, weigh.h), so bits are the same. A column here
+ * is an element of a row. Part of ref/kernels/kernels.c.
  *
  * A code becomes a float where it stands in a word of four bytes (code_of): all
  * other bits are cleared and the word is converted, so the float is the code

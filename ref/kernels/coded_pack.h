@@ -4,7 +4,8 @@
  * of: KV_PACK keys, their codes transposed by words of four bytes,
  * [word][KV_PACK], which takes a quarter of the shuffles of 8-bit elements and
  * less of others; behind these stand the scales and minima of the keys' runs,
- * [run][RANGES][KV_PACK] floats. Part of ref/kernels/kernels.c.
+ * [run][RANGES][KV_PACK] floats. A column here is an element of a row. Part of
+ * ref/kernels/kernels.c.
  */
 #ifndef KV_REF_KERNELS_CODED_PACK_H
 #define KV_REF_KERNELS_CODED_PACK_H

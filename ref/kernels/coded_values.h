@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The kernel code_weigh (ref/kernels/kernels.h): weighted sums over rows of
- * codes as they are stored, beside ref/kernels/coded.h. Lanes are columns:
- * LANES bytes of a row are as many columns of each plane. Part of
- * ref/kernels/kernels.c.
+ * codes as they are stored, beside ref/kernels/coded.h. Lanes of a register are
+ * columns, elements of a row: LANES bytes of a row are as many columns of each
+ * plane. Part of ref/kernels/kernels.c.
  */
 #ifndef KV_REF_KERNELS_CODED_VALUES_H
 #define KV_REF_KERNELS_CODED_VALUES_H

@@ -257,7 +257,7 @@ static void fix_add(const float *p, int n, int64_t *acc) {
  * FIX_ROWS * 2^21. */
 enum { FIX_ROWS = 512, FIX_VECTORS = LANES > 8 ? 4 : 2 };
 
-/* fix_rows of `vectors` registers of columns. */
+/* fix_rows of `vectors` registers of elements of a row. */
 INLINE void fix_columns(int vectors, int m, const float *e, size_t lde,
                         const float *r, int64_t *acc) {
   vsums sum[FIX_VECTORS];
@@ -273,7 +273,7 @@ INLINE void fix_columns(int vectors, int m, const float *e, size_t lde,
   }
 }
 
-/* fix_rows of the last n < LANES columns. */
+/* fix_rows of the last n < LANES elements. */
 static void fix_last(int m, int n, const float *e, size_t lde, const float *r,
                      int64_t *acc) {
   vsums sum = vsums_zero();

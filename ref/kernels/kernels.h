@@ -3,7 +3,7 @@
  * The row kernels of the reference: one source (ref/kernels/kernels.c),
  * compiled once per instruction set, picked at run time. Every set gives the
  * same bits: what each entry computes is fixed by ref/ground/arith.h, only how
- * many columns go through a register at once differs.
+ * many elements go through a register at once differs.
  *
  * Rows are named by pointers, so they may lie anywhere (a mapped trace, a
  * rewritten row, a decoded tile); a row holds `d` elements of `type`,
@@ -88,7 +88,7 @@ typedef struct kv_kernels {
 
   /* u[t] = sum over x in index order, from +0, of RN-added
    * max(RN(q[x] * lo), RN(q[x] * hi)) by rule 2 (Quest's bound, arithmetic
-   * 5) for n boxes, pages of keys by the least and largest of each column, in
+   * 5) for n boxes, pages of keys by the least and largest of each element, in
    * tiles of 16: element x of box t at [(t/16*d + x)*16 + t%16] of lo and hi.
    * n is rounded up to 16: u and the tiles have that much room. */
   void (*box_bound)(int n, int d, const float *q, const void *lo,

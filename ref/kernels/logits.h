@@ -15,7 +15,7 @@
 
 enum {
   WIDEN_FROM = 9,  /* queries from which widening first pays (measured) */
-  FETCH_EVERY = 64 /* columns packed per row that is fetched meanwhile: few,
+  FETCH_EVERY = 64 /* elements x packed per row that is fetched meanwhile: few,
                       for they stand in line with the loads (measured) */
 };
 

@@ -4,7 +4,7 @@
  * vec_avx512.h) gives one instruction set the same words, of which the kernels
  * are written; ref/kernels/kernels.c includes one of them first. A word takes
  * and returns registers, lane by lane; pointers are to LANES elements,
- * unaligned.
+ * unaligned. A column is what rows have at one place: an element, or 4 bytes.
  *
  *   LANES, vec, vint          how many floats, or int32, are in one register
  *   SET_NAME, SET_TABLE       the set's kv_kernels.name, and its table's

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The kernel weigh (ref/kernels/kernels.h), the weighted sum of value rows:
- * lanes are columns, each column one chain of fma over the rows in order
- * (arithmetic 3), held in registers for the whole call. Wide head dimensions go
- * in bands of columns, many query heads in tiles of at most WEIGH_ROWS. Part of
- * ref/kernels/kernels.c.
+ * lanes of a register are columns (elements of a row), each column one chain of
+ * fma over the rows in order (arithmetic 3), held in registers for the whole
+ * call. Wide head dimensions go in bands of columns, many query heads in tiles
+ * of at most WEIGH_ROWS. Part of ref/kernels/kernels.c.
  */
 #ifndef KV_REF_KERNELS_WEIGH_H
 #define KV_REF_KERNELS_WEIGH_H
