@@ -3,9 +3,9 @@
  * Reading records (ref/lane/journal.h): their kinds, the walk over them, and an
  * interpreter that computes what a lane stores by reading what was decided
  * about it. It was written from journal.h alone and shares no code with the
- * memory operations, so that laws can compare the two. It also reports every
- * row written and left and every class to a listener, so that memory layouts
- * can be measured beside the replay.
+ * memory operations, so that laws can compare the two. It also reports to a
+ * listener every row written and left and every class that kv_retier gives, so
+ * that memory layouts can be measured beside the replay.
  *
  * An entry has a place: the token with which it entered. The place never
  * changes. keep and merge end it (of a merge, `from`'s; `into` stays where it

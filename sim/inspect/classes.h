@@ -15,9 +15,8 @@ static inline int kv_class_octave(int x, int n) {
   return c;
 }
 
-/* The whole number below x, counted from `first` on: class 0 is below first
- * + 1.
- */
+/* The largest whole number not above x, counted from `first` on: class 0 ends
+ * below first + 1. */
 static inline int kv_class_line(double x, int first, int n) {
   double y = x - first;
   if (!(y > 0)) return 0;

@@ -8,9 +8,9 @@
  * A layout is one const table. It opens one state for each layer in flight of a
  * cell (sim/layout/layouts.h calls it), and that state is passed every row
  * written and left (a row: one side, K or V, of an entry in one format) and, if
- * it asks, every change of class. A row that is recoded or merged is left, and
- * the new one written in its format. sim/layout/README.md describes each layout
- * with an example by hand.
+ * it asks, every change of an entry's class (kv_retier). A row that is recoded
+ * or merged is left, and the new one written in its format.
+ * sim/layout/README.md describes each layout with an example by hand.
  *
  * open may fail; nothing after it allocates. A state is called by one thread at
  * a time; states of other layers may be called by others meanwhile. A block: a

@@ -16,9 +16,9 @@ typedef struct kv_request {
   const kv_layout_account *account; /* of the layout whose pages are shared */
   kv_together_result *out;          /* what the pool did to it */
   uint8_t *tier; /* [layers][KV_TIERS] which of the pool's two precisions each
-                    class of a layer is stored in */
-  kv_pages_count *count; /* [heads] rows by class of each head, as they are
-                            passed to kv_pages_* at the step in hand */
+                    kv_layout_tier of a layer is stored in */
+  kv_pages_count *count; /* [heads] tokens by precision of each head, as they
+                            are passed to kv_pages_* at the step in hand */
   bool over;             /* finished or refused, or its cell did not run */
 } kv_request;
 
@@ -37,7 +37,7 @@ typedef struct kv_pool {
 } kv_pool;
 
 /* Opens a pool of how->pool bytes for n requests, of which at least one is not
- * NULL: decides which precision of the pool each class of each layer is stored
+ * NULL: decides which precision of the pool each tier of each layer is stored
  * in, and takes the manager's memory. out: [n] results, filled while the pool
  * runs. KV_REFUSED: the requests store rows of more than two precisions, have
  * other layers, heads or rows, or could use too many pages; KV_RESOURCE:

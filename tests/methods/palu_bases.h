@@ -34,7 +34,8 @@ typedef struct palu_bases {
 /* RoPE frequencies of the layer. */
 extern const float palu_freq[PALU_D / 2];
 
-/* Makes the bases, always the same. */
+/* Makes the bases from random numbers that go on from the call before: the n-th
+ * call in a process always makes the same ones. */
 void palu_fill(palu_bases *b);
 /* The layer with these bases, 40 tokens of prompt and random data
  * (rig_data_free). */
