@@ -16,7 +16,7 @@ typedef struct kv_environment {
   bool dirty;                     /* that commit had uncommitted changes */
   char compiler[160], flags[512]; /* that it was compiled by and with */
   char cpu[96];                   /* brand, or kind, of the processor */
-  char isa[16];                   /* the best kernel set here: "avx2" */
+  char isa[16];                   /* the kernel set of the program: "avx2" */
   int cores;                      /* online, >= 1 */
   char os[192], locale[64];
   bool ftz, daz;     /* subnormal results, or operands, are flushed to zero in
@@ -27,7 +27,7 @@ typedef struct kv_environment {
   char started[32];   /* UTC, 2026-01-31T12:00:00.000000Z */
 } kv_environment;
 
-/* Fills out. isa: name of the best kernel set. argc, argv: as main got them.
+/* Fills out. isa: name of the program's kernels. argc, argv: as main got them.
  * Cannot fail. */
 void kv_environment_look(const char *isa, int argc, char *const *argv,
                          kv_environment *out);
