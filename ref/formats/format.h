@@ -6,8 +6,8 @@
  * ref/FORMATS.md defines each to the bit); with settings it is a kv_coding,
  * which is what a method's needs name. A recode call codes one group of each
  * side that it names: the rows of some entries, which share metadata. The
- * group's bytes are held until its last member goes. Decoding uses what the
- * block holds and nothing else.
+ * group's bytes are its block, which is held until its last member goes.
+ * Decoding uses what the block holds and nothing else.
  *
  * Of a coding with pre_rope, keys are coded as they were before their
  * rotation: the lane turns a key back before it is encoded and forward after

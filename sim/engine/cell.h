@@ -122,9 +122,10 @@ int kv_cell_entries(const kv_cell *c, int index);
 double kv_cell_achieved(const kv_cell *c);
 
 /* Calls the method's open with the cell's shape and these parameters (its
- * struct), which it may resolve, and fills *needs. KV_REFUSED if it refuses, if
- * it asks for needs that the engine cannot meet (ref/lane/needs.h), or if it
- * changes the floating-point mode. */
+ * struct), which it may resolve, and fills *needs. Returns what it does, as
+ * KV_USAGE where it needs a budget and has none; KV_REFUSED also if it asks for
+ * needs that the engine cannot meet (ref/lane/needs.h), or changes the
+ * floating-point mode. */
 kv_rc kv_cell_ask(kv_cell *c, void *params, kv_needs *needs, kv_err *e);
 /* If layers have plans of their own, copies to them from c->plan: method,
  * colsum, logits, scores, paged and indices; to plans of windows logits and

@@ -40,7 +40,7 @@ typedef struct row_set {
 
 /* How kvreplay is to run the trace of bench_synth. */
 typedef struct replay {
-  const char *methods; /* argument of -m */
+  const char *methods; /* argument of -m, under 256 bytes */
   int threads;
   int prompt; /* length in tokens; 0: the trace's own */
 } replay;

@@ -43,7 +43,7 @@ typedef struct theirs {
   kv_dtype output;  /* of the outputs, and of the weights of values */
   bool base2;       /* the LSE is to base 2 */
   theirs_fault fault;
-  int layer, step, head; /* where the fault is: recorded layer, tokens seen,
+  int layer, step, head; /* where the fault is: the model's layer, tokens seen,
                             query head (of a stored list: the lane) */
 } theirs;
 
