@@ -108,8 +108,9 @@ typedef struct kv_backend {
   /* It computes on the processor, with the plan's kernels, in as many threads
    * as call it; else one thread calls it. */
   bool threads;
-  /* Takes all memory of a store. KV_RESOURCE, *out left alone: there is not
-   * enough, or the backend cannot serve the plan. */
+  /* Takes the memory of a store; on a device that of entries' rows is taken
+   * later, as tokens enter. KV_RESOURCE, *out left alone: there is not enough,
+   * or the backend cannot serve the plan. */
   kv_rc (*open)(const kv_plan *plan, kv_store **out, kv_err *e);
   void (*close)(kv_store *s); /* accepts NULL */
   /* The same of a thread's scratch, for the stores of all of these plans. */

@@ -7,9 +7,10 @@
  *
  * Work on different KV heads is independent; a kv_team says how many threads
  * share it. kv_layer_open, kv_layer_take_tile and kv_worker_open return
- * KV_RESOURCE for want of memory. After them only kv_layer_begin allocates, on
- * a device, and its failure is a fault of the store (kv_layer_failed). The
- * walks of a replay (sim/engine/replay_walk.c) and sessions use it.
+ * KV_RESOURCE for want of memory. After them only stores on a device take
+ * memory, when a layer begins and when tokens enter; want of it is then a fault
+ * of the store (kv_layer_failed). The walks of a replay
+ * (sim/engine/replay_walk.c) and sessions use it.
  */
 #ifndef KV_SIM_LAYER_H
 #define KV_SIM_LAYER_H

@@ -15,7 +15,8 @@
  *
  * The caller begins the layer before the first block and finishes it after the
  * last step. Different KV heads may be worked on at the same time, each with
- * its own kv_order and scratches. Nothing here fails or allocates.
+ * its own kv_order and scratches. Nothing here fails: what goes wrong is a
+ * fault of the store.
  */
 #ifndef KV_SIM_ORDER_H
 #define KV_SIM_ORDER_H
