@@ -37,15 +37,15 @@ size_t kv_similar_work(const kv_shape *s);
 float *kv_lane_keys(const kv_at *at, const kv_lane *lane);
 
 /* R-KV's redundancy: how much each key is there twice. Of a pair (i, last_i)
- * the cosine is taken out of the sum of one key, which is spared: the later
- * one, last_i, or the earlier, i. */
+ * the cosine is taken out of the sum of one key, which is spared: last_i, as
+ * the later one, or i. */
 typedef struct kv_spare {
   float least;     /* >= 0, the cosine above which keys are alike */
-  bool earlier;    /* the earlier one is spared, else the later */
+  bool earlier;    /* i is spared, else last_i */
   bool none_first; /* a key like no other spares the first key */
 } kv_spare;
-/* Which key is spared by the pair of key i and *j = last_i: its index, and *j
- * the other one; -1: none is. */
+/* The index of the key that is spared by the pair of key i and *j = last_i; -1:
+ * none is. *j becomes 0 where the first key stands for a last_i of -1. */
 KV_FN int kv_spared(const kv_spare *how, int i, int *j) {
   if (*j < 0 && !how->earlier && how->none_first) *j = 0;
   if (*j < 0 || *j == i) return -1;

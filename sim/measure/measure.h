@@ -58,8 +58,9 @@ typedef struct kv_stat {
  * value[] is reordered. */
 kv_stat kv_stat_of(double *value, int64_t n);
 
-/* The same, to the bit, of more values than memory should hold: whoever has
- * them gives them in the same order once a pass.
+/* The same, to the bit but that a percentile of -0 is 0, of more values than
+ * memory should hold: whoever has them gives them in the same order once a
+ * pass.
  *   kv_tally_begin(t);
  *   while (kv_tally_pass(t)) for (each x) kv_tally_add(t, x);
  *   t->stat is what kv_stat_of gives.

@@ -4,9 +4,10 @@
  * byte, into unified pages in the executor's memory, as attention over pages
  * wants them (gpu/shared/paged.h). Page manager and tables are the device's
  * own; entries take numbers of their tier in any order, and some numbers are
- * nobody's. The test makes a world with h, c, r, seed and the layer's shape,
- * calls fill, and at the end kv_gpu_unified_close and give_all. What is wrong
- * fails the test.
+ * nobody's. The test makes a world with h, c, r, seed and, of the layer l,
+ * shape, lanes, lane and what take_attention (tests/gpu/gpuroom.h) sets; calls
+ * fill; and at the end kv_gpu_unified_close and give_all. What is wrong fails
+ * the test.
  */
 #ifndef KV_TESTS_GPU_PAGED_H
 #define KV_TESTS_GPU_PAGED_H
@@ -34,7 +35,7 @@ enum { MOST_LANES = 8 }; /* of a world */
 typedef struct how {
   kv_page_config tier[KV_TIERS]; /* codes of the high and of the low tier */
   bool fast[KV_SIDES];           /* is the side read whole rows at a time? */
-  const char *alpha; /* leankv's parameter: both tiers have entries */
+  const char *alpha; /* parameters of leankv that leave entries in both tiers */
 } how;
 
 struct world : gpuroom {
