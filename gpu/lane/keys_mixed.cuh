@@ -60,8 +60,8 @@ KV_DEVICE void kv_key_compute(const kv_gpu_layer &l, const kv_key_row &r, int x,
   }
 }
 
-/* Fills, or starts to fill, a stage with the columns of row [KV_BLOCK], shared;
- * all threads together, no barrier. */
+/* Fills, or starts to fill, a stage with its columns (gpu/lane/keys.cuh) of row
+ * [KV_BLOCK], shared; all threads together, no barrier. */
 KV_DEVICE void kv_key_fetch_mixed(const kv_gpu_layer &l, const kv_key_row *row,
                                   const kv_key_slab &s) {
   KV_ROLLED
