@@ -41,7 +41,9 @@ variants+=,tova:variant=prefill,h2o:variant=prefill:recent=0:scale=seen
 variants+=,h2o:scale=seen,snapkv:budget=34/9/20/60,quest:budget=34/9/20/60
 
 compared "$small" 2 all
-compared "$small" 2 leankv,snapkv+int4,dense+k8v4:residual=32,kivi --pages
+paged=leankv,snapkv+int4,dense+k8v4:residual=32,kivi
+paged+=,deltakv:compressor=none:full=0:recent=16
+compared "$small" 2 "$paged" --pages
 compared "$small" 2 dense,snapkv,hardkv,tova+int4 --indices max
 # The sanitizers make an executor slow: for them that is enough.
 if ! replay_little; then

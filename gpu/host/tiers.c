@@ -27,7 +27,7 @@ static bool find_pairs(const kv_needs *need, pairs *to) {
   *to = (pairs){0};
   for (int i = 0; i < need->codings; i++) {
     const kv_coding *c = &need->coding[i];
-    if (kv_coding_members(c) > 1) return false;
+    if (kv_coding_members(c) > 1 || c->format->layered) return false;
     if (kv_codes_keys(c)) add_pair(to, KV_SIDE_K, c, KV_CODED + i);
     if (kv_codes_values(c)) add_pair(to, KV_SIDE_V, c, KV_CODED + i);
   }

@@ -69,6 +69,12 @@ static kv_rc suits(const kv_shape *shape, const kv_needs *needs, kv_err *e) {
                    "or pages:N");
   for (int i = 0; i < needs->codings; i++) {
     int members = kv_coding_members(&needs->coding[i]);
+    if (needs->coding[i].format->layered)
+      return kv_fail(e, KV_REFUSED,
+                     "layout unified has a page for a token of one KV head, "
+                     "and format %s codes a token of all of them together: ask "
+                     "for slots or pages:N",
+                     needs->coding[i].format->name);
     if (members > 1)
       return kv_fail(e, KV_REFUSED,
                      "layout unified keeps a token's scales beside its codes, "

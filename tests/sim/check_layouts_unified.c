@@ -271,8 +271,9 @@ TEST(test_dense) {
 }
 
 TEST(test_cells_refused) {
-  static const char *const texts[] = {"kivi", "zsmerge"};
-  for (int i = 0; i < 2; i++) {
+  static const char *const texts[] = {
+      "kivi", "zsmerge", "deltakv:compressor=none:full=0:recent=16"};
+  for (int i = 0; i < 3; i++) {
     kv_cell c = {0};
     replay(texts[i], &layouts, (kv_replay_how){0}, &c);
     assert_int_equal(c.result.status, KV_CELL_REFUSED);
