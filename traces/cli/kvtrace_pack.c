@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * kvtrace pack: one trace of the chunks that the ranks of an inference engine
+ * appended to a folder. An interrupt ends it between two pieces, and nothing is
+ * left behind.
+ */
+#define _GNU_SOURCE 1
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "traces/cli/kvtrace.h"
+#include "traces/text/progress.h"
+#include "traces/text/text.h"
+#include "traces/trace/pack.h"
+
+typedef struct task {
+  kv_list folder; /* one item */
+  const char *out;
+  char *made; /* the default of out, owned; NULL: it was given */
+  int tokens;
+  bool quiet;
+} task;
+
+static void tick(void *self, int64_t bytes) { kv_progress_add(self, bytes); }
+
+/* FOLDER.safetensors, beside it. */
+static kv_rc choose_out(task *s, kv_err *e) {
+  const char *folder = s->folder.item[0];
+  size_t n = strlen(folder);
+  while (n > 1 && folder[n - 1] == '/') n--;
+  if (s->out) return KV_OK;
+  if (asprintf(&s->made, "%.*s.safetensors", (int)n, folder) < 0) {
+    s->made = NULL;
+    return kv_no_memory(e, "a file name", n);
+  }
+  s->out = s->made;
+  return KV_OK;
+}
+
+/* The result replaces nothing of what is packed, and no other trace. */
+static kv_rc check_out(const task *s, const kv_pack *p, kv_err *e) {
+  const kv_pack_facts *x = kv_pack_found(p);
+  const kv_place out = {.what = "--out", .path = s->out};
+  kv_rc rc = KV_OK;
+  for (int i = 0; !rc && i <= x->files; i++) {
+    const kv_place in = {.what = "which is packed", .path = x->inputs[i]};
+    rc = kv_places_apart(1, &in, i == 0, &out, e);
+  }
+  return rc;
+}
+
+static void tell(const task *s, const kv_pack *p) {
+  const kv_pack_facts *x = kv_pack_found(p);
+  char a[KV_SHOW], note[KV_SHOW + 160];
+  int n = snprintf(note, sizeof note, "wrote %s: %d layers, %d tokens",
+                   kv_show(s->out, a), x->layers, x->tokens);
+  if (x->copies)
+    snprintf(note + n, sizeof note - (size_t)n,
+             "; %d copies of KV heads were equal and left out", x->copies);
+  kv_note(note);
+}
+
+static kv_rc write_it(const task *s, const kv_pack *p, kv_err *e) {
+  kv_progress progress;
+  const kv_pack_how how = {
+      .stop = &kv_stop_asked, .tick = tick, .self = &progress};
+  kv_stop_on_signals();
+  kv_progress_start(&progress, stderr, "pack", "bytes", kv_pack_found(p)->bytes,
+                    s->quiet);
+  kv_rc rc = kv_pack_write(p, &how, s->out, e);
+  kv_progress_end(&progress);
+  if (!rc) tell(s, p);
+  return rc;
+}
+
+static kv_rc work(void *self, bool *stopped, kv_err *e) {
+  task *s = self;
+  kv_pack *p = NULL;
+  kv_rc rc = choose_out(s, e);
+  if (!rc) rc = kv_pack_open(s->folder.item[0], s->tokens, &p, e);
+  if (!rc) rc = check_out(s, p, e);
+  if (!rc) rc = write_it(s, p, e);
+  kv_pack_close(p);
+  return kv_stop_heard(rc, stopped, e);
+}
+
+static void clean(void *self) { free(((task *)self)->made); }
+
+/* --- the command -------------------------------------------------------- */
+
+#define AT(member) .offset = offsetof(task, member)
+
+static const kv_option options[] = {
+    {KV_SLOT_TEXT, "out", 'o', "FILE", AT(out), .use = KV_USE_CREATED,
+     .group = "Result",
+     .help = "where to write it (default: FOLDER.safetensors)"},
+    {KV_SLOT_COUNT, "tokens", 't', "N", .min = 1, .max = 1 << 30, AT(tokens),
+     .help = "the first N alone, as where a process was killed (default: as "
+             "many as trace.json lists, else all)"},
+    {KV_SLOT_FLAG, "quiet", 'q', AT(quiet), .help = "no progress"},
+    {.slot = KV_SLOT_END}};
+
+static const kv_example examples[] = {
+    {"kvtrace pack dump -o chat.safetensors",
+     "what vLLM wrote to the folder dump with dump_vllm.py"},
+    {NULL, NULL}};
+
+static const char *const notes[] = {
+    "FOLDER holds trace.json, with metadata and token ids, and files of "
+    "chunks, "
+    "NAME.chunks, one for each rank and layer: a line of JSON, then rows of q, "
+    "k, v and perhaps o as they come, a prompt in pieces and decode steps one "
+    "by "
+    "one (traces/PACK.md). A KV head that several ranks hold is compared and "
+    "stored once.",
+    NULL};
+
+static const kv_task task_pack = {
+    .size = sizeof(task), .work = work, .free = clean};
+
+const kv_command kv_command_pack = {
+    .name = "pack",
+    .summary = "make a trace of what an inference engine appended to a folder",
+    .operands = "FOLDER",
+    .least = 1,
+    .most = 1,
+    .offset = offsetof(task, folder),
+    .use = KV_USE_NONE,
+    .options = options,
+    .examples = examples,
+    .notes = notes,
+    .task = &task_pack};

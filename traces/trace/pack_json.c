@@ -1,0 +1,184 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The trace.json of a folder of chunks: traces/trace/pack_json.h.
+ */
+#define _GNU_SOURCE 1
+#include "traces/trace/pack_json.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "traces/container/header.h"
+#include "traces/text/json.h"
+#include "traces/text/text.h"
+
+enum { FILE_MOST = 1 << 28 }; /* bytes; a token takes some ten */
+
+static kv_rc tell(const kv_pack_json *j, const char *key, const char *why,
+                  kv_err *e) {
+  char a[KV_SHOW], b[KV_SHOW];
+  return kv_fail(e, KV_INPUT, "%s: %s %s", kv_show(j->path, a), kv_show(key, b),
+                 why);
+}
+
+/* --- the file ---------------------------------------------------------------
+ */
+
+/* Its text in *out, for free(), of *n bytes. */
+static kv_rc load(const char *path, FILE *f, size_t *n, char **out, kv_err *e) {
+  char a[KV_SHOW];
+  size_t room = 0;
+  *n = 0;
+  for (;;) {
+    if (*n == room) {
+      room = room ? 2 * room : 1 << 16;
+      char *more = room <= FILE_MOST ? realloc(*out, room) : NULL;
+      if (!more) return kv_no_memory(e, "trace.json", room);
+      *out = more;
+    }
+    size_t got = fread(*out + *n, 1, room - *n, f);
+    *n += got;
+    if (got == 0) break;
+  }
+  if (!ferror(f)) return KV_OK;
+  return kv_fail(e, KV_INPUT, "%s: cannot be read: %s", kv_show(path, a),
+                 strerror(errno));
+}
+
+kv_rc kv_pack_json_read(const char *folder, kv_pack_json *out, kv_err *e) {
+  char a[KV_SHOW], *text = NULL;
+  size_t n;
+  *out = (kv_pack_json){0};
+  if (asprintf(&out->path, "%s/trace.json", folder) < 0) {
+    out->path = NULL;
+    return kv_no_memory(e, "a file name", strlen(folder));
+  }
+  FILE *f = fopen(out->path, "rbe");
+  if (!f)
+    return kv_fail(e, KV_INPUT,
+                   "%s: %s; it says what no rank knows, such as prompt_len "
+                   "(traces/PACK.md)",
+                   kv_show(out->path, a), strerror(errno));
+  kv_rc rc = load(out->path, f, &n, &text, e);
+  fclose(f);
+  if (!rc)
+    rc = kv_st_json(out->path, "text", n, (const unsigned char *)text,
+                    &out->root, e);
+  free(text);
+  if (!rc && !json_is_object(out->root))
+    rc = tell(out, "all of it", "is no JSON object", e);
+  return rc;
+}
+
+void kv_pack_json_free(kv_pack_json *j) {
+  free(j->path);
+  json_decref(j->root);
+  *j = (kv_pack_json){0};
+}
+
+/* --- numbers ----------------------------------------------------------------
+ */
+
+kv_rc kv_pack_json_count(const kv_pack_json *j, const char *key, int most,
+                         int *out, kv_err *e) {
+  const json_t *x = json_object_get(j->root, key);
+  uint64_t n = 0;
+  char a[KV_SHOW];
+  if (!x) return tell(j, key, "is missing", e);
+  if (json_is_integer(x) && json_integer_value(x) > 0)
+    n = (uint64_t)json_integer_value(x);
+  if (json_is_string(x)) kv_text_count(json_string_value(x), INT32_MAX, &n);
+  if (n < 1 || n > (uint64_t)most)
+    return kv_fail(e, KV_INPUT, "%s: %s is no whole number from 1 to %d",
+                   kv_show(j->path, a), key, most);
+  *out = (int)n;
+  return KV_OK;
+}
+
+static bool take_int(const json_t *x, void *out) {
+  json_int_t n = json_integer_value(x);
+  if (!json_is_integer(x) || n < INT32_MIN || n > INT32_MAX) return false;
+  *(int32_t *)out = (int32_t)n;
+  return true;
+}
+
+static bool take_float(const json_t *x, void *out) {
+  float value = (float)json_number_value(x);
+  *(float *)out = value;
+  return json_is_number(x) && isfinite(value);
+}
+
+static kv_rc take_list(const kv_pack_json *j, const char *key,
+                       bool (*take)(const json_t *, void *), int *n, void **out,
+                       kv_err *e) {
+  const json_t *list = json_object_get(j->root, key);
+  *out = NULL;
+  *n = 0;
+  if (!list || json_is_null(list)) return KV_OK;
+  if (json_array_size(list) == 0) return tell(j, key, "is no list", e);
+  size_t count = json_array_size(list);
+  char *at = *out = calloc(count, 4);
+  if (!at) return kv_no_memory(e, key, 4 * count);
+  for (size_t i = 0; i < count; i++, at += 4)
+    if (!take(json_array_get(list, i), at))
+      return tell(j, key, "holds what is no number of 32 bits", e);
+  *n = (int)count;
+  return KV_OK;
+}
+
+kv_rc kv_pack_json_ints(const kv_pack_json *j, const char *key, int *n,
+                        int32_t **out, kv_err *e) {
+  void *list;
+  kv_rc rc = take_list(j, key, take_int, n, &list, e);
+  *out = list;
+  return rc;
+}
+
+kv_rc kv_pack_json_floats(const kv_pack_json *j, const char *key, int *n,
+                          float **out, kv_err *e) {
+  void *list;
+  kv_rc rc = take_list(j, key, take_float, n, &list, e);
+  *out = list;
+  return rc;
+}
+
+/* --- metadata ---------------------------------------------------------------
+ */
+
+static bool is_other(const char *key) {
+  static const char *const other[] = {
+      "tokens", "positions", "rope.inv_freq", "rope.inv_freq.windowed",
+      "format", "version",   "layers"};
+  for (size_t i = 0; i < sizeof other / sizeof *other; i++)
+    if (strcmp(key, other[i]) == 0) return true;
+  return false;
+}
+
+/* Of a real number the fewest digits that give it back, as Python has them. */
+static char *text_of(const json_t *x) {
+  const size_t how = JSON_COMPACT | JSON_ENCODE_ANY;
+  if (json_is_string(x))
+    return kv_text_copy(json_string_length(x), json_string_value(x));
+  for (size_t digits = 1; json_is_real(x) && digits < 17; digits++) {
+    char *text = kv_json_print(x, how | JSON_REAL_PRECISION(digits));
+    if (!text || strtod(text, NULL) == json_real_value(x)) return text;
+    free(text);
+  }
+  return kv_json_print(x, how);
+}
+
+kv_rc kv_pack_json_meta(const kv_pack_json *j, json_t **out, kv_err *e) {
+  const char *key;
+  json_t *value;
+  bool bad = !(*out = json_object());
+  json_object_foreach(j->root, key, value) {
+    if (bad || is_other(key) || json_is_null(value)) continue;
+    char *text = text_of(value);
+    bad = !text || json_object_set_new(*out, key, json_string(text));
+    free(text);
+  }
+  return bad ? kv_no_memory(e, "metadata", 0) : KV_OK;
+}
