@@ -45,7 +45,7 @@ static kv_rc check_out(const task *s, const kv_pack *p, kv_err *e) {
   kv_rc rc = KV_OK;
   for (int i = 0; !rc && i <= x->files; i++) {
     const kv_place in = {.what = "which is packed", .path = x->inputs[i]};
-    rc = kv_places_apart(1, &in, i == 0, &out, e);
+    rc = kv_places_apart(1, &in, 1, &out, e);
   }
   return rc;
 }
@@ -65,7 +65,6 @@ static kv_rc write_it(const task *s, const kv_pack *p, kv_err *e) {
   kv_progress progress;
   const kv_pack_how how = {
       .stop = &kv_stop_asked, .tick = tick, .self = &progress};
-  kv_stop_on_signals();
   kv_progress_start(&progress, stderr, "pack", "bytes", kv_pack_found(p)->bytes,
                     s->quiet);
   kv_rc rc = kv_pack_write(p, &how, s->out, e);
@@ -77,6 +76,7 @@ static kv_rc write_it(const task *s, const kv_pack *p, kv_err *e) {
 static kv_rc work(void *self, bool *stopped, kv_err *e) {
   task *s = self;
   kv_pack *p = NULL;
+  kv_stop_on_signals();
   kv_rc rc = choose_out(s, e);
   if (!rc) rc = kv_pack_open(s->folder.item[0], s->tokens, &p, e);
   if (!rc) rc = check_out(s, p, e);

@@ -116,8 +116,12 @@ static kv_rc read_line(int fd, kv_chunks *c, kv_err *e) {
 kv_rc kv_chunks_open(const char *path, kv_chunks *out, kv_err *e) {
   *out = (kv_chunks){.path = kv_text_copy(strlen(path), path)};
   if (!out->path) return kv_no_memory(e, "a file name", strlen(path));
-  int fd = open(path, O_RDONLY | O_CLOEXEC);
+  char a[KV_SHOW];
+  int fd =
+      open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a pipe may be one */
   kv_rc rc = fd < 0 || fstat(fd, &out->seen) ? unreadable(path, e) : KV_OK;
+  if (!rc && !S_ISREG(out->seen.st_mode))
+    rc = kv_fail(e, KV_INPUT, "%s: is no regular file", kv_show(path, a));
   if (!rc) rc = read_line(fd, out, e);
   if (!rc) rc = walk(fd, out, e);
   if (fd >= 0) close(fd);

@@ -176,16 +176,18 @@ static kv_rc expect_layers(const kv_pack *p, kv_err *e) {
   int l = 0;
   if (x && !json_is_null(x) && !(text && strcmp(text, "all") == 0))
     return KV_OK;
-  while (l < p->facts.layers && p->file[p->first[l]].layer == l) l++;
-  if (l == p->n_layers) return KV_OK;
+  while (l < p->n_layers && l < p->facts.layers &&
+         p->file[p->first[l]].layer == l)
+    l++;
   if (l < p->n_layers)
     return kv_fail(e, KV_INPUT,
                    "%s: no file has layer %d of the model's %d; where it was "
                    "not to be recorded, `layers` of trace.json says which were",
                    kv_show(p->folder, a), l, p->n_layers);
+  if (l == p->facts.layers) return KV_OK;
+  const kv_chunks *more = &p->file[p->first[l]];
   return kv_fail(e, KV_INPUT, "%s: has layer %d, where the model has %d",
-                 kv_show(p->file[p->first[l]].path, a),
-                 p->file[p->first[l]].layer, p->n_layers);
+                 kv_show(more->path, a), more->layer, p->n_layers);
 }
 
 static kv_rc too_short(const kv_chunks *x, int want, int whole, kv_err *e) {
