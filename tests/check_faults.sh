@@ -54,6 +54,12 @@ vectors_of() {
   "${vectors[@]}" -o "$tmp/folder" 2>"$tmp/err" || fail "vectors $*: exit $?"
 }
 
+# Chunks of two ranks in $tmp/dump, for `kvtrace pack`.
+dumped() {
+  python3 "$src/tests/python/check_pack.py" --cut "$small" "$tmp/dump" 2 &&
+    pack=("$kvtrace" pack -q "$tmp/dump" -o "$tmp/to/result")
+}
+
 check_memory() {
   local run=("$kvreplay" run "$small" -q --jobs 1 --prompt-len 298
     --format jsonl) spec
@@ -64,6 +70,7 @@ check_memory() {
     --format json "$small"
   sweep 'kvtrace synth' after_file OMP_NUM_THREADS=1 "$kvtrace" synth \
     -o "$tmp/to/result" -t 24 --output
+  ! dumped || sweep 'kvtrace pack' after_file "${pack[@]}"
   sweep 'kvreplay run' nothing "${run[@]}" -b 40 \
     -m dense,h2o,kivi:bits=2,zsmerge,quest,adakv,tova,oracle-topk
   sweep 'kvreplay run, a budget in bytes' nothing "${run[@]}" \
@@ -160,6 +167,7 @@ check_disk() {
     --outputs "$tmp/to/result"
   room
   fill 'kvtrace synth' after_file "$kvtrace" synth -o "$tmp/to/result" -t 99
+  ! dumped || fill 'kvtrace pack' after_file "${pack[@]}"
   for f in safetensors raw; do
     vectors_of -m quest:skip=0 -b 40 -f $f
     fill "kvreplay vectors -f $f" after_folder "${vectors[@]}" \

@@ -4,9 +4,10 @@ served by ranks, in pieces of its prompt and single steps, with rows of padding
 and with calls that have no request; what they dump packs into the same q, k, v
 and o. With torch's tensors where Python has them, else with made-up ones.
 
-usage: check_dump.py KVTRACE FOLDER TRACES EXAMPLES
+usage: check_dump.py KVTRACE FOLDER EXAMPLES
 """
 
+import inspect
 import json
 import os
 import shutil
@@ -205,10 +206,19 @@ def check_refused(dump):
         assert "one request at a time" in str(e), e
 
 
-def main(traces, examples):
+def check_page(dump, page):
+    """PACK.md shows the function that is tested here."""
+    lines = inspect.getsource(dump.append).rstrip().splitlines()
+    with open(page) as f:
+        shown = f.read()
+    assert "\n".join("    " + x if x else "" for x in lines) in shown, page
+
+
+def main(examples):
     sys.path.insert(0, examples)
     import dump_vllm as dump
 
+    check_page(dump, f"{examples}/../PACK.md")
     run(KVTRACE, "synth", "-q", "-o", "served.safetensors", "-t", "90", "--dim",
         "64", "--heads", "8", "--kv-heads", "2", "--layers", "4", "--record",
         "0,1,2", "--window", "16", "--full-every", "2", "--sinks", "--softcap",
@@ -234,7 +244,7 @@ def main(traces, examples):
 if __name__ == "__main__":
     import check_pack
     KVTRACE = check_pack.KVTRACE = os.path.abspath(sys.argv[1])
-    traces, examples = map(os.path.abspath, sys.argv[3:5])
+    examples = os.path.abspath(sys.argv[3])
     os.chdir(sys.argv[2])
-    main(traces, examples)
+    main(examples)
     print("torch's tensors" if torch else "made-up tensors")

@@ -25,8 +25,8 @@ def read(path):
         header = json.loads(f.read(struct.unpack("<Q", f.read(8))[0]))
         data = f.read()
     meta = header.pop("__metadata__")
-    return meta, {name: (x["dtype"], x["shape"], data[slice(*x["data_offsets"])])
-                  for name, x in header.items()}
+    return meta, {y: (x["dtype"], x["shape"], data[slice(*x["data_offsets"])])
+                  for y, x in header.items()}
 
 
 def token_major(tensor, head, heads, first, n):
@@ -241,7 +241,8 @@ def check_lines():
             ({"heads": 1 << 20, "head_dim": 1 << 16}, one, "64 MiB"),
             ({"dtype": "F8_E4M3"}, one, "dtype", "none of F16, BF16 and F32"),
             ({"dtype": "torch.bfloat16"}, one, "differ in dtype"),
-            ({"o": False, "kv_heads": 4, "kv_head": 0}, one, "whether there is o"),
+            ({"o": False, "kv_heads": 4, "kv_head": 0}, one,
+             "whether there is o"),
             ({"sinks": [1, 2]}, one, "sinks", "a number for each of its heads"),
             ({"sinks": [1, 2, 3, 4]}, one, "whether there are sinks"),
             ({"sinc": 4}, one, "sinc", "no key of the format"),
@@ -262,7 +263,7 @@ def check_json():
             ({"n_layers": 0}, "n_layers", "no whole number from 1"),
             ({"n_heads": "x"}, "n_heads", "no whole number from 1"),
             ({"n_layers": 3}, "layer3.rank0.chunks", "has layer 3"),
-            ({"layers": [0, 1]}, "layers is 0,1, and there are files of 0,1,2,3"),
+            ({"layers": [0, 1]}, "layers is 0,1, and there are files of 0,1,2"),
             ({"tokens": [1, 2]}, "trace.json", "prompt_len is 137, not"),
             ({"tokens": ["a"]}, "tokens", "no number of 32 bits"),
             ({"positions": [1]}, "positions has 1 of 305 tokens"),

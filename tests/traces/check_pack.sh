@@ -16,7 +16,7 @@ shows=("$tmp/out" "$tmp/err")
 cut() { "$python" "$src/tests/python/check_pack.py" --cut "$@"; }
 
 ran 0 "$python" "$src/tests/python/check_pack.py" "$kvtrace" "$tmp" "$tiny"
-ran 0 "$python" "$src/tests/python/check_dump.py" "$kvtrace" "$tmp" "$tiny" \
+ran 0 "$python" "$src/tests/python/check_dump.py" "$kvtrace" "$tmp" \
   "$src/traces/examples"
 dumped=$(cat "$tmp/out")
 

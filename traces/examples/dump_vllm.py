@@ -28,28 +28,19 @@ import sys
 def append(path, start, q, k, v, o=None, **line):
     """Appends tokens from `start` on to the file of a rank and layer, each a
     tensor [tokens, heads, d] of torch. line: layer; head and kv_head, the first
-    of this rank's heads; sinks."""
-    with open(path, "ab") as f:
-        if f.tell() == 0:
-            line.update(
-                dtype=str(q.dtype),
-                heads=q.shape[1],
-                kv_heads=k.shape[1],
-                head_dim=q.shape[2],
-                value_dim=v.shape[2],
-                o=o is not None,
-            )
-            f.write(json.dumps(line).encode() + b"\n")
-        f.write(struct.pack("<qq", start, q.shape[0]))
-        for x in (q, k, v, o):
-            if x is not None:
-                f.write(as_bytes(x))
-
-
-def as_bytes(x):
+    of this rank's heads; sinks, where the model has some."""
     import torch
 
-    return x.detach().contiguous().view(torch.uint8).cpu().numpy().data
+    with open(path, "ab") as f:
+        if f.tell() == 0:
+            line.update(dtype=str(q.dtype), heads=q.shape[1], o=o is not None)
+            line.update(kv_heads=k.shape[1], head_dim=q.shape[2])
+            line.update(value_dim=v.shape[2])
+            f.write(json.dumps(line).encode() + b"\n")
+        f.write(struct.pack("<qq", start, q.shape[0]))
+        for x in (q, k, v) if o is None else (q, k, v, o):
+            x = x.detach().contiguous().view(torch.uint8)
+            f.write(x.cpu().numpy().data)
 
 
 class Dump:
