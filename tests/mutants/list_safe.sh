@@ -107,3 +107,24 @@ mutant expanded_in_one_layer traces/trace/expanded.c 'expanded' \
   'look(t, &t->layer[t->n_layers - 1].data, token, &e);' ''
 mutant padded_is_expanded traces/trace/expanded.c 'expanded' \
   'shared == s->d || !e.something' 'shared == s->d'
+
+# What an engine appended: whole, once, and alike where it is there twice.
+mutant pack_takes_holes traces/container/chunks.c 'traces/check_pack.sh' \
+  'else if (head[0] != c->tokens)' 'else if (head[0] < c->tokens)'
+mutant pack_takes_cut_chunks traces/container/chunks.c 'traces/check_pack.sh' \
+  'head[1] <= (left - HEAD) / row' 'head[1] <= left / row + 1'
+mutant pack_needs_no_last_rank traces/trace/pack.c 'traces/check_pack.sh' \
+  'return next == p->n_heads ?' 'return next <= p->n_heads ?'
+mutant pack_takes_heads_twice traces/trace/pack.c 'traces/check_pack.sh' \
+  'if (x[i].head < next)' 'if (x[i].head < next - 99)'
+mutant pack_needs_no_kv_head traces/trace/pack.c 'traces/check_pack.sh' \
+  'if (to > g) rc' 'if (to > g + 99) rc'
+mutant pack_compares_a_byte traces/trace/pack_write.c 'traces/check_pack.sh' \
+  'if (memcmp(to, rows, size) != 0)' 'if (memcmp(to, rows, 1) != 0)'
+mutant pack_takes_nan traces/trace/pack_write.c 'traces/check_pack.sh' \
+  'if (at == n) return KV_OK;' 'if (at <= n) return KV_OK;'
+mutant pack_over_its_folder traces/cli/kvtrace_pack.c 'traces/check_pack.sh' \
+  'kv_places_apart(1, &in, 1, &out, e)' \
+  'kv_places_apart(1, &in, i == 0, &out, e)'
+mutant dump_keeps_padding traces/examples/dump_vllm.py 'traces/check_pack.sh' \
+  'x.reshape(-1, *size)[:n]' 'x.reshape(-1, *size)[: n + 3]'
