@@ -13,7 +13,7 @@
  *   --runs N  medians are of N runs (3)
  *   --theme   one of pass, attend, growth, compress, memory, serial,
  *             session, shards, bundled, compact, codes, train,
- *             trigger, latents
+ *             trigger, latents, pack
  *   BUILD     top folder of the build, SOURCE: of the sources
  * TMPDIR (/tmp) must have 2 GiB free, 300 MiB with --small.
  */
@@ -72,7 +72,8 @@ static const struct {
              {"session", theme_session}, {"shards", theme_shards},
              {"bundled", theme_bundled}, {"compact", theme_compact},
              {"codes", theme_codes},     {"train", theme_train},
-             {"trigger", theme_trigger}, {"latents", theme_latents}};
+             {"trigger", theme_trigger}, {"latents", theme_latents},
+             {"pack", theme_pack}};
 enum { THEMES = sizeof theme / sizeof *theme };
 
 static int usage(void) {

@@ -140,7 +140,7 @@ void kv_chunks_close(kv_chunks *c) {
 
 kv_rc kv_chunks_tell(const kv_chunks *c, int whole, kv_err *e) {
   char a[KV_SHOW], how[200], then[80] = "";
-  int64_t at = c->next, last = c->next + c->next_tokens - 1;
+  int64_t at = c->next;
   assert(c->end != KV_CHUNKS_WHOLE && "a file that is whole has no fault");
   if (whole > 0)
     snprintf(then, sizeof then, "; --tokens %d packs what every file has",
@@ -148,7 +148,7 @@ kv_rc kv_chunks_tell(const kv_chunks *c, int whole, kv_err *e) {
   if (c->end == KV_CHUNKS_CUT && c->next_tokens > 0)
     snprintf(how, sizeof how,
              "ends within its chunk of tokens %" PRId64 " to %" PRId64, at,
-             last);
+             at + c->next_tokens - 1);
   else if (c->end == KV_CHUNKS_CUT)
     snprintf(how, sizeof how, "ends within the head of the chunk of token %d",
              c->tokens);
