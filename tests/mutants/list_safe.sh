@@ -122,7 +122,7 @@ mutant pack_needs_no_kv_head traces/trace/pack.c 'traces/check_pack.sh' \
 mutant pack_compares_a_byte traces/trace/pack_write.c 'traces/check_pack.sh' \
   'if (memcmp(to, rows, size) != 0)' 'if (memcmp(to, rows, 1) != 0)'
 mutant pack_takes_nan traces/trace/pack_write.c 'traces/check_pack.sh' \
-  'if (at == n) return KV_OK;' 'if (at <= n) return KV_OK;'
+  'if (at == all) return KV_OK;' 'if (at <= all) return KV_OK;'
 mutant pack_over_its_folder traces/cli/kvtrace_pack.c 'traces/check_pack.sh' \
   'kv_places_apart(1, &in, 1, &out, e)' \
   'kv_places_apart(1, &in, i == 0, &out, e)'

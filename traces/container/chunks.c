@@ -20,7 +20,7 @@
 
 enum {
   LINE_MOST = 1 << 20, /* bytes of the first line */
-  PIECE = 1 << 20,     /* bytes read at once */
+  PIECE = 1 << 18,     /* bytes read at once: they stay in the cache */
   HEAD = 16,           /* bytes of a chunk's head */
   TOKENS_MOST = 1 << 30
 };

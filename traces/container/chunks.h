@@ -72,7 +72,7 @@ typedef kv_rc kv_chunks_take(void *self, char part, int first, int n,
                              const void *rows, kv_err *e);
 
 /* Reads tokens 0 to tokens - 1, at most c->tokens, once and in the order of the
- * file, through a megabyte of memory (one token's rows, where those are more).
+ * file, through 256 KiB of memory (one token's rows, where those are more).
  * KV_INPUT: it was changed since it was opened, or cannot be read; KV_RESOURCE:
  * memory; or what take returned. */
 kv_rc kv_chunks_read(const kv_chunks *c, int tokens, kv_chunks_take *take,

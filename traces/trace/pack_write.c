@@ -9,7 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "ref/ground/large.h"
 #include "traces/container/writer.h"
 #include "traces/text/text.h"
 #include "traces/trace/pack_own.h"
@@ -71,6 +70,25 @@ static kv_rc put_head(const job *w, int part, int head, int first, int n,
   return KV_OK;
 }
 
+/* heads: of the n rows [heads][d] of tokens from `first` on. */
+static kv_rc check_finite(const job *w, int part, int first, int n, int heads,
+                          const void *rows, kv_err *e) {
+  const kv_chunks *x = w->now;
+  kv_dtype type = x->dtype == KV_ST_F16    ? KV_F16
+                  : x->dtype == KV_ST_BF16 ? KV_BF16
+                                           : KV_F32;
+  size_t d = row_size(w->p, part) / kv_dtype_size(type);
+  size_t row = d * (size_t)heads, all = row * (size_t)n;
+  size_t at = kv_first_not_finite(type, all, rows);
+  int head = is_query(part) ? x->head : x->kv_head;
+  char a[KV_SHOW];
+  if (at == all) return KV_OK;
+  return kv_fail(e, KV_INPUT,
+                 "%s: layer %d, head %d, token %d: %c holds NaN or Inf",
+                 kv_show(x->path, a), x->layer, head + (int)(at % row / d),
+                 first + (int)(at / row), part_name[part]);
+}
+
 static kv_rc put_rows(void *self, char name, int first, int n, const void *rows,
                       kv_err *e) {
   const job *w = self;
@@ -80,37 +98,12 @@ static kv_rc put_rows(void *self, char name, int first, int n, const void *rows,
   int heads = is_query(part) ? x->heads : x->kv_heads;
   size_t size = row_size(w->p, part), step = size * (size_t)heads;
   kv_rc rc = go_on(w, e);
+  if (!rc) rc = check_finite(w, part, first, n, heads, rows, e);
   for (int h = 0; !rc && h < heads; h++)
     rc = put_head(w, part, head + h, first, n,
                   (const char *)rows + (size_t)h * size, step, e);
   if (w->how->tick) w->how->tick(w->how->self, (int64_t)step * n);
   return rc;
-}
-
-/* Who holds query head h of a layer, or, of k and v, gave KV head h. */
-static const kv_chunks *holder(const job *w, int l, int part, int h) {
-  if (!is_query(part)) return w->of[h];
-  const kv_chunks *x = &w->p->file[w->p->first[l]];
-  while (h >= x->head + x->heads) x++;
-  return x;
-}
-
-static kv_rc check_finite(const job *w, int l, int part, kv_err *e) {
-  const kv_chunks *x = &w->p->file[w->p->first[l]];
-  kv_dtype type = x->dtype == KV_ST_F16    ? KV_F16
-                  : x->dtype == KV_ST_BF16 ? KV_BF16
-                                           : KV_F32;
-  size_t d = row_size(w->p, part) / kv_dtype_size(type);
-  size_t tokens = (size_t)w->p->facts.tokens;
-  size_t n = (size_t)all_heads(w->p, part) * tokens * d;
-  size_t at = kv_first_not_finite(type, n, w->rows[part]);
-  char a[KV_SHOW];
-  if (at == n) return KV_OK;
-  int h = (int)(at / d / tokens);
-  return kv_fail(e, KV_INPUT,
-                 "%s: layer %d, head %d, token %zu: %c holds NaN or Inf",
-                 kv_show(holder(w, l, part, h)->path, a), x->layer, h,
-                 at / d % tokens, part_name[part]);
 }
 
 static kv_rc gather(job *w, int l, kv_err *e) {
@@ -123,9 +116,6 @@ static kv_rc gather(job *w, int l, kv_err *e) {
       if (!w->of[g]) w->of[g] = w->now;
     rc = kv_chunks_read(w->now, p->facts.tokens, put_rows, w, e);
   }
-  for (int part = 0; !rc && part < PARTS; part++)
-    if (part_name[part] != 'o' || p->file[p->first[l]].o)
-      rc = check_finite(w, l, part, e);
   return rc;
 }
 
@@ -172,7 +162,7 @@ static kv_rc take_memory(job *w, kv_err *e) {
   for (int part = 0; part < PARTS; part++) {
     if (part_name[part] == 'o' && !o) continue;
     size_t n = (size_t)all_heads(p, part) * tokens * row_size(p, part);
-    w->rows[part] = kv_zalloc_large(n, 1);
+    w->rows[part] = kv_zalloc(n, 1);
     good = good && w->rows[part];
     bytes += n;
   }
