@@ -158,7 +158,7 @@ def check(dump, path, folder, ranks, rope, windows, softcap, sinks):
             at["q"][1], at["k"][1], d, windows[l], softcap,
             List(sinks(l)[at["q"][0]:][:at["q"][1]]) if sinks else None)
                   for l in recorded}
-        other = {"model.layers.0.linear_attn": types.SimpleNamespace()}
+        other = {"model.layers.3.linear_attn": types.SimpleNamespace()}
         workers.append(Worker(ranks, kv, n_layers, {**other, **layers}, rope)
                        .dump_to(folder))
         CONTEXT.attn_metadata = None  # vLLM measures its memory
@@ -186,6 +186,7 @@ def check_refused(dump):
     for change, words in (
             (lambda x: setattr(x, "kv_sharing_target_layer_name", "y"),
              "another layer's KV cache"),
+            (lambda x: setattr(x, "kv_lora_rank", 512), "no layer here"),
             (lambda x: setattr(x.impl, "alibi_slopes", [1]), "biases")):
         module = Attention(2, 1, 64, None, 0, None)
         change(module)

@@ -3,9 +3,9 @@
 #
 # `kvtrace pack`: python/check_pack.py, what it makes of folders good and bad,
 # and python/check_dump.py, the example that lets vLLM write one, on a stub of
-# vLLM's interface. A disk that is full and an interrupt leave nothing behind
-# (memory and every write: ../check_faults.sh). Needs a Python, without numpy;
-# PYTHON names another. 77 without one.
+# vLLM's interface. A limit on files leaves nothing behind (failing memory and
+# disks: ../check_faults.sh). Needs a Python, without numpy; PYTHON names
+# another. 77 without one.
 . "$(dirname "$0")/../sh.sh"
 python=${PYTHON:-python3}
 shows=("$tmp/out" "$tmp/err")

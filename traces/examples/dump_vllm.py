@@ -61,7 +61,9 @@ class Dump:
         }
         all_layers = self.compilation_config.static_forward_context
         for name, module in all_layers.items():
-            if not hasattr(module, "num_kv_heads"):
+            if not hasattr(module, "num_kv_heads") or hasattr(
+                module, "kv_lora_rank"
+            ):
                 continue
             if getattr(module, "kv_sharing_target_layer_name", None):
                 raise ValueError(f"{name} reads another layer's KV cache")
@@ -83,6 +85,8 @@ class Dump:
                 "scale": module.impl.scale,
                 "head_dim": module.head_size,
             }
+        if not found["layers"]:
+            raise ValueError("no layer here has a KV cache of heads")
         return found
 
     def dump_rope(self):
