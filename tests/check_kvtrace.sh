@@ -148,7 +148,7 @@ complete() {
 checks=$((checks + 5))
 : >"$dir/err"
 [ "$(complete sy)" = synth ] || fail 'completion of a verb'
-[ "$(complete synth --like qw)" = qwen2.5-7b ] || fail 'completion: a model'
+[ "$(complete synth --like mi)" = mistral-7b ] || fail 'completion: a model'
 [ "$(complete info --id)" = --identity ] || fail 'completion: an option'
 [ "$(complete info "$dir/na")" = "$dir/nan.safetensors" ] ||
   fail 'completion of a trace is no file'

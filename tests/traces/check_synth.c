@@ -278,6 +278,76 @@ TEST(rows_are_told) {
   }
 }
 
+/* Of a model's frequencies, in binary64 and by other formulas than those of the
+ * library: that of pair i of layers without a window. */
+static double frequency(const kv_geometry *g, int i) {
+  double w = pow(g->theta, -2.0 * i / g->d), tau = 6.283185307179586;
+  double turns = w * 8192 / tau, part = fmin(fmax((turns - 1) / 3, 0), 1);
+  if (g->scaling == KV_ROPE_LLAMA3) return w / 8 + part * (w - w / 8);
+  if (g->scaling == KV_ROPE_LINEAR) return w / 8;
+  if (g->scaling == KV_ROPE_PLAIN) return w;
+  double unit = g->d / 2 / log(g->theta);
+  double low = unit * log(4096 / (32 * tau)), high = unit * log(4096 / tau);
+  part = fmin(fmax((i - low) / (high - low), 0), 1);
+  return part * w / 32 + (1 - part) * w;
+}
+
+static void near(double a, double b) { assert_true(fabs(a - b) <= 2e-6 * b); }
+
+/* Each model of the table is made with its shape, windows, sinks and
+ * frequencies; where layers with a window have others, those turn their keys.
+ */
+TEST(models_are_themselves) {
+  int n;
+  const kv_geometry *g = kv_geometries(&n);
+  assert_int_equal(n, 13);
+  for (; n--; g++) {
+    kv_synth s = {.like = *g, .n_tokens = 20, .prompt_len = 16, .seed = 1};
+    s.like.n_layers = 6;
+    make(&s, "model.safetensors");
+    kv_trace *t = tracefile_open();
+    assert_true(t->shape.n_heads == g->n_heads && t->shape.d == g->d);
+    assert_true(t->shape.n_kv_heads == g->n_kv_heads);
+    assert_int_equal(t->shape.dtype, g->dtype);
+    for (int l = 0; l < 6; l++) {
+      int full = !g->window || (l + 1) % g->full_every == 0;
+      assert_int_equal(t->layer[l].data.window, full ? 0 : g->window);
+      assert_int_equal(t->layer[l].data.sinks != NULL, g->sinks);
+    }
+    for (int i = 0; i < g->d / 2; i++)
+      near(t->rope.inv_freq[i], frequency(g, i));
+    assert_int_equal(t->windowed_inv_freq != NULL, g->theta_windowed > 0);
+    for (int i = 0; t->windowed_inv_freq && i < g->d / 2; i++)
+      near(t->windowed_inv_freq[i], pow(g->theta_windowed, -2.0 * i / g->d));
+    kv_trace_close(t);
+  }
+}
+
+/* Whether layer 0 without a window and with one have the same keys. */
+static int same_keys(float theta_windowed) {
+  kv_synth s = small(90);
+  size_t bytes = (size_t)90 * (size_t)s.like.d * 2;
+  char *first = malloc(bytes);
+  for (int i = 0; i < 2; i++) {
+    s.like.theta_windowed = theta_windowed;
+    s.like.window = i ? 32 : 0;
+    make(&s, "turned.safetensors");
+    kv_trace *t = tracefile_open();
+    if (i == 0) memcpy(first, t->layer[0].data.k, bytes);
+    int same = memcmp(first, t->layer[0].data.k, bytes) == 0;
+    kv_trace_close(t);
+    if (i == 0) continue;
+    free(first);
+    return same;
+  }
+  return -1;
+}
+
+TEST(windowed_layers_turn_by_theirs) {
+  assert_int_equal(same_keys(0), 1);
+  assert_int_equal(same_keys(1000000.0f), 0);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(outputs_agree_and_wrong_ones_do_not),
@@ -288,6 +358,8 @@ int main(void) {
       cmocka_unit_test(structures_are_there),
       cmocka_unit_test(odd_requests_are_made),
       cmocka_unit_test(rows_are_told),
+      cmocka_unit_test(models_are_themselves),
+      cmocka_unit_test(windowed_layers_turn_by_theirs),
   };
   return cmocka_run_group_tests(tests, scratch_make, scratch_remove);
 }

@@ -35,6 +35,14 @@ typedef struct kv_one_trace {
   }
 #define KV_DTYPES "F16|BF16|F32" /* choices, in the order of kv_dtype */
 
+/* Choices of a model, the i-th of kv_geometries, NULL behind the last; and all
+ * of them in a sentence. */
+const char *kv_model_name(int i);
+#define KV_MODELS                                                              \
+  "llama-3.1-8b, llama-3.1-70b, qwen2.5-7b, qwen2.5-32b, qwen3-4b, qwen3-8b, " \
+  "mistral-7b, llama-2-7b, llama-2-13b, falcon-7b, gemma-3-12b, gpt-oss-20b "  \
+  "and tiny"
+
 /* For a command that writes a trace: after kv_stop_on_signals, SIGINT and
  * SIGTERM set kv_stop_asked to their number instead of ending the process, and
  * a file beyond the size limit is a failed write instead of SIGXFSZ. */

@@ -27,12 +27,6 @@ typedef struct task {
   int *list;              /* of layers to record */
 } task;
 
-static const char *model(int i) {
-  int n;
-  const kv_geometry *all = kv_geometries(&n);
-  return i < n ? all[i].name : NULL;
-}
-
 static void begin(void *self, int argc, char **argv) {
   task *s = self;
   int n;
@@ -57,6 +51,14 @@ static kv_rc choose_shape(task *s, kv_err *e) {
   take(s->heads, &g->n_heads);
   take(s->kv_heads, &g->n_kv_heads);
   take(s->dim, &g->d);
+  if (s->window) g->full_every = 0; /* of all layers, or as it is said */
+  take(s->window, &g->window);
+  take(s->full_every, &g->full_every);
+  take(s->sinks, &g->sinks);
+  if (s->full_every && !g->window)
+    return kv_fail(
+        e, KV_USAGE,
+        "--full-every says which layers have no --window; give both");
   if (s->dtype != ANY) g->dtype = (kv_dtype)s->dtype;
   s->what.prompt_len = kv_synth_prompt(s->tokens);
   take(s->prompt_len, &s->what.prompt_len);
@@ -89,14 +91,7 @@ static kv_rc check(void *self, kv_err *e) {
   s->what.n_tokens = s->tokens;
   s->what.seed = s->seed;
   s->what.output = s->output;
-  s->what.window = s->window;
-  s->what.sinks = s->sinks;
   s->what.shared = s->shared;
-  s->what.full_every = s->full_every;
-  if (s->full_every && !s->window)
-    return kv_fail(
-        e, KV_USAGE,
-        "--full-every says which layers have no --window; give both");
   s->what.stop = &kv_stop_asked;
   if (s->softcap && (!kv_text_float(s->softcap, &s->what.softcap) ||
                      !(s->what.softcap >= 1 && s->what.softcap <= 1000)))
@@ -144,10 +139,10 @@ static const kv_option options[] = {
     {KV_SLOT_TEXT, "record", 0, "LIST", AT(record),
      .help = "layers to record, as 8,24 (default: all)"},
     {KV_SLOT_FLAG, "quiet", 'q', AT(quiet), .help = "no progress"},
-    {KV_SLOT_CHOICE, "like", 0, "MODEL", .words = model, AT(like),
+    {KV_SLOT_CHOICE, "like", 0, "MODEL", .words = kv_model_name, AT(like),
      .group = "Shape", .help = "a model to take the shape of (default: tiny)"},
     {KV_SLOT_COUNT, "layers", 0, "N", .min = 1, .max = 100000, AT(layers),
-     .help = "layers of the model (default of these five: as MODEL)"},
+     .help = "layers of the model (what is not given is as MODEL)"},
     {KV_SLOT_COUNT, "heads", 0, "N", .min = 1, .max = 65536, AT(heads),
      .help = "query heads"},
     {KV_SLOT_COUNT, "kv-heads", 0, "N", .min = 1, .max = 65536, AT(kv_heads),
@@ -185,8 +180,9 @@ static const kv_example examples[] = {
     {NULL, NULL}};
 
 static const char *const notes[] = {
-    "Models: llama-3.1-8b, llama-3.1-70b, qwen2.5-7b, mistral-7b, llama-2-7b "
-    "and tiny. Only their shapes are used; nothing in the result is real.",
+    "Models: " KV_MODELS ". Only their shapes are used, with the windows, "
+    "sinks and frequencies of gemma-3-12b and gpt-oss-20b; nothing in the "
+    "result is real.",
     NULL};
 
 static const kv_task task_synth = {sizeof(task), begin, check, work,

@@ -10,6 +10,7 @@
 
 #include "traces/text/json.h"
 #include "traces/text/text.h"
+#include "traces/trace/geometry.h"
 
 volatile sig_atomic_t kv_stop_asked;
 
@@ -26,6 +27,12 @@ kv_rc kv_stop_heard(kv_rc rc, bool *stopped, const kv_err *e) {
   *stopped = rc && kv_stop_asked;
   if (*stopped) kv_note(e->text);
   return rc;
+}
+
+const char *kv_model_name(int i) {
+  int n;
+  const kv_geometry *all = kv_geometries(&n);
+  return i < n ? all[i].name : NULL;
 }
 
 kv_rc kv_compute_setup(const kv_kernels **out, kv_err *e) {

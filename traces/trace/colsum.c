@@ -81,10 +81,13 @@ static void give_back(const job *w, part *x) {
 static bool add_rows(part *x, int p, int b) {
   const kv_rows *r = &x->rows;
   int first = b * r->most, count = p - first < r->most ? p - first : r->most;
-  if (!kv_rows_take(&x->rows, first, count)) return false;
-  for (int i = 0; i < count * r->group; i++)
-    r->kernel->fix_add(r->p + (size_t)i * r->stride, first + i / r->group + 1,
-                       x->sums + (size_t)(i % r->group) * r->stride);
+  if (!kv_rows_exp(&x->rows, first, count)) return false;
+  for (int m = 0; m < r->group; m++) {
+    size_t at = (size_t)m * r->stride + (size_t)r->from;
+    r->kernel->fix_rows(count, first + count - r->from, r->p + at,
+                        (size_t)r->group * r->stride, r->r + m * r->most,
+                        x->sums + at);
+  }
   return true;
 }
 

@@ -8,13 +8,34 @@
 
 #include "ref/ground/arith.h"
 
+/* Fields in the order of the struct, the last four of windows and sinks. What a
+ * config.json leaves to transformers' defaults is that: theta 10000 of Llama 2
+ * and Falcon; d 256, theta, theta_windowed and full_every of Gemma 3. */
 static const kv_geometry table[] = {
-    {"llama-3.1-8b", 32, 32, 8, 128, 500000.0f, 1, KV_BF16},
-    {"llama-3.1-70b", 80, 64, 8, 128, 500000.0f, 1, KV_BF16},
-    {"qwen2.5-7b", 28, 28, 4, 128, 1000000.0f, 0, KV_BF16},
-    {"mistral-7b", 32, 32, 8, 128, 1000000.0f, 0, KV_BF16},
-    {"llama-2-7b", 32, 32, 32, 128, 10000.0f, 0, KV_F16},
-    {"tiny", 4, 8, 4, 32, 10000.0f, 0, KV_F16},
+    {"llama-3.1-8b", 32, 32, 8, 128, 500000.0f, KV_ROPE_LLAMA3, KV_BF16, 0, 0,
+     0, 0},
+    {"llama-3.1-70b", 80, 64, 8, 128, 500000.0f, KV_ROPE_LLAMA3, KV_BF16, 0, 0,
+     0, 0},
+    {"qwen2.5-7b", 28, 28, 4, 128, 1000000.0f, KV_ROPE_PLAIN, KV_BF16, 0, 0, 0,
+     0},
+    {"qwen2.5-32b", 64, 40, 8, 128, 1000000.0f, KV_ROPE_PLAIN, KV_BF16, 0, 0, 0,
+     0},
+    {"qwen3-4b", 36, 32, 8, 128, 1000000.0f, KV_ROPE_PLAIN, KV_BF16, 0, 0, 0,
+     0},
+    {"qwen3-8b", 36, 32, 8, 128, 1000000.0f, KV_ROPE_PLAIN, KV_BF16, 0, 0, 0,
+     0},
+    {"mistral-7b", 32, 32, 8, 128, 1000000.0f, KV_ROPE_PLAIN, KV_BF16, 0, 0, 0,
+     0},
+    {"llama-2-7b", 32, 32, 32, 128, 10000.0f, KV_ROPE_PLAIN, KV_F16, 0, 0, 0,
+     0},
+    {"llama-2-13b", 40, 40, 40, 128, 10000.0f, KV_ROPE_PLAIN, KV_F16, 0, 0, 0,
+     0},
+    {"falcon-7b", 32, 71, 1, 64, 10000.0f, KV_ROPE_PLAIN, KV_BF16, 0, 0, 0, 0},
+    {"gemma-3-12b", 48, 16, 8, 256, 1000000.0f, KV_ROPE_LINEAR, KV_BF16, 1024,
+     6, 10000.0f, 0},
+    {"gpt-oss-20b", 24, 64, 8, 64, 150000.0f, KV_ROPE_YARN, KV_BF16, 128, 2, 0,
+     1},
+    {"tiny", 4, 8, 4, 32, 10000.0f, KV_ROPE_PLAIN, KV_F16, 0, 0, 0, 0},
 };
 
 const kv_geometry *kv_geometries(int *n) {
@@ -29,10 +50,19 @@ const kv_geometry *kv_geometry_find(const char *name) {
   return NULL;
 }
 
+int kv_geometry_window(const kv_geometry *g, int layer) {
+  int full = g->full_every && (layer + 1) % g->full_every == 0;
+  return full ? 0 : g->window;
+}
+
+/* --- frequencies --------------------------------------------------------- */
+
+static const float TURN = 0x1.921fb6p+2f; /* 2 pi */
+
 /* Llama 3.1: wavelengths beyond 8,192 tokens are stretched eightfold, those
  * below a quarter of it stay, and between the two it is interpolated. */
 static float stretch(float w) {
-  float turns = kv_mul(w, kv_div(8192.0f, 0x1.921fb6p+2f)); /* by 2 pi */
+  float turns = kv_mul(w, kv_div(8192.0f, TURN));
   float smooth = kv_div(kv_sub(turns, 1.0f), 3.0f);
   if (turns >= 4.0f) return w;
   if (turns <= 1.0f) return kv_mul(w, 0.125f);
@@ -40,11 +70,35 @@ static float stretch(float w) {
   return kv_fma(smooth, w, slow);
 }
 
-void kv_geometry_frequencies(const kv_geometry *g, float *out) {
-  float base = kv_log(g->theta);
+/* The pair i, a real number, that turns `turns` times within 4,096 tokens. */
+static float pair_of(const kv_geometry *g, float turns) {
+  float x = kv_log(kv_div(4096.0f, kv_mul(turns, TURN)));
+  return kv_div(kv_mul((float)(g->d / 2), x), kv_log(g->theta));
+}
+
+/* gpt-oss: pairs that turn 32 times and more stay, those that do not turn once
+ * are stretched 32 times, and between the two it is interpolated by the number
+ * of the pair, not rounded. */
+static float yarn(const kv_geometry *g, int i, float w) {
+  float low = pair_of(g, 32.0f), high = pair_of(g, 1.0f);
+  float part = kv_div(kv_sub((float)i, low), kv_sub(high, low));
+  float slow = kv_mul(w, 0x1p-5f);
+  part = part < 0 ? 0 : part > 1 ? 1 : part;
+  return kv_fma(part, slow, kv_mul(kv_sub(1.0f, part), w));
+}
+
+static float scaled(const kv_geometry *g, int i, float w) {
+  if (g->scaling == KV_ROPE_LLAMA3) return stretch(w);
+  if (g->scaling == KV_ROPE_LINEAR) return kv_mul(w, 0.125f);
+  return g->scaling == KV_ROPE_YARN ? yarn(g, i, w) : w;
+}
+
+void kv_geometry_frequencies(const kv_geometry *g, int windowed, float *out) {
+  int other = windowed && g->theta_windowed > 0;
+  float base = kv_log(other ? g->theta_windowed : g->theta);
   for (int i = 0; i < g->d / 2; i++) {
     float x = kv_mul(kv_div((float)(2 * i), (float)g->d), base);
     float w = kv_expm(-x);
-    out[i] = g->llama3 ? stretch(w) : w;
+    out[i] = other ? w : scaled(g, i, w);
   }
 }

@@ -22,16 +22,18 @@ kv_rc kv_rows_init(kv_rows *x, const kv_shape *shape, const kv_layer_data *data,
                  .group = group,
                  .stride = n,
                  .p = kv_zalloc(m * n, sizeof *x->p),
+                 .r = kv_zalloc(m, sizeof *x->r),
                  .q = kv_zalloc(m * d, sizeof *x->q),
                  .pack = kv_zalloc(KV_PACK * d, sizeof *x->pack),
                  .key = kv_zalloc(n, sizeof *x->key)};
-  if (x->p && x->q && x->pack && x->key) return KV_OK;
+  if (x->p && x->r && x->q && x->pack && x->key) return KV_OK;
   kv_rows_release(x);
   return kv_no_memory(e, "rows of attention", m * n * sizeof *x->p);
 }
 
 void kv_rows_release(kv_rows *x) {
   free(x->p);
+  free(x->r);
   free(x->q);
   free(x->pack);
   free(x->key);
@@ -58,36 +60,55 @@ static void load_queries(const kv_rows *x, int first, int count) {
   }
 }
 
-/* Of row `token` of query head h of the layer, whose logits are at s. False:
- * the sum of exponentials is none, as a logit was none. */
-static bool normalise(const kv_rows *x, int h, int token, float *s) {
+/* Of row `token` of query head h of the layer, whose logits are at s: its
+ * exponentials, 0 elsewhere from x->from to `end`, and 1 / their sum. False: a
+ * logit is not finite. */
+static bool exponentials(const kv_rows *x, int h, int token, int end, float *s,
+                         float *r) {
   const kv_kernels *f = x->kernel;
   int first = kv_layer_first(x->data, token), n = token + 1 - first;
-  memset(s, 0, (size_t)first * sizeof *s);
+  bool finite;
+  memset(s + x->from, 0, (size_t)(first - x->from) * sizeof *s);
+  memset(s + token + 1, 0, (size_t)(end - token - 1) * sizeof *s);
   s += first;
-  float top = f->max(s, n);
-  for (int j = 0; j < n; j++)
-    if (!kv_finite(s[j])) return false;
+  float top = f->max_finite(s, n, &finite);
+  if (!finite) return false;
   const float *sink = kv_layer_sink(x->data, h);
   if (sink) top = kv_max(top, *sink);
   int64_t mass = f->exp_sum(s, top, n, s);
   if (sink) mass += kv_fix_exp(kv_expm(kv_sub(*sink, top)));
-  f->scale(kv_div(1.0f, kv_unfix(mass)), n, s);
+  *r = kv_div(1.0f, kv_unfix(mass));
   return true;
 }
 
-bool kv_rows_take(kv_rows *x, int first, int count) {
+bool kv_rows_exp(kv_rows *x, int first, int count) {
   const kv_shape *s = x->shape;
-  int n = kv_row_token(x->data, first + count - 1) + 1;
+  int end = kv_row_token(x->data, first + count - 1) + 1;
   bool finite = true;
-  assert(count >= 1 && count <= x->most && (size_t)n <= x->stride);
+  assert(count >= 1 && count <= x->most && (size_t)end <= x->stride);
+  x->from = kv_layer_first(x->data, kv_row_token(x->data, first));
+  int n = end - x->from, m = count * x->group;
+  float *p = x->p + x->from;
   load_queries(x, first, count);
-  x->kernel->logits(count * x->group, n, s->d, x->q, (size_t)s->d, x->key,
-                    s->dtype, s->scale, x->p, x->stride, x->pack);
-  x->kernel->softcap(s->softcap, count * x->group, n, x->p, x->stride);
-  for (int i = 0; i < count * x->group; i++)
-    finite &= normalise(x, x->g * x->group + i % x->group,
-                        kv_row_token(x->data, first + i / x->group),
-                        x->p + (size_t)i * x->stride);
+  x->kernel->logits(m, n, s->d, x->q, (size_t)s->d, x->key + x->from, s->dtype,
+                    s->scale, p, x->stride, x->pack);
+  x->kernel->softcap(s->softcap, m, n, p, x->stride);
+  for (int i = 0; i < m; i++)
+    finite &= exponentials(x, x->g * x->group + i % x->group,
+                           kv_row_token(x->data, first + i / x->group), end,
+                           x->p + (size_t)i * x->stride,
+                           x->r + i % x->group * x->most + i / x->group);
   return finite;
+}
+
+bool kv_rows_take(kv_rows *x, int first, int count) {
+  if (!kv_rows_exp(x, first, count)) return false;
+  for (int i = 0; i < count * x->group; i++) {
+    float *p = x->p + (size_t)i * x->stride;
+    int token = kv_row_token(x->data, first + i / x->group);
+    memset(p, 0, (size_t)x->from * sizeof *p);
+    x->kernel->scale(x->r[i % x->group * x->most + i / x->group],
+                     token + 1 - x->from, p + x->from);
+  }
+  return true;
 }

@@ -28,6 +28,8 @@ typedef struct kv_rows {
   int g;            /* the KV head of kv_rows_head */
   size_t stride;    /* floats between rows of p: `tokens` of kv_rows_init */
   float *p;         /* [most][group][stride] probabilities */
+  int from;         /* tokens before it are seen by no row of the block */
+  float *r;         /* [group][most] of kv_rows_exp */
   float *q, *pack;  /* scratch: queries as binary32, of kv_kernels.logits */
   const void **key; /* [stride] rows of K of head g */
 } kv_rows;
@@ -55,6 +57,12 @@ void kv_rows_head(kv_rows *x, int g);
  * m-th query head begin at p + (r * group + m) * stride: one float a token, up
  * to the row's own. False: a logit is not finite, and p means nothing. */
 bool kv_rows_take(kv_rows *x, int first, int count);
+
+/* The same without dividing by a row's sum: from x->from up to the block's last
+ * token p holds exponentials, 0 where a row does not see, and r[m * most + r']
+ * 1 / the sum of row r' of the m-th query head, so that their product, rounded,
+ * is the probability. What p holds before x->from means nothing. */
+bool kv_rows_exp(kv_rows *x, int first, int count);
 
 /* The token of the i-th recorded row of a layer. */
 static inline int kv_row_token(const kv_layer_data *data, int i) {

@@ -78,6 +78,14 @@ static int layer_of(const kv_synth *s, int i) {
   return s->n_recorded ? s->layers[i] : i;
 }
 
+static const char *const frequencies[] = {"rope.inv_freq",
+                                          "rope.inv_freq.windowed"};
+
+/* Of frequencies: two where layers with a window have others. */
+static int kinds(const kv_geometry *g) {
+  return g->window && g->theta_windowed > 0 ? 2 : 1;
+}
+
 static kv_rc declare_sinks(job *w, int l, kv_err *e) {
   const uint64_t heads = (uint64_t)w->s->like.n_heads;
   char name[40];
@@ -99,12 +107,11 @@ static kv_rc declare(job *w, kv_err *e) {
       snprintf(name, sizeof name, "layers.%d.%c", layer_of(s, i), "qkvo"[j]);
       rc = kv_st_writer_declare(w->writer, name, type[g->dtype], 3, shape, e);
     }
-    if (!rc && s->sinks) rc = declare_sinks(w, layer_of(s, i), e);
+    if (!rc && g->sinks) rc = declare_sinks(w, layer_of(s, i), e);
   }
-  if (!rc) {
-    rc = kv_st_writer_declare(w->writer, "rope.inv_freq", KV_ST_F32, 1, &half,
-                              e);
-  }
+  for (int i = 0; !rc && i < kinds(g); i++)
+    rc =
+        kv_st_writer_declare(w->writer, frequencies[i], KV_ST_F32, 1, &half, e);
   if (rc) return rc;
   return kv_st_writer_declare(w->writer, "tokens", KV_ST_I32, 1, &n, e);
 }
@@ -252,8 +259,8 @@ static kv_rc write_output(job *w, int l, kv_err *e) {
   const kv_geometry *g = &w->s->like;
   head x;
   kv_rc rc = take_head(w->s, &x, e);
-  x.data.window = kv_synth_window(w->s, l);
-  if (!rc && w->s->sinks) {
+  x.data.window = kv_geometry_window(g, l);
+  if (!rc && g->sinks) {
     x.sinks = kv_zalloc((size_t)g->n_heads, sizeof *x.sinks);
     if (x.sinks)
       make_sinks(w, l, x.sinks);
@@ -295,7 +302,7 @@ static kv_rc write_layer(job *w, int l, kv_err *e) {
   if (!rc) rc = write_tensor(w, kv_synth_key, l, g->n_kv_heads, e);
   if (!rc) rc = write_tensor(w, value_of(w->s), l, g->n_kv_heads, e);
   if (!rc && w->s->output) rc = write_output(w, l, e);
-  return rc || !w->s->sinks ? rc : write_sinks(w, l, e);
+  return rc || !g->sinks ? rc : write_sinks(w, l, e);
 }
 
 static kv_rc write_all(job *w, kv_err *e) {
@@ -305,9 +312,10 @@ static kv_rc write_all(job *w, kv_err *e) {
   for (int i = 0; !rc && i < recorded(s); i++) {
     rc = write_layer(w, layer_of(s, i), e);
   }
-  if (rc) return rc;
-  kv_geometry_frequencies(&s->like, frequency);
-  rc = kv_st_writer_append(w->writer, (uint64_t)s->like.d * 2, frequency, e);
+  for (int i = 0; !rc && i < kinds(&s->like); i++) {
+    kv_geometry_frequencies(&s->like, i, frequency);
+    rc = kv_st_writer_append(w->writer, (uint64_t)s->like.d * 2, frequency, e);
+  }
   if (rc) return rc;
   return kv_st_writer_append(w->writer, (uint64_t)s->n_tokens * 4,
                              w->tables.token, e);

@@ -20,7 +20,8 @@
 #include "traces/trace/geometry.h"
 
 typedef struct kv_synth {
-  kv_geometry like;  /* the model: d is a multiple of 4 from 8 to 1024 */
+  kv_geometry like;  /* the model: d is a multiple of 4 from 8 to 1024; its
+                        sinks, where it has them, are logits from 2 to 6 */
   int n_tokens;      /* 1 to 2^23 */
   int prompt_len;    /* 1 to n_tokens */
   uint64_t seed;     /* another seed, another trace */
@@ -28,11 +29,7 @@ typedef struct kv_synth {
                         unless V is K */
   int output;        /* 1: record outputs o, too; time quadratic in tokens */
   int shared;        /* 1: V is K, and says so (kv.shared) */
-  int sinks;         /* 1: learned sinks for every head, logits from 2 to 6 */
   float softcap;     /* cap on logits, above 0; 0: none */
-  int window;        /* sliding window in tokens, at least 2; 0: none */
-  int full_every;    /* of the window: every so many layers one has none, as
-                        Gemma 3 has it with 6: layers 5, 11, ..; 0: all have */
   int n_recorded;    /* layers that are written; 0: all */
   const int *layers; /* [n_recorded] their numbers in the model, ascending */
   const volatile sig_atomic_t *stop; /* not 0: give up; may be NULL */
@@ -44,9 +41,6 @@ typedef struct kv_synth {
 /* The prompt length where none is asked for: all tokens but an eighth of them
  * or 256, whichever is less. */
 int kv_synth_prompt(int n_tokens);
-
-/* The sliding window of a layer of the model; 0: none. */
-int kv_synth_window(const kv_synth *s, int layer);
 
 /* All rows of q, k, v and o that tick will be told of. */
 int64_t kv_synth_rows(const kv_synth *s);

@@ -46,21 +46,16 @@ static kv_rc put_layers(job *w, kv_err *e) {
   return rc;
 }
 
-int kv_synth_window(const kv_synth *s, int layer) {
-  bool full = s->full_every && (layer + 1) % s->full_every == 0;
-  return full ? 0 : s->window;
-}
-
 /* One number for each layer of the model. */
 static kv_rc put_windows(job *w, kv_err *e) {
   const kv_synth *s = w->s;
   size_t room = 12 * (size_t)s->like.n_layers + 1, at = 0;
-  if (!s->window) return KV_OK;
+  if (!s->like.window) return KV_OK;
   char *text = kv_zalloc(room, 1);
   if (!text) return kv_no_memory(e, "the windows", room);
   for (int l = 0; l < s->like.n_layers; l++)
     at += (size_t)snprintf(text + at, room - at, "%s%d", l ? "," : "",
-                           kv_synth_window(s, l));
+                           kv_geometry_window(&s->like, l));
   kv_rc rc = kv_st_writer_meta(w->writer, "attn.sliding_window", text, e);
   free(text);
   return rc;
@@ -103,7 +98,7 @@ static kv_rc put_places(job *w, kv_err *e) {
 
 /* True if it takes version 2 to say what is asked for. */
 static bool second(const kv_synth *s) {
-  return s->window || s->sinks || s->softcap > 0 || s->shared;
+  return s->like.window || s->like.sinks || s->softcap > 0 || s->shared;
 }
 
 kv_rc kv_synth_describe(const kv_synth *s, const kv_synth_tables *tables,

@@ -7,6 +7,7 @@
 #include "traces/trace/synth_row.h"
 
 #include <math.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -100,9 +101,10 @@ static void sign(const kv_synth_tables *x, int l, int g, int family, int id,
   stamp(~key, n, amplitude, row + half + x->slow);
 }
 
-static void steady(const kv_synth_tables *x, int t, float amplitude,
+static void steady(const kv_synth_tables *x, int l, int t, float amplitude,
                    float *row) {
-  const float *turn = x->turn + (size_t)t * (size_t)x->fast * 2;
+  bool other = x->turn[1] && kv_geometry_window(&x->s->like, l);
+  const float *turn = x->turn[other] + (size_t)t * (size_t)x->fast * 2;
   int half = x->s->like.d / 2;
   for (int i = 0; i < x->fast; i++) {
     row[i] = kv_fma(amplitude, turn[2 * i], row[i]);
@@ -156,7 +158,7 @@ void kv_synth_key(const kv_synth_tables *x, int l, int g, int t, float *row) {
   const float a = SIGNATURE;
   int needle = source_of(x, t);
   noise(x, FOR_KEY, l, g, t, row);
-  steady(x, t, STEADY, row);
+  steady(x, l, t, STEADY, row);
   outliers(x, l, g, row);
   if (t == 0) {
     sign(x, l, g, SINK, 0, a, row);
@@ -230,7 +232,7 @@ void kv_synth_query(const kv_synth_tables *x, int l, int h, int t, float *row) {
   uint64_t r = key_of(x->s, FOR_STRENGTH, l, h);
   float own = kv_add(0.75f, kv_mul((float)(r >> 48), 0x1p-17f)); /* to 1.25 */
   noise(x, FOR_QUERY, l, h, t, row);
-  steady(x, t,
+  steady(x, l, t,
          kv_mul(own, amplitude(x, k->local.a, k->local.b, STEADY, x->fast)),
          row);
   sign(x, l, g, SINK, 0, amplitude(x, k->sink.a, k->sink.b, a, n), row);
@@ -275,43 +277,51 @@ static void place_needles(kv_synth_tables *x) {
   x->n_answers = n;
 }
 
-static void turn_all(kv_synth_tables *x, const float *frequency) {
+/* The rotations by one kind of frequencies. */
+static kv_rc turn_all(kv_synth_tables *x, int windowed, kv_err *e) {
+  float frequency[KV_SYNTH_DIM / 2];
   int n = x->s->n_tokens;
+  size_t row = (size_t)x->fast * 2;
+  float *turn = x->turn[windowed] = kv_zalloc((size_t)n * row, sizeof *turn);
+  if (!turn) return kv_no_memory(e, "the rotations", (size_t)n * row * 4);
+  kv_geometry_frequencies(&x->s->like, windowed, frequency);
 #pragma omp parallel num_threads(kv_threads())
   {
     kv_float_ground();
 #pragma omp for schedule(static)
     for (int t = 0; t < n; t++) {
-      float *to = x->turn + (size_t)t * (size_t)x->fast * 2;
+      float *to = turn + (size_t)t * row;
       for (int i = 0; i < x->fast; i++) {
         kv_sincos(kv_mul((float)t, frequency[i]), &to[2 * i + 1], &to[2 * i]);
       }
     }
   }
+  return KV_OK;
 }
 
 kv_rc kv_synth_tables_init(kv_synth_tables *x, const kv_synth *s, kv_err *e) {
-  float frequency[KV_SYNTH_DIM / 2];
+  const kv_geometry *g = &s->like;
   size_t n = (size_t)s->n_tokens;
-  *x = (kv_synth_tables){.s = s, .fast = s->like.d / 8, .slow = s->like.d / 4};
+  *x = (kv_synth_tables){.s = s, .fast = g->d / 8, .slow = g->d / 4};
   if (x->fast > 16) x->fast = 16;
-  x->turn = kv_zalloc(n * (size_t)x->fast * 2, sizeof *x->turn);
-  x->token = kv_zalloc(n, sizeof *x->token);
-  if (!x->turn || !x->token) {
-    kv_synth_tables_release(x);
-    return kv_no_memory(e, "the rotations", n * (size_t)x->fast * 8);
-  }
   kv_float_ground();
+  kv_rc rc = turn_all(x, 0, e);
+  if (!rc && g->window && g->theta_windowed > 0) rc = turn_all(x, 1, e);
+  x->token = rc ? NULL : kv_zalloc(n, sizeof *x->token);
+  if (!rc && !x->token) rc = kv_no_memory(e, "the tokens", n * 4);
+  if (rc) {
+    kv_synth_tables_release(x);
+    return rc;
+  }
   x->log_tokens = kv_log((float)s->n_tokens);
-  kv_geometry_frequencies(&s->like, frequency);
-  turn_all(x, frequency);
   for (int t = 0; t < s->n_tokens; t++) x->token[t] = word(x, t);
   place_needles(x);
   return KV_OK;
 }
 
 void kv_synth_tables_release(kv_synth_tables *x) {
-  free(x->turn);
+  free(x->turn[0]);
+  free(x->turn[1]);
   free(x->token);
   *x = (kv_synth_tables){0};
 }

@@ -41,7 +41,9 @@ typedef struct kv_synth_tables {
   const kv_synth *s;    /* must outlive the tables */
   int fast;             /* fast RoPE pairs */
   int slow;             /* the first slow pair */
-  float *turn;          /* [n_tokens][fast][2] cosine, sine of the rotation */
+  float *turn[2];       /* [n_tokens][fast][2] cosine, sine of the rotation; of
+                           layers without a window, with one; the second NULL:
+                           theirs is the first */
   int32_t *token;       /* [n_tokens] token ids */
   int n_answers;        /* 0 to 16 */
   kv_answer answer[16]; /* where answers and their needles stand */
