@@ -114,5 +114,18 @@ mutant masked_without_sink gpu/methods/h2o.cu 'traces/check_variants.sh' \
   'if (sink) mass +=' 'if (!sink) mass +='
 mutant sinks_not_carried traces/trace/convert.c 'traces/check_variants.sh' \
   '|| !strcmp(part, "sinks")' '|| !strcmp(part, "sums")'
+# A smaller trace.
+mutant slim_a_row_early traces/trace/keep.c 'traces/check_slim.sh' \
+  '? prompt_len - keep->last : 0' '? prompt_len - keep->last - 1 : 0'
+mutant slim_first_rows traces/trace/slim.c 'traces/check_slim.sh' \
+  '(const char *)x->data + h * head + gone' '(const char *)x->data + h * head'
+mutant slim_sums_of_one_head traces/trace/slim.c 'traces/check_slim.sh' \
+  'data_of(w->s, i), g, w->kernel' 'data_of(w->s, i), 0 * g, w->kernel'
+mutant plan_without_sums traces/trace/plan.c 'traces/check_slim.sh' \
+  '(first > 0 && p->first == 0)' '(first > 0 && p->first > 0)'
+mutant plan_many_heads traces/trace/config.c 'traces/check_slim.sh' \
+  'return x ? json_is_true(x) : usual;' 'return usual;'
+mutant windowed_by_others traces/trace/synth_row.c 'synth' \
+  'x->turn[1] && kv_geometry_window' '!x->turn[1] && kv_geometry_window'
 mutant value_charged_twice ref/lane/bytes.c 'traces/check_variants.sh' \
   'return k == v ? kv_lane_shared(l, k) : 0;' 'return 0 * (k + v);'

@@ -10,10 +10,11 @@
 #include <signal.h>
 
 #include "traces/option/kernels.h"
+#include "traces/trace/keep.h"
 
 /* The commands, for kvtrace.c. */
 extern const kv_command kv_command_info, kv_command_check, kv_command_convert,
-    kv_command_synth, kv_command_pack;
+    kv_command_pack, kv_command_plan, kv_command_slim, kv_command_synth;
 
 /* First member of the struct of a command that reads one trace. KV_ONE_TRACE,
  * in its kv_command, fills `path`; KV_OPTION_FORMAT, among its options, `json`.
@@ -34,6 +35,39 @@ typedef struct kv_one_trace {
     .help = "table (the default) or json"                                      \
   }
 #define KV_DTYPES "F16|BF16|F32" /* choices, in the order of kv_dtype */
+
+/* Of a command that makes a trace smaller, or says how small it would be: what
+ * KV_KEEPING_OPTIONS stores, of which kv_keeping_read makes `keep`, for
+ * kv_keep_free. KV_USAGE, naming the option; KV_RESOURCE: memory. */
+typedef struct kv_keeping {
+  const char *rows, *layers; /* as typed, or NULL */
+  kv_keep keep;
+} kv_keeping;
+
+kv_rc kv_keeping_read(kv_keeping *k, kv_err *e);
+
+#define KV_KEEPING_OPTIONS(task, member)                                       \
+  {KV_SLOT_TEXT,                                                               \
+   "rows",                                                                     \
+   0,                                                                          \
+   "ROWS",                                                                     \
+   .offset = offsetof(task, member.rows),                                      \
+   .group = "What to leave out",                                               \
+   .help = "query rows that stay: last=256,decode, those of the prompt's "     \
+           "last 256 tokens and of decode steps; decode (default: all)"},      \
+      {KV_SLOT_TEXT,                                                           \
+       "layers",                                                               \
+       0,                                                                      \
+       "LIST",                                                                 \
+       .offset = offsetof(task, member.layers),                                \
+       .help = "layers that stay, as 0,3,8-11 (default: all)"},                \
+      {KV_SLOT_FLAG, "no-o", .offset = offsetof(task, member.keep.no_o),       \
+       .help = "no outputs: kvtrace check has nothing to compare then"},       \
+  {                                                                            \
+    KV_SLOT_FLAG, "no-sums",                                                   \
+        .offset = offsetof(task, member.keep.no_sums),                         \
+        .help = "no column sums: h2o and its like are refused then"            \
+  }
 
 /* Choices of a model, the i-th of kv_geometries, NULL behind the last; and all
  * of them in a sentence. */

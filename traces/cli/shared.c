@@ -29,6 +29,11 @@ kv_rc kv_stop_heard(kv_rc rc, bool *stopped, const kv_err *e) {
   return rc;
 }
 
+kv_rc kv_keeping_read(kv_keeping *k, kv_err *e) {
+  kv_rc rc = kv_keep_rows(k->rows ? k->rows : "all", &k->keep.last, e);
+  return rc || !k->layers ? rc : kv_keep_layers(k->layers, &k->keep, e);
+}
+
 const char *kv_model_name(int i) {
   int n;
   const kv_geometry *all = kv_geometries(&n);

@@ -17,8 +17,8 @@
 enum { INDEX_MOST = 100000000, SHARDS_MOST = 1000 };
 
 /* The whole file; an index is read, not mapped. */
-static kv_rc slurp(const char *path, size_t *n, unsigned char **out,
-                   kv_err *e) {
+static kv_rc slurp(const char *path, const char *what, size_t *n,
+                   unsigned char **out, kv_err *e) {
   size_t room = 65536;
   char a[KV_SHOW];
   kv_rc rc = KV_OK;
@@ -30,7 +30,7 @@ static kv_rc slurp(const char *path, size_t *n, unsigned char **out,
   do {
     unsigned char *more = realloc(text, room *= 2);
     if (!more) {
-      rc = kv_no_memory(e, "the index", room);
+      rc = kv_no_memory(e, what, room);
       goto out;
     }
     text = more;
@@ -38,8 +38,8 @@ static kv_rc slurp(const char *path, size_t *n, unsigned char **out,
   } while (*n == room && room <= INDEX_MOST);
   if (ferror(f)) goto bad;
   if (*n <= INDEX_MOST) goto out;
-  rc = kv_fail(e, KV_INPUT, "%s: the index is over %d bytes long",
-               kv_show(path, a), (int)INDEX_MOST);
+  rc = kv_fail(e, KV_INPUT, "%s: the %s is over %d bytes long",
+               kv_show(path, a), what, (int)INDEX_MOST);
   goto out;
 bad:
   rc = kv_fail(e, KV_INPUT, "%s: cannot read it: %s", kv_show(path, a),
@@ -114,14 +114,20 @@ bool kv_st_is_index(const char *path) {
   return n > m && strcmp(path + n - m, tail) == 0;
 }
 
-kv_rc kv_st_index_read(const char *path, kv_st_index *out, kv_err *e) {
+kv_rc kv_st_json_file(const char *path, const char *what, json_t **out,
+                      kv_err *e) {
   size_t n;
   unsigned char *text;
-  *out = (kv_st_index){.path = path};
-  kv_rc rc = slurp(path, &n, &text, e);
-  if (rc) return rc;
-  rc = kv_st_json(path, "index", n, text, &out->root, e);
+  *out = NULL;
+  kv_rc rc = slurp(path, what, &n, &text, e);
+  if (!rc) rc = kv_st_json(path, what, n, text, out, e);
   free(text);
+  return rc;
+}
+
+kv_rc kv_st_index_read(const char *path, kv_st_index *out, kv_err *e) {
+  *out = (kv_st_index){.path = path};
+  kv_rc rc = kv_st_json_file(path, "index", &out->root, e);
   if (rc) return rc;
   json_t *map = json_object_get(out->root, "weight_map");
   if (!json_is_object(map)) {

@@ -114,16 +114,20 @@ static kv_rc do_head(const job *w, kv_err *e) {
                  w->data->layer);
 }
 
+kv_rc kv_colsum_head(const kv_shape *shape, const kv_layer_data *data, int g,
+                     const kv_kernels *kernel, int64_t *out, kv_err *e) {
+  const job w = {shape, data, kernel, g, out};
+  size_t n = (size_t)kv_group(shape) * (size_t)shape->prompt_len;
+  memset(out, 0, n * sizeof *out);
+  return do_head(&w, e);
+}
+
 kv_rc kv_colsum(const kv_shape *shape, const kv_layer_data *data,
                 const kv_kernels *kernel, int64_t *out, kv_err *e) {
-  size_t p = (size_t)shape->prompt_len;
-  job w = {.shape = shape, .data = data, .kernel = kernel};
+  size_t n = (size_t)kv_group(shape) * (size_t)shape->prompt_len;
   kv_rc rc = KV_OK;
-  memset(out, 0, (size_t)shape->n_heads * p * sizeof *out);
-  for (w.g = 0; !rc && w.g < shape->n_kv_heads; w.g++) {
-    w.out = out + (size_t)(w.g * kv_group(shape)) * p;
-    rc = do_head(&w, e);
-  }
+  for (int g = 0; !rc && g < shape->n_kv_heads; g++)
+    rc = kv_colsum_head(shape, data, g, kernel, out + (size_t)g * n, e);
   return rc;
 }
 

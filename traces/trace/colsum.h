@@ -31,6 +31,11 @@ bool kv_colsum_can(const kv_trace *t, int i);
 kv_rc kv_colsum(const kv_shape *shape, const kv_layer_data *data,
                 const kv_kernels *kernel, int64_t *out, kv_err *e);
 
+/* The same of the query heads that read KV head g alone:
+ * out[group][prompt_len], the group's heads in order. */
+kv_rc kv_colsum_head(const kv_shape *shape, const kv_layer_data *data, int g,
+                     const kv_kernels *kernel, int64_t *out, kv_err *e);
+
 /* The same of arrays, for a recorder: q [n_heads][n_tokens][d] and k
  * [n_kv_heads][n_tokens][d] of one type, a kv_dtype, of which the first
  * prompt_len rows are the prompt; without window, cap or sinks; out and errors

@@ -9,13 +9,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "ref/ground/arith.h"
 #include "traces/container/safetensors.h"
-#include "traces/container/writer.h"
 #include "traces/text/text.h"
 #include "traces/trace/colsum.h"
+#include "traces/trace/rewrite.h"
 
 enum { PIECE = 1 << 16 }; /* elements at once */
 
@@ -82,11 +81,6 @@ static void done(const job *w, const kv_st_tensor *x, size_t n) {
   if (w->c->tick) w->c->tick(w->c->self, bytes);
 }
 
-static kv_rc go_on(const kv_convert *c, kv_err *e) {
-  if (!c->stop || !*c->stop) return KV_OK;
-  return kv_fail(e, KV_RESOURCE, "interrupted; nothing was written");
-}
-
 static kv_rc beyond(const job *w, const kv_st_tensor *x, size_t at, float value,
                     kv_err *e) {
   size_t d = (size_t)x->shape[2], rows = (size_t)x->shape[1];
@@ -112,7 +106,7 @@ static kv_rc survey_tensor(const job *w, const kv_st_tensor *x, kv_err *e) {
       w->c->changed += back != w->wide[i];
     }
     done(w, x, m);
-    kv_rc rc = go_on(w->c, e);
+    kv_rc rc = kv_rewrite_go_on(w->c->stop, e);
     if (rc) return rc;
   }
   return KV_OK;
@@ -144,7 +138,7 @@ static kv_rc append_rounded(const job *w, const kv_st_tensor *x, kv_err *e) {
         w->out, m * size,
         w->c->dtype == KV_F32 ? (const void *)w->wide : w->half, e);
     done(w, x, m);
-    if (!rc) rc = go_on(w->c, e);
+    if (!rc) rc = kv_rewrite_go_on(w->c->stop, e);
   }
   return rc;
 }
@@ -204,7 +198,7 @@ static kv_rc append_sums(const job *w, int layer, kv_err *e) {
   for (int g = 0; !rc && g < s->n_kv_heads; g++) {
     rc = sums_of_head(w, layer, g, q, k, out, e);
     if (!rc) rc = kv_st_writer_append(w->out, group * p * sizeof *out, out, e);
-    if (!rc) rc = go_on(w->c, e);
+    if (!rc) rc = kv_rewrite_go_on(w->c->stop, e);
   }
   free(q);
   free(k);
@@ -212,25 +206,18 @@ static kv_rc append_sums(const job *w, int layer, kv_err *e) {
   return rc;
 }
 
-/* What other tensors hold is not looked at. */
-static kv_rc append_bytes(const job *w, const kv_st_tensor *x, kv_err *e) {
-  const char *data = x->data;
-  kv_rc rc = KV_OK;
-  for (uint64_t at = 0; !rc && at < x->bytes; at += PIECE) {
-    uint64_t n = x->bytes - at < PIECE ? x->bytes - at : PIECE;
-    rc = kv_st_writer_append(w->out, n, data + at, e);
-    if (!rc) rc = go_on(w->c, e);
-  }
-  return rc;
+static kv_rewrite copy_of(const job *w) {
+  return (kv_rewrite){w->c->from, w->out, w->c->stop};
 }
 
 static kv_rc append(const job *w, kv_err *e) {
+  const kv_rewrite copy = copy_of(w);
   kv_rc rc = KV_OK;
   for (size_t i = 0; !rc && i < kv_st_count(w->files); i++) {
     const kv_st_tensor *x = kv_st_at(w->files, i);
     int layer;
     fate what = fate_of(w, x, &layer);
-    if (what == CARRY) rc = append_bytes(w, x, e);
+    if (what == CARRY) rc = kv_rewrite_bytes(&copy, x->bytes, x->data, e);
     if (what == ROUND) rc = append_rounded(w, x, e);
     if (what == SUMS) rc = append_sums(w, layer, e);
     kv_st_release(w->files, x);
@@ -257,13 +244,10 @@ static kv_rc declare(const job *w, kv_err *e) {
 }
 
 static kv_rc put_meta(const job *w, kv_err *e) {
-  kv_rc rc = KV_OK;
+  const kv_rewrite copy = copy_of(w);
   char text[32];
   kv_dtype from = w->c->from->shape.dtype;
-  for (size_t i = 0; !rc && i < kv_st_meta_count(w->files); i++) {
-    const char *key = kv_st_meta_key(w->files, i);
-    rc = kv_st_writer_meta(w->out, key, kv_st_meta(w->files, key), e);
-  }
+  kv_rc rc = kv_rewrite_meta(&copy, e);
   snprintf(text, sizeof text, "%s to %s", kv_st_dtype_name(stored[from]),
            kv_st_dtype_name(stored[w->c->dtype]));
   if (!rc && from != w->c->dtype)
@@ -287,27 +271,8 @@ int64_t kv_convert_bytes(const kv_convert *c) {
   return n;
 }
 
-/* A result that is a part of what is read would be lost with it. */
-static kv_rc check_path(const job *w, const char *path, kv_err *e) {
-  struct stat there;
-  char a[KV_SHOW];
-  const char *from = w->c->from->path, *tail = strstr(path, ".safetensors");
-  size_t n = tail ? (size_t)(tail - path) : strlen(path);
-  bool same =
-      strncmp(path, from, n) == 0 && strncmp(from + n, ".safetensors", 12) == 0;
-  for (int f = 0; !same && stat(path, &there) == 0 && f < kv_st_files(w->files);
-       f++) {
-    const struct stat *x = kv_st_file_stat(w->files, f);
-    same = x->st_dev == there.st_dev && x->st_ino == there.st_ino;
-  }
-  if (!same) return KV_OK;
-  return kv_fail(e, KV_USAGE,
-                 "%s is what is converted; give the result another name",
-                 kv_show(path, a));
-}
-
 static kv_rc write_all(job *w, const char *path, kv_err *e) {
-  kv_rc rc = check_path(w, path, e);
+  kv_rc rc = kv_rewrite_apart(w->c->from, "converted", path, e);
   if (!rc) rc = survey(w, e);
   if (!rc) rc = kv_st_writer_open(path, 0, &w->out, e);
   if (!rc) rc = declare(w, e);

@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What a trace will cost before it is there, for `kvtrace plan`: the bytes of
+ * every tensor that a recorder, or `kvtrace slim`, writes for a geometry and a
+ * request. A file has its header beside them, some kilobytes for each shard.
+ *
+ *   kv_plan_of_model, kv_plan_of_trace or kv_plan_of_config; change tokens and
+ *   type; kv_plan_cost, full and slim; kv_plan_free
+ */
+#ifndef KV_TRACES_PLAN_H
+#define KV_TRACES_PLAN_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "ref/ground/err.h"
+#include "ref/ground/shape.h"
+#include "traces/trace/geometry.h"
+#include "traces/trace/keep.h"
+#include "traces/trace/trace.h"
+
+typedef struct kv_plan {
+  kv_shape shape;  /* of the model and the request; n_tokens 0: not known */
+  kv_dtype q_type; /* of q, */
+  kv_dtype o_type; /* and of o */
+  bool typed;      /* the three types are known */
+  int n;           /* layers that can be recorded */
+  int *layer;      /* [n] their numbers in the model, ascending */
+  int frequencies; /* tensors of RoPE's frequencies: 0, 1 or 2 */
+  bool sinks;      /* a logit a head and layer, F32 */
+  bool outputs;    /* o is recorded, */
+  bool tokens;     /* and token ids, */
+  bool positions;  /* and positions */
+  int first;       /* of a trace: the first token with a query row, */
+  bool sums;       /* and whether it has column sums */
+} kv_plan;
+
+/* Bytes of all tensors of a kind, over the layers kept. */
+typedef struct kv_cost {
+  int layers, rows;   /* layers, and query rows of each */
+  int64_t k, v, q, o; /* o 0: left out */
+  int64_t sums;       /* column sums, where prompt rows are missing */
+  int64_t rest;       /* numbers of rows, sinks, frequencies, tokens, .. */
+  int64_t all;        /* the six together */
+} kv_cost;
+
+/* The plan of a model of the table; tokens are not known. KV_RESOURCE: memory.
+ */
+kv_rc kv_plan_of_model(const kv_geometry *g, kv_plan *out, kv_err *e);
+
+/* That of t as it is, or recorded anew where first is set to 0 and sums to
+ * false afterwards. Of its layers the first speaks for all. KV_RESOURCE:
+ * memory. */
+kv_rc kv_plan_of_trace(const kv_trace *t, kv_plan *out, kv_err *e);
+
+/* traces/trace/config.c: that of the model that a config.json describes, as
+ * transformers reads it; tokens are not known. KV_INPUT, naming the key: it is
+ * no JSON or lacks a number; KV_RESOURCE: memory. */
+kv_rc kv_plan_of_config(const char *path, kv_plan *out, kv_err *e);
+
+/* What `keep` of it costs; a keep of zeros and last = KV_KEEP_ALL is all of it.
+ * KV_USAGE: a layer that cannot be recorded is named, no query row is left, or
+ * it is beyond 2^62 bytes. */
+kv_rc kv_plan_cost(const kv_plan *p, const kv_keep *keep, kv_cost *out,
+                   kv_err *e);
+
+/* Frees the list of layers; *p may be zeroed. */
+void kv_plan_free(kv_plan *p);
+
+#endif
