@@ -67,6 +67,7 @@ bool child_run(char *const *argv, const char *out, const char *err, child *c) {
   if (ended != pid) return false;
   c->wall = now() - start;
   c->cpu = seconds(use.ru_utime) + seconds(use.ru_stime);
+  c->resident = (double)use.ru_maxrss * 1024;
   c->code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
   return true;
 }

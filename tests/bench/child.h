@@ -10,6 +10,7 @@
 typedef struct child {
   double wall, cpu; /* seconds; cpu: user and system, all threads */
   double anon;      /* bytes: the largest RssAnon seen, sampled every 2 ms */
+  double resident;  /* bytes: the most in memory, with pages of mapped files */
   int code;         /* exit code; 128 + n where signal n ended it */
 } child;
 

@@ -126,6 +126,6 @@ mutant plan_without_sums traces/trace/plan.c 'traces/check_slim.sh' \
 mutant plan_many_heads traces/trace/config.c 'traces/check_slim.sh' \
   'return x ? json_is_true(x) : usual;' 'return usual;'
 mutant windowed_by_others traces/trace/synth_row.c 'synth' \
-  'x->turn[1] && kv_geometry_window' '!x->turn[1] && kv_geometry_window'
+  'x->turn[other]' 'x->turn[0 * other]'
 mutant value_charged_twice ref/lane/bytes.c 'traces/check_variants.sh' \
   'return k == v ? kv_lane_shared(l, k) : 0;' 'return 0 * (k + v);'

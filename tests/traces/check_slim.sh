@@ -63,6 +63,7 @@ slim kept.safetensors again.safetensors --rows last=64,decode --no-o
 slim "$v1" once.safetensors --rows last=64,decode --no-o
 worked "$kvtrace" info again.safetensors
 grep -q 'outputs in 0, column sums in 6' out || fail 'its own sums are gone'
+grep -q 'decoding may start at 401' out || fail 'other rows stay'
 same twice "$(planned slim kept.safetensors --rows last=64,decode --no-o)" \
   "$(data once.safetensors)"
 for threads in 1 3; do
@@ -76,7 +77,8 @@ cmp t1.safetensors t3.safetensors || fail 'threads change it'
 
 columns() { # TRACE METHODS: journal, state and output of each cell
   worked "$kvreplay" run -q -f jsonl "$1" -m "$2" -b 20%
-  sed -n 's/.*"method": *"\([^"]*\)".*"status": *"\([^"]*\)".*\("journal".*"output": *"[^"]*"\).*/\1 \2 \3/p' out
+  sed -n 's/.*"method": \("[^"]*"\).*"status": \("[^"]*"\).*\("journal":\)/\1 \2 \3/p
+    ' out | sed 's/, "budget".*//'
 }
 for from in "$v1" "$v2"; do
   slim "$from" s.safetensors --rows last=64,decode
