@@ -57,6 +57,10 @@ worked "$kvtrace" synth -q -o m.safetensors --like gpt-oss-20b --record 3,8 \
 same 'a model' "$(planned slim gpt-oss-20b -t 40 --layers 3,8)" \
   "$(data m.safetensors)"
 
+# The bundled model's traces are as large as its config.json says.
+same 'the bundled model' "$(data "$v1")" \
+  "$(planned slim "$tiny/model" -t 633 --decode 168 --no-o)"
+
 # Made smaller twice it is what it is at once; sums of its own are carried.
 slim "$v1" kept.safetensors --rows last=80,decode
 slim kept.safetensors again.safetensors --rows last=64,decode --no-o
@@ -75,10 +79,10 @@ cmp t1.safetensors t3.safetensors || fail 'threads change it'
 
 # --- decisions --------------------------------------------------------------
 
-columns() { # TRACE METHODS: journal, state and output of each cell
+columns() { # TRACE METHODS: method, status and digests of each cell
   worked "$kvreplay" run -q -f jsonl "$1" -m "$2" -b 20%
-  sed -n 's/.*"method": \("[^"]*"\).*"status": \("[^"]*"\).*\("journal":\)/\1 \2 \3/p
-    ' out | sed 's/, "budget".*//'
+  sed 's/.*"method"/"method"/; s/"revision.*"status"/"status"/
+    s/, "budget".*//' out
 }
 for from in "$v1" "$v2"; do
   slim "$from" s.safetensors --rows last=64,decode
