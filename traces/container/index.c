@@ -42,8 +42,9 @@ static kv_rc slurp(const char *path, const char *what, size_t *n,
                kv_show(path, a), what, (int)INDEX_MOST);
   goto out;
 bad:
-  rc = kv_fail(e, KV_INPUT, "%s: cannot read it: %s", kv_show(path, a),
-               strerror(errno));
+  rc = errno == ENOMEM ? kv_no_memory(e, what, 0)
+                       : kv_fail(e, KV_INPUT, "%s: cannot read it: %s",
+                                 kv_show(path, a), strerror(errno));
 out:
   if (f) fclose(f);
   if (rc) {
