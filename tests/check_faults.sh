@@ -59,10 +59,10 @@ dumped() {
   python3 "$src/tests/python/check_pack.py" --cut "$small" "$tmp/dump" 2 &&
     pack=("$kvtrace" pack -q "$tmp/dump" -o "$tmp/to/result")
 }
+slim=("$kvtrace" slim -q "$small" --rows last=4,decode -o "$tmp/to/result")
 
 check_memory() {
-  local run=("$kvreplay" run "$small" -q --jobs 1 --prompt-len 298
-    --format jsonl) spec
+  local run=("$kvreplay" run "$small" -q -j 1 -p 298 -f jsonl) spec
   local check=("$kvreplay" check "$small" -q --jobs 1 --prompt-len 302)
   mkdir -p "$tmp/to"
   sweep 'kvtrace info' nothing "$kvtrace" info --format json "$small"
@@ -71,12 +71,8 @@ check_memory() {
   sweep 'kvtrace synth' after_file OMP_NUM_THREADS=1 "$kvtrace" synth \
     -o "$tmp/to/result" -t 24 --output
   ! dumped || sweep 'kvtrace pack' after_file "${pack[@]}"
-  sweep 'kvtrace slim' after_file OMP_NUM_THREADS=1 "$kvtrace" slim -q \
-    "$small" --rows last=4,decode --layers 0-1 -o "$tmp/to/result"
-  echo '{"n_layer": 2, "n_head": 4, "head_dim": 8, "dtype": "float16"}' \
-    >"$tmp/config.json"
-  sweep 'kvtrace plan' nothing "$kvtrace" plan "$tmp/config.json" \
-    --layers 0,1 --format json
+  sweep 'kvtrace slim' after_file OMP_NUM_THREADS=1 "${slim[@]}" --layers 0-1
+  sweep 'kvtrace plan' nothing "$kvtrace" plan "$tiny/model" --format json
   sweep 'kvreplay run' nothing "${run[@]}" -b 40 \
     -m dense,h2o,kivi:bits=2,zsmerge,quest,adakv,tova,oracle-topk
   sweep 'kvreplay run, a budget in bytes' nothing "${run[@]}" \
@@ -174,8 +170,7 @@ check_disk() {
   room
   fill 'kvtrace synth' after_file "$kvtrace" synth -o "$tmp/to/result" -t 99
   ! dumped || fill 'kvtrace pack' after_file "${pack[@]}"
-  fill 'kvtrace slim' after_file "$kvtrace" slim -q "$small" \
-    --rows last=4,decode -o "$tmp/to/result"
+  fill 'kvtrace slim' after_file "${slim[@]}"
   for f in safetensors raw; do
     vectors_of -m quest:skip=0 -b 40 -f $f
     fill "kvreplay vectors -f $f" after_folder "${vectors[@]}" \
