@@ -297,12 +297,14 @@ static __device__ bool kv_radix_few(const kv_cut<Keys> &c) {
 
 /* The selection: keep[l][i] becomes 1 for the entries that come first, up to
  * and with the one at which the sum of their weights reaches k, and 0 for
- * others. 1 <= k <= the sum of all weights. r: scratch in shared memory; the
- * caller has a barrier between its last use and this. Returns how many are
- * flagged. Ends with a barrier. */
+ * others. 1 <= k <= the sum of all weights. Returns how many are flagged. Begins
+ * and ends with a barrier. Some 6,000 lines of PTX, which stand once in a file
+ * however often it selects. */
 template <class Keys>
-static __device__ int kv_radix_top(const Keys &x, kv_radix<Keys::WIDE> *r,
-                                   uint64_t k, uint8_t *const *keep) {
+static KV_APART __device__ int kv_radix_top(Keys x, uint64_t k,
+                                            uint8_t *const *keep) {
+  KV_SHARED(kv_radix<Keys::WIDE>, r, 1);
+  __syncthreads();
   kv_cut<Keys> c = kv_radix_whole(x, k);
   kv_radix_clear(r);
   do kv_radix_step(x, r, &c, false);

@@ -75,14 +75,13 @@ KV_DEVICE void kv_gpu_flag_all(uint8_t *keep, int n, bool flag) {
 KV_DEVICE void kv_gpu_top_shared(kv_gpu_at &at, const float *const *score,
                                  const int *n, int lanes, int k,
                                  uint8_t *const *keep) {
-  KV_SHARED(kv_radix<false>, room, 1);
   kv_by_score x = {score, n, lanes};
   int total = 0;
   __syncthreads();
   for (int l = 0; l < lanes; l++) total += n[l];
   kv_gpu_show(at, KV_CHOSE_K, score, n, lanes);
   if (k > 0 && k < total) {
-    kv_radix_top(x, room, (uint64_t)k, keep);
+    kv_radix_top(x, (uint64_t)k, keep);
     return;
   }
   for (int l = 0; l < lanes; l++) kv_gpu_flag_all(keep[l], n[l], k > 0);
@@ -98,11 +97,10 @@ KV_DEVICE void kv_gpu_top(kv_gpu_at &at, const float *score, int n, int k,
 /* The same of hashes. */
 KV_DEVICE void kv_gpu_top_hash(kv_gpu_at &, const uint64_t *hash, int n, int k,
                                uint8_t *keep) {
-  KV_SHARED(kv_radix<false>, room, 1);
   kv_by_hash x = {hash, n, 1};
   __syncthreads();
   if (k > 0 && k < n) {
-    kv_radix_top(x, room, (uint64_t)k, &keep);
+    kv_radix_top(x, (uint64_t)k, &keep);
     return;
   }
   kv_gpu_flag_all(keep, n, k > 0);
@@ -125,7 +123,6 @@ KV_DEVICE float kv_gpu_largest(const float *s, int n) {
  * not finite and the mass 0. Returns how many. Begins as kv_gpu_largest. */
 KV_DEVICE int kv_gpu_top_p(kv_gpu_at &at, const float *s, int n, int32_t p20,
                            uint8_t *keep) {
-  KV_SHARED(kv_radix<true>, room, 1);
   kv_gpu_show(at, KV_CHOSE_MASS, &s, &n, 1);
   kv_by_mass x = {s, n, 1, kv_gpu_largest(s, n)};
   int64_t mass = 0;
@@ -138,7 +135,7 @@ KV_DEVICE int kv_gpu_top_p(kv_gpu_at &at, const float *s, int n, int32_t p20,
     return n;
   }
   int64_t target = kv_share_of(mass, p20); /* 0 selects as 1 does */
-  return kv_radix_top(x, room, (uint64_t)(target > 0 ? target : 1), &keep);
+  return kv_radix_top(x, (uint64_t)(target > 0 ? target : 1), &keep);
 }
 
 /* Index of the smallest score, of equals the lower; only entries with in[i]
