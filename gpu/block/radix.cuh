@@ -306,16 +306,18 @@ static KV_APART __device__ int kv_radix_top(Keys x, uint64_t k,
   KV_SHARED(kv_radix<Keys::WIDE>, r, 1);
   __syncthreads();
   kv_cut<Keys> c = kv_radix_whole(x, k);
+  bool flagged = false, listed = false; /* all but open ones; all open ones */
+  int kept = 0;
   kv_radix_clear(r);
-  do kv_radix_step(x, r, &c, false);
-  while (!kv_radix_done(c) && !kv_radix_few(c));
-  if (!kv_radix_done(c)) {
-    int kept = kv_radix_flag(x, r, c, false, keep);
-    bool listed = r->listed <= KV_LISTED;
-    do kv_radix_step(x, r, &c, listed);
-    while (!kv_radix_done(c));
-    if (listed) return kept + kv_radix_flag_listed(x, r, c, keep);
+  for (;;) {
+    kv_radix_step(x, r, &c, listed);
+    if (kv_radix_done(c)) break;
+    if (flagged || !kv_radix_few(c)) continue;
+    kept = kv_radix_flag(x, r, c, false, keep);
+    flagged = true;
+    listed = r->listed <= KV_LISTED;
   }
+  if (listed) return kept + kv_radix_flag_listed(x, r, c, keep);
   return kv_radix_flag(x, r, c, true, keep);
 }
 

@@ -178,10 +178,12 @@ KV_DEVICE void kv_gpu_check_number(kv_gpu_lane *lane, const kv_gpu_slab &s,
     kv_gpu_fail(lane, KV_GPU_NO_PAGE, lane->id[i]);
 }
 
-/* kv_gpu_recode of one side, K or V, without its record. */
-KV_DEVICE void kv_gpu_recode_side(const kv_gpu_layer &l, kv_gpu_lane *lane,
-                                  int n, const int32_t *entry, int format,
-                                  bool key) {
+/* kv_gpu_recode of one side, K or V, without its record: the encoders of all
+ * formats, once in a file. */
+static KV_APART __device__ void kv_gpu_recode_side(const kv_gpu_layer &l,
+                                                   kv_gpu_lane *lane, int n,
+                                                   const int32_t *entry,
+                                                   int format, bool key) {
   KV_SHARED(int32_t, block, 1);
   kv_gpu_slab *slab = key ? lane->k_slab : lane->v_slab, *s = &slab[format];
   kv_gpu_raw *pool = key ? &lane->k_raw : &lane->v_raw;

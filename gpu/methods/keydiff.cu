@@ -10,7 +10,7 @@
 
 static __device__ void compress_lane(kv_gpu_at &at, kv_gpu_lane *lane) {
   const params *o = (const params *)at.params;
-  kv_gpu_score_compress(at, lane, o->budget, &o->s);
+  kv_gpu_score_compress<KV_SCORE_keydiff>(at, lane, o->budget, &o->s);
 }
 
 KV_GPU_METHOD(keydiff, .compress_lane = kv_on_compress_lane<compress_lane>);

@@ -98,12 +98,15 @@ case KV_SCORE_##x:                                                             \
 }
 
 /* The scores [n] of entries first .., n >= 1, in the hook's workspace; one that
- * is not finite is -FLT_MAX. */
-KV_DEVICE float *kv_gpu_score(kv_gpu_at &at, const kv_gpu_lane *lane,
-                              const kv_score_options *o, int first, int n) {
+ * is not finite is -FLT_MAX. A method that has one scorer names it as ONLY, and
+ * its file holds no other. */
+template <int ONLY = KV_SCORES>
+static __device__ float *kv_gpu_score(kv_gpu_at &at, const kv_gpu_lane *lane,
+                                      const kv_score_options *o, int first,
+                                      int n) {
   float *score = KV_GPU_TAKE(at, float, n);
   size_t used = at.used;
-  switch (o->score) {
+  switch (ONLY < KV_SCORES ? ONLY : o->score) {
 #define KV_GPU_SCORE(x)                                                        \
 case KV_SCORE_##x:                                                             \
   kv_gpu_score_##x(at, lane, o, first, n, score);                              \
@@ -129,14 +132,16 @@ KV_DEVICE void kv_gpu_score_forget(kv_gpu_at &at, kv_gpu_lane *lane,
 
 /* compress_lane of a method that keeps the best `budget` entries of each lane,
  * the protected ones first; it forgets also where nothing is to go. */
-KV_DEVICE void kv_gpu_score_compress(kv_gpu_at &at, kv_gpu_lane *lane,
-                                     int budget, const kv_score_options *o) {
+template <int ONLY>
+static __device__ void kv_gpu_score_compress(kv_gpu_at &at, kv_gpu_lane *lane,
+                                             int budget,
+                                             const kv_score_options *o) {
   if (kv_score_compresses(o, &at.layer->shape, at.step) && lane->n > budget) {
     int first, n = kv_score_span(o, lane->n, &first);
     uint8_t *keep = KV_GPU_TAKE(at, uint8_t, lane->n);
     kv_gpu_flag_all(keep, lane->n, true);
     __syncthreads();
-    const float *score = kv_gpu_score(at, lane, o, first, n);
+    const float *score = kv_gpu_score<ONLY>(at, lane, o, first, n);
     kv_gpu_top(at, score, n, budget - (lane->n - n), keep + first);
     kv_gpu_keep_mask(at, lane, keep);
   }
