@@ -17,6 +17,7 @@
  *   item, key               types: an element, its unsigned key
  *   WIDE                    false: every entry counts one
  *   lanes, n(l), row(l)     how many lanes; items of lane l, and where they are
+ *   flags(l)                where the flags of lane l's items are written
  *   of(item), weight(key)   an item's key; what an entry of that key counts
  *
  * Cost: two reads of all items where the highest 11 bits of the key leave no
@@ -222,14 +223,13 @@ static __device__ bool kv_radix_flag_equal(kv_radix<Keys::WIDE> *r,
   return false;
 }
 
-/* Flags all entries by the cut: keep[lane][entry]. Open ones are flagged if
+/* Flags all entries by the cut. Open ones are flagged if
  * `in`; else their flags are 0 and they go to r->list. If they are more than
  * KV_LISTED, r->listed says so and the list is not complete. Returns how many
  * are flagged. Ends with a barrier. */
 template <class Keys>
 static __device__ int kv_radix_flag(const Keys &x, kv_radix<Keys::WIDE> *r,
-                                    const kv_cut<Keys> &c, bool in,
-                                    uint8_t *const *keep) {
+                                    const kv_cut<Keys> &c, bool in) {
   int kept = 0;
   if (kv_thread() == 0) r->listed = 0;
   __syncthreads();
@@ -244,7 +244,7 @@ static __device__ int kv_radix_flag(const Keys &x, kv_radix<Keys::WIDE> *r,
       flags |= (uint32_t)yes << 8 * j;
     }
     kept += __popc(flags);
-    kv_radix_store(keep[l] + i, each, flags);
+    kv_radix_store(x.flags(l) + i, each, flags);
   });
   return kv_block_sum(kept);
 }
@@ -252,14 +252,14 @@ static __device__ int kv_radix_flag(const Keys &x, kv_radix<Keys::WIDE> *r,
 /* Flags the listed entries that the cut, which is done, chooses; returns how
  * many. Ends with a barrier. */
 template <class Keys>
-static __device__ int
-kv_radix_flag_listed(const Keys &x, const kv_radix<Keys::WIDE> *r,
-                     const kv_cut<Keys> &c, uint8_t *const *keep) {
+static __device__ int kv_radix_flag_listed(const Keys &x,
+                                           const kv_radix<Keys::WIDE> *r,
+                                           const kv_cut<Keys> &c) {
   int kept = 0;
   uint32_t lanes = (uint32_t)x.lanes;
   kv_radix_listed(x, r, [&](typename Keys::key own, uint32_t place) {
     if (!kv_radix_open(c, own, place) && !kv_radix_sure(c, own, place)) return;
-    keep[place % lanes][place / lanes] = 1;
+    x.flags((int)(place % lanes))[place / lanes] = 1;
     kept++;
   });
   return kv_block_sum(kept);
@@ -295,14 +295,13 @@ static __device__ bool kv_radix_few(const kv_cut<Keys> &c) {
   return c.last < KV_LISTED || c.key_left <= 32 - 2 * KV_DIGIT;
 }
 
-/* The selection: keep[l][i] becomes 1 for the entries that come first, up to
+/* The selection: flags(l)[i] becomes 1 for the entries that come first, up to
  * and with the one at which the sum of their weights reaches k, and 0 for
- * others. 1 <= k <= the sum of all weights. Returns how many are flagged. Begins
- * and ends with a barrier. Some 6,000 lines of PTX, which stand once in a file
- * however often it selects. */
+ * others. 1 <= k <= the sum of all weights. Returns how many are flagged.
+ * Begins and ends with a barrier. Some 6,000 lines of PTX, which stand once in
+ * a file however often it selects. */
 template <class Keys>
-static KV_APART __device__ int kv_radix_top(Keys x, uint64_t k,
-                                            uint8_t *const *keep) {
+static KV_APART __device__ int kv_radix_top(Keys x, uint64_t k) {
   KV_SHARED(kv_radix<Keys::WIDE>, r, 1);
   __syncthreads();
   kv_cut<Keys> c = kv_radix_whole(x, k);
@@ -313,12 +312,12 @@ static KV_APART __device__ int kv_radix_top(Keys x, uint64_t k,
     kv_radix_step(x, r, &c, listed);
     if (kv_radix_done(c)) break;
     if (flagged || !kv_radix_few(c)) continue;
-    kept = kv_radix_flag(x, r, c, false, keep);
+    kept = kv_radix_flag(x, r, c, false);
     flagged = true;
     listed = r->listed <= KV_LISTED;
   }
-  if (listed) return kept + kv_radix_flag_listed(x, r, c, keep);
-  return kv_radix_flag(x, r, c, true, keep);
+  if (listed) return kept + kv_radix_flag_listed(x, r, c);
+  return kv_radix_flag(x, r, c, true);
 }
 
 #endif

@@ -20,45 +20,58 @@
 
 /* What gpu/block/radix.cuh ranks (its Keys). Scores of several lanes, score[l]
  * [count[l]]; every entry counts one. */
-struct kv_by_score {
+struct kv_by_scores {
   typedef float item;
   typedef uint32_t key;
   static constexpr bool WIDE = false;
   const float *const *score;
   const int *count;
   int lanes;
+  uint8_t *const *keep; /* [lanes][count[l]] the flags */
   __device__ int n(int l) const { return count[l]; }
   __device__ const float *row(int l) const { return score[l]; }
+  __device__ uint8_t *flags(int l) const { return keep[l]; }
   __device__ uint32_t of(float s) const { return kv_key(s); }
   __device__ int weight(uint32_t) const { return 1; }
 };
 
-/* `count` logits of one lane; an entry counts as its mass, e^(s - top) in fixed
- * point, top being the largest. */
-struct kv_by_mass {
-  typedef float item;
+/* `count` items of one lane and their flags, all by value: what a selection is
+ * called with stays in registers. */
+template <class Item> struct kv_by_one {
+  typedef Item item;
+  static constexpr int lanes = 1;
+  const Item *own;
+  int count;
+  uint8_t *keep; /* [count] */
+  __device__ int n(int) const { return count; }
+  __device__ const Item *row(int) const { return own; }
+  __device__ uint8_t *flags(int) const { return keep; }
+};
+
+/* Scores of one lane; every entry counts one. */
+struct kv_by_score : kv_by_one<float> {
+  typedef uint32_t key;
+  static constexpr bool WIDE = false;
+  __device__ uint32_t of(float s) const { return kv_key(s); }
+  __device__ int weight(uint32_t) const { return 1; }
+};
+
+/* Logits of one lane; an entry counts as its mass, e^(s - top) in fixed point,
+ * top being the largest. */
+struct kv_by_mass : kv_by_one<float> {
   typedef uint32_t key;
   static constexpr bool WIDE = true;
-  const float *score;
-  int count, lanes;
   float top;
-  __device__ int n(int) const { return count; }
-  __device__ const float *row(int) const { return score; }
   __device__ uint32_t of(float s) const { return kv_key(s); }
   __device__ int64_t weight(uint32_t k) const {
     return kv_fix(kv_expm(kv_sub(kv_of_key(k), top)));
   }
 };
 
-/* `count` hashes of one lane; every entry counts one. */
-struct kv_by_hash {
-  typedef uint64_t item;
+/* Hashes of one lane; every entry counts one. */
+struct kv_by_hash : kv_by_one<uint64_t> {
   typedef uint64_t key;
   static constexpr bool WIDE = false;
-  const uint64_t *hash;
-  int count, lanes;
-  __device__ int n(int) const { return count; }
-  __device__ const uint64_t *row(int) const { return hash; }
   __device__ uint64_t of(uint64_t h) const { return h; }
   __device__ int weight(uint64_t) const { return 1; }
 };
@@ -75,36 +88,42 @@ KV_DEVICE void kv_gpu_flag_all(uint8_t *keep, int n, bool flag) {
 KV_DEVICE void kv_gpu_top_shared(kv_gpu_at &at, const float *const *score,
                                  const int *n, int lanes, int k,
                                  uint8_t *const *keep) {
-  kv_by_score x = {score, n, lanes};
   int total = 0;
   __syncthreads();
   for (int l = 0; l < lanes; l++) total += n[l];
   kv_gpu_show(at, KV_CHOSE_K, score, n, lanes);
   if (k > 0 && k < total) {
-    kv_radix_top(x, (uint64_t)k, keep);
+    kv_radix_top(kv_by_scores{score, n, lanes, keep}, (uint64_t)k);
     return;
   }
   for (int l = 0; l < lanes; l++) kv_gpu_flag_all(keep[l], n[l], k > 0);
   __syncthreads();
 }
 
+/* kv_gpu_top and kv_gpu_top_hash: Keys is kv_by_score or kv_by_hash. */
+template <class Keys>
+static __device__ void kv_gpu_top_one(const typename Keys::item *own, int n,
+                                      int k, uint8_t *keep) {
+  __syncthreads();
+  if (k > 0 && k < n) {
+    kv_radix_top(Keys{{own, n, keep}}, (uint64_t)k);
+    return;
+  }
+  kv_gpu_flag_all(keep, n, k > 0);
+  __syncthreads();
+}
+
 /* The same of one lane. */
 KV_DEVICE void kv_gpu_top(kv_gpu_at &at, const float *score, int n, int k,
                           uint8_t *keep) {
-  kv_gpu_top_shared(at, &score, &n, 1, k, &keep);
+  kv_gpu_show(at, KV_CHOSE_K, &score, &n, 1);
+  kv_gpu_top_one<kv_by_score>(score, n, k, keep);
 }
 
 /* The same of hashes. */
 KV_DEVICE void kv_gpu_top_hash(kv_gpu_at &, const uint64_t *hash, int n, int k,
                                uint8_t *keep) {
-  kv_by_hash x = {hash, n, 1};
-  __syncthreads();
-  if (k > 0 && k < n) {
-    kv_radix_top(x, (uint64_t)k, &keep);
-    return;
-  }
-  kv_gpu_flag_all(keep, n, k > 0);
-  __syncthreads();
+  kv_gpu_top_one<kv_by_hash>(hash, n, k, keep);
 }
 
 /* The largest of s[0..n), n >= 1, by kv_key. Begins without a barrier of its
@@ -124,7 +143,7 @@ KV_DEVICE float kv_gpu_largest(const float *s, int n) {
 KV_DEVICE int kv_gpu_top_p(kv_gpu_at &at, const float *s, int n, int32_t p20,
                            uint8_t *keep) {
   kv_gpu_show(at, KV_CHOSE_MASS, &s, &n, 1);
-  kv_by_mass x = {s, n, 1, kv_gpu_largest(s, n)};
+  kv_by_mass x = {{s, n, keep}, kv_gpu_largest(s, n)};
   int64_t mass = 0;
   for (int i = kv_thread(); i < n; i += KV_BLOCK)
     mass += x.weight(kv_key(s[i]));
@@ -135,7 +154,7 @@ KV_DEVICE int kv_gpu_top_p(kv_gpu_at &at, const float *s, int n, int32_t p20,
     return n;
   }
   int64_t target = kv_share_of(mass, p20); /* 0 selects as 1 does */
-  return kv_radix_top(x, (uint64_t)(target > 0 ? target : 1), &keep);
+  return kv_radix_top(x, (uint64_t)(target > 0 ? target : 1));
 }
 
 /* Index of the smallest score, of equals the lower; only entries with in[i]
