@@ -1,9 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Expected Attention on a device: the twin of ref/methods/expected.c.
- *
- * Allowed local: kv_run_compress<compress_lane>,
- *   a hook's kv_gpu_at
  */
 #include "gpu/parts/scorers.cuh"
 #include "ref/methods/expected.h"
