@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 #
-# The section install of .ci/run: what somebody has who only installed.
+# Sections of .ci/run about what somebody has who only installed, sourced by it:
+# by make, and as a wheel of Python.
 
 # Installs, compiles a program against what was installed, uninstalls.
 run_install() {
@@ -41,4 +42,61 @@ own_method() {
     kvreplay run "$trace" -q -m ./mine/mine.so,h2o -b 20% -f jsonl >rows &&
     [ "$(grep -oE '"(state|output)": "[0-9a-f]{64}"' rows |
       sort -u | wc -l)" = 2 ])
+}
+
+# The wheel of quickstart's build, as auditwheel makes it, in an environment
+# that has no compiler; where everything is asked for, on a Debian that has had
+# none, too.
+run_wheel() {
+  local made=$ci/wheel
+  packages python3-numpy python3-pip python3-venv
+  [ -x build/sim/kvreplay ] || ./quickstart check
+  rm -rf "$made"
+  if ! step wheel "$made"; then
+    echo 'auditwheel could not be fetched, or failed: the wheel as it is'
+    ! draw_all || return 1
+    step wheel "$made" --config-settings=audit=no
+  fi
+  made=$(echo "$made"/kvreplay-*.whl)
+  PYTHON=/usr/bin/python3 KV_WHEEL=$made top_builddir=$top/build \
+    top_srcdir=$top step bash tests/check_package.sh
+  ! draw_all || step bare "$made"
+}
+
+# wheel FOLDER [OPTION]...
+wheel() {
+  local to=$1
+  shift
+  PIP_ROOT_USER_ACTION=ignore /usr/bin/python3 -m pip wheel -q --no-deps \
+    --disable-pip-version-check -w "$to" --config-settings=build="$top/build" \
+    "$@" "$top" 2>"$ci/wheel.said" || { tail -n 5 "$ci/wheel.said"; return 1; }
+}
+
+# bare WHEEL: installed into a Debian 12 that has Python and numpy beside what
+# every Debian has: recorded digests, and the same test.
+bare() {
+  local root=$ci/bare mirror
+  packages debootstrap
+  # shellcheck disable=SC2016 # apt's variables
+  mirror=$(apt-get indextargets --format '$(REPO_URI) $(CODENAME)' |
+    awk '$2 == "bookworm" { print $1; exit }')
+  rm -rf "$root"
+  debootstrap --variant=minbase --include=python3-numpy,python3-venv \
+    bookworm "$root" "$mirror" >"$ci/bare.said" 2>&1 </dev/null ||
+    { tail -n 5 "$ci/bare.said"; return 1; }
+  mkdir "$root/src"
+  git ls-files -coz --exclude-standard | xargs -0 tar c | tar x -C "$root/src"
+  cp "$1" "$root/src"
+  # shellcheck disable=SC2016 # of the shell in there
+  unshare -m sh -c 'mount -t proc proc "$1/proc" && exec chroot "$@"' sh \
+    "$root" env -i PATH=/usr/bin:/bin LC_ALL=C.UTF-8 bash -ec 'cd /src
+      ! command -v cc gcc clang ld as make
+      python3 -m venv --system-site-packages /v
+      /v/bin/pip install -q --no-index --no-deps "$0"
+      native=$(cd / && /v/bin/python -m kvreplay)
+      export KVREPLAY=$native/bin/kvreplay KVTRACE=$native/bin/kvtrace
+      export KVREPORT=$native/bin/kvreport
+      bash tests/golden.sh
+      KV_WHEEL=$0 PYTHON=/usr/bin/python3 bash tests/check_package.sh' \
+    "${1##*/}"
 }

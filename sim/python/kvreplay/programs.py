@@ -1,34 +1,49 @@
 # SPDX-License-Identifier: Apache-2.0
 """Where the wheel's programs, library and headers lie: the console commands
 kvreplay, kvtrace and kvreport, which this module becomes, and `python -m
-kvreplay`, which prints the folder. A package that was not built into a wheel,
-such as the one in the source tree, has none of them."""
+kvreplay`, which prints the folder: native/ of the package, or of the build
+that `pip install -e .` made. The package as it lies in the source tree has
+none of them."""
+
+from __future__ import annotations
 
 import os
 import sys
 
 FOLDER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "native")
+if not os.path.isdir(FOLDER):
+    try:
+        from kvreplay_editable import FOLDER  # type: ignore # of pip install -e
+    except ImportError:
+        pass
 
 
-def library():
+def library() -> str | None:
     """The path of the wheel's library, None where there is no wheel."""
     path = os.path.join(FOLDER, "lib", "libkvreplay.so.0")
     return path if os.path.exists(path) else None
 
 
-def main():
+def program(name: str) -> str:
+    """The path of `kvreplay`, `kvtrace` or `kvreport`: of the wheel, else the
+    name alone, for the PATH."""
+    path = os.path.join(FOLDER, "bin", name)
+    return path if os.path.exists(path) else name
+
+
+def main() -> int:
     """The program that sys.argv[0] is called like, in the place of this
     process, with the same arguments. Further commands that lie beside it
     (kvreplay-record) are found from there, too, where no environment was
     activated. Returns, with an exit code, only where it cannot be started."""
     beside, name = os.path.split(os.path.abspath(sys.argv[0]))
-    program = os.path.join(FOLDER, "bin", name)
+    own = os.path.join(FOLDER, "bin", name)
     path = os.environ.get("PATH", os.defpath).split(os.pathsep)
     if beside not in path:
         os.environ["PATH"] = os.pathsep.join([*path, beside])
     try:
-        os.execv(program, [program, *sys.argv[1:]])
+        os.execv(own, [own, *sys.argv[1:]])
     except OSError as e:
-        print(f"{name}: {program}: {e.strerror}: install the wheel of kvreplay "
+        print(f"{name}: {own}: {e.strerror}: install the wheel of kvreplay "
               "for this machine again", file=sys.stderr)
     return 4
