@@ -52,10 +52,10 @@ run_wheel() {
   packages python3-numpy python3-pip python3-venv
   [ -x build/sim/kvreplay ] || ./quickstart check
   rm -rf "$made"
-  if ! step wheel "$made"; then
+  if ! step alone wheel "$made"; then
     echo 'auditwheel could not be fetched, or failed: the wheel as it is'
     ! draw_all || return 1
-    step wheel "$made" --config-settings=audit=no
+    step alone wheel "$made" --config-settings=audit=no
   fi
   made=$(echo "$made"/kvreplay-*.whl)
   PYTHON=/usr/bin/python3 KV_WHEEL=$made top_builddir=$top/build \
@@ -81,8 +81,10 @@ bare() {
   mirror=$(apt-get indextargets --format '$(REPO_URI) $(CODENAME)' |
     awk '$2 == "bookworm" { print $1; exit }')
   rm -rf "$root"
-  debootstrap --variant=minbase --include=python3-numpy,python3-venv \
-    bookworm "$root" "$mirror" >"$ci/bare.said" 2>&1 </dev/null ||
+  # What it mounts goes with it, whatever ends it.
+  unshare -m debootstrap --variant=minbase \
+    --include=python3-numpy,python3-venv bookworm "$root" "$mirror" \
+    >"$ci/bare.said" 2>&1 </dev/null ||
     { tail -n 5 "$ci/bare.said"; return 1; }
   mkdir "$root/src"
   git ls-files -coz --exclude-standard | xargs -0 tar c | tar x -C "$root/src"

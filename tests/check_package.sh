@@ -171,6 +171,18 @@ if "$PYTHON" -c 'import torch' 2>/dev/null; then
     fail "two OpenMP runtimes: $(tail -n 1 "$tmp/said")"
   runtimes=", $(tail -n 1 "$tmp/said")"
 fi
+
+# pip install -e: the package as it lies here, and the programs of the build.
+if [ -e "$top/Makefile" ]; then
+  PATH=$compilers PIP_NO_INDEX=1 "$PYTHON" -m pip install -q --no-deps \
+    "--config-settings=build=$top" -e "$src" >"$tmp/said" 2>&1 ||
+    fail "pip install -e: $(tail -n 3 "$tmp/said")"
+  [ "$(cd / && "$PYTHON" -c 'import kvreplay.programs as x
+print(x.__file__, x.library())')" = "$src/sim/python/kvreplay/programs.py \
+$top/native/lib/libkvreplay.so.0" ] || fail 'pip install -e: another package'
+  digests kvreplay | cmp -s "$tmp/want" - ||
+    fail 'kvreplay of pip install -e has other digests'
+fi
 [ $bad = 0 ] &&
   echo "package: ${wheel##*/}, $(wc -l <"$tmp/want") digests${runtimes-}"
 [ $bad = 0 ]

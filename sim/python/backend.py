@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What pip calls to build the package (PEP 517 and 660), from a checkout or from
+"""What pip calls to build the package (PEP 517, 660), from a checkout or from
 the tarball of `make dist`: configure and make build the programs and the
 library, `make install` puts them into a folder, and the wheel is the Python
 package with that folder as kvreplay/native. Metadata are those of
@@ -77,7 +77,7 @@ def project() -> dict[str, Any]:
     else:
         import tomli as tomllib
     with open(os.path.join(TOP, "pyproject.toml"), "rb") as f:
-        p = tomllib.load(f)["project"]
+        p: dict[str, Any] = tomllib.load(f)["project"]
     with open(os.path.join(TOP, "configure.ac"), encoding="utf-8") as f:
         p["version"] = first(r"AC_INIT\(\[\w+\],\[([^]]+)\]", f.read())
     return p

@@ -9,20 +9,28 @@ file). What is no such file is a ValueError of one sentence that names it.
     save("y.safetensors", {"format": "mine"}, {"x": tensor("F32", [1.5])})
 """
 
+from __future__ import annotations
+
 import json
 import math
 import os
 import re
 import struct
+from typing import TYPE_CHECKING, Any, Mapping
 
 import numpy as np
+
+if TYPE_CHECKING:
+    Array = np.ndarray[Any, np.dtype[Any]]
+    Tensor = tuple[str, tuple[int, ...], Array]
+    File = tuple[dict[str, str], dict[str, Tensor]]  # metadata and tensors
 
 NUMPY = {x: np.dtype(y) for x, y in dict(
     F16="<f2", BF16="<u2", F32="<f4", I32="<i4", I64="<i8").items()}
 FLOATS = {"float16": "F16", "uint16": "BF16", "float32": "F32"}
 
 
-def need(true, where, *sentence):
+def need(true: object, where: object, *sentence: object) -> None:
     """ValueError "where: sentence" unless true."""
     if not true:  # in one line, whatever names and numbers stand in it
         text = f"{where}: " + "".join(map(str, sentence))
@@ -30,22 +38,23 @@ def need(true, where, *sentence):
                                  for x in text[:500]))
 
 
-def tensor(dtype, x):
+def tensor(dtype: str, x: Any) -> Tensor:
     """An array as a tensor of that dtype."""
-    x = np.asarray(x, NUMPY[dtype], "C")
-    return dtype, x.shape, x.reshape(-1).view(np.uint8)
+    a: Array = np.asarray(x, NUMPY[dtype], "C")
+    return dtype, a.shape, a.reshape(-1).view(np.uint8)
 
 
-def array(x):
+def array(x: Tensor) -> Array:
     """A tensor as an array, which is read-only where the file is mapped;
     bfloat16 as uint16, which widen() makes float32."""
     dtype, shape, data = x
     return data.view(NUMPY[dtype]).reshape(shape)
 
 
-def load(path):
+def load(path: str) -> File:
     """Metadata and tensors of one safetensors file."""
-    tensors, end = {}, 0
+    tensors: dict[str, Tensor] = {}
+    end = 0
     need(os.path.getsize(path) >= 8, path, "too short for safetensors")
     data = np.asarray(np.memmap(path, np.uint8, "r"))
     n = 8 + int.from_bytes(data[:8].tobytes(), "little")
@@ -71,7 +80,7 @@ def load(path):
     return meta, tensors
 
 
-def open_all(path):
+def open_all(path: str) -> File:
     """The same of a file, or of all shards that a .index.json names."""
     if not path.endswith(".index.json"):
         return load(path)
@@ -90,7 +99,7 @@ def open_all(path):
     return dict(meta), {x: y for _, t in parts.values() for x, y in t.items()}
 
 
-def writable(path, trace):
+def writable(path: str, trace: bool) -> str:
     """The real path, if a file may be written there: not over a trace (unless
     a trace is written), a database or what is no regular file."""
     path = os.path.realpath(path)
@@ -103,11 +112,12 @@ def writable(path, trace):
     return path
 
 
-def save(path, meta, tensors):
+def save(path: str, meta: Mapping[str, str],
+         tensors: Mapping[str, Tensor]) -> None:
     """Writes a file whole or not at all, where it is writable(); data begin on
     a multiple of 64."""
     path, at = writable(path, meta["format"] == "kvtrace"), 0
-    header = {"__metadata__": meta}
+    header: dict[str, object] = {"__metadata__": meta}
     order = sorted(tensors, key=lambda x: (-int(tensors[x][0][-2:]), x))
     for name in order:
         dtype, shape, data = tensors[name]
@@ -119,7 +129,7 @@ def save(path, meta, tensors):
     try:
         with open(beside, "xb") as f:
             f.write(struct.pack("<Q", len(text)) + text)
-            f.writelines(tensors[x][2] for x in order)
+            f.writelines(tensors[x][2].data for x in order)
             f.flush()
             os.fsync(f.fileno())
         os.replace(beside, path)
@@ -128,12 +138,14 @@ def save(path, meta, tensors):
             os.unlink(beside)
 
 
-def widen(x):
+def widen(x: Array) -> Array:
     """float32 of float16, float32 or (as uint16) bfloat16: always exact."""
     return x.astype("f4") if x.dtype != "u2" else (
         x.astype("u4") << 16).view("f4")
 
 
-def bfloat16(x):
+def bfloat16(x: Array) -> Array:
     """The nearest bfloat16 of a float32, ties to even, as uint16."""
-    return ((x := x.view("u4")) + 0x7fff + (x >> 16 & 1) >> 16).astype("u2")
+    bits: Array = x.view("u4")
+    rounded: Array = bits + 0x7fff + (bits >> 16 & 1) >> 16
+    return rounded.astype("u2")

@@ -8,19 +8,31 @@ that it is measured beside the built-in methods. Needs numpy, no build.
     write_decisions("mine.safetensors", t, "mine", {l: kept for l in t.layers})
 """
 
+from __future__ import annotations
+
 import os
 import re
+from typing import TYPE_CHECKING, Any, Collection, Mapping, Optional, Sequence
 
 import numpy as np
 
 from .container import array, need, open_all, save, tensor
 
+if TYPE_CHECKING:
+    from .container import Array
+    from .trace import Trace
+
+    # A list of positions a head, by the tokens seen, by layer.
+    Steps = Mapping[int, Sequence[Any]]
+    Lists = Mapping[int, Steps]
+
 _LISTS = {"steps": "I32", "indptr": "I64", "positions": "I32"}
 
 
-def _lists(at, given, heads, page, due):
+def _lists(at: str, given: Steps, heads: int, page: int,
+           due: Collection[int]) -> tuple[Any, ...]:
     """Steps, indptr and positions of {step: [a list a head]}, if sound."""
-    lists = []
+    lists: list[Array] = []
     for s in sorted(given):
         need(s in due, at, f"step {s} is none (they count the tokens seen) at"
              " which a view is taken, or lanes are compressed")
@@ -39,16 +51,21 @@ def _lists(at, given, heads, page, due):
             np.concatenate([*lists, np.zeros(0, np.int32)]))
 
 
-def write_decisions(path, trace, name, lists, kind="stored", head="kv",
-                    unit="token", reindex=False, block=None, prompt_len=None,
-                    views=None, view_head="query"):
+def write_decisions(path: str | os.PathLike[str], trace: Trace, name: str,
+                    lists: Lists, kind: str = "stored", head: str = "kv",
+                    unit: str = "token", reindex: bool = False,
+                    block: Optional[int] = None,
+                    prompt_len: Optional[int] = None,
+                    views: Optional[Lists] = None,
+                    view_head: str = "query") -> None:
     """What was kept or attended, for `replay:file=`. lists: {recorded layer:
     {tokens seen: [a list of positions a head]}}. kind: stored (held from there
     on), view (attended there), stored+view (lists and views). unit: token, or
     page:16 of views. block: most prompt tokens at once."""
-    page, heads = re.fullmatch(r"token|page:([1-9]\d{0,9})", str(unit)), {
-        "kv": trace.n_kv_heads, "query": trace.n_heads}
-    need(isinstance(name, str) and name and page and kind in (
+    path, of = os.fspath(path), re.fullmatch(r"token|page:([1-9]\d{0,9})",
+                                             str(unit))
+    heads = {"kv": trace.n_kv_heads, "query": trace.n_heads}
+    need(isinstance(name, str) and name and of and kind in (
        "stored", "view", "stored+view") and {head, view_head} <= {*heads},
          path, "give a text as name, kind stored, view or stored+view, head "
          "kv or query, unit token or page:N")
@@ -59,12 +76,14 @@ def write_decisions(path, trace, name, lists, kind="stored", head="kv",
     need(all(isinstance(x, (int, np.integer)) and x > 0 for x in (
        first, block or last)) and first < last, path, f"prompt_len is {first}"
          f", block {block}; give None or a number, 1 to {last - 1}")
-    page, tensors, decode = int(page[1] or 1), {}, range(first + 1, last)
+    page, tensors = int(of and of[1] or 1), {}
+    decode = range(first + 1, last)
     compresses = {*range(first, last), *range(block or last, last, block or 1)}
-    for part, given, n, size, due in (
+    parts: Any = (
             ("", lists, heads[head], 1 if views else page,
              decode if kind == "view" else compresses),
-            ("view.", views or {}, heads[view_head], page, decode)):
+            ("view.", views or {}, heads[view_head], page, decode))
+    for part, given, n, size, due in parts:
         need(part and not given or sorted(given) == trace.layers, path,
              f"lists for layers {[*given]}, recorded are {trace.layers}")
         for l in given:
@@ -78,18 +97,20 @@ def write_decisions(path, trace, name, lists, kind="stored", head="kv",
     save(path, {x: str(y) for x, y in meta.items() if y}, tensors)
 
 
-def read_decisions(path):
+def read_decisions(path: str | os.PathLike[str]) -> dict[str, Any]:
     """What write_decisions was given, as a dict; trace: its identity."""
     meta, tensors = open_all(os.fspath(path))
     need(meta.get("format") == "kvdecisions" and meta.get("version") == "1",
          path, "metadata format, version: not kvdecisions, 1")
-    out = dict(meta, lists={}, views={}, reindex=meta.get("reindex") == "1")
+    out: dict[str, Any] = {**meta, "lists": {}, "views": {},
+                           "reindex": meta.get("reindex") == "1"}
     for x in {"block", "prompt_len"} & {*meta}:
         need(meta[x].isdecimal(), path, x, " is ", meta[x], ", no number")
         out[x] = int(meta[x])
     for name in (x[:-5] for x in tensors if x.endswith("steps")):
         at = re.fullmatch(r"layers\.([0-9]{1,9})\.(view\.)?", name)
-        found = [tensors.get(name + x, ("none", ())) for x in _LISTS]
+        found = [tensors.get(name + x, ("none", (), np.zeros(0)))
+                 for x in _LISTS]
         need(at and all(x[0] == y and len(x[1]) == 1 for x, y in zip(
            found, _LISTS.values())), path, name, "steps: give layers.N. or "
              f"layers.N.view. of {_LISTS}, all three vectors")
@@ -99,6 +120,7 @@ def read_decisions(path):
              (e[1:] >= e[:-1]).all() and [*e[:1], *e[-1:]] == [0, len(p)],
              path, name, "indptr: give rising steps, and 0 and the end of "
              "each list, the last at the number of positions")
+        assert at  # as need() has just seen
         out["views" if at[2] else "lists"][int(at[1])] = {
             int(x): lists[i * n:i * n + n] for i, x in enumerate(s)}
     return out

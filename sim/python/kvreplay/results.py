@@ -12,18 +12,28 @@
     mean, error = paired(steps[a["key"]]["output_error"],
                          steps[b["key"]]["output_error"])
 """
+
+from __future__ import annotations
+
 import json
 import math
 import os
 import sqlite3
 import struct
 import urllib.parse
+from typing import (TYPE_CHECKING, Any, Iterable, Iterator, Mapping, Sequence,
+                    Union)
+
+if TYPE_CHECKING:
+    Row = dict[str, Any]
+    Path = Union[str, os.PathLike[str]]
 
 
-def _open(path):
+def _open(path: Path) -> sqlite3.Connection:
     """A connection. Where no file can be made beside the database, and no
     journal waits to be replayed, nobody writes to it: it is read as it is."""
     # Behind "./" a name that begins with "file:" is no URI.
+    path = os.fspath(path)
     db = sqlite3.connect(os.path.join(".", path))
     try:
         db.execute("SELECT count(*) FROM run")
@@ -43,22 +53,24 @@ def _open(path):
                            "?immutable=1", uri=True)
 
 
-def _newest(rows, first):
+def _newest(rows: Iterable[sqlite3.Row], first: Mapping[int, str]
+            ) -> set[int]:
     """Run numbers by the newest code of each method: analysis/sql/runs.sql."""
-    def of(x):
+    def of(x: sqlite3.Row) -> tuple[Any, ...]:
         family = "subject" if x["method"] == "replay" else "method"
         return x[family], x["arithmetic"], x["revision"], x["code"]
-    seen, best = {}, {}
+    seen: dict[tuple[Any, ...], str] = {}
+    best: dict[str, tuple[Any, Any]] = {}
     for x in rows:
         seen[of(x)] = max(seen.get(of(x), ""), first.get(x["run_id"], ""))
-    for x in sorted(seen, key=lambda x: x[3], reverse=True):
-        rank = *x[1:3], seen[x]
-        if x[0] not in best or rank >= best[x[0]][0]:
-            best[x[0]] = rank, x
+    for y in sorted(seen, key=lambda y: y[3], reverse=True):
+        rank = *y[1:3], seen[y]
+        if y[0] not in best or rank >= best[y[0]][0]:
+            best[y[0]] = rank, y
     return {x["run_id"] for x in rows if best[of(x)[0]][1] == of(x)}
 
 
-def _asked(path):
+def _asked(path: Path) -> Iterator[Row]:
     """What the newest code answered to each question asked of a database."""
     db = _open(path)
     db.row_factory = sqlite3.Row
@@ -104,10 +116,10 @@ def _asked(path):
         yield dict(out, params=json.loads(row["params"]), schema=1)
 
 
-def read_results(path):
+def read_results(path: Path) -> list[Row]:
     """Rows of a database, or of run --format json or jsonl, as dicts: keyed by
     column of --format csv; params is a dict, a number that is missing NaN."""
-    def flat(row, at=""):
+    def flat(row: Row, at: str = "") -> Iterator[tuple[str, Any]]:
         for key, x in row.items():
             if isinstance(x, dict) and key != "params":
                 yield from flat(x, f"{at}{key}.")
@@ -136,11 +148,11 @@ def read_results(path):
             for x in rows]
 
 
-def read_steps(path):
+def read_steps(path: Path) -> dict[str, dict[str, list[float]]]:
     """{key of a run: {measure: means of its decode steps}} of a database, over
     layers and query heads; NaN where no row has a value. Runs of an earlier
     kvreplay have none."""
-    out = {}
+    out: dict[str, dict[str, list[float]]] = {}
     for key, measure, mean in _open(path).execute(
             "SELECT key, measure, m.mean FROM step_mean m JOIN run USING "
             "(run_id)"):
@@ -149,7 +161,7 @@ def read_steps(path):
     return out
 
 
-def interval(steps):
+def interval(steps: Iterable[float]) -> tuple[float, float]:
     """Mean of steps and its standard error. Steps that follow each other are
     alike, so the error is that of the means of as many equal stretches of
     steps as each of them is long (batch means); NaN for fewer than four."""
@@ -165,7 +177,7 @@ def interval(steps):
     return mean, math.sqrt(squares / (n - 1) / n)
 
 
-def paired(a, b):
+def paired(a: Sequence[float], b: Sequence[float]) -> tuple[float, float]:
     """interval of a - b, step by step: of two runs on one trace. What makes a
     step hard for both is not in it, so it is narrower than two intervals."""
     if len(a) != len(b):
@@ -180,15 +192,16 @@ MEANS = ("needle_share lse_error.mean kl.mean output_error.mean "
          "bytes.end.total bytes.read bytes.scanned").split()
 
 
-def _labels(rows):
+def _labels(rows: Sequence[Row]) -> list[str]:
     """What kvreport calls the line of each row: analysis/tables/variants.h."""
-    def name(x):
+    def name(x: Row) -> str:
         own = x["params"].get("name") if x["method"] == "replay" else None
         return f"{own} (replay)" if own else x["method"]
 
-    def text(x):
+    def text(x: object) -> str:
         return json.dumps(x, separators=(",", ":")).strip('"')
-    seen = {}  # by name, place and budget: the values of each parameter
+    # By name, place and budget: the values of each parameter.
+    seen: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
     for x in rows:
         at = (name(x), x["trace"], x["prompt_len"], x["observe"], x["budget"],
               text(x["params"].get("budget")))
@@ -201,7 +214,7 @@ def _labels(rows):
                                  if (name(x), k) in apart)]) for x in rows]
 
 
-def summary(rows, means=MEANS):
+def summary(rows: Sequence[Row], means: Sequence[str] = MEANS) -> list[Row]:
     """Means over traces of what was asked alike, as a dict a line (`method`,
     `basis`, `target`): each of `means` and, as NAME.se, its standard error,
     that of the traces' means (NaN of fewer than two), over the `traces` that
@@ -209,20 +222,22 @@ def summary(rows, means=MEANS):
     same traces of another alone; `reasons` are {trace: why it has none}. What
     no row has, such as needles of a trace without answers, counts in no
     mean."""
-    def place(x):
+    def place(x: Row) -> tuple[Any, ...]:
         return x["trace"], x["prompt_len"], x["observe"]
-    lines, every = {}, {place(x) for x in rows}
+    lines: dict[tuple[str, ...], list[Row]] = {}
+    every = {place(x) for x in rows}
     for label, x in zip(_labels(rows), rows):
         of = label, *(y if isinstance(y, str) else ""
                       for y in (x["basis"], x["target"]))
         lines.setdefault(of, []).append(x)
     out = []
-    for of, found in sorted(lines.items()):
+    for named, found in sorted(lines.items()):
         ran = [x for x in found if not math.isnan(x["output_error.mean"])]
-        line = dict(zip(("method", "basis", "target"), of), traces=len(ran),
-                    traces_all=len(every),
-                    reasons={x["trace"]: x["reason"] for x in found
-                             if x["status"] in ("refused", "failed")})
+        line: Row = dict(
+            zip(("method", "basis", "target"), named), traces=len(ran),
+            traces_all=len(every),
+            reasons={x["trace"]: x["reason"] for x in found
+                     if x["status"] in ("refused", "failed")})
         for key in means:
             values = [x[key] for x in ran if not math.isnan(x.get(
                 key, math.nan))]

@@ -10,17 +10,23 @@ Then `kvtrace check mine.safetensors`. What is wrong with a file or an argument
 is a ValueError of one sentence, and nothing is written.
 """
 
+from __future__ import annotations
+
 import functools
 import hashlib
 import json
 import os
 import re
 import struct
+from typing import TYPE_CHECKING, Any, Callable, Iterable, Mapping, Optional
 
 import numpy as np
 
 from .container import FLOATS, NUMPY, array, bfloat16, need, open_all, save
 from .container import tensor, widen
+
+if TYPE_CHECKING:
+    from .container import Array, Tensor
 
 # Metadata that say how attention is computed: those that version 2 knows, those
 # that version 1 must not have, and what else makes a trace one of version 2.
@@ -36,12 +42,10 @@ class Trace:
     prompt_len, scale, metadata, answers, segments; layers: those recorded;
     tokens, positions, inv_freq, windowed_inv_freq or None; windows: tokens that
     a row sees, of each layer of the model, 0: all; softcap, or 0; shared: V is
-    the first numbers of K; sinks(layer): [n_heads] or None. Of a layer,
-    float32: q(layer) [n_heads, rows, head_dim], k(layer) [n_kv_heads, n_tokens,
-    head_dim] after RoPE, v(layer), o(layer) or None; rows(layer): tokens of q;
-    colsum(layer)."""
+    the first numbers of K. Its calls are about a layer, by number."""
 
-    def __init__(self, path, metadata, tensors):
+    def __init__(self, path: str, metadata: dict[str, str],
+                 tensors: dict[str, Tensor]) -> None:
         self.path, self.metadata, self._tensors = path, metadata, tensors
         self.version = metadata.get("version")
         need(metadata.get("format") == "kvtrace" and self.version in ("1", "2"),
@@ -70,10 +74,11 @@ class Trace:
         need(k and v and len(k[1]) == len(v[1]) == 3 and k[0] in
              FLOATS.values(), path, "k or v of layer ", self.layers[0],
              " is not there as F16, BF16 or F32 [n_kv_heads, tokens, d]")
+        assert k and v  # as need() has just seen
         self.n_tokens, self.value_dim = k[1][1], v[1][2]
         self.prompt_len = self._number("prompt_len", int, self.n_tokens)
-        for x in self.layers:
-            self._check(f"layers.{x}.", k[0])
+        for l in self.layers:
+            self._check(f"layers.{l}.", k[0])
         self.tokens = self._get("tokens", ["I32"], self.n_tokens)
         self.positions = self._get("positions", ["I32"], self.n_tokens)
         self.inv_freq = self._get("rope.inv_freq", ["F32"], self.head_dim / 2)
@@ -89,52 +94,69 @@ class Trace:
              "not first, or v not the first numbers of k")
         self.answers, self.segments = map(self._spans, ("answers", "segments"))
 
-    def layer(self, layer):
+    def layer(self, layer: int) -> dict[str, Array]:
         """What is recorded of a layer, by name: mapped, bfloat16 as uint16."""
         at, parts = f"layers.{layer}.", (*"qkvo", "rows", "colsum", "sinks")
-        return {x: self._get(at + x) for x in parts if at + x in self._tensors}
+        return {x: array(self._tensors[at + x]) for x in parts
+                if at + x in self._tensors}
 
-    def _wide(self, x, layer):
-        x = self._get(f"layers.{layer}.{x}")
+    def q(self, layer: int) -> Array:
+        """Queries after RoPE, float32 [n_heads, rows, head_dim]."""
+        return widen(self.layer(layer)["q"])
+
+    def k(self, layer: int) -> Array:
+        """Keys after RoPE, float32 [n_kv_heads, n_tokens, head_dim]."""
+        return widen(self.layer(layer)["k"])
+
+    def v(self, layer: int) -> Array:
+        """Values, float32 [n_kv_heads, n_tokens, value_dim]."""
+        return widen(self.layer(layer)["v"])
+
+    def o(self, layer: int) -> Optional[Array]:
+        """The model's own output, float32 [n_heads, rows, value_dim]."""
+        x = self._get(f"layers.{layer}.o")
         return None if x is None else widen(x)
 
-    q, k, v, o = map(functools.partial(functools.partialmethod, _wide), "qkvo")
-
-    def rows(self, layer):
+    def rows(self, layer: int) -> Array:
+        """The token of each row of q and o, int [rows]."""
         return self.layer(layer).get("rows", np.arange(self.n_tokens))
 
-    def colsum(self, layer):
+    def colsum(self, layer: int) -> Optional[Array]:
+        """Sums of the prompt's attention, fixed point, int64 [n_heads,
+        prompt_len]."""
         return self._get(f"layers.{layer}.colsum")
 
-    def sinks(self, layer):
+    def sinks(self, layer: int) -> Optional[Array]:
+        """A logit in each head's denominator, float32 [n_heads]."""
         second = self.version == "2"  # version 1 does not know the tensor
         return self._get(f"layers.{layer}.sinks") if second else None
 
     @functools.cached_property
-    def identity(self):
+    def identity(self) -> str:
         """Its SHA-256, as `kvtrace info --identity` prints it."""
-        def text(x):
+        def text(x: str) -> bytes:
             return struct.pack("<Q", len(x.encode())) + x.encode()
         h = hashlib.sha256(struct.pack("<Q", len(self._tensors)))
         for name, (dtype, shape, data) in sorted(self._tensors.items()):
             h.update(text(name) + text(dtype) + struct.pack(
                 f"<{1 + len(shape)}Q", len(shape), *shape))
-            h.update(hashlib.sha256(data).digest())
+            h.update(hashlib.sha256(data.data).digest())
         meta = sorted(x for x in self.metadata.items()
                       if x[0] not in ("created", "recorder"))
         h.update(struct.pack("<Q", len(meta)))
         h.update(b"".join(text(y) for x in meta for y in x))
         return h.hexdigest()
 
-    def _number(self, key, kind, most=2**30):
+    def _number(self, key: str, kind: Callable[[Any], Any],
+                most: int = 2**30) -> Any:
         text = self.metadata.get(key, "missing")
-        form = {int: "[0-9]{1,18}", float: "[0-9]*[.]?[0-9]+(e-?[0-9]+)?"}
-        x = kind(text) if re.fullmatch(form[kind], text) else 0
+        form = "[0-9]{1,18}" if kind is int else "[0-9]*[.]?[0-9]+(e-?[0-9]+)?"
+        x = kind(text) if re.fullmatch(form, text) else 0
         need(0 < x <= most, self.path, "metadata ", key, " is ", text[:99],
              ", not a number above zero, at most ", most)
         return x
 
-    def _windows(self, text):
+    def _windows(self, text: Optional[str]) -> list[int]:
         if text in (None, "none"):
             return [0] * self.n_layers
         x = [*map(int, re.findall("[0-9]{1,9}", text))]
@@ -146,46 +168,49 @@ class Trace:
             " of tokens, at least 2, nor a list of one a layer of the model")
         return x
 
-    def _spans(self, key):
+    def _spans(self, key: str) -> list[dict[str, Any]]:
         try:
-            got = [] + json.loads(self.metadata.get(key, "[]"))
+            got: list[Any] = [] + json.loads(self.metadata.get(key, "[]"))
             if all(0 <= x["start"] <= x["end"] <= self.n_tokens for x in got):
                 return got
-            why = "a span leaves the tokens"
+            why: object = "a span leaves the tokens"
         except (KeyError, RecursionError, TypeError, ValueError) as e:
             why = e
         need(False, self.path, "metadata ", key, ": ", why)
+        return []
 
-    def _get(self, name, dtypes=None, *shape, needed=False):
+    def _get(self, name: str, dtypes: Optional[Iterable[str]] = None,
+             *shape: float, needed: bool = False) -> Optional[Array]:
         """An array; None where not recorded; refused of another shape."""
         if not needed and name not in self._tensors:
             return None
-        x = self._tensors.get(name, ("missing", (), None))
+        x = self._tensors.get(name, ("missing", (), np.zeros(0)))
         need(not dtypes or x[0] in dtypes and x[1] == shape, self.path,
              f"tensor {name} is {x[:2]}, not {list(dtypes or ())} {shape}")
         return array(x)
 
-    def _check(self, at, dtype):
+    def _check(self, at: str, dtype: str) -> None:
         heads, n, d = self.n_heads, self.n_tokens, self.head_dim
-        rows = self._tensors.get(at + "rows", (0, (n,)))[1]
+        some = at + "rows" in self._tensors
+        of = self._tensors[at + "rows"][1] if some else (n,)
         for x, size in ("k", d), ("v", self.value_dim):
             self._get(at + x, [dtype], self.n_kv_heads, n, size, needed=True)
-        self._get(at + "q", FLOATS.values(), heads, *rows, d, needed=True)
-        self._get(at + "o", FLOATS.values(), heads, *rows, self.value_dim)
+        self._get(at + "q", FLOATS.values(), heads, *of, d, needed=True)
+        self._get(at + "o", FLOATS.values(), heads, *of, self.value_dim)
         self._get(at + "colsum", ["I64"], heads, self.prompt_len)
         if self.version == "2":
             self._get(at + "sinks", ["F32"], heads)
-        rows = self._get(at + "rows", ["I32"], *rows)
+        rows = self._get(at + "rows", ["I32"], *of)
         need(rows is None or np.all(np.diff(rows, prepend=-1, append=n) > 0),
              self.path, at, f"rows do not rise from 0 on, to {n - 1} at most")
 
 
-def read_trace(path):
+def read_trace(path: str | os.PathLike[str]) -> Trace:
     """The trace in a file, or in the shards of a .safetensors.index.json."""
     return Trace(os.fspath(path), *open_all(os.fspath(path)))
 
 
-def _given(name, x, dtype):
+def _given(name: str, x: Any, dtype: Optional[str]) -> Tensor:
     """The tensor of an argument: its numbers, floats rounded to dtype."""
     last, where = name.rpartition(".")[2], "tensor " + name
     whole = "I64" if last == "colsum" else "I32"
@@ -205,14 +230,15 @@ def _given(name, x, dtype):
          " is not [heads, tokens, d], none of them 0")
     wide = widen(x)
     with np.errstate(over="ignore"):
-        x = bfloat16(wide) if want == "BF16" else wide.astype(NUMPY[want])
+        x = bfloat16(wide) if want == "BF16" else wide.astype(
+            NUMPY[str(want)])
     bad = np.argwhere(~(np.isfinite(wide) & np.isfinite(widen(x))))
     need(not len(bad), where, "holds NaN or Inf at ",
          *bad[:1].tolist(), "; mend it, or write a wider dtype")
-    return tensor(want, x)
+    return tensor(str(want), x)
 
 
-def _texts(path, given):
+def _texts(path: str, given: Any) -> dict[str, str]:
     """Metadata as they stand in a file: texts, or the JSON of what is none."""
     try:
         return {str(x): y if isinstance(y, str) else json.dumps(
@@ -220,18 +246,22 @@ def _texts(path, given):
             for x, y in dict(given).items()}
     except (TypeError, ValueError) as e:
         need(False, path, "metadata: ", e, "; give texts, numbers, lists")
+        return {}
 
 
-def write_trace(path, layers, prompt_len, dtype=None, tokens=None,
-                positions=None, inv_freq=None, metadata=(),
-                windowed_inv_freq=None):
+def write_trace(path: str | os.PathLike[str],
+                layers: Mapping[int, Mapping[str, Any]], prompt_len: int,
+                dtype: Optional[str] = None, tokens: Any = None,
+                positions: Any = None, inv_freq: Any = None,
+                metadata: Any = (), windowed_inv_freq: Any = None) -> None:
     """Writes {number: {"q": [heads, tokens, d], "k":, "v":}} as one file,
     perhaps with "o", "rows", "colsum", "sinks"; so is t.layer(number). dtype:
     f16, bf16 or f32, else the arrays' (uint16: bfloat16). metadata: attn.scale
     (default d^-0.5), n_layers of the model, rope.layout, answers, ... as they
     are. What version 1 cannot say (attn.sliding_window, sinks, ...) makes it 2.
     """
-    path, given = os.fspath(path), {
+    path = os.fspath(path)
+    given: dict[str, Any] = {
         "tokens": tokens, "positions": positions, "rope.inv_freq": inv_freq,
         "rope.inv_freq.windowed": windowed_inv_freq}
     need(isinstance(layers, dict) and layers, path, "layers: give {number: "
@@ -259,7 +289,7 @@ def write_trace(path, layers, prompt_len, dtype=None, tokens=None,
     save(Trace(path, meta, tensors).path, meta, tensors)
 
 
-def partial_rope(head_dim, inv_freq):
+def partial_rope(head_dim: int, inv_freq: Any) -> tuple[Array, Array]:
     """Of a model that turns its first r = 2 len(inv_freq) channels in pairs
     (i, i + r/2) and no others: (channels, frequencies) such that q[...,
     channels] and k[..., channels] are `half` with those frequencies."""

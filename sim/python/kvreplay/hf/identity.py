@@ -4,8 +4,11 @@ capture.py writes into a trace, so that the files that were trained for a
 model are found by what it is (traces/README.md). Two fine-tunes of one
 architecture differ in their numbers, and so in it."""
 
+from __future__ import annotations
+
 import hashlib
 import json
+from typing import Any, Mapping, Optional
 
 import torch
 
@@ -22,10 +25,10 @@ BESIDE = set(
 ROPES = "rope_scaling", "rope_parameters"  # of transformers 4 and 5
 
 
-def settled(config):
+def settled(config: Mapping[str, Any]) -> dict[str, Any]:
     """A configuration without what changes nothing, and one way to say how RoPE
     turns; what is off or absent is left out, as versions differ in that."""
-    config = dict(config)
+    config = {**config}
     for key in ROPES:
         rope = config.pop(key, None)
         config.update(rope if isinstance(rope, dict) else {})
@@ -38,16 +41,17 @@ def settled(config):
     }
 
 
-def ends(x):
+def ends(x: torch.Tensor) -> bytes:
     """The bytes of a tensor's first and last numbers, floats as binary32."""
     x = x.detach().reshape(-1)
     x = torch.cat([x[:ENDS], x[-ENDS:]])
     if x.is_floating_point():
         x = x.float()
-    return x.cpu().numpy().tobytes()
+    found: bytes = x.cpu().numpy().tobytes()
+    return found
 
 
-def model_digest(model):
+def model_digest(model: Any) -> Optional[str]:
     """SHA-256 of the configuration, and of name, shape, first and last numbers
     of every tensor; None where tensors are not at hand (offloaded, or of a kind
     that has no plain numbers): such a model is known by its name alone."""

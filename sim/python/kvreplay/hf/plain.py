@@ -4,6 +4,10 @@ plain causal attention of one sequence, by keys that are turned once? What is
 not is a ValueError of one sentence, as early as it can be told, for kvreplay
 has no arithmetic for it."""
 
+from __future__ import annotations
+
+from typing import Any, Collection, Mapping, Optional
+
 import torch
 
 from .model import attending, decoder_of, layer_of, need, register
@@ -21,9 +25,9 @@ STATES = {"linear_attention", "mamba", "mamba2", "conv", "recurrent"}
 WINDOWS = "sliding_window", "attention_chunk_size"
 
 
-def check_ids(ids, prompt_len):
+def check_ids(ids: Any, prompt_len: int) -> None:
     """Tokens [1, T], of which some are the prompt."""
-    shape = getattr(ids, "shape", None)
+    shape: Any = getattr(ids, "shape", None)
     need(
         shape is not None,
         f"the tokens are a {type(ids).__name__}, not a tensor [1, T]: of what "
@@ -41,20 +45,21 @@ def check_ids(ids, prompt_len):
     )
 
 
-def check_layers(model, known=TYPES):
+def check_layers(model: Any, known: Collection[str] = TYPES) -> None:
     """ValueError where the configuration names other types of layers."""
     config = model.config.get_text_config()
-    others = {*(getattr(config, "layer_types", 0) or ())} - known
+    kinds: Any = getattr(config, "layer_types", None) or ()
+    others = {*kinds} - {*known}
     need(not others, f"layers of {', '.join(others)}: take another model")
 
 
-def stateful(model):
+def stateful(model: Any) -> bool:
     """Does it remember by more than keys and values?"""
     both = model, decoder_of(model)
     return any(getattr(x, "_is_stateful", False) for x in both)
 
 
-def check_stateless(model):
+def check_stateless(model: Any) -> None:
     """ValueError where the model remembers by more than keys and values."""
     need(
         not stateful(model),
@@ -65,7 +70,7 @@ def check_stateless(model):
     )
 
 
-def original_length(config):
+def original_length(config: Any) -> int:
     """Of a configuration with longrope: where long factors take over."""
     said = getattr(config, "rope_parameters", None) or {}
     for x in said, *(y for y in said.values() if isinstance(y, dict)):
@@ -77,7 +82,7 @@ def original_length(config):
     )
 
 
-def turned_otherwise_from(model):
+def turned_otherwise_from(model: Any) -> Optional[tuple[int, bool]]:
     """The number of tokens beyond which a forward turns all of its keys by
     other frequencies, and whether these go on changing with each; or None."""
     for rope in decoder_of(model).modules():
@@ -90,7 +95,7 @@ def turned_otherwise_from(model):
     return None
 
 
-def check_turned_once(model, prompt_len, n_tokens):
+def check_turned_once(model: Any, prompt_len: int, n_tokens: int) -> None:
     """Would the prompt alone have had the keys that it has in all n_tokens?"""
     limit, each = turned_otherwise_from(model) or (n_tokens, False)
     need(
@@ -104,7 +109,7 @@ def check_turned_once(model, prompt_len, n_tokens):
     )
 
 
-def window_of(module, kwargs):
+def window_of(module: Any, kwargs: Mapping[str, Any]) -> Optional[int]:
     """How many tokens a layer with a window sees; None where it says none: what
     it is called with before what it has, and that before what all have."""
     config = getattr(module, "config", None)
@@ -118,7 +123,13 @@ def window_of(module, kwargs):
     return None
 
 
-def check_mask(module, mask, n, n_seen, kwargs):
+def check_mask(
+    module: Any,
+    mask: torch.Tensor,
+    n: int,
+    n_seen: int,
+    kwargs: Mapping[str, Any],
+) -> None:
     """Nothing but causality is in the mask of the last n of n_seen tokens."""
     sees = mask if mask.dtype == torch.bool else mask == 0
     causal = torch.ones(n, n_seen, dtype=torch.bool).tril(n_seen - n)
@@ -139,7 +150,14 @@ def check_mask(module, mask, n, n_seen, kwargs):
     )
 
 
-def check_plain(module, query, mask, n_seen, kwargs, sequences=1):
+def check_plain(
+    module: Any,
+    query: torch.Tensor,
+    mask: Optional[torch.Tensor],
+    n_seen: int,
+    kwargs: Mapping[str, Any],
+    sequences: int = 1,
+) -> None:
     """Each of the last n of n_seen tokens attends to all before it."""
     batch, _, n, _ = query.shape
     need(
@@ -161,7 +179,12 @@ def check_plain(module, query, mask, n_seen, kwargs, sequences=1):
         check_mask(module, mask, n, n_seen, kwargs)
 
 
-def geometry(query, key, value, kwargs):
+def geometry(
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    kwargs: Mapping[str, Any],
+) -> tuple[int, int, int, int, float]:
     """Query heads, KV heads, d, d_v and scale of a layer's attention."""
     scale = kwargs.get("scaling")
     scale = query.shape[3] ** -0.5 if scale is None else float(scale)

@@ -27,8 +27,11 @@ generate() of a model that has a SessionCache looks whether they do.
 cache.reset() begins anew.
 """
 
+from __future__ import annotations
+
 import functools
 import sys
+from typing import Any, Callable, Optional
 
 from .text import arguments, load, require, run
 
@@ -53,10 +56,17 @@ class SessionCache(DynamicCache):
 
     # The cache that a layer updated, until the attention function that comes
     # next takes it: nothing else tells that whose tokens it has.
-    updated = None
+    updated: Any = None
     is_linear = [False]  # no layer's; of none transformers 5.24 would go by all
 
-    def __init__(self, model, method, budget=None, room=4096, prompt_len=None):
+    def __init__(
+        self,
+        model: Any,
+        method: str,
+        budget: Any = None,
+        room: int = 4096,
+        prompt_len: Optional[int] = None,
+    ) -> None:
         super().__init__()
         check_stateless(model)
         check_layers(model)
@@ -65,11 +75,19 @@ class SessionCache(DynamicCache):
         self.model, self.method, self.budget = model, method, budget
         self.room, self.prompt_len = room, prompt_len
         self.rope = rotation(model)
+        self.first = 0  # tokens of the first forward
         self.reset()
         if not isinstance(model.generate, functools.partial):
             model.generate = functools.partial(generate, model.generate)
 
-    def update(self, key_states, value_states, layer_idx, *args, **kwargs):
+    def update(
+        self,
+        key_states: torch.Tensor,
+        value_states: torch.Tensor,
+        layer_idx: int,
+        *args: Any,
+        **kwargs: Any,
+    ) -> tuple[torch.Tensor, torch.Tensor]:
         n = self.get_seq_length(layer_idx) + key_states.shape[-2]
         own, SessionCache.updated = SessionCache.updated is not None, None
         need(
@@ -86,7 +104,7 @@ class SessionCache(DynamicCache):
         self.seen[layer_idx], SessionCache.updated = n, self
         return key_states, value_states  # the new tokens alone
 
-    def check_layer(self, layer, n):
+    def check_layer(self, layer: int, n: int) -> None:
         """May this layer come to n tokens?"""
         config = self.model.config.get_text_config()
         self.first = self.first or n
@@ -104,27 +122,32 @@ class SessionCache(DynamicCache):
             "what the others remember no session holds; take another model",
         )
 
-    def get_seq_length(self, layer_idx=0, *args):
+    def get_seq_length(self, layer_idx: Optional[int] = 0, *args: Any) -> int:
         return self.seen.get(layer_idx or 0, 0)
 
     get_query_offset = get_seq_length
 
-    def get_mask_sizes(self, query, layer_idx=0):
+    def get_mask_sizes(self, query: Any, layer_idx: int = 0) -> tuple[int, int]:
         n = query.shape[0] if hasattr(query, "shape") else int(query)
         return self.get_seq_length(layer_idx) + n, 0
 
-    def crop(self, *args):
+    def crop(self, *args: Any) -> None:
         raise NotImplementedError(
             "a session takes nothing back: generate without assistance"
         )
 
     reorder_cache = batch_repeat_interleave = batch_select_indices = crop
 
-    def reset(self):
+    def reset(self) -> None:
         """Nothing was seen. ids: what generate() began or ended with."""
-        self.session, self.seen, self.ids, self.first = None, {}, None, 0
+        self.session: Optional[Session] = None
+        self.seen: dict[int, int] = {}
+        self.ids: Optional[torch.Tensor] = None
+        self.first = 0
 
-    def begin(self, ids, mask):
+    def begin(
+        self, ids: torch.Tensor, mask: Optional[torch.Tensor]
+    ) -> Optional[torch.Tensor]:
         """Do ids [1, n], given to generate(), go on from what was seen?"""
         n = self.get_seq_length()
         if mask is not None and n and mask.shape[1] == n + ids.shape[1]:
@@ -138,9 +161,11 @@ class SessionCache(DynamicCache):
         )
         return ids
 
-    def open(self, q, k, v, geometry):
+    def open(self, q: Any, k: Any, v: Any, geometry: Any) -> Session:
         config = self.model.config.get_text_config()
-        shape = dict(n_layers=config.num_hidden_layers, n_tokens=self.room)
+        shape: dict[str, Any] = {}
+        shape["n_layers"] = config.num_hidden_layers
+        shape["n_tokens"] = self.room
         shape["n_heads"], n, shape["d"] = q.shape
         shape["prompt_len"] = self.prompt_len or n
         shape["n_kv_heads"], shape["d_v"] = k.shape[0], v.shape[2]
@@ -149,9 +174,12 @@ class SessionCache(DynamicCache):
         self.geometry, self.prompt = geometry, shape["prompt_len"]
         shape["scale"] = geometry[-1]
         self.session = Session(self.method, self.budget, **shape)
+        return self.session
 
 
-def generate(own, inputs=None, *args, **kwargs):
+def generate(
+    own: Callable[..., Any], inputs: Any = None, *args: Any, **kwargs: Any
+) -> Any:
     """model.generate, which sees the ids that a session goes on from, by
     whatever keyword it is given: past_key_values, or cache."""
     caches = [x for x in kwargs.values() if isinstance(x, SessionCache)]
@@ -175,8 +203,14 @@ def generate(own, inputs=None, *args, **kwargs):
 
 
 def session_attention(
-    module, query, key, value, attention_mask, dropout=0.0, **kwargs
-):
+    module: Any,
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    attention_mask: Optional[torch.Tensor],
+    dropout: float = 0.0,
+    **kwargs: Any,
+) -> tuple[torch.Tensor, None]:
     """The attention function "kvsession" of transformers: feeds the session of
     the cache that this layer has just updated, and gives its outputs."""
     cache, SessionCache.updated = SessionCache.updated, None
@@ -189,33 +223,30 @@ def session_attention(
     check_plain(module, query, attention_mask, cache.seen[layer], kwargs)
     q, k, v = (to_numpy(x) for x in (query, key, value))
     own = geometry(query, key, value, kwargs)
-    if cache.session is None:
-        cache.open(q, k, v, own)
+    session = cache.session or cache.open(q, k, v, own)
     need(
         own == cache.geometry,
         f"layer {layer} has heads, KV heads, d, d_v and scale {own}, another "
         f"{cache.geometry}, a session one: take another model",
     )
     # What is left of the prompt is one block, decode steps are one by one.
-    first = min(n, max(1, cache.prompt - cache.session.seen.get(layer, 0)))
+    first = min(n, max(1, cache.prompt - session.seen.get(layer, 0)))
     out = [
-        cache.session.block(
-            layer, *(x[:, t:end] for x in (q, k, v)), out=True
-        )
+        session.block(layer, q[:, t:end], k[:, t:end], v[:, t:end], out=True)
         for t, end in [(0, first), *((t, t + 1) for t in range(first, n))]
     ]
-    seen = min(cache.session.seen.values())
+    seen = min(session.seen.values())
     if seen == cache.seen[layer] and seen >= cache.prompt:  # the last layer
-        cache.session.end_step(seen)
-    out = np.ascontiguousarray(np.concatenate(out, 1).transpose(1, 0, 2))
-    out = torch.from_numpy(out)[None]
-    return out.to(device=query.device, dtype=query.dtype), None
+        session.end_step(seen)
+    o = np.ascontiguousarray(np.concatenate(out, 1).transpose(1, 0, 2))
+    made = torch.from_numpy(o)[None]
+    return made.to(device=query.device, dtype=query.dtype), None
 
 
 register("kvsession", session_attention)
 
 
-def main():
+def main() -> None:
     """The command line: see above."""
     a = arguments(__doc__, "model", "method", "budget", "prompt", new=32)
     model, tokens, ids = load(
@@ -226,7 +257,8 @@ def main():
     more = with_cache(decoder_of(model), cache)
     ids = model.generate(ids, max_new_tokens=a.new, **more)
     print(tokens.decode(ids[0]))
-    print(cache.session.spec, cache.session.digest())
+    if cache.session:
+        print(cache.session.spec, cache.session.digest())
 
 
 if __name__ == "__main__":
