@@ -75,7 +75,7 @@ typedef struct kv_decisions {
 /* Tensors of a layer in kv_decisions_kind's table: steps, indptr, positions of
  * the one kind that is there, or of stored; then view.steps, view.indptr,
  * view.positions where both kinds are there. */
-enum { KV_LIST_TENSORS = 3, KV_DECISIONS_TENSORS = 2 * KV_LIST_TENSORS };
+enum { KV_LIST_TENSORS = 3 };
 extern const kv_asset_kind kv_decisions_kind;
 
 /* Reads the metadata of an opened file into *out; shape is the trace's.

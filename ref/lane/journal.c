@@ -26,10 +26,7 @@ void kv_words_release(kv_words *w) {
 
 uint32_t *kv_words_record(kv_words *w, kv_record kind, int layer, int step,
                           int head, size_t count) {
-  if (w->n + 5 + count > w->cap) {
-    w->full = true;
-    return NULL;
-  }
+  if (w->n + 5 + count > w->cap) return NULL;
   uint32_t *r = w->word + w->n;
   r[0] = (uint32_t)kind;
   r[1] = (uint32_t)layer;

@@ -75,7 +75,6 @@ enum { KV_PUBLISHED = 7 };
 typedef struct kv_words {
   uint32_t *word; /* [cap] */
   size_t n, cap;  /* words written; room */
-  bool full;      /* a record did not fit; who writes it reports the failure */
 } kv_words;
 
 /* Takes room for cap words; KV_RESOURCE without memory. */
@@ -87,8 +86,7 @@ void kv_words_clear(kv_words *w);
 void kv_words_release(kv_words *w);
 
 /* Appends a record's head and returns its `count` payload words, which the
- * caller fills in; NULL, w->full set and nothing written where they do not fit.
- */
+ * caller fills in; NULL, and nothing written, where they do not fit. */
 uint32_t *kv_words_record(kv_words *w, kv_record kind, int layer, int step,
                           int head, size_t count);
 

@@ -213,7 +213,6 @@ void kv_lane_begin(kv_lane *l, const kv_needs *needs,
   kv_lane_mark(l);
   l->fault = (kv_err){0};
   l->views.n = l->verbs.n = 0;
-  l->views.full = l->verbs.full = false;
   if (l->own) memset(l->own, 0, l->needs->lane_state);
   for (int f = 0; f < KV_SLABS; f++) {
     slab_begin(&l->k_slab[f]);

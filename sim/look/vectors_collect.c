@@ -265,7 +265,7 @@ void kv_vectors_inputs(kv_vectors *v, const kv_layer_data *data) {
 
 kv_rc kv_vectors_open(kv_vectors *v, const kv_vectors_ask *ask, kv_err *e) {
   const kv_shape *s = &ask->cell->shape;
-  size_t d = (size_t)s->d, d_v = (size_t)s->d_v;
+  size_t d = (size_t)s->d;
   *v = (kv_vectors){.ask = ask, .cell = ask->cell, .head = -1};
   v->method = ask->cell->plan.method;
   v->around = (kv_around){.call = call,
@@ -277,9 +277,8 @@ kv_rc kv_vectors_open(kv_vectors *v, const kv_vectors_ask *ask, kv_err *e) {
   v->watch =
       (kv_watch){.self = v, .compressed = compressed, .seen = kv_vectors_seen};
   v->row = kv_zalloc(d, sizeof *v->row);
-  v->part = kv_zalloc(2 * d_v, sizeof *v->part);
   v->sc = kv_zalloc(d, sizeof *v->sc);
-  if (!v->row || !v->part || !v->sc) return kv_no_memory(e, "vectors", d);
+  if (!v->row || !v->sc) return kv_no_memory(e, "vectors", d);
   kv_selecting_now = &v->looks;
   return KV_OK;
 }
@@ -289,6 +288,5 @@ void kv_vectors_close(kv_vectors *v) {
   for (int i = 0; i < v->n; i++) free(v->vector[i].own);
   free(v->vector);
   free(v->row);
-  free(v->part);
   free(v->sc);
 }

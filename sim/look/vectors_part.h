@@ -94,9 +94,8 @@ typedef struct kv_vectors {
   kv_selecting looks;      /* is told of the selections made in hooks */
   kv_watch watch;          /* of the replay */
   int n, room;
-  kv_vector *vector;      /* [n] of room, as they were collected */
-  float *row, *part, *sc; /* scratch: [d] of a query; [2 d_v]; [d] of a
-                             rotation */
+  kv_vector *vector; /* [n] of room, as they were collected */
+  float *row, *sc;   /* scratch: [d] of a query; [d] of a rotation */
   /* The hook that is running, for the selections made in it; at NULL: none. */
   const kv_at *at;
   kv_lane *const *lane; /* [lanes] that it is called for */

@@ -10,8 +10,8 @@
 #include "sim/db/environment.h"
 #include "sim/measure/result.h"
 
-/* How many of each there are; the functions count them from 0. */
-enum { KV_ROWS_TRACES = 6, KV_ROWS_METHODS = 15, KV_ROWS_BUDGETS = 4 };
+/* How many there are; the functions count them, and traces, from 0. */
+enum { KV_ROWS_METHODS = 15, KV_ROWS_BUDGETS = 4 };
 
 /* A result; for kv_result_free. A method without a budget gives the same one at
  * every budget. isa (kernel set) and threads are those of its confirmation. */

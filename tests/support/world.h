@@ -37,8 +37,8 @@ typedef struct world {
   kv_attend_scratch attend;
   kv_view view[MOST];  /* of each query head of the lane's KV head, */
   kv_run run[MOST][T]; /* and their runs */
-  /* Of the token in hand, by query head: query, logits, output, log-sum-exp. */
-  float qq[MOST * D], s[MOST * T], out[MOST * DV], lse[MOST];
+  /* Of the token in hand, by query head: logits, output, log-sum-exp. */
+  float s[MOST * T], out[MOST * DV], lse[MOST];
 } world;
 
 /* Needles that the measures look for. */
