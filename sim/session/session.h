@@ -22,7 +22,7 @@
  * NaN or Inf in the data, no session) is an error with one sentence and changes
  * nothing. A logit that is not finite ends the layer: this kv_session_block and
  * all later ones on it return KV_REFUSED. After kv_session_digest no token can
- * be fed.
+ * be fed and no step closed.
  *
  * Two sessions share nothing and may be used by two threads; one session by one
  * thread at a time. The caller's floating-point mode is restored.
@@ -133,7 +133,7 @@ kv_rc kv_session_block(kv_session *s, int layer, int step, int n,
  * and of the steps between the last one closed and it. Every layer must have
  * seen them, and the step must not be closed yet. Within the prompt, a step
  * must be the end of one of the method's blocks. KV_USAGE: it is none of these,
- * or a layer has ended. */
+ * a layer has ended, or kv_session_digest was called. */
 kv_rc kv_session_end_step(kv_session *s, int step, kv_err *e);
 
 /* What a lane of a layer (the model's number) holds now, in its order: for each

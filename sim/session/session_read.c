@@ -87,6 +87,9 @@ static int block_of(const kv_session *s, int step) {
 
 kv_rc kv_session_end_step(kv_session *s, int step, kv_err *e) {
   if (!s) return kv_session_none(e);
+  if (s->ended)
+    return kv_fail(e, KV_USAGE,
+                   "the session has ended: step %d cannot be closed", step);
   if (step <= s->closed)
     return kv_fail(e, KV_USAGE,
                    "the ledger is closed up to step %d; %d is "

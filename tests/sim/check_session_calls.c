@@ -318,7 +318,7 @@ static void try_closing(kv_session *s, model *m, uint64_t *seed) {
   kv_err e = {0};
   int step = between(seed, -1, T + 1);
   int least = m->at[0] < m->at[1] ? m->at[0] : m->at[1];
-  bool right = step > m->closed && step <= least && step >= P;
+  bool right = !m->ended && step > m->closed && step <= least && step >= P;
   assert_int_equal(kv_session_end_step(s, step, &e) == KV_OK, right);
   if (right) m->closed = step;
   assert_int_equal(kv_session_ledger(s, &b, &e), KV_OK);
