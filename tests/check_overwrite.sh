@@ -50,6 +50,14 @@ for path in new.db new.db-wal new.db-shm new.db-journal; do
 done
 spared 'd.st, what a method reads' "$kvreplay" run t.st -q -p 302 \
   -m replay:file=d.st --stored ./d.st
+cp d.st own.db-wal
+for command in run check 'grade --theirs d.st'; do
+  # shellcheck disable=SC2086 # a command and an option
+  refused 2 '--db ./own.db would write over ./own.db-wal, what a method' \
+    "$kvreplay" $command t.st -q -p 302 -m replay:file=own.db-wal --db ./own.db
+  cmp -s d.st own.db-wal || fail "$command: what a method reads is another"
+done
+rm own.db-wal
 spared 'the trace' "$kvreplay" run made.st -q -m dense --views made.st
 printf '{"weight_map":{"a":"shard.bin"}}' >set.safetensors.index.json
 echo shard >shard.bin

@@ -4,8 +4,8 @@
  * mean, and the rows of their option tables (traces/option/option.h). The
  * struct of such a command begins with a kv_cells_options. After
  * kv_options_parse the command calls kv_cells_options_read, at its end
- * kv_cells_options_free; `run` and `tune` call kv_cells_options_apart, too,
- * before they write anything. Commands without -m (sim/commands/inspect.h) use
+ * kv_cells_options_free; those that write call kv_cells_options_apart, too,
+ * before they do. Commands without -m (sim/commands/inspect.h) use
  * the struct and some rows alone.
  */
 #ifndef KV_SIM_OPTIONS_CELLS_H

@@ -123,5 +123,6 @@ kv_rc kv_check_options_check(kv_registry *registry, kv_check_options *o,
                              kv_err *e) {
   kv_rc rc = kv_cells_options_read(registry, &o->cells, e);
   if (!rc) rc = find_backends(o, e);
-  return rc ? rc : check_db(o, e);
+  if (!rc) rc = check_db(o, e);
+  return rc ? rc : kv_cells_options_apart(&kv_command_check, &o->cells, e);
 }

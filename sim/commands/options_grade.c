@@ -112,5 +112,5 @@ kv_rc kv_grade_options_check(kv_registry *registry, kv_grade_options *o,
     rc = kv_fail(e, KV_USAGE,
                  "one kernel is one method with one budget: give one to -m "
                  "and one to -b");
-  return rc;
+  return rc ? rc : kv_cells_options_apart(&kv_command_grade, &o->cells, e);
 }

@@ -71,9 +71,10 @@ static kv_rc clash(const kv_place *out, const kv_place *in, const char *path,
                  kv_show(out->path, a), kv_show(path, b), in->what);
 }
 
-/* The database's log, shared memory and rollback journal are part of it. */
-static kv_rc apart_from_database(const kv_place *in, const kv_place *out,
-                                 kv_err *e) {
+/* The database's log, shared memory and rollback journal are part of it: none
+ * may be written, nor read, for SQLite writes over it. */
+static kv_rc apart_from_database(const kv_place *in, const kv_place *other,
+                                 bool written, kv_err *e) {
   static const char *const tail[] = {"-wal", "-shm", "-journal"};
   size_t room = strlen(in->path) + 16;
   char *path = malloc(room);
@@ -81,7 +82,8 @@ static kv_rc apart_from_database(const kv_place *in, const kv_place *out,
   kv_rc rc = KV_OK;
   for (int i = 0; !rc && i < 3; i++) {
     snprintf(path, room, "%s%s", in->path, tail[i]);
-    if (same(path, out->path)) rc = clash(out, in, path, e);
+    if (!same(path, other->path)) continue;
+    rc = written ? clash(other, in, path, e) : clash(in, other, path, e);
   }
   free(path);
   return rc;
@@ -107,7 +109,7 @@ static kv_rc apart_from_shards(const kv_place *in, const kv_place *out,
 static kv_rc apart_from(const kv_place *in, const kv_place *out, kv_err *e) {
   if (!in->path || !out->path) return KV_OK;
   if (same(in->path, out->path)) return clash(out, in, in->path, e);
-  return in->database ? apart_from_database(in, out, e)
+  return in->database ? apart_from_database(in, out, true, e)
                       : apart_from_shards(in, out, e);
 }
 
@@ -177,6 +179,9 @@ kv_rc kv_places_apart(int inputs, const kv_place *in, int outputs,
     rc = apart_from(&in[i], &standard, e);
     for (int k = 0; !rc && k < outputs; k++)
       rc = apart_from(&in[i], &out[k], e);
+    for (int k = 0; !rc && in[i].database && k < inputs; k++)
+      if (in[i].path && in[k].path)
+        rc = apart_from_database(&in[i], &in[k], false, e);
   }
   for (int i = 0; !rc && i < outputs; i++) {
     if (!out[i].instead) rc = apart_from_other(&out[i], &standard, e);

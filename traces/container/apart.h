@@ -35,7 +35,8 @@ typedef struct kv_place {
  * NAME.safetensors.index.json count as inputs. Two inputs may be one file;
  * devices and pipes may be named twice. KV_USAGE: an output is an input or
  * another output, lies in an output folder, or would replace a trace or a
- * database; the sentence names what clashes. KV_RESOURCE: no memory. */
+ * database, or an input is a file that belongs to a database; the sentence
+ * names what clashes. KV_RESOURCE: no memory. */
 kv_rc kv_places_apart(int inputs, const kv_place *in, int outputs,
                       const kv_place *out, kv_err *e);
 
