@@ -30,6 +30,7 @@ cache.reset() begins anew.
 from __future__ import annotations
 
 import functools
+import os
 import sys
 from typing import Any, Callable, Optional
 
@@ -37,6 +38,8 @@ from .text import arguments, load, require, run
 
 if __name__ == "__main__":
     require("numpy", "torch", "transformers")
+    # torch's threads do not spin while ours work.
+    os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 
 import numpy as np
 import torch
