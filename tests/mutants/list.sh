@@ -289,6 +289,8 @@ mutant session_prompt_sees_itself_not sim/session/session_prompt.c 'session' \
 mutant session_view_after sim/session/session_read.c 'session' \
   'f->id + (size_t)lane * (size_t)s->cell.shape.n_tokens;' \
   'kv_layer_lane(f->layer, 0, lane)->id;'
+mutant session_closes_ended sim/session/session_read.c 'session_calls' \
+  'if (s->ended)' 'if (s->ended && step < 0)'
 mutant session_takes_inexact sim/session/session_rows.c 'session_calls' \
   'if (convert(s, side, from, in, out) >= 0)' \
   'if (convert(s, side, from, in, out) >= side->width)'

@@ -56,6 +56,8 @@ mutant lines_look_alike analysis/page/looks.c 'check_means.sh' \
 mutant python_mean_error sim/python/kvreplay/results.py 'check_means.sh' \
   'line[key + ".se"] = (math.sqrt(squares / (n - 1) / n)' \
   'line[key + ".se"] = (math.sqrt(squares / n / n)'
+mutant python_grade_nan sim/python/kvreplay/grade.py 'check_python.sh' \
+  '_NONE.get(y, y) if isinstance(y, str) else y' 'y'
 # What a command costs and says.
 mutant search_is_linear sim/sweep/search.c 'search' \
   'high = high > most / 2 ? most : 2 * high)' 'high++)'

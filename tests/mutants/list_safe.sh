@@ -7,6 +7,10 @@
 mutant apart_by_name traces/container/apart.c 'check_overwrite.sh' \
   'return a->st_dev == b->st_dev && a->st_ino == b->st_ino;' \
   'return a == b;'
+mutant apart_from_log traces/container/apart.c 'check_overwrite.sh' \
+  'in[i].database && k < inputs' 'in[i].database && k < 0'
+mutant check_over_file sim/commands/options_check.c 'check_overwrite.sh' \
+  'kv_cells_options_apart(&kv_command_check, &o->cells, e)' 'KV_OK'
 mutant apart_from_nothing traces/option/files.c 'check_overwrite.sh' \
   'if (made)' 'if (made && p.folder)'
 mutant database_is_no_file traces/container/apart.c 'check_overwrite.sh' \
