@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Scores in Python: how long a scorer of your own would keep each token, as
+the file that `score=file` follows, in every method over a scorer (`kvreplay
+run TRACE -m adakv:score=file:scores=mine.safetensors`). Needs numpy, no build.
+
+    t = read_trace("chat.safetensors")
+    short = {l: -(t.k(l)[:, :t.prompt_len] ** 2).sum(2) for l in t.layers}
+    write_scores("mine.safetensors", t, "short keys", short)
+"""
+
+import os
+import re
+
+import numpy as np
+
+from .container import array, need, open_all, save, tensor
+
+
+def _sound(at, x, heads, least, most):
+    """[heads, tokens] in float32, if it is that and finite."""
+    x = np.asarray(x)
+    need(x.ndim == 2 and x.dtype.kind in "fiu" and x.shape[0] == heads and
+         least <= x.shape[1] <= most, at, f"scores are {x.dtype} ",
+         list(x.shape), f", give numbers [{heads} KV heads, {least} tokens], or"
+         f" up to {most} tokens")
+    with np.errstate(over="ignore"):
+        x = x.astype("f4")
+    bad = np.argwhere(~np.isfinite(x))
+    need(not bad.size, at, *(f"head {h}, token {t}: {x[h, t]} is no finite "
+         "float32" for h, t in bad[:1]))
+    return x
+
+
+def write_scores(path, trace, scorer, scores, prompt_len=None):
+    """Scores for `score=file`. trace: a Trace, whose identity is recorded.
+    scorer: a text, what made them. scores: {recorded layer: [n_kv_heads,
+    tokens]}, larger is kept longer; tokens: those of the prompt, or more from
+    the first on. A layer with a sliding window, which stays dense, may be left
+    out. prompt_len: where the replay decodes from, None: as the trace does."""
+    need(isinstance(scorer, str) and scorer, path, "give a text as scorer")
+    first = trace.prompt_len if prompt_len is None else prompt_len
+    need(isinstance(first, (int, np.integer)) and 0 < first <= trace.n_tokens,
+         path, f"prompt_len is {first}; give None or a number, 1 to "
+         f"{trace.n_tokens}")
+    lack = [x for x in trace.layers if x not in scores and not trace.windows[x]]
+    need(scores and not lack and {*scores} <= {*trace.layers}, path,
+         f"scores for layers {[*scores]}, recorded are {trace.layers}")
+    meta = dict(format="kvscores", version="1", trace=trace.identity,
+                scorer=scorer)
+    if prompt_len is not None:
+        meta["prompt_len"] = str(prompt_len)
+    save(path, meta, {f"layers.{l}.scores": tensor("F32", _sound(
+        f"{path}: layer {l}", x, trace.n_kv_heads, first, trace.n_tokens))
+        for l, x in scores.items()})
+
+
+def read_scores(path):
+    """The metadata as a dict (trace: its identity; scorer; prompt_len, a
+    number, where the file has it), and `scores`: {layer: float32
+    [n_kv_heads, tokens]}."""
+    meta, tensors = open_all(os.fspath(path))
+    need(meta.get("format") == "kvscores" and meta.get("version") == "1",
+         path, "metadata format, version: not kvscores, 1")
+    out = dict(meta, scores={})
+    if "prompt_len" in meta:
+        need(meta["prompt_len"].isdecimal(), path, "prompt_len is ",
+             meta["prompt_len"], ", no number")
+        out["prompt_len"] = int(meta["prompt_len"])
+    for name, x in tensors.items():
+        at = re.fullmatch(r"layers\.([0-9]{1,9})\.scores", name)
+        if at:
+            need(x[0] == "F32" and len(x[1]) == 2, path, name,
+                 f" is {x[:2]}, not F32 [KV heads, tokens]")
+            out["scores"][int(at[1])] = array(x)
+    return out
