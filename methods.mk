@@ -3,7 +3,8 @@
 # The only list of methods. A line `METHODS += x.c` builds ref/methods/x.c, its
 # CUDA twin gpu/methods/x.cu and tests/methods/x.c and enters x into both
 # registries, in this order. A method without a twin says so:
-# `METHODS += x.c # ref-only`.
+# `METHODS += x.c # ref-only`. One that needs a file which the user names says
+# `# of-file`: no list of all methods holds it, so that `-m all` leaves it out.
 METHODS =
 METHODS += dense.c
 METHODS += window.c
@@ -24,6 +25,7 @@ METHODS += lagkv.c
 METHODS += expected.c
 METHODS += chunkkv.c
 METHODS += criticalkv.c
+METHODS += topk.c # of-file
 METHODS += duoattention.c
 METHODS += quest.c
 METHODS += twilight.c

@@ -8,8 +8,8 @@
 #include "gpu/host/tiers.h"
 
 /* The layer as the i-th method on the lanes sees it: its own parameters, rows,
- * compression times, and its part of columns, formats and state. Selections are
- * recorded for the first method. */
+ * compression times, and its part of columns, formats, state and tensors.
+ * Selections are recorded for the first method. */
 static kv_gpu_layer layer_of(const kv_store *s, int i) {
   const kv_method_part *p = &s->part[i];
   kv_gpu_layer l = s->layer;
@@ -17,6 +17,7 @@ static kv_gpu_layer layer_of(const kv_store *s, int i) {
   l.column = p->column;
   l.coding = p->coding;
   l.state = p->state;
+  if (l.asset) l.asset += p->asset;
   l.needs.want = p->needs->want;
   l.needs.view_logits = p->needs->view_logits;
   l.needs.block = p->needs->block;

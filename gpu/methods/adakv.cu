@@ -30,7 +30,8 @@ static __device__ plan weigh(kv_gpu_at &at, const params *o, kv_gpu_lane *lane,
   x.keep = KV_GPU_TAKE(at, uint8_t *, lanes);
   for (int l = 0; l < lanes; l++) {
     int entries = lane[l].n, n = kv_score_span(&o->s, entries, &x.first);
-    float *score = n ? kv_gpu_score(at, &lane[l], &o->s, x.first, n) : nullptr;
+    float *score =
+        n > 0 ? kv_gpu_score(at, &lane[l], &o->s, x.first, n) : nullptr;
     uint8_t *keep = KV_GPU_TAKE(at, uint8_t, entries);
     kv_gpu_flag_all(keep, entries, true);
     if (kv_thread() > 0) continue;
@@ -98,20 +99,16 @@ static __device__ void minimum(kv_gpu_at &at, const plan &x, const params *o) {
   share(at, x);
 }
 
-static __device__ __forceinline__ void spend(kv_gpu_at &at, kv_gpu_lane *lane,
-                                             int lanes) {
-  const params *o = (const params *)at.params;
-  plan x = weigh(at, o, lane, lanes);
+static __device__ __forceinline__ void spend(kv_gpu_at &at, const params *o,
+                                             const plan &x) {
   if (o->normalise == YES) normalise(at, x);
   if (at.layer->layer < o->skip) {
-    for (int l = 0; l < lanes; l++)
+    for (int l = 0; l < x.lanes; l++)
       kv_gpu_top(at, x.score[l], x.n[l], x.base[l], x.keep[l]);
   } else if (o->safeguard == INTERPOLATE)
     interpolate(at, x, o->alpha);
   else
     minimum(at, x, o);
-  for (int l = 0; l < lanes; l++)
-    kv_gpu_keep_mask(at, &lane[l], x.keep[l] - x.first);
 }
 
 /* In one piece with its kernel, so that kv_gpu_at stays in registers. */
@@ -121,7 +118,14 @@ compress_layer(kv_gpu_at &at, kv_gpu_lane *lane, int lanes) {
   int most = 0; /* after an earlier compression lanes differ in length */
   for (int l = 0; l < lanes; l++) most = lane[l].n > most ? lane[l].n : most;
   __syncthreads(); /* before a lane changes */
-  if (most > o->budget) spend(at, lane, lanes);
+  if (kv_score_over(most, o->budget, o->threshold)) {
+    plan x = weigh(at, o, lane, lanes);
+    if (most > o->budget) spend(at, o, x);
+    for (int l = 0; l < lanes; l++) {
+      kv_gpu_score_floor(x.score[l], x.n[l], o->threshold, x.keep[l]);
+      kv_gpu_keep_mask(at, &lane[l], x.keep[l] - x.first);
+    }
+  }
   for (int l = 0; l < lanes; l++) kv_gpu_score_forget(at, &lane[l], &o->s);
 }
 

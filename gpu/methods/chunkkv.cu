@@ -38,14 +38,17 @@ static __device__ int end_of(const chunks *c, int k, int n) {
   return (k + 1) * c->length < n ? (k + 1) * c->length : n;
 }
 
+/* least: of a chunk's value; NaN: any. */
 static __device__ void choose(kv_gpu_at &at, const chunks *c,
-                              const float *total, int n, uint8_t *keep) {
+                              const float *total, int n, float least,
+                              uint8_t *keep) {
   float *mean = KV_GPU_TAKE(at, float, c->number);
   uint8_t *in = KV_GPU_TAKE(at, uint8_t, c->number);
   for (int k = kv_thread(); k < c->number; k += KV_BLOCK)
     mean[k] = mean_of(total, k * c->length, end_of(c, k, n));
   __syncthreads();
   kv_gpu_top(at, mean, c->number, c->kept, in);
+  kv_gpu_score_floor(mean, c->number, least, in);
   for (int i = kv_thread(); i < n; i += KV_BLOCK) keep[i] = in[i / c->length];
   __syncthreads();
 }
@@ -55,13 +58,15 @@ static __device__ __forceinline__ void
 compress_layer(kv_gpu_at &at, kv_gpu_lane *lane, int lanes) {
   const params *o = (const params *)at.params;
   int first, entries = lane[0].n, n = kv_score_span(&o->s, entries, &first);
-  if (kv_score_compresses(&o->s, &at.layer->shape, at.step) &&
-      entries > o->budget) {
+  if (kv_score_compresses(&o->s, &at.layer->shape, at.step) && n > 0 &&
+      kv_score_over(entries, o->budget, o->threshold)) {
     chunks c = chunks_of(o, n, o->budget - (entries - n));
+    float least = kv_mul(o->threshold, (float)lanes);
     uint8_t *keep = KV_GPU_TAKE(at, uint8_t, entries);
     kv_gpu_flag_all(keep, entries, true);
     __syncthreads();
-    choose(at, &c, totals(at, o, lane, lanes, first, n), n, keep + first);
+    choose(at, &c, totals(at, o, lane, lanes, first, n), n, least,
+           keep + first);
     for (int l = 0; l < lanes; l++) kv_gpu_keep_mask(at, &lane[l], keep);
   }
   for (int l = 0; l < lanes; l++) kv_gpu_score_forget(at, &lane[l], &o->s);

@@ -41,20 +41,26 @@ static __device__ void choose(kv_gpu_at &at, kv_gpu_lane *lane) {
   const params *o = (const params *)at.params;
   int first, n = kv_score_span(&o->s, lane->n, &first);
   int room = o->budget - (lane->n - n);
+  if (n <= 0) return;
   uint8_t *keep = KV_GPU_TAKE(at, uint8_t, lane->n);
   kv_gpu_flag_all(keep, lane->n, true);
   __syncthreads();
+  uint8_t *stays = KV_GPU_TAKE(at, uint8_t, n);
   float *score = kv_gpu_score(at, lane, &o->s, first, n);
+  for (int i = kv_thread(); i < n; i += KV_BLOCK)
+    stays[i] = kv_score_stays(score[i], o->threshold);
   kv_gpu_top(at, score, n, first_stage(o, room), keep + first);
   weigh(at, lane, first, n, keep + first, score);
   kv_gpu_top(at, score, n, room, keep + first);
+  for (int i = kv_thread(); i < n; i += KV_BLOCK) keep[first + i] &= stays[i];
+  __syncthreads();
   kv_gpu_keep_mask(at, lane, keep);
 }
 
 static __device__ void compress_lane(kv_gpu_at &at, kv_gpu_lane *lane) {
   const params *o = (const params *)at.params;
   if (kv_score_compresses(&o->s, &at.layer->shape, at.step) &&
-      lane->n > o->budget)
+      kv_score_over(lane->n, o->budget, o->threshold))
     choose(at, lane);
   kv_gpu_score_forget(at, lane, &o->s);
 }

@@ -7,7 +7,8 @@
 
 static __device__ void compress_lane(kv_gpu_at &at, kv_gpu_lane *lane) {
   const params *o = (const params *)at.params;
-  kv_gpu_score_compress<KV_SCORE_keydiff>(at, lane, o->budget, &o->s);
+  kv_gpu_score_compress<KV_SCORE_keydiff>(at, lane, o->budget, KV_NO_THRESHOLD,
+                                          &o->s);
 }
 
 KV_GPU_METHOD(keydiff, .compress_lane = kv_on_compress_lane<compress_lane>);

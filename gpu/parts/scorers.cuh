@@ -77,6 +77,17 @@ KV_DEVICE void kv_gpu_score_tova(kv_gpu_at &at, const kv_gpu_lane *lane,
 KV_GPU_BLIND(knorm)
 KV_GPU_BLIND(keydiff)
 KV_GPU_BLIND(lagkv)
+KV_GPU_BLIND(file)
+
+/* ref/parts/score_file.c */
+KV_DEVICE void kv_gpu_score_file(kv_gpu_at &at, const kv_gpu_lane *lane,
+                                 const kv_score_options *o, int first, int n,
+                                 float *out) {
+  const kv_tensor *t = &at.asset[o->tensor];
+  for (int i = kv_thread(); i < n; i += KV_BLOCK)
+    out[i] = kv_score_of(t, lane->kv_head, lane->id[first + i]);
+  __syncthreads();
+}
 
 /* --- all of them ---------------------------------------------------------- */
 
@@ -130,21 +141,39 @@ KV_DEVICE void kv_gpu_score_forget(kv_gpu_at &at, kv_gpu_lane *lane,
   __syncthreads();
 }
 
-/* compress_lane of a method that keeps the best `budget` entries of each lane,
- * the protected ones first; it forgets also where nothing is to go. */
-template <int ONLY>
+/* keep[i] is put out where score[i] is below the threshold, i < n. */
+KV_DEVICE void kv_gpu_score_floor(const float *score, int n, float threshold,
+                                  uint8_t *keep) {
+  for (int i = kv_thread(); i < n; i += KV_BLOCK)
+    keep[i] &= (uint8_t)kv_score_stays(score[i], threshold);
+  __syncthreads();
+}
+
+/* kv_score_keep. */
+template <int ONLY = KV_SCORES>
+static __device__ void kv_gpu_score_keep(kv_gpu_at &at, kv_gpu_lane *lane,
+                                         int past, float threshold,
+                                         const kv_score_options *o) {
+  int first, n = kv_score_span(o, lane->n, &first);
+  if (n <= 0 || !kv_score_over(n, past, threshold)) return;
+  uint8_t *keep = KV_GPU_TAKE(at, uint8_t, lane->n);
+  kv_gpu_flag_all(keep, lane->n, true);
+  __syncthreads();
+  const float *score = kv_gpu_score<ONLY>(at, lane, o, first, n);
+  kv_gpu_top(at, score, n, past, keep + first);
+  kv_gpu_score_floor(score, n, threshold, keep + first);
+  kv_gpu_keep_mask(at, lane, keep);
+}
+
+/* kv_score_compress. */
+template <int ONLY = KV_SCORES>
 static __device__ void kv_gpu_score_compress(kv_gpu_at &at, kv_gpu_lane *lane,
-                                             int budget,
+                                             int budget, float threshold,
                                              const kv_score_options *o) {
-  if (kv_score_compresses(o, &at.layer->shape, at.step) && lane->n > budget) {
-    int first, n = kv_score_span(o, lane->n, &first);
-    uint8_t *keep = KV_GPU_TAKE(at, uint8_t, lane->n);
-    kv_gpu_flag_all(keep, lane->n, true);
-    __syncthreads();
-    const float *score = kv_gpu_score<ONLY>(at, lane, o, first, n);
-    kv_gpu_top(at, score, n, budget - (lane->n - n), keep + first);
-    kv_gpu_keep_mask(at, lane, keep);
-  }
+  if (kv_score_compresses(o, &at.layer->shape, at.step) &&
+      kv_score_over(lane->n, budget, threshold))
+    kv_gpu_score_keep<ONLY>(at, lane, kv_score_past(o, lane->n, budget),
+                            threshold, o);
   kv_gpu_score_forget(at, lane, o);
 }
 

@@ -329,8 +329,8 @@ typedef struct kv_gpu_layer {
   uint64_t report_room;     /* bytes of data that the area has room for */
   int logits;               /* 1: views are reported with their logits */
   kv_gpu_shown *shown;      /* [lanes + 1], last the layer's; NULL: not asked */
-  const kv_tensor *asset;   /* this layer's tensors of the method's file, in the
-                               order in which it asks; NULL: it reads none */
+  const kv_tensor *asset; /* this layer's tensors of the method's files, in the
+                             order in which it asks; NULL: none was read */
 } kv_gpu_layer;
 
 /* What a hook is called with, as kv_at; each thread has a copy of its own with

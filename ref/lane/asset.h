@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * An asset: what a method reads from a file of its own - weights, a pattern of
- * heads, decisions that somebody else took - as plain tensors in memory. A
- * method has one parameter of kind KV_FILE (ref/lane/param.h), whose table
- * says which tensors it reads. The engine opens the file before `open` is
- * called (traces/decisions/asset.h): every tensor asked for, but optional ones,
- * is then there, of the right type and shape, and finite. A hook finds those of
- * its layer in `at->asset`, in the order of the table, on every backend; a
- * device has a copy of them.
+ * heads, scores or decisions that somebody else made - as plain tensors in
+ * memory. A method has a parameter of kind KV_FILE (ref/lane/param.h) for each
+ * file, whose table says which tensors it reads. The engine opens the files
+ * before `open` is called (traces/decisions/asset.h): every tensor asked for,
+ * but optional ones, is then there, of the right type and shape, and finite. A
+ * hook finds those of its layer in `at->asset`, in the order of the table, of
+ * several files one after another, on every backend; a device has a copy of
+ * them.
  *
  * Nobody writes to an asset. It outlives every hook.
  */
@@ -49,6 +50,8 @@ typedef struct kv_tensor_ask {
   int rank;                /* dimensions, 0 .. KV_TENSOR_RANK */
   int dim[KV_TENSOR_RANK]; /* [rank] a length, or KV_DIM_x */
   bool optional;           /* a file need not have it */
+  bool unwindowed;         /* .. nor of a layer with a sliding window, on which
+                              no method runs */
 } kv_tensor_ask;
 
 /* What files of a kind hold. */

@@ -19,6 +19,7 @@ typedef struct pair {
   kv_around around;
   const kv_method *part[KV_MOST_PARTS];
   size_t offset[KV_MOST_PARTS]; /* of each one's parameters */
+  int asset[KV_MOST_PARTS];     /* .. and of its files' tensors */
   kv_param *params;
   char name[NAME], title[2 * NAME], paper[4 * NAME];
   char *names; /* of the second's parameters, one after another */
@@ -80,6 +81,7 @@ static void run(const pair *x, int i, kv_call *whole) {
   c.at.column += b->column[i];
   c.at.coding += b->coding[i];
   c.at.state += b->state[i];
+  if (c.at.asset) c.at.asset += x->asset[i];
   if (needs->across != KV_DOWN) c.at.above = NULL;
   if (i > 0) kv_selecting_now = NULL;
   kv_hook_call(x->part[i], &c);
@@ -208,6 +210,7 @@ static void fill(pair *x) {
   const kv_method *a = x->part[0], *b = x->part[1];
   x->offset[0] = KV_COMPOSE_ALIGNED(sizeof(kv_block));
   x->offset[1] = x->offset[0] + KV_COMPOSE_ALIGNED(a->params_size);
+  x->asset[1] = kv_method_tensors(a);
   x->around =
       (kv_around){.call = call, .self = x, .inner = a, .also = hooks_of(b)};
   x->table = kv_method_around(&x->around);
@@ -264,9 +267,6 @@ kv_rc kv_compose(const kv_method *first, const kv_method *second,
     return kv_fail(e, KV_USAGE,
                    "%s+%s are more than two methods; one selects, one codes",
                    first->name, second->name);
-  if (kv_method_file(first) && kv_method_file(second))
-    return kv_fail(e, KV_USAGE, "%s+%s: both read a file; one may", first->name,
-                   second->name);
   pthread_mutex_lock(&lock);
   pair *x = find(first, second);
   kv_rc rc = x ? KV_OK : make(first, second, &x, e);
@@ -303,6 +303,7 @@ int kv_parts_opened(const kv_method *m, const void *params,
                                .needs = &b->needs[i],
                                .column = b->column[i],
                                .coding = b->coding[i],
+                               .asset = x->asset[i],
                                .state = b->state[i]};
   return x ? KV_MOST_PARTS : 1;
 }

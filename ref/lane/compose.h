@@ -26,13 +26,14 @@ typedef struct kv_method_part {
   size_t offset;         /* bytes: its parameters in those of the whole */
   const kv_needs *needs; /* its own, as its open filled them in */
   int column, coding;    /* index of the first of its own in the lane's */
+  int asset;             /* index of the first tensor of its own files */
   size_t state;          /* bytes of the lane's state before its own */
 } kv_method_part;
 
 /* *out becomes the table of first+second, made once and kept until the process
  * ends; safe from several threads. KV_USAGE where one of them is itself
- * composed or both read a file, KV_RESOURCE without memory; then *out is left
- * alone. Whether the two can share a lane is found by the table's open. */
+ * composed, KV_RESOURCE without memory; then *out is left alone. Whether the
+ * two can share a lane is found by the table's open. */
 kv_rc kv_compose(const kv_method *first, const kv_method *second,
                  const kv_method **out, kv_err *e);
 

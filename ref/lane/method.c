@@ -7,19 +7,27 @@
 #include <assert.h>
 #include <string.h>
 
-const kv_param *kv_method_file(const kv_method *m) {
+const kv_param *kv_method_file(const kv_method *m, int i) {
   for (const kv_param *p = m->params; p && p->name; p++)
-    if (p->kind == KV_FILE) return p;
+    if (p->kind == KV_FILE && i-- == 0) return p;
   return NULL;
 }
 
-bool kv_file_is_none(const kv_method *m, const kv_file *f) {
-  return kv_method_file(m)->or_none && strcmp(f->path, "none") == 0;
+int kv_method_tensors(const kv_method *m) {
+  const kv_param *p;
+  int n = 0;
+  for (int i = 0; (p = kv_method_file(m, i)); i++)
+    n += kv_tensors_asked(p->reads->tensors);
+  return n;
 }
 
-bool kv_file_optional(const kv_method *m) {
-  const kv_param *p = kv_method_file(m);
-  return p && p->fallback && strcmp(p->fallback, KV_FILE_OPTIONAL) == 0;
+bool kv_file_is_none(const kv_param *p, const kv_file *f) {
+  if (strcmp(f->path, "none") == 0) return p->or_none;
+  return !*f->path && kv_file_optional(p);
+}
+
+bool kv_file_optional(const kv_param *p) {
+  return p->fallback && strcmp(p->fallback, KV_FILE_OPTIONAL) == 0;
 }
 
 bool kv_compression_due(const kv_needs *n, const kv_shape *s, int step) {

@@ -200,8 +200,10 @@ typedef struct kv_at {
   int column, coding; /* index, among the lane's, of the first of its own */
   size_t state;       /* bytes of the lane's state before its own (kv_own) */
   const kv_method *method; /* the table whose hook this is */
-  const kv_tensor *asset;  /* of this layer, as the table of the method's file
-                              asks for them; NULL: no file was read */
+  const kv_tensor *asset;  /* [kv_method_tensors] of this layer, as the tables
+                              of the method's files ask for them, one file
+                              after another; zeroed of a file that was not
+                              read; NULL: none was */
   const kv_message *above; /* of KV_DOWN; NULL: no layer above has published
                               at this block or step, as on the first layer */
 } kv_at;
@@ -296,8 +298,8 @@ struct kv_method {
   bool declares;
   /* Resolves unset parameters in place, checks them against each other
    * (KV_REFUSED with a sentence for a contradiction) and fills needs. Where
-   * the method has a file, it has been read (kv_file). Called for each layer of
-   * the model where layers have budgets of their own. */
+   * the method has files, they have been read (kv_file). Called for each layer
+   * of the model where layers have budgets of their own. */
   kv_rc (*open)(const kv_shape *shape, void *params, kv_needs *needs,
                 kv_err *e);
   /* Hooks, listed in ref/lane/hooks.h; NULL: the method has none. */
@@ -358,14 +360,16 @@ const kv_method *kv_method_at(int index);
 /* The same of those that no list of all methods holds, as they need a file that
  * the user names (replay). */
 const kv_method *kv_method_door_at(int index);
-/* The parameter that is a file; NULL: the method reads none. */
-const kv_param *kv_method_file(const kv_method *m);
-/* Of a method that has a file parameter, whose value is *f: does f say that
- * there is none, by the word `none`, which the parameter allows? */
-bool kv_file_is_none(const kv_method *m, const kv_file *f);
-/* True if m has a file and runs without where nobody names one
+/* The i-th parameter that is a file, i from 0 on; NULL past the last one. */
+const kv_param *kv_method_file(const kv_method *m, int i);
+/* How many tensors the method asks for, of all its files. */
+int kv_method_tensors(const kv_method *m);
+/* Of a file parameter p, whose value is *f: does the method run without that
+ * file, by the word `none`, which p allows, or as nobody names one? */
+bool kv_file_is_none(const kv_param *p, const kv_file *f);
+/* True if a method runs without the file where nobody names one
  * (KV_FILE_OPTIONAL). */
-bool kv_file_optional(const kv_method *m);
+bool kv_file_optional(const kv_param *p);
 /* Does it run on backend ref alone? Methods that methods.mk marks ref-only,
  * whatever is in neither list, and a composition of which either part does. */
 bool kv_method_ref_only(const kv_method *m);

@@ -29,9 +29,12 @@ typedef enum kv_kind {
   KV_SHARE,  /* int32_t, in units of 2^-20: the nearest */
   KV_CHOICE, /* int: index into choices */
   KV_TEXT,   /* char[KV_TEXT_MAX] */
-  KV_FILE    /* kv_file: a file that the method reads; one at most */
+  KV_FILE    /* kv_file: a file that the method reads */
 } kv_kind;
-enum { KV_TEXT_MAX = 1024 }; /* bytes, the end included */
+enum {
+  KV_TEXT_MAX = 1024, /* bytes, the end included */
+  KV_MOST_FILES = 2   /* parameters of kind KV_FILE that a method has at most */
+};
 
 /* The value of a KV_FILE. The method sees it with its asset: the engine opens
  * and checks the file before it calls open, and refuses the cell where it
@@ -74,8 +77,8 @@ typedef struct kv_param {
   const char *choices;  /* KV_CHOICE: "mean|max|sum", the values 0, 1, 2 */
   const char *unit;     /* for help: "tokens"; NULL: none */
   const char *help;     /* one line, with the source of the default */
-  bool later; /* rows were stored before the method had it: at its default
-                 no row names it, so that their keys stay */
+  bool later; /* rows were stored before the method had it: at its default,
+                 or unset, no row names it, so that their keys stay */
   bool label; /* KV_TEXT: where it is set, rows are called so */
   const kv_asset_kind *reads; /* KV_FILE: what is read of it */
   bool or_none; /* KV_FILE: the word none stands for no file, and the method

@@ -67,7 +67,8 @@ static const kv_param table[] = {
                     "authors' code, yes as in KVCache-Factory"),
     KV_INT_PARAM("skip", params, skip, "0", 0, 1 << 20, "layers",
                  "lowest layers with equal shares; 0 as in the authors' code"),
-    KV_SCORE_PARAM(params, s),
+    KV_SCORE_PARAMS(params, s, "snapkv", .later = false),
+    KV_THRESHOLD_PARAM(params, threshold),
     KV_GROW_STEPS_PARAMS(params, g),
     {.name = NULL}};
 
@@ -96,10 +97,13 @@ static kv_rc open(const kv_shape *shape, void *p, kv_needs *needs, kv_err *e) {
   o->s.sinks = KV_UNSET;
   o->s.cross = KV_CROSS_YES;
   if (o->normalise == YES &&
-      (score == KV_SCORE_knorm || score == KV_SCORE_keydiff))
+      (score == KV_SCORE_knorm || score == KV_SCORE_keydiff ||
+       score == KV_SCORE_file))
     return kv_fail(e, KV_REFUSED,
                    "adakv: normalise=yes weighs heads by shares, and scores "
-                   "of keys are below 0; use normalise=no");
+                   "of %s; use normalise=no",
+                   score == KV_SCORE_file ? "a file may be no shares"
+                                          : "keys are below 0");
   kv_rc rc = kv_open_budget("adakv", o->budget, e);
   if (!rc) rc = resolve_grow(o, e);
   if (!rc) rc = kv_score_open(shape, "adakv", o->budget, &o->s, needs, e);
@@ -124,7 +128,7 @@ static plan weigh(const kv_at *at, const params *o, kv_lane *const *lane,
     int entries = lane[l]->n, n = kv_score_span(&o->s, entries, &x.first);
     x.n[l] = n;
     x.base[l] = o->budget - (entries - n);
-    x.score[l] = n ? kv_score(at, lane[l], &o->s, x.first, n) : NULL;
+    x.score[l] = n > 0 ? kv_score(at, lane[l], &o->s, x.first, n) : NULL;
     x.keep[l] = KV_TAKE(at->work, bool, entries);
     memset(x.keep[l], true, (size_t)entries);
     x.keep[l] += x.first;
@@ -182,25 +186,30 @@ static void minimum(const plan *x, const params *o) {
   share(x);
 }
 
-static void spend(const kv_at *at, kv_lane *const *lane, int lanes) {
-  const params *o = at->params;
-  plan x = weigh(at, o, lane, lanes);
-  if (o->normalise == YES) normalise(&x);
+static void spend(const kv_at *at, const params *o, const plan *x) {
+  if (o->normalise == YES) normalise(x);
   if (at->layer < o->skip) {
-    for (int l = 0; l < lanes; l++)
-      kv_top(x.score[l], x.n[l], x.base[l], x.keep[l]);
+    for (int l = 0; l < x->lanes; l++)
+      kv_top(x->score[l], x->n[l], x->base[l], x->keep[l]);
   } else if (o->safeguard == INTERPOLATE)
-    interpolate(&x, o->alpha);
+    interpolate(x, o->alpha);
   else
-    minimum(&x, o);
-  for (int l = 0; l < lanes; l++) kv_keep_mask(lane[l], x.keep[l] - x.first);
+    minimum(x, o);
 }
 
 static void compress_layer(const kv_at *at, kv_lane *const *lane, int lanes) {
   const params *o = at->params;
   int most = 0; /* after an earlier compression lanes differ in length */
   for (int l = 0; l < lanes; l++) most = lane[l]->n > most ? lane[l]->n : most;
-  if (most > o->budget) spend(at, lane, lanes);
+  if (kv_score_over(most, o->budget, o->threshold)) {
+    plan x = weigh(at, o, lane, lanes);
+    if (most > o->budget) spend(at, o, &x);
+    for (int l = 0; l < lanes; l++) {
+      for (int i = 0; i < x.n[l]; i++)
+        x.keep[l][i] &= kv_score_stays(x.score[l][i], o->threshold);
+      kv_keep_mask(lane[l], x.keep[l] - x.first);
+    }
+  }
   for (int l = 0; l < lanes; l++) kv_score_forget(at, lane[l], &o->s);
 }
 

@@ -19,6 +19,7 @@ typedef struct params {
   float alpha;        /* share 0 .. 1 of the budget that every head gets */
   int safeguard, normalise; /* of the enums above */
   int skip;                 /* lowest layers, which share equally */
+  float threshold;          /* entries that score less go; NaN: none do */
   kv_grow_options g;        /* grow and every alone */
 } params;
 

@@ -43,7 +43,8 @@ static const kv_param table[] = {
     KV_CHOICE_PARAM("count", params, count, "budget", "budget|share",
                     "chunks that stay: those that fit the budget, as in the "
                     "paper, or its share of all chunks, as in kvpress"),
-    KV_SCORE_PARAM(params, s),
+    KV_SCORE_PARAMS(params, s, "snapkv", .later = false),
+    KV_THRESHOLD_PARAM(params, threshold),
     KV_WINDOW_PARAMS(params, s.w),
     KV_SINKS_PARAM(params, s),
     KV_FORM_PARAMS(params, s),
@@ -84,24 +85,29 @@ static int end_of(const chunks *c, int k, int n) {
   return (k + 1) * c->length < n ? (k + 1) * c->length : n;
 }
 
+/* least: of a chunk's value; NaN: any. */
 static void choose(const kv_at *at, const chunks *c, const float *total, int n,
-                   bool *keep) {
+                   float least, bool *keep) {
   float *mean = KV_TAKE(at->work, float, c->number);
   bool *in = KV_TAKE(at->work, bool, c->number);
   for (int k = 0; k < c->number; k++)
     mean[k] = mean_of(total, k * c->length, end_of(c, k, n));
   kv_top(mean, c->number, c->kept, in);
+  for (int k = 0; k < c->number; k++) in[k] &= kv_score_stays(mean[k], least);
   for (int i = 0; i < n; i++) keep[i] = in[i / c->length];
 }
 
 static void compress_layer(const kv_at *at, kv_lane *const *lane, int lanes) {
   const params *o = at->params;
   int first, entries = lane[0]->n, n = kv_score_span(&o->s, entries, &first);
-  if (kv_score_compresses(&o->s, at->shape, at->step) && entries > o->budget) {
+  if (kv_score_compresses(&o->s, at->shape, at->step) && n > 0 &&
+      kv_score_over(entries, o->budget, o->threshold)) {
     chunks c = chunks_of(o, n, o->budget - (entries - n));
+    float least = kv_mul(o->threshold, (float)lanes);
     bool *keep = KV_TAKE(at->work, bool, entries);
     memset(keep, true, (size_t)entries);
-    choose(at, &c, totals(at, o, lane, lanes, first, n), n, keep + first);
+    choose(at, &c, totals(at, o, lane, lanes, first, n), n, least,
+           keep + first);
     for (int l = 0; l < lanes; l++) kv_keep_mask(lane[l], keep);
   }
   for (int l = 0; l < lanes; l++) kv_score_forget(at, lane[l], &o->s);

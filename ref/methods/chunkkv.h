@@ -17,6 +17,7 @@ typedef struct params {
   int chunk;          /* entries of a chunk, which stay or go together */
   int count;          /* of the enum above */
   kv_score_options s; /* the scorer and its options */
+  float threshold;    /* chunks whose score is less go; NaN: none do */
 } params;
 
 /* Entries of a chunk, how many chunks there are, and how many stay. */
@@ -25,12 +26,13 @@ typedef struct chunks {
 } chunks;
 
 /* The chunks of n >= 1 candidates, of which the budget leaves room for `room`;
- * where that is 0 or less none is kept. */
+ * where that is 0 or less none is kept, where all fit all are. */
 KV_FN chunks chunks_of(const params *o, int n, int room) {
   chunks c = {o->chunk, 0, 0};
   if (o->count == BY_BUDGET && c.length > room) c.length = room > 0 ? room : 1;
   c.number = (n - 1) / c.length + 1;
-  if (room <= 0) return c;
+  if (room >= n) c.kept = c.number;
+  if (room <= 0 || room >= n) return c;
   c.kept = o->count == BY_BUDGET ? room / c.length
                                  : (int)((int64_t)c.number * room / n);
   if (c.kept < 1) c.kept = 1;

@@ -39,7 +39,8 @@ static const kv_param table[] = {
     KV_REAL_PARAM(
         "epsilon", params, epsilon, "0.0001", 0, 1,
         "added to scores before they are weighed; 0.0001 as in kvpress"),
-    KV_SCORE_PARAM(params, s),
+    KV_SCORE_PARAMS(params, s, "snapkv", .later = false),
+    KV_THRESHOLD_PARAM(params, threshold),
     KV_WINDOW_PARAMS(params, s.w),
     KV_SINKS_PARAM(params, s),
     KV_FORM_PARAMS(params, s),
@@ -82,18 +83,23 @@ static void choose(const kv_at *at, kv_lane *lane) {
   const params *o = at->params;
   int first, n = kv_score_span(&o->s, lane->n, &first);
   int room = o->budget - (lane->n - n);
+  if (n <= 0) return;
   bool *keep = KV_TAKE(at->work, bool, lane->n);
   memset(keep, true, (size_t)lane->n);
+  bool *stays = KV_TAKE(at->work, bool, n);
   float *score = kv_score(at, lane, &o->s, first, n);
+  for (int i = 0; i < n; i++) stays[i] = kv_score_stays(score[i], o->threshold);
   kv_top(score, n, first_stage(o, room), keep + first);
   weigh(at, lane, first, n, keep + first, score);
   kv_top(score, n, room, keep + first);
+  for (int i = 0; i < n; i++) keep[first + i] &= stays[i];
   kv_keep_mask(lane, keep);
 }
 
 static void compress_lane(const kv_at *at, kv_lane *lane) {
   const params *o = at->params;
-  if (kv_score_compresses(&o->s, at->shape, at->step) && lane->n > o->budget)
+  if (kv_score_compresses(&o->s, at->shape, at->step) &&
+      kv_score_over(lane->n, o->budget, o->threshold))
     choose(at, lane);
   kv_score_forget(at, lane, &o->s);
 }

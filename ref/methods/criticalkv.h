@@ -14,6 +14,7 @@ typedef struct params {
   float first;        /* share 0 .. 1 of the budget that goes by score alone */
   float epsilon;      /* added to scores before they are weighed */
   kv_score_options s; /* the scorer and its options */
+  float threshold;    /* entries that score less go; NaN: none do */
 } params;
 
 /* Of `room` candidates that stay, how many are chosen by score alone. */

@@ -66,7 +66,7 @@ static void observe(const kv_at *at, kv_lane *lane, const kv_rows *rows) {
 
 static void compress_lane(const kv_at *at, kv_lane *lane) {
   const params *o = at->params;
-  kv_score_compress(at, lane, o->budget, &o->s);
+  kv_score_compress(at, lane, o->budget, KV_NO_THRESHOLD, &o->s);
 }
 
 const kv_method kv_method_expected = {

@@ -53,7 +53,7 @@ static const kv_asset_kind kind = {NULL, tensors};
 static const kv_param table[] = {
     KV_BUDGET_PARAM(
         params, "a head's share on average, window included; must be given"),
-    KV_WINDOW_PARAMS(params, w),
+    KV_WINDOW_PARAMS(params, s.w),
     KV_REAL_PARAM("beta", params, beta, "1.5", 1, 1 << 20,
                   "heads compete for 1 / beta of the budget; 1.5 as in the "
                   "authors' command line"),
@@ -61,6 +61,8 @@ static const kv_param table[] = {
                   "heads' importance: safetensors, scores [layers, query "
                   "heads]; default: all alike, which is SnapKV"),
     KV_GROW_PARAMS(params, g),
+    KV_SCORE_PARAMS(params, s, "snapkv", .later = true),
+    KV_THRESHOLD_PARAM(params, threshold),
     {.name = NULL}};
 
 static kv_rc sum_scores(const kv_shape *s, params *o, kv_err *e) {
@@ -83,12 +85,43 @@ static kv_rc sum_scores(const kv_shape *s, params *o, kv_err *e) {
                  o->file.asset->path, sum);
 }
 
+/* Does the method grow by snapkv's votes, rather than spend a scorer's scores
+ * once? */
+static bool votes(const params *o) { return o->s.score == KV_SCORE_snapkv; }
+
+static kv_rc open_scorer(const kv_shape *shape, params *o, kv_needs *needs,
+                         kv_err *e) {
+  const kv_grow_options *g = &o->g;
+  if (g->grow != KV_GROW_YES || g->every || g->recent || g->voters)
+    return kv_fail(e, KV_REFUSED,
+                   "headkv: grow, every, recent and voters are of snapkv's "
+                   "votes; leave them out or write score=snapkv");
+  o->s.sinks = g->sinks;
+  o->s.cross = KV_CROSS_YES;
+  o->s.tensor = SCORES;
+  kv_rc rc = kv_score_open(shape, "headkv", o->budget, &o->s, needs, e);
+  o->ends = o->budget - kv_score_past(&o->s, shape->prompt_len, o->budget);
+  return rc;
+}
+
+static kv_rc open_votes(const kv_shape *shape, params *o, kv_needs *needs,
+                        kv_err *e) {
+  if (o->threshold == o->threshold)
+    return kv_fail(e, KV_REFUSED,
+                   "headkv: threshold is of score=file and other scorers, not "
+                   "of votes; leave it out");
+  kv_rc rc =
+      kv_open_grow(shape, "headkv", o->budget, false, &o->s.w, &o->g, needs, e);
+  o->ends = kv_grow_ends(&o->g, &o->s.w);
+  return rc;
+}
+
 static kv_rc open(const kv_shape *shape, void *p, kv_needs *needs, kv_err *e) {
   params *o = p;
-  kv_rc rc =
-      kv_open_grow(shape, "headkv", o->budget, false, &o->w, &o->g, needs, e);
+  kv_rc rc = votes(o) ? open_votes(shape, o, needs, e)
+                      : open_scorer(shape, o, needs, e);
   if (rc) return rc;
-  int base = o->budget - kv_grow_ends(&o->g, &o->w);
+  int base = o->budget - o->ends;
   int each = (int)((double)base / (double)o->beta);
   o->named = o->file.asset != NULL;
   o->least = base - each;
@@ -99,18 +132,26 @@ static kv_rc open(const kv_shape *shape, void *p, kv_needs *needs, kv_err *e) {
 
 static int past(const kv_at *at, const kv_lane *lane) {
   const params *o = at->params;
-  const float *scores = o->named ? at->asset[0].data : NULL;
+  const float *scores = o->named ? at->asset[IMPORTANCE].data : NULL;
   return kv_headkv_past(o, at->shape, scores, at->layer, lane->lane, at->step);
 }
 
 static void observe(const kv_at *at, kv_lane *lane, const kv_rows *rows) {
   const params *o = at->params;
-  kv_grow_observe(at, lane, rows, &o->w, &o->g, past(at, lane));
+  if (votes(o))
+    kv_grow_observe(at, lane, rows, &o->s.w, &o->g, past(at, lane));
+  else
+    kv_score_observe(at, lane, rows, &o->s);
 }
 
 static void compress_lane(const kv_at *at, kv_lane *lane) {
   const params *o = at->params;
-  kv_grow_compress(at, lane, &o->w, &o->g, past(at, lane));
+  if (votes(o)) {
+    kv_grow_compress(at, lane, &o->s.w, &o->g, past(at, lane));
+    return;
+  }
+  kv_score_keep(at, lane, past(at, lane), o->threshold, &o->s);
+  kv_score_forget(at, lane, &o->s);
 }
 
 const kv_method kv_method_headkv = {

@@ -60,7 +60,7 @@ static kv_rc open(const kv_shape *shape, void *p, kv_needs *needs, kv_err *e) {
 
 static void compress_lane(const kv_at *at, kv_lane *lane) {
   const params *o = at->params;
-  kv_score_compress(at, lane, o->budget, &o->s);
+  kv_score_compress(at, lane, o->budget, KV_NO_THRESHOLD, &o->s);
 }
 
 const kv_method kv_method_keydiff = {

@@ -6,30 +6,39 @@
 #include "ref/lane/compose.h"
 #include <string.h>
 
-#define KV_METHOD(name) extern const kv_method kv_method_##name;
-#define KV_METHOD_REF_ONLY(name) KV_METHOD(name)
+#define DECLARED(name) extern const kv_method kv_method_##name;
+#define ENTERED(name) &kv_method_##name,
+#define LEFT_OUT(name)
+
+#define KV_METHOD DECLARED
+#define KV_METHOD_REF_ONLY DECLARED
+#define KV_METHOD_OF_FILE DECLARED
 #include "ref/methods/list.h"
 #undef KV_METHOD
 #undef KV_METHOD_REF_ONLY
+#undef KV_METHOD_OF_FILE
+DECLARED(replay)
 
-#define KV_METHOD_REF_ONLY(name) KV_METHOD(name)
+#define KV_METHOD_OF_FILE LEFT_OUT
 static const kv_method *const list[] = {
-#define KV_METHOD(name) &kv_method_##name,
+#define KV_METHOD ENTERED
+#define KV_METHOD_REF_ONLY ENTERED
 #include "ref/methods/list.h"
-#undef KV_METHOD
-    NULL};
 #undef KV_METHOD_REF_ONLY
+    NULL};
 
-#define KV_METHOD_REF_ONLY(name)
 static const kv_method *const twinned[] = {
-#define KV_METHOD(name) &kv_method_##name,
+#define KV_METHOD_REF_ONLY LEFT_OUT
 #include "ref/methods/list.h"
 #undef KV_METHOD
+#undef KV_METHOD_OF_FILE
     NULL};
-#undef KV_METHOD_REF_ONLY
 
-extern const kv_method kv_method_replay;
-static const kv_method *const doors[] = {&kv_method_replay, NULL};
+static const kv_method *const doors[] = {
+#define KV_METHOD LEFT_OUT
+#define KV_METHOD_OF_FILE ENTERED
+#include "ref/methods/list.h"
+    &kv_method_replay, NULL};
 
 static const kv_method *at(const kv_method *const *all, int count, int index) {
   return index >= 0 && index < count ? all[index] : NULL;

@@ -59,6 +59,11 @@ kv_rc kv_score_open(const kv_shape *shape, const char *method, int budget,
                     kv_score_options *o, kv_needs *needs, kv_err *e) {
   const kv_scorer *scorer = scorers[o->score];
   kv_rc rc = kv_open_budget(method, budget, e);
+  if (!rc && o->file.asset && o->score != KV_SCORE_file)
+    rc = kv_fail(e, KV_REFUSED,
+                 "%s: scores=%s is read with score=file alone; write that, or "
+                 "leave scores out",
+                 method, o->file.asset->path);
   if (!rc) rc = scorer->open(shape, method, budget, o, needs, e);
   if (rc) return rc;
   if (o->sinks == KV_UNSET) o->sinks = 0;
@@ -96,16 +101,23 @@ void kv_score_forget(const kv_at *at, kv_lane *lane,
   if (o->state) memset(kv_own(at, lane), 0, o->state);
 }
 
-static void keep_best(const kv_at *at, kv_lane *lane, int budget,
-                      const kv_score_options *o) {
+void kv_score_keep(const kv_at *at, kv_lane *lane, int past, float threshold,
+                   const kv_score_options *o) {
   int first, n = kv_score_span(o, lane->n, &first);
+  if (n <= 0 || !kv_score_over(n, past, threshold)) return;
   const float *score = kv_score(at, lane, o, first, n);
-  kv_keep_top(at, lane, score, first, n, budget - (lane->n - n));
+  bool *keep = KV_TAKE(at->work, bool, lane->n);
+  memset(keep, true, (size_t)lane->n);
+  kv_top(score, n, past, keep + first);
+  for (int i = 0; i < n; i++)
+    keep[first + i] &= kv_score_stays(score[i], threshold);
+  kv_keep_mask(lane, keep);
 }
 
 void kv_score_compress(const kv_at *at, kv_lane *lane, int budget,
-                       const kv_score_options *o) {
-  if (kv_score_compresses(o, at->shape, at->step) && lane->n > budget)
-    keep_best(at, lane, budget, o);
+                       float threshold, const kv_score_options *o) {
+  if (kv_score_compresses(o, at->shape, at->step) &&
+      kv_score_over(lane->n, budget, threshold))
+    kv_score_keep(at, lane, kv_score_past(o, lane->n, budget), threshold, o);
   kv_score_forget(at, lane, o);
 }

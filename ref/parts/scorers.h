@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Scorers: what gives a number to every entry of a lane that may go, so that
- * the best stay. A scorer says what it needs - query rows, state, rotations -
- * and has one function for its scores; when a compression is due, which entries
- * are never asked about, and how positions are read are options that all of
- * them share. A method over a scorer adds how the budget is spent: the best of
- * each lane, of a layer's lanes together, of chunks.
+ * the best stay. A scorer says what it needs - query rows, state, rotations, a
+ * file - and has one function for its scores; when a compression is due, which
+ * entries are never asked about, and how positions are read are options that
+ * all of them share. A method over a scorer adds how the budget is spent: the
+ * best of each lane, of a layer's lanes together, of chunks.
  *
  * A scorer is a line of KV_SCORERS, a table kv_scorer_x in ref/parts and its
  * twin in gpu/parts. Only open may fail. Each is written to the bit in the file
@@ -20,7 +20,7 @@
 
 /* The one list of scorers; KV_SCORE_x is the value of the parameter `score`. */
 #define KV_SCORERS(X)                                                          \
-  X(snapkv) X(h2o) X(knorm) X(keydiff) X(lagkv) X(expected) X(tova)
+  X(snapkv) X(h2o) X(knorm) X(keydiff) X(lagkv) X(expected) X(tova) X(file)
 
 #define KV_SCORER_NUMBER(x) KV_SCORE_##x,
 #define KV_SCORER_NAME(x) "|" #x
@@ -49,6 +49,9 @@ typedef struct kv_score_options {
   int future;            /* expected: positions to come that are averaged */
   int covariance, vnorm; /* expected: KV_TERM_x, are these terms there? */
   float epsilon;         /* expected: added to a score before vnorm */
+  kv_file file;          /* file: the scores */
+  int tensor;            /* .. where in kv_at.asset they are: the tensors of the
+                            files that the method's table has before it */
   int rows;              /* resolved: last rows before a compression that the
                             scorer is shown; 0: none */
   size_t state;          /* resolved: its bytes of the lane's */
@@ -79,10 +82,21 @@ KV_SCORERS(KV_SCORER_TABLE)
 
 /* Rows of a parameter table; `member` is the name of the kv_score_options in
  * the params, a struct of `type`. */
-#define KV_SCORE_PARAM(type, member)                                           \
-  KV_CHOICE_PARAM("score", type, member.score, "snapkv", KV_SCORER_CHOICES,    \
+#define KV_SCORE_PARAMS(type, member, unless, ...)                             \
+  KV_CHOICE_PARAM("score", type, member.score, unless, KV_SCORER_CHOICES,      \
                   "what scores the entries; snapkv: the votes of the "         \
-                  "prompt's last queries")
+                  "prompt's last queries; file: a file's numbers",             \
+                  __VA_ARGS__),                                                \
+      KV_FILE_PARAM("scores", type, member.file, KV_FILE_OPTIONAL,             \
+                    &kv_scores_kind,                                           \
+                    "of score=file: a number a layer, KV head and token, as "  \
+                    "kvreplay.scores writes them",                             \
+                    .later = true)
+#define KV_THRESHOLD_PARAM(type, member)                                       \
+  KV_REAL_PARAM("threshold", type, member, NULL, -0x1p99, 0x1p99,              \
+                "entries that score less go, whatever the budget; default: "   \
+                "none do, as in the paper",                                    \
+                .later = true)
 #define KV_SINKS_PARAM(type, member)                                           \
   KV_INT_PARAM("sinks", type, member.sinks, NULL, 0, 1 << 22, "tokens",        \
                "first entries, always kept; default the scorer's: min(4, "     \
@@ -103,6 +117,15 @@ KV_SCORERS(KV_SCORER_TABLE)
           "own, as in the papers; yes: kvpress's key rotation")
 
 /* --- what scorers call ---------------------------------------------------- */
+
+extern const kv_asset_kind kv_scores_kind; /* of score=file */
+/* The score of a token that the file does not cover. */
+#define KV_UNSCORED 0x1p100f
+/* Of the tensor t of a file of scores: token id's in the row of a KV head. */
+KV_FN float kv_score_of(const kv_tensor *t, int kv_head, uint32_t id) {
+  int64_t n = t->dim[1];
+  return id < n ? ((const float *)t->data)[kv_head * n + id] : KV_UNSCORED;
+}
 
 /* A score as it ranks: what is not finite is the least number there is. */
 KV_FN float kv_score_finite(float x) {
@@ -128,9 +151,25 @@ KV_FN int kv_score_span(const kv_score_options *o, int entries, int *first) {
   *first = o->sinks;
   return past - (o->lag ? o->lag + past % o->lag : o->w.window);
 }
+/* How many of these the budget of a lane leaves beside those protected. */
+KV_FN int kv_score_past(const kv_score_options *o, int entries, int budget) {
+  int first;
+  return budget - (entries - kv_score_span(o, entries, &first));
+}
 /* [n] scores of these, in the hook's workspace; n >= 1. */
 float *kv_score(const kv_at *at, const kv_lane *lane, const kv_score_options *o,
                 int first, int n);
+/* The threshold of a method that has none. */
+#define KV_NO_THRESHOLD kv_float(0x7fc00000u)
+/* Does a lane of `entries` lose any to the budget, or to a threshold, which is
+ * NaN where there is none? */
+KV_FN bool kv_score_over(int entries, int budget, float threshold) {
+  return entries > budget || threshold == threshold;
+}
+/* May an entry with that score stay, as far as the threshold goes? */
+KV_FN bool kv_score_stays(float score, float threshold) {
+  return !(score < threshold);
+}
 /* Does a compression at `step` tokens seen drop anything? With form=decode the
  * one after the prompt does not. */
 KV_FN bool kv_score_compresses(const kv_score_options *o, const kv_shape *s,
@@ -140,10 +179,14 @@ KV_FN bool kv_score_compresses(const kv_score_options *o, const kv_shape *s,
 /* At the end of a compression: zeroes the scorer's state, and observation
  * begins anew. */
 void kv_score_forget(const kv_at *at, kv_lane *lane, const kv_score_options *o);
+/* Of the entries that may go the best `past` stay, but those that the threshold
+ * sends away; and all that are protected. */
+void kv_score_keep(const kv_at *at, kv_lane *lane, int past, float threshold,
+                   const kv_score_options *o);
 /* A whole compression of a lane by its own scores, for compress_lane: where
  * kv_score_compresses, `budget` entries stay at most, the protected ones and
- * then the best. Forgets in any case. */
+ * then the best, as kv_score_keep keeps. Forgets in any case. */
 void kv_score_compress(const kv_at *at, kv_lane *lane, int budget,
-                       const kv_score_options *o);
+                       float threshold, const kv_score_options *o);
 
 #endif

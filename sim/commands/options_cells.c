@@ -66,34 +66,35 @@ kv_rc kv_cells_options_read(kv_registry *registry, kv_cells_options *o,
   return rc;
 }
 
-/* Where a method's file lies beside a trace; "": there is none, or the cell
- * will say why. Only memory can fail: then nobody knows. */
-static kv_rc place_beside(const kv_spec *s, const char *trace,
+/* Where a method's i-th file lies beside a trace; "": there is none, or the
+ * cell will say why. Only memory can fail: then nobody knows. */
+static kv_rc place_beside(const kv_spec *s, int i, const char *trace,
                           char path[KV_TEXT_MAX], kv_err *e) {
   kv_trace *t = NULL;
   kv_err why = {0};
   kv_rc rc = kv_trace_open(trace, &t, &why);
   if (!rc)
-    rc = kv_asset_beside(t, kv_spec_reader(s)->name, KV_TEXT_MAX, path, &why);
+    rc =
+        kv_asset_beside(t, kv_spec_reader(s, i)->name, KV_TEXT_MAX, path, &why);
   if (rc) *path = 0;
   kv_trace_close(t);
   return rc == KV_RESOURCE ? kv_fail(e, rc, "%s", why.text) : KV_OK;
 }
 
-/* Adds a method's files to in[*n..]: the one it is told to read, or those
+/* Adds a method's i-th file to in[*n..]: the one it is told to read, or those
  * beside the traces. `path` has room for one a trace. */
-static kv_rc add_files(const kv_spec *s, const kv_list *traces,
-                       char (*path)[KV_TEXT_MAX], kv_place *in, int *n,
-                       kv_err *e) {
+static kv_rc add_file(const kv_spec *s, int i, const kv_list *traces,
+                      char (*path)[KV_TEXT_MAX], kv_place *in, int *n,
+                      kv_err *e) {
   const char *what = "what a method reads";
-  const kv_file *file = kv_spec_file(s);
+  const kv_file *file = kv_spec_file(s, i);
   kv_rc rc = KV_OK;
-  if (file && *file->path)
-    in[(*n)++] = (kv_place){.what = what, .path = file->path};
-  if (!file || *file->path || kv_file_optional(s->method)) return KV_OK;
-  for (int i = 0; !rc && i < traces->n; i++) {
-    rc = place_beside(s, traces->item[i], path[i], e);
-    if (*path[i]) in[(*n)++] = (kv_place){.what = what, .path = path[i]};
+  if (*file->path) in[(*n)++] = (kv_place){.what = what, .path = file->path};
+  if (*file->path || kv_file_optional(kv_method_file(s->method, i)))
+    return KV_OK;
+  for (int t = 0; !rc && t < traces->n; t++) {
+    rc = place_beside(s, i, traces->item[t], path[t], e);
+    if (*path[t]) in[(*n)++] = (kv_place){.what = what, .path = path[t]};
   }
   return rc;
 }
@@ -101,14 +102,17 @@ static kv_rc add_files(const kv_spec *s, const kv_list *traces,
 kv_rc kv_cells_options_apart(const kv_command *c, const kv_cells_options *o,
                              kv_err *e) {
   int n = 0, each = 1 + o->traces.n;
-  size_t all = (size_t)o->specs.n, rooms = all * (size_t)each;
+  size_t all = (size_t)o->specs.n;
+  size_t rooms = all * (size_t)each * KV_SPEC_FILES;
   kv_place *in = calloc(rooms + KV_MOST_PARTS * all + 1, sizeof *in);
   char(*path)[KV_TEXT_MAX] = calloc(rooms + 1, sizeof *path);
   kv_rc rc = KV_OK;
   if (!in || !path) rc = kv_no_memory(e, "the command line", sizeof *in);
   for (int i = 0; !rc && i < o->specs.n; i++) {
     const kv_spec *s = &o->specs.spec[i];
-    rc = add_files(s, &o->traces, path + i * each, in, &n, e);
+    for (int k = 0; !rc && kv_spec_file(s, k); k++)
+      rc = add_file(s, k, &o->traces, path + (i * KV_SPEC_FILES + k) * each, in,
+                    &n, e);
     const kv_method *part[KV_MOST_PARTS];
     size_t offset[KV_MOST_PARTS];
     for (int k = kv_parts_of(s->method, part, offset) - 1; k >= 0; k--)

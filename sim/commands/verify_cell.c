@@ -10,7 +10,7 @@
 /* Takes the row's parameters if its specification equals the cell's: older rows
  * have the whole path of a method's file in their parameters. */
 static kv_rc take_params(const kv_result *r, kv_cell *c, kv_err *e) {
-  if (!kv_spec_file(&c->spec) || strcmp(c->result.spec, r->spec) != 0)
+  if (!kv_spec_file(&c->spec, 0) || strcmp(c->result.spec, r->spec) != 0)
     return KV_OK;
   char *own = strdup(r->params);
   if (!own) return kv_no_memory(e, "a row", strlen(r->params));

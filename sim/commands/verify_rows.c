@@ -27,13 +27,14 @@ static kv_verifiable no(kv_verify_row *v, kv_verifiable can, const char *format,
   return can;
 }
 
-/* Compares the row's code with this program's; if it differs, says how. */
-static kv_verifiable compare_code(kv_verify_row *v, const kv_method *m,
+/* Compares the row's code with this program's and of the n files that the
+ * method reads, the last one at `path`; if it differs, says how. */
+static kv_verifiable compare_code(kv_verify_row *v, const kv_method *m, int n,
                                   const kv_digest *file, const char *path) {
   const kv_result *r = &v->row;
   const char *plugin = kv_door_code(m);
   char code[65];
-  kv_code(m, file, code);
+  kv_code(m, n, file, code);
   if (!r->code && !*code) {
     if (m->revision == r->revision) return KV_VERIFY_RUNS;
     return no(v, KV_VERIFY_OTHER_CODE, "of revision %d, this program has %d",
@@ -47,40 +48,63 @@ static kv_verifiable compare_code(kv_verify_row *v, const kv_method *m,
             plugin ? "plugin" : "method, a built-in one");
 }
 
-/* For a method that this program has: is its code the same? A file that the
- * specification names is read here; one beside a trace once the trace is found
- * (kv_verify_beside). */
+/* Does this file lie beside the trace, where nobody named it? */
+static bool lies_beside(const kv_param *p, const kv_file *f) {
+  return f->beside || (!*f->path && !kv_file_is_none(p, f));
+}
+
+/* The same of the files that the specification names. */
+static kv_verifiable compare_files(kv_verify_row *v, const kv_method *m,
+                                   const kv_spec *spec) {
+  kv_digest bytes[KV_SPEC_FILES];
+  const kv_param *p;
+  const char *path = NULL;
+  int n = 0;
+  for (int i = 0; (p = kv_method_file(m, i)); i++) {
+    const kv_file *f = kv_spec_file(spec, i);
+    if (kv_file_is_none(p, f)) continue;
+    if (lies_beside(p, f)) return KV_VERIFY_RUNS;
+    path = f->path;
+    if (kv_file_digest(path, &bytes[n++], NULL))
+      return no(v, KV_VERIFY_NO_FILE,
+                "no file %.120s is here, which %.60s reads: put it back, or "
+                "verify where that path leads to it",
+                path, v->row.method);
+  }
+  return compare_code(v, m, n, bytes, path);
+}
+
+/* For a method that this program has: is its code the same? Files that the
+ * specification names are read here; where one lies beside a trace, all are
+ * compared once the trace is found (kv_verify_beside). */
 static kv_verifiable same_code(kv_verify_row *v, const kv_method *m) {
   kv_spec spec = {0};
-  kv_digest bytes;
   kv_err why = {0};
-  kv_verifiable can = KV_VERIFY_RUNS;
-  if (!kv_method_file(m)) return compare_code(v, m, NULL, NULL);
+  if (!kv_method_file(m, 0)) return compare_code(v, m, 0, NULL, NULL);
   if (kv_spec_parse(kv_method_at, v->row.spec, &spec, &why))
     return no(v, KV_VERIFY_OTHER_CODE, "%.250s", why.text);
-  const char *path = kv_spec_file(&spec)->path;
-  if (kv_file_is_none(m, kv_spec_file(&spec)))
-    can = compare_code(v, m, NULL, NULL);
-  else if (*path && kv_file_digest(path, &bytes, &why))
-    can = no(v, KV_VERIFY_NO_FILE,
-             "no file %.120s is here, which %.60s reads: put it back, or "
-             "verify where that path leads to it",
-             path, v->row.method);
-  else if (*path)
-    can = compare_code(v, m, &bytes, path);
+  kv_verifiable can = compare_files(v, m, &spec);
   kv_spec_free(&spec);
   return can;
 }
 
 bool kv_verify_beside(kv_verify_row *v, const kv_cell *c) {
-  const kv_file *f = kv_spec_file(&c->spec);
-  if (!f || (*f->path && !f->beside)) return true;
-  if (!*f->path && kv_file_optional(c->spec.method))
-    v->can = compare_code(v, c->spec.method, NULL, NULL);
-  else
-    v->can = c->asset
-                 ? compare_code(v, c->spec.method, &c->asset->digest, f->path)
-                 : no(v, KV_VERIFY_NO_FILE, "%.300s", c->result.reason);
+  const kv_method *m = c->spec.method;
+  kv_digest bytes[KV_SPEC_FILES];
+  const kv_param *p;
+  const char *path = NULL;
+  bool lacks = false;
+  int n = 0;
+  for (int i = 0; (p = kv_method_file(m, i)); i++) {
+    const kv_file *f = kv_spec_file(&c->spec, i);
+    if (c->file[i]) bytes[n++] = c->file[i]->digest;
+    if (!lies_beside(p, f)) continue;
+    path = f->path;
+    lacks |= !c->file[i];
+  }
+  if (!path) return true;
+  v->can = lacks ? no(v, KV_VERIFY_NO_FILE, "%.300s", c->result.reason)
+                 : compare_code(v, m, n, bytes, path);
   return v->can == KV_VERIFY_RUNS;
 }
 

@@ -142,7 +142,7 @@ static kv_rc describe(kv_cell *c, const kv_asked_cell *asked, kv_err *e) {
 /* Writes the parts of the row's key: code, parameters, specification. */
 static kv_rc write_out(kv_cell *c, kv_err *e) {
   char code[65];
-  kv_code(c->spec.method, c->asset ? &c->asset->digest : NULL, code);
+  kv_cell_code(c, code);
   if (*code) c->result.code = strdup(code);
   if (*code && !c->result.code) return kv_no_memory(e, "a row", sizeof code);
   const kv_method *m = c->spec.method;
@@ -367,6 +367,7 @@ void kv_cell_close(kv_cell *c) {
   kv_layouts_close(c->layouts);
   kv_fidelity_close(c->fidelity);
   kv_asset_close(c->asset);
+  for (int i = 0; i < KV_SPEC_FILES; i++) kv_asset_close(c->file[i]);
   kv_messages_close(c->messages);
   free(c->digest);
   free(c->seconds);

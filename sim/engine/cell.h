@@ -33,9 +33,11 @@ typedef struct kv_asked_cell {
 
 typedef struct kv_cell {
   const kv_trace *trace; /* the caller's */
-  kv_shape shape;  /* the trace's, but with the prompt_len of the replay */
-  kv_spec spec;    /* resolved */
-  kv_asset *asset; /* the file that its method reads, or NULL */
+  kv_shape shape; /* the trace's, but with the prompt_len of the replay */
+  kv_spec spec;   /* resolved */
+  kv_asset *file[KV_SPEC_FILES]; /* that its method reads, in the order of its
+                                    parameters; NULL: not read */
+  kv_asset *asset; /* the tensors of all of them; NULL: there is none */
   kv_plan plan;    /* what the backend is to do (ref/backend/backend.h) */
   kv_plan *layer;  /* [spec.n_layers] or NULL: each layer's own */
   char *params;    /* parameters of those plans, one after another */
@@ -157,12 +159,15 @@ const kv_asking *kv_cell_asks(const kv_cell *c, int t);
 bool kv_cell_closing(const kv_cell *c, int n, int *first, int *count,
                      bool *decodes);
 
-/* --- cell_file.c, for cell.c: the method's file --------------------------- */
+/* --- cell_file.c, for cell.c: the method's files -------------------------- */
 
-/* Reads the method's file into c->asset and puts it into the parameters; does
- * nothing if the method reads none. KV_USAGE: the file must be named and is
- * not. KV_INPUT, KV_REFUSED: only this cell cannot run. */
+/* Reads the method's files into c->file and c->asset and puts them into the
+ * parameters; does nothing if the method reads none. KV_USAGE: a file must be
+ * named and is not. KV_INPUT, KV_REFUSED: only this cell cannot run. */
 kv_rc kv_cell_lend(kv_cell *c, kv_err *e);
+/* The part of the row's key that names code: the method's, and of the files
+ * that were read (kv_code). */
+void kv_cell_code(const kv_cell *c, char out[65]);
 
 /* --- cell_layers.c, for cell.c: a budget a layer ------------------------- */
 

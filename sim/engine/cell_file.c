@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The file that a cell's method reads (ref/lane/asset.h): found, read and put
+ * The files that a cell's method reads (ref/lane/asset.h): found, read and put
  * into the parameters before the method is opened.
  */
 #include "sim/engine/cell.h"
 
+#include "sim/spec/code.h"
 #include "traces/decisions/asset.h"
 #include <string.h>
 #include <unistd.h>
 
-/* Looks for the file at its default place, beside the trace. */
-static kv_rc look_beside(const kv_cell *c, kv_file *f, kv_err *e) {
-  const kv_method *m = kv_spec_reader(&c->spec);
-  const kv_param *p = kv_method_file(m);
-  const char *name = m->name;
+/* Looks for the i-th file at its default place, beside the trace. */
+static kv_rc look_beside(const kv_cell *c, int i, kv_file *f, kv_err *e) {
+  const kv_param *p = kv_method_file(c->spec.method, i);
+  const char *name = kv_spec_reader(&c->spec, i)->name;
   char show[KV_TEXT_MAX];
   if (!p->fallback)
     return kv_fail(e, KV_USAGE, "%s reads a file: write %s:%s=NAME.safetensors",
@@ -31,21 +31,40 @@ static kv_rc look_beside(const kv_cell *c, kv_file *f, kv_err *e) {
                  name, kv_plain(f->path, 300, show), name, p->name);
 }
 
-kv_rc kv_cell_lend(kv_cell *c, kv_err *e) {
-  const kv_param *p = kv_method_file(c->spec.method);
-  kv_file *f = kv_spec_file(&c->spec);
+static kv_rc read_one(kv_cell *c, int i, kv_err *e) {
+  const kv_param *p = kv_method_file(c->spec.method, i);
+  kv_file *f = kv_spec_file(&c->spec, i);
   kv_rc rc = KV_OK;
-  if (!f) return KV_OK;
   f->asset = NULL;
-  if (kv_file_is_none(c->spec.method, f)) return KV_OK;
-  if (kv_file_optional(c->spec.method)) {
-    if (strcmp(f->path, KV_FILE_OPTIONAL) == 0) *f->path = 0;
-    if (!*f->path) return KV_OK;
-  }
-  if (!*f->path || f->beside) rc = look_beside(c, f, e);
+  if (kv_file_optional(p) && strcmp(f->path, KV_FILE_OPTIONAL) == 0)
+    *f->path = 0;
+  if (kv_file_is_none(p, f)) return KV_OK;
+  if (!*f->path || f->beside) rc = look_beside(c, i, f, e);
   if (!rc)
     rc = kv_asset_open(f->path, p->reads, c->trace, c->shape.prompt_len,
-                       &c->asset, e);
-  c->plan.asset = f->asset = c->asset;
+                       &c->file[i], e);
+  f->asset = c->file[i];
   return rc;
+}
+
+kv_rc kv_cell_lend(kv_cell *c, kv_err *e) {
+  const kv_asset_kind *kind[KV_SPEC_FILES];
+  const kv_param *p;
+  kv_rc rc = KV_OK;
+  int n = 0;
+  for (; !rc && (p = kv_method_file(c->spec.method, n)); n++) {
+    kind[n] = p->reads;
+    rc = read_one(c, n, e);
+  }
+  if (!rc) rc = kv_assets_join(n, kind, c->file, &c->asset, e);
+  c->plan.asset = c->asset;
+  return rc;
+}
+
+void kv_cell_code(const kv_cell *c, char out[65]) {
+  kv_digest file[KV_SPEC_FILES];
+  int n = 0;
+  for (int i = 0; i < KV_SPEC_FILES; i++)
+    if (c->file[i]) file[n++] = c->file[i]->digest;
+  kv_code(c->spec.method, n, file, out);
 }

@@ -151,7 +151,7 @@ static void tell(const work *w, const kv_asset *file, const char *path,
   double raw = all_of(s->raw);
   o->there = true;
   o->digest = file->digest;
-  kv_code(kv_method_named("deltakv"), &file->digest, o->code);
+  kv_code(kv_method_named("deltakv"), 1, &file->digest, o->code);
   o->of = w->c;
   o->length = length_of(file);
   o->alone = learned_alone(file);

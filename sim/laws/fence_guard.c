@@ -79,13 +79,8 @@ static uint64_t rows_of(const kv_at *at, const kv_rows *rows) {
   return h;
 }
 
-/* Digest of all tensors of its file, in every layer. */
-static uint64_t lent_of(const kv_at *at) {
-  const kv_param *p = kv_method_file(method);
-  uint64_t h = 1;
-  if (!p) return h;
-  const char *file = (const char *)at->params + p->offset;
-  const kv_asset *a = ((const kv_file *)(const void *)file)->asset;
+/* Digest of all tensors of a file, in every layer. */
+static uint64_t file_of(const kv_asset *a, uint64_t h) {
   for (int i = 0; a && i < a->layers * a->asked; i++) {
     const kv_tensor *t = &a->tensor[i];
     bool again = i >= a->asked && t->data == t[-a->asked].data;
@@ -93,6 +88,17 @@ static uint64_t lent_of(const kv_at *at) {
     if (t->data && !again)
       h = add(h, t->data,
               (size_t)t->count * kv_tensor_size(a->ask[i % a->asked].type));
+  }
+  return h;
+}
+
+/* The same of all its files. */
+static uint64_t lent_of(const kv_at *at) {
+  const kv_param *p;
+  uint64_t h = 1;
+  for (int i = 0; (p = kv_method_file(method, i)); i++) {
+    const char *file = (const char *)at->params + p->offset;
+    h = file_of(((const kv_file *)(const void *)file)->asset, h);
   }
   return h;
 }

@@ -36,7 +36,8 @@ static bool are_few(const char *choices) {
 /* What is wrong with a file parameter and the tensors that it asks for; NULL:
  * nothing. */
 static const char *wrong_file(const kv_method *m, const kv_param *p) {
-  if (kv_method_file(m) != p) return "is a second file; a method reads one";
+  if (kv_method_file(m, KV_MOST_FILES))
+    return "is one of too many files that the method reads";
   if (p->offset % _Alignof(kv_file)) return "is not aligned as a kv_file";
   if (p->fallback && strcmp(p->fallback, KV_FILE_OPTIONAL) &&
       strcmp(p->fallback, KV_FILE_BESIDE))

@@ -89,11 +89,13 @@ static bool beside(const kv_param *p, const void *values) {
 }
 
 /* True for a parameter that came later than the method's first rows
- * (kv_param.later) and has its default: it is left out, so that those rows keep
- * their keys. */
+ * (kv_param.later) and has its default or no value: it is left out, so that
+ * those rows keep their keys. */
 static bool unnamed(const kv_param *p, const void *values) {
   char out[KV_TEXT_MAX];
-  if (!p->later || !p->fallback) return false;
+  if (!p->later) return false;
+  if (!kv_param_is_set(p, values)) return true;
+  if (!p->fallback) return false;
   kv_param_text(p, values, out);
   return strcmp(out, p->fallback) == 0;
 }

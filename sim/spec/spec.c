@@ -5,7 +5,6 @@
  */
 #include "sim/spec/spec.h"
 
-#include "ref/lane/compose.h"
 #include "sim/spec/door.h"
 #include "sim/spec/param.h"
 #include "sim/spec/short.h"
@@ -84,16 +83,18 @@ bool kv_spec_needs_budget(const kv_spec *s) {
   return kv_spec_wants_budget(s) && p->knob != KV_KNOB_RESOLVED;
 }
 
-const kv_method *kv_spec_reader(const kv_spec *s) {
+const kv_method *kv_spec_reader(const kv_spec *s, int i) {
   const kv_method *part[KV_MOST_PARTS];
   size_t offset[KV_MOST_PARTS];
-  int parts = kv_parts_of(s->method, part, offset), i = 0;
-  while (i < parts && !kv_method_file(part[i])) i++;
-  return i < parts ? part[i] : NULL;
+  int parts = kv_parts_of(s->method, part, offset);
+  for (int k = 0; k < parts; k++)
+    for (int own = 0; kv_method_file(part[k], own); own++)
+      if (i-- == 0) return part[k];
+  return NULL;
 }
 
-kv_file *kv_spec_file(const kv_spec *s) {
-  const kv_param *p = kv_method_file(s->method);
+kv_file *kv_spec_file(const kv_spec *s, int i) {
+  const kv_param *p = kv_method_file(s->method, i);
   return p ? (kv_file *)(void *)((char *)s->params + p->offset) : NULL;
 }
 

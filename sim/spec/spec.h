@@ -27,6 +27,7 @@
 #ifndef KV_SIM_SPEC_H
 #define KV_SIM_SPEC_H
 
+#include "ref/lane/compose.h"
 #include "ref/lane/method.h"
 
 /* Characters that must be escaped with a backslash. */
@@ -85,12 +86,14 @@ bool kv_spec_wants_budget(const kv_spec *s);
 /* True if open has no value for it either: such a cell is asked for with -b. */
 bool kv_spec_needs_budget(const kv_spec *s);
 
-/* The value of the method's file parameter in s->params, with path "" while the
- * file is not known; NULL if the method reads no file. */
-kv_file *kv_spec_file(const kv_spec *s);
-/* The method that reads the file, which is one of two where these share a lane;
- * the file beside a trace is named by it. NULL: none does. */
-const kv_method *kv_spec_reader(const kv_spec *s);
+/* Files that a specification names at most. */
+enum { KV_SPEC_FILES = KV_MOST_PARTS * KV_MOST_FILES };
+/* The value of the method's i-th file parameter (kv_method_file) in s->params,
+ * with path "" while the file is not known; NULL if there is no such. */
+kv_file *kv_spec_file(const kv_spec *s, int i);
+/* The method that reads that file, which is one of two where these share a
+ * lane; the file beside a trace is named by it. NULL: none does. */
+const kv_method *kv_spec_reader(const kv_spec *s, int i);
 
 /* The parameters as a JSON object, and as a specification (sim/spec/param.h).
  * Freed with free(); NULL if memory ends. */

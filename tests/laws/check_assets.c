@@ -195,10 +195,10 @@ TEST(in_all) {
   if (kv_specs_add(only_counts, "all", &all, &e)) fail_msg("%s", e.text);
   assert_int_equal(all.n, 1);
   assert_ptr_equal(all.spec[0].method, &counts_method);
-  assert_string_equal(kv_spec_file(&all.spec[0])->path, "");
+  assert_string_equal(kv_spec_file(&all.spec[0], 0)->path, "");
   kv_specs_free(&all);
   for (int i = 0; kv_method_at(i); i++) {
-    const kv_param *p = kv_method_file(kv_method_at(i));
+    const kv_param *p = kv_method_file(kv_method_at(i), 0);
     assert_true(!p || p->fallback);
   }
 }
@@ -230,7 +230,7 @@ TEST(wrong_tensors) {
       {3, {"share", KV_ST_F64, 2, {2, 2}, wide}, "F32, F16 or BF16"},
       {0, {"layers.0.keep", KV_ST_I32, 1, {3}, wide}, "[3] and must have [2]"},
       {3, {"share", KV_ST_F32, 1, {4}, wide}, "[4] and must have [2, 2]"},
-      {3, {"share", KV_ST_F16, 2, {2, 2}, inf}, "NaN or Inf at element 2"},
+      {3, {"share", KV_ST_F16, 2, {2, 2}, inf}, "NaN or Inf at [1, 0]"},
       {0, {"layers.0.keep", KV_ST_I32, 1, {KV}, zero}, "KV head 1 of layer 0"}};
   const char *path = scratch_path("w.safetensors");
   tensor t[TENSORS];

@@ -24,7 +24,7 @@ typedef struct table {
 
 static void fill(table *t) {
   static const kv_tensor_ask ask[] = {
-      {"gates", KV_T_F32, 2, {KV_DIM_LAYERS, KV_DIM_KV_HEADS}, false},
+      {"gates", KV_T_F32, 2, {KV_DIM_LAYERS, KV_DIM_KV_HEADS}, false, false},
       {.name = NULL}};
   t->layer[0] = 0, t->layer[1] = 1;
   t->tensor[0] = (kv_tensor){t->gate, 4, {2, 2}};

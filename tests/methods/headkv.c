@@ -23,7 +23,7 @@ typedef struct scores {
 
 static void fill(scores *t) {
   static const kv_tensor_ask ask[] = {
-      {"scores", KV_T_F32, 2, {KV_DIM_LAYERS, KV_DIM_HEADS}, false},
+      {"scores", KV_T_F32, 2, {KV_DIM_LAYERS, KV_DIM_HEADS}, false, false},
       {.name = NULL}};
   t->layer[0] = 0, t->layer[1] = 1;
   t->tensor[0] = (kv_tensor){t->score, 8, {2, 4}};

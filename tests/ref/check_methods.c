@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Every method of the list: its worked cases and its own laws. On another
+ * Every method of methods.mk: its worked cases and its own laws. On another
  * backend than the reference, those that have a twin. Here is the one law that
  * is the same for all: a budget that nobody named is asked for by its name.
  */
@@ -9,16 +9,22 @@
 #include <stdio.h>
 
 #define KV_METHOD_REF_ONLY(name) KV_METHOD(name)
+#define KV_METHOD_OF_FILE(name) KV_METHOD(name)
 
-#define KV_METHOD(name) int kv_test_##name(void);
+#define KV_METHOD(name)                                                        \
+  extern const kv_method kv_method_##name;                                     \
+  int kv_test_##name(void);
 #include "ref/methods/list.h"
 #undef KV_METHOD
 
-static int (*const test[])(void) = {
-#define KV_METHOD(name) kv_test_##name,
+static const struct {
+  const kv_method *method;
+  int (*run)(void);
+} test[] = {
+#define KV_METHOD(name) {&kv_method_##name, kv_test_##name},
 #include "ref/methods/list.h"
 #undef KV_METHOD
-    NULL};
+    {NULL, NULL}};
 
 /* A row that -b sets and that has no default. */
 static const kv_param *budget_of(const kv_method *m) {
@@ -43,10 +49,10 @@ TEST(budgets) {
 int main(void) {
   const struct CMUnitTest all[] = {cmocka_unit_test(budgets)};
   int failed = cmocka_run_group_tests_name("all methods", all, NULL, NULL) != 0;
-  for (int i = 0; test[i]; i++) {
-    const kv_method *m = kv_method_at(i);
+  for (int i = 0; test[i].method; i++) {
+    const kv_method *m = test[i].method;
     if (kv_backend_has(rig_backend(), m))
-      failed += test[i]() != 0;
+      failed += test[i].run() != 0;
     else
       printf("[  SKIPPED ] %s is ref only\n", m->name);
   }

@@ -9,6 +9,7 @@
 #include "sim/engine/messages.h"
 #include "sim/engine/order.h"
 #include "sim/spec/spec.h"
+#include "traces/decisions/asset.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,6 +26,7 @@ struct rig {
   kv_rope rope;
   kv_layer_data data;
   kv_spec spec;
+  kv_asset *asset; /* of its files, joined */
   kv_plan plan;
   kv_store *store;
   kv_scratch *scratch;
@@ -45,10 +47,12 @@ const kv_backend *rig_backend(void) {
   return chosen;
 }
 
-static const kv_backend *backend(void) { return rig_backend(); }
+static const kv_backend *used;
+void rig_use(const kv_backend *b) { used = b; }
+static const kv_backend *backend(void) { return used ? used : rig_backend(); }
 
 bool rig_wants_file(const kv_method *m) {
-  const kv_param *p = kv_method_file(m);
+  const kv_param *p = kv_method_file(m, 0);
   return p && p->fallback && strcmp(p->fallback, KV_FILE_BESIDE) == 0;
 }
 
@@ -96,11 +100,30 @@ static void give_data(rig *r) {
   r->rope = (kv_rope){c->positions, c->inv_freq, c->interleaved};
 }
 
+static bool is_scores(const kv_asset_kind *kind) {
+  return kind->format && strcmp(kind->format, "kvscores") == 0;
+}
+
 /* Nobody reads a file here: the case has what it holds. */
-static const kv_asset *lend(const rig_case *c, kv_spec *s) {
-  kv_file *f = kv_spec_file(s);
-  if (f) f->asset = c->asset;
-  return f ? c->asset : NULL;
+static void lend(const rig_case *c, kv_spec *s) {
+  const kv_param *p;
+  for (int i = 0; (p = kv_method_file(s->method, i)); i++)
+    kv_spec_file(s, i)->asset = is_scores(p->reads) ? c->scores : c->asset;
+}
+
+/* What they hold together, as the engine joins them. */
+static kv_asset *join(const kv_spec *s) {
+  const kv_asset_kind *kind[KV_SPEC_FILES];
+  kv_asset *file[KV_SPEC_FILES], *all = NULL;
+  const kv_param *p;
+  kv_err e;
+  int n = 0;
+  for (; (p = kv_method_file(s->method, n)); n++) {
+    kind[n] = p->reads;
+    file[n] = (kv_asset *)(uintptr_t)kv_spec_file(s, n)->asset;
+  }
+  good(kv_assets_join(n, kind, file, &all, &e), &e);
+  return all;
 }
 
 kv_rc rig_try(const rig_case *c, const char *spec, kv_needs *needs, kv_err *e) {
@@ -208,12 +231,14 @@ static rig *open(const rig_case *c, const char *spec, rig *above,
   r->shape = shape_of(c);
   give_data(r);
   good(kv_spec_parse(kv_method_at, spec, &r->spec, &e), &e);
+  lend(c, &r->spec);
+  r->asset = join(&r->spec);
   r->plan = (kv_plan){.shape = &r->shape,
                       .rope = &r->rope,
                       .kernels = kv_kernels_best(),
                       .method = r->spec.method,
                       .params = r->spec.params,
-                      .asset = lend(c, &r->spec)};
+                      .asset = r->asset};
   good(r->plan.method->open(&r->shape, r->spec.params, &r->plan.needs, &e), &e);
   if ((r->plan.needs.reindex || r->plan.needs.rope) && !c->inv_freq)
     fail_msg("%s: the case has no inv_freq", spec);
@@ -266,6 +291,7 @@ void rig_close(rig *r) {
   backend()->close(r->store);
   if (!r->above) kv_messages_close(r->messages);
   kv_spec_free(&r->spec);
+  kv_asset_close(r->asset);
   free(r->k);
   free(r->v);
   free(r);

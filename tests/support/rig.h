@@ -21,13 +21,14 @@
 /* The request; arrays belong to the caller. */
 typedef struct rig_case {
   int heads, kv_heads, d, d_v, n_tokens, prompt_len;
-  int n_layers, layer;      /* layers of the model (0: 1); number of this one */
-  float scale;              /* 0 = nearest binary32 of 1/sqrt(d) */
-  const float *q, *k, *v;   /* [heads][n_tokens][d]; k and v of kv_heads, v of
-                               d_v elements */
-  const float *inv_freq;    /* [d/2], or NULL: no rotation recorded */
-  bool half;                /* k and v are held as F16, not F32 */
-  const kv_asset *asset;    /* what the method's file holds, or NULL */
+  int n_layers, layer;    /* layers of the model (0: 1); number of this one */
+  float scale;            /* 0 = nearest binary32 of 1/sqrt(d) */
+  const float *q, *k, *v; /* [heads][n_tokens][d]; k and v of kv_heads, v of
+                             d_v elements */
+  const float *inv_freq;  /* [d/2], or NULL: no rotation recorded */
+  bool half;              /* k and v are held as F16, not F32 */
+  const kv_asset *asset;  /* what the method's file holds, or NULL */
+  const kv_asset *scores; /* .. and its file of scores (score=file), or NULL */
   const int32_t *positions; /* [n_tokens] RoPE positions, or NULL: 0.. */
   bool interleaved;         /* RoPE pairs 2 i, 2 i + 1; else i, i + d / 2 */
 } rig_case;
@@ -44,6 +45,8 @@ typedef struct rig rig;
 
 /* The backend that KV_TEST_BACKEND names; ref where it is not set. */
 const kv_backend *rig_backend(void);
+/* Rigs that are opened from here on are of backend b; NULL: of rig_backend. */
+void rig_use(const kv_backend *b);
 /* Whether the method needs a file, found beside the trace, to run. */
 bool rig_wants_file(const kv_method *m);
 

@@ -93,6 +93,7 @@ void kv_asset_close(kv_asset *a) {
   free((void *)a->layer);
   free((void *)a->path);
   free(((kv_asset_own *)a)->block);
+  free(((kv_asset_own *)a)->ask);
   free(a);
 }
 
@@ -139,7 +140,7 @@ kv_rc kv_asset_open(const char *path, const kv_asset_kind *kind,
   if (!rc) rc = copy_texts(files, a, e);
   if (!rc) rc = check_format(a, kind->format, e);
   if (!rc) rc = check_trace(a, t, prompt_len, e);
-  if (!rc) rc = kv_asset_find(files, &t->shape, own, e);
+  if (!rc) rc = kv_asset_find(files, t, own, e);
   if (!rc) rc = kv_st_damaged(files, e);
   kv_st_close(files);
   if (rc)

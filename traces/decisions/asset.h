@@ -28,7 +28,14 @@
 kv_rc kv_asset_open(const char *path, const kv_asset_kind *kind,
                     const kv_trace *t, int prompt_len, kv_asset **out,
                     kv_err *e);
-void kv_asset_close(kv_asset *a); /* accepts NULL */
+/* Joins the n files of a method: the tensors that kind[0] asks of file[0], then
+ * those of kind[1], and so on, in every layer; those of a file that is NULL,
+ * not read, are zeroed. *out points into the files, which must outlive it;
+ * path, metadata and digest it has none. NULL where every file is, or after a
+ * failure (KV_RESOURCE). */
+kv_rc kv_assets_join(int n, const kv_asset_kind *const *kind,
+                     kv_asset *const *file, kv_asset **out, kv_err *e);
+void kv_asset_close(kv_asset *a); /* of either; accepts NULL */
 
 /* Finds the file that a method reads for the model of trace t, for a
  * specification that names none, and writes its path into path[room], with a

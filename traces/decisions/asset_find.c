@@ -16,7 +16,7 @@ enum { ALIGN = 64, NAME = 128, SHAPE = 160 };
 
 typedef struct finder {
   const kv_st *files;
-  const kv_shape *shape;
+  const kv_trace *trace;
   kv_asset_own *own;
 } finder;
 
@@ -89,12 +89,12 @@ static void show_asked(const kv_shape *s, const kv_tensor_ask *ask,
   snprintf(out + n, SHAPE - n, "]");
 }
 
-static void show_found(const kv_st_tensor *x, char out[SHAPE]) {
+static void show_list(int rank, const uint64_t *x, char out[SHAPE]) {
   size_t n = 0;
   out[n++] = '[';
-  for (int i = 0; i < x->rank && n + 32 < SHAPE; i++)
+  for (int i = 0; i < rank && n + 32 < SHAPE; i++)
     n += (size_t)snprintf(out + n, SHAPE - n, "%s%llu", i ? ", " : "",
-                          (unsigned long long)x->shape[i]);
+                          (unsigned long long)x[i]);
   snprintf(out + n, SHAPE - n, "]");
 }
 
@@ -115,14 +115,27 @@ static void copy(const kv_st_tensor *x, form f, int64_t count, size_t size,
   }
 }
 
-static kv_rc all_finite(const kv_asset *a, const char *name, int64_t count,
-                        const float *x, kv_err *e) {
-  for (int64_t i = 0; i < count; i++)
-    if (!kv_finite(x[i]))
-      return kv_fail(e, KV_INPUT,
-                     "%s: tensor %s holds NaN or Inf at element %lld", a->path,
-                     name, (long long)i);
-  return KV_OK;
+/* Element i of a tensor, as "[2, 0, 17]". */
+static void show_place(int rank, const int64_t *dim, int64_t i,
+                       char out[SHAPE]) {
+  uint64_t at[KV_TENSOR_RANK];
+  for (int x = rank - 1; x >= 0; x--) {
+    at[x] = (uint64_t)(i % dim[x]);
+    i /= dim[x];
+  }
+  show_list(rank, at, out);
+}
+
+static kv_rc all_finite(const kv_asset *a, const char *name, int rank,
+                        const kv_tensor *t, kv_err *e) {
+  const float *x = t->data;
+  char place[SHAPE];
+  int64_t i = 0;
+  while (i < t->count && kv_finite(x[i])) i++;
+  if (i == t->count) return KV_OK;
+  show_place(rank, t->dim, i, place);
+  return kv_fail(e, KV_INPUT, "%s: tensor %s holds NaN or Inf at %s", a->path,
+                 name, place);
 }
 
 /* --- one by one --------------------------------------------------------- */
@@ -133,13 +146,15 @@ static const kv_st_tensor *look(const finder *f, const kv_tensor_ask *ask,
   return kv_st_find(f->files, name);
 }
 
-/* Shape and number of one tensor; *bytes is what all of them take so far. */
-static kv_rc check(const finder *f, const kv_tensor_ask *ask, int layer,
+/* Shape and number of one tensor, in the l-th layer that is recorded; *bytes is
+ * what all of them take so far. */
+static kv_rc check(const finder *f, const kv_tensor_ask *ask, int l,
                    kv_tensor *out, size_t *bytes, kv_err *e) {
   const kv_asset *a = &f->own->asset;
   char name[NAME], have[SHAPE], want[SHAPE];
-  const kv_st_tensor *x = look(f, ask, layer, name);
-  if (!x && ask->optional) return KV_OK;
+  const kv_st_tensor *x = look(f, ask, a->layer[l], name);
+  bool free = ask->unwindowed && f->trace->layer[l].data.window;
+  if (!x && (ask->optional || free)) return KV_OK;
   if (!x)
     return kv_fail(e, KV_REFUSED, "%s: tensor %s is missing%s", a->path, name,
                    kv_tensor_layered(ask)
@@ -148,9 +163,9 @@ static kv_rc check(const finder *f, const kv_tensor_ask *ask, int layer,
   if (form_of(x->dtype, ask->type) == NONE)
     return kv_fail(e, KV_INPUT, "%s: tensor %s is %s and must be %s", a->path,
                    name, kv_st_dtype_name(x->dtype), wanted[ask->type]);
-  if (!fits(f->shape, ask, x)) {
-    show_found(x, have);
-    show_asked(f->shape, ask, want);
+  if (!fits(&f->trace->shape, ask, x)) {
+    show_list(x->rank, x->shape, have);
+    show_asked(&f->trace->shape, ask, want);
     return kv_fail(e, KV_INPUT, "%s: tensor %s has shape %s and must have %s",
                    a->path, name, have, want);
   }
@@ -173,7 +188,7 @@ static kv_rc fill(const finder *f, const kv_tensor_ask *ask, int layer,
   out->data = *to;
   *to += (n + ALIGN) / ALIGN * ALIGN;
   return ask->type == KV_T_F32
-             ? all_finite(&f->own->asset, name, out->count, out->data, e)
+             ? all_finite(&f->own->asset, name, ask->rank, out, e)
              : KV_OK;
 }
 
@@ -190,14 +205,14 @@ static kv_rc each(const finder *f, size_t *bytes, char **to, kv_err *e) {
       else if (to)
         rc = fill(f, &a->ask[i], a->layer[l], t, to, e);
       else
-        rc = check(f, &a->ask[i], a->layer[l], t, bytes, e);
+        rc = check(f, &a->ask[i], l, t, bytes, e);
     }
   return rc;
 }
 
-kv_rc kv_asset_find(const kv_st *files, const kv_shape *shape,
-                    kv_asset_own *own, kv_err *e) {
-  finder f = {files, shape, own};
+kv_rc kv_asset_find(const kv_st *files, const kv_trace *t, kv_asset_own *own,
+                    kv_err *e) {
+  finder f = {files, t, own};
   size_t bytes = ALIGN;
   kv_rc rc = each(&f, &bytes, NULL, e);
   if (rc) return rc;

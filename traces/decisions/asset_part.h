@@ -15,15 +15,16 @@
 typedef struct kv_asset_own {
   kv_asset asset;
   char *block; /* for free(): the elements of all its tensors, in one piece */
+  kv_tensor_ask *ask; /* for free(): the table of one that was joined */
 } kv_asset_own;
 
 /* Finds the tensors of the table own->asset.ask in the open file, checks their
- * types and shapes against what the table says for a trace of that shape,
+ * types and shapes against what the table says for the trace t,
  * allocates own->block and copies their elements into it, floats as binary32.
  * KV_REFUSED: a tensor that must be there is missing; KV_INPUT: one has another
  * type or shape, or a number that is not finite; KV_RESOURCE: memory. The
  * caller frees own also after a failure. */
-kv_rc kv_asset_find(const kv_st *files, const kv_shape *shape,
-                    kv_asset_own *own, kv_err *e);
+kv_rc kv_asset_find(const kv_st *files, const kv_trace *t, kv_asset_own *own,
+                    kv_err *e);
 
 #endif

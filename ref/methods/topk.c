@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Top-k: the best entries of each lane stay, by the scores of a file, or of any
+ * scorer that there is.
+ *
+ *   score(j) of a scorer (file: the number that the file has for the token)
+ *   n > budget: the protected entries stay, and of the others the best, until
+ *   `budget` are held (equal: the older)
+ *   threshold=X: of these, entries with score(j) < X go; without a budget, of
+ *   all entries those and no others
+ *
+ * score=file reads the file that scores= names (ref/parts/score_file.c has its
+ * form; kvreplay.scores writes it, and kvreplay.kvpress from a press). window
+ * and sinks are the last and first entries, which always stay: none where
+ * nobody says so, but with score=snapkv and h2o, as in adakv. kernel, pooling
+ * and group are snapkv's; form, every and reindex: METHODS.md, Scorers. Tokens
+ * that are generated have scores in few files: form=decode and form=both ask
+ * for a file that covers them.
+ *
+ * Entries that are held in no more than their threshold allows make lanes of
+ * different lengths, as kvpress's threshold press does, which masks them
+ * instead; its sliding window is window=128 here. Every score below X goes,
+ * which is the rule of KVzap (Jegou et al. 2026).
+ *
+ * No paper: the scorer is the method.
+ *
+ * Family: drop. Acts: after the prompt. Needs: what the scorer needs; a file of
+ * scores. Bound: min(P, B) + t - P; with threshold alone t; other forms:
+ * METHODS.md, Scorers. Bytes: B R. Gather: as the scorer. Reduce: as the
+ * scorer. Sample: top-k, or a threshold. Cost: the scorer's, and O(n) a lane
+ * and compression.
+ */
+#include "ref/methods/topk.h"
+
+static const kv_param table[] = {
+    KV_INT_PARAM("budget", params, budget, NULL, 1, 1 << 30, "tokens",
+                 "tokens left after a compression at most; must be given, but "
+                 "with threshold, without which all of the rest stay",
+                 .knob = KV_KNOB_RESOLVED),
+    KV_SCORE_PARAMS(params, s, "file", .later = false),
+    KV_THRESHOLD_PARAM(params, threshold),
+    KV_WINDOW_PARAMS(params, s.w),
+    KV_SINKS_PARAM(params, s),
+    KV_FORM_PARAMS(params, s),
+    {.name = NULL}};
+
+static kv_rc open(const kv_shape *shape, void *p, kv_needs *needs, kv_err *e) {
+  params *o = p;
+  bool by_threshold = o->threshold == o->threshold;
+  o->s.cross = KV_CROSS_YES;
+  needs->lengths = !by_threshold;
+  if (o->budget == KV_UNSET && by_threshold) o->budget = shape->n_tokens;
+  return kv_score_open(shape, "topk", o->budget, &o->s, needs, e);
+}
+
+static void observe(const kv_at *at, kv_lane *lane, const kv_rows *rows) {
+  const params *o = at->params;
+  kv_score_observe(at, lane, rows, &o->s);
+}
+
+static void compress_lane(const kv_at *at, kv_lane *lane) {
+  const params *o = at->params;
+  kv_score_compress(at, lane, o->budget, o->threshold, &o->s);
+}
+
+const kv_method kv_method_topk = {
+    KV_METHOD_OF(table, params, open),
+    .revision = 1,
+    .name = "topk",
+    .title = "the best by the scores of a file, or of any scorer",
+    .paper = "none: the scorer is the method",
+    .observe = observe,
+    .compress_lane = compress_lane,
+};
