@@ -206,7 +206,8 @@ listed() {
 }
 
 lists() {
-  local file base dir name line='METHODS [+]= [a-z0-9_]+[.]c( # (ref-only|of-file))?'
+  local file base dir name line='METHODS [+]= [a-z0-9_]+[.]c'
+  line+='( # (ref-only|of-file))?'
   if grep -vE "^#|^METHODS =\$|^$line\$|^\$" "$top/methods.mk"; then
     echo 'methods.mk: a line that is not METHODS += NAME.c'
   fi

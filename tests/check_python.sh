@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# kvreplay.trace, .decisions, .results and .grade against the C programs:
-# check_python.py (traces), check_python_runs.py (decisions, results),
-# check_python_grades.py and check_python_presses.py (kvpress's formulas), by
-# the first Python that has numpy (PYTHON names another). 77 where none has.
+# kvreplay.trace, .decisions, .scores, .results and .grade against the C
+# programs: check_python.py (traces), check_python_runs.py (decisions, results),
+# check_python_scores.py, check_python_grades.py and check_python_presses.py
+# (kvpress's formulas), by the first Python that has numpy (PYTHON names
+# another). 77 where none has.
 . "$(dirname "$0")/sh.sh"
 export LC_ALL=C.UTF-8 KVTRACE=$kvtrace KVREPLAY=$kvreplay
 
@@ -13,6 +14,7 @@ for python in ${PYTHON:-python3 /usr/bin/python3}; do
   "$python" "$src/tests/python/check_python.py" "$src" "$tmp" &&
     "$python" "$src/tests/python/check_python_runs.py" "$src" "$tmp" &&
     "$python" "$src/tests/python/check_python_grades.py" "$src" "$tmp" &&
+    "$python" "$src/tests/python/check_python_scores.py" "$src" "$tmp" &&
     "$python" "$src/tests/python/check_python_presses.py" "$src" "$tmp"
   exit
 done

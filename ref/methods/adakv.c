@@ -24,7 +24,9 @@
  * h2o, 0 of the others. The scorer's settings are its method's defaults, but
  * for lagkv, whose ranks say nothing across lanes (cross=yes); tova is the sum
  * over the group's heads of the last row's probabilities. normalise=yes refuses
- * the scorers by keys, whose scores are below 0. Lanes that an earlier prompt
+ * the scorers by keys, whose scores are below 0, and those of a file; threshold
+ * sends away what scores less of what the shares keep (METHODS.md, Scorers).
+ * Lanes that an earlier prompt
  * left unequal (--turns) have bases of their own, and their sum takes the place
  * of H * base.
  *

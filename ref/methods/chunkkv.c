@@ -12,6 +12,8 @@
  *   count=budget: c = min(chunk, room); kept = room div c
  *   count=share:  kept = max(1, chunks * room div candidates)
  *
+ *   threshold=X: chunks worth less than RN(X * lanes) go
+ *
  * score= names any scorer (ref/parts/scorers.h), of lagkv with cross=yes;
  * window, kernel, pooling and group are snapkv's, the window of other scorers
  * as in adakv; sinks, form, every and reindex: METHODS.md, Scorers.

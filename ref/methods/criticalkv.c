@@ -10,6 +10,8 @@
  *   are held; a[j] = |v_j|_1, one chain of additions of |v[x]| from +0; what is
  *   not finite is the least number
  *
+ *   threshold=X: of these, entries with score[j] < X go
+ *
  * score= and what follows from it: see chunkkv; expected goes without value
  * norms here, which are left to this method, as kvpress advises.
  *

@@ -17,7 +17,10 @@
  * again), w then being sinks + recent and past the cap. The file of table=NAME
  * holds `scores` [layers, query heads], F32, F16 or BF16; without one all heads
  * are alike, and what stays is SnapKV's. A score below 0, scores that are all 0
- * and a table of another shape refuse the cell.
+ * and a table of another shape refuse the cell. score= puts any other scorer in
+ * the place of SnapKV's votes, once after the prompt: what it protects takes
+ * the window's place, and threshold sends away what scores less (METHODS.md,
+ * Scorers); of lagkv cross=yes.
  *
  * Fu et al. 2024, Not All Heads Matter: A Head-Level KV Cache Compression
  * Method with Integrated Retrieval and Reasoning (HeadKV). The paper's 1 / beta
@@ -35,8 +38,8 @@
  * - beta is searched from 1.005 to 10 in their scripts; 1.5 is their command
  *   line's default, and ours.
  *
- * Family: drop. Acts: after the prompt; again with grow. Needs: probabilities
- * of the last rows; a score a head (a file); lanes of unequal length. Bound:
+ * Family: drop. Acts: after the prompt; again with grow. Needs: what the
+ * scorer needs; a score a head (a file); lanes of unequal length. Bound:
  * cap + w + t - P. Bytes: B R on average. Gather: `kernel` neighbours. Reduce:
  * largest of sums of P over the window. Sample: top-k by its head's budget, and
  * the window. Cost: as snapkv.

@@ -12,15 +12,14 @@
  * score=file reads the file that scores= names (ref/parts/score_file.c has its
  * form; kvreplay.scores writes it, and kvreplay.kvpress from a press). window
  * and sinks are the last and first entries, which always stay: none where
- * nobody says so, but with score=snapkv and h2o, as in adakv. kernel, pooling
- * and group are snapkv's; form, every and reindex: METHODS.md, Scorers. Tokens
- * that are generated have scores in few files: form=decode and form=both ask
- * for a file that covers them.
+ * nobody says so, but with score=snapkv and h2o, as in adakv, and min(4, B - 1)
+ * sinks with lagkv and expected. kernel, pooling and group are snapkv's; form,
+ * every and reindex: METHODS.md, Scorers. Tokens that are generated have scores
+ * in few files: form=decode and form=both ask for a file that covers them.
  *
- * Entries that are held in no more than their threshold allows make lanes of
- * different lengths, as kvpress's threshold press does, which masks them
- * instead; its sliding window is window=128 here. Every score below X goes,
- * which is the rule of KVzap (Jegou et al. 2026).
+ * A threshold makes lanes of different lengths. It is the rule of KVzap and of
+ * kvpress's DMSPress, which masks what scores less and protects a sliding
+ * window of 128 tokens: threshold=X:window=128.
  *
  * No paper: the scorer is the method.
  *

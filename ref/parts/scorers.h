@@ -93,7 +93,7 @@ KV_SCORERS(KV_SCORER_TABLE)
                     "kvreplay.scores writes them",                             \
                     .later = true)
 #define KV_THRESHOLD_PARAM(type, member)                                       \
-  KV_REAL_PARAM("threshold", type, member, NULL, -0x1p99, 0x1p99,              \
+  KV_REAL_PARAM("threshold", type, member, NULL, -1e29, 1e29,                  \
                 "entries that score less go, whatever the budget; default: "   \
                 "none do, as in the paper",                                    \
                 .later = true)

@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "gpu/host/backends.h"
+#include "ref/formats/minmax.h"
 #include "ref/ground/arith.h"
 #include "sim/engine/replay.h"
 #include "sim/session/session_part.h"
@@ -173,6 +174,48 @@ TEST(named_and_beside_are_one) {
   kv_cell_close(&c);
 }
 
+/* counts as a format, which codes nothing. */
+static kv_rc open_format(const kv_shape *shape, void *p, kv_needs *needs,
+                         kv_err *e) {
+  static const kv_minmax how = {.bits = 8, .group = 1};
+  needs->codings = 1;
+  needs->coding[0] = (kv_coding){.format = &kv_format_token, .settings = &how};
+  return counts_method.open(shape, p, needs, e);
+}
+
+static const kv_method *two_counts(int i) {
+  static kv_method format_of_counts;
+  format_of_counts = counts_method;
+  format_of_counts.name = "format";
+  format_of_counts.open = open_format;
+  return i == 0 ? &counts_method : i == 1 ? &format_of_counts : NULL;
+}
+
+/* The second reads its own tensors: one entry a lane, of head 1 one more. */
+TEST(two_methods_read_two_files) {
+  static const int32_t one[KV] = {1, 1};
+  const kv_replay_how how = {.backend = &kv_backend_ref, .threads = 1};
+  char first[512], text[1300];
+  tensor t[TENSORS];
+  kv_cell cell, alone;
+  snprintf(first, sizeof first, "%s", scratch_path("a.safetensors"));
+  write_right(first);
+  right(t);
+  t[0].data = t[1].data = one, t[2].name = NULL;
+  write_file(scratch_path("b.safetensors"), t, "kvcounts", NULL);
+  snprintf(text, sizeof text, "counts:file=%s+format:file=%s", first,
+           scratch_path("b.safetensors"));
+  cells_ask(two_counts, trace, 0, text, -1, &cell);
+  assert_string_equal(cell.result.reason, "");
+  cells_replay(trace, 1, &cell, how);
+  assert_true(cell.result.totals.kept == (1 + 2 + 1 + 2) / 4.0);
+  run(first, &kv_backend_ref, &alone);
+  assert_string_not_equal(cell.result.code, alone.result.code);
+  assert_int_equal(cell.asset->bytes, 2 * alone.asset->bytes - 8 * 2);
+  kv_cell_close(&alone);
+  kv_cell_close(&cell);
+}
+
 static void backends_agree(void **state) {
   kv_cell a, b;
   (void)state;
@@ -320,13 +363,15 @@ TEST(sessions_read_it) {
 /* The table of a plugin that reads a file. */
 TEST(tables_are_checked) {
   kv_method m = counts_method;
-  kv_param p[3] = {counts_method.params[0], counts_method.params[0], {0}};
+  const kv_param *row = counts_method.params;
+  kv_param p[4] = {row[0], row[0], row[0], {0}};
   kv_err e = {0};
   assert_int_equal(kv_door_check(&m, "x", &e), KV_OK);
   m.params = p;
   p[1].name = "other";
+  p[2].name = "third";
   assert_int_equal(kv_door_check(&m, "x", &e), KV_INPUT);
-  assert_non_null(strstr(e.text, "a second file"));
+  assert_non_null(strstr(e.text, "too many files"));
   p[1].name = NULL;
   p[0].fallback = "mine";
   assert_int_equal(kv_door_check(&m, "x", &e), KV_INPUT);
@@ -341,6 +386,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(lanes_hold_what_it_says),
       cmocka_unit_test(named_and_beside_are_one),
+      cmocka_unit_test(two_methods_read_two_files),
       cmocka_unit_test(backends_agree),
       cmocka_unit_test(in_all),
       cmocka_unit_test(missing_file),

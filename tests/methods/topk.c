@@ -205,7 +205,7 @@ TEST(opening) {
   export(&c, &f);
   c.scores = &f.asset;
   rig_law_refused(&c, "topk", KV_USAGE, "needs a budget", "topk");
-  rig_law_refused(&c, "topk:budget=9:score=knorm", KV_REFUSED, "score=file",
+  rig_law_refused(&c, "topk:budget=9:score=keydiff", KV_REFUSED, "score=file",
                   "scores.safetensors");
   rig_law_refused(&c, "topk:budget=9:form=decode", KV_REFUSED,
                   "layer 0 has scores of 30 tokens and needs those of 44",

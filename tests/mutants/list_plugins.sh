@@ -56,7 +56,7 @@ mutant knob_of_a_plugin sim/spec/door_check.c 'check_knob.sh' \
 mutant asset_unfenced sim/laws/fence_guard.c 'check_reads.sh' \
   'if (lent_of(at) != lent)' 'if (0)'
 mutant beside_written_over sim/commands/options_cells.c 'check_reads.sh' \
-  'if (*path[i]) in[(*n)++]' 'if (0) in[(*n)++]'
+  'if (*path[t]) in[(*n)++]' 'if (0) in[(*n)++]'
 mutant asset_rewritten_unseen traces/decisions/asset.c 'assets' \
   'if (!rc) rc = kv_st_damaged(files, e);' ''
 mutant asset_of_any_model traces/decisions/asset_beside.c 'beside' \
@@ -68,4 +68,27 @@ mutant asset_by_name_anywhere traces/decisions/asset_beside.c 'beside' \
 mutant asset_first_of_two traces/decisions/asset_beside.c 'beside' \
   'if (*s->second)' 'if (0)'
 mutant file_not_in_code sim/spec/code.c 'check_reads.sh' \
-  '"plugin %s\nfile %s\n", plugin, hex);' '"plugin %s\n", plugin);'
+  'for (int i = 0; i < n; i++) {' 'for (int i = 0; i < 0; i++) {'
+
+# Scores of a file, thresholds, and a method's second file.
+mutant score_of_other_head ref/parts/scorers.h 'methods' \
+  '->data)[kv_head * n + id] : KV_UNSCORED' '->data)[id] : KV_UNSCORED'
+mutant unscored_first ref/parts/scorers.h 'methods' \
+  '#define KV_UNSCORED 0x1p100f' '#define KV_UNSCORED -0x1p100f'
+mutant scores_of_any_trace ref/parts/score_file.c 'methods' \
+  'if (a->of_trace) return KV_OK;' 'if (a) return KV_OK;'
+mutant scores_too_few ref/parts/score_file.c 'methods' \
+  'int least = prompt ? s->prompt_len : s->n_tokens;' \
+  'int least = s->prompt_len;'
+mutant threshold_unheard ref/parts/scorers.h 'methods' \
+  'return !(score < threshold);' 'return !(score < threshold) || score > 0;'
+mutant threshold_needs_excess ref/parts/scorers.h 'methods' \
+  'return entries > budget || threshold == threshold;' \
+  'return entries > budget;'
+mutant second_file_first traces/decisions/asset_join.c 'check_python.sh' \
+  'kv_tensor *all = (kv_tensor *)(uintptr_t)own->asset.tensor + at;' \
+  'kv_tensor *all = (kv_tensor *)(uintptr_t)own->asset.tensor + 0 * at;'
+mutant second_file_unnamed sim/spec/code.c 'check_python.sh' \
+  'for (int i = 0; i < n; i++) {' 'for (int i = 0; i < 1; i++) {'
+mutant files_of_the_first ref/lane/compose.c 'assets' \
+  'if (c.at.asset) c.at.asset += x->asset[i];' '(void)x;'

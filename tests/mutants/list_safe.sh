@@ -96,9 +96,10 @@ mutant default_wants_budget sim/spec/spec.c 'check_refused.sh' \
   'return kv_spec_wants_budget(s) && p->knob != KV_KNOB_RESOLVED;' \
   'return p && kv_spec_wants_budget(s);'
 mutant file_of_the_pair sim/engine/cell_file.c 'check_refused.sh' \
-  'const char *name = m->name;' 'const char *name = c->spec.method->name;'
+  'const char *name = kv_spec_reader(&c->spec, i)->name;' \
+  'const char *name = c->spec.method->name;'
 mutant pair_writes_over sim/commands/options_cells.c 'check_refused.sh' \
-  'kv_spec_reader(s)->name' 's->method->name'
+  'kv_spec_reader(s, i)->name' 's->method->name'
 
 # Names of databases, headers, and what no cache holds.
 mutant name_is_uri sim/db/db_open.c 'check_overwrite.sh' \
