@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * HeadKV on a device: the twin of ref/methods/headkv.c.
+ *
+ * Allowed local: kv_run_compress<compress_lane>,
+ *   a hook's kv_gpu_at
  */
 #include "gpu/parts/parts_grow.cuh"
 #include "gpu/parts/scorers.cuh"

@@ -56,7 +56,7 @@
 static const kv_param table[] = {
     KV_BUDGET_PARAM(
         params, "a lane's share on average, window included; must be given"),
-    KV_WINDOW_PARAMS(params, s.w),
+    KV_WINDOW_PARAMS(params, s.w, 0),
     KV_REAL_PARAM("alpha", params, alpha, "0.2", 0, 1,
                   "share that every head gets whatever its scores; 0.2 as in "
                   "the authors' command line"),

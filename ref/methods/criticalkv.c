@@ -43,7 +43,7 @@ static const kv_param table[] = {
         "added to scores before they are weighed; 0.0001 as in kvpress"),
     KV_SCORE_PARAMS(params, s, "snapkv", .later = false),
     KV_THRESHOLD_PARAM(params, threshold),
-    KV_WINDOW_PARAMS(params, s.w),
+    KV_WINDOW_PARAMS(params, s.w, 0),
     KV_SINKS_PARAM(params, s),
     KV_FORM_PARAMS(params, s),
     {.name = NULL}};

@@ -56,7 +56,7 @@ static const kv_asset_kind kind = {NULL, tensors};
 static const kv_param table[] = {
     KV_BUDGET_PARAM(
         params, "a head's share on average, window included; must be given"),
-    KV_WINDOW_PARAMS(params, s.w),
+    KV_WINDOW_PARAMS(params, s.w, 0),
     KV_REAL_PARAM("beta", params, beta, "1.5", 1, 1 << 20,
                   "heads compete for 1 / beta of the budget; 1.5 as in the "
                   "authors' command line"),

@@ -46,7 +46,7 @@ static const kv_param table[] = {
                  "C of the schedule: the layers' nominal mean, window "
                  "included; must be given",
                  .knob = KV_KNOB_ENTRIES),
-    KV_WINDOW_PARAMS(params, w),
+    KV_WINDOW_PARAMS(params, w, 1),
     KV_INT_PARAM("beta", params, beta, "20", 1, 1 << 20, NULL,
                  "the top layer gets base div beta; 20 as in the authors' "
                  "code, 60 in Sparse-vLLM"),

@@ -52,7 +52,7 @@ static const kv_param table[] = {
     KV_BUDGET_PARAM(
         params,
         "tokens left after a compression, window included; must be given"),
-    KV_WINDOW_PARAMS(params, w),
+    KV_WINDOW_PARAMS(params, w, 1),
     KV_GROW_PARAMS(params, g),
     {.name = NULL}};
 

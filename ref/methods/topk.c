@@ -38,7 +38,7 @@ static const kv_param table[] = {
                  .knob = KV_KNOB_RESOLVED),
     KV_SCORE_PARAMS(params, s, "file", .later = false),
     KV_THRESHOLD_PARAM(params, threshold),
-    KV_WINDOW_PARAMS(params, s.w),
+    KV_WINDOW_PARAMS(params, s.w, 0),
     KV_SINKS_PARAM(params, s),
     KV_FORM_PARAMS(params, s),
     {.name = NULL}};

@@ -164,7 +164,8 @@ kv_lanes kv_group_lanes(kv_group_rule group);
 /* --- parts_window.c ----------------------------------------------------- */
 /* What the window methods share: a struct in their params, and a row of their
  * parameter table for each of its numbers; `member` is the struct's name in
- * the params, a struct of `type`. */
+ * the params, a struct of `type`; least: 0 where others than votes may score.
+ */
 typedef struct kv_window_options {
   int window;         /* last queries that vote, whose tokens stay; KV_UNSET:
                          kv_fallback_window */
@@ -177,8 +178,8 @@ typedef struct kv_window_options {
   KV_CHOICE_PARAM("merged", type, member, "trace", "trace|fp32",               \
                   "what merged rows are stored as: rounded once a merge to "   \
                   "the trace's type, as the authors store them, or as fp32")
-#define KV_WINDOW_PARAMS(type, member)                                         \
-  KV_INT_PARAM("window", type, member.window, NULL, 1, 1 << 22, "tokens",      \
+#define KV_WINDOW_PARAMS(type, member, least)                                  \
+  KV_INT_PARAM("window", type, member.window, NULL, least, 1 << 22, "tokens",  \
                "last queries that vote, their tokens stay; default min(32, "   \
                "max(1, budget div 2)), 32 as in the authors' configurations"), \
       KV_INT_PARAM(                                                            \
@@ -195,9 +196,9 @@ typedef struct kv_window_options {
 /* min(32, max(1, budget div 2)): SnapKV's window where it fits. */
 int kv_fallback_window(int budget);
 /* In open: resolves the options against the budget of a lane in entries (window
- * included in it) and fills in what the scoring needs. KV_USAGE: no budget, an
- * even kernel; KV_REFUSED: a window above the budget, sums that are not exact.
- */
+ * included in it) and fills in what the scoring needs. KV_USAGE: no budget, no
+ * window, an even kernel; KV_REFUSED: a window above the budget, sums that are
+ * not exact. */
 kv_rc kv_open_window(const kv_shape *shape, const char *method, int budget,
                      kv_window_options *o, kv_needs *needs, kv_err *e);
 /* What the hook observe of the window methods does: adds the rows' sums. */

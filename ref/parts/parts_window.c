@@ -15,6 +15,11 @@ kv_rc kv_open_window(const kv_shape *shape, const char *method, int budget,
   kv_rc rc = kv_open_budget(method, budget, e);
   if (rc) return rc;
   if (o->window == KV_UNSET) o->window = kv_fallback_window(budget);
+  if (o->window < 1)
+    return kv_fail(e, KV_USAGE,
+                   "%s: window=0 leaves no query that votes; "
+                   "write window=1 or more",
+                   method);
   rc = kv_open_part(method, "window", o->window, budget, e);
   if (!rc) rc = kv_open_kernel(method, o->kernel, e);
   if (rc) return rc;

@@ -35,7 +35,8 @@ static kv_rc check_file(const kv_asset *a, kv_err *e) {
   const char *version = kv_asset_meta(a, "version");
   char show[64];
   if (!version || version[0] != '1' || version[1])
-    return kv_fail(e, KV_INPUT, "%s: metadata version is %s; write 1", a->path,
+    return kv_fail(e, KV_REFUSED, "%s: metadata version is %s; write 1",
+                   a->path,
                    version ? kv_plain(version, sizeof show, show) : "missing");
   if (a->of_trace) return KV_OK;
   return kv_fail(e, KV_REFUSED,
@@ -62,7 +63,7 @@ static kv_rc check_layer(const kv_shape *s, const kv_asset *a, int layer,
                    s->n_tokens);
   for (int64_t i = 0; i < t->count; i++)
     if (!(score[i] < LIMIT && score[i] > -LIMIT))
-      return kv_fail(e, KV_INPUT,
+      return kv_fail(e, KV_REFUSED,
                      "%s: layer %d, KV head %lld, token %lld: the score is %g; "
                      "give numbers between -2^99 and 2^99",
                      a->path, layer, (long long)(i / n), (long long)(i % n),

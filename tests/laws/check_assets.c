@@ -197,7 +197,7 @@ TEST(two_methods_read_two_files) {
   const kv_replay_how how = {.backend = &kv_backend_ref, .threads = 1};
   char first[512], text[1300];
   tensor t[TENSORS];
-  kv_cell cell, alone;
+  kv_cell cell, alone, *both = &cell;
   snprintf(first, sizeof first, "%s", scratch_path("a.safetensors"));
   write_right(first);
   right(t);
@@ -207,7 +207,7 @@ TEST(two_methods_read_two_files) {
            scratch_path("b.safetensors"));
   cells_ask(two_counts, trace, 0, text, -1, &cell);
   assert_string_equal(cell.result.reason, "");
-  cells_replay(trace, 1, &cell, how);
+  cells_replay(trace, 1, &both, how);
   assert_true(cell.result.totals.kept == (1 + 2 + 1 + 2) / 4.0);
   run(first, &kv_backend_ref, &alone);
   assert_string_not_equal(cell.result.code, alone.result.code);

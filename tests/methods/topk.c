@@ -202,6 +202,8 @@ TEST(opening) {
   rig_case c = sample();
   file f = {.layer = 0};
   rig_law_refused(&c, "topk:budget=9", KV_USAGE, "reads a file", "scores=NAME");
+  rig_law_refused(&c, "topk:budget=9:score=snapkv:window=0", KV_USAGE,
+                  "no query that votes", "window=1");
   export(&c, &f);
   c.scores = &f.asset;
   rig_law_refused(&c, "topk", KV_USAGE, "needs a budget", "topk");
@@ -217,7 +219,7 @@ TEST(opening) {
   rig_law_refused(&c, "headkv:budget=9:threshold=1", KV_REFUSED, "threshold",
                   "votes");
   f.score[P + 4] = -0x1p99f;
-  rig_law_refused(&c, "topk:budget=9", KV_INPUT,
+  rig_law_refused(&c, "topk:budget=9", KV_REFUSED,
                   "layer 0, KV head 1, token 4: the score is", "2^99");
   f.tensor.dim[1] = P - 1;
   rig_law_refused(&c, "topk:budget=9", KV_REFUSED, "scores of 29 tokens",
@@ -226,7 +228,7 @@ TEST(opening) {
   rig_law_refused(&c, "topk:budget=9", KV_REFUSED, "metadata trace is missing",
                   "kvtrace info");
   f.text.value = "2";
-  rig_law_refused(&c, "topk:budget=9", KV_INPUT, "metadata version is 2",
+  rig_law_refused(&c, "topk:budget=9", KV_REFUSED, "metadata version is 2",
                   "write 1");
   rig_data_free(&c);
 }

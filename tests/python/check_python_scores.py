@@ -87,14 +87,14 @@ class Scores(Case):
         self.write()
         first, = self.rows([f"topk:scores={self.out}"], SMALL, "-b", "20%",
                            "-d", db)
-        call("KVREPLAY", "verify", db, SMALL, "-q")
+        call("KVREPLAY", "verify", db, "-q")
         self.all[0] = -self.all[0]
         self.write()
         second, = self.rows([f"topk:scores={self.out}"], SMALL, "-b", "20%")
         self.assertNotEqual(first["code"], second["code"])
         self.assertNotEqual(first["journal"], second["journal"])
-        self.assertIn("is another here", call("KVREPLAY", "verify", db, SMALL,
-                                              "-q", code=1))
+        self.assertIn("of other code", call("KVREPLAY", "verify", db, "-q",
+                                            code=3))
 
     def test_two_files_of_a_method(self):
         heads = at("heads.safetensors")
@@ -122,7 +122,7 @@ class Scores(Case):
         t = trace.read_trace(path)
         self.write({x: self.all[x] for x in (0, 2)}, t)
         row, = self.rows([f"topk:budget={B}:scores={self.out}"], path)
-        self.assertEqual((row["status"], row["reason"]), ("fixed", None))
+        self.assertEqual((row["status"], row["reason"]), ("ok", None))
 
     def test_what_is_wrong_is_named(self):
         s, one = self.all, self.all[1]
