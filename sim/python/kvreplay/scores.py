@@ -8,15 +8,20 @@ run TRACE -m adakv:score=file:scores=mine.safetensors`). Needs numpy, no build.
     write_scores("mine.safetensors", t, "short keys", short)
 """
 
+from __future__ import annotations
+
 import os
 import re
+from typing import Any, Mapping
 
 import numpy as np
 
 from .container import array, need, open_all, save, tensor
+from .trace import Trace
 
 
-def _sound(at, x, heads, least, most):
+def _sound(at: str, x: Any, heads: int, least: int,
+           most: int) -> np.ndarray:
     """[heads, tokens] in float32, if it is that and finite."""
     x = np.asarray(x)
     need(x.ndim == 2 and x.dtype.kind in "fiu" and x.shape[0] == heads and
@@ -31,7 +36,9 @@ def _sound(at, x, heads, least, most):
     return x
 
 
-def write_scores(path, trace, scorer, scores, prompt_len=None):
+def write_scores(path: str, trace: Trace, scorer: str,
+                 scores: Mapping[int, Any],
+                 prompt_len: int | None = None) -> None:
     """Scores for `score=file`. trace: a Trace, whose identity is recorded.
     scorer: a text, what made them. scores: {recorded layer: [n_kv_heads,
     tokens]}, larger is kept longer; tokens: those of the prompt, or more from
@@ -54,7 +61,7 @@ def write_scores(path, trace, scorer, scores, prompt_len=None):
         for l, x in scores.items()})
 
 
-def read_scores(path):
+def read_scores(path: str | os.PathLike[str]) -> dict[str, Any]:
     """The metadata as a dict (trace: its identity; scorer; prompt_len, a
     number, where the file has it), and `scores`: {layer: float32
     [n_kv_heads, tokens]}."""
