@@ -9,7 +9,7 @@
  *   for each layer: kv_session_block with its prompt, in pieces, then with
  *     its decode steps, one by one
  *   kv_session_end_step when all layers have a step, to count its bytes
- *   kv_session_lane, _view, _lse, _ledger at any time
+ *   kv_session_lane, _held, _view, _lse, _ledger at any time
  *   kv_session_digest; kv_session_close
  *
  * Layers advance independently: a layer may be as far ahead of another as it
@@ -142,6 +142,15 @@ kv_rc kv_session_end_step(kv_session *s, int step, kv_err *e);
  * first `room` of them. KV_USAGE: there is no such layer or lane. */
 kv_rc kv_session_lane(const kv_session *s, int layer, int lane, int room,
                       uint32_t *id, uint32_t *weight, int *n, kv_err *e);
+/* K and V of what the lane holds now, in that order, as attention reads them:
+ * decoded where they are codes, means where they were merged. k [room][d], v
+ * [room][d_v] (each may be NULL) receive the first `room`. For a program that
+ * goes on with an attention of its own over these rows and no others.
+ * KV_USAGE: there is no such layer or lane; KV_REFUSED: the method's attention
+ * is not that over these rows, as it reads some of them only, turns keys to
+ * their places, adds to logits of merged entries, or adds what no row holds. */
+kv_rc kv_session_held(const kv_session *s, int layer, int lane, int room,
+                      float *k, float *v, kv_err *e);
 /* What a query head attended at the layer's last decode step, in lane order:
  * ids of the entries at that time. *n, id and room as above. KV_USAGE also
  * where there was no decode step yet. */

@@ -36,6 +36,52 @@ kv_rc kv_session_lane(const kv_session *s, int layer, int lane, int room,
   return KV_OK;
 }
 
+/* Does the method's view hold less than the lane, by what it asks for? h2o has
+ * one that hides an entry after a drop of a decode step alone. */
+static bool reads_part(const kv_method *m, const kv_needs *n) {
+  if (!m->view) return false;
+  bool part = n->viewed || n->view_logits || n->unread || n->host;
+  for (int i = 0; i < n->metas; i++) part = part || n->meta[i].scanned;
+  return part || n->across == KV_DOWN;
+}
+
+/* Why attention over the lane's rows is not the method's; NULL: it is. */
+static const char *more_than_rows(const kv_method *m, const kv_lane *l) {
+  if (reads_part(m, l->needs))
+    return "reads some of its entries, others at each step";
+  if (m->chunk) return "adds to attention what no row holds";
+  if (l->needs->reindex) return "turns keys to the places that they have";
+  for (int i = 0; i < l->n; i++)
+    if (kv_lane_bias(l, i) != 0) return "adds to logits of merged entries";
+  return NULL;
+}
+
+kv_rc kv_session_held(const kv_session *s, int layer, int lane, int room,
+                      float *k, float *v, kv_err *e) {
+  kv_fed *f = NULL;
+  if (!s) return kv_session_none(e);
+  kv_rc rc = kv_session_find(s, layer, &f, e);
+  if (!rc) rc = check_index("lane", lane, s->lanes, e);
+  if (rc) return rc;
+  const kv_lane *l = kv_layer_lane(f->layer, 0, lane);
+  const kv_plan *plan = kv_cell_plan(&s->cell, (int)(f - s->fed));
+  const char *why = more_than_rows(plan->method, l);
+  if (why)
+    return kv_fail(e, KV_REFUSED,
+                   "%s %s: K and V of its entries do not say what it attends; "
+                   "feed the session the decode steps, too",
+                   kv_session_spec(s), why);
+  fenv_t mode;
+  fegetenv(&mode);
+  kv_float_ground();
+  for (int i = 0; i < at_most(l->n, room); i++) {
+    if (k) kv_lane_key(l, i, k + (size_t)i * (size_t)l->shape->d);
+    if (v) kv_lane_value(l, i, v + (size_t)i * (size_t)l->shape->d_v);
+  }
+  fesetenv(&mode);
+  return KV_OK;
+}
+
 static kv_rc check_decoded(const kv_session *s, const kv_fed *f, int layer,
                            kv_err *e) {
   if (f->entered > s->cell.shape.prompt_len) return KV_OK;

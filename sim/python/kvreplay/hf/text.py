@@ -15,9 +15,9 @@ import unicodedata
 NAME = {"name": "what the model is called in the trace (default: MODEL)"}
 
 
-def arguments(doc, *names, options=(), **last):
+def arguments(doc, *names, options=(), flags=(), **last):
     """The command line: texts by name, then texts and numbers that have a
-    default; options are texts, None where not given."""
+    default; options are texts, None where not given; flags are given or not."""
     p = argparse.ArgumentParser(
         description=doc, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -28,6 +28,8 @@ def arguments(doc, *names, options=(), **last):
         p.add_argument(name, nargs="?", type=kind, default=default)
     for name in options:
         p.add_argument("--" + name, help=options[name])
+    for name in flags:
+        p.add_argument("--" + name, action="store_true", help=flags[name])
     a = p.parse_args()
     for name, x in vars(a).items():
         if isinstance(x, int) and x < 0:
@@ -35,18 +37,24 @@ def arguments(doc, *names, options=(), **last):
     return a
 
 
+def program():
+    """What the program is called: of a package its name, not __main__.py."""
+    folder, name = os.path.split(sys.argv[0])
+    return os.path.basename(folder) if name == "__main__.py" else name
+
+
 def require(*packages):
     """Leaves the program where one is missing: 4 and a sentence."""
     missing = [x for x in packages if importlib.util.find_spec(x) is None]
     if missing:
-        name, which = os.path.basename(sys.argv[0]), " ".join(missing)
+        name, which = program(), " ".join(missing)
         print(f"{name}: needs {which}: pip install {which}", file=sys.stderr)
         sys.exit(4)
 
 
 def run(main):
     """main(), and the exit code of the program."""
-    name = os.path.basename(sys.argv[0])
+    name = program()
     try:
         main()
         return 0

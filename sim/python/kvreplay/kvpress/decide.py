@@ -3,57 +3,59 @@
 code on a Hugging Face model, and kvreplay measures it beside its own methods,
 on the same trace, bytes and errors counted alike.
 
-    python -m kvreplay.kvpress MODEL 'SnapKVPress(0.8, 32, 7)' \\
-        T.safetensors D.safetensors TEXT.txt 64
-    kvreplay run T.safetensors -m snapkv,replay:file=D.safetensors -b ratio:0.8
+    from_press(model, make_press("SnapKVPress(0.8, 32, 7)"), trace, "d.safetensors")
 
-T is the trace of the text and of 64 tokens that the model adds; without TEXT
-it is there already, recorded of this model. The prompt goes through the model
-as one forward under the press, and the rows that are left are looked up, bit
-for bit, among those that the cache was given; presses that compress while
-decoding see the trace's tokens then, one by one. Keys that were turned to new
-positions are found by their values and by that turn: `reindex` in the file.
-A press that merges, rewrites or adds rows is refused: a decisions file says
-which tokens are kept, not what became of them. KVPRESS.md lists the presses.
+The prompt goes through the model as one forward under the press, and the rows
+that are left are looked up, bit for bit, among those that the cache was given;
+presses that compress while decoding see the trace's tokens then, one by one.
+Keys that were turned to new positions are found by their values and by that
+turn: `reindex` in the file. A press that merges, rewrites or adds rows is
+refused: a decisions file says which tokens are kept, not what became of them.
 """
 
-import ast
-import importlib.metadata
-import sys
+from __future__ import annotations
 
-from .hf.text import NAME, arguments, check_folder, go_on, load, read_text
-from .hf.text import require, run
+from collections.abc import Sequence
+from typing import Any
 
-if __name__ == "__main__":
-    require("kvpress", "numpy", "torch", "transformers")
-
-import kvpress
 import numpy as np
 import torch
-import transformers
-from transformers import DynamicCache
+from torch import Tensor, nn
+from transformers import DynamicCache, PreTrainedModel
 
-from .container import widen
-from .decisions import write_decisions
-from .hf.capture import capture
-from .hf.model import decoder_of, need, rotation, to_numpy, turned, with_cache
-from .hf.plain import check_stateless, check_turned_once
-from .trace import read_trace
+from ..container import widen
+from ..decisions import write_decisions
+from ..hf.model import decoder_of, need, rotation, to_numpy, turned, with_cache
+from ..hf.plain import check_stateless, check_turned_once
+from ..trace import Trace
+from .expression import tried
 
+Rows = Sequence[np.ndarray]  # k [tokens, d] and v [tokens, d_v], of a head
+Rope = tuple[np.ndarray | None, bool]  # of rotation(): frequencies, how paired
+Lists = dict[int, dict[int, list[list[int]]]]
 # Presses that may compress at any step; the others do after the prompt.
 DECODING = "DecodingPress", "PrefillDecodingPress", "DMSPress"
 NEAR = 0.01  # of a key's largest number: how exactly presses turn keys
 
 
 class Seen(DynamicCache):
-    """A cache that remembers the rows it was given: {layer: [k, v]}, of the
-    first `end` tokens."""
+    """A cache that remembers the rows it was given, of the first `end` tokens:
+    {layer: [k [KV heads, tokens, d], v [KV heads, tokens, d_v]]}, bfloat16 as
+    its bits."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         super().__init__()
-        self.rows, self.end = {}, 0
+        self.rows: dict[int, list[np.ndarray]] = {}
+        self.end = 0
 
-    def update(self, key_states, value_states, layer_idx, *args, **kwargs):
+    def update(
+        self,
+        key_states: Tensor,
+        value_states: Tensor,
+        layer_idx: int,
+        *args: Any,
+        **kwargs: Any,
+    ) -> tuple[Tensor, Tensor]:
         new = [to_numpy(x) for x in (key_states, value_states)]
         old = self.rows.get(layer_idx, [x[:, :0] for x in new])
         n = self.end - old[0].shape[1]  # a press may compute more rows
@@ -65,29 +67,9 @@ class Seen(DynamicCache):
         )
 
 
-def make_press(text):
-    """The press of an expression: names of kvpress, calls and literals."""
-
-    def value(x):
-        if isinstance(x, ast.Call) and isinstance(x.func, ast.Name):
-            make = getattr(kvpress, x.func.id, None)
-            need(make, f"kvpress has no {x.func.id}")
-            named = {y.arg: value(y.value) for y in x.keywords}
-            return make(*map(value, x.args), **named)
-        if isinstance(x, ast.List):
-            return [value(y) for y in x.elts]
-        return ast.literal_eval(x)
-
-    try:
-        return value(ast.parse(text, mode="eval").body)
-    except (AssertionError, SyntaxError, TypeError, ValueError) as e:
-        raise ValueError(
-            f"{text}: {e}: give a press as in 'AdaKVPress(SnapKVPress(0.8))'"
-        ) from None
-
-
-def look_up(kept, given):
-    """Where each row of `kept` stands in `given`, bit for bit; -1: nowhere.
+def look_up(kept: np.ndarray, given: np.ndarray) -> list[int]:
+    """Where each row of `kept` [n, d] stands in `given` [tokens, d], bit for bit;
+    -1: nowhere.
     Rows that are equal are one to attention, and taken in their order."""
     places = {}
     for t, row in enumerate(given):
@@ -96,7 +78,9 @@ def look_up(kept, given):
     return [next(at.get(x.tobytes(), iter(())), -1) for x in kept]
 
 
-def turned_from(kept, given, freq, paired):
+def turned_from(
+    kept: Rows, given: Rows, freq: np.ndarray | None, paired: bool
+) -> list[int] | None:
     """The tokens of rows [k, v] whose keys were turned to positions 0, 1, ..;
     None where they are none of those given."""
     found = look_up(kept[1], given[1])
@@ -108,7 +92,9 @@ def turned_from(kept, given, freq, paired):
     return found if (abs(keys - want) <= near).all() else None
 
 
-def lane(kept, given, rope):
+def lane(
+    kept: Rows, given: Rows, rope: Rope
+) -> tuple[list[int] | None, bool | None]:
     """The tokens of a lane's rows [k, v], None where the rows are none of those
     given; and whether its keys were turned: None where that is the same."""
     found = look_up(*(np.concatenate(x, 1) for x in (kept, given)))
@@ -118,13 +104,15 @@ def lane(kept, given, rope):
     return turned_from(kept, given, *rope), True
 
 
-def masked(module):
+def masked(module: nn.Module) -> list[np.ndarray]:
     """What a press keeps but hides: its KV heads and rows."""
     _, heads, rows = getattr(module, "masked_key_indices", None) or [()] * 3
     return [np.array([int(y) for y in x], int) for x in (heads, rows)]
 
 
-def lanes(press, cache, layer, module, rope):
+def lanes(
+    press: Any, cache: Seen, layer: int, module: nn.Module, rope: Rope
+) -> tuple[list[list[int]], set[bool | None]]:
     """A list of tokens a KV head, and what is said of turned keys."""
     held, old = cache.layers[layer], cache.rows[layer]
     new = [to_numpy(x) for x in (held.keys, held.values)]
@@ -147,14 +135,22 @@ class Watch:
     """What a press does to the cache of a model: lists {layer: {step: a list a
     KV head}} of the steps at which it did something."""
 
-    def __init__(self, model, press, rope, layers):
+    def __init__(
+        self,
+        model: PreTrainedModel,
+        press: Any,
+        rope: Rope,
+        layers: Sequence[int],
+    ) -> None:
         self.decoder, self.cache, self.press = decoder_of(model), Seen(), press
         own = {x.self_attn.layer_idx: x.self_attn for x in self.decoder.layers}
         self.attention = {l: own[l] for l in layers if l in own}
-        self.rope, self.turns, self.sizes = rope, set(), {}
-        self.lists = {l: {} for l in self.attention}
+        self.rope, self.turns = rope, set[bool | None]()
+        self.sizes: dict[int, tuple[int, int]] = {}
+        self.lists: Lists = {l: {} for l in self.attention}
 
-    def feed(self, ids, first, end):
+    def feed(self, ids: Tensor, first: int, end: int) -> None:
+        """Tokens first to end - 1 of ids [1, T] through the decoder."""
         self.cache.end = end
         self.decoder(
             input_ids=ids[:, first:end],
@@ -162,7 +158,8 @@ class Watch:
             **with_cache(self.decoder, self.cache),
         )
 
-    def look(self, step):
+    def look(self, step: int) -> None:
+        """Notes what each layer holds, `step` tokens seen, where it changed."""
         for l, module in self.attention.items():
             size = self.cache.layers[l].keys.shape[2], len(masked(module)[0])
             if size != self.sizes.get(l):
@@ -172,14 +169,17 @@ class Watch:
                 self.turns |= turns
             self.sizes[l] = size[0] + 1, size[1]  # if nothing happens
 
-    def forget(self):
+    def forget(self) -> None:
+        """Nothing is hidden any more."""
         for module in self.attention.values():
             module.masked_key_indices = None
 
 
 @torch.no_grad()
-def decide(model, press, trace, name, rope):
-    """The press on a trace's tokens, by an attention function."""
+def decide(
+    model: PreTrainedModel, press: Any, trace: Trace, name: str, rope: Rope
+) -> Watch:
+    """The press on a trace's tokens, by the attention function of that name."""
     tokens = np.asarray(trace.tokens, np.int64)[None]
     ids, p = torch.as_tensor(tokens).to(model.device), trace.prompt_len
     decodes = {x.__name__ for x in type(press).__mro__} & {*DECODING}
@@ -201,9 +201,11 @@ def decide(model, press, trace, name, rope):
     return watch
 
 
-def check_same(model, trace, rows):
-    """Is the trace of this model? Its keys of the prompt, as it rounds them,
-    are those that the cache was given."""
+def check_same(
+    model: PreTrainedModel, trace: Trace, rows: dict[int, Rows]
+) -> None:
+    """ValueError unless the trace is of this model: its keys of the prompt, as it
+    rounds them, are those that the cache was given."""
     p = trace.prompt_len
     need(
         {*trace.layers} <= {*rows},
@@ -223,7 +225,7 @@ def check_same(model, trace, rows):
         )
 
 
-def check_press(press, name):
+def check_press(press: Any, name: str) -> None:
     """ValueError where the press does what no decisions file can say."""
     need(
         not hasattr(press, "delimiter_token_id"),
@@ -232,34 +234,22 @@ def check_press(press, name):
     )
 
 
-def does_not_run(name, why):
-    """Of kvpress's own failures: by which versions."""
-    try:
-        version = importlib.metadata.version("kvpress")
-    except importlib.metadata.PackageNotFoundError:
-        version = "of no version"
-    return (
-        f"{name} of kvpress {version} does not run on this model by "
-        f"transformers {transformers.__version__} (kvpress 0.5.5 runs by "
-        f"transformers 5.2 and 5.3): {type(why).__name__}: {why}"
-    )
-
-
-def from_press(model, press, trace, path, name=None):
-    """Writes the decisions of a press on a trace's tokens, and returns them."""
+def from_press(
+    model: PreTrainedModel,
+    press: Any,
+    trace: Trace,
+    path: str,
+    name: str | None = None,
+) -> Lists:
+    """Writes the decisions of a press on a trace's tokens to path, and returns
+    them: {layer: {tokens seen: [token ids a KV head]}}. name: what the file
+    calls it."""
     need(trace.tokens is not None, f"{trace.path} holds no tokens")
-    name, watch = name or type(press).__name__, None
+    name = name or type(press).__name__
     check_stateless(model)
     check_press(press, name)
     rope = rotation(model, trace.layers)[:2]
-    for attention in "sdpa", "eager":
-        try:
-            watch = watch or decide(model, press, trace, attention, rope)
-        except (OSError, ValueError):
-            raise
-        except Exception as e:  # of the press: some want the probabilities
-            again = attention == "sdpa" and "eager" in str(e)
-            need(again, does_not_run(name, e))
+    watch = tried(name, lambda own: decide(model, press, trace, own, rope))
     check_same(model, trace, watch.cache.rows)
     need(
         not {True, False} <= watch.turns,
@@ -269,26 +259,3 @@ def from_press(model, press, trace, path, name=None):
     turned_all = True in watch.turns
     write_decisions(path, trace, name, watch.lists, reindex=turned_all)
     return watch.lists
-
-
-def main():
-    """The command line: see above."""
-    a = arguments(
-        __doc__, "model", "press", "trace", "decisions", options=NAME,
-        text="", new=64,
-    )  # fmt: skip
-    check_folder(a.trace, a.decisions)
-    press = make_press(a.press)
-    model, tokenizer, ids = load(a.model, read_text(a.text) if a.text else None)
-    if a.text:
-        n, ids = ids.shape[1], go_on(model, ids, a.new)
-        capture(model, ids, n, a.trace, model=a.name or a.model)
-    trace = read_trace(a.trace)
-    lists = from_press(model, press, trace, a.decisions, a.press)
-    for step in sorted({trace.prompt_len, *[*lists[trace.layers[0]]][-1:]}):
-        held = [len(x) for l in lists.values() for x in l.get(step, ())]
-        print(f"after {step} tokens lanes hold {min(held)} to {max(held)}")
-
-
-if __name__ == "__main__":
-    sys.exit(run(main))

@@ -1,0 +1,30 @@
+# SPDX-License-Identifier: Apache-2.0
+"""kvreplay and kvpress, both ways.
+
+    from kvreplay.kvpress import Press        a method of ours as a press
+    from kvreplay.kvpress import from_press   what a press keeps, as decisions
+    from kvreplay.kvpress import make_press   a press of an expression
+    from kvreplay.kvpress import from_scorer  a scorer press's scores, as a file
+
+    python -m kvreplay.kvpress --help         the last three as a program
+
+Needs kvpress, torch and transformers, when one of these is asked for. What
+each press of kvpress does stands in traces/examples/KVPRESS.md.
+"""
+
+from importlib import import_module as _import
+
+_WHERE = {
+    "Press": "press",
+    "from_press": "decide",
+    "make_press": "expression",
+    "from_scorer": "scorer",
+}
+__all__ = [*_WHERE]
+
+
+def __getattr__(name):
+    """Loads what is asked for: `import kvreplay.kvpress` needs nothing."""
+    if name not in _WHERE:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(_import("." + _WHERE[name], __name__), name)

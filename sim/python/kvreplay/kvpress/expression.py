@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A press by its expression, and what kvpress's own failures are called."""
+
+from __future__ import annotations
+
+import ast
+import importlib.metadata
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import kvpress
+import transformers
+
+from ..hf.model import need
+
+Result = TypeVar("Result")
+
+
+def make_press(text: str) -> Any:
+    """The press of an expression: names of kvpress, calls and literals."""
+
+    def value(x: ast.AST) -> Any:
+        if isinstance(x, ast.Call) and isinstance(x.func, ast.Name):
+            make = getattr(kvpress, x.func.id, None)
+            need(make, f"kvpress has no {x.func.id}")
+            named = {y.arg: value(y.value) for y in x.keywords}
+            return make(*map(value, x.args), **named)
+        if isinstance(x, ast.List):
+            return [value(y) for y in x.elts]
+        return ast.literal_eval(x)
+
+    try:
+        return value(ast.parse(text, mode="eval").body)
+    except (AssertionError, SyntaxError, TypeError, ValueError) as e:
+        raise ValueError(
+            f"{text}: {e}: give a press as in 'AdaKVPress(SnapKVPress(0.8))'"
+        ) from None
+
+
+def does_not_run(name: str, why: Exception) -> str:
+    """Of kvpress's own failures: by which versions."""
+    try:
+        version = importlib.metadata.version("kvpress")
+    except importlib.metadata.PackageNotFoundError:
+        version = "of no version"
+    return (
+        f"{name} of kvpress {version} does not run on this model by "
+        f"transformers {transformers.__version__} (kvpress 0.5.5 runs by "
+        f"transformers 5.2 and 5.3): {type(why).__name__}: {why}"
+    )
+
+
+def tried(name: str, run: Callable[[str], Result]) -> Result:
+    """run("sdpa"), or run("eager") of a press that asks for eager attention, as
+    some want the probabilities; kvpress's own failures as a sentence."""
+    try:
+        return run("sdpa")
+    except (OSError, ValueError):
+        raise
+    except Exception as e:
+        need("eager" in str(e), does_not_run(name, e))
+    try:
+        return run("eager")
+    except (OSError, ValueError):
+        raise
+    except Exception as e:
+        raise ValueError(does_not_run(name, e)) from None

@@ -1,0 +1,400 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A method of kvreplay as a press of kvpress.
+
+    from kvreplay.kvpress import Press
+    press = Press("snapkv", 0.8, window=64)        # a compression ratio
+    press = Press("adakv:window=64", budget="20%") # or a budget, as behind -b
+    pipe = pipeline("kv-press-text-generation", model=...)
+    pipe(context, question=..., press=press)["answer"]
+    press.result()       # tokens kept, and bytes as the ledger counts them
+
+The prompt's attention is the model's own and exact. After it the rows of the
+model's cache become those that the method holds - dropped, merged, or coded and
+decoded again - and the model goes on with them, as with any press: what the
+method does while decoding is left out. `Press(.., decode=True)` feeds the
+decode steps, too, to the session, which attends in the model's place, so that
+every method runs as published; kvpress then takes one question at a time.
+
+What cannot be done by rows of a cache (pages chosen anew at each step, keys
+turned to new positions, a lane for each query head, ..) is refused by a
+sentence that says so. Batch 1. Attention of decode=True runs on the CPU.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import torch
+from kvpress import BasePress, PrefillDecodingPress
+from torch import Tensor, nn
+from torch.nn.functional import pad
+from transformers import Cache, PreTrainedModel, QuantizedCache
+
+from ..hf.model import need, rotation, to_numpy
+from ..hf.plain import check_layers, check_plain, check_stateless
+from ..hf.plain import check_turned_once, geometry
+from ..session import Session, SessionError
+from .attention import Attention, attention_modules, watched
+
+DTYPES = {
+    torch.float16: "f16",
+    torch.bfloat16: "bf16",
+    torch.float32: "f32",
+}
+REFUSED = 6  # a SessionError's code
+DECODE = "Press(.., decode=True) runs it"
+
+
+def specification(method: str, parameters: dict[str, Any]) -> str:
+    """A method and its parameters as behind -m: snapkv:window=64:pooling=avg.
+    Names may have an underscore for a dash; True and False are yes and no."""
+    said = {True: "yes", False: "no"}
+    parts = [method]
+    for name, x in parameters.items():
+        text = said[x] if isinstance(x, bool) else str(x)
+        need(
+            not set(text) & set(":,+"),
+            f"{name} is {x!r}: write it into the method's text, as behind -m",
+        )
+        parts.append(f"{name}={text}")
+    return ":".join(parts)
+
+
+class Press(BasePress):
+    """method: as behind -m, further parameters by name. compression_ratio: the
+    share of the prompt's tokens that goes, as in kvpress, which may be set
+    later; or budget, as behind -b but in no bytes; neither for a method without
+    a budget. decode: see above; room: tokens that may come after the prompt
+    then. library: the path of libkvreplay.so.0, None: as in kvreplay.session.
+
+    rows: a dict for each prompt, the last one is result(). kept: {layer: token
+    ids [entries], ascending by lane order, a KV head} after the last prompt.
+    session: of decode=True, the last prompt's, for views, LSE and digest().
+    """
+
+    def __new__(cls, *args: Any, decode: bool = False, **kwargs: Any) -> Press:
+        """With decode=True a SessionPress."""
+        return super().__new__(SessionPress if decode else cls)
+
+    def __init__(
+        self,
+        method: str,
+        compression_ratio: float | None = None,
+        *,
+        budget: str | int | None = None,
+        decode: bool = False,
+        room: int = 1024,
+        library: str | None = None,
+        **parameters: Any,
+    ) -> None:
+        need(
+            compression_ratio is None or budget is None,
+            "give a compression ratio or a budget, not both",
+        )
+        self.method = specification(method, parameters)
+        self.budget = None if budget is None else str(budget)
+        if compression_ratio is not None:
+            self.compression_ratio = compression_ratio
+        self.decode, self.room, self.library = decode, room, library
+        self.rows: list[dict[str, Any]] = []
+        self.kept: dict[int, list[np.ndarray]] = {}
+        self.session: Session | None = None
+        self._model: PreTrainedModel | None = None
+        self._asked: tuple[Tensor, float] | None = None  # of the layer in hand
+
+    def __repr__(self) -> str:
+        return f"Press({self.method!r}, budget={self.budget!r})"
+
+    __hash__ = object.__hash__
+
+    @property
+    def compression_ratio(self) -> float | None:
+        """The ratio that was set; None where a budget was, or nothing."""
+        ratio = (self.budget or "").removeprefix("ratio:")
+        return float(ratio) if ratio != (self.budget or "") else None
+
+    @compression_ratio.setter
+    def compression_ratio(self, ratio: float) -> None:
+        need(0 <= ratio < 1, f"the compression ratio is {ratio!r}: 0 to 1")
+        self.budget = f"ratio:{float(ratio)!r}"
+
+    def result(self) -> dict[str, Any]:
+        """Of the last prompt: `method` and `budget` as they were understood,
+        `prompt` and `step` (tokens seen), `kept` (entries of a lane, mean),
+        `bytes` at that step as the ledger counts them, by kind
+        (`payload`, `metadata`, ..), their `peak` and `mean` so far, `dense` for
+        the same tokens and `share` of that; `cache`: bytes of the tensors that
+        the model's cache has now, which holds codes decoded and lanes of
+        unequal length padded."""
+        need(self.rows, "no prompt has been compressed yet")
+        return self.rows[-1]
+
+    # ---- what kvpress calls -------------------------------------------------
+    @contextlib.contextmanager
+    def __call__(self, model: PreTrainedModel) -> Iterator[None]:
+        """kvpress's context: the prompts of forwards within are compressed."""
+        with watched(model, self), BasePress.__call__(self, model):
+            yield
+
+    def post_init_from_model(self, model: PreTrainedModel) -> None:
+        """ValueError where the model is none that a session holds."""
+        if model is self._model:
+            return
+        check_stateless(model)
+        check_layers(model)
+        self._rope, self._model = rotation(model), model
+
+    forward_hook = BasePress.forward_hook
+
+    def attend(
+        self,
+        own: Attention,
+        module: nn.Module,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        mask: Tensor | None,
+        **kwargs: Any,
+    ) -> tuple[Tensor, Any]:
+        """In the place of the model's attention `own`, which it calls."""
+        if query.shape[2] == key.shape[2]:
+            self.check(module, query, key, mask, kwargs)
+            self._asked = query, geometry(query, key, value, kwargs)[-1]
+        return own(module, query, key, value, mask, **kwargs)
+
+    def compress(
+        self,
+        module: nn.Module,
+        hidden_states: Tensor,
+        keys: Tensor,
+        values: Tensor,
+        attentions: Tensor | None,
+        kwargs: dict[str, Any],
+    ) -> tuple[Tensor, Tensor]:
+        """K and V [1, KV heads, tokens, d] of a layer's prompt to what the
+        method holds of them."""
+        need(
+            self._asked is not None,
+            f"{self!r} is a press of its own: not within another press, which "
+            "does not show it the queries",
+        )
+        self.feed(module, *self._asked, keys, values)
+        self._asked = None
+        try:
+            held = self.hold(module, keys, values)
+        except SessionError as e:
+            need(e.code != REFUSED, f"{e} ({DECODE})")
+            raise
+        if module.layer_idx == self._layers[-1]:
+            held = self.level(kwargs["past_key_values"], *held)
+            self.close()
+        return held
+
+    # ---- the session --------------------------------------------------------
+    def check(
+        self,
+        module: nn.Module,
+        query: Tensor,
+        key: Tensor,
+        mask: Tensor | None,
+        kwargs: dict[str, Any],
+    ) -> None:
+        """ValueError where this is not plain causal attention of one prompt."""
+        if mask is not None and mask.dim() == 2:  # flash attention: padding
+            need(bool(mask.all()), "a padded prompt: give one, not padded")
+            mask = None
+        check_plain(module, query, mask, key.shape[2], kwargs)
+
+    def feed(
+        self,
+        module: nn.Module,
+        query: Tensor,
+        scale: float,
+        keys: Tensor,
+        values: Tensor,
+    ) -> None:
+        """A layer's prompt into the session, opened by the first layer."""
+        need(
+            query.shape[2] == keys.shape[2],
+            "the cache has tokens that were not in this forward: compress a "
+            "prompt that comes at once",
+        )
+        layers = sorted(attention_modules(self._model))
+        if module.layer_idx == layers[0]:
+            self.open(layers, query, scale, keys, values)
+        self.session.block(
+            module.layer_idx, *map(to_numpy, (query, keys, values))
+        )
+
+    def open(
+        self,
+        layers: list[int],
+        query: Tensor,
+        scale: float,
+        keys: Tensor,
+        values: Tensor,
+    ) -> None:
+        n, config = query.shape[2], self._model.config.get_text_config()
+        room = n + (self.room if self.decode else 0)
+        check_turned_once(self._model, n, room)
+        need(keys.dtype in DTYPES, f"a cache of {keys.dtype}: no session has it")
+        if self.session is not None:
+            self.session.close()
+        freq, paired, _ = self._rope
+        self._layers, self._prompt, self._cache = layers, n, 0
+        self.kept = {}
+        self.session = Session(
+            self.method, self.budget, n_layers=config.num_hidden_layers,
+            fed=layers, n_heads=query.shape[1], n_kv_heads=keys.shape[1],
+            d=keys.shape[3], d_v=values.shape[3], n_tokens=room, prompt_len=n,
+            dtype=DTYPES[keys.dtype], scale=scale, inv_freq=freq,
+            interleaved=paired, library=self.library,
+        )  # fmt: skip
+        each = keys.shape[1] * (keys.shape[3] + values.shape[3])
+        self._token = each * keys.element_size() * len(layers)  # bytes, dense
+
+    def hold(
+        self, module: nn.Module, keys: Tensor, values: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        """The rows [1, KV heads, most entries, d] of the layer's lanes; shorter
+        lanes are padded."""
+        s, layer, heads = self.session, module.layer_idx, keys.shape[1]
+        need(
+            s.lanes == heads,
+            f"{s.spec} keeps a lane for each of {s.lanes} query heads, and the "
+            f"model's cache one for each of {heads} KV heads ({DECODE})",
+        )
+        rows = [s.held(layer, g) for g in range(heads)]
+        self.kept[layer] = [s.lane(layer, g)[0] for g in range(heads)]
+        out, most = [], max(len(k) for k, _ in rows)
+        for like, lanes in zip((keys, values), zip(*rows)):
+            x = np.zeros((1, heads, most, like.shape[3]), np.float32)
+            for g, lane in enumerate(lanes):
+                x[0, g, : len(lane)] = lane
+            out.append(torch.from_numpy(x).to(like.device, like.dtype))
+        return out[0], out[1]
+
+    def level(
+        self, cache: Cache, keys: Tensor, values: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        """Where lanes are of unequal length: pads all layers alike, for a model
+        makes one mask for all, and names the rows that no entry fills, which
+        kvpress's attention hides as it does those of its head-wise presses.
+        Returns K and V of the last layer, which is not in the cache yet."""
+        size = {l: [len(x) for x in lanes] for l, lanes in self.kept.items()}
+        most = max(map(max, size.values()))
+        last, modules = self._layers[-1], attention_modules(self._model)
+        for l, lanes in size.items():
+            own = cache.layers[l]
+            held = (keys, values) if l == last else (own.keys, own.values)
+            if min(lanes) < most:
+                need(
+                    modules[l].config._attn_implementation != "eager"
+                    and not isinstance(cache, QuantizedCache),
+                    f"{self.session.spec} keeps lanes of unequal length, and "
+                    "kvpress hides rows of a head in no eager attention and in "
+                    "no quantized cache: load the model with "
+                    f"attn_implementation='sdpa', and a DynamicCache ({DECODE})",
+                )
+                held = tuple(pad(x, (0, 0, 0, most - x.shape[2])) for x in held)
+                at = [(g, i) for g, n in enumerate(lanes) for i in range(n, most)]
+                heads, rows = map(list, zip(*at))
+                modules[l].masked_key_indices = [0] * len(at), heads, rows
+            self._cache += sum(x.nbytes for x in held)
+            if l == last:
+                return held
+            own.keys, own.values = held
+        raise AssertionError("the last layer is among those kept")
+
+    def close(self) -> None:
+        """Of the prompt's last layer: its row, and the session's end."""
+        self.session.end_step(self._prompt)
+        self.rows.append(self.row())
+        self.session.close()
+        self.session = None
+
+    def row(self) -> dict[str, Any]:
+        """See result()."""
+        s, ledger = self.session, self.session.ledger()
+        step = ledger.pop("step")
+        peak, mean = ledger.pop("peak"), ledger.pop("mean")
+        lanes = [
+            len(s.lane(l, g)[0]) for l in self._layers for g in range(s.lanes)
+        ]
+        held = sum(n for kind, n in ledger.items() if "tier_" not in kind)
+        dense = step * self._token
+        return dict(
+            method=s.spec, budget=self.budget, prompt=self._prompt, step=step,
+            kept=sum(lanes) / len(lanes), bytes=held, **ledger, peak=peak,
+            mean=mean, dense=dense, share=held / dense, cache=self._cache,
+        )  # fmt: skip
+
+
+class SessionPress(Press, PrefillDecodingPress):
+    """Press(.., decode=True): the session attends at decode steps. kvpress's
+    pipeline holds presses of this class while it decodes. The model's own cache
+    grows as without a press, but is not read, and not counted in rows."""
+
+    def attend(
+        self,
+        own: Attention,
+        module: nn.Module,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        mask: Tensor | None,
+        **kwargs: Any,
+    ) -> tuple[Tensor, Any]:
+        """The prompt by the model's attention, later tokens by the session."""
+        n, seen = query.shape[2], key.shape[2]
+        self.check(module, query, key, mask, kwargs)
+        if n == seen:
+            scale = geometry(query, key, value, kwargs)[-1]
+            self.feed(module, query, scale, key, value)
+            self.end(module)
+            return own(module, query, key, value, mask, **kwargs)
+        layer, s = module.layer_idx, self.session
+        had = s.seen.get(layer) if s is not None else None
+        need(
+            had == seen - n,
+            f"layer {layer} goes on from {seen - n} tokens and the session from"
+            f" {had}: a prompt comes at once, and tokens after it are not taken"
+            " back (kvpress asks one question a prompt)",
+        )
+        need(
+            seen <= self._prompt + self.room,
+            f"{seen} tokens after a prompt of {self._prompt}: make Press(room=)"
+            " as large as question and answer",
+        )
+        rows = to_numpy(query), *(to_numpy(x[:, :, -n:]) for x in (key, value))
+        out = [
+            s.block(layer, *(x[:, t : t + 1] for x in rows), out=True)
+            for t in range(n)
+        ]
+        self.end(module)
+        x = np.ascontiguousarray(np.concatenate(out, 1).transpose(1, 0, 2))
+        return torch.from_numpy(x)[None].to(query.device, query.dtype), None
+
+    def compress(self, module: nn.Module, hidden_states: Tensor, keys: Tensor,
+                 values: Tensor, attentions: Tensor | None,
+                 kwargs: dict[str, Any]) -> tuple[Tensor, Tensor]:  # fmt: skip
+        """The model's cache stays as it is."""
+        return keys, values
+
+    def end(self, module: nn.Module) -> None:
+        """After the last layer: the step's bytes, and the prompt's row anew."""
+        if module.layer_idx != self._layers[-1]:
+            return
+        s = self.session
+        step = s.seen[module.layer_idx]
+        if step == self._prompt:
+            self.rows.append({})
+            self.kept = {
+                l: [s.lane(l, g)[0] for g in range(s.lanes)]
+                for l in self._layers
+            }
+        s.end_step(step)
+        self.rows[-1] = self.row()

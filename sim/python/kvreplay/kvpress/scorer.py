@@ -1,0 +1,151 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The scores of a scorer press of kvpress, as a file that `score=file` follows:
+one run of a costly scorer, swept over budgets, sharings and formats.
+
+    from_scorer(model, make_press("KVzipPress()"), trace, "s.safetensors")
+    kvreplay run T.safetensors -b 10%,20%,40% \\
+        -m adakv:score=file:scores=s.safetensors
+
+A press within another (AdaKVPress(SnapKVPress())) is asked for its scores: what
+the outer one does with them is a method's to say. Presses that keep their
+scores until the prompt has ended (KVzip, FastKVzip) are asked then.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from typing import Any
+
+import kvpress
+import numpy as np
+import torch
+from torch import Tensor, nn
+from transformers import PreTrainedModel
+
+from ..hf.model import need
+from ..hf.plain import check_stateless
+from ..scores import write_scores
+from ..trace import Trace
+from .decide import Watch, check_press, check_same
+from .expression import tried
+
+LARGEST = float(np.finfo(np.float32).max)
+
+
+def scorer_in(press: Any, name: str) -> Any:
+    """The press, or the first one within it, that has scores."""
+    inner = press
+    while not isinstance(inner, kvpress.ScorerPress):
+        if hasattr(inner, "compress_post"):
+            return inner
+        inner = getattr(inner, "press", None)
+        need(
+            inner is not None,
+            f"{name} scores no tokens, so there is nothing to export: its "
+            "decisions can be, without --scores",
+        )
+    return inner
+
+
+class Scores:
+    """What a scorer press says of a prompt. of: {layer: float32 [KV heads,
+    tokens]}; bound: whether its scores depend on its compression ratio, so that
+    they are good for that one alone."""
+
+    def __init__(self, press: Any) -> None:
+        self.press, self.bound = press, False
+        self.of: dict[int, np.ndarray] = {}
+
+    @contextlib.contextmanager
+    def asked(self) -> Iterator[None]:
+        """While it lasts the press scores and compresses nothing."""
+        late = hasattr(self.press, "compress_post")
+        name = "compress_post" if late else "compress"
+        own, ratio = getattr(self.press, name), self.press.compression_ratio
+        late_call = lambda model: self.post(own, model)  # noqa: E731
+        setattr(self.press, name, late_call if late else self.compress)
+        self.press.compression_ratio = ratio or 0.5  # at 0 none scores
+        try:
+            yield
+        finally:
+            delattr(self.press, name)
+            self.press.compression_ratio = ratio
+
+    def compress(
+        self,
+        module: nn.Module,
+        hidden_states: Tensor,
+        keys: Tensor,
+        values: Tensor,
+        attentions: Tensor | None,
+        kwargs: dict[str, Any],
+    ) -> tuple[Tensor, Tensor]:
+        """In the place of the press's own: scores at its ratio and at another,
+        with the same random numbers."""
+        p = self.press
+        ratio, found = p.compression_ratio, []
+        for p.compression_ratio in (0.25 if ratio != 0.25 else 0.75, ratio):
+            with torch.random.fork_rng():
+                given = hidden_states, keys, values, attentions, kwargs
+                found.append(p.score(module, *given).clone())
+        self.bound |= not torch.equal(*found)
+        self.add(module.layer_idx, found[1])
+        return keys, values
+
+    def post(self, own: Any, model: PreTrainedModel) -> None:
+        """Around the press's compress_post: score_val [layers, 1, KV heads,
+        tokens], sinks and windows among them, is whole when it has run."""
+        own(model)
+        for layer, scores in enumerate(self.press.score_val):
+            self.add(layer, scores)
+
+    def add(self, layer: int, scores: Tensor) -> None:
+        """Scores [1, KV heads, tokens] of a layer, infinity as the largest."""
+        x = scores.detach()[0].float().cpu().numpy()
+        self.of[layer] = np.clip(x, -LARGEST, LARGEST)
+
+
+@torch.no_grad()
+def score(
+    model: PreTrainedModel, press: Any, trace: Trace, name: str, attention: str
+) -> tuple[Scores, Watch]:
+    """The press's scores of a trace's prompt, by the attention function of that
+    name, and the cache that it saw."""
+    tokens = torch.as_tensor(np.asarray(trace.tokens, np.int64)[None])
+    watch = Watch(model, press, (None, False), trace.layers)
+    scores = Scores(scorer_in(press, name))
+    own = model.config._attn_implementation
+    model.set_attn_implementation(attention)
+    try:
+        watch.forget()
+        with scores.asked(), scores.press(model):
+            watch.feed(tokens.to(model.device), 0, trace.prompt_len)
+    finally:
+        model.set_attn_implementation(own)
+        watch.forget()
+    return scores, watch
+
+
+def from_scorer(
+    model: PreTrainedModel,
+    press: Any,
+    trace: Trace,
+    path: str,
+    name: str | None = None,
+) -> Scores:
+    """Writes the scores of a press on a trace's prompt to path, and returns
+    them. name: what the file calls the scorer. ValueError where the press has
+    none, or the trace is of another model."""
+    need(trace.tokens is not None, f"{trace.path} holds no tokens")
+    name = name or type(press).__name__
+    check_stateless(model)
+    check_press(press, name)
+    scores, watch = tried(name, lambda x: score(model, press, trace, name, x))
+    check_same(model, trace, watch.cache.rows)
+    of = {l: x for l, x in scores.of.items() if l in trace.layers}
+    if scores.bound:
+        ratio = scores.press.compression_ratio or 0.5
+        name += f" (of a compression ratio of {ratio:g} alone)"
+    write_scores(path, trace, name, of)
+    return scores
