@@ -89,6 +89,9 @@ def equal_in_binary32(small):
     assert read_decisions(PATH)["reindex"]
     replay(TRACE, "replay:file=" + PATH)
     print(seen, "presses equal built-in methods up to ties")
+    import press_model
+
+    press_model.check(model, tiny + "/model", read_trace(TRACE), PATH)
 
 
 def real():

@@ -16,12 +16,11 @@ refused: a decisions file says which tokens are kept, not what became of them.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
-from torch import Tensor, nn
-from transformers import DynamicCache, PreTrainedModel
+from transformers import DynamicCache
 
 from ..container import widen
 from ..decisions import write_decisions
@@ -29,6 +28,10 @@ from ..hf.model import decoder_of, need, rotation, to_numpy, turned, with_cache
 from ..hf.plain import check_stateless, check_turned_once
 from ..trace import Trace
 from .expression import tried
+
+if TYPE_CHECKING:
+    from torch import Tensor, nn
+    from transformers import PreTrainedModel
 
 Rows = Sequence[np.ndarray]  # k [tokens, d] and v [tokens, d_v], of a head
 Rope = tuple[np.ndarray | None, bool]  # of rotation(): frequencies, how paired
