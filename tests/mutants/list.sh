@@ -299,10 +299,6 @@ mutant session_commits_refused sim/session/session_feed.c 'session_calls' \
   'if (rc) f->arrived = step; else rc = run(s, f, step, q, out, e);'
 mutant session_mode_kept sim/session/session_feed.c 'session_calls' \
   'fesetenv(&mode);' '(void)mode;'
-mutant session_held_is_raw sim/session/session_read.c 'session_held' \
-  'kv_lane_value(l, i, v + ' 'kv_lane_value(l, 0, v + '
-mutant session_held_in_part sim/session/session_read.c 'session_held' \
-  'part = part || n->meta[i].scanned;' '(void)i;'
 mutant session_mean_of_all sim/measure/cost_total.c 'session' \
   'int first = c->blocks - 1;
   int64_t sum = 0, n = 0;' 'int first = 0;

@@ -172,7 +172,7 @@ def check_refused(model, ids):
         (Press("quest", budget=64), "reads some of its entries"),
         (Press("streamingllm", budget=64), "turns keys to the places"),
         (Press("zsmerge", budget=64), "adds to logits of merged entries"),
-        (Press("snapkv", budget=64, group="query_head"), "each of 8 query heads"),
+        (Press("snapkv:group=query_head", budget=64), "each of 8 query heads"),
         (Press("quest", budget=64), "Press(.., decode=True) runs it"),
         (ComposedPress([Press("snapkv", 0.5)]), "not within another press"),
         (Press("h2o", 0.5, decode=True, room=6), "make Press(room=)"),

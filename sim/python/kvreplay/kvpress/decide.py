@@ -3,7 +3,8 @@
 code on a Hugging Face model, and kvreplay measures it beside its own methods,
 on the same trace, bytes and errors counted alike.
 
-    from_press(model, make_press("SnapKVPress(0.8, 32, 7)"), trace, "d.safetensors")
+    press = make_press("SnapKVPress(0.8, 32, 7)")
+    from_press(model, press, trace, "d.safetensors")
 
 The prompt goes through the model as one forward under the press, and the rows
 that are left are looked up, bit for bit, among those that the cache was given;
@@ -71,8 +72,8 @@ class Seen(DynamicCache):
 
 
 def look_up(kept: np.ndarray, given: np.ndarray) -> list[int]:
-    """Where each row of `kept` [n, d] stands in `given` [tokens, d], bit for bit;
-    -1: nowhere.
+    """Where each row of `kept` [n, d] stands in `given` [tokens, d], bit for
+    bit; -1: nowhere.
     Rows that are equal are one to attention, and taken in their order."""
     places = {}
     for t, row in enumerate(given):
@@ -207,8 +208,8 @@ def decide(
 def check_same(
     model: PreTrainedModel, trace: Trace, rows: dict[int, Rows]
 ) -> None:
-    """ValueError unless the trace is of this model: its keys of the prompt, as it
-    rounds them, are those that the cache was given."""
+    """ValueError unless the trace is of this model: its keys of the prompt, as
+    it rounds them, are those that the cache was given."""
     p = trace.prompt_len
     need(
         {*trace.layers} <= {*rows},

@@ -240,7 +240,8 @@ class Press(BasePress):
         n, config = query.shape[2], self._model.config.get_text_config()
         room = n + (self.room if self.decode else 0)
         check_turned_once(self._model, n, room)
-        need(keys.dtype in DTYPES, f"a cache of {keys.dtype}: no session has it")
+        kind = DTYPES.get(keys.dtype)
+        need(kind, f"a cache of {keys.dtype}: no session has that")
         if self.session is not None:
             self.session.close()
         freq, paired, _ = self._rope
@@ -250,7 +251,7 @@ class Press(BasePress):
             self.method, self.budget, n_layers=config.num_hidden_layers,
             fed=layers, n_heads=query.shape[1], n_kv_heads=keys.shape[1],
             d=keys.shape[3], d_v=values.shape[3], n_tokens=room, prompt_len=n,
-            dtype=DTYPES[keys.dtype], scale=scale, inv_freq=freq,
+            dtype=kind, scale=scale, inv_freq=freq,
             interleaved=paired, library=self.library,
         )  # fmt: skip
         each = keys.shape[1] * (keys.shape[3] + values.shape[3])
@@ -297,12 +298,15 @@ class Press(BasePress):
                     f"{self.session.spec} keeps lanes of unequal length, and "
                     "kvpress hides rows of a head in no eager attention and in "
                     "no quantized cache: load the model with "
-                    f"attn_implementation='sdpa', and a DynamicCache ({DECODE})",
+                    "attn_implementation='sdpa', and a DynamicCache "
+                    f"({DECODE})",
                 )
                 held = tuple(pad(x, (0, 0, 0, most - x.shape[2])) for x in held)
-                at = [(g, i) for g, n in enumerate(lanes) for i in range(n, most)]
-                heads, rows = map(list, zip(*at))
-                modules[l].masked_key_indices = [0] * len(at), heads, rows
+                at = [
+                    (0, g, i) for g, n in enumerate(lanes)
+                    for i in range(n, most)
+                ]  # fmt: skip
+                modules[l].masked_key_indices = tuple(map(list, zip(*at)))
             self._cache += sum(x.nbytes for x in held)
             if l == last:
                 return held
