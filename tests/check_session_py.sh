@@ -8,8 +8,8 @@
 # where PYTHON has kvpress, else both run made-up modules; the last line says
 # which. And symbols of the library carry its version.
 #
-# Environment: PYTHON; KV_LONG (tests/python/press_hf.py). 77 without python3
-# or numpy.
+# Environment: PYTHON; KV_TYPES, KV_PRESSES: how many. 77 without python3 or
+# numpy.
 . "$(dirname "$0")/sh.sh"
 python=
 for p in ${PYTHON:-python3 /usr/bin/python3}; do # the first that has numpy
@@ -149,7 +149,20 @@ on=$(tail -n 1 "$tmp/said")
   tail -n 3 "$tmp/said"
   fail 'kvreplay.kvpress failed'
 }
+presses=$(tail -n 1 "$tmp/said")
+# KV_PRESSES (8) rows of KVPRESS.md, chosen by what the package's files are.
+"$python" "$src/tests/python/presses_hf.py" "$top/sim/kvreplay" \
+  "$src/traces/tiny" --part "${KV_PRESSES:-8}" "$examples/KVPRESS.md" \
+  >"$tmp/said" 2>/dev/null
+case $? in
+0) presses="$presses, $(tail -n 1 "$tmp/said")" ;;
+77) presses="$presses, KVPRESS.md not checked: $(tail -n 1 "$tmp/said")" ;;
+*)
+  grep '^presses' "$tmp/said"
+  fail 'presses_hf.py: another result than the table'
+  ;;
+esac
 [ $bad = 0 ] &&
   echo "session_py: $traces traces, ${#specs[@]} methods, the examples" \
-    "($on; presses: $(tail -n 1 "$tmp/said"))"
+    "($on; presses: $presses)"
 [ $bad = 0 ]

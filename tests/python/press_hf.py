@@ -1,14 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""kvreplay.kvpress: with kvpress the presses that KVPRESS.md
-says run, on the model of traces/tiny; two have the journals of built-in
-methods, and in binary32 those of its table are theirs but for ties. Without
-it made-up presses on a made-up model: what they drop, hide,
-turn and drop while decoding is found, and what they merge is refused. Called by
-check_session_py.sh: KVREPLAY FOLDER TINY."""
+"""kvreplay.kvpress. With kvpress: on the model of traces/tiny a press's
+decisions replay, and methods as presses (press_model.py). Without it made-up
+presses on a made-up model: what they drop, hide, turn and drop while decoding
+is found, and what they merge is refused. Called by check_session_py.sh: KVREPLAY
+FOLDER TINY. That presses are what KVPRESS.md says is presses_hf.py's."""
 
 import importlib.metadata
 import os
-import re
 import subprocess
 import sys
 import types
@@ -47,85 +45,31 @@ def refused(says, call, *args):
         raise AssertionError(f"nothing says: {says}")
 
 
-def rows_of_document():
-    """(press, what became of it) of the table of all presses."""
-    with open(os.path.join(tiny, "../examples/KVPRESS.md")) as f:
-        return re.findall(r"^\| \w+ \| `([^`]+)` \| (.+) \|$", f.read(), re.M)
-
-
-def rows_of_equals():
-    """(press, specification, tokens of 273) that KVPRESS.md says are equal."""
-    with open(os.path.join(tiny, "../examples/KVPRESS.md")) as f:
-        return re.findall(r"^\| `(\w+\([^`]*)` \| `([^`]+)` \| (\d+) \|",
-                          f.read(), re.M)  # fmt: skip
-
-
-def equal_in_binary32(small):
-    """Rows of the model in binary32, recorded and pressed."""
-    import torch
-    from kvreplay.hf.capture import capture
-    from kvreplay.kvpress import from_press, make_press
-    from kvreplay.hf.text import load
-
-    model, _, _ = load(tiny + "/model", None, dtype=torch.float32)
-    ids = torch.as_tensor(np.asarray(small.tokens, np.int64)[None, :280])
-    capture(model, ids, small.prompt_len, TRACE, model="kvtiny-6l")
-    trace, seen = read_trace(TRACE), 0
-    for press, spec, budget in rows_of_equals():
-        from_press(model, make_press(press), trace, PATH)
-        x = subprocess.run(
-            [kvreplay, "grade", TRACE, "-b", budget, "-m", spec,
-             "--theirs", PATH, "--tie", "1e-5"],
-            capture_output=True, text=True)  # fmt: skip
-        assert x.returncode == 0, (press, x.stdout, x.stderr)
-        assert " 0 wrong" in x.stdout, (press, x.stdout)
-        rows = replay(TRACE, spec, "replay:file=" + PATH, budget=budget)
-        same = len({x["journal"] for x in rows}) == 1
-        assert same or " 0 ties" not in x.stdout, press
-        seen += 1
-    assert seen >= 10, seen
-    press = "KeyRerotationPress(SnapKVPress(0.5, 16, 7))"
-    from_press(model, make_press(press), trace, PATH)
-    assert read_decisions(PATH)["reindex"]
-    replay(TRACE, "replay:file=" + PATH)
-    print(seen, "presses equal built-in methods up to ties")
-    import press_model
-
-    press_model.check(model, tiny + "/model", read_trace(TRACE), PATH)
-
-
 def real():
     import torch
-    from kvreplay.kvpress import from_press, make_press
+    from kvreplay.hf.capture import capture
     from kvreplay.hf.text import load
+    from kvreplay.kvpress import from_press, make_press
+
+    import press_model
 
     torch.set_num_threads(1)
-    model, _, _ = load(tiny + "/model", None, dtype=torch.bfloat16)
+    model, _, _ = load(tiny + "/model", None, dtype=torch.float32)
     small = read_trace(tiny + "/retrieval_16.safetensors")
     layers = {l: small.layer(l) for l in small.layers}
     write_trace(TRACE, layers, small.prompt_len, None, small.tokens[::-1])
     refused("has other keys", from_press, model, make_press("KnormPress(0.5)"),
             read_trace(TRACE), PATH)  # fmt: skip
-
-    equal_in_binary32(small)
-
-    # KV_LONG: the folder traces/tiny of the commit that KVPRESS.md names.
-    old, seen = os.environ.get("KV_LONG"), 0
-    if old:
-        trace = read_trace(old + "/haystack_10.safetensors")
-        model, _, _ = load(old + "/model", None)
-    for press, said in rows_of_document() if old else ():
-        if said.startswith("refused"):
-            refused("which tokens", from_press, model, make_press(press),
-                    trace, PATH)  # fmt: skip
-            continue
-        lists = from_press(model, make_press(press), trace, PATH)
-        held = [len(x) for l in lists.values() for x in l[min(l)]]
-        want = [int(x) for x in re.findall(r"\d+", said.split(",")[0])]
-        assert [min(held), max(held)] == [want[0], want[-1]], (press, held)
-        replay(trace.path, "replay:file=" + PATH)
-        seen += 1
-    print("kvpress", importlib.metadata.version("kvpress"), seen, "presses")
+    ids = torch.as_tensor(np.asarray(small.tokens, np.int64)[None, :280])
+    capture(model, ids, small.prompt_len, TRACE, model="kvtiny-6l")
+    trace = read_trace(TRACE)
+    press = "KeyRotationPress(SnapKVPress(0.5, 16, 7))"
+    refused("kvpress has no KeyRotationPress", make_press, press)
+    from_press(model, make_press(press.replace("Rot", "Rerot")), trace, PATH)
+    assert read_decisions(PATH)["reindex"]
+    replay(TRACE, "replay:file=" + PATH)
+    press_model.check(model, tiny + "/model", trace, PATH)
+    print("kvpress", importlib.metadata.version("kvpress"))
 
 
 def keep(places):
@@ -311,7 +255,6 @@ class Rope:
         return np.concatenate([x.real, x.imag], -1).astype(np.float32)
 
 
-assert len(rows_of_document()) == 36, len(rows_of_document())
 try:
     import kvpress  # noqa: F401
 except ImportError:
