@@ -248,14 +248,13 @@ pages() {
   done
 }
 
-# Code that names knorm, the first method that was added by the recipe of
-# CONVENTIONS.md, beside the files which that recipe names and those of the
-# scorers, of which it is one, with the tests of what takes scorers.
+# Code that names knorm, the first method added by CONVENTIONS.md's recipe, but
+# its own files, those of the scorers, of which it is one, and their tests.
 recipe() {
   local name=knorm own file
   own=" ref/parts/scorers.h ref/parts/score_keys.c gpu/parts/scorers.cuh"
-  own+=" gpu/parts/score_keys.cuh $(echo ref/methods/$name.{c,h})"
-  own+=" gpu/methods/$name.cu $(echo tests/methods/{ada,chunk,critical}kv.c)"
+  own+=" gpu/parts/score_keys.cuh $(echo {ref,gpu}/methods/$name.{c,h,cu})"
+  own+=" $(echo tests/{methods/{ada,chunk,critical}kv.c,python/presses_rows.py})"
   while read -r file; do
     [[ " $own tests/methods/$name.c " = *" $file "* ]] ||
       echo "$file: names $name; a method stands in its own files only"

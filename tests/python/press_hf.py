@@ -2,8 +2,8 @@
 """kvreplay.kvpress. With kvpress: on the model of traces/tiny a press's
 decisions replay, and methods as presses (press_model.py). Without it made-up
 presses on a made-up model: what they drop, hide, turn and drop while decoding
-is found, and what they merge is refused. Called by check_session_py.sh: KVREPLAY
-FOLDER TINY. That presses are what KVPRESS.md says is presses_hf.py's."""
+is found, and what they merge is refused. That presses are what KVPRESS.md says
+is presses_hf.py's. Called by check_session_py.sh: KVREPLAY FOLDER TINY."""
 
 import importlib.metadata
 import os

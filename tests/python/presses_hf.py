@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Every press of the installed kvpress on the model of traces/tiny, in binary32:
-how many tokens it keeps, which specification of ours keeps the same, by
-`kvreplay grade`, or why none does, and whether its scores can be exported.
+"""Every press of the installed kvpress on the model of traces/tiny, in
+binary32: how many tokens it keeps, which specification of ours keeps the same,
+by `kvreplay grade`, or why none does, and whether its scores can be exported.
 
     presses_hf.py KVREPLAY TINY                     a line a row
     presses_hf.py KVREPLAY TINY --table KVPRESS.md  writes its table
@@ -207,9 +207,9 @@ def main():
             text = f.read()
     if more[:1] == ["--table"] and not bad:
         made = "\n".join([f"Seen with {version()}.", "", HEAD, *found])
-        text = re.sub(
-            r"(<!-- presses -->\n).*?(\n?<!-- end -->)",
-            lambda x: x[1] + made + "\n<!-- end -->", text, flags=re.S)  # fmt: skip
+        begin, _, rest = text.partition("<!-- presses -->\n")
+        end = "\n<!-- end -->" + rest.partition("<!-- end -->")[2]
+        text = f"{begin}<!-- presses -->\n{made}{end}"
         with open(document, "w", encoding="utf-8") as f:
             f.write(text)
     elif document and not bad:

@@ -10,7 +10,8 @@
     kvreplay.record     traces of a Hugging Face model: `kvreplay record`
     kvreplay.hf         hf.capture: one of tokens of yours; hf.session: a
                         model that generates under a method
-    kvreplay.kvpress    presses of kvpress, measured
+    kvreplay.kvpress    a method as a press of kvpress: Press; its presses
+                        measured
     kvreplay.container  any file in safetensors: load, save
     kvreplay.programs   where programs, library and headers lie
 

@@ -9,6 +9,10 @@ torch's own attention computed it.
 computes the outputs again.
 """
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
 from ..record.layers import Layers
 from ..record.request import Request
 from ..record.write import record
@@ -16,6 +20,10 @@ from .identity import model_digest
 from .model import need
 from .plain import check_ids, check_turned_once
 from .text import check_folder
+
+if TYPE_CHECKING:
+    from torch import Tensor
+    from transformers import PreTrainedModel
 
 # Of a trace's metadata: what the recorder finds and writes itself.
 WRITTEN = set(
@@ -25,10 +33,18 @@ WRITTEN = set(
 )
 
 
-def capture(model, ids, prompt_len, path, /, **metadata):
-    """Returns whether the rotation is in the trace, too. Where layers attend in
-    several ways - two sizes of heads, some by a window, some by no attention -
-    those are recorded that agree, the most of them."""
+def capture(
+    model: PreTrainedModel,
+    ids: Tensor,
+    prompt_len: int,
+    path: str,
+    /,
+    **metadata: Any,
+) -> bool:
+    """Writes the trace of ids [1, T], of which prompt_len are the prompt, to
+    path. Returns whether the rotation is in the trace, too. Where layers attend
+    in several ways - two sizes of heads, some by a window, some by none - those
+    are recorded that agree, the most of them."""
     check_folder(path)
     given = sorted(WRITTEN & {*metadata})
     need(

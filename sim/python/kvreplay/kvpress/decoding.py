@@ -1,0 +1,83 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Press(.., decode=True): a press whose session attends at decode steps."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from kvpress import PrefillDecodingPress
+from torch import Tensor, nn
+
+from ..hf.model import need, to_numpy
+from ..hf.plain import geometry
+from .attention import Attention
+from .press import Press
+
+
+class SessionPress(Press, PrefillDecodingPress):
+    """Press(.., decode=True): the session attends at decode steps. kvpress's
+    pipeline holds presses of this class while it decodes. The model's own cache
+    grows as without a press, but is not read, and not counted in rows."""
+
+    def attend(
+        self,
+        own: Attention,
+        module: nn.Module,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        mask: Tensor | None,
+        **kwargs: Any,
+    ) -> tuple[Tensor, Any]:
+        """The prompt by the model's attention, later tokens by the session."""
+        n, seen = query.shape[2], key.shape[2]
+        self.check(module, query, key, mask, kwargs)
+        if n == seen:
+            scale = geometry(query, key, value, kwargs)[-1]
+            self.feed(module, query, scale, key, value)
+            self.end(module)
+            return own(module, query, key, value, mask, **kwargs)
+        layer, s = module.layer_idx, self.session
+        had = s.seen.get(layer) if s is not None else None
+        need(
+            had == seen - n,
+            f"layer {layer} goes on from {seen - n} tokens and the session from"
+            f" {had}: a prompt comes at once, and tokens after it are not taken"
+            " back (kvpress asks one question a prompt)",
+        )
+        need(
+            seen <= self._prompt + self.room,
+            f"{seen} tokens after a prompt of {self._prompt}: make Press(room=)"
+            " as large as question and answer",
+        )
+        rows = to_numpy(query), *(to_numpy(x[:, :, -n:]) for x in (key, value))
+        out = [
+            s.block(layer, *(x[:, t : t + 1] for x in rows), out=True)
+            for t in range(n)
+        ]
+        self.end(module)
+        x = np.ascontiguousarray(np.concatenate(out, 1).transpose(1, 0, 2))
+        return torch.from_numpy(x)[None].to(query.device, query.dtype), None
+
+    def compress(self, module: nn.Module, hidden_states: Tensor, keys: Tensor,
+                 values: Tensor, attentions: Tensor | None,
+                 kwargs: dict[str, Any]) -> tuple[Tensor, Tensor]:  # fmt: skip
+        """The model's cache stays as it is."""
+        return keys, values
+
+    def end(self, module: nn.Module) -> None:
+        """After the last layer: the step's bytes, and the prompt's row anew."""
+        if module.layer_idx != self._layers[-1]:
+            return
+        s = self.session
+        step = s.seen[module.layer_idx]
+        if step == self._prompt:
+            self.rows.append({})
+            self.kept = {
+                l: [s.lane(l, g)[0] for g in range(s.lanes)]
+                for l in self._layers
+            }
+        s.end_step(step)
+        self.rows[-1] = self.row()
