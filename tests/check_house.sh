@@ -254,7 +254,7 @@ recipe() {
   local name=knorm own file
   own=" ref/parts/scorers.h ref/parts/score_keys.c gpu/parts/scorers.cuh"
   own+=" gpu/parts/score_keys.cuh $(echo {ref,gpu}/methods/$name.{c,h,cu})"
-  own+=" $(echo tests/{methods/{ada,chunk,critical}kv.c,python/presses_rows.py})"
+  own+=" $(echo tests/{methods/{ada,chunk,critical}kv.c,*/presses_rows.py})"
   while read -r file; do
     [[ " $own tests/methods/$name.c " = *" $file "* ]] ||
       echo "$file: names $name; a method stands in its own files only"
