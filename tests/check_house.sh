@@ -252,9 +252,9 @@ pages() {
 # its own files, those of the scorers, of which it is one, and their tests.
 recipe() {
   local name=knorm own file
-  own=" ref/parts/scorers.h ref/parts/score_keys.c gpu/parts/scorers.cuh"
-  own+=" gpu/parts/score_keys.cuh $(echo {ref,gpu}/methods/$name.{c,h,cu})"
-  own+=" $(echo tests/{methods/{ada,chunk,critical}kv.c,*/presses_rows.py})"
+  own=$(echo {ref,gpu}/methods/$name.{c,h,cu} ref/parts/score{rs.h,_keys.c} \
+    gpu/parts/score{rs,_keys}.cuh tests/methods/{ada,chunk,critical}kv.c \
+    tests/python/presses_rows.py)
   while read -r file; do
     [[ " $own tests/methods/$name.c " = *" $file "* ]] ||
       echo "$file: names $name; a method stands in its own files only"
