@@ -24,7 +24,8 @@ static kv_gpu_layer layer_of(const kv_store *s, int i) {
   l.needs.every = p->needs->every;
   l.needs.phase = p->needs->phase;
   if (p->needs->across != KV_DOWN) l.above = NULL;
-  l.one_of_two = s->parts > 1;
+  l.needs.slid = p->needs->slid;
+  l.one_of_two = s->parts > 1 || kv_plan_window(s->plan, s->data);
   l.within = i > 0 && p->needs->narrows && s->hooks[0]->view != NULL;
   if (i > 0) l.shown = NULL;
   return l;
@@ -110,9 +111,11 @@ static void attend_part(const kv_store *s, void *stream) {
 /* Observation of a tile of prompt rows. */
 void kv_gpu_seq_tile(const kv_store *s, int rows, void *stream) {
   const kv_device *dev = s->device;
+  int window = kv_plan_window(s->plan, s->data);
   dev->queries(stream, &s->layer, rows);
   if (s->plan->needs.want & KV_LOGITS) {
     dev->logits(stream, &s->layer, rows, 0);
+    if (window) dev->hide(stream, &s->layer, rows, window);
     dev->observation(stream, &s->layer, rows);
   }
   kv_gpu_seq_observe(s, stream);
@@ -134,8 +137,19 @@ static void show_part(const kv_store *s, void *stream) {
     s->device->report(stream, &s->layer, KV_GPU_SAY_SCORES, 0);
 }
 
+/* Entries leave that a window has passed, when what each method holds of them
+ * has moved. */
+static void slide(const kv_store *s, void *stream) {
+  int window = kv_plan_window(s->plan, s->data);
+  for (int i = 0; window && i < s->parts; i++) {
+    kv_gpu_layer l = layer_of(s, i);
+    s->device->slide(stream, &l, window, i == s->parts - 1);
+  }
+}
+
 void kv_gpu_seq_compress(const kv_store *s, void *stream, int first) {
   s->device->report(stream, &s->layer, KV_GPU_SAY_COLUMNS, first);
+  slide(s, stream);
   for (int i = 0; i < s->parts; i++) {
     hook_of(s, i, KV_HOOK_compress_lane, stream);
     hook_of(s, i, KV_HOOK_compress_layer, stream);

@@ -10,7 +10,7 @@
 enum { BETWEEN_STOPS = 64 }; /* tiles of a prompt */
 
 bool kv_gpu_due(const kv_store *s) {
-  return kv_compression_due(&s->plan->needs, &s->shape, s->end);
+  return kv_plan_due(s->plan, s->data, &s->shape, s->end);
 }
 
 /* --- starts ------------------------------------------------------------- */

@@ -167,7 +167,7 @@ void kv_gpu_seq_enter(const kv_store *s, int count, void *stream);
 void kv_gpu_seq_tile(const kv_store *s, int rows, void *stream);
 /* .. hook observe, of the methods that observe rows of this phase. */
 void kv_gpu_seq_observe(const kv_store *s, void *stream);
-/* Columns are reported, lanes compress, and scores and lanes are reported;
+/* Columns are reported, entries leave that a window has passed, lanes compress, and scores and lanes are reported;
  * first 1: this begins a report. */
 void kv_gpu_seq_compress(const kv_store *s, void *stream, int first);
 /* Hook publish of the i-th method on the lanes. */
@@ -176,7 +176,8 @@ void kv_gpu_seq_publish(const kv_store *s, int i, void *stream);
 extern kv_gpu_sequence *const kv_gpu_sequences[KV_GPU_RECORDS];
 
 /* --- step.c --------------------------------------------------------------- */
-/* True if a compression is due at the tokens seen. */
+/* True if a compression is due at the tokens seen, or a window moves over the
+ * layer (kv_plan_window): then lanes change as in one. */
 bool kv_gpu_due(const kv_store *s);
 /* Tokens first.. enter the mirror, `count` of them; on the device a prompt's at
  * once, those of a block of a prompt when it compresses, a decode step's in

@@ -61,7 +61,12 @@ typedef void kv_gpu_sequence(void *self, void *stream);
  *   name_views    l->place, run, runs, entries of each head's view
  *   materialise   after it: l->materialised of what is in view, if not NULL
  *   attend        after these: l->out by l->s, place and the values
+ *   hide          before it: what a sliding window of so many tokens hides of
+ *                 each row becomes a logit whose probability is 0
  *   observation   l->p of `rows` rows by l->s, and l->sum over these rows
+ *   slide         moves what a method holds by entry (needs.slid) as entries
+ *                 leave that the next token does not see through a window of so
+ *                 many tokens; drops 1: these then leave
  *   report        the pieces of a stage, a kv_gpu_stage; first 1: a new report
  *                 begins with it
  *   window        once more a stage's data, from byte `window` of the report's
@@ -80,7 +85,9 @@ typedef void kv_gpu_sequence(void *self, void *stream);
   START(name_views, (void *stream, const kv_gpu_layer *l, int masked))         \
   START(materialise, (void *stream, const kv_gpu_layer *l))                    \
   START(attend, (void *stream, const kv_gpu_layer *l, int masked))             \
+  START(hide, (void *stream, const kv_gpu_layer *l, int rows, int window))     \
   START(observation, (void *stream, const kv_gpu_layer *l, int rows))          \
+  START(slide, (void *stream, const kv_gpu_layer *l, int window, int drops))   \
   START(report, (void *stream, const kv_gpu_layer *l, int stage, int first))   \
   START(window,                                                                \
         (void *stream, const kv_gpu_layer *l, int stage, uint64_t window))     \

@@ -277,8 +277,9 @@ typedef struct kv_gpu_layer {
   size_t state;       /* its state, in bytes from lane.own */
   int within;     /* 1: before view, mask has what the method before this one on
                      the lanes chose, and view may only narrow it */
-  int one_of_two; /* 1: two methods share the lanes, and a compression may be
-                     due for the other one alone */
+  int one_of_two; /* 1: two methods share the lanes, or a window moves over
+                     them, and lanes may change where no compression of this
+                     method is due */
   /* The trace, uploaded. */
   const char *k, *v; /* [n_kv_heads][T][d] and [..][d_v] of shape.dtype; read
                         only when a token enters */

@@ -52,6 +52,7 @@ bool kv_ahead_serves(const kv_ahead *a, const kv_lane *l, int t) {
 
 static bool compresses(const kv_store *s, int t, int steps) {
   const kv_method *m = s->plan->method;
+  if (kv_plan_window(s->plan, s->data)) return true;
   if (!m->compress_lane && !m->compress_layer) return false;
   for (int r = 1; r < steps; r++)
     if (kv_compression_due(&s->plan->needs, &s->shape, t + r)) return true;

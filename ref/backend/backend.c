@@ -159,9 +159,12 @@ static bool due(const kv_store *s, int step) {
   return kv_compression_due(&s->plan->needs, &s->shape, step);
 }
 
-static void compress_blindly(kv_store *s, int i, kv_scratch *x) {
+static bool changes(const kv_store *s, int step) {
+  return kv_plan_due(s->plan, s->data, &s->shape, step);
+}
+
+static void compress_stored(kv_store *s, int i, kv_scratch *x) {
   kv_lane *l = &s->lane[i];
-  l->room = x->room;
   if (!due(s, l->step) || !s->plan->method->compress_lane) return;
   kv_shows_hook hook;
   kv_at at = kv_store_at(s, l->step, x);
@@ -177,8 +180,15 @@ static void compress(kv_store *s, int i, kv_scratch *x) {
   if (l->step > s->shape.prompt_len && s->plan->needs.decode_rows &&
       s->plan->method->observe)
     kv_ref_observe(s, l, x);
-  if (due(s, l->step)) s->state[i] = kv_lane_state(l);
-  compress_blindly(s, i, x);
+  if (changes(s, l->step)) s->state[i] = kv_lane_state(l);
+  kv_ref_slide(s, l);
+  compress_stored(s, i, x);
+}
+
+static void compress_blindly(kv_store *s, int i, kv_scratch *x) {
+  s->lane[i].room = x->room;
+  kv_ref_slide(s, &s->lane[i]);
+  compress_stored(s, i, x);
 }
 
 static void compress_layer(kv_store *s, kv_scratch *x) {
@@ -225,7 +235,7 @@ static void end_step(kv_store *s) {
   int step = s->lane[0].step;
   kv_leaves_records(&s->leaves, s->lanes, s->lane,
                     s->published ? &s->said : NULL, s->plan->needs.message);
-  if (due(s, step)) kv_leaves_state(&s->leaves, s->lanes, s->state);
+  if (changes(s, step)) kv_leaves_state(&s->leaves, s->lanes, s->state);
   if (step > shape->prompt_len) kv_leaves_output(&s->leaves, shape, s->out);
   kv_leaves_scores(&s->leaves, &s->shows, step);
 }

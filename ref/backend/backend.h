@@ -57,6 +57,9 @@ typedef struct kv_plan {
   bool paged; /* coded rows lie in unified pages (ref/PAGES.md), if the backend
                  can keep them there; changes no result */
   kv_indices indices;
+  bool slides; /* a layer with a sliding window loses, at the end of each block
+                  and step and before a compression, the entries that the next
+                  token does not see; of needs.slides */
   bool scores; /* digests of what selections are shown are asked for */
   const kv_shown_to *shown;    /* and who is told of each list, or NULL */
   const struct kv_plan *layer; /* [shape->n_layers], or NULL: all are alike */
@@ -65,6 +68,19 @@ typedef struct kv_plan {
 /* The plan of a layer of the model; p: the plan that leads. */
 static inline const kv_plan *kv_plan_of(const kv_plan *p, int layer) {
   return p->layer ? &p->layer[layer] : p;
+}
+
+/* The window, in tokens, that moves over lanes of the layer; 0: none does, and
+ * nothing leaves them but by the method. */
+static inline int kv_plan_window(const kv_plan *p, const kv_layer_data *data) {
+  return p->slides ? data->window : 0;
+}
+
+/* Do lanes of the layer change at the end of the block or step that ends at
+ * `step` tokens seen: is a compression due, or does a window move? */
+static inline bool kv_plan_due(const kv_plan *p, const kv_layer_data *data,
+                               const kv_shape *s, int step) {
+  return kv_plan_window(p, data) || kv_compression_due(&p->needs, s, step);
 }
 
 /* The exact truth of one decode row for the query heads of one KV head,
@@ -163,8 +179,9 @@ typedef struct kv_backend {
   /* What the attention just made has read and computed. */
   kv_seen (*seen)(const kv_store *s, int lane, const kv_scratch *x);
   /* At the end of a block or step. Decode, where needs.decode_rows: the step's
-   * row to the hook observe. Then, if a compression is due: the lane's state
-   * for the digest, and the hook compress_lane. */
+   * row to the hook observe. Then, if a compression is due or a window moves
+   * (kv_plan_due): the lane's state for the digest; entries leave that the
+   * window has passed; and, if one is due, the hook compress_lane. */
   void (*compress)(kv_store *s, int lane, kv_scratch *x);
   /* When all lanes have: the hook compress_layer, if one is due. */
   void (*compress_layer)(kv_store *s, kv_scratch *x);

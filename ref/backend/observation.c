@@ -72,6 +72,21 @@ static int tile_end(kv_store *const *s, int n, int g, int first, int t,
 
 /* --- a tile ------------------------------------------------------------- */
 
+/* The first of the lane's first n entries, the last of which is token t, that
+ * t's row sees: what a sliding window hides stands before it. */
+static int first_seen(const kv_lane *l, int n, int t) {
+  uint32_t from = (uint32_t)kv_layer_first(l->data, t);
+  int low = 0, high = n - 1;
+  while (from > 0 && low < high) {
+    int middle = low + (high - low) / 2;
+    if (l->id[middle] < from)
+      low = middle + 1;
+    else
+      high = middle;
+  }
+  return low;
+}
+
 static void tile_queries(const kv_store *s, const tile *a, kv_scratch *x) {
   size_t d = (size_t)s->plan->shape->d;
   for (int r = 0; r < a->rows; r++)
@@ -83,8 +98,9 @@ static void tile_queries(const kv_store *s, const tile *a, kv_scratch *x) {
 }
 
 static void tile_logits(const kv_store *s, const tile *a, kv_scratch *x) {
+  int from = first_seen(a->lane, a->seen - a->rows + 1, a->t);
   kv_lane_logits(s->plan->kernels, a->lane, a->rows * a->heads, x->q,
-                 (size_t)s->plan->shape->d, 0, a->seen, NULL, 0, x->s,
+                 (size_t)s->plan->shape->d, from, a->seen - from, NULL, 0, x->s,
                  x->stride, &x->attend);
 }
 
@@ -96,22 +112,24 @@ static float *probabilities(const tile *a, const kv_scratch *x) {
 
 /* exp of row i of the tile by its largest logit, where its probabilities go,
  * and the factor that makes them. Returns false where a logit is not finite.
- * What the last row of the tile sees and this one does not is nothing: the sums
- * go over all rows alike. Where probabilities are wanted they are made here,
- * and added up row by row. */
+ * What the last row of the tile sees and this one does not, and what a sliding
+ * window hides, is nothing: the sums go over all rows alike. Where
+ * probabilities are wanted they are made here, and added up row by row. */
 static bool tile_row(const kv_kernels *kernel, const tile *a, int i, float *r,
                      kv_scratch *x) {
   int visible = a->seen - (a->rows - 1 - i / a->heads);
-  size_t at = (size_t)i * x->stride;
+  int from = first_seen(a->lane, visible, a->t + i / a->heads);
+  size_t at = (size_t)i * x->stride, n = (size_t)(visible - from);
   float *s = x->s + at, *e = probabilities(a, x) + at;
   bool finite;
-  float top = kernel->max_finite(s, visible, &finite);
+  float top = kernel->max_finite(s + from, (int)n, &finite);
   if (!(a->want & (KV_P | KV_SUM))) return finite;
   const float *sink = kv_layer_sink(a->lane->data, a->head + i % a->heads);
   if (sink) top = kv_max(top, *sink);
-  int64_t mass = kernel->exp_sum(s, top, visible, e);
+  int64_t mass = kernel->exp_sum(s + from, top, (int)n, e + from);
   if (sink) mass += kv_fix_exp(kv_expm(kv_sub(*sink, top)));
   *r = 1.0f / kv_unfix(mass);
+  memset(e, 0, (size_t)from * sizeof *e);
   memset(e + visible, 0, (size_t)(a->seen - visible) * sizeof *e);
   if (a->want & KV_P) kernel->scale(*r, visible, e);
   if ((a->want & KV_P) && (a->want & KV_SUM))

@@ -153,6 +153,7 @@ static void add(kv_needs *sum, const kv_needs *b, int queries) {
   for (int m = 0; m < b->metas; m++) add_meta(sum, b, m, queries);
   sum->view_logits |= b->view_logits;
   if (b->work > sum->work) sum->work = b->work;
+  sum->slides &= b->slides;
   sum->lengths &= b->lengths;
 }
 

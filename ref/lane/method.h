@@ -127,10 +127,18 @@ typedef struct kv_needs {
                        and on a device for rewritten rows, follows from it */
   size_t lane_state; /* bytes a lane, zeroed; kv_own */
   size_t work;       /* bytes of workspace beyond KV_WORK(n_tokens) */
-  bool lengths;      /* bytes stored at each step follow from lengths and
-                        parameters alone: a search for the budget that takes so
-                        many bytes reads no queries */
-  int metas;   /* what else the method holds, in `meta`: charged as `side` */
+  bool slides;       /* entries may leave at the front of a lane by no verb of
+                        the method, as a layer's sliding window moves past them
+                        (kv_plan.slides): what it holds of an entry stands in
+                        columns, in the rows below, or nowhere, and an entry
+                        that enters after a drop means what it did before */
+  int slid;     /* with slides: so many rows of n_tokens numbers of 8 bytes,
+                   a number an entry, at the beginning of lane_state, which
+                   move with the entries */
+  bool lengths; /* bytes stored at each step follow from lengths and
+                   parameters alone: a search for the budget that takes so
+                   many bytes reads no queries */
+  int metas;    /* what else the method holds, in `meta`: charged as `side` */
   int codings; /* formats that recode may name, in `coding`: KV_CODED + index */
   kv_coding coding[KV_MAX_CODINGS];
   kv_meta meta[KV_MAX_META];
@@ -238,7 +246,8 @@ void kv_view_mask(kv_view *v, int n, const bool *in);
 /* The observation window, or a part of it, for the hook observe: query rows
  * with what the method asked for (needs.want), the rest NULL. Row r is the
  * query of token first + r and sees the lane's first kv_rows_visible entries.
- */
+ * Of these a layer's sliding window (needs.slides) hides those that it has
+ * passed at that row: p is 0 there, and s is undefined. */
 typedef struct kv_rows {
   int first, rows;    /* token id of row 0; how many rows */
   int heads;          /* query heads of the lane */

@@ -48,6 +48,8 @@ const kv_need kv_need_list[] = {
     ONE(metas, INT, SAME, 0, KV_MAX_META),
     ARRAY(meta, META, OWN, KV_MAX_META, metas, 0, 0),
     ONE(work, SIZE, MOST, 0, TERABYTE),
+    ONE(slides, BOOL, ALL, 0, 1),
+    ONE(slid, INT, OWN, 0, 1 << 16),
     ONE(lengths, BOOL, ALL, 0, 1),
     {.name = NULL}};
 

@@ -13,7 +13,8 @@ static const kv_param table[] = {{.name = NULL}};
 
 static kv_rc open(const kv_shape *shape, void *params, kv_needs *needs,
                   kv_err *e) {
-  (void)shape, (void)params, (void)needs, (void)e;
+  (void)shape, (void)params, (void)e;
+  needs->slides = true;
   return KV_OK;
 }
 

@@ -114,6 +114,7 @@ static kv_rc open(const kv_shape *shape, void *p, kv_needs *needs, kv_err *e) {
   bool named = o->file.asset != NULL;
   o->table = named ? OF_FILE : AUTO;
   needs->every = 1;
+  needs->slides = true;
   needs->lane_state = sizeof(int64_t);
   needs->metas = 1;
   needs->meta[0] = (kv_meta){.name = "gate", .bytes = sizeof(float)};
@@ -121,6 +122,7 @@ static kv_rc open(const kv_shape *shape, void *p, kv_needs *needs, kv_err *e) {
   int rows = o->window < shape->prompt_len ? o->window : shape->prompt_len;
   needs->prompt_rows = rows;
   needs->want = KV_SUM;
+  needs->slid = 1;
   needs->lane_state += kv_window_state(shape, KV_GROUP_SUM);
   return kv_open_sums("duoattention", rows, kv_group(shape), 1, e);
 }

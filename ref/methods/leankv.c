@@ -147,6 +147,8 @@ static kv_rc open(const kv_shape *shape, void *p, kv_needs *needs, kv_err *e) {
   needs->every = 1;
   needs->changes = 4;
   needs->lane_state = kv_received_state(shape);
+  needs->slides = true;
+  needs->slid = kv_group(shape);
   int rows = o->queries && o->queries < shape->prompt_len ? o->queries
                                                           : shape->prompt_len;
   return kv_open_sums("leankv", rows, 1, 1, e);

@@ -40,7 +40,7 @@ static kv_rc open(const kv_shape *shape, void *p, kv_needs *needs, kv_err *e) {
   params *o = p;
   (void)shape;
   needs->every = o->variant == DROP;
-  needs->lengths = true;
+  needs->lengths = needs->slides = true;
   kv_rc rc = kv_open_budget("random", o->budget, e);
   if (rc) return rc;
   if (o->recent == KV_UNSET) o->recent = kv_fallback_window(o->budget);

@@ -125,7 +125,7 @@ static kv_rc open(const kv_shape *shape, void *p, kv_needs *needs, kv_err *e) {
   needs->every = o->every;
   if (o->trigger == GLOBAL)
     needs->phase = (o->every + 1 - shape->prompt_len % o->every) % o->every;
-  needs->lengths = true;
+  needs->lengths = needs->slides = true;
   needs->lane_state = kv_ring_floats(shape, o->window) * sizeof(float);
   needs->work = kv_similar_work(shape) +
                 (size_t)(kv_group(shape) + 8) * n * sizeof(float);

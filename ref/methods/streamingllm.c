@@ -70,6 +70,7 @@ static kv_rc open(const kv_shape *shape, void *p, kv_needs *needs, kv_err *e) {
   needs->every = o->variant == DROP;
   needs->lengths = true;
   needs->reindex = o->positions == CACHE;
+  needs->slides = !needs->reindex;
   return resolve(o, e);
 }
 

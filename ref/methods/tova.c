@@ -47,6 +47,8 @@ static kv_rc open(const kv_shape *shape, void *p, kv_needs *needs, kv_err *e) {
   needs->decode_rows = every_step;
   needs->want = KV_SUM;
   needs->lane_state = (size_t)shape->n_tokens * sizeof(int64_t);
+  needs->slides = true;
+  needs->slid = 1;
   return kv_open_sums("tova", 1, shape->n_heads, 1, e);
 }
 

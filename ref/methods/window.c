@@ -29,7 +29,7 @@ static kv_rc open(const kv_shape *shape, void *p, kv_needs *needs, kv_err *e) {
   const params *o = p;
   (void)shape;
   needs->every = o->variant == DROP;
-  needs->lengths = true;
+  needs->lengths = needs->slides = true;
   return kv_open_budget("window", o->budget, e);
 }
 

@@ -74,6 +74,10 @@ typedef enum kv_pooling { KV_POOL_NONE, KV_POOL_AVG, KV_POOL_MAX } kv_pooling;
  * the lane's own state. They take so many bytes of needs.lane_state, and a
  * method that compresses more than once zeroes them. */
 size_t kv_window_state(const kv_shape *s, kv_group_rule group);
+/* How many rows of n_tokens these are (needs.slid). */
+static inline int kv_window_planes(const kv_shape *s, kv_group_rule group) {
+  return group == KV_GROUP_MAX ? kv_group(s) : 1;
+}
 /* In observe, of a method that wants KV_SUM: adds the rows' sums. */
 void kv_window_add(const kv_at *at, kv_lane *lane, const kv_rows *rows,
                    kv_group_rule group);

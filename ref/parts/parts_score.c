@@ -85,19 +85,16 @@ void kv_pool_avg(const float *in, int n, int kernel, float *out) {
 
 /* --- the observation window's sums ---------------------------------------- */
 
-static int planes(const kv_shape *s, kv_group_rule group) {
-  return group == KV_GROUP_MAX ? kv_group(s) : 1;
-}
-
 size_t kv_window_state(const kv_shape *s, kv_group_rule group) {
-  return (size_t)planes(s, group) * (size_t)s->n_tokens * sizeof(int64_t);
+  size_t n = (size_t)kv_window_planes(s, group);
+  return n * (size_t)s->n_tokens * sizeof(int64_t);
 }
 
 void kv_window_add(const kv_at *at, kv_lane *lane, const kv_rows *rows,
                    kv_group_rule group) {
   int64_t *own = kv_own(at, lane);
   for (int h = 0; h < rows->heads; h++) {
-    int plane = planes(at->shape, group) > 1 ? h : 0;
+    int plane = kv_window_planes(at->shape, group) > 1 ? h : 0;
     int64_t *sum = own + (size_t)plane * (size_t)at->shape->n_tokens;
     const int64_t *add = rows->sum + (size_t)h * rows->stride;
     for (int i = 0; i < rows->entries; i++) sum[i] += add[i];
@@ -131,7 +128,7 @@ void kv_window_score_from(const kv_at *at, const kv_lane *lane,
                           kv_group_rule group, kv_pooling pooling, int kernel,
                           int first, int n, float *out) {
   const int64_t *own = (const int64_t *)kv_own(at, lane) + first;
-  int p = planes(at->shape, group);
+  int p = kv_window_planes(at->shape, group);
   if (p == 1) {
     score_sums(at, own, pooling, kernel, n, out);
     return;

@@ -44,8 +44,11 @@ static size_t held(const kv_shape *s, const kv_scorer *scorer, int budget,
 static void fill(const kv_shape *s, const kv_scorer *scorer, int budget,
                  const kv_score_options *o, kv_needs *needs) {
   int rows = o->rows < s->prompt_len ? o->rows : s->prompt_len;
+  size_t row = (size_t)s->n_tokens * sizeof(int64_t);
   needs->prompt_rows = o->form == KV_FORM_DECODE ? 0 : rows;
   needs->reindex = o->reindex == KV_REINDEX_YES;
+  needs->slides = !needs->reindex;
+  needs->slid = scorer->by_entry ? (int)(o->state / row) : 0;
   needs->lane_state = o->state;
   needs->every = o->every;
   if (o->form == KV_FORM_PREFILL || !scorer->observe) return;

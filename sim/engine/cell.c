@@ -80,7 +80,7 @@ static void check_trace(kv_cell *c) {
   int p = c->shape.prompt_len;
   for (int i = 0; i < t->n_layers; i++) {
     const kv_layer_data *data = &t->layer[i].data;
-    if (data->window) continue; /* no method runs there */
+    if (kv_cell_leaves(c, i)) continue; /* no method runs there */
     int asked = kv_cell_plan(c, i)->needs.prompt_rows;
     int rows = asked < p ? asked : p;
     int have = recorded_rows(data, p - rows, p);
@@ -146,10 +146,12 @@ static kv_rc write_out(kv_cell *c, kv_err *e) {
   if (*code) c->result.code = strdup(code);
   if (*code && !c->result.code) return kv_no_memory(e, "a row", sizeof code);
   const kv_method *m = c->spec.method;
-  c->result.params = c->plan.layer
-                         ? kv_params_json_each(m->params, c->spec.n_layers,
-                                               m->params_size, c->params)
-                         : kv_spec_json(&c->spec);
+  c->result.params =
+      c->plan.layer
+          ? kv_windowed_json(&c->spec,
+                             kv_params_json_each(m->params, c->spec.n_layers,
+                                                 m->params_size, c->params))
+          : kv_spec_json(&c->spec);
   c->result.spec = kv_spec_text(&c->spec);
   if (c->result.params && c->result.spec) return KV_OK;
   return kv_no_memory(e, "a row", sizeof c->result);
@@ -168,18 +170,25 @@ kv_rc kv_cell_ask(kv_cell *c, void *params, kv_needs *needs, kv_err *e) {
                  m->name, mode);
 }
 
+/* The budget goes into the parameters, or becomes a list in c->spec. */
+static kv_rc take_budget(kv_cell *c, const kv_asked_cell *asked, kv_err *e) {
+  const kv_budget *b = asked->budget;
+  bool wants = kv_spec_wants_budget(&c->spec);
+  if (wants && b && (b->layers || kv_cell_shares(c, b)))
+    return kv_cell_take_list(c, b, e);
+  if (asked->entries >= 0 && (wants || kv_knob_takes(&c->spec, b)))
+    kv_param_put(kv_spec_knob(c->spec.method), asked->entries, c->spec.params);
+  return KV_OK;
+}
+
 kv_rc kv_cell_open(const kv_trace *trace, int prompt_len,
                    const kv_kernels *kernels, const kv_asked_cell *asked,
                    kv_cell *c, kv_err *e) {
   *c = (kv_cell){.trace = trace, .shape = trace->shape, .runs = true};
   if (prompt_len) c->shape.prompt_len = prompt_len;
   kv_rc rc = kv_spec_copy(asked->spec, &c->spec, e);
-  if (rc) return rc;
-  bool wants = kv_spec_wants_budget(&c->spec);
-  if (asked->entries >= 0 && (wants || kv_knob_takes(&c->spec, asked->budget)))
-    kv_param_put(kv_spec_knob(c->spec.method), asked->entries, c->spec.params);
-  if (asked->budget && asked->budget->layers && wants)
-    rc = kv_cell_take_list(c, asked->budget, e);
+  if (!rc) rc = kv_cell_find_windows(c, e);
+  if (!rc) rc = take_budget(c, asked, e);
   if (rc) return rc;
   c->plan = (kv_plan){.shape = &c->shape,
                       .rope = &trace->rope,
@@ -243,7 +252,7 @@ kv_rc kv_cell_prepare(kv_cell *c, bool fidelity, bool apart, kv_err *e) {
   int lanes = kv_lane_count(&c->plan.needs, &c->shape);
   kv_rc rc = kv_cost_open(&c->shape, (int)layers, lanes, c->blocks, apart,
                           &c->cost, e);
-  if (!rc) kv_cost_take_windows(c->cost, c->window);
+  if (!rc) kv_cost_take_windows(c->cost, c->window, !kv_cell_slides(c));
   c->digest = kv_zalloc(layers, sizeof *c->digest);
   c->seconds = kv_zalloc(layers, sizeof *c->seconds);
   c->fault = kv_zalloc(layers, sizeof *c->fault);
@@ -302,9 +311,9 @@ double kv_cell_achieved(const kv_cell *c) {
   case KV_BASIS_ENTRIES:
     return entries;
   case KV_BASIS_PROMPT:
-    return share(entries, s->prompt_len);
+    return share(entries, kv_cell_mean_share(c));
   case KV_BASIS_RATIO:
-    return 1 - entries / s->prompt_len;
+    return 1 - entries / kv_cell_mean_share(c);
   case KV_BASIS_END:
     return share((double)kv_bytes_total(&t->end), whole);
   case KV_BASIS_MEAN:

@@ -41,10 +41,11 @@ typedef struct kv_cell {
   kv_plan plan;    /* what the backend is to do (ref/backend/backend.h) */
   kv_plan *layer;  /* [spec.n_layers] or NULL: each layer's own */
   char *params;    /* parameters of those plans, one after another */
-  /* Layers with a sliding window, on which the method does not run: what they
-   * hold and see is their window (sim/engine/cell_windows.c). window: [n_layers
+  /* Layers with a sliding window (sim/engine/cell_windows.c). window: [n_layers
    * recorded] of each, 0: none; NULL: no layer has one, and the rest is unused.
-   */
+   * Where spec.windowed is `leave` the method does not run on them: what they
+   * hold and see is their window. Where it is `compress` it does, plan.slides
+   * is set and `left` unused; without windows spec.windowed is `leave`. */
   int *window;
   kv_plan left;        /* what their stores are opened with */
   kv_plan *left_layer; /* [shape.n_layers] plans of the layers, left.layer */
@@ -101,10 +102,14 @@ kv_rc kv_cell_lay_out(kv_cell *c, const kv_layout_list *asked, kv_err *e);
 kv_rc kv_cell_finish(kv_cell *c, kv_err *e);
 void kv_cell_close(kv_cell *c); /* frees and zeroes; accepts NULL and zeroed */
 
+/* True if the method runs on layers with a sliding window, too. */
+static inline bool kv_cell_slides(const kv_cell *c) {
+  return c->window && c->spec.windowed == KV_WINDOWED_COMPRESS;
+}
 /* True if the index-th recorded layer has a sliding window and is left to it.
  */
 static inline bool kv_cell_leaves(const kv_cell *c, int index) {
-  return c->window && c->window[index];
+  return c->window && c->window[index] && !kv_cell_slides(c);
 }
 /* What a store of the index-th recorded layer is opened with: of all layers
  * that the method runs on the one, of those with windows the other. */
@@ -130,16 +135,31 @@ double kv_cell_achieved(const kv_cell *c);
  * floating-point mode. */
 kv_rc kv_cell_ask(kv_cell *c, void *params, kv_needs *needs, kv_err *e);
 /* If layers have plans of their own, copies to them from c->plan: method,
- * colsum, logits, scores, paged and indices; to plans of windows logits and
- * scores alone. Call after changing those. */
+ * colsum, logits, scores, paged, indices and slides; to plans of windows logits
+ * and scores alone. Call after changing those. */
 void kv_cell_tell_layers(kv_cell *c);
 
 /* --- cell_windows.c: layers with a sliding window ------------------------- */
 
-/* Makes the plans of the layers with a window, where the trace has any; refuses
- * the cell where all have one and the method is not dense, or where lanes are
- * of query heads. Call when c->plan is complete. KV_RESOURCE: memory. */
+/* Fills c->window from the trace. Call first, when c->spec is there: where no
+ * layer has a window its `windowed` becomes `leave`, so that such a cell is the
+ * same. KV_RESOURCE: memory. */
+kv_rc kv_cell_find_windows(kv_cell *c, kv_err *e);
+/* Call when c->plan is complete. To `leave`: makes the plans of the layers with
+ * a window; refuses the cell where all have one and the method is not dense, or
+ * where lanes are of query heads. To `compress`: sets plan.slides; refuses a
+ * method that does not bear that entries leave, by its needs. KV_RESOURCE:
+ * memory. */
 kv_rc kv_cell_open_windows(kv_cell *c, kv_err *e);
+/* Is the budget a share of what each layer can see, and so a list of entries?
+ * Where the method slides, the budget is a share or a ratio, and not one for
+ * all layers (kv_method.spreads). */
+bool kv_cell_shares(const kv_cell *c, const kv_budget *b);
+/* Tokens that a share is of: of the prompt, as many as a row of the layer (the
+ * model's number; one that is not recorded has no window) sees. */
+int kv_cell_share_of(const kv_cell *c, int layer);
+/* The same as a mean over the recorded layers on which the method runs. */
+double kv_cell_mean_share(const kv_cell *c);
 /* Bytes of the dense cache of the recorded layers in the trace's own type after
  * t tokens seen, summed over t = first..last; attended: those that its decode
  * steps read, where a row that several query heads read counts once. */
@@ -171,8 +191,9 @@ void kv_cell_code(const kv_cell *c, char out[65]);
 
 /* --- cell_layers.c, for cell.c: a budget a layer ------------------------- */
 
-/* Copies a list given by -b into c->spec, as entries of each layer. KV_USAGE: a
- * layer would have none. */
+/* Copies a list given by -b, or a share of what each layer can see
+ * (kv_cell_shares), into c->spec, as entries of each layer. KV_USAGE: a layer
+ * would have none. */
 kv_rc kv_cell_take_list(kv_cell *c, const kv_budget *b, kv_err *e);
 /* Writes the name of the specification's list (kv_budget_name_layers). */
 kv_rc kv_cell_name_list(const kv_spec *s, char out[64], kv_err *e);

@@ -16,12 +16,14 @@
 /* --- what was asked ----------------------------------------------------- */
 
 kv_rc kv_cell_take_list(kv_cell *c, const kv_budget *b, kv_err *e) {
-  int *entries = kv_zalloc((size_t)b->layers, sizeof *entries);
+  int n = b->layers ? b->layers : c->shape.n_layers;
+  int *entries = kv_zalloc(2 * (size_t)n, sizeof *entries), *of = entries + n;
   if (!entries)
     return kv_no_memory(e, "budgets of layers",
-                        (size_t)b->layers * sizeof *entries);
-  kv_rc rc = kv_budget_layers(b, c->shape.prompt_len, entries, e);
-  if (!rc) rc = kv_spec_set_list(&c->spec, b->layers, entries, e);
+                        2 * (size_t)n * sizeof *entries);
+  for (int l = 0; l < n; l++) of[l] = kv_cell_share_of(c, l);
+  kv_rc rc = kv_budget_layers(b, n, of, entries, e);
+  if (!rc) rc = kv_spec_set_list(&c->spec, n, entries, e);
   free(entries);
   return rc;
 }
@@ -54,7 +56,7 @@ int kv_cell_mean(const kv_cell *c) {
   int n = 0; /* layers on which the method runs */
   if (c->spec.n_layers != c->shape.n_layers) return -1; /* to be refused */
   for (int i = 0; i < c->trace->n_layers; i++) {
-    if (c->trace->layer[i].data.window) continue;
+    if (kv_cell_leaves(c, i)) continue;
     sum += kv_cell_entries(c, i);
     n++;
   }
@@ -132,8 +134,9 @@ void kv_cell_tell_layers(kv_cell *c) {
     c->layer[l].scores = c->plan.scores;
     c->layer[l].paged = c->plan.paged;
     c->layer[l].indices = c->plan.indices;
+    c->layer[l].slides = c->plan.slides;
   }
-  for (int l = 0; c->window && l < c->shape.n_layers; l++) {
+  for (int l = 0; c->left_layer && l < c->shape.n_layers; l++) {
     c->left_layer[l].logits = c->left.logits = c->plan.logits;
     c->left_layer[l].scores = c->left.scores = c->plan.scores;
   }

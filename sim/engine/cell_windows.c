@@ -2,15 +2,18 @@
  *
  * Layers with a sliding window: contract in sim/engine/cell.h. Engines keep of
  * such a layer what the next token can see, its last W - 1 tokens, whatever is
- * done to other layers; so does a replay. These layers run the method `window`
- * with that budget in place of the cell's method, with stores and plans of
- * their own: after the token of a step has entered they hold and see exactly
- * the W tokens that the model's own attention does.
+ * done to other layers; so does a replay, unless windowed=compress. These
+ * layers run the method `window` with that budget in place of the cell's
+ * method, with stores and plans of their own: after the token of a step has
+ * entered they hold and see exactly the W tokens that the model's own attention
+ * does. With windowed=compress they run the cell's method in the cell's stores,
+ * and backends drop what the window has passed (kv_plan.slides).
  */
 #include "sim/engine/cell.h"
 
 #include "ref/lane/needs.h"
 #include "ref/methods/window.h"
+#include <stdio.h>
 #include <stdlib.h>
 
 extern const kv_method kv_method_window, kv_method_dense;
@@ -20,20 +23,87 @@ int64_t kv_cell_dense(const kv_cell *c, int first, int last, bool attended) {
          c->shape.n_kv_heads * kv_token_bytes(&c->shape);
 }
 
-/* Fills c->window where a layer has one; returns how many have. */
-static int list_windows(kv_cell *c, kv_err *e) {
-  const kv_trace *t = c->trace;
+static int count_windows(const kv_trace *t) {
   int n = 0;
   for (int i = 0; i < t->n_layers; i++) n += t->layer[i].data.window > 0;
-  if (n == 0) return 0;
-  c->window = kv_zalloc((size_t)t->n_layers, sizeof *c->window);
-  if (!c->window) {
-    kv_no_memory(e, "windows", (size_t)t->n_layers * sizeof *c->window);
-    return -1;
-  }
-  for (int i = 0; i < t->n_layers; i++) c->window[i] = t->layer[i].data.window;
   return n;
 }
+
+kv_rc kv_cell_find_windows(kv_cell *c, kv_err *e) {
+  const kv_trace *t = c->trace;
+  size_t n = (size_t)t->n_layers;
+  if (count_windows(t) == 0) {
+    c->spec.windowed = KV_WINDOWED_LEAVE;
+    return KV_OK;
+  }
+  c->window = kv_zalloc(n, sizeof *c->window);
+  if (!c->window) return kv_no_memory(e, "windows", n * sizeof *c->window);
+  for (int i = 0; i < t->n_layers; i++) c->window[i] = t->layer[i].data.window;
+  return KV_OK;
+}
+
+/* --- compress ------------------------------------------------------------ */
+
+bool kv_cell_shares(const kv_cell *c, const kv_budget *b) {
+  return kv_cell_slides(c) && !c->spec.method->spreads &&
+         (b->basis == KV_BASIS_PROMPT || b->basis == KV_BASIS_RATIO);
+}
+
+static int sees(const kv_cell *c, int index) {
+  int p = c->shape.prompt_len, w = c->trace->layer[index].data.window;
+  return kv_cell_slides(c) && w && w < p ? w : p;
+}
+
+int kv_cell_share_of(const kv_cell *c, int layer) {
+  for (int i = 0; i < c->trace->n_layers; i++)
+    if (c->trace->layer[i].data.layer == layer) return sees(c, i);
+  return c->shape.prompt_len;
+}
+
+double kv_cell_mean_share(const kv_cell *c) {
+  int64_t sum = 0;
+  if (!kv_cell_slides(c)) return c->shape.prompt_len;
+  for (int i = 0; i < c->trace->n_layers; i++) sum += sees(c, i);
+  return (double)sum / c->trace->n_layers;
+}
+
+/* Why entries cannot leave the method's lanes but by its own verbs; NULL: they
+ * can. */
+static const char *cannot_slide(const kv_cell *c) {
+  const kv_needs *n = &c->plan.needs;
+  if (c->spec.method->spreads)
+    return "spreads one budget over the layers by a rule of its own, which "
+           "knows no windows";
+  if (n->across != KV_ALONE)
+    return "has layers read what others choose, of which a window hides most";
+  if (n->merges)
+    return "merges entries, and what is merged cannot leave a window with one "
+           "of its tokens";
+  if (n->reindex)
+    return "gives entries new positions, which would change with every token "
+           "that leaves";
+  if (n->rope && c->trace->windowed_inv_freq)
+    return "turns keys and queries back, and rope.inv_freq.windowed of this "
+           "trace is turned by nobody";
+  if (!n->slides)
+    return "holds what it knows of tokens by their places, and these change "
+           "with every token that leaves";
+  return NULL;
+}
+
+static void open_slides(kv_cell *c) {
+  char text[256];
+  const char *why = cannot_slide(c);
+  c->plan.slides = true;
+  c->plan.needs.lengths = false; /* what leaves depends on what was chosen */
+  if (!c->runs || !why) return;
+  snprintf(text, sizeof text,
+           "within a sliding window %s cannot run: it %s; take windowed=leave",
+           c->spec.method->name, why);
+  kv_cell_refuse(c, text);
+}
+
+/* --- leave --------------------------------------------------------------- */
 
 /* The plan of a layer with window w; of a layer without one it is never used.
  */
@@ -72,13 +142,17 @@ static kv_rc open_layers(kv_cell *c, kv_err *e) {
 }
 
 kv_rc kv_cell_open_windows(kv_cell *c, kv_err *e) {
-  int n = list_windows(c, e);
-  if (n < 0) return KV_RESOURCE;
-  if (n == 0) return KV_OK;
+  if (!c->window) return KV_OK;
+  if (kv_cell_slides(c)) {
+    open_slides(c);
+    return KV_OK;
+  }
+  int n = count_windows(c->trace);
   if (c->runs && n == c->trace->n_layers && c->spec.method != &kv_method_dense)
     kv_cell_refuse(c, "every recorded layer has a sliding window and is left "
-                      "to it, so no layer is left for the method; record "
-                      "layers without one, or run dense");
+                      "to it, so no layer is left for the method; take "
+                      "windowed=compress, record layers without one, or run "
+                      "dense");
   if (c->runs && c->plan.needs.lanes == QUERY_HEAD)
     kv_cell_refuse(c, "tokens are kept for each query head, and layers with a "
                       "sliding window keep them for each KV head; take a "

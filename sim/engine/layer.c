@@ -20,6 +20,7 @@ void kv_layer_close(kv_layer *l) {
     free(l->materialised[c]);
   free(l->full);
   free(l->left);
+  free(l->store);
   for (int c = 0; l->flight && c < l->cells; c++)
     kv_layouts_flight_close(l->flight[c]);
   kv_tile_close(l->tile);
@@ -39,7 +40,8 @@ void kv_layer_only(kv_layer *l, int n, const int *cell) {
 /* The stores of cell c. */
 static kv_rc open_stores(kv_layer *l, int c, kv_err *e) {
   kv_rc rc = l->backend->open(&l->cell[c]->plan, &l->full[c], e);
-  if (rc || !l->left) return rc;
+  l->store[c] = l->full[c];
+  if (rc || !l->cell[c]->left_layer) return rc;
   return l->backend->open(&l->cell[c]->left, &l->left[c], e);
 }
 
@@ -53,16 +55,16 @@ kv_rc kv_layer_open(const kv_backend *backend, kv_cell *const *cell, int cells,
                   .cell = cell,
                   .watch = watch,
                   .full = kv_zalloc(n, sizeof *l->full),
+                  .left = kv_zalloc(n, sizeof *l->left),
+                  .store = kv_zalloc(n, sizeof *l->store),
                   .before = kv_zalloc(n, sizeof *l->before),
                   .materialised = kv_zalloc(n, sizeof *l->materialised),
                   .flight = kv_zalloc(n, sizeof *l->flight),
                   .at = kv_zalloc(n, sizeof *l->at)};
   kv_rc rc = KV_OK;
-  if (cell[0]->window) l->left = kv_zalloc(n, sizeof *l->left);
-  if (!l->full || (cell[0]->window && !l->left) || !l->before ||
-      !l->materialised || !l->flight || !l->at)
+  if (!l->full || !l->left || !l->store || !l->before || !l->materialised ||
+      !l->flight || !l->at)
     rc = kv_no_memory(e, "a layer", n * sizeof *l->full);
-  l->store = l->full;
   for (int c = 0; !rc && c < cells; c++) l->at[l->active++] = c;
   for (int c = 0; !rc && c < cells; c++) {
     rc = open_stores(l, c, e);
@@ -113,7 +115,8 @@ static void end_layouts(const kv_layer *l, int c, bool sound) {
 
 void kv_layer_begin(kv_layer *l, int index) {
   l->index = index;
-  l->store = kv_cell_leaves(l->cell[0], index) ? l->left : l->full;
+  for (int c = 0; c < l->cells; c++)
+    l->store[c] = kv_cell_leaves(l->cell[c], index) ? l->left[c] : l->full[c];
   l->data = &l->cell[0]->trace->layer[index].data;
   if (l->tile) kv_tile_clear(l->tile);
   for (int i = 0; i < l->active; i++) begin_cell(l, l->at[i]);

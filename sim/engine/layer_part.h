@@ -16,8 +16,9 @@ struct kv_layer {
   int active;                 /* cells that take part */
   int *at;                    /* [active] their indexes */
   kv_store **store;           /* [cells] of the layer in flight: one of */
-  kv_store **full, **left;    /* [cells] layers with a sliding window have
-                                 stores of their own; left NULL: none has one */
+  kv_store **full, **left;    /* [cells] layers that are left to a sliding
+                                 window have stores of their own; NULL: none is
+                                 left */
   kv_bytes **before;          /* [cells][lanes] of the block in progress */
   int64_t **materialised;     /* [cells][lanes] bytes of that block, as
                                  kv_cost_row.materialised counts them */

@@ -56,12 +56,31 @@ typedef struct look {
   int block, step; /* the block being closed; tokens seen at its end */
 } look;
 
+/* Adds the bytes of a lane of a layer with a sliding window to *sum, as far as
+ * its rows are the recorded ones without the entries that the token after its
+ * last one does not see: no engine holds them until a compression. */
+static void measure_window(const kv_lane *lane, kv_bytes *sum) {
+  kv_lane held = *lane;
+  int from = kv_layer_first(lane->data, lane->step);
+  while (!lane->rewritten && held.n > 0 && (int64_t)held.id[0] < from) {
+    held.id++;
+    if (held.tier) held.tier++;
+    held.n--;
+  }
+  kv_lane_bytes(&held, sum);
+}
+
 static void measure_before(void *self, int who, int lane) {
   const look *k = self;
   kv_layer *l = k->layer;
   int c = k->cell[who];
-  l->before[c][lane] = (kv_bytes){0};
-  kv_lane_bytes(l->backend->lane(l->store[c], lane), &l->before[c][lane]);
+  const kv_lane *stored = l->backend->lane(l->store[c], lane);
+  kv_bytes *sum = &l->before[c][lane];
+  *sum = (kv_bytes){0};
+  if (l->data->window)
+    measure_window(stored, sum);
+  else
+    kv_lane_bytes(stored, sum);
 }
 
 static void measure_row(void *self, int who, const kv_seen *seen) {
@@ -101,7 +120,7 @@ static void account(void *self, int who) {
   kv_cost_verbs verbs = {0};
   kv_shape shape = cell->shape;
   shape.prompt_len = kv_cell_prompt_at(cell, k->step);
-  bool due = kv_compression_due(&kv_layer_plan(l, c)->needs, &shape, k->step);
+  bool due = kv_plan_due(kv_layer_plan(l, c), l->data, &shape, k->step);
   for (int i = 0; i < l->backend->lanes(s); i++) {
     const kv_lane *lane = l->backend->lane(s, i);
     kv_cost_verbs v = kv_cost_lane_verbs(lane);

@@ -129,6 +129,11 @@ kv_watch *kv_decide_watch(kv_decide *d) { return &d->watch; }
 
 kv_rc kv_decide_can(const kv_cell *c, kv_err *e) {
   const kv_needs *n = &c->plan.needs;
+  if (kv_cell_slides(c))
+    return kv_fail(e, KV_REFUSED,
+                   "decisions cannot say what leaves a sliding window; take "
+                   "windowed=leave, or no file of %s",
+                   c->spec.method->name);
   if (!n->merges && !n->codings) return KV_OK;
   return kv_fail(e, KV_REFUSED,
                  "%s %s entries, which decisions cannot say; no file of it",

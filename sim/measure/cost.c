@@ -16,10 +16,11 @@ void kv_cost_close(kv_cost *c) {
   free(c);
 }
 
-void kv_cost_take_windows(kv_cost *c, const int *window) {
+void kv_cost_take_windows(kv_cost *c, const int *window, bool left) {
   c->window = window;
-  c->windows = 0;
-  for (int l = 0; window && l < c->layers; l++) c->windows += window[l] > 0;
+  c->left = 0;
+  for (int l = 0; window && l < c->layers; l++) c->left += window[l] > 0;
+  if (!left || c->left == c->layers) c->left = 0;
 }
 
 static void set(kv_counter *c, int64_t x) {

@@ -43,10 +43,11 @@ kv_rc kv_cost_open(const kv_shape *shape, int layers, int lanes, int blocks,
                    bool apart, kv_cost **out, kv_err *e);
 void kv_cost_close(kv_cost *c); /* accepts NULL */
 /* The layers' sliding windows: window[layers], tokens that a row of that layer
- * sees, or 0: all; or NULL, as after open: no layer has one. `kept` and
- * `attended` of the totals leave layers with a window out, unless all have one.
- * Call before anything is fed; `window` must outlive the ledger. */
-void kv_cost_take_windows(kv_cost *c, const int *window);
+ * sees, or 0: all; or NULL, as after open: no layer has one. left: the method
+ * does not run on layers with a window, so that `kept` and `attended` of the
+ * totals leave them out, unless all have one. Call before anything is fed;
+ * `window` must outlive the ledger. */
+void kv_cost_take_windows(kv_cost *c, const int *window, bool left);
 
 /* Tokens of the dense cache after t tokens seen, summed over t = first..last
  * and over layers with these windows (as above): of one KV head; attended: that

@@ -32,7 +32,7 @@ struct kv_cost {
   int blocks, points;     /* of the prompt; decode steps included */
   int rows;               /* layers if they are held apart, else 1 */
   const int *window;      /* [layers] of kv_cost_take_windows; not owned */
-  int windows;            /* layers that have one */
+  int left;               /* layers on which the method does not run */
   kv_cost_block *at;      /* [rows][points] */
   kv_cost_changes *verbs; /* [rows] */
   int32_t *kept;          /* [layers][lanes] entries at the end */

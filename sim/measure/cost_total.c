@@ -100,14 +100,8 @@ kv_cost_now kv_cost_until(const kv_cost *c, int block) {
   return now;
 }
 
-/* Layers on which the method runs: those without a sliding window or, where all
- * have one, all. */
-static int methods_layers(const kv_cost *c) {
-  return c->windows < c->layers ? c->layers - c->windows : c->layers;
-}
-
 static bool is_left(const kv_cost *c, int layer) {
-  return c->window && c->window[layer] && c->windows < c->layers;
+  return c->left && c->window[layer];
 }
 
 /* Entries that the query heads of the other layers attend to at the step of t
@@ -124,7 +118,7 @@ static int64_t left_at(const kv_cost *c, int t) {
 static void sum_steps(const kv_cost *c, kv_totals *t) {
   const kv_shape *s = c->shape;
   int64_t codes = 0, read = 0, scanned = 0, attended = 0, dense = 0, left = 0;
-  int n = 0, ends = 0, heads = methods_layers(c) * s->n_heads;
+  int n = 0, ends = 0, heads = (c->layers - c->left) * s->n_heads;
   double kr = 0;
   for (int i = 0; i <= c->points - c->blocks; i++) {
     sums all = sum_at(c, c->blocks - 1 + i);
@@ -174,7 +168,7 @@ static void count_kept(const kv_cost *c, kv_totals *t) {
     if (c->kept[i] < least) least = c->kept[i];
     if (c->kept[i] > most) most = c->kept[i];
   }
-  t->kept = (double)sum / (double)(methods_layers(c) * c->lanes);
+  t->kept = (double)sum / (double)((c->layers - c->left) * c->lanes);
   t->kept_min = least;
   t->kept_max = most;
 }

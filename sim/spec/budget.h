@@ -72,9 +72,11 @@ void kv_budgets_free(kv_budgets *b); /* the budgets, not b; accepts NULL */
 bool kv_budget_of_layers(const char *text);
 /* kv_budget_parse for such a text. */
 kv_rc kv_budget_parse_layers(const char *text, kv_budget *out, kv_err *e);
-/* out[b->layers]: entries of each layer of a list, as kv_budget_entries
- * computes and refuses them; prompt_len in tokens. */
-kv_rc kv_budget_layers(const kv_budget *b, int prompt_len, int *out, kv_err *e);
+/* out[layers]: entries of each layer by a list, whose b->layers is `layers`, or
+ * by one budget for all, as kv_budget_entries computes and refuses them; of:
+ * [layers] tokens that a share is of. */
+kv_rc kv_budget_layers(const kv_budget *b, int layers, const int *of, int *out,
+                       kv_err *e);
 /* The name of a list of n budgets: "layers:" and the first eight digits of the
  * SHA-256 of their texts with "/" between them. */
 void kv_budget_name_layers(int n, const char *const *text, char out[64]);

@@ -217,11 +217,12 @@ void kv_budget_free(kv_budget *b) {
   b->layers = 0;
 }
 
-kv_rc kv_budget_layers(const kv_budget *b, int prompt_len, int *out,
+kv_rc kv_budget_layers(const kv_budget *b, int layers, const int *of, int *out,
                        kv_err *e) {
   kv_err why = {0};
-  for (int i = 0; i < b->layers; i++) {
-    kv_rc rc = kv_budget_entries(&b->layer[i], prompt_len, &out[i], &why);
+  for (int i = 0; i < layers; i++) {
+    const kv_budget *one = b->layers ? &b->layer[i] : b;
+    kv_rc rc = kv_budget_entries(one, of[i], &out[i], &why);
     if (rc) return kv_fail(e, rc, "layer %d: %s", i, why.text);
   }
   return KV_OK;

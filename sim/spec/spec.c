@@ -121,7 +121,7 @@ char *kv_spec_text(const kv_spec *s) {
                       : kv_params_spec(part[i]->name, part[i]->params, values);
     text = i ? joined(text, own) : own;
   }
-  return text;
+  return kv_windowed_text(s, text);
 }
 
 void kv_spec_free(kv_spec *s) {
@@ -156,14 +156,17 @@ kv_rc kv_spec_copy(const kv_spec *from, kv_spec *out, kv_err *e) {
     kv_spec_free(out);
     return rc;
   }
+  out->windowed = from->windowed;
+  out->windowed_given = from->windowed_given;
   memcpy(out->params, from->params, from->method->params_size);
   memcpy(out->given, from->given, flags(from->method) * sizeof(bool));
   return KV_OK;
 }
 
 char *kv_spec_json(const kv_spec *s) {
-  if (s->layers) return kv_spec_list_json(s);
-  return kv_params_json(s->method->params, s->params);
+  return kv_windowed_json(
+      s, s->layers ? kv_spec_list_json(s)
+                   : kv_params_json(s->method->params, s->params));
 }
 
 /* Removes escapes in place. False at a backslash that escapes nothing. */
@@ -209,8 +212,14 @@ typedef struct piece {
   void *values;
 } piece;
 
+/* Whether parameter i of the part was typed; -1: `windowed`. */
+static bool *given(const piece *x, int i, kv_spec *s) {
+  return i < 0 ? &s->windowed_given : &s->given[x->first + i];
+}
+
 static kv_rc set(const piece *x, int i, const char *value, kv_spec *s,
                  kv_err *e) {
+  if (i < 0) return kv_windowed_parse(value, s, e);
   const kv_param *whole = &s->method->params[x->first + i];
   if (kv_spec_lists(s, whole, value)) return kv_spec_parse_list(s, value, e);
   return kv_param_set(&x->method->params[i], value, x->values, e);
@@ -227,12 +236,12 @@ static kv_rc assign(char *pair, const piece *x, kv_spec *s, kv_err *e) {
                    m->name);
   }
   int i = kv_params_find(m->params, pair);
-  if (i < 0) return no_param(m, pair, e);
+  if (i < 0 && strcmp(pair, KV_WINDOWED) != 0) return no_param(m, pair, e);
   if (value == NULL) {
     return kv_fail(e, KV_USAGE, "%s: %s has no value; write %s=...", m->name,
                    pair, pair);
   }
-  if (s->given[x->first + i]) {
+  if (*given(x, i, s)) {
     return kv_fail(e, KV_USAGE, "%s: %s is given twice", m->name, pair);
   }
   if (!unescape(value)) {
@@ -243,7 +252,7 @@ static kv_rc assign(char *pair, const piece *x, kv_spec *s, kv_err *e) {
   }
   kv_rc rc = set(x, i, value, s, &why);
   if (rc) return kv_fail(e, rc, "%s: %s", m->name, why.text);
-  s->given[x->first + i] = true;
+  *given(x, i, s) = true;
   return KV_OK;
 }
 

@@ -6,6 +6,9 @@
  *   spec  = "all" | part [ "+" part ]
  *   part  = name { ":" key "=" value }
  *
+ * The key `windowed` is every method's, unless it has a parameter of that name:
+ * what a cell does where layers have a sliding window.
+ *
  * The value of a budget may be a list, 64/32: a number for each layer of the
  * model.
  *
@@ -14,7 +17,8 @@
  * for the character after the backslash; any other backslash is an error. A `+`
  * joins two methods on one lane, a selection and a format for what it keeps
  * (ref/lane/compose.h); before a digit it is a number's (1e+06). "all" is every
- * method of the registry once, with its defaults. What is typed wrong is
+ * method of the registry once, with its defaults, and may be followed by
+ * `:windowed=..`, which is then said to each. What is typed wrong is
  * KV_USAGE, with one sentence that names what is nearest if there is such; a
  * plugin that cannot be loaded is KV_INPUT; without memory calls return
  * KV_RESOURCE. The registry is a parameter, so that the grammar is tested
@@ -36,11 +40,19 @@
 /* A list of methods: the index-th one, NULL past the end (kv_method_at). */
 typedef const kv_method *kv_registry(int index);
 
+/* What a cell does with layers that have a sliding window. */
+typedef enum kv_windowed {
+  KV_WINDOWED_LEAVE,   /* they keep their window, whatever the method does */
+  KV_WINDOWED_COMPRESS /* the method runs on them, within their window */
+} kv_windowed;
+
 typedef struct kv_spec {
   const kv_method *method; /* of two on one lane, the joined one */
   void *params;            /* the method's struct, before open */
   bool *given;             /* [rows of method->params] true if it was typed */
   bool of_all;             /* of the word `all`: nobody named it */
+  kv_windowed windowed;
+  bool windowed_given; /* it was typed */
   int n_layers; /* budgets in `layers`: layers of the model; 0: no list */
   int *layers;  /* [n_layers] entries for each layer, else NULL */
 } kv_spec;
@@ -99,8 +111,22 @@ const kv_method *kv_spec_reader(const kv_spec *s, int i);
  * Freed with free(); NULL if memory ends. */
 char *kv_spec_json(const kv_spec *s);
 char *kv_spec_text(const kv_spec *s);
-/* True if method, values and list are equal: such cells are the same. */
+/* True if method, values, list and `windowed` are equal: such cells are the
+ * same. */
 bool kv_spec_same(const kv_spec *a, const kv_spec *b);
+
+/* --- windowed.c: the key `windowed` ------------------------------------- */
+
+/* The key, as typed, and its values by kv_windowed; ends with NULL. */
+#define KV_WINDOWED "windowed"
+extern const char *const kv_windowed_names[];
+/* Sets s->windowed from what was typed. KV_USAGE: it is no such value. */
+kv_rc kv_windowed_parse(const char *value, kv_spec *s, kv_err *e);
+/* A specification's text, or its JSON object, with the key behind where it is
+ * not `leave`, which no row names. Frees the argument; NULL: it was, or memory
+ * ends. */
+char *kv_windowed_text(const kv_spec *s, char *text);
+char *kv_windowed_json(const kv_spec *s, char *json);
 
 /* --- spec_layers.c: a budget a layer ------------------------------------ */
 

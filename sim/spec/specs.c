@@ -5,6 +5,7 @@
 #include "sim/spec/spec.h"
 
 #include "traces/text/text.h"
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -42,11 +43,18 @@ fail:
   return rc;
 }
 
-static kv_rc put_all(kv_registry *registry, kv_specs *out, kv_err *e) {
+/* with: what follows each name, "" or ":windowed=..". */
+static kv_rc put_all(kv_registry *registry, const char *with, kv_specs *out,
+                     kv_err *e) {
   kv_spec one;
   kv_rc rc = KV_OK;
   for (int i = 0; registry(i) && rc == KV_OK; i++) {
-    rc = kv_spec_parse(registry, registry(i)->name, &one, e);
+    size_t n = strlen(registry(i)->name) + strlen(with) + 1;
+    char *text = malloc(n);
+    if (!text) return kv_no_memory(e, "a specification", n);
+    snprintf(text, n, "%s%s", registry(i)->name, with);
+    rc = kv_spec_parse(registry, text, &one, e);
+    free(text);
     one.of_all = rc == KV_OK;
     if (rc == KV_OK) rc = put(&one, out, e);
   }
@@ -56,7 +64,9 @@ static kv_rc put_all(kv_registry *registry, kv_specs *out, kv_err *e) {
 static kv_rc put_text(kv_registry *registry, const char *text, kv_specs *out,
                       kv_err *e) {
   kv_spec one;
-  if (strcmp(text, "all") == 0) return put_all(registry, out, e);
+  static const char every[] = "all:" KV_WINDOWED "=";
+  if (strcmp(text, "all") == 0 || strncmp(text, every, sizeof every - 1) == 0)
+    return put_all(registry, text + strlen("all"), out, e);
   kv_rc rc = kv_spec_parse(registry, text, &one, e);
   return rc ? rc : put(&one, out, e);
 }

@@ -91,7 +91,9 @@ static void look(const kv_cell *c, int layer, scene *s) {
   const kv_plan *plan = kv_cell_plan(c, layer);
   const kv_shape *shape = &c->shape;
   int window = c->trace->layer[layer].data.window;
-  int entries = window ? window - 1 : kv_cell_entries(c, layer);
+  int entries = kv_cell_entries(c, layer);
+  if (window && (kv_cell_leaves(c, layer) || entries >= window))
+    entries = window - 1;
   int rhythm = every(plan);
   *s = (scene){.needs = &plan->needs,
                .method = plan->method,
@@ -103,7 +105,7 @@ static void look(const kv_cell *c, int layer, scene *s) {
                .d_v = shape->d_v,
                .blocks = c->blocks};
   s->exact = s->prompt + (s->steps + 1) / 2;
-  if (window) s->exact = least(s->exact, entries);
+  if (window) s->exact = least(s->exact, window - 1);
   s->budget = entries >= 0 ? entries : shape->n_tokens;
   int number = c->trace->layer[layer].data.layer;
   bool keeps = plan->method->view && !rhythm;

@@ -124,11 +124,11 @@ static const char *file_of(const char *text) {
 static void holds(const char *text, kv_basis basis, const char *name,
                   const int *expected) {
   kv_budget b = parsed(text);
-  int n[3] = {0};
+  int n[3] = {0}, of[3] = {90, 90, 90};
   assert_int_equal(b.layers, 3);
   assert_int_equal(b.basis, basis);
   assert_string_equal(b.target, name);
-  assert_int_equal(kv_budget_layers(&b, 90, n, NULL), KV_OK);
+  assert_int_equal(kv_budget_layers(&b, 3, of, n, NULL), KV_OK);
   assert_memory_equal(n, expected, sizeof n);
   kv_budget_free(&b);
 }
@@ -149,7 +149,8 @@ TEST(lists) {
   kv_err e = {0};
   assert_int_equal(b.layers, 1);
   kv_budget_free(&b);
-  assert_int_equal(kv_budget_layers(&few, 90, (int[2]){0}, &e), KV_USAGE);
+  assert_int_equal(kv_budget_layers(&few, 2, (int[]){90, 90}, (int[2]){0}, &e),
+                   KV_USAGE);
   assert_non_null(strstr(e.text, "layer 1: budget 1% of a prompt of 90"));
   kv_budget_free(&few);
 }

@@ -44,9 +44,9 @@ TEST(as_python_computes) {
 
 TEST(a_layer_each) {
   kv_budget b;
-  int n[3];
+  int n[3], of[3] = {465, 465, 465};
   assert_int_equal(kv_budget_parse("ratio:0.8/20%/ratio:0", &b, NULL), KV_OK);
-  assert_int_equal(kv_budget_layers(&b, 465, n, NULL), KV_OK);
+  assert_int_equal(kv_budget_layers(&b, 3, of, n, NULL), KV_OK);
   assert_int_equal(n[0], 92);
   assert_int_equal(n[1], 93);
   assert_int_equal(n[2], 465);

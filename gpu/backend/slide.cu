@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A layer's sliding window, as ref/backend/slide.c and observation.c have it:
+ * what it hides of the prompt's rows (one block for each row and head), and
+ * entries that leave a lane when it has passed them (one block a lane). Ids of
+ * a lane ascend. Cost: O(entries / KV_BLOCK).
+ */
+#include "gpu/lane/method.cuh"
+#include "gpu/shared/device.h"
+
+#include <cfloat>
+
+/* How many of the lane's first n entries stand for tokens before `from`. */
+static __device__ int count_before(const kv_gpu_lane *lane, int n, int from) {
+  int m = 0;
+  for (int i = kv_thread(); i < n; i += KV_BLOCK) m += (int)lane->id[i] < from;
+  return kv_block_sum(m);
+}
+
+static __global__ void hide(kv_gpu_layer l, int window) {
+  int r = (int)blockIdx.x, h = (int)blockIdx.y;
+  const kv_gpu_lane *lane = &l.lane[h / (l.shape.n_heads / l.lanes)];
+  size_t row = (size_t)r * (size_t)l.shape.n_heads + (size_t)h;
+  float *s = l.s + row * (size_t)l.stride;
+  int hidden = count_before(lane, kv_gpu_visible(l, lane, r),
+                            l.clock->row + r - window + 1);
+  for (int i = kv_thread(); i < hidden; i += KV_BLOCK) s[i] = -FLT_MAX;
+}
+
+/* row[i] = row[i + m] for i < n, 0 past the end: each tile of a block is read
+ * before it is written, and none is read again. */
+static __device__ void move_row(int64_t *row, int n, int m) {
+  for (int at = 0; at < n; at += KV_BLOCK) {
+    int i = at + kv_thread();
+    int64_t own = i + m < n ? row[i + m] : 0;
+    __syncthreads();
+    if (i < n) row[i] = own;
+    __syncthreads();
+  }
+}
+
+static __global__ void slide(const __grid_constant__ kv_gpu_layer l, int window,
+                             int drops) {
+  kv_gpu_lane *lane = &l.lane[blockIdx.x];
+  kv_gpu_at at = kv_at_lane(l, lane);
+  int n = lane->n, m = count_before(lane, n, lane->step - window + 1);
+  int64_t *own = (int64_t *)kv_gpu_own(at, lane);
+  if (m == 0) return;
+  for (int r = 0; r < l.needs.slid; r++)
+    move_row(own + (size_t)r * (size_t)l.shape.n_tokens, n, m);
+  if (!drops) return;
+  uint8_t *keep = KV_GPU_TAKE(at, uint8_t, n);
+  for (int i = kv_thread(); i < n; i += KV_BLOCK) keep[i] = i >= m;
+  __syncthreads();
+  kv_gpu_keep_mask(at, lane, keep);
+}
+
+extern "C" void kv_gpu_start_hide(void *stream, const kv_gpu_layer *l, int rows,
+                                  int window) {
+  KV_LAUNCH(stream, hide, dim3((unsigned)rows, (unsigned)l->shape.n_heads),
+            KV_BLOCK, *l, window);
+}
+
+extern "C" void kv_gpu_start_slide(void *stream, const kv_gpu_layer *l,
+                                   int window, int drops) {
+  KV_LAUNCH(stream, slide, (unsigned)l->lanes, KV_BLOCK, *l, window, drops);
+}
