@@ -11,8 +11,9 @@
 #                        the revision did not (--force: all the same, for
 #                        faults of the record itself)
 #
-# Methods that need weights are asked about one bundled trace that has them,
-# with a prompt of all but ten of its tokens.
+# Methods within sliding windows (windowed=compress) are asked about a synthetic
+# trace of version 2, those that need weights about one bundled trace that has
+# them, with a prompt of all but ten of its tokens.
 #
 # KV_TEST_BACKEND=emu or cuda asks another backend for the same digests;
 # KV_LITTLE=1 asks for the bundled trace at one budget only.
@@ -34,13 +35,16 @@ backend=${KV_TEST_BACKEND:-ref}
 # Not asked in the folder for a device, which does not have it.
 weighted=$src/traces/tiny/text_400.safetensors
 [ "${KV_LITTLE-}" != 1 ] && [ -e "$weighted" ] || weighted=
+# Where layers have sliding windows, with windowed=compress.
+windows=
+[ "${KV_LITTLE-}" = 1 ] || windows=$(replay_windows)
 
 record() {
   local t specs
   specs=$(replay_specs)
   echo "arithmetic $(awk '$2 == "KV_ARITHMETIC" { print $3 }' \
     "$src/ref/ground/arith.h")"
-  for t in $(traces) $weighted; do
+  for t in $(traces) $weighted $windows; do
     echo "trace $(basename "$t" .safetensors)" "$("$kvtrace" info -i "$t" |
       awk '$1 == "identity" { print substr($2, 1, 16) }')"
   done
@@ -50,6 +54,9 @@ record() {
     [ -z "$weighted" ] ||
       "$kvreplay" run "$weighted" --prompt-len 390 -m "$replay_weighted" \
         -b 32 -q -f jsonl --backend "$backend"
+    [ -z "$windows" ] ||
+      "$kvreplay" run "$windows" -m "$replay_windowed" -b "$budgets" -q \
+        -f jsonl --backend "$backend"
   } | digests | awk '{ print $1, $2, $3, $4, substr($5, 1, 16),
                            substr($6, 1, 16), substr($7, 1, 16) }'
 }

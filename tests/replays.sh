@@ -3,6 +3,7 @@
 # What the scripts about digests share; sourced, never run.
 #
 #   replay_traces   makes and lists the traces of digest tests
+#   replay_windows  makes and names one of version 2, for $replay_windowed
 #   replay_methods  every method of the registry
 #   replay_specs    every method, and variants that decide otherwise
 #   replay_little   is a small part enough?
@@ -24,6 +25,16 @@ replay_traces() {
   echo "$f32"
   echo "$bf16"
   echo "$src/traces/tiny/retrieval_8_small.f32.safetensors"
+}
+
+# Two layers, one of which has a sliding window, with learned sinks.
+replay_windows() {
+  local f32=$tmp/windows_f32.safetensors
+  [ -e "$f32" ] ||
+    "$kvtrace" synth -o "$f32" --layers 2 --heads 4 --kv-heads 2 --dim 32 \
+      --dtype F32 -t 200 -p 160 -s 9 --window 48 --full-every 2 --sinks \
+      >"$tmp/said" 2>&1 || cat "$tmp/said" >&2
+  echo "$f32"
 }
 
 # The registry, a line each.
@@ -125,6 +136,18 @@ replay_variants+=,quest:page=8:skip=0+kivi:group=8:residual=16
 replay_variants+=,deltakv:compressor=none:full=0:recent=16
 replay_variants+=,deltakv:compressor=none:full=0:recent=16:refs=recon:score=prob
 replay_variants+=,deltakv:compressor=none:recent=16:retrieve=all:full=0:self=yes
+
+# What a window changes, for replay_windows.
+replay_windowed=
+for replay_one in dense window random h2o h2o:variant=prefill:group=max tova \
+  snapkv snapkv:group=max:window=4:grow=no:every=8 adakv adakv:score=keydiff \
+  knorm:skip=0 rkv:every=16 rkv:every=16:slots=position keydiff lagkv \
+  expected chunkkv criticalkv duoattention:sink=2:recent=6 \
+  kivi:group=8:residual=16 int4 leankv:window=8:alpha_l=0.5:alpha_h=1.5 \
+  oracle-topk oracle-topp:p=0.5 snapkv+kivi:group=8:residual=16; do
+  replay_windowed+=${replay_windowed:+,}$replay_one:windowed=compress
+done
+unset replay_one
 
 # JSON lines to words; values of these keys hold no escapes.
 digests() {

@@ -27,12 +27,13 @@ static __global__ void hide(kv_gpu_layer l, int window) {
   for (int i = kv_thread(); i < hidden; i += KV_BLOCK) s[i] = -FLT_MAX;
 }
 
-/* row[i] = row[i + m] for i < n, 0 past the end: each tile of a block is read
- * before it is written, and none is read again. */
-static __device__ void move_row(int64_t *row, int n, int m) {
+/* row[i] = row[list[i]] for i < m, 0 from there to n; list ascends, so that
+ * what a tile of a block reads none before it has written. */
+static __device__ void move_row(int64_t *row, int n, int m,
+                                const int32_t *list) {
   for (int at = 0; at < n; at += KV_BLOCK) {
     int i = at + kv_thread();
-    int64_t own = i + m < n ? row[i + m] : 0;
+    int64_t own = i < m ? row[list[i]] : 0;
     __syncthreads();
     if (i < n) row[i] = own;
     __syncthreads();
@@ -43,16 +44,17 @@ static __global__ void slide(const __grid_constant__ kv_gpu_layer l, int window,
                              int drops) {
   kv_gpu_lane *lane = &l.lane[blockIdx.x];
   kv_gpu_at at = kv_at_lane(l, lane);
-  int n = lane->n, m = count_before(lane, n, lane->step - window + 1);
+  int n = lane->n, from = lane->step - window + 1;
   int64_t *own = (int64_t *)kv_gpu_own(at, lane);
-  if (m == 0) return;
-  for (int r = 0; r < l.needs.slid; r++)
-    move_row(own + (size_t)r * (size_t)l.shape.n_tokens, n, m);
-  if (!drops) return;
   uint8_t *keep = KV_GPU_TAKE(at, uint8_t, n);
-  for (int i = kv_thread(); i < n; i += KV_BLOCK) keep[i] = i >= m;
+  if (from <= 0) return;
+  for (int i = kv_thread(); i < n; i += KV_BLOCK)
+    keep[i] = (int)lane->id[i] >= from;
   __syncthreads();
-  kv_gpu_keep_mask(at, lane, keep);
+  int m = kv_gpu_indexes(0, n, keep, true, lane->list);
+  for (int r = 0; r < l.needs.slid && m < n; r++)
+    move_row(own + (size_t)r * (size_t)l.shape.n_tokens, n, m, lane->list);
+  if (drops) kv_gpu_keep_mask(at, lane, keep);
 }
 
 extern "C" void kv_gpu_start_hide(void *stream, const kv_gpu_layer *l, int rows,

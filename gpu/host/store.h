@@ -167,8 +167,8 @@ void kv_gpu_seq_enter(const kv_store *s, int count, void *stream);
 void kv_gpu_seq_tile(const kv_store *s, int rows, void *stream);
 /* .. hook observe, of the methods that observe rows of this phase. */
 void kv_gpu_seq_observe(const kv_store *s, void *stream);
-/* Columns are reported, entries leave that a window has passed, lanes compress, and scores and lanes are reported;
- * first 1: this begins a report. */
+/* Columns are reported, entries leave that a window has passed, lanes compress,
+ * and scores and lanes are reported; first 1: this begins a report. */
 void kv_gpu_seq_compress(const kv_store *s, void *stream, int first);
 /* Hook publish of the i-th method on the lanes. */
 void kv_gpu_seq_publish(const kv_store *s, int i, void *stream);

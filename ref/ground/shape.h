@@ -30,6 +30,9 @@ typedef struct kv_shape {
                               (ref/ground/softcap.h); 0: it stays */
   int shared;              /* V of a token is the first d_v numbers of its K, so
                               that a store keeps it once: 1; else 0 */
+  /* [n_layers] 1: that layer of the model has a sliding window, else 0; NULL:
+   * none has one. The trace's; only the host reads it. */
+  const uint8_t *windowed;
 } kv_shape;
 
 /* Bytes of K and V of one token and KV head, as the trace has them and a store

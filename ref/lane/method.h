@@ -131,7 +131,9 @@ typedef struct kv_needs {
                         the method, as a layer's sliding window moves past them
                         (kv_plan.slides): what it holds of an entry stands in
                         columns, in the rows below, or nowhere, and an entry
-                        that enters after a drop means what it did before */
+                        that enters after a drop means what it did before;
+                        where it is shown logits its verbs leave entries in the
+                        order of their tokens */
   int slid;     /* with slides: so many rows of n_tokens numbers of 8 bytes,
                    a number an entry, at the beginning of lane_state, which
                    move with the entries */

@@ -167,7 +167,7 @@ static void say_needs(const kv_shape *shape, const params *o, kv_needs *needs) {
 static kv_rc open(const kv_shape *shape, void *p, kv_needs *needs, kv_err *e) {
   params *o = p;
   int compressions = shape->n_tokens / o->recent + 1;
-  kv_full_layers(shape->n_layers, &o->list);
+  kv_full_layers(shape, &o->list);
   kv_rc rc =
       kv_open_layers("deltakv", "full", shape->n_layers, o->full, &o->list, e);
   if (!rc) rc = resolve_top(o, e);

@@ -118,9 +118,9 @@ static void fall_to(int *x, int value) {
 static void fill_in(const kv_shape *shape, params *o) {
   bool sparse = o->roles == SPARSE_VLLM;
   if (sparse)
-    kv_full_layers(shape->n_layers, &o->list);
+    kv_full_layers(shape, &o->list);
   else
-    kv_filter_layers(shape->n_layers, &o->list);
+    kv_filter_layers(shape, &o->list);
   fall_to(&o->wait, sparse || shape->n_layers < KV_FEW_LAYERS ? 0 : 1);
   fall_to(&o->score,
           sparse && o->selector == LAST ? KV_VOTE_DOT : KV_VOTE_PROB);

@@ -31,16 +31,18 @@ KV_FN int kv_layer_above(const kv_layer_list *list, int layer) {
 extern "C" {
 #endif
 
-/* *out = the layers that choose for others where nobody names them. Of a model
- * of 32 layers 2, 8, 18, as OmniKV's authors configure Llama-3-8B; from 16
+/* *out = the layers that choose for others where nobody names them. Layers with
+ * a sliding window see too little to choose: they are left out, and n layers
+ * and their numbers below are those of the others, unless all have one. Of 32
+ * layers 2, 8, 18, as OmniKV's authors configure Llama-3-8B; from 16
  * layers on these times L / 32, rounded, halves up; below that one, max(1, L
  * div 4), for less is not worth three. A model of one layer has layer 0. */
-void kv_filter_layers(int n_layers, kv_layer_list *out);
+void kv_filter_layers(const kv_shape *shape, kv_layer_list *out);
 
 /* *out = the layers that attend everything where nobody names them: the filters
  * and all above the first. Of a model of 28 layers 0, 1, 2, 4, 7 and 14, as
  * Sparse-vLLM has them for Qwen2.5-7B, and a list of nine where it has 64. */
-void kv_full_layers(int n_layers, kv_layer_list *out);
+void kv_full_layers(const kv_shape *shape, kv_layer_list *out);
 
 /* In open: the value `text` of the parameter `name`, such as "2/8/18", is read
  * into *list or, where it is empty, becomes what *list holds as the default.

@@ -6,7 +6,7 @@
 
 #include <stdio.h>
 
-void kv_filter_layers(int n_layers, kv_layer_list *out) {
+static void filters_of(int n_layers, kv_layer_list *out) {
   static const int of_32[] = {2, 8, 18};
   int quarter = n_layers / 4 > 1 ? n_layers / 4 : 1;
   if (n_layers < KV_FEW_LAYERS) {
@@ -19,16 +19,41 @@ void kv_filter_layers(int n_layers, kv_layer_list *out) {
     out->layer[i] = (2 * of_32[i] * n_layers + 32) / 64;
 }
 
-void kv_full_layers(int n_layers, kv_layer_list *out) {
+static void full_of(int n_layers, kv_layer_list *out) {
   static const kv_layer_list of_28 = {6, {0, 1, 2, 4, 7, 14}},
                              of_64 = {9, {0, 1, 2, 3, 4, 5, 17, 29, 40}};
   kv_layer_list filters;
-  kv_filter_layers(n_layers, &filters);
+  filters_of(n_layers, &filters);
   *out = (kv_layer_list){0};
   for (int l = 0; l < filters.layer[0]; l++) out->layer[out->n++] = l;
   for (int i = 0; i < filters.n; i++) out->layer[out->n++] = filters.layer[i];
   if (n_layers == 28) *out = of_28;
   if (n_layers == 64) *out = of_64;
+}
+
+/* The number of the model's layer that is the index-th without a window. */
+static int unwindowed(const kv_shape *s, int index) {
+  int l = 0;
+  for (; s->windowed[l] || index > 0; l++) index -= !s->windowed[l];
+  return l;
+}
+
+/* A list by `rule` among the layers without a window. */
+static void list_by(void (*rule)(int n, kv_layer_list *out), const kv_shape *s,
+                    kv_layer_list *out) {
+  int n = s->windowed ? 0 : s->n_layers;
+  for (int l = 0; s->windowed && l < s->n_layers; l++) n += !s->windowed[l];
+  rule(n ? n : s->n_layers, out);
+  for (int i = 0; s->windowed && n && i < out->n; i++)
+    out->layer[i] = unwindowed(s, out->layer[i]);
+}
+
+void kv_filter_layers(const kv_shape *shape, kv_layer_list *out) {
+  list_by(filters_of, shape, out);
+}
+
+void kv_full_layers(const kv_shape *shape, kv_layer_list *out) {
+  list_by(full_of, shape, out);
 }
 
 /* Reads "2/8/18"; false where it is none, or longer than a list can be. */

@@ -21,6 +21,8 @@ static const float inf_keys[KV * TOKENS * DIM] = {[155] = -INFINITY};
 static const float nan_queries[HEADS * TOKENS * DIM] = {[319] = NAN};
 static const float nan_outputs[HEADS * TOKENS * DIM] = {[7] = NAN};
 static const float nan_frequency[DIM / 2] = {1, 0.5f, NAN, 0.1f};
+static const float frequency[DIM / 2] = {1, 0.5f, 0.2f, 0.1f};
+static const float nan_sinks[HEADS] = {0, 1, NAN, 2};
 static const int64_t minus_sum[HEADS * PROMPT] = {[2 * PROMPT + 4] = -1};
 static const int64_t much_sum[HEADS * PROMPT] = {[PROMPT + 4] =
                                                      ((int64_t)2 << 40) + 1};
@@ -70,6 +72,22 @@ static const struct {
      "NaN",
      {0},
      {"rope.inv_freq", F, 1, {DIM / 2}, nan_frequency}},
+    {"sinks_nan",
+     "layers.1.sinks holds NaN or Inf",
+     {"version", "2"},
+     {"layers.1.sinks", F, 1, {HEADS}, nan_sinks}},
+    {"sinks_few",
+     "layers.1.sinks",
+     {"version", "2"},
+     {"layers.1.sinks", F, 1, {HEADS - 1}, nan_sinks}},
+    {"windowed_nan",
+     "rope.inv_freq.windowed holds NaN or Inf",
+     {"version", "2"},
+     {"rope.inv_freq.windowed", F, 1, {DIM / 2}, nan_frequency}},
+    {"windowed_alone",
+     "rope.inv_freq.windowed",
+     {"version", "2"},
+     {"rope.inv_freq.windowed", F, 1, {DIM}, frequency}},
     {"rows",
      "not ascending",
      {0},

@@ -7,6 +7,7 @@
  *     small, a middling and a full budget;
  *   - with every value of every choice parameter, and integers away from
  *     their defaults, on one geometry of full mantissas;
+ *   - within a sliding window (windowed=compress), of methods that bear one;
  *   - but for "full", for a made-up method that uses every verb at random, and
  *     for one that adds a chunk of its own to attention.
  * No method is named but in the table of further parameters. KV_TEST_BACKEND
@@ -26,7 +27,9 @@
 #include "tests/made/made_up.h"
 #include "tests/support/backend/probe.h"
 #include "tests/support/rig.h"
+#include "tests/support/scratch.h"
 #include "tests/support/traces/opened.h"
+#include "traces/trace/synth.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -164,6 +167,48 @@ TEST(test_geometries) {
       if (i % 4 == 0) ask(i, name, places[i].n_tokens, others, &n);
       if (places[i].n_tokens > 4) must_run(name, &n);
     }
+}
+
+/* --- within a window ------------------------------------------------------ */
+
+/* Two layers, the first with a window of 24 tokens. */
+static kv_trace *open_windows(void) {
+  const kv_synth s = {
+      .like = {"windows", 2, 4, 2, 32, .theta = 10000, .dtype = KV_F32},
+      .n_tokens = 90,
+      .prompt_len = 70,
+      .window = 24,
+      .full_every = 2};
+  const char *path = scratch_path("windows.safetensors");
+  kv_trace *t = NULL;
+  if (kv_synth_write(&s, kv_kernels_best(), path, NULL) ||
+      kv_law_open(path, &t, NULL))
+    fail_msg("%s", path);
+  return t;
+}
+
+TEST(test_windows) {
+  kv_trace *t = open_windows();
+  kv_law_case c = {.backend = backend, .trace = t, .rows = rows};
+  kv_digest exact;
+  char text[128];
+  int held = 0;
+  assert_int_equal(kv_law_dense(&c, &exact, NULL), KV_OK);
+  c.dense = &exact;
+  for (int m = 0; kv_method_at(m); m++) {
+    kv_spec spec = {0};
+    if (!has_turn(m) || !kv_backend_has(backend, kv_method_at(m))) continue;
+    snprintf(text, sizeof text, "%s:windowed=compress", kv_method_at(m)->name);
+    assert_int_equal(kv_spec_parse(kv_method_at, text, &spec, NULL), KV_OK);
+    c.spec = &spec;
+    for (int b = 0; b < 2; b++) {
+      c.entries = b ? 90 : 12;
+      held += asked(&c, text, all_laws()) == KV_OK;
+    }
+    kv_spec_free(&spec);
+  }
+  assert_true(held >= (getenv("KV_HALF") ? 14 : 30));
+  kv_trace_close(t);
 }
 
 /* --- options ------------------------------------------------------------ */
@@ -341,6 +386,7 @@ TEST(test_rows_are_counted) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_geometries),
+      cmocka_unit_test(test_windows),
       cmocka_unit_test(test_choices),
       cmocka_unit_test(test_further),
       cmocka_unit_test(test_made_up),

@@ -133,3 +133,23 @@ mutant session_held_is_raw sim/session/session_read.c 'session_held' \
   'kv_lane_value(l, i, v + ' 'kv_lane_value(l, 0, v + '
 mutant session_held_in_part sim/session/session_read.c 'session_held' \
   'part = part || n->meta[i].scanned;' '(void)i;'
+
+# Methods within a sliding window.
+mutant slides_one_late ref/backend/slide.c 'traces/check_windowed.sh' \
+  'from = l->step - w + 1' 'from = l->step - w'
+mutant slid_rows_stay ref/backend/slide.c 'traces/check_windowed.sh' \
+  'move_rows(s, l, l->n, m, list);' ''
+mutant observed_past_the_window ref/backend/observation.c \
+  'traces/check_windowed.sh' \
+  'uint32_t from = (uint32_t)kv_layer_first(l->data, t);' 'uint32_t from = 0;'
+mutant device_sees_past_the_window gpu/backend/slide.cu \
+  'traces/check_windowed.sh' 's[i] = -FLT_MAX;' 's[i] = s[i];'
+mutant device_rows_stay gpu/backend/slide.cu 'traces/check_windowed.sh' \
+  'int64_t own = i < m ? row[list[i]] : 0;' 'int64_t own = row[i];'
+mutant share_of_the_prompt sim/engine/cell_windows.c \
+  'traces/check_windowed.sh' '&& w && w < p ? w : p' '&& w > p ? w : p'
+mutant peak_of_unseen sim/engine/layer_walk.c 'traces/check_windowed.sh' \
+  'if (l->data->window)' 'if (0)'
+mutant windowed_layer_chooses ref/parts/parts_layers.c \
+  'traces/check_windowed.sh' 'list_by(filters_of, shape, out)' \
+  'filters_of(shape->n_layers, out)'

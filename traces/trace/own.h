@@ -25,6 +25,7 @@ struct kv_trace_own {
   int32_t *positions;       /* [T], or NULL */
   float *inv_freq;          /* [d / 2], or NULL */
   float *windowed_inv_freq; /* the same */
+  uint8_t *windowed;        /* [the model's layers], or NULL */
   float **sinks; /* [n_layers] of [n_heads]; NULL where a layer has none */
 };
 

@@ -363,6 +363,7 @@ void kv_trace_close(kv_trace *t) {
     free(w->positions);
     free(w->inv_freq);
     free(w->windowed_inv_freq);
+    free(w->windowed);
     free(w->path);
     free(w->name);
   }

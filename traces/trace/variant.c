@@ -110,7 +110,12 @@ static kv_rc read_windows(kv_trace *t, const kv_st *s, kv_err *e) {
   for (int l = 0; l < n; l++) good = good && window[l] != 1;
   for (int i = 0; good && i < t->n_layers; i++)
     t->layer[i].data.window = window[t->layer[i].data.layer];
+  uint8_t *windowed = t->own->windowed = calloc((size_t)n, sizeof *windowed);
+  bool any = false;
+  for (int l = 0; windowed && l < n; l++) any |= windowed[l] = window[l] > 0;
+  t->shape.windowed = any ? windowed : NULL;
   free(window);
+  if (!windowed) return kv_no_memory(e, "windows", (size_t)n);
   if (good) return KV_OK;
   return tell(t->path, "attn.sliding_window",
               "is neither a number of tokens, at least 2, nor a list of one "
