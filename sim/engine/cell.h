@@ -192,8 +192,8 @@ void kv_cell_code(const kv_cell *c, char out[65]);
 /* --- cell_layers.c, for cell.c: a budget a layer ------------------------- */
 
 /* Copies a list given by -b, or a share of what each layer can see
- * (kv_cell_shares), into c->spec, as entries of each layer. KV_USAGE: a layer
- * would have none. */
+ * (kv_cell_shares), into c->spec, as entries of each layer; a share that is as
+ * many in all becomes one budget. KV_USAGE: a layer would have none. */
 kv_rc kv_cell_take_list(kv_cell *c, const kv_budget *b, kv_err *e);
 /* Writes the name of the specification's list (kv_budget_name_layers). */
 kv_rc kv_cell_name_list(const kv_spec *s, char out[64], kv_err *e);

@@ -23,7 +23,11 @@ kv_rc kv_cell_take_list(kv_cell *c, const kv_budget *b, kv_err *e) {
                         2 * (size_t)n * sizeof *entries);
   for (int l = 0; l < n; l++) of[l] = kv_cell_share_of(c, l);
   kv_rc rc = kv_budget_layers(b, n, of, entries, e);
-  if (!rc) rc = kv_spec_set_list(&c->spec, n, entries, e);
+  bool alike = !b->layers; /* is it one number, whichever layer's? */
+  for (int l = 1; alike && l < n; l++) alike = entries[l] == entries[0];
+  if (!rc && alike)
+    kv_param_put(kv_spec_budget(c->spec.method), entries[0], c->spec.params);
+  if (!rc && !alike) rc = kv_spec_set_list(&c->spec, n, entries, e);
   free(entries);
   return rc;
 }

@@ -18,6 +18,14 @@ run() { "$kvreplay" run -q -f jsonl "$@" >"$tmp/out" 2>"$tmp/err"; }
 within() {
   echo "$1" | sed 's/,/:windowed=compress,/g; s/$/:windowed=compress/'
 }
+refused() { # RC WORDS COMMAND...: whether or not a table says so, too
+  local rc=$1 words=$2 got=0
+  shift 2
+  "$@" >"$tmp/out" 2>"$tmp/err" || got=$?
+  checks=$((checks + 1))
+  [ "$got" = "$rc" ] && grep -q -- "$words" "$tmp/err" ||
+    fail "rc $got, not $rc with '$words': $*"
+}
 hold() { # WHAT CONDITION..: the condition is true
   local what=$1
   shift
@@ -37,9 +45,9 @@ all=$tmp/all.safetensors wide=$tmp/wide.safetensors plain=$tmp/plain.safetensors
 common="-q --layers 2 --heads 4 --kv-heads 2 --dim 32 --dtype F32 -t 200 -s 9"
 # shellcheck disable=SC2086
 "$kvtrace" synth $common -p 160 --window $w -o "$all" 2>"$tmp/err" &&
-  "$kvtrace" synth $common -p 160 --window 200 -o "$wide" 2>"$tmp/err" &&
+  "$kvtrace" synth $common -p 160 --window 201 -o "$wide" 2>"$tmp/err" &&
   "$kvtrace" synth $common -p 160 -o "$plain" 2>"$tmp/err" || fail "synth"
-run "$all" -b $((w - 1)) -m "dense,$(within "$alike")" ||
+run "$all" -b $w -m "dense,$(within "$alike")" ||
   fail "a budget of the window"
 same "outputs of dense" output 1
 run "$windows" -b 200 -m "dense,$(within "$alike")" || fail "a full budget"
@@ -71,7 +79,8 @@ fi
 "$kvreplay" run -q "$all" -m h2o:budget=9:windowed=compress --selections \
   "$tmp/kept.jsonl" >"$tmp/out" 2>"$tmp/err" || fail "selections"
 hold "kept is in the window" awk -v w=$w -F '"' '{
-    match($0, /"step": [0-9]+/); step = substr($0, RSTART + 8, RLENGTH - 8)
+    match($0, /"step": [0-9]+/)
+    step = substr($0, RSTART + 8, RLENGTH - 8)
     match($0, /"positions": \[[^]]*/)
     n = split(substr($0, RSTART + 14, RLENGTH - 14), p, ", ")
     if (n > 9) { print "too many at", step; exit 1 }
@@ -140,7 +149,7 @@ no pyramidkv:windowed=compress 'knows no windows'
 no h2o:variant=masked:windowed=compress 'take windowed=leave'
 no knorm:windowed=both 'neither leave nor compress'
 no knorm:windowed=leave:windowed=leave 'given twice'
-refused 2 'decisions cannot say' "$kvreplay" run -q "$windows" -b 20% \
+refused 0 'decisions cannot say' "$kvreplay" run -q "$windows" -b 20% \
   -m knorm:skip=0:windowed=compress --decisions "$tmp/d.safetensors"
 "$kvreplay" run -q "$all" -b 20% -m all:windowed=compress >"$tmp/out" \
   2>"$tmp/err"
