@@ -160,6 +160,11 @@ digests() {
         text = substr(text, 2)
         return substr(text, 1, index(text, "\"") - 1)
       }
+      if (text ~ /^\[/) {
+        text = substr(text, 1, index(text, "]"))
+        gsub(/ /, "", text)
+        return text
+      }
       match(text, /[,}]/)
       return substr(text, 1, RSTART - 1)
     }
