@@ -230,7 +230,7 @@ static void attend_with(kv_store *s, const kv_lane *l, int h, int m,
 static bool holds_all(const kv_lane *l, const kv_known *known) {
   if (!l->dropped && !l->holes) return known->first == 0;
   return l->data->window && l->id[0] == (uint32_t)known->first &&
-         l->n == l->step - known->first;
+         l->n == l->step - known->first && kv_lane_is_run(l);
 }
 
 /* True if every head of the lane sees all tokens, each as it was recorded, and

@@ -60,12 +60,18 @@ static int64_t scanned_units(const kv_meta *m, int n) {
   return m->most && all > m->most ? m->most : all;
 }
 
-/* True if entries are one unbroken run of tokens in a layer whose own sliding
- * window drops those before: a store keeps them in a ring, where the number of
- * tokens seen says of each row which token it is. */
+bool kv_lane_is_run(const kv_lane *l) {
+  int n = l->n, i = 0;
+  if (n == 0 || l->id[n - 1] - l->id[0] != (uint32_t)n - 1) return false;
+  while (i < n && l->id[i] - l->id[0] == (uint32_t)i) i++;
+  return i == n;
+}
+
+/* True of such entries in a layer whose own sliding window drops those before:
+ * a store keeps them in a ring, where the number of tokens seen says of each
+ * row which token it is. */
 static bool run_of_window(const kv_lane *l) {
-  return l->data->window && l->n > 0 &&
-         l->id[l->n - 1] - l->id[0] == (uint32_t)l->n - 1;
+  return l->data->window && kv_lane_is_run(l);
 }
 
 /* Position, row index, weight and class of an entry. */

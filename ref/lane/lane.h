@@ -239,9 +239,14 @@ const void *kv_lane_raw_value(const kv_lane *l, uint32_t t);
 /* RN(merge_bias * ln(weight)) of entry i; 0 where nothing is biased. */
 float kv_lane_bias(const kv_lane *l, int i);
 
+/* True if its entries are one unbroken run of tokens, in their order. O(1)
+ * where the first and the last say that they are not, else O(n). */
+bool kv_lane_is_run(const kv_lane *l);
+
 /* Adds the bytes that the lane holds now, by kind, to *sum. Asserts that
- * nothing is marked. O(1); O(n) where the method has classes, or where V is a
- * part of K (kv_shape.shared) and entries are rewritten. */
+ * nothing is marked. O(1); O(n) where the method has classes, the layer a
+ * sliding window, or where V is a part of K (kv_shape.shared) and entries are
+ * rewritten. */
 void kv_lane_bytes(const kv_lane *l, kv_bytes *sum);
 /* Of these, K and V of all entries, with scales and other metadata of codes. */
 int64_t kv_lane_row_bytes(const kv_lane *l);

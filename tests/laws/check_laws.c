@@ -173,12 +173,10 @@ TEST(test_geometries) {
 
 /* Two layers, the first with a window of 24 tokens. */
 static kv_trace *open_windows(void) {
-  const kv_synth s = {
-      .like = {"windows", 2, 4, 2, 32, .theta = 10000, .dtype = KV_F32},
-      .n_tokens = 90,
-      .prompt_len = 70,
-      .window = 24,
-      .full_every = 2};
+  const kv_synth s = {.like = {"windows", 2, 4, 2, 32, 10000, KV_ROPE_PLAIN,
+                               KV_F32, .window = 24, .full_every = 2},
+                      .n_tokens = 90,
+                      .prompt_len = 70};
   const char *path = scratch_path("windows.safetensors");
   kv_trace *t = NULL;
   if (kv_synth_write(&s, kv_kernels_best(), path, NULL) ||
