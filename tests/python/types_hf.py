@@ -37,6 +37,7 @@ from types_small import small  # noqa: E402
 from kvreplay.record.layers import Layers  # noqa: E402
 from kvreplay.record.request import Request  # noqa: E402
 from kvreplay.record.write import record  # noqa: E402
+from kvreplay.trace import read_trace  # noqa: E402
 from transformers.models.auto.modeling_auto import (  # noqa: E402
     MODEL_FOR_CAUSAL_LM_MAPPING_NAMES as TYPES,
 )
@@ -76,6 +77,21 @@ def build(kind):
         raise NotBuilt(said[:90]) from e
 
 
+def features(t):
+    """What a trace says of its model's attention, in words of the table."""
+    freq, rope = t.inv_freq, "no RoPE"
+    if freq is not None:
+        part = not freq.all() and freq.any()
+        rope = "RoPE in part" if part else "RoPE"
+    if t.windowed_inv_freq is not None:
+        rope = "two RoPEs" if freq.any() else "RoPE in windows"
+    seen = dict(
+        windows=any(0 < t.windows[l] < t.n_tokens for l in t.layers),
+        softcap=t.softcap, shared=t.shared,
+        sinks=any(t.sinks(l) is not None for l in t.layers))  # fmt: skip
+    return [rope, *(x for x in seen if seen[x])]
+
+
 def result(kind, kvtrace, path):
     """What becomes of a type, in words of the table."""
     model = build(kind)
@@ -88,15 +104,15 @@ def result(kind, kvtrace, path):
         raise NotBuilt("runs not: " + said[:80]) from e
     request = Request(None, ids[0].tolist(), PROMPT, [], [], None)
     try:
-        layers = Layers(model, ids)
+        layers = Layers(model, ids, latent=True)
         got = record(model, layers, [request], [path], metadata=[{}])
     except ValueError as e:
         return "refused: " + " ".join(str(e).split())
     x = subprocess.run([kvtrace, "check", path], capture_output=True, text=True)
     if x.returncode:
         raise AssertionError(f"check {x.returncode}: {x.stdout[-200:]}")
-    rope = "RoPE" if layers.rotation(got)[0] is not None else "no RoPE"
-    said = f"{len(got)} of {layers.n} layers, {rope}"
+    said = f"{len(got)} of {layers.n} layers, " + ", ".join(
+        features(read_trace(path)))  # fmt: skip
     others = [layers.why(l, TOKENS) for l in range(layers.n) if l not in got]
     if others:
         said += "; " + (next(filter(None, others), "heads of another size"))
@@ -125,9 +141,7 @@ SHORT = {
     "attends by itself": "attends by itself",
     "has no attention that": "no attention",
     "sees later tokens": "sees later tokens",
-    "has softcap": "softcap",
-    "has s_aux": "sinks",
-    r"sees \d+ tokens \(": "windows",
+    r"sees chunks of": "chunks",
     "does not attend": "states",
     "heads of another size": "heads of another size",
 }
@@ -140,14 +154,17 @@ difference. This page is made by
 
     python tests/python/types_hf.py build/traces/kvtrace --table THIS_FILE
 
-*4 of 4*: layers recorded, of how many; RoPE: the rotation is proven and
-recorded, so that methods that re-index run. Behind a colon: why other layers
-are left. *refused*: with a sentence that says why, before anything is written;
-*attends by itself*: not by the attention interface, so that nobody sees what
-with; *no attention*, *states*: it remembers by a state; *softcap*, *sinks*,
-*windows* (of fewer tokens than the trace has): a trace of version 1 has no
-arithmetic for them. -: this version has no such type, or the test could not
-build one.
+*4 of 4*: layers recorded, of how many. *RoPE*: the rotation is proven and
+recorded, so that methods that re-index run; *in part*: of some channels of a
+head; *two*: windowed layers have frequencies of their own; *in windows*: these
+layers alone have a rotation. *windows* (of 16 tokens; a trace has 40),
+*softcap*, *sinks* and *shared* (V is a part of K: latent attention as engines
+hold it) are what a trace of version 2 says of the attention. Behind a colon: why
+other layers are left. *refused*: with a sentence that says why, before anything
+is written; *attends by itself*: not by the attention interface, so that nobody
+sees what with; *no attention*, *states*: it remembers by a state; *heads of
+another size*: a trace holds layers of one. -: this version has no such type, or
+the test could not build one.
 """
 
 

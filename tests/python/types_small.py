@@ -83,7 +83,10 @@ def sizes(config):
     if own.get("is_decoder") is False:
         found["is_decoder"] = True
     if MIXED[0] in {*(own.get("layer_types") or ())} <= {*MIXED}:
-        found.update(sliding_window=16, layer_types=MIXED)
+        found.update(sliding_window=16, layer_types=MIXED)  # None: of some
+    window = own.get("sliding_window")
+    if isinstance(window, int) and window > 0:
+        found["sliding_window"] = 16
     for key in getattr(type(config), "sub_configs", None) or {}:
         x = getattr(config, key, None)
         if x is not None and not isinstance(x, dict):

@@ -132,8 +132,9 @@ kv_rc kv_colsum(const kv_shape *shape, const kv_layer_data *data,
 }
 
 kv_rc kv_colsum_of(int n_heads, int n_kv_heads, int d, int n_tokens,
-                   int prompt_len, float scale, int dtype, const void *q,
-                   const void *k, int64_t *out, kv_err *e) {
+                   int prompt_len, float scale, float softcap, int window,
+                   const float *sinks, int dtype, const void *q, const void *k,
+                   int64_t *out, kv_err *e) {
   kv_shape shape = {.n_layers = 1,
                     .n_heads = n_heads,
                     .n_kv_heads = n_kv_heads,
@@ -142,8 +143,13 @@ kv_rc kv_colsum_of(int n_heads, int n_kv_heads, int d, int n_tokens,
                     .n_tokens = n_tokens,
                     .prompt_len = prompt_len,
                     .dtype = (kv_dtype)dtype,
+                    .softcap = softcap,
                     .scale = scale};
-  kv_layer_data data = {
-      .q = q, .k = k, .q_dtype = (kv_dtype)dtype, .n_rows = n_tokens};
+  kv_layer_data data = {.window = window,
+                        .sinks = sinks,
+                        .q = q,
+                        .k = k,
+                        .q_dtype = (kv_dtype)dtype,
+                        .n_rows = n_tokens};
   return kv_colsum(&shape, &data, kv_kernels_best(), out, e);
 }

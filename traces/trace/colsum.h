@@ -38,11 +38,13 @@ kv_rc kv_colsum_head(const kv_shape *shape, const kv_layer_data *data, int g,
 
 /* The same of arrays, for a recorder: q [n_heads][n_tokens][d] and k
  * [n_kv_heads][n_tokens][d] of one type, a kv_dtype, of which the first
- * prompt_len rows are the prompt; without window, cap or sinks; out and errors
- * as above. Plain arguments, as Python calls it. */
+ * prompt_len rows are the prompt; softcap: of the logits, 0: none; window: how
+ * many tokens a row sees, its own included, 0: all; sinks: [n_heads] logits, or
+ * NULL; out and errors as above. Plain arguments, as Python calls it. */
 kv_rc kv_colsum_of(int n_heads, int n_kv_heads, int d, int n_tokens,
-                   int prompt_len, float scale, int dtype, const void *q,
-                   const void *k, int64_t *out, kv_err *e);
+                   int prompt_len, float scale, float softcap, int window,
+                   const float *sinks, int dtype, const void *q, const void *k,
+                   int64_t *out, kv_err *e);
 
 /* Element `at` of the recorded ones, data->colsum, which may lie unaligned. */
 int64_t kv_colsum_at(const kv_layer_data *data, size_t at);

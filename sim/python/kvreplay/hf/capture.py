@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 # Of a trace's metadata: what the recorder finds and writes itself.
 WRITTEN = set(
     "format version layers n_layers n_heads n_kv_heads head_dim prompt_len "
-    "attn.scale attn.latent rope.layout rope.scale recorder "
-    "model_digest".split()
+    "attn.scale attn.latent attn.softcap attn.sliding_window kv.shared "
+    "rope.layout rope.scale channels recorder model_digest".split()
 )
 
 
@@ -59,4 +59,4 @@ def capture(
     wanted = record(
         model, layers, [Request(None, tokens, prompt_len)], [path],
         digest=model_digest(model), metadata=[metadata])  # fmt: skip
-    return layers.rotation(wanted)[0] is not None
+    return layers.rotation(wanted).rope.freq is not None

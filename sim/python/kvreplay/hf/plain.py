@@ -109,9 +109,12 @@ def check_turned_once(model: Any, prompt_len: int, n_tokens: int) -> None:
     )
 
 
-def window_of(module: Any, kwargs: Mapping[str, Any]) -> Optional[int]:
-    """How many tokens a layer with a window sees; None where it says none: what
-    it is called with before what it has, and that before what all have."""
+def window_of(
+    module: Any, kwargs: Mapping[str, Any]
+) -> tuple[Optional[int], bool]:
+    """How many tokens a layer with a window sees, and whether that is by chunks
+    of tokens; None, False where it says none: what it is called with before
+    what it has, and that before what all have."""
     config = getattr(module, "config", None)
     kinds = getattr(config, "layer_types", None)
     full = kinds and "full" in kinds[layer_of(module)]
@@ -119,29 +122,54 @@ def window_of(module: Any, kwargs: Mapping[str, Any]) -> Optional[int]:
         x = getattr(config, name, None) if not full else None
         x = kwargs.get(name, getattr(module, name, x))
         if isinstance(x, int) and x > 0:
-            return x
-    return None
+            return x, "chunk" in name
+    return None, False
+
+
+def shows(
+    mask: torch.Tensor, n: int, n_seen: int, window: Optional[int] = None
+) -> bool:
+    """Does the mask of the last n of n_seen tokens show each the tokens up to
+    its own, `window` of them at most (None: all), and no others?"""
+    sees = mask if mask.dtype == torch.bool else mask == 0
+    for first in range(0, n, 1024):  # rows at a time: a mask is large
+        part = sees[..., first : first + 1024, :n_seen]
+        at = torch.arange(part.shape[-2], device=mask.device)[:, None]
+        back = at + (n_seen - n + first)
+        back = back - torch.arange(n_seen, device=mask.device)
+        want = (back >= 0) & (back < (window or n_seen))
+        if not (part == want).all():
+            return False
+    return True
 
 
 def check_mask(
     module: Any,
-    mask: torch.Tensor,
+    mask: Optional[torch.Tensor],
     n: int,
     n_seen: int,
     kwargs: Mapping[str, Any],
+    window: Optional[int] = None,
 ) -> None:
-    """Nothing but causality is in the mask of the last n of n_seen tokens."""
-    sees = mask if mask.dtype == torch.bool else mask == 0
-    causal = torch.ones(n, n_seen, dtype=torch.bool).tril(n_seen - n)
-    if (sees[..., :n_seen].cpu() == causal).all():
+    """Nothing but causality, and the window that the caller can have, is in the
+    mask of the last n of n_seen tokens."""
+    window = window if window and window < n_seen else None
+    layer, (said, chunks) = layer_of(module), window_of(module, kwargs)
+    if mask is None:
+        need(
+            window is None,
+            f"layer {layer} says that it sees {window} tokens, and sees all "
+            f"{n_seen}: give {window} at most",
+        )
+        return
+    if shows(mask, n, n_seen, window):
         return
     where = f"the mask of tokens {n_seen - n} to {n_seen - 1} hides"
-    layer, window = layer_of(module), window_of(module, kwargs)
+    what = "chunks" if chunks else "a sliding window"
     need(
-        not window or window >= n_seen,
-        f"layer {layer} sees {window} tokens (a sliding window or chunks) and "
-        f"{n_seen} are given, of which {where} earlier ones: give {window} "
-        "tokens at most",
+        window or not said or said >= n_seen,
+        f"layer {layer} sees {said} tokens ({what}) and {n_seen} are given, of"
+        f" which {where} earlier ones: give {said} tokens at most",
     )
     need(
         False,
@@ -157,14 +185,18 @@ def check_plain(
     n_seen: int,
     kwargs: Mapping[str, Any],
     sequences: int = 1,
+    window: Optional[int] = None,
+    known: Collection[str] = (),
 ) -> None:
-    """Each of the last n of n_seen tokens attends to all before it."""
+    """Each of the last n of n_seen tokens attends to all before it, or to as
+    many as `window` says. known: arguments of OTHERS that the caller has."""
     batch, _, n, _ = query.shape
     need(
         batch == sequences,
         f"a batch of {batch}: give one sequence, and one beam",
     )
     names = [x for x in OTHERS if kwargs.get(x) is not None]
+    names = [x for x in names if x not in known]
     names += ["dropout"] if kwargs.get("dropout") else []
     causal = kwargs.get("is_causal")  # None: as torch's own attention takes it
     causal = getattr(module, "is_causal", True) if causal is None else causal
@@ -175,8 +207,7 @@ def check_plain(
         f"the model's attention has {', '.join(names)}: there is no "
         "arithmetic for it; take another model (for dropout: model.eval())",
     )
-    if mask is not None:
-        check_mask(module, mask, n, n_seen, kwargs)
+    check_mask(module, mask, n, n_seen, kwargs, window)
 
 
 def geometry(

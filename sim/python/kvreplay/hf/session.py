@@ -46,10 +46,10 @@ import torch
 from transformers import DynamicCache
 
 from ..session import Session
-from .model import decoder_of, layer_of, need, register, rotation, to_numpy
-from .model import with_cache
+from .model import decoder_of, layer_of, need, register, to_numpy, with_cache
 from .plain import check_layers, check_plain, check_stateless, geometry
 from .plain import turned_otherwise_from
+from .rope import rotation
 
 DTYPES = {"float16": "f16", "uint16": "bf16", "float32": "f32"}
 

@@ -25,8 +25,9 @@ from transformers import DynamicCache
 
 from ..container import widen
 from ..decisions import write_decisions
-from ..hf.model import decoder_of, need, rotation, to_numpy, turned, with_cache
+from ..hf.model import decoder_of, need, to_numpy, with_cache
 from ..hf.plain import check_stateless, check_turned_once
+from ..hf.rope import rotation, turned
 from ..trace import Trace
 from .expression import tried
 

@@ -33,7 +33,8 @@ from torch import Tensor, nn
 from torch.nn.functional import pad
 from transformers import Cache, PreTrainedModel, QuantizedCache
 
-from ..hf.model import need, rotation, to_numpy
+from ..hf.model import need, to_numpy
+from ..hf.rope import rotation
 from ..hf.plain import check_layers, check_plain, check_stateless
 from ..hf.plain import check_turned_once, geometry
 from ..session import Session, SessionError

@@ -60,6 +60,10 @@ def parser():
     add("--no-sums", action="store_true", help="no column sums with --rows")
     add("--no-o", action="store_true", help="no outputs: `kvtrace check` has "
         "nothing to compare then")  # fmt: skip
+    add("--expanded", action="store_true", help="multi-head latent attention "
+        "(DeepSeek) as transformers computes it, with a key and a value for "
+        "each query head (default: as engines hold it, one latent vector a "
+        "token, V a part of K)")  # fmt: skip
     add("--dtype", choices=["auto", "f32", "bf16", "f16"], default="auto",
         help="the model computes, and the trace is, in it (default: the "
         "model's own; f32 of a .gguf)")  # fmt: skip

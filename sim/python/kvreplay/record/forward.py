@@ -6,6 +6,8 @@ import torch
 
 from ..hf.model import attending, layer_of, need, register
 from ..hf.plain import check_plain
+from .attention import SECOND, own_output, second_of
+from .latent import output
 
 
 def finite(x):
@@ -21,37 +23,57 @@ def bits(x):
     return x.numpy()
 
 
+def rows_of(layers, module, query, key, value, mask, out, kwargs):
+    """What a trace holds of a layer's attention, {q, k, v, o}."""
+    layer = layer_of(module)
+    if not layers.look[layer].nope:
+        return dict(q=query, k=key, v=value, o=out)
+    x = layers.absorb(module, query, key, value, kwargs)
+    need(
+        x,
+        f"layer {layer}: its keys and values are not those of its latent "
+        "vectors: give --expanded, which records them as they are",
+    )
+    scale = layers.look[layer].alike[4]
+    o = output(layer, x, scale, mask, out)
+    return dict(q=x.q, k=x.k, v=x.v, o=o)
+
+
 @torch.no_grad()
-def forward(model, ids, layers, take):
-    """take(layer, {q, k, v, o}) for each of the layers, tensors [sequences,
-    heads, tokens, d], o [sequences, heads, tokens, d_v]. ids: [sequences, T],
+def forward(model, layers, ids, windows, take):
+    """layers: a Layers of the model. take(layer, {q, k, v, o}, sinks) for each layer of windows {layer: tokens
+    that a row sees, 0: all}: tensors [sequences, heads, tokens, d], o
+    [sequences, heads, tokens, d_v], sinks [heads] or None. ids: [sequences, T],
     nothing padded."""
-    wanted = {*layers}
+    wanted = {*windows}
 
     def attend(
         module, query, key, value, attention_mask, dropout=0.0, **kwargs
     ):
-        out = own(module, query, key, value, attention_mask, **kwargs)
+        out = own_output(
+            own, module, query, key, value, attention_mask, **kwargs)  # fmt: skip
         layer = layer_of(module)
         if layer in wanted:
             wanted.remove(layer)
-            kwargs["dropout"] = dropout
             check_plain(
-                module, query, attention_mask, key.shape[2], kwargs,
-                ids.shape[0],
-            )
-            x = dict(q=query, k=key, v=value, o=out[0].transpose(1, 2))
+                module, query, attention_mask, key.shape[2],
+                {**kwargs, "dropout": dropout}, ids.shape[0], windows[layer],
+                known=SECOND,
+            )  # fmt: skip
+            x = rows_of(
+                layers, module, query, key, value, attention_mask,
+                out.transpose(1, 2), kwargs)  # fmt: skip
             for name in x:
                 need(
                     finite(x[name]),
                     f"layer {layer}: {name} holds NaN or Inf: the model's "
                     "weights do, or its type is too narrow (--dtype f32)",
                 )
-            take(layer, x)
-        return out
+            take(layer, x, second_of(kwargs)[1])
+        return out, None
 
     own = register("kvrecord", attend)
-    with attending(model, "kvrecord") as decoder:
+    with attending(model, "kvrecord") as decoder, layers.watching(decoder):
         decoder(input_ids=ids, use_cache=False)
     need(not wanted, f"layers {sorted(wanted)} did not attend")
 

@@ -1,35 +1,66 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which layers of a model a trace can hold: those whose attention is plain and
-of one geometry. Of each other layer, why it is left. Needs torch."""
+"""Which layers of a model a trace can hold: those whose attention it has
+arithmetic for, of one geometry. Of each other layer, why it is left. Needs
+torch."""
 
+import contextlib
+from typing import Dict, List, NamedTuple, Optional, Tuple
+
+import numpy as np
 import torch
 
-from ..hf.model import attending, layer_of, need, register, rotation
+from ..hf.model import attending, layer_of, need, register
 from ..hf.plain import check_layers, check_plain, geometry, stateful, window_of
 from ..hf.plain import STATES, TYPES
+from ..hf.rope import UNPROVEN, Rope, keys_of_one_token, proven, unturned
+from .attention import SECOND, own_output, second_of
+from .latent import Latents
+
+
+class Look(NamedTuple):
+    """How a layer attends. A trace holds layers of one `alike`."""
+
+    alike: Tuple  # query heads, KV heads, d, d_v, scale, softcap (0: none)
+    window: Optional[int]  # tokens that a row sees; None: all
+    chunks: bool  # the window is of chunks, for which there is no arithmetic
+    sinks: bool  # a learned one for each query head
+    nope: int  # of latent attention as engines hold it: channels of a key that
+    #            do not turn, as the model expands it; else 0
+
+
+class Turns(NamedTuple):
+    """The rotation of the layers of a trace. windowed: the frequencies [d / 2]
+    of those with a window, where these are others."""
+
+    rope: Rope
+    windowed: Optional[np.ndarray] = None
 
 
 class Layers:
-    """What a model's layers attend with, seen once on two tokens: geometry
-    {layer: (heads, KV heads, d, d_v, scale)}, window {layer: tokens or None},
-    left {layer: why it cannot be recorded}."""
+    """What a model's layers attend with, seen once on two tokens: look {layer:
+    Look}, left {layer: why it cannot be recorded}, dtype that holds all of q,
+    k and v. latent: multi-head latent attention is recorded as engines hold it,
+    not as the model expands it."""
 
-    def __init__(self, model, ids):
+    def __init__(self, model, ids: torch.Tensor, latent: bool = False):
         check_layers(model, TYPES | STATES)
-        self.model, self.geometry, self.window, self.left = model, {}, {}, {}
+        self.model, self.latents = model, Latents() if latent else None
+        self.look: Dict[int, Look] = {}
+        self.left: Dict[int, str] = {}
         self.n = model.config.get_text_config().num_hidden_layers
-        self.turns = {}  # {layers: their rotation}
-        self.dtype = None  # that holds all of q, k and v
+        self.turns: Dict[tuple, Turns] = {}  # {layers: their rotation}
+        self.keys = None  # of one token over and over, once asked for
+        self.dtype = None
         self._look(ids)
         name = type(model).__name__
         need(
-            self.geometry or self.left or not stateful(model),
+            self.look or self.left or not stateful(model),
             f"{name} remembers by a state and has no attention that could be "
             "seen (mamba, rwkv and their like have none, others attend by "
             "themselves): there is nothing to record; take another model",
         )
         need(
-            self.geometry or self.left,
+            self.look or self.left,
             f"{name}: the model attends by itself, not by transformers' "
             "attention interface, so its attention cannot be seen: take "
             "another model",
@@ -40,45 +71,85 @@ class Layers:
             module, query, key, value, attention_mask, dropout=0.0, **kwargs
         ):
             mask = attention_mask  # called so by keyword, too
-            kwargs["dropout"], layer = dropout, layer_of(module)
+            layer = layer_of(module)
             need(
-                layer not in self.geometry and key.shape[2] == query.shape[2],
+                layer not in self.look and key.shape[2] == query.shape[2],
                 f"layer {layer} attends twice, or to other tokens than its "
                 "own: take a decoder alone",
             )
             try:
-                check_plain(module, query, mask, key.shape[2], kwargs)
+                check_plain(
+                    module, query, mask, key.shape[2],
+                    {**kwargs, "dropout": dropout}, known=SECOND)  # fmt: skip
             except ValueError as e:
                 self.left[layer] = str(e)
-            self.geometry[layer] = geometry(query, key, value, kwargs)
+            self.look[layer] = self._one(module, query, key, value, kwargs)
             for x in query, key, value:
                 kind = self.dtype or x.dtype
                 self.dtype = torch.promote_types(kind, x.dtype)
-            self.window[layer] = window_of(module, kwargs)
-            return own(module, query, key, value, mask, **kwargs)
+            out = own_output(own, module, query, key, value, mask, **kwargs)
+            return out, None
 
         own = register("kvgeometry", attend)
         with attending(self.model, "kvgeometry") as decoder, torch.no_grad():
-            decoder(input_ids=ids[:, :2], use_cache=False)
+            with self.watching(decoder):
+                decoder(input_ids=ids[:, :2], use_cache=False)
 
-    def why(self, layer, n_tokens):
+    def watching(self, decoder):
+        """Latent vectors are seen in it, if they are wanted."""
+        if self.latents is None:
+            return contextlib.nullcontext()
+        return self.latents.watching(decoder)
+
+    def absorb(self, module, query, key, value, kwargs):
+        """Absorbed, of a call of an attention function; None: as it is."""
+        if self.latents is None:
+            return None
+        return self.latents.absorb(module, query, key, value, kwargs)
+
+    def _one(self, module, query, key, value, kwargs):
+        shape, nope = geometry(query, key, value, kwargs), 0
+        x = self.absorb(module, query, key, value, kwargs)
+        if x:
+            nope = key.shape[3] - module.qk_rope_head_dim
+            shape = shape[0], 1, x.k.shape[3], x.v.shape[3], shape[4]
+        softcap, sinks = second_of(kwargs)
+        window = window_of(module, kwargs)
+        return Look((*shape, softcap), *window, sinks is not None, nope)
+
+    def why(self, layer: int, n_tokens: int) -> Optional[str]:
         """Why this layer of a sequence of n tokens cannot be recorded; None:
         it can."""
         if layer in self.left:
             return self.left[layer]
-        if layer not in self.geometry:
+        if layer not in self.look:
             return f"layer {layer} does not attend"
-        window = self.window[layer]
-        if window and window < n_tokens:
+        x = self.look[layer]
+        if x.chunks and x.window < n_tokens:
             return (
-                f"layer {layer} sees {window} tokens (a sliding window or "
-                f"chunks) and {n_tokens} are given: give {window} at most"
+                f"layer {layer} sees chunks of {x.window} tokens and {n_tokens}"
+                f" are given: give {x.window} at most"
             )
         return None
 
-    def of(self, n_tokens, asked=None):
-        """The layers to record of n tokens: those asked for, else the most
-        that attend alike."""
+    def window(self, layer: int, n_tokens: int) -> Optional[int]:
+        """How many tokens a row of this layer sees, if not all of n."""
+        window = self.look[layer].window
+        return window if window and window < n_tokens else None
+
+    def windows(self, layers: List[int], n_tokens: int) -> List[int]:
+        """The window of each layer of the model, 0: none. Where none of these
+        hides a token and all are turned alike, none is said: the trace would be
+        the same without."""
+        needed = self.rotation(layers).windowed is not None
+        if not needed and not any(self.window(l, n_tokens) for l in layers):
+            return [0] * self.n
+        of = {l: x.window for l, x in self.look.items() if not x.chunks}
+        return [of.get(l) or 0 for l in range(self.n)]
+
+    def of(self, n_tokens: int, asked=None) -> List[int]:
+        """The layers to record of n tokens: those asked for, else of those that
+        attend alike the most without a window, and of these the most."""
         why = {l: self.why(l, n_tokens) for l in range(self.n)}
         for l in asked or ():
             need(l < self.n, f"layer {l}: the model has {self.n}, from 0 on")
@@ -86,18 +157,48 @@ class Layers:
         alike = {}
         for l in asked or why:
             if not why[l]:
-                alike.setdefault(self.geometry[l], []).append(l)
-        need(alike, *[why[l] for l in sorted(self.geometry)][:1])
+                alike.setdefault(self.look[l].alike, []).append(l)
+        need(alike, *[why[l] for l in sorted(self.look)][:1])
         need(
             len(alike) == 1 or not asked,
             "the layers asked for attend by heads of different size or scale, "
             "a trace holds one: ask for "
             + " or ".join(",".join(map(str, x)) for x in alike.values()),
         )
-        return max(alike.values(), key=len)
 
-    def rotation(self, layers):
+        def worth(layers):
+            full = [l for l in layers if not self.window(l, n_tokens)]
+            return len(full), len(layers)
+
+        return max(alike.values(), key=worth)
+
+    def rotation(self, layers: List[int]) -> Turns:
+        """What is proven of these layers."""
         key = tuple(layers)
         if key not in self.turns:
-            self.turns[key] = rotation(self.model, key)
+            self.turns[key] = self._rotation(layers)
         return self.turns[key]
+
+    def _rotation(self, layers):
+        if self.keys is None:
+            self.keys = keys_of_one_token(self.model)
+        kinds = {}
+        for l in layers:
+            windowed = bool(self.look[l].window)
+            kinds.setdefault(windowed, []).extend(self.keys.get(l, ()))
+        both = {x: proven(self.model, y) for x, y in kinds.items()}
+        if len(both) == 1:
+            rope, x = *both.values(), self.look[layers[0]]
+            return Turns(rope.behind(x.nope, x.alike[3]) if x.nope else rope)
+        for x in both:  # layers without RoPE beside others with it
+            if both[x].freq is None and both[not x].freq is not None:
+                if unturned(self.model, kinds[x]):
+                    both[x] = both[not x].still()
+        full, windowed = both[False], both[True]
+        if full.freq is None or windowed.freq is None or not full.same(windowed):
+            return Turns(UNPROVEN)
+        if any(self.look[l].nope for l in layers):
+            return Turns(UNPROVEN)
+        if np.array_equal(full.freq, windowed.freq):
+            return Turns(full)
+        return Turns(full, windowed.freq)

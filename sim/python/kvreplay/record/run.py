@@ -27,12 +27,12 @@ class Run:
         sweep(a.out)
         self.model, self.tokenizer = load(a.model, a.dtype, a.device)
         self.digest = model_digest(self.model)
-        self.layers = Layers(
-            self.model, torch.full((1, 2), 1, device=self.model.device)
-        )
+        ids = torch.full((1, 2), 1, device=self.model.device)
+        self.layers = Layers(self.model, ids, latent=not a.expanded)
         self.size = self.model.get_input_embeddings().weight.shape[0]
         options = [a.max_new, a.layers, a.rows, a.no_o, a.no_sums, a.dtype,
                    a.name]  # fmt: skip
+        options += ["expanded"] if a.expanded else []
         self.key = {x.id: key_of(x, self.digest, options) for x in prompts}
         made = {x.id: self.made(x) for x in prompts}
         self.there = [x for x in prompts if made[x.id]]
@@ -85,9 +85,9 @@ class Run:
             why = [x for x in why if x] or ["heads of another size or scale"]
             self.say(f"recorded are layers {spans(layers)}, not "
                      f"{spans(others)}: {why[0]}")  # fmt: skip
-        if self.layers.rotation(layers)[0] is None:
+        if self.layers.rotation(layers).rope.freq is None:
             self.say(
-                "without RoPE: not every layer turns whole heads by "
+                "without RoPE: not every layer turns its heads alike, by "
                 "frequencies that stand still. Methods that re-index are "
                 "refused on these traces, all others run"
             )

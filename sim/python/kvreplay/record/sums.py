@@ -18,15 +18,21 @@ def library():
     return _load(None)
 
 
-def column_sums(q, k, prompt_len, scale):
+def column_sums(q, k, prompt_len, scale, softcap=0.0, window=0, sinks=None):
     """Of q [heads, tokens, d] and k [KV heads, tokens, d] of one type (float16,
-    float32 or bfloat16 as uint16): I64 [heads, prompt_len]."""
+    float32 or bfloat16 as uint16): I64 [heads, prompt_len]. softcap and window:
+    0 is none; sinks: float32 [heads] or None."""
     q, k = (np.ascontiguousarray(x) for x in (q, k))
     out, e = np.empty((len(q), prompt_len), "<i8"), _Err()
+
+    def pointer(x):
+        return None if x is None else x.ctypes.data_as(c.c_void_p)
+
     rc = library().kv_colsum_of(
         len(q), len(k), q.shape[2], q.shape[1], prompt_len, c.c_float(scale),
-        DTYPES[_NAMES[q.dtype.name]], *(x.ctypes.data_as(c.c_void_p)
-                                        for x in (q, k, out)), c.byref(e)
+        c.c_float(softcap), window, pointer(sinks),
+        DTYPES[_NAMES[q.dtype.name]], pointer(q), pointer(k), pointer(out),
+        c.byref(e),
     )  # fmt: skip
     if rc:
         raise ValueError(e.text.decode(errors="replace"))

@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A layer's own output, to record and to go on with: by torch's attention, or,
+where logits have a cap or a learned sink beside them, by the model's own eager
+function, as torch's leaves both out. Needs torch."""
+
+import sys
+
+import torch
+
+from ..hf.model import layer_of, need
+
+# Arguments of attention functions that torch's own attention has no place for,
+# and a trace of version 2 has: the cap on logits and the sinks, [heads].
+SECOND = "softcap", "s_aux"
+ROWS = 256  # query rows of logits at once
+
+
+def second_of(kwargs):
+    """The cap (0: none) and the sinks, [heads] or None, of a call."""
+    softcap, sinks = (kwargs.get(x) for x in SECOND)
+    return float(softcap or 0), sinks
+
+
+def added(mask, first, end, device):
+    """What is added to the logits of rows first..end, [.., end - first, end]:
+    0, or the least number of binary32 where a row does not see a token. mask:
+    None (causal), boolean (True: seen) or such numbers, [.., T, T]."""
+    if mask is None:
+        shape = end - first, end
+        sees = torch.ones(shape, dtype=torch.bool, device=device).tril(first)
+    else:
+        sees = mask[..., first:end, :end]
+        sees = sees if sees.dtype == torch.bool else sees == 0
+    zero = torch.zeros((), device=device)
+    out = zero.where(sees, torch.finfo(torch.float32).min)
+    return out if out.dim() == 4 else out[None, None]
+
+
+def eager(module, query, key, value, mask, **kwargs):
+    """The model's own attention function in binary32, some rows at a time:
+    [sequences, T, heads, d_v] in the type of query. Of 16-bit logits, as some
+    models compute them, a softmax would be off by more than its rounding."""
+    home = sys.modules[type(module).__module__]
+    function = getattr(home, "eager_attention_forward", None)
+    need(
+        function,
+        f"layer {layer_of(module)}: {home.__name__} has a cap on logits or "
+        "learned sinks and no function eager_attention_forward to compute them"
+        " with: take another model",
+    )
+    q, k, v = (x.float() for x in (query, key, value))
+    out, n = [], query.shape[2]
+    for first in range(0, n, ROWS):
+        end = min(n, first + ROWS)
+        out.append(function(
+            module, q[:, :, first:end], k[:, :, :end], v[:, :, :end],
+            added(mask, first, end, q.device), **kwargs)[0])  # fmt: skip
+    return torch.cat(out, 1).to(query.dtype)
+
+
+def own_output(torchs, module, query, key, value, mask, **kwargs):
+    """The attention of a whole prompt: query [sequences, heads, T, d], key and
+    value [sequences, KV heads, T, ..] to [sequences, T, heads, d_v]. torchs:
+    torch's own attention function, by register()."""
+    if second_of(kwargs) == (0, None):
+        return torchs(module, query, key, value, mask, **kwargs)[0]
+    return eager(module, query, key, value, mask, **kwargs)
