@@ -154,6 +154,7 @@ def check_spans():
     assert find(t, ids, "8") == (1, (11, 12))
     assert find(t, ids, "RED  cat") == (1, (8, 10))  # case, blanks
     assert find(t, ids, "blue") == (0, None) == find(t, ids, "")
+    check_words(t)
     x = asked(prompt="the red is 7 and the blue is 8 so the red is",
               answer=" 7", source="red is 7")  # fmt: skip
     assert (x.ids[0], len(x.ids), x.source) == (0, 14, (2, 5)), x
@@ -175,6 +176,24 @@ def check_spans():
         prompt="b is 8 what", segments=[
             {"role": "question", "text": "what"},
             {"role": "context", "text": "b is"}]))  # fmt: skip
+
+
+def check_words(t):
+    """An answer is whole words: the 7 of 2017 is none, nor that of 7up."""
+    ids = t("in 2017 no. 7, then 7up, -7 and x7")["input_ids"]
+    assert find(t, ids, "7") == (2, (4, 5)), find(t, ids, "7")
+    assert find(t, ids, "2017") == (1, (2, 3)) and find(t, ids, "17")[0] == 0
+    assert find(t, ids, "7", words=False) == (5, (2, 3))
+    assert find(t, ids, "No. 7,") == (1, (3, 5))
+    assert find(t, ids, "no. 7, the")[0] == 0
+    ids = t("\u5728\u4e1c\u4eac\u90fd 7\u6708 \u00c9t\u00e9s")["input_ids"]
+    assert find(t, ids, "\u4e1c\u4eac") == (1, (1, 2))  # no blanks there
+    assert find(t, ids, "7") == (1, (2, 3)) and find(t, ids, "etes")[0] == 1
+    assert find(t, ids, "ete") == (0, None)
+    cut = Words()  # a word in two tokens ends where the second does
+    cut.words += ["7", "2", " is", " 7"]
+    assert find(cut, [1, 2, 3, 4], "72") == (1, (0, 2))
+    assert find(cut, [1, 2, 3, 4], "7") == (1, (3, 4))
 
 
 def check_requests():

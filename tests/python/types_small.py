@@ -62,6 +62,7 @@ MORE = {
                    use_mem_rope=True),
     "reformer": dict(attn_layers=["local", "lsh"] * 2,
                      axial_pos_shape=[16, 32], axial_pos_embds_dim=[32, 32]),
+    "dory": dict(sliding_window=64),
     "xmod": dict(default_language="en_XX"),
     "persimmon": dict(head_dim=None),
 }  # fmt: skip

@@ -188,7 +188,7 @@ def prompts(tokenizer, text, a):
 def record_model(a):
     """The exit code of `kvreplay record`."""
     from kvreplay.record import main as record
-    from kvreplay.record.load import load_tokenizer
+    from kvreplay.hf.load import load_tokenizer
 
     with open(a.text, encoding="utf-8") as f:
         text = f.read()

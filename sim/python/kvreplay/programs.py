@@ -8,6 +8,7 @@ none of them."""
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 
 FOLDER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "native")
@@ -24,11 +25,15 @@ def library() -> str | None:
     return path if os.path.exists(path) else None
 
 
-def program(name: str) -> str:
-    """The path of `kvreplay`, `kvtrace` or `kvreport`: of the wheel, else the
-    name alone, for the PATH."""
+def find(name: str) -> str | None:
+    """The path of a program: the wheel's, else of the PATH; None: nowhere."""
     path = os.path.join(FOLDER, "bin", name)
-    return path if os.path.exists(path) else name
+    return path if os.access(path, os.X_OK) else shutil.which(name)
+
+
+def program(name: str) -> str:
+    """The same, else the name alone."""
+    return find(name) or name
 
 
 def main() -> int:

@@ -49,7 +49,7 @@ def check_layers(model: Any, known: Collection[str] = TYPES) -> None:
     """ValueError where the configuration names other types of layers."""
     config = model.config.get_text_config()
     kinds: Any = getattr(config, "layer_types", None) or ()
-    others = {*kinds} - {*known}
+    others = sorted({*kinds} - {*known})
     need(not others, f"layers of {', '.join(others)}: take another model")
 
 

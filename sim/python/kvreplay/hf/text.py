@@ -1,16 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """The command lines of the modules that run a Hugging Face model: a text as
 its tokens, and failures as one sentence and an exit code of kvreplay (2 a
-wrong command line, 3 a bad model, text or trace, 4 a missing package). Needs
-neither torch nor transformers until a model is loaded."""
+wrong command line, 3 a bad model, text or trace, 4 a missing package, memory or
+disk, 130 interrupted). Needs neither torch nor transformers until a model is
+loaded."""
 
 import argparse
+import errno
 import importlib.util
 import os
 import sys
 import unicodedata
 
-
+FULL = errno.ENOSPC, errno.EDQUOT, errno.ENOMEM
 # Options of programs that record: {name: help}.
 NAME = {"name": "what the model is called in the trace (default: MODEL)"}
 
@@ -43,33 +45,55 @@ def program():
     return os.path.basename(folder) if name == "__main__.py" else name
 
 
+def missing(*packages):
+    """ImportError that says what to install, where one is missing."""
+    lacks = [x for x in packages if importlib.util.find_spec(x) is None]
+    if lacks:
+        raise ImportError(
+            f"needs {', '.join(lacks)}: pip install {' '.join(lacks)}"
+        )
+
+
 def require(*packages):
     """Leaves the program where one is missing: 4 and a sentence."""
-    missing = [x for x in packages if importlib.util.find_spec(x) is None]
-    if missing:
-        name, which = program(), " ".join(missing)
-        print(f"{name}: needs {which}: pip install {which}", file=sys.stderr)
-        sys.exit(4)
+    code = run(lambda: missing(*packages))
+    if code:
+        sys.exit(code)
 
 
-def run(main):
-    """main(), and the exit code of the program."""
-    name = program()
+def failure(e):
+    """The exit code of an exception and its sentence; None of what is none of
+    ours, a fault of the program."""
+    said = " ".join(str(e).split())
+    if isinstance(e, KeyboardInterrupt):
+        return 130, "interrupted; what was finished is there"
+    if isinstance(e, (ImportError, MemoryError)):
+        return 4, said or "no memory"
+    if isinstance(e, OSError):
+        return 4 if e.errno in FULL else 3, said
+    if isinstance(e, IndexError):
+        return 3, f"{said}: more tokens than the model has places for?"
+    if isinstance(e, (ValueError, NotImplementedError)):
+        return 3, said
+    if isinstance(getattr(e, "code", None), int):  # of the session; 6: refused
+        return 3 if e.code == 6 else e.code, said
+    # Of torch, by its name: it need not be there.
+    lacks = "OutOfMemory" in type(e).__name__ or "allocate" in said
+    return (4, said) if lacks and isinstance(e, RuntimeError) else None
+
+
+def run(main, name=None):
+    """main(), which returns an exit code or None; of its failure one line on
+    standard error, and the code. name: what the line begins with."""
     try:
-        main()
-        return 0
-    except ImportError as e:
-        code, said = 4, str(e)
-    except IndexError as e:
-        code, said = 3, f"{e}: more tokens than the model has places for?"
-    except (OSError, ValueError, NotImplementedError) as e:
-        code, said = 3, str(e)
-    except Exception as e:  # of the session: it has its code
-        code, said = getattr(e, "code", None), str(e)
-        if not isinstance(code, int):
+        return main() or 0
+    except (Exception, KeyboardInterrupt) as e:
+        known = failure(e)
+        if not known:
             raise
-    print(f"{name}: {' '.join(said.split())}", file=sys.stderr)
-    return 3 if code == 6 else code
+    name = name or os.path.basename(sys.argv[0])
+    print(f"{name}: {known[1]}", file=sys.stderr, flush=True)
+    return known[0]
 
 
 def check_folder(*paths):
@@ -82,13 +106,16 @@ def check_folder(*paths):
             raise ValueError(f"{path} is a folder: name a file in it")
 
 
-def plain(text):
-    """A text without what tokenizers may change and document: blanks, case,
-    accents and compatible forms of characters."""
+def folded(text):
+    """A text without case, accents and compatible forms of characters."""
     text = unicodedata.normalize("NFKD", text.casefold())
-    return "".join(
-        x for x in text if not (x.isspace() or unicodedata.combining(x))
-    )
+    return "".join(x for x in text if not unicodedata.combining(x))
+
+
+def plain(text):
+    """A text without what tokenizers may change and document: these, and
+    blanks."""
+    return "".join(folded(text).split())
 
 
 def encode(name, tokenizer, text, size, special=True):
@@ -116,31 +143,22 @@ def encode(name, tokenizer, text, size, special=True):
 
 
 def load(name, text, **more):
-    """The model in a folder, its tokenizer, and a text as its tokens; without
-    a text None for both."""
-    from transformers import AutoModelForCausalLM, AutoTokenizer
-    from transformers.utils.logging import disable_progress_bar
+    """The model, its tokenizer, and a text as its tokens [1, n]; without a text
+    None for both. more: as kvreplay.hf.load.load() takes it."""
+    from .load import load
 
-    disable_progress_bar()
-    try:
-        model = AutoModelForCausalLM.from_pretrained(name, **more).eval()
-        if text is None:
-            return model, None, None
-        tokenizer = AutoTokenizer.from_pretrained(name)
-    except (OSError, ValueError) as e:
-        raise ValueError(f"{name}: no model that loads: {e}") from e
+    model, tokenizer = load(name, tokenizer=text is not None, **more)
+    if text is None:
+        return model, None, None
     size = model.get_input_embeddings().weight.shape[0]
     return model, tokenizer, encode(name, tokenizer, text, size)
 
 
 def go_on(model, ids, new):
     """The ids [1, n] and `new` tokens that the model adds, greedily."""
-    if not new:
-        return ids
-    mask = ids.new_ones(ids.shape)
-    return model.generate(
-        ids, attention_mask=mask, max_new_tokens=new, do_sample=False
-    )
+    from .load import greedy
+
+    return greedy(model, ids, new)
 
 
 def read_text(path):

@@ -3,18 +3,16 @@
 Python alone, before torch is imported and a model is loaded."""
 
 import argparse
-import errno
-import importlib.util
 import os
-import shutil
 import sys
 
 from . import __doc__ as DOC
+from ..hf.text import missing, run
+from ..programs import find
 from .prompts import read_prompts
 from .rows import read_layers, read_rows
 
-NEEDED = "numpy", "torch", "transformers"
-FULL = errno.ENOSPC, errno.EDQUOT, errno.ENOMEM
+NAME = "kvreplay record"
 
 
 def whole(least):
@@ -42,7 +40,7 @@ def option(read):
 
 def parser():
     p = argparse.ArgumentParser(
-        prog="kvreplay record", description=DOC, allow_abbrev=False,
+        prog=NAME, description=DOC, allow_abbrev=False,
         formatter_class=argparse.RawDescriptionHelpFormatter)  # fmt: skip
     add = p.add_argument
     add("model", metavar="MODEL")
@@ -68,7 +66,8 @@ def parser():
         help="the model computes, and the trace is, in it (default: the "
         "model's own; f32 of a .gguf)")  # fmt: skip
     add("--device", help="such as cuda:0 (default: cpu)")
-    add("--name", help="what the model is called (default: MODEL)")
+    add("--name", help="what the model is called in the traces (default: "
+        "the name of its folder or file, or on the hub)")  # fmt: skip
     add("--together", type=whole(1), default=1, metavar="N",
         help="prompts of equal length in one forward; memory is for N of a "
         "layer (default: 1)")  # fmt: skip
@@ -80,15 +79,7 @@ def parser():
 
 
 def say(*words):
-    print("kvreplay record:", *words, file=sys.stderr, flush=True)
-
-
-def require():
-    missing = [x for x in NEEDED if importlib.util.find_spec(x) is None]
-    if missing:
-        raise ImportError(
-            f"needs {', '.join(missing)}: pip install {' '.join(missing)}"
-        )
+    print(NAME + ":", *words, file=sys.stderr, flush=True)
 
 
 def go(a):
@@ -98,8 +89,8 @@ def go(a):
     if a.check and a.no_o:
         raise ValueError("--check compares outputs, --no-o leaves them out: "
                          "give one of the two")  # fmt: skip
-    require()
-    if a.check and not shutil.which("kvtrace"):
+    missing("numpy", "torch", "transformers")
+    if a.check and not find("kvtrace"):
         raise ImportError("--check runs kvtrace, which is not on the path: "
                           "install kvreplay, or leave it out")  # fmt: skip
     if a.rows is not None and not a.no_sums:  # before the first prompt
@@ -110,28 +101,13 @@ def go(a):
     # download keeps its.
     if a.model.endswith(".gguf") and os.path.exists(a.model):
         os.environ.setdefault("TQDM_DISABLE", "1")
-    from .run import run
+    from .run import record_all
 
-    return run(a, prompts, say)
+    return record_all(a, prompts, say)
 
 
 def main(argv=None):
+    """The command; argv: its words, None: of the command line. Returns the exit
+    code."""
     a = parser().parse_args(argv)
-    try:
-        return go(a)
-    except KeyboardInterrupt:
-        say("interrupted; what was finished is there")
-        return 130
-    except (ImportError, MemoryError) as e:
-        code, said = 4, str(e) or "no memory"
-    except OSError as e:
-        code, said = 4 if e.errno in FULL else 3, str(e)
-    except (ValueError, NotImplementedError) as e:
-        code, said = 3, str(e)
-    except Exception as e:  # of torch, by its name: it need not be there
-        lacks = "OutOfMemory" in type(e).__name__ or "allocate" in str(e)
-        code, said = getattr(e, "code", 4 if lacks else None), str(e)
-        if not isinstance(code, int):
-            raise
-    say(" ".join(said.split()))
-    return code
+    return run(lambda: go(a), NAME)

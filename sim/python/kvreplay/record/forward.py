@@ -4,6 +4,7 @@ attention is done with it: no more than one layer is held. Needs torch."""
 
 import torch
 
+from ..hf.load import ends_of, greedy
 from ..hf.model import attending, layer_of, need, register
 from ..hf.plain import check_plain
 from .attention import SECOND, own_output, second_of
@@ -81,20 +82,8 @@ def forward(model, layers, ids, windows, take):
 def generate(model, ids, new):
     """Of ids [sequences, P] what the model adds greedily to each, a list: new
     tokens, or fewer where it ended, that token included."""
-    if not new:
-        return [[] for _ in ids]
-    config = model.generation_config
-    ends = config.eos_token_id
-    ends = {ends} if isinstance(ends, int) else {*(ends or ())}
-    pad = config.pad_token_id
-    with torch.no_grad():
-        out = model.generate(
-            ids, attention_mask=torch.ones_like(ids), max_new_tokens=new,
-            do_sample=False, num_beams=1,
-            pad_token_id=pad if pad is not None else min(ends, default=0),
-        )  # fmt: skip
-    found = []
-    for row in out[:, ids.shape[1] :].tolist():
+    ends, found = {*ends_of(model)}, []
+    for row in greedy(model, ids, new)[:, ids.shape[1] :].tolist():
         stop = [i for i, x in enumerate(row) if x in ends]
         found.append(row[: stop[0] + 1] if stop else row)
     return found

@@ -10,10 +10,12 @@ import torch
 
 from ..container import load as load_file
 from ..hf.identity import model_digest
+from ..hf.load import load, name_of
+from ..hf.text import failure
+from ..programs import find
 from .file import sweep
 from .forward import generate
 from .layers import Layers
-from .load import load
 from .progress import Progress, groups, spans
 from .request import key_of, request_of
 from .tokens import tokens_of
@@ -71,8 +73,9 @@ class Run:
     def metadata(self, request):
         x = request.asked.prompt
         return dict(
-            model=self.a.name or self.a.model, request=self.key[x.id],
-            source=x.where, answer_by=request.by)  # fmt: skip
+            model=self.a.name or name_of(self.a.model),
+            request=self.key[x.id], source=os.path.basename(x.where),
+            answer_by=request.by)  # fmt: skip
 
     def notes(self, layers, n_tokens):
         """What of the model is not in the traces, once."""
@@ -124,7 +127,7 @@ class Run:
 def check(path, say):
     """By `kvtrace check`: the outputs computed again from q, k and v."""
     x = subprocess.run(
-        ["kvtrace", "check", "-f", "json", path],
+        [find("kvtrace"), "check", "-f", "json", path],
         capture_output=True, text=True)  # fmt: skip
     if x.returncode not in (0, 1):
         raise ValueError(f"{path}: {x.stderr.strip()}")
@@ -138,7 +141,7 @@ def check(path, say):
         )
 
 
-def run(a, prompts, say):
+def record_all(a, prompts, say):
     """Returns the exit code: 3 where a prompt could not be recorded."""
     x, bad = Run(a, prompts, say), 0
     for prompt in x.there if a.check else ():
@@ -146,7 +149,7 @@ def run(a, prompts, say):
             check(x.path(prompt), say)
         except ValueError as e:
             bad += 1
-            say(f"{prompt.where}: {' '.join(str(e).split())}")
+            say(f"{prompt.where}: {failure(e)[1]}")
     progress = Progress(say, a.quiet, sum(len(y.ids) for y in x.asked),
                         len(x.asked))  # fmt: skip
     for group in groups(x.asked, a.together):
@@ -155,8 +158,5 @@ def run(a, prompts, say):
         except (ValueError, IndexError) as e:  # of these: others may be well
             bad += len(group)
             where = ", ".join(y.prompt.where for y in group)
-            said = " ".join(str(e).split())
-            if isinstance(e, IndexError):
-                said += ": more tokens than the model has places for?"
-            say(f"{where}: {said}")
+            say(f"{where}: {failure(e)[1]}")
     return 3 if bad else 0

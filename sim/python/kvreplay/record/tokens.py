@@ -2,9 +2,10 @@
 """A prompt as its tokens, and where in them a text stands. Spans are those of
 traces: [start, end)."""
 
-from typing import NamedTuple
+import unicodedata
+from typing import List, NamedTuple, Optional, Tuple
 
-from ..hf.text import encode, plain
+from ..hf.text import encode, folded
 from .prompts import need
 
 
@@ -33,25 +34,64 @@ def least(low, high, true):
     return low
 
 
-def find(tokenizer, ids, text, first=0):
+def squeezed(text: str) -> str:
+    """Without blanks."""
+    return "".join(text.split())
+
+
+def joined(a: str, b: str) -> bool:
+    """Are two neighbours of one word? Letters without case (Chinese, Thai, ..)
+    are words of their own, as their scripts put no blanks between words."""
+    return all(x.isalnum() and unicodedata.category(x) != "Lo" for x in (a, b))
+
+
+def borders(text: str) -> List[bool]:
+    """Whether a word begins or ends before each character of the text that is
+    no blank, and behind the last: [len(squeezed(text)) + 1]."""
+    found, before = [], " "
+    for x in text:
+        if not x.isspace():
+            found.append(before.isspace() or not joined(before, x))
+        before = x
+    return [*found, True]
+
+
+def places(text: str, want: str, words: bool) -> List[int]:
+    """Where `want` stands in the text, blanks left out of both; words: as whole
+    words alone, so that 7 does not stand in 2017."""
+    whole, want, at = squeezed(text), squeezed(want), borders(text)
+    found, i = [], whole.find(want)
+    while want and i >= 0:
+        end = i + len(want)
+        good = not words or (at[i] and at[end])
+        found += [i] if good else []
+        i = whole.find(want, end if good else i + 1)
+    return found
+
+
+def find(tokenizer, ids: List[int], text: str, first: int = 0,
+         words: bool = True) -> Tuple[int, Optional[Tuple[int, int]]]:  # fmt: skip
     """How often the text stands in the ids from first on, and the span of the
-    fewest tokens that have it there for the first time; 0, None: never. Where
-    it never does to the letter, blanks, case and accents do not count."""
-    text, n = text.strip(), len(ids)
-    for same in (lambda x: x), plain:
-        want, whole = same(text), same(decode(tokenizer, ids[first:]))
-        if want and want in whole:
+    fewest tokens that have it there for the first time; 0, None: never. Blanks
+    do not count, and where it never does to the letter, case and accents do not
+    either. words: as whole words."""
+    for same in (lambda x: x), folded:
+        whole = same(decode(tokenizer, ids[first:]))
+        found = places(whole, same(text), words)
+        if found:
             break
     else:
         return 0, None
 
-    def has(start, end):
-        return want in same(decode(tokenizer, ids[start:end]))
+    def part(start, end):
+        return squeezed(same(decode(tokenizer, ids[start:end])))
 
-    end = least(first, n, lambda x: has(first, x))
-    # The last start that still has it: one before the first that has not.
-    start = least(first + 1, end, lambda x: not has(x, end)) - 1
-    return whole.count(want), (start, end)
+    whole, i, n = squeezed(whole), found[0], len(ids)
+    upto, behind = whole[: i + len(squeezed(same(text)))], whole[i:]
+    end = least(first, n, lambda x: part(first, x).startswith(upto))
+    # The last start that still has all from the text on.
+    start = least(first + 1, end, lambda x: not part(x, n).endswith(behind))
+    return len(found), (start - 1, end)
 
 
 def rendered(name, tokenizer, x):
@@ -102,7 +142,7 @@ def source_of(tokenizer, x, ids):
     if not x.source:
         return span if n == 1 else None
     need(n > 0, x.where, f"the source {x.source[:40]!r} does not stand in the "
-         "prompt as the model's tokens have it")  # fmt: skip
+         "prompt, in whole words, as the model's tokens have it")  # fmt: skip
     need(n == 1, x.where, f"the source {x.source[:40]!r} stands in the prompt "
          f"{n} times: give more of the text around it")  # fmt: skip
     return span
@@ -111,7 +151,7 @@ def source_of(tokenizer, x, ids):
 def segments_of(tokenizer, x, ids):
     found, first = [], 0
     for part in x.segments or ():
-        _, span = find(tokenizer, ids, part["text"], first)
+        _, span = find(tokenizer, ids, part["text"], first, words=False)
         need(span, x.where, f"the segment {part['text'][:40]!r} does not stand "
              "in the prompt behind those before it")  # fmt: skip
         # From where the last one ended: what is between belongs to this one.

@@ -1,0 +1,143 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A model and its tokenizer, from a folder, a GGUF file or a hub's name, and
+what the model adds to a prompt. What cannot be loaded is a ValueError of one
+sentence. Needs torch and transformers."""
+
+import contextlib
+import os
+import re
+
+import torch
+import transformers
+from transformers.utils import logging
+
+from ..container import load as load_file
+from ..record.prompts import need
+
+DTYPES = {
+    "auto": "auto",
+    "f32": torch.float32,
+    "bf16": torch.bfloat16,
+    "f16": torch.float16,
+}
+# Weights that a checkpoint may lack: what is computed when a model is made.
+MADE = "inv_freq", "rotary", "masked_bias", "attn.bias"
+
+TOKENIZERS = "tokenizer.", "vocab", "merges.", "spiece", "tekken"
+
+
+def source_of(name: str):
+    """Folder or name, and what else from_pretrained() takes for a GGUF file."""
+    if not name.endswith(".gguf"):
+        return name, {}
+    need(os.path.isfile(name) or not os.path.isabs(name), name, "no such file")
+    folder, file = os.path.split(name)
+    return folder or ".", {"gguf_file": file}
+
+
+def name_of(model: str) -> str:
+    """What a reader would call it: the folder's or file's own name, that of the
+    hub where the folder is one of its cache, or the name that was given."""
+    path = os.path.abspath(model)
+    if not os.path.exists(path):
+        return model
+    cached = re.search(r"/models--([^/]+)--([^/]+)/snapshots/", path + "/")
+    if cached:
+        return "/".join(cached.groups())
+    return os.path.basename(path).removesuffix(".gguf")
+
+
+def check_folder(name: str, tokenizer: bool = True) -> None:
+    """Of a folder here, before transformers looks: what it says worst."""
+    if not os.path.isdir(name):
+        need(name.count("/") < 2 and name[:1] not in "./~", name,
+             "there is no such folder")  # fmt: skip
+        return
+    config = os.path.join(name, "config.json")
+    need(os.path.isfile(config), name, "the folder has no config.json: give "
+         "that of a model as transformers saves it, or a .gguf")  # fmt: skip
+    names = sorted(os.listdir(name))
+    need(not tokenizer or any(
+        x.startswith(TOKENIZERS) or x.endswith(".model") for x in names),
+         name, "the folder has no tokenizer (tokenizer.json, ...): copy that "
+         "of the model into it")  # fmt: skip
+    for file in names:
+        if file.endswith(".safetensors"):
+            load_file(os.path.join(name, file))  # as long as it says?
+
+
+def said(e: BaseException) -> str:
+    """What transformers says, in one line without its advice."""
+    return " ".join(str(e).split())[:300]
+
+
+def load_tokenizer(name: str):
+    where, more = source_of(name)
+    return transformers.AutoTokenizer.from_pretrained(where, **more)
+
+
+def load(name: str, dtype="auto", device=None, tokenizer=True, **more):
+    """The model, ready to run, and its tokenizer (None if not wanted). dtype: a
+    key of DTYPES, or torch's; more: as from_pretrained() takes it."""
+    logging.set_verbosity_error()
+    logging.disable_progress_bar()
+    where, file = source_of(name)
+    if not file:
+        check_folder(where, tokenizer)
+    make = transformers.AutoModelForCausalLM.from_pretrained
+    try:
+        tokens = load_tokenizer(name) if tokenizer else None
+        model, info = make(
+            where, dtype=DTYPES.get(dtype, dtype), output_loading_info=True,
+            **file, **more)  # fmt: skip
+    except (ImportError, MemoryError, torch.cuda.OutOfMemoryError):
+        raise
+    except Exception as e:  # of any library that reads one
+        raise ValueError(f"{name}: no model that loads: {said(e)}") from e
+    lacks = sorted(
+        x for x in info["missing_keys"] if not any(y in x for y in MADE)
+    )
+    need(not lacks, name, f"has no weights {lacks[0] if lacks else ''} (",
+         len(lacks), " in all), and a model without would be random: give its "
+         "whole checkpoint")  # fmt: skip
+    if device:
+        try:
+            model = model.to(device)
+        except torch.cuda.OutOfMemoryError:
+            raise
+        except (RuntimeError, AssertionError) as e:
+            raise ValueError(f"--device {device}: {said(e)}") from None
+    return model.eval(), tokens
+
+
+def ends_of(model) -> list:
+    """The tokens that end what a model generates."""
+    ends = model.generation_config.eos_token_id
+    return [ends] if isinstance(ends, int) else [*(ends or ())]
+
+
+@contextlib.contextmanager
+def bare(model):
+    """The model without what its checkpoint wants of generation: penalties of
+    repetition, suppressed and forced tokens, least lengths, sampling. All that
+    is kept is which tokens end and pad."""
+    own, ends = model.generation_config, ends_of(model)
+    pad = own.pad_token_id
+    model.generation_config = transformers.GenerationConfig(
+        eos_token_id=ends or None, bos_token_id=own.bos_token_id,
+        pad_token_id=pad if pad is not None else min(ends, default=0),
+        do_sample=False, num_beams=1)  # fmt: skip
+    try:
+        yield
+    finally:
+        model.generation_config = own
+
+
+def greedy(model, ids, new: int):
+    """ids [sequences, n] and at most `new` tokens that the model adds to each,
+    [sequences, n + ..]: always the one with the largest logit."""
+    if not new:
+        return ids
+    with torch.no_grad(), bare(model):
+        return model.generate(
+            ids, attention_mask=torch.ones_like(ids), max_new_tokens=new)  # fmt: skip
