@@ -117,16 +117,13 @@ mkdir "$tmp/text" "$tmp/real"
   fail 'record_text.py failed'
 }
 if "$python" -c 'import torch, transformers' 2>/dev/null; then
-  "$python" "$src/tests/python/record_hf.py" "$top/traces/kvtrace" \
-    "$top/sim/kvreplay" "$tmp/real" "$src/traces/tiny" >"$tmp/said" 2>&1 || {
-    tail -n 3 "$tmp/said"
-    fail 'record_hf.py failed'
-  }
-  "$python" "$src/tests/python/plan_hf.py" "$top/traces/kvtrace" \
-    "$top/sim/kvreplay" "$tmp/real" "$src/traces/tiny" >"$tmp/said" 2>&1 || {
-    tail -n 3 "$tmp/said"
-    fail 'plan_hf.py failed'
-  }
+  for name in record_hf record_second plan_hf; do
+    "$python" "$src/tests/python/$name.py" "$top/traces/kvtrace" \
+      "$top/sim/kvreplay" "$tmp/real" "$src/traces/tiny" >"$tmp/said" 2>&1 || {
+      tail -n 3 "$tmp/said"
+      fail "$name.py failed"
+    }
+  done
   "$python" "$src/tests/python/types_hf.py" "$top/traces/kvtrace" --part \
     "${KV_TYPES:-12}" "$src/sim/python/TYPES.md" >"$tmp/said" 2>/dev/null || {
     tail -n 3 "$tmp/said"

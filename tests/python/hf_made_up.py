@@ -191,6 +191,7 @@ class NoGrad(contextlib.ContextDecorator):
 
 
 sys.modules["torch"] = types.SimpleNamespace(
+    Tensor=Tensor,
     bfloat16="bf16",
     uint16=np.uint16,
     float16=np.dtype(np.float16),

@@ -4,65 +4,21 @@ weights: needles, rows with column sums, layers, together, resumed, and bad
 input. record_hf.py KVTRACE KVREPLAY FOLDER TINY; needs torch and transformers.
 """
 
-import contextlib
 import errno
 import importlib.util
-import io
 import json
 import os
 import shutil
-import subprocess
 import types
 
 import numpy as np
 import torch
-from trace_shared import folder, kvreplay, kvtrace, run, tiny
+from record_shared import LINES, MODEL, SOURCE, at, digests, lines, record
+from record_shared import saved, trace
 
 import hf_models as hf
-from kvreplay.record import file, main, write
+from kvreplay.record import file, write
 from kvreplay.trace import read_trace
-
-MODEL, PROMPTS = tiny + "/model", os.path.join(folder, "p.jsonl")
-SOURCE = "key AB12: 83914;\nkey CD34: 27365;\nkey EF56: 51802;\n"
-LINES = [
-    dict(id="one", prompt=SOURCE + "what is CD34? ", answer="27365",
-         source="27365"),
-    dict(id="two", prompt=SOURCE + "what is EF56? ", answer="51802"),
-    dict(id="three", prompt=SOURCE + "what is there? "),
-]  # fmt: skip
-
-
-def lines(*rows):
-    with open(PROMPTS, "w") as f:
-        f.write("".join(json.dumps(x) + "\n" for x in rows))
-
-
-def record(out, *words, code=0, model=MODEL):
-    """What is said on standard error."""
-    said = io.StringIO()
-    with contextlib.redirect_stderr(said):
-        got = main([model, "--prompts", PROMPTS, "-o", at(out), *words])
-    assert got == code, (words, got, said.getvalue())
-    return said.getvalue()
-
-
-def at(*names):
-    return os.path.join(folder, *names)
-
-
-def trace(out, name):
-    path = at(out, name + ".safetensors")
-    run(kvtrace, "check", path)
-    return read_trace(path)
-
-
-def digests(out, name, *methods):
-    x = subprocess.run(
-        [kvreplay, "run", at(out, name + ".safetensors"), "-b", "30%", "-q",
-         "-f", "jsonl", "-m", ",".join(methods)],
-        capture_output=True, text=True)  # fmt: skip
-    return [(y["spec"], y["status"], y["journal"], y["output"])
-            for y in map(json.loads, x.stdout.splitlines())]  # fmt: skip
 
 
 def check_needles():
@@ -177,35 +133,6 @@ def check_no_room():
     assert "no room for" in said and not os.listdir(at("small")), said
 
 
-def saved(name, model):
-    """A folder of that model, with the bundled tokenizer."""
-    path = at(name)
-    model.save_pretrained(path)
-    for x in "tokenizer.json", "tokenizer_config.json":
-        shutil.copy(os.path.join(MODEL, x), path)
-    return path
-
-
-def check_mixed():
-    """The layers that can be, and why the others are not."""
-    types = ["sliding_attention"] * 2 + ["full_attention"]
-    config = dict(head_dim=16, layer_types=types, sliding_window=32,
-                  vocab_size=260, max_position_embeddings=512)  # fmt: skip
-    path = saved("gemma3", hf.model("Gemma3Text", **config))
-    said = record("mixed", "--max-new", "4", model=path)
-    assert "recorded are layers 2, not 0-1: layer 0 sees 32" in said, said
-    t = trace("mixed", "three")
-    assert t.layers == [2] and t.metadata["rope.layout"] == "half"
-    said = record("mixed2", "--layers", "0", code=3, model=path)
-    assert said.count("layer 0 sees 32 tokens") == 3, said
-    path = saved("windows", hf.model(
-        "Mistral", sliding_window=60, vocab_size=260))  # fmt: skip
-    lines(LINES[0], dict(id="short", prompt="abc"))
-    said = record("windows", "--max-new", "4", code=3, model=path)
-    assert "p.jsonl:1: layer 0 sees 60 tokens" in said, said
-    assert os.listdir(at("windows")).count("short.safetensors") == 1
-
-
 def check_bad_models():
     lines(LINES[0])
 
@@ -269,6 +196,5 @@ check_rows()
 check_together()
 check_resumed()
 check_no_room()
-check_mixed()
 check_bad_models()
 print(f"transformers {hf.transformers.__version__}, torch", torch.__version__)

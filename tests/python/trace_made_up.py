@@ -114,13 +114,13 @@ def check_refused_first(rows, capture):
 
 
 def check_in_part_made_up(rows):
-    """Layers of other heads: those that agree and whose windows hide nothing,
+    """Layers of other heads: those that agree and whose chunks hide nothing,
     the most of them, are recorded."""
     from kvreplay.hf.capture import capture
 
     other = [np.concatenate([x, x], 3) for x in rows[0]]
     ids = hf_made_up.Tensor(np.arange(T)[None])
-    for four, windows, want in (
+    for four, chunks, want in (
         ([rows[0], other, rows[1], other, rows[1]], {}, [0, 2, 4]),
         ([other, rows[0], rows[1], other, other], {}, [0, 3, 4]),
         ([other, rows[0], rows[1], other, other], {3: T - 1}, [0, 4]),
@@ -128,8 +128,9 @@ def check_in_part_made_up(rows):
         ([other, rows[0], rows[1], other, other], {3: T, 1: 9}, [0, 3, 4]),
     ):
         model = hf_made_up.model(four)
-        for l in windows:
-            model.get_decoder().layers[l].self_attn.sliding_window = windows[l]
+        for l in chunks:
+            attention = model.get_decoder().layers[l].self_attn
+            attention.attention_chunk_size = chunks[l]
         capture(model, ids, PROMPT, PATH)
         t = check_replays(1e-5)
         assert (t.layers, t.n_layers) == (want, 5), (t.layers, want)

@@ -9,7 +9,6 @@ import re
 
 import torch
 import transformers
-from transformers.utils import logging
 
 from ..container import load as load_file
 from ..record.prompts import need
@@ -79,8 +78,8 @@ def load_tokenizer(name: str):
 def load(name: str, dtype="auto", device=None, tokenizer=True, **more):
     """The model, ready to run, and its tokenizer (None if not wanted). dtype: a
     key of DTYPES, or torch's; more: as from_pretrained() takes it."""
-    logging.set_verbosity_error()
-    logging.disable_progress_bar()
+    transformers.utils.logging.set_verbosity_error()
+    transformers.utils.logging.disable_progress_bar()
     where, file = source_of(name)
     if not file:
         check_folder(where, tokenizer)

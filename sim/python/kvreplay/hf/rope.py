@@ -61,6 +61,27 @@ class Rope(NamedTuple):
 UNPROVEN = Rope(None, False, 1.0)
 
 
+def frequencies(module):
+    """(frequencies, factor) that a module turns by, if they stand still: one,
+    or one for each type of layer (full_attention_inv_freq, ..)."""
+    for name in sorted({*vars(module), *getattr(module, "_buffers", ())}):
+        x = getattr(module, name, None)
+        if not name.endswith("inv_freq") or "original" in name or x is None:
+            continue
+        of = name.removesuffix("_inv_freq") if name != "inv_freq" else ""
+        kind = getattr(module, "rope_type", "")
+        kind = kind.get(of, "") if isinstance(kind, dict) else kind
+        if kind not in ("dynamic", "longrope"):
+            own = (of and of + "_") + "attention_scaling"
+            freq = x.detach().float().cpu().numpy()
+            yield freq, getattr(module, own, 1.0)
+
+
+def ropes_of(model) -> list:
+    """What all modules of a model turn by: [(frequencies, factor)]."""
+    return [y for x in decoder_of(model).modules() for y in frequencies(x)]
+
+
 def one_input(module, args, kwargs):
     """A hook before a module of a layer: what comes in is the first token's at
     every position, whatever the layers before it made of positions."""
@@ -79,8 +100,10 @@ def one_input(module, args, kwargs):
 
 def keys_of_one_token(model) -> Dict[int, List[np.ndarray]]:
     """{layer: the keys float32 [PROBE, d] of each KV head} of a prompt that is
-    one token over and over."""
+    one token over and over; {} where no module has frequencies to turn by."""
     keys: Dict[int, List[np.ndarray]] = {}
+    if not ropes_of(model):
+        return keys
 
     def attend(module, query, key, value, *args, **kwargs):
         keys[layer_of(module)] = [*key[0].detach().float().cpu().numpy()]
@@ -129,22 +152,6 @@ def turns(keys, rope: Rope, near) -> bool:
     return bool((apart <= near * abs(keys).max()).all())
 
 
-def frequencies(module):
-    """(frequencies, factor) that a module turns by, if they stand still: one,
-    or one for each type of layer (full_attention_inv_freq, ..)."""
-    for name in sorted({*vars(module), *getattr(module, "_buffers", ())}):
-        x = getattr(module, name, None)
-        if not name.endswith("inv_freq") or "original" in name or x is None:
-            continue
-        of = name.removesuffix("_inv_freq") if name != "inv_freq" else ""
-        kind = getattr(module, "rope_type", "")
-        kind = kind.get(of, "") if isinstance(kind, dict) else kind
-        if kind not in ("dynamic", "longrope"):
-            own = (of and of + "_") + "attention_scaling"
-            freq = x.detach().float().cpu().numpy()
-            yield freq, getattr(module, own, 1.0)
-
-
 def placed(d: int, freq, paired: bool, factor: float) -> Iterator[Rope]:
     """The ways in which these frequencies can turn heads of d channels: all of
     a head, its first channels (Phi, GLM) or its last (DeepSeek)."""
@@ -172,8 +179,7 @@ def proven(model, keys: Sequence[np.ndarray]) -> Rope:
     UNPROVEN where there is none. A rotation the other way round, as some models
     have it, is one by negative frequencies."""
     near, found = max(1e-3, 8 * torch.finfo(model.dtype).eps), {}
-    ropes = [y for x in decoder_of(model).modules() for y in frequencies(x)]
-    for freq, factor in ropes if keys else ():
+    for freq, factor in ropes_of(model) if keys else ():
         for sign, paired in ((1, False), (1, True), (-1, False), (-1, True)):
             for x in placed(keys[0].shape[1], sign * freq, paired, factor):
                 if all(turns(k, x, near) for k in keys):

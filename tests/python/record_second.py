@@ -1,0 +1,197 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`kvreplay record` of what version 2 of the format says (traces/README.md):
+windows, a cap on logits, learned sinks, rotations of a part of the head and of
+two kinds, V in K. Small models of random weights, prompts longer than their
+windows. `kvtrace check` computes each output again; that frequencies are right
+is seen by the same tokens at later positions. record_second.py KVTRACE KVREPLAY
+FOLDER TINY; needs torch and transformers."""
+
+import json
+import subprocess
+
+import numpy as np
+import torch
+import transformers
+from record_shared import LINES, at, digests, kvtrace, lines, record, saved
+from record_shared import trace
+
+import hf_models as hf
+from kvreplay.hf import load
+from kvreplay.hf.model import decoder_of
+from kvreplay.hf.rope import turned
+from kvreplay.record.layers import Layers
+from kvreplay.record.request import Request
+from kvreplay.record.write import record as write
+from kvreplay.trace import read_trace
+
+BY = 40  # positions
+MIXED = ["sliding_attention", "full_attention"] * 2
+SIZES = dict(vocab_size=260, max_position_embeddings=512, num_hidden_layers=4)
+LATENT = dict(
+    n_routed_experts=4, num_experts_per_tok=2, n_group=1, topk_group=1,
+    first_k_dense_replace=4, moe_intermediate_size=32, q_lora_rank=24,
+    kv_lora_rank=32, qk_nope_head_dim=16, qk_rope_head_dim=8, v_head_dim=12,
+    num_key_value_heads=4)  # fmt: skip
+# name, what differs, layout, and what a trace has: windows, softcap, sinks,
+# frequencies of windowed layers, channels in another order, V in K.
+MODELS = (
+    ("Mistral", dict(sliding_window=20), "half", "windows"),
+    ("Gemma2", dict(head_dim=16, sliding_window=20, layer_types=MIXED,
+                    attn_logit_softcapping=0.5), "half", "windows softcap"),
+    ("Gemma3Text", dict(head_dim=16, sliding_window=20, layer_types=MIXED),
+     "half", "windows two"),
+    ("Cohere2", dict(sliding_window=20, layer_types=MIXED), "interleaved",
+     "windows two"),
+    ("GptOss", dict(head_dim=16, sliding_window=20, layer_types=MIXED,
+                    num_local_experts=2, num_experts_per_tok=1), "half",
+     "windows sinks"),
+    ("Phi", dict(partial_rotary_factor=0.5), "half", "channels"),
+    ("Phi3", dict(partial_rotary_factor=0.75), "half", "channels"),
+    ("GPTNeoX", dict(rotary_pct=0.25), "half", "channels"),
+    ("Glm4", dict(head_dim=16), "interleaved", ""),
+    ("DeepseekV3", LATENT, "interleaved", "shared channels"),
+)  # fmt: skip
+
+
+def made(name, config, dtype=torch.float32):
+    own = dict(SIZES, **config)
+    model = hf.model(name, dtype, **own)
+    with torch.no_grad():  # of norms and sinks all are alike when made
+        for key, x in model.named_parameters():
+            if "sinks" in key or "norm" in key:
+                x.add_(torch.randn_like(x) * 0.3)
+    return model
+
+
+def recorded(model, name, latent=True):
+    path, ids = at(name + ".safetensors"), hf.IDS
+    layers = Layers(model, ids, latent=latent)
+    write(model, layers, [Request(None, ids[0].tolist(), 50)], [path],
+          metadata=[{}])  # fmt: skip
+    return read_trace(path)
+
+
+def features(t):
+    found = dict(
+        windows=any(t.windows), softcap=t.softcap, two=t.windowed_inv_freq
+        is not None, sinks=t.sinks(t.layers[0]) is not None, shared=t.shared,
+        channels="channels" in t.metadata)  # fmt: skip
+    return {x for x in found if found[x]}
+
+
+def shift(_, args, kwargs):
+    """The tokens stand BY positions later."""
+    at = torch.arange(kwargs["input_ids"].shape[1])[None] + BY
+    return args, dict(kwargs, position_ids=at)
+
+
+def check_turned(model, t, name):
+    """Each key of the tokens BY positions later is the recorded key, turned by
+    the recorded frequencies, and so is each query."""
+    hook = decoder_of(model).register_forward_pre_hook(shift, with_kwargs=True)
+    later = recorded(model, name + "_later")
+    hook.remove()
+    paired = t.metadata["rope.layout"] == "interleaved"
+    for l in t.layers:
+        freq = t.inv_freq
+        if t.windows[l] and t.windowed_inv_freq is not None:
+            freq = t.windowed_inv_freq
+        for x in "qk":
+            was, now = getattr(t, x)(l), getattr(later, x)(l)
+            by = np.full(was.shape[1], BY)
+            want = np.stack([turned(y, freq, paired, by) for y in was])
+            assert abs(now - want).max() <= 2e-4 * abs(now).max(), (name, l, x)
+            assert abs(now - was).max() > 0.05 * abs(now).max() or (
+                not freq.any()), (name, l)  # fmt: skip
+
+
+def check_models():
+    for name, config, layout, has in MODELS:
+        if not hasattr(transformers, name + "Config"):
+            continue
+        model = made(name, config)
+        t = recorded(model, name)
+        said = t.metadata.get("rope.layout"), features(t)
+        assert said == (layout, {*has.split()}), (name, said)
+        assert t.version == ("1" if {*has.split()} <= {"channels"} else "2")
+        assert t.layers == [0, 1, 2, 3], (name, t.layers)
+        x = subprocess.run(
+            [kvtrace, "check", "-f", "json", t.path], capture_output=True, text=True)  # fmt: skip
+        assert x.returncode == 0, (name, x.stdout, x.stderr)
+        worst = max(y["relative"] for y in json.loads(x.stdout)["layers"])
+        assert worst < 5e-6, (name, worst)
+        check_turned(model, t, name)
+        if "windows" in has:
+            assert {20} == {*t.windows} - {0}, t.windows
+            assert (0 in t.windows) == (name != "Mistral")
+
+
+def check_latent():
+    """As an engine holds it: 1,152 bytes a token of DeepSeek-V3 are here 2 *
+    (32 + 8); --expanded as before, version 1."""
+    model = made("DeepseekV3", LATENT, torch.bfloat16)
+    t = recorded(model, "latent")
+    assert (t.n_kv_heads, t.head_dim, t.value_dim) == (1, 40, 32)
+    assert (t.k(0)[..., :32] == t.v(0)).all() and t.shared
+    wide = recorded(model, "expanded", latent=False)
+    assert (wide.n_kv_heads, wide.head_dim, wide.value_dim) == (4, 24, 12)
+    assert wide.version == "1" and wide.metadata["attn.latent"] == "40"
+    # Both are one attention: logits of the model's own q and k.
+    for l in t.layers:
+        a = np.einsum("htd,sd->hts", t.q(l), t.k(l)[0]) * t.scale
+        b = np.einsum("htd,hsd->hts", wide.q(l), wide.k(l)) * wide.scale
+        assert np.abs(a - b).max() < 0.02 * np.abs(b).max(), l
+
+
+def check_command():
+    """The command records such layers, sums decide as rows do in every one of
+    them, and chunks are left out by their name."""
+    lines(*LINES)
+    for name, config in ("Gemma2", MODELS[1][1]), ("GptOss", MODELS[4][1]):
+        path = saved(name, made(name, config))
+        whole, slim = name + "_rows", name + "_slim"
+        said = record(whole, "--max-new", "8", "--check", model=path)
+        assert said.count("outputs differ by") == 3, said
+        record(slim, "--max-new", "8", "--rows", "last=16,decode", model=path)
+        t = trace(slim, "one")
+        assert t.colsum(0) is not None and t.metadata["model"] == name
+        methods = "dense", "h2o", "streamingllm", "snapkv:window=16"
+        same = digests(whole, "one", *methods)
+        assert digests(slim, "one", *methods) == same, same
+        assert {x[1] for x in same} == {"fixed", "ok"}, same
+    if hasattr(transformers, "Llama4TextConfig"):
+        config = dict(attention_chunk_size=32, intermediate_size_mlp=96,
+                      num_local_experts=2, head_dim=16,
+                      layer_types=["chunked_attention", "full_attention"] * 2)
+        model = transformers.Llama4ForCausalLM(transformers.Llama4TextConfig(
+            **{**hf.SIZES, **SIZES, **config})).eval()  # fmt: skip
+        said = record("chunks", "--max-new", "0", model=saved("chunked", model))
+        assert "recorded are layers 1,3, not 0,2: layer 0 sees chunks of 32" in (
+            said), said  # fmt: skip
+        assert trace("chunks", "one").layers == [1, 3]
+
+
+def check_greedy():
+    """The model adds its argmax, whatever its checkpoint wants of generation."""
+    model = made("Llama", {})
+    ids = hf.IDS[:, :20]
+    want = ids
+    for _ in range(6):
+        with torch.no_grad():
+            best = model(want).logits[:, -1:].argmax(-1)
+        want = torch.cat([want, best], 1)
+    config = model.generation_config
+    config.update(repetition_penalty=9.0, no_repeat_ngram_size=1, do_sample=True,
+                  temperature=5.0, suppress_tokens=[int(want[0, 20])],
+                  min_new_tokens=3)  # fmt: skip
+    assert load.greedy(model, ids, 6).tolist() == want.tolist()
+    assert model.generation_config is config
+    other = model.generate(ids, do_sample=False, max_new_tokens=6)
+    assert other.tolist() != want.tolist()
+
+
+check_models()
+check_latent()
+check_command()
+check_greedy()
+print(f"transformers {transformers.__version__}, torch", torch.__version__)
