@@ -109,7 +109,7 @@ done
 
 # ---- kvreplay record -------------------------------------------------------
 # Prompts, spans, files and codes with Python alone; where PYTHON has torch and
-# transformers the bundled model and small ones, and KV_TYPES (12) causal types,
+# transformers the bundled model and small ones, and KV_TYPES (18) causal types,
 # chosen by what the recorder's files are, against sim/python/TYPES.md.
 mkdir "$tmp/text" "$tmp/real"
 "$python" "$src/tests/python/record_text.py" "$tmp/text" >"$tmp/said" 2>&1 || {
@@ -125,7 +125,7 @@ if "$python" -c 'import torch, transformers' 2>/dev/null; then
     }
   done
   "$python" "$src/tests/python/types_hf.py" "$top/traces/kvtrace" --part \
-    "${KV_TYPES:-12}" "$src/sim/python/TYPES.md" >"$tmp/said" 2>/dev/null || {
+    "${KV_TYPES:-18}" "$src/sim/python/TYPES.md" >"$tmp/said" 2>/dev/null || {
     tail -n 3 "$tmp/said"
     fail 'types_hf.py: another result than the table'
   }

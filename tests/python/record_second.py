@@ -19,11 +19,13 @@ import hf_models as hf
 from kvreplay.hf import load
 from kvreplay.hf.model import decoder_of
 from kvreplay.hf.rope import turned
+from kvreplay.record import attention, latent
 from kvreplay.record.layers import Layers
 from kvreplay.record.request import Request
 from kvreplay.record.write import record as write
 from kvreplay.trace import read_trace
 
+attention.ROWS = latent.ROWS = 24  # several pieces of the 64 tokens here
 BY = 40  # positions
 MIXED = ["sliding_attention", "full_attention"] * 2
 SIZES = dict(vocab_size=260, max_position_embeddings=512, num_hidden_layers=4)
@@ -56,16 +58,17 @@ MODELS = (
 def made(name, config, dtype=torch.float32):
     own = dict(SIZES, **config)
     model = hf.model(name, dtype, **own)
-    with torch.no_grad():  # of norms and sinks all are alike when made
+    with torch.no_grad():  # norms and sinks are alike when made, logits small
         for key, x in model.named_parameters():
+            x.mul_(6 if "q_proj" in key else 1)
             if "sinks" in key or "norm" in key:
                 x.add_(torch.randn_like(x) * 0.3)
     return model
 
 
-def recorded(model, name, latent=True):
+def recorded(model, name, absorb=True):
     path, ids = at(name + ".safetensors"), hf.IDS
-    layers = Layers(model, ids, latent=latent)
+    layers = Layers(model, ids, latent=absorb)
     write(model, layers, [Request(None, ids[0].tolist(), 50)], [path],
           metadata=[{}])  # fmt: skip
     return read_trace(path)
@@ -133,7 +136,7 @@ def check_latent():
     t = recorded(model, "latent")
     assert (t.n_kv_heads, t.head_dim, t.value_dim) == (1, 40, 32)
     assert (t.k(0)[..., :32] == t.v(0)).all() and t.shared
-    wide = recorded(model, "expanded", latent=False)
+    wide = recorded(model, "expanded", absorb=False)
     assert (wide.n_kv_heads, wide.head_dim, wide.value_dim) == (4, 24, 12)
     assert wide.version == "1" and wide.metadata["attn.latent"] == "40"
     # Both are one attention: logits of the model's own q and k.
@@ -141,6 +144,21 @@ def check_latent():
         a = np.einsum("htd,sd->hts", t.q(l), t.k(l)[0]) * t.scale
         b = np.einsum("htd,hsd->hts", wide.q(l), wide.k(l)) * wide.scale
         assert np.abs(a - b).max() < 0.02 * np.abs(b).max(), l
+
+
+def sums(t, layer):
+    """Column sums of the prompt in binary64, [heads, prompt_len]."""
+    n, k = t.prompt_len, t.k(layer).astype(float)
+    k = k.repeat(t.n_heads // t.n_kv_heads, 0)[:, :n]
+    x = np.einsum("htd,hsd->hts", t.q(layer)[:, :n], k) * t.scale
+    x = t.softcap * np.tanh(x / t.softcap) if t.softcap else x
+    back = np.arange(n)[:, None] - np.arange(n)
+    hidden = (back < 0) | (back >= (t.windows[layer] or n))
+    x = np.exp(np.where(hidden, -np.inf, x))
+    total = x.sum(-1, keepdims=True)
+    if t.sinks(layer) is not None:
+        total += np.exp(t.sinks(layer))[:, None, None]
+    return (x / total).sum(1)
 
 
 def check_command():
@@ -153,8 +171,11 @@ def check_command():
         said = record(whole, "--max-new", "8", "--check", model=path)
         assert said.count("outputs differ by") == 3, said
         record(slim, "--max-new", "8", "--rows", "last=16,decode", model=path)
-        t = trace(slim, "one")
-        assert t.colsum(0) is not None and t.metadata["model"] == name
+        t, rows = trace(slim, "one"), trace(whole, "one")
+        for l in t.layers:
+            apart = t.colsum(l) / 2.0**40 - sums(rows, l)
+            assert np.abs(apart).max() < 1e-4, (name, l, np.abs(apart).max())
+        assert t.metadata["model"] == name
         methods = "dense", "h2o", "streamingllm", "snapkv:window=16"
         same = digests(whole, "one", *methods)
         assert digests(slim, "one", *methods) == same, same
