@@ -118,8 +118,8 @@ def check_models():
         assert said == (layout, {*has.split()}), (name, said)
         assert t.version == ("1" if {*has.split()} <= {"channels"} else "2")
         assert t.layers == [0, 1, 2, 3], (name, t.layers)
-        x = subprocess.run(
-            [kvtrace, "check", "-f", "json", t.path], capture_output=True, text=True)  # fmt: skip
+        x = subprocess.run([kvtrace, "check", "-f", "json", t.path],
+                           capture_output=True, text=True)  # fmt: skip
         assert x.returncode == 0, (name, x.stdout, x.stderr)
         worst = max(y["relative"] for y in json.loads(x.stdout)["layers"])
         assert worst < 5e-6, (name, worst)
@@ -186,9 +186,10 @@ def check_command():
                       layer_types=["chunked_attention", "full_attention"] * 2)
         model = transformers.Llama4ForCausalLM(transformers.Llama4TextConfig(
             **{**hf.SIZES, **SIZES, **config})).eval()  # fmt: skip
-        said = record("chunks", "--max-new", "0", model=saved("chunked", model))
-        assert "recorded are layers 1,3, not 0,2: layer 0 sees chunks of 32" in (
-            said), said  # fmt: skip
+        path = saved("chunked", model)
+        said = record("chunks", "--max-new", "0", model=path)
+        left = "recorded are layers 1,3, not 0,2: layer 0 sees chunks of 32"
+        assert left in said, said
         assert trace("chunks", "one").layers == [1, 3]
 
 
@@ -202,9 +203,9 @@ def check_greedy():
             best = model(want).logits[:, -1:].argmax(-1)
         want = torch.cat([want, best], 1)
     config = model.generation_config
-    config.update(repetition_penalty=9.0, no_repeat_ngram_size=1, do_sample=True,
-                  temperature=5.0, suppress_tokens=[int(want[0, 20])],
-                  min_new_tokens=3)  # fmt: skip
+    config.update(
+        repetition_penalty=9.0, no_repeat_ngram_size=1, do_sample=True,
+        temperature=5.0, suppress_tokens=[int(want[0, 20])], min_new_tokens=3)
     assert load.greedy(model, ids, 6).tolist() == want.tolist()
     assert model.generation_config is config
     other = model.generate(ids, do_sample=False, max_new_tokens=6)

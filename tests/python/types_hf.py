@@ -165,9 +165,9 @@ recorded, so that methods that re-index run; *in part*: of some channels of a
 head; *two*: windowed layers have frequencies of their own; *in windows*: these
 layers alone have a rotation. *windows* (of 16 tokens; a trace has 40),
 *softcap*, *sinks* and *shared* (V is a part of K: latent attention as engines
-hold it) are what a trace of version 2 says of the attention. Behind a colon: why
-other layers are left. *refused*: with a sentence that says why, before anything
-is written; *attends by itself*: not by the attention interface, so that nobody
+hold it) are what a trace of version 2 says of the attention. Behind a colon:
+why other layers are left. *refused*: with a sentence that says why, before
+anything is written; *attends by itself*: not by the attention interface, so that nobody
 sees what with; *no attention*, *states*: it remembers by a state; *heads of
 another size*: a trace holds layers of one. -: this version has no such type, or
 the test could not build one.
@@ -236,8 +236,8 @@ def expected(table, version):
 
 
 def chosen(n, want):
-    """n types by what the recorder is, another share for every change of it; the
-    first of them have everything among them that a trace can say."""
+    """n types by what the recorder is, another share for every change of it;
+    the first of them have everything among them that a trace can say."""
     import kvreplay.record
 
     h, folder = hashlib.sha256(), os.path.dirname(kvreplay.record.__file__)

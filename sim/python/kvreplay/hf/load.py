@@ -138,5 +138,5 @@ def greedy(model, ids, new: int):
     if not new:
         return ids
     with torch.no_grad(), bare(model):
-        return model.generate(
-            ids, attention_mask=torch.ones_like(ids), max_new_tokens=new)  # fmt: skip
+        mask = torch.ones_like(ids)
+        return model.generate(ids, attention_mask=mask, max_new_tokens=new)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a Hugging Face model calls its attention function with, as a session or
-a trace wants it. The rotation is rope.py's, that it is plain attention plain.py's.
-For session.py, capture.py and kvpress.py; traces/README.md says
-with which versions they ran."""
+a trace wants it. The rotation is rope.py's, that it is plain attention is
+plain.py's. For session.py, capture.py and kvpress.py; traces/README.md says by
+which versions they ran."""
 
 import contextlib
 import inspect

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How a Hugging Face model turns its keys by their position (RoPE), found in the
-model's modules and proven by what its keys do. For recording (record/layers.py),
+"""How a Hugging Face model turns its keys by their position (RoPE): found in
+its modules, and proven by what its keys do. For recording (record/layers.py),
 sessions and kvpress.py. Needs torch.
 
 A rotation is taken only where it is proven. A prompt of one token, PROBE times
@@ -39,8 +39,8 @@ class Rope(NamedTuple):
         )
 
     def behind(self, old: int, new: int) -> "Rope":
-        """Of heads whose first `old` channels do not turn, the rotation of heads
-        with `new` others in their place; UNPROVEN of any other heads."""
+        """Of heads whose first `old` channels do not turn, the rotation of
+        heads with `new` others in their place; UNPROVEN of any other heads."""
         freq, channels = self.freq, self.channels
         if freq is None or not self.paired or old % 2 or new % 2:
             return UNPROVEN

@@ -42,17 +42,18 @@ def rows_of(layers, module, query, key, value, mask, out, kwargs):
 
 @torch.no_grad()
 def forward(model, layers, ids, windows, take):
-    """layers: a Layers of the model. take(layer, {q, k, v, o}, sinks) for each layer of windows {layer: tokens
+    """take(layer, {q, k, v, o}, sinks) for each layer of windows {layer: tokens
     that a row sees, 0: all}: tensors [sequences, heads, tokens, d], o
-    [sequences, heads, tokens, d_v], sinks [heads] or None. ids: [sequences, T],
-    nothing padded."""
+    [sequences, heads, tokens, d_v], sinks [heads] or None. layers: a Layers of
+    the model; ids: [sequences, T], nothing padded."""
     wanted = {*windows}
 
     def attend(
         module, query, key, value, attention_mask, dropout=0.0, **kwargs
     ):
         out = own_output(
-            own, module, query, key, value, attention_mask, **kwargs)  # fmt: skip
+            own, module, query, key, value, attention_mask, **kwargs
+        )
         layer = layer_of(module)
         if layer in wanted:
             wanted.remove(layer)

@@ -4,7 +4,8 @@ it: one KV head whose K is the latent vector and behind it what RoPE turns, and
 whose V is the latent itself, `kv.shared` of a trace. transformers expands it to
 a key and a value for each query head; by kv_b_proj, the matrix that does so,
 
-    q' = [q_nope W_K, q_rope], k' = [latent, k_rope], o = (softmax(q' k') latent) W_V
+    q' = [q_nope W_K, q_rope], k' = [latent, k_rope],
+    o = (softmax(q' k') latent) W_V
 
 is the same attention, and that it is so is proven of every layer: its keys and
 values must be kv_b_proj of the latent, and o its own output. Needs torch."""
@@ -96,8 +97,8 @@ def output(layer: int, x: Absorbed, scale: float, mask, own) -> torch.Tensor:
     out = torch.cat(out, 2)
     need(
         near(own, out @ x.up.mT),
-        f"layer {layer}: attention to its latent vectors has another output than"
-        " the model's: give --expanded, which records the keys and values that "
-        "it makes of them",
+        f"layer {layer}: attention to its latent vectors has another output "
+        "than the model's: give --expanded, which records the keys and values "
+        "that it makes of them",
     )
     return out.to(own.dtype)

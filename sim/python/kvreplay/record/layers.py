@@ -195,7 +195,9 @@ class Layers:
                 if unturned(self.model, kinds[x]):
                     both[x] = both[not x].still()
         full, windowed = both[False], both[True]
-        if full.freq is None or windowed.freq is None or not full.same(windowed):
+        if full.freq is None or windowed.freq is None:
+            return Turns(UNPROVEN)
+        if not full.same(windowed):
             return Turns(UNPROVEN)
         if any(self.look[l].nope for l in layers):
             return Turns(UNPROVEN)

@@ -69,8 +69,9 @@ def places(text: str, want: str, words: bool) -> List[int]:
     return found
 
 
-def find(tokenizer, ids: List[int], text: str, first: int = 0,
-         words: bool = True) -> Tuple[int, Optional[Tuple[int, int]]]:  # fmt: skip
+def find(
+    tokenizer, ids: List[int], text: str, first: int = 0, words: bool = True
+) -> Tuple[int, Optional[Tuple[int, int]]]:
     """How often the text stands in the ids from first on, and the span of the
     fewest tokens that have it there for the first time; 0, None: never. Blanks
     do not count, and where it never does to the letter, case and accents do not
