@@ -194,7 +194,7 @@ def check_command():
 
 
 def check_greedy():
-    """The model adds its argmax, whatever its checkpoint wants of generation."""
+    """The model adds its argmax, whatever its generation_config wants."""
     model = made("Llama", {})
     ids = hf.IDS[:, :20]
     want = ids
