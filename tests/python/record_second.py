@@ -66,12 +66,15 @@ def made(name, config, dtype=torch.float32):
     return model
 
 
-def recorded(model, name, absorb=True):
-    path, ids = at(name + ".safetensors"), hf.IDS
-    layers = Layers(model, ids, latent=absorb)
-    write(model, layers, [Request(None, ids[0].tolist(), 50)], [path],
-          metadata=[{}])  # fmt: skip
+def recorded_of(model, name, ids, prompt, absorb=True):
+    path = at(name + ".safetensors")
+    layers = Layers(model, hf.IDS, latent=absorb)
+    write(model, layers, [Request(None, ids, prompt)], [path], metadata=[{}])
     return read_trace(path)
+
+
+def recorded(model, name, absorb=True):
+    return recorded_of(model, name, hf.IDS[0].tolist(), 50, absorb)
 
 
 def features(t):
@@ -212,8 +215,9 @@ def check_greedy():
     assert other.tolist() != want.tolist()
 
 
-check_models()
-check_latent()
-check_command()
-check_greedy()
-print(f"transformers {transformers.__version__}, torch", torch.__version__)
+if __name__ == "__main__":
+    check_models()
+    check_latent()
+    check_command()
+    check_greedy()
+    print(f"transformers {transformers.__version__}, torch", torch.__version__)

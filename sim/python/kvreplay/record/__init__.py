@@ -18,7 +18,8 @@ MODEL is a folder, a name on the hub, or a .gguf file. A line of FILE.jsonl is
 
 The decode steps are what the model adds, greedily, up to --max-new tokens.
 Where an answer is given and these do not have it, they are the answer's tokens.
-A FILE.txt is one prompt. A trace that is there already is not made again; one
+--repeat adds DIR/scores/ID.safetensors, KVzip's score of each prompt token. A
+FILE.txt is one prompt. A trace that is there already is not made again; one
 that is half done when a recording ends is never seen under its name.
 
 Exit codes: 0 all are there, 2 wrong usage, 3 a bad model, file or prompt, 4 no

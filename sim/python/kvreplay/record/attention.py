@@ -21,15 +21,17 @@ def second_of(kwargs):
     return float(softcap or 0), sinks
 
 
-def added(mask, first, end, device):
-    """What is added to the logits of rows first..end, [.., end - first, end]:
-    0, or the least number of binary32 where a row does not see a token. mask:
-    None (causal), boolean (True: seen) or such numbers, [.., T, T]."""
+def added(mask, first, end, device, cached=0):
+    """What is added to the logits of rows first..end, [.., end - first, cached
+    + end]: 0, or the least number of binary32 where a row does not see a token.
+    mask: None (causal), boolean (True: seen) or such numbers, [.., T, cached +
+    T]. cached: tokens before the first row."""
     if mask is None:
-        shape = end - first, end
-        sees = torch.ones(shape, dtype=torch.bool, device=device).tril(first)
+        shape = end - first, cached + end
+        sees = torch.ones(shape, dtype=torch.bool, device=device)
+        sees = sees.tril(cached + first)
     else:
-        sees = mask[..., first:end, :end]
+        sees = mask[..., first:end, : cached + end]
         sees = sees if sees.dtype == torch.bool else sees == 0
     zero = torch.zeros((), device=device)
     out = zero.where(sees, torch.finfo(torch.float32).min)
@@ -50,18 +52,21 @@ def eager(module, query, key, value, mask, **kwargs):
     )
     q, k, v = (x.float() for x in (query, key, value))
     out, n = [], query.shape[2]
+    cached = key.shape[2] - n
     for first in range(0, n, ROWS):
         end = min(n, first + ROWS)
-        out.append(function(
-            module, q[:, :, first:end], k[:, :, :end], v[:, :, :end],
-            added(mask, first, end, q.device), **kwargs)[0])  # fmt: skip
+        seen = slice(0, cached + end)
+        part = function(
+            module, q[:, :, first:end], k[:, :, seen], v[:, :, seen],
+            added(mask, first, end, q.device, cached), **kwargs)  # fmt: skip
+        out.append(part[0])
     return torch.cat(out, 1).to(query.dtype)
 
 
 def own_output(torchs, module, query, key, value, mask, **kwargs):
-    """The attention of a whole prompt: query [sequences, heads, T, d], key and
-    value [sequences, KV heads, T, ..] to [sequences, T, heads, d_v]. torchs:
-    torch's own attention function, by register()."""
+    """The attention of the last tokens: query [sequences, heads, T, d], key and
+    value [sequences, KV heads, cached + T, ..] to [sequences, T, heads, d_v].
+    torchs: torch's own attention function, by register()."""
     if second_of(kwargs) == (0, None):
         return torchs(module, query, key, value, mask, **kwargs)[0]
     return eager(module, query, key, value, mask, **kwargs)

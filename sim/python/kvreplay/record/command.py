@@ -74,6 +74,9 @@ def parser():
     add("--check", action="store_true", help="compute each trace's outputs "
         "again, by kvtrace check, and print the largest difference"
         )  # fmt: skip
+    add("--repeat", action="store_true", help="the pass of KVzip, too: DIR/"
+        "scores/ID.safetensors, for methods with score=file:scores=FILE"
+        )  # fmt: skip
     add("-q", "--quiet", action="store_true", help="no progress")
     return p
 

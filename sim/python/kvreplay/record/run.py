@@ -13,10 +13,13 @@ from ..hf.identity import model_digest
 from ..hf.load import load, name_of
 from ..hf.text import failure
 from ..programs import find
+from ..scores import write_scores
+from ..trace import read_trace
 from .file import sweep
 from .forward import generate
 from .layers import Layers
 from .progress import Progress, groups, spans
+from .repeat import repeat_of, score
 from .request import key_of, request_of
 from .tokens import tokens_of
 from .write import record
@@ -68,6 +71,8 @@ class Run:
                 f"{n - len(x.ids)} to follow, and the model has places for "
                 f"{most}: shorten the prompt, or give a smaller --max-new"
             )
+        if self.a.repeat:
+            self.check_repeat(x)
         return x
 
     def metadata(self, request):
@@ -111,9 +116,35 @@ class Run:
                 metadata=[self.metadata(x) for x in requests])  # fmt: skip
             self.notes(layers, len(requests[0].tokens))
             for x in requests:
+                if self.a.repeat:
+                    self.score(x.asked)
                 progress.add(x.asked.prompt.id, x)
             for x in requests:
                 self.after(x)
+
+    def scores(self, prompt):
+        return os.path.join(self.a.out, "scores", prompt.id + ".safetensors")
+
+    def check_repeat(self, asked):
+        """The passes of --repeat, if the model has places for them."""
+        x = repeat_of(self.tokenizer, asked)
+        config = self.model.config.get_text_config()
+        most = getattr(config, "max_position_embeddings", None) or x.places()
+        if x.places() > most:
+            raise ValueError(
+                f"{asked.prompt.where}: --repeat comes to {x.places()} tokens,"
+                f" and the model has places for {most}: shorten the prompt"
+            )
+        return x
+
+    def score(self, asked):
+        """KVzip's scores of a prompt, of the layers in which methods choose."""
+        path, x = self.scores(asked.prompt), self.check_repeat(asked)
+        t = read_trace(self.path(asked.prompt))
+        wanted = [l for l in t.layers if not t.windows[l]]
+        got = score(self.model, self.layers, asked.ids, wanted, x)
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        write_scores(path, t, "KVzip", got)
 
     def after(self, request):
         where = request.asked.prompt.where
@@ -144,6 +175,9 @@ def check(path, say):
 def record_all(a, prompts, say):
     """Returns the exit code: 3 where a prompt could not be recorded."""
     x, bad = Run(a, prompts, say), 0
+    for prompt in x.there if a.repeat else ():
+        if not os.path.lexists(x.scores(prompt)):
+            x.score(x.tokens(prompt))
     for prompt in x.there if a.check else ():
         try:
             check(x.path(prompt), say)

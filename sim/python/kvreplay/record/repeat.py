@@ -1,0 +1,157 @@
+# SPDX-License-Identifier: Apache-2.0
+"""KVzip's scores of a prompt's tokens (Kim et al. 2025, arXiv 2505.23416): with
+its keys and values in the cache the model reads an instruction to repeat the
+context and then the context itself, a chunk of CHUNK tokens at a time. The
+score of a token is the largest probability that any query of its chunk's pass,
+of any query head of the KV head, gives it. As in the authors' program a softmax is over what
+stands before the context, the chunk and the pass itself.
+
+What is no context - special tokens, what a chat template puts before the first
+user's text and behind the last, `question` segments and all behind them - is
+never evicted there, and has the score 1 here, the most that there is. Needs
+torch."""
+
+from typing import Dict, List, NamedTuple, Tuple
+
+import numpy as np
+import torch
+from transformers import DynamicCache
+
+from ..hf.model import attending, layer_of, need, register, with_cache
+from ..hf.plain import check_stateless, check_turned_once
+from .attention import own_output, second_of
+from .tokens import Asked, rendered
+
+CHUNK, BEFORE = 2000, 8  # tokens of a pass; those that say where it begins
+FIRST = "\n\nRepeat the previous context exactly."
+NEXT = "\n\nRepeat the part of the previous context exactly, starting with "
+
+
+class Pass(NamedTuple):
+    """Tokens start..end of the prompt are scored by reading `ids`."""
+
+    start: int
+    end: int
+    ids: List[int]
+
+
+class Repeat(NamedTuple):
+    """first, last: the span of the context in the prompt; what is behind it is
+    not in the cache."""
+
+    first: int
+    last: int
+    passes: List[Pass]
+
+    def places(self) -> int:
+        """Positions that the longest pass comes to."""
+        return self.last + max(len(x.ids) for x in self.passes)
+
+
+def span_of(tokenizer, asked: Asked) -> Tuple[int, int, List[int]]:
+    """The context's span in the prompt, and the tokens that a chat template
+    puts behind a user's text (of a plain prompt: the end of a line)."""
+    x, ids = asked.prompt, asked.ids
+
+    def encode(text):
+        return tokenizer(text, add_special_tokens=False)["input_ids"]
+
+    first, last, behind = 0, len(ids), encode("\n")
+    special = {*(getattr(tokenizer, "all_special_ids", None) or ())}
+    if x.messages:
+        text = rendered(x.where, tokenizer, x)
+        user = [y["content"].strip() for y in x.messages if y["role"] == "user"]
+        texts = user or [y["content"].strip() for y in x.messages]
+        head = encode(text[: text.find(texts[0])])
+        tail = encode(text[text.rfind(texts[-1]) + len(texts[-1]) :])
+        first = len(head) if head == ids[: len(head)] else 0
+        if tail and ids[-len(tail) :] == tail:
+            last, behind = len(ids) - len(tail), tail
+    while first < last and ids[first] in special:
+        first += 1
+    asks = [y["start"] for y in asked.segments if y["role"] == "question"]
+    last = min([last, *asks])
+    need(
+        first < last,
+        f"{x.where}: the prompt has no context to repeat: all of it is special "
+        "tokens or a question",
+    )
+    return first, last, behind
+
+
+def repeat_of(tokenizer, asked: Asked, chunk: int = CHUNK) -> Repeat:
+    """The passes of a prompt."""
+    first, last, behind = span_of(tokenizer, asked)
+    passes = []
+    for start in range(first, last, chunk):
+        end = min(last, start + chunk)
+        say = tokenizer(FIRST if start == first else NEXT,
+                        add_special_tokens=False)["input_ids"]  # fmt: skip
+        if start > first:
+            say = say + asked.ids[max(first, start - BEFORE) : start]
+        passes.append(Pass(start, end, say + behind + asked.ids[start:end]))
+    return Repeat(first, last, passes)
+
+
+def most(query, key, kwargs, scale, x: Repeat, at: Pass) -> torch.Tensor:
+    """The score of each token of a pass, [KV heads, end - start]. query [1,
+    heads, Q, d], key [1, KV heads, last + Q, d]."""
+    q, n = query[0].float(), query.shape[2]
+    softcap, sinks = second_of(kwargs)
+    keep = [key[0, :, : x.first], key[0, :, at.start : at.end], key[0, :, -n:]]
+    keys = torch.cat(keep, 1).float()
+    later = torch.ones(n, n, dtype=torch.bool, device=q.device).triu(1)
+    group, found = len(q) // len(keys), []
+    for h in range(len(q)):
+        s = q[h] @ keys[h // group].mT * scale
+        s = softcap * torch.tanh(s / softcap) if softcap else s
+        s[:, -n:].masked_fill_(later, -torch.inf)
+        if sinks is not None:
+            s = torch.cat([s, sinks[h].float().expand(n, 1)], 1)
+        p = s.softmax(-1)[:, x.first : x.first + at.end - at.start]
+        found.append(p.amax(0))
+    return torch.stack(found).view(len(keys), group, -1).amax(1)
+
+
+@torch.no_grad()
+def score(model, layers, ids: List[int], wanted: List[int],
+          x: Repeat) -> Dict[int, np.ndarray]:  # fmt: skip
+    """{layer: float32 [KV heads of a trace, tokens of the prompt]}. layers: a
+    Layers of the model; ids: the prompt's; wanted: layers."""
+    check_stateless(model)
+    check_turned_once(model, x.last, x.places())
+    found = {
+        l: torch.ones(layers.look[l].alike[1], len(ids)) for l in wanted
+    }
+    at = None  # the pass, None: of the prompt itself
+
+    def attend(
+        module, query, key, value, attention_mask, dropout=0.0, **kwargs
+    ):
+        layer = layer_of(module)
+        if at is not None and layer in found:
+            scale = layers.look[layer].alike[4]
+            got = most(query, key, kwargs, scale, x, at).cpu()
+            if layers.look[layer].nope:  # one KV head, as it is held
+                got = got.amax(0, keepdim=True)
+            found[layer][:, at.start : at.end] = got
+        out = own_output(
+            own, module, query, key, value, attention_mask, **kwargs
+        )
+        return out, None
+
+    own, cache = register("kvrepeat", attend), DynamicCache()
+
+    def read(decoder, tokens, first):
+        decoder(
+            input_ids=torch.tensor([tokens], device=model.device),
+            position_ids=torch.arange(
+                first, first + len(tokens), device=model.device)[None],
+            use_cache=True, **with_cache(decoder, cache))  # fmt: skip
+
+    with attending(model, "kvrepeat") as decoder:
+        read(decoder, ids[: x.last], 0)
+        for at in x.passes:
+            read(decoder, at.ids, x.last)
+            cache.crop(-len(at.ids))  # by how many: positive is refused
+    return {l: y.numpy() for l, y in found.items()}
