@@ -3,8 +3,8 @@
 its keys and values in the cache the model reads an instruction to repeat the
 context and then the context itself, a chunk of CHUNK tokens at a time. The
 score of a token is the largest probability that any query of its chunk's pass,
-of any query head of the KV head, gives it. As in the authors' program a softmax is over what
-stands before the context, the chunk and the pass itself.
+of any query head of the KV head, gives it. As in the authors' program a
+softmax is over what stands before the context, the chunk and the pass itself.
 
 What is no context - special tokens, what a chat template puts before the first
 user's text and behind the last, `question` segments and all behind them - is
