@@ -7,7 +7,7 @@ import functools
 
 import numpy as np
 
-from ..session import DTYPES, _Err, _load
+from ..binding import DTYPES, Err, load
 
 _NAMES = {"float16": "f16", "uint16": "bf16", "float32": "f32"}
 
@@ -15,7 +15,7 @@ _NAMES = {"float16": "f16", "uint16": "bf16", "float32": "f32"}
 @functools.lru_cache(None)
 def library():
     """SessionError where there is none."""
-    return _load(None)
+    return load(None)
 
 
 def column_sums(q, k, prompt_len, scale, softcap=0.0, window=0, sinks=None):
@@ -23,7 +23,7 @@ def column_sums(q, k, prompt_len, scale, softcap=0.0, window=0, sinks=None):
     float32 or bfloat16 as uint16): I64 [heads, prompt_len]. softcap and window:
     0 is none; sinks: float32 [heads] or None."""
     q, k = (np.ascontiguousarray(x) for x in (q, k))
-    out, e = np.empty((len(q), prompt_len), "<i8"), _Err()
+    out, e = np.empty((len(q), prompt_len), "<i8"), Err()
 
     def pointer(x):
         return None if x is None else x.ctypes.data_as(c.c_void_p)

@@ -1,0 +1,176 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How Python meets sim/session/session.h: the library, found and loaded, the C
+structs of its calls, and arguments checked before C sees them: what does not
+fit is a SessionError with one sentence. kvreplay.session is made of it."""
+
+from __future__ import annotations
+
+import ctypes as c
+import operator
+import os
+from typing import TYPE_CHECKING, Any, Mapping, Optional
+
+import numpy as np
+
+from .programs import library
+
+if TYPE_CHECKING:
+    from .container import Array
+
+ABI = 3
+DTYPES = {"f16": 0, "bf16": 1, "f32": 2}
+_NUMPY = {np.dtype(x): i for i, x in enumerate(("f2", "u2", "f4"))}
+
+
+class SessionError(Exception):
+    """One sentence. code: an exit code of kvreplay; 2: the call is wrong,
+    6: refused."""
+
+    def __init__(self, code: int, text: str) -> None:
+        super().__init__(text)
+        self.code = code
+
+
+class Err(c.Structure):
+    _fields_ = [("rc", c.c_int), ("text", c.c_char * 512)]
+
+
+class Shape(c.Structure):
+    _fields_ = [
+        (n, c.c_int32)
+        for n in "abi n_layers n_heads n_kv_heads d d_v n_tokens dtype".split()
+    ]
+    _fields_ += [
+        ("scale", c.c_float),
+        ("n_fed", c.c_int32),
+        ("fed", c.c_void_p),
+        ("inv_freq", c.c_void_p),
+        ("interleaved", c.c_int32),
+        ("positions", c.c_void_p),
+    ]
+
+
+class Rows(c.Structure):
+    _fields_ = [
+        ("data", c.c_void_p),
+        ("dtype", c.c_int32),
+        ("token", c.c_int64),
+        ("head", c.c_int64),
+    ]
+
+
+def bytes_of(lib: c.CDLL) -> Any:
+    """The ledger's struct: its kinds of bytes are those the library names."""
+    lib.kv_session_byte_kind.restype = c.c_char_p
+    kinds = iter(map(lib.kv_session_byte_kind, range(256)))
+    names = [k.decode() for k in iter(lambda: next(kinds), None)]
+
+    class Bytes(c.Structure):
+        _fields_ = [("step", c.c_int32)]
+        _fields_ += [(n, c.c_int64) for n in names + ["peak"]]
+        _fields_ += [("mean", c.c_double)]
+
+    return Bytes
+
+
+def _opened(path: str) -> c.CDLL:
+    """The library, whose OpenMP threads do not spin while they wait: that would
+    take processors from torch, which has a runtime of its own. OMP_WAIT_POLICY
+    of the environment goes first."""
+    given = "OMP_WAIT_POLICY" in os.environ
+    os.environ.setdefault("OMP_WAIT_POLICY", "passive")  # read as it loads
+    try:
+        return c.CDLL(path, mode=c.RTLD_GLOBAL)  # a plugin calls into it
+    finally:
+        if not given:
+            del os.environ["OMP_WAIT_POLICY"]
+
+
+def load(path: Optional[str]) -> c.CDLL:
+    path = path or os.environ.get("KVREPLAY_LIBRARY") or library()
+    path = path or "libkvreplay.so.0"
+    try:
+        lib = _opened(path)
+        lib.kv_session_abi
+    except (OSError, AttributeError) as why:
+        raise SessionError(
+            4,
+            f"no library of kvreplay as {path} ({why}): install kvreplay and "
+            "run ldconfig, or set KVREPLAY_LIBRARY to the path of "
+            "libkvreplay.so.0",
+        ) from None
+    if lib.kv_session_abi() != ABI:
+        raise SessionError(
+            2,
+            f"the library's session has ABI {lib.kv_session_abi()}, "
+            f"this file {ABI}: take the two from one version",
+        )
+    lib.kv_session_spec.restype = c.c_char_p
+    for name in "spec", "lanes", "close":
+        getattr(lib, "kv_session_" + name).argtypes = [c.c_void_p]
+    return lib
+
+
+def whole(name: str, x: Any) -> int:
+    """A number that C holds as it is: ctypes would wrap another silently."""
+    try:
+        n: Optional[int] = operator.index(x)
+    except TypeError:
+        n = None
+    if n is None or not -(2**31) <= n < 2**31:
+        raise SessionError(2, f"{name} is {x!r}, not a whole number of 32 bits")
+    return n
+
+
+def text_of(name: str, x: object) -> bytes:
+    if not isinstance(x, str) or "\0" in x:
+        raise SessionError(2, f"{name} is {x!r}; give text as behind -m or -b")
+    return x.encode()
+
+
+def choice_of(name: str, x: object, choices: Mapping[str, int]) -> int:
+    if not isinstance(x, str) or x not in choices:
+        raise SessionError(2, f"{name} is {x!r}; give {' or '.join(choices)}")
+    return choices[x]
+
+
+def array_of(
+    name: str, values: Any, dtype: Any, kinds: str, n: Optional[int] = None
+) -> tuple[Any, Optional[int]]:
+    """The array that keeps the memory, and its address or None."""
+    if values is None:
+        return None, None
+    a = np.asarray(values)
+    if n is not None and a.size != n:
+        raise SessionError(2, f"{name} holds {a.size} numbers and not {n}")
+    if a.ndim != 1 or not a.size or a.dtype.kind not in kinds:
+        raise SessionError(
+            2,
+            f"{name} is {a.dtype}{list(a.shape)}; give a row of one or more "
+            f"{'whole ' if kinds == 'iu' else ''}numbers, or None",
+        )
+    if kinds == "iu":
+        for x in (a.min(), a.max()):
+            whole(f"a number in {name}", int(x))
+    a = np.ascontiguousarray(a, dtype)
+    return a, a.ctypes.data
+
+
+def rows_of(a: Any, heads: int, name: str) -> tuple[Array, Rows]:
+    """An array that keeps the memory, and how the library sees it."""
+    try:
+        a = np.asarray(a)
+    except (TypeError, ValueError, RuntimeError) as why:  # bfloat16, a GPU's
+        raise SessionError(
+            2, f"{name} is nothing numpy can read: {why}"
+        ) from None
+    if a.ndim != 3 or a.shape[0] != heads or a.dtype not in _NUMPY:
+        raise SessionError(
+            2,
+            f"{name} is {a.dtype}{list(a.shape)}; give float16, "
+            f"float32 or uint16 (bfloat16) of [{heads}, tokens, d]",
+        )
+    if a.strides[2] != a.itemsize or any(x % a.itemsize for x in a.strides):
+        a = np.ascontiguousarray(a)
+    head, token = (x // a.itemsize for x in a.strides[:2])
+    return a, Rows(a.ctypes.data, _NUMPY[a.dtype], token, head)
