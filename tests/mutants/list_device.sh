@@ -11,7 +11,7 @@ mutant device_newest_goes gpu/parts/parts_score.cuh 'gpu_parts' \
 mutant device_nothing_moves gpu/block/array.cuh 'gpu_parts' \
   'list ? list[at] : at + WAY' 'list ? list[at] : at'
 mutant device_list_spills gpu/block/radix.cuh 'gpu_parts' \
-  'bool listed = r->listed <= KV_LISTED;' 'bool listed = true;'
+  'listed = r->listed <= KV_LISTED;' 'listed = true;'
 mutant device_no_carry gpu/block/radix_sums.cuh 'gpu_parts' \
   'atomicAdd(&r->low[b], low) + low < low' \
   '0 * atomicAdd(&r->low[b], low)'

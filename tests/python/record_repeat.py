@@ -2,8 +2,9 @@
 """`kvreplay record --repeat`: KVzip's scores against the loop over one forward
 of prompt, instruction and chunk at once, without a cache, in binary64; of
 models with a cap on logits, learned sinks, latent attention; the context of a
-chat; and files that are made again where they are missing. record_repeat.py KVTRACE
-KVREPLAY FOLDER TINY; needs torch and transformers."""
+chat; and files that are made again where they are missing.
+
+record_repeat.py KVTRACE KVREPLAY FOLDER TINY; needs torch and transformers."""
 
 import os
 

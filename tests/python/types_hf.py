@@ -169,8 +169,8 @@ hold it) are what a trace of version 2 says of the attention. Behind a colon:
 why other layers are left. *refused*: with a sentence that says why, before
 anything is written; *attends by itself*: not by the attention interface, so
 that nobody sees what with; *no attention*, *states*: it remembers by a state;
-*heads of another size*: a trace holds layers of one. -: this version has no such
-type, or the test could not build one.
+*heads of another size*: a trace holds layers of one. -: this version has no
+such type, or the test could not build one.
 """
 
 

@@ -2,7 +2,7 @@
 """A Hugging Face model whose KV cache is a kvreplay session: any decoder with
 the attention interface generates under any method, exact, and feels
 the approximation (closed loop). Batch 1, greedy or sampled, on any device;
-attention runs on the CPU. traces/README.md says how near `dense` is to the
+attention runs on the CPU. RECORD.md says how near `dense` is to the
 model's own attention, and what a session costs.
 
     python -m kvreplay.hf.session MODEL quest:page=16:skip=0 256 "Once upon" 32
