@@ -32,9 +32,9 @@ typedef struct kv_st_index {
 /* Whether path is called as an index is: it ends in .index.json. */
 bool kv_st_is_index(const char *path);
 
-/* Reads a file of JSON, an object of at most 100 MB; *out is for json_decref.
- * what: it, in a sentence, as "index". KV_INPUT: it cannot be read or is
- * malformed; KV_RESOURCE: memory. *out is NULL then. */
+/* Reads a file of JSON, of at most 100 MB; *out, any JSON value, is for
+ * json_decref. what: the file, in a sentence, as "index". KV_INPUT: it cannot
+ * be read or is malformed; KV_RESOURCE: memory. *out is NULL then. */
 kv_rc kv_st_json_file(const char *path, const char *what, json_t **out,
                       kv_err *e);
 

@@ -10,12 +10,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
-#include "traces/container/header.h"
+#include "traces/container/index.h"
 #include "traces/text/json.h"
 #include "traces/text/text.h"
-
-enum { FILE_MOST = 1 << 28 }; /* bytes; a token takes some ten */
 
 static kv_rc tell(const kv_pack_json *j, const char *key, const char *why,
                   kv_err *e) {
@@ -24,53 +23,24 @@ static kv_rc tell(const kv_pack_json *j, const char *key, const char *why,
                  why);
 }
 
-/* --- the file ---------------------------------------------------------------
- */
-
-/* Its text in *out, for free(), of *n bytes. */
-static kv_rc load(const char *path, FILE *f, size_t *n, char **out, kv_err *e) {
-  char a[KV_SHOW];
-  size_t room = 0;
-  *n = 0;
-  for (;;) {
-    if (*n == room) {
-      room = room ? 2 * room : 1 << 16;
-      char *more = room <= FILE_MOST ? realloc(*out, room) : NULL;
-      if (!more) return kv_no_memory(e, "trace.json", room);
-      *out = more;
-    }
-    size_t got = fread(*out + *n, 1, room - *n, f);
-    *n += got;
-    if (got == 0) break;
-  }
-  if (!ferror(f)) return KV_OK;
-  return kv_fail(e, KV_INPUT, "%s: cannot be read: %s", kv_show(path, a),
-                 strerror(errno));
-}
+/* --- the file ------------------------------------------------------------- */
 
 kv_rc kv_pack_json_read(const char *folder, kv_pack_json *out, kv_err *e) {
-  char a[KV_SHOW], *text = NULL;
-  size_t n;
+  char a[KV_SHOW];
   *out = (kv_pack_json){0};
   if (asprintf(&out->path, "%s/trace.json", folder) < 0) {
     out->path = NULL;
     return kv_no_memory(e, "a file name", strlen(folder));
   }
-  FILE *f = fopen(out->path, "rbe");
-  if (!f)
+  if (access(out->path, F_OK))
     return kv_fail(e, KV_INPUT,
                    "%s: %s; it says what no rank knows, such as prompt_len "
                    "(traces/PACK.md)",
                    kv_show(out->path, a), strerror(errno));
-  kv_rc rc = load(out->path, f, &n, &text, e);
-  fclose(f);
-  if (!rc)
-    rc = kv_st_json(out->path, "text", n, (const unsigned char *)text,
-                    &out->root, e);
-  free(text);
-  if (!rc && !json_is_object(out->root))
-    rc = tell(out, "all of it", "is no JSON object", e);
-  return rc;
+  kv_rc rc = kv_st_json_file(out->path, "text", &out->root, e);
+  return rc || json_is_object(out->root)
+             ? rc
+             : tell(out, "all of it", "is no JSON object", e);
 }
 
 void kv_pack_json_free(kv_pack_json *j) {
@@ -79,8 +49,7 @@ void kv_pack_json_free(kv_pack_json *j) {
   *j = (kv_pack_json){0};
 }
 
-/* --- numbers ----------------------------------------------------------------
- */
+/* --- numbers -------------------------------------------------------------- */
 
 kv_rc kv_pack_json_count(const kv_pack_json *j, const char *key, int most,
                          int *out, kv_err *e) {
@@ -118,7 +87,8 @@ static kv_rc take_list(const kv_pack_json *j, const char *key,
   *out = NULL;
   *n = 0;
   if (!list || json_is_null(list)) return KV_OK;
-  if (json_array_size(list) == 0) return tell(j, key, "is no list", e);
+  if (json_array_size(list) == 0)
+    return tell(j, key, "is no list of numbers", e);
   size_t count = json_array_size(list);
   char *at = *out = calloc(count, 4);
   if (!at) return kv_no_memory(e, key, 4 * count);
@@ -145,8 +115,7 @@ kv_rc kv_pack_json_floats(const kv_pack_json *j, const char *key, int *n,
   return rc;
 }
 
-/* --- metadata ---------------------------------------------------------------
- */
+/* --- metadata ------------------------------------------------------------- */
 
 static bool is_other(const char *key) {
   static const char *const other[] = {
