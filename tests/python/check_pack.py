@@ -264,6 +264,9 @@ def check_json():
             ({"n_heads": "x"}, "n_heads", "no whole number from 1"),
             ({"n_layers": 3}, "layer3.rank0.chunks", "has layer 3"),
             ({"layers": [0, 1]}, "layers is 0,1, and there are files of 0,1,2"),
+            ({"layers": [3, 2, 1, 0]}, "files of 0,1,2,3; list these, ascend"),
+            ({"layers": []}, "layers is no list of layers"),
+            ({"tokens": []}, "tokens is no list of numbers"),
             ({"tokens": [1, 2]}, "trace.json", "prompt_len is 137, not"),
             ({"tokens": ["a"]}, "tokens", "no number of 32 bits"),
             ({"positions": [1]}, "positions has 1 of 305 tokens"),
@@ -284,6 +287,9 @@ def check_json():
     with Folder():
         os.unlink("bad/trace.json")
         packed(3, "bad/trace.json: No such file")
+    with Folder() as f:
+        f.change("trace.json", lambda x: b" " * 100_000_001)
+        packed(3, "bad/trace.json: the text is over 100000000 bytes long")
     with Folder() as f:
         f.change("trace.json", lambda x: x[:-9])
         packed(3, "bad/trace.json", "not valid JSON")
@@ -333,6 +339,9 @@ def check_out():
             assert got.returncode == 2 and words in got.stderr, got
         got = run(KVTRACE, "pack", "-q", "dump///")  # dump.safetensors is there
         assert got.returncode == 2 and "is a trace" in got.stderr, got
+        for folder in ".", "bad/..//":
+            got = run(KVTRACE, "pack", "-q", folder)
+            assert got.returncode == 2 and "give --out" in got.stderr, got
 
 
 def main(traces):

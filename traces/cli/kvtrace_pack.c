@@ -24,12 +24,24 @@ typedef struct task {
 
 static void tick(void *self, int64_t bytes) { kv_progress_add(self, bytes); }
 
+/* Whether the path of n bytes ends in a name, and not in "/", "." or "..". */
+static bool is_named(size_t n, const char *path) {
+  size_t at = n;
+  while (at > 0 && path[at - 1] != '/') at--;
+  return n > at && strspn(path + at, ".") < n - at;
+}
+
 /* FOLDER.safetensors, beside it. */
 static kv_rc choose_out(task *s, kv_err *e) {
   const char *folder = s->folder.item[0];
   size_t n = strlen(folder);
+  char a[KV_SHOW];
   while (n > 1 && folder[n - 1] == '/') n--;
   if (s->out) return KV_OK;
+  if (!is_named(n, folder))
+    return kv_fail(e, KV_USAGE,
+                   "%s: is no name that the trace could have, too; give --out",
+                   kv_show(folder, a));
   if (asprintf(&s->made, "%.*s.safetensors", (int)n, folder) < 0) {
     s->made = NULL;
     return kv_no_memory(e, "a file name", n);
@@ -53,11 +65,14 @@ static kv_rc check_out(const task *s, const kv_pack *p, kv_err *e) {
 static void tell(const task *s, const kv_pack *p) {
   const kv_pack_facts *x = kv_pack_found(p);
   char a[KV_SHOW], note[KV_SHOW + 160];
-  int n = snprintf(note, sizeof note, "wrote %s: %d layers, %d tokens",
-                   kv_show(s->out, a), x->layers, x->tokens);
+  int n = snprintf(note, sizeof note, "wrote %s: %d layer%s, %d tokens",
+                   kv_show(s->out, a), x->layers, x->layers == 1 ? "" : "s",
+                   x->tokens);
   if (x->copies)
     snprintf(note + n, sizeof note - (size_t)n,
-             "; %d copies of KV heads were equal and left out", x->copies);
+             x->copies == 1 ? "; %d copy of a KV head was equal and left out"
+                            : "; %d copies of KV heads were equal and left out",
+             x->copies);
   kv_note(note);
 }
 
@@ -87,7 +102,8 @@ static kv_rc work(void *self, bool *stopped, kv_err *e) {
 
 static void clean(void *self) { free(((task *)self)->made); }
 
-/* --- the command -------------------------------------------------------- */
+/* --- the command ------------------------------------------------------------
+ */
 
 #define AT(member) .offset = offsetof(task, member)
 
@@ -107,12 +123,10 @@ static const kv_example examples[] = {
     {NULL, NULL}};
 
 static const char *const notes[] = {
-    "FOLDER holds trace.json, with metadata and token ids, and files of "
-    "chunks, "
-    "NAME.chunks, one for each rank and layer: a line of JSON, then rows of q, "
-    "k, v and perhaps o as they come, a prompt in pieces and decode steps one "
-    "by "
-    "one (traces/PACK.md). A KV head that several ranks hold is compared and "
+    "FOLDER holds trace.json, with metadata and token ids, and for each rank "
+    "and layer a file NAME.chunks: a line of JSON, then rows of q, k, v and "
+    "perhaps o as they come, a prompt in pieces and decode steps one by one "
+    "(traces/PACK.md). A KV head that several ranks hold is compared and "
     "stored once.",
     NULL};
 

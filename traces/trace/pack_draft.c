@@ -48,7 +48,7 @@ static bool put(int fd, uint64_t at, uint64_t bytes, const void *data) {
 
 static kv_rc fill(const kv_pack *p, int fd, kv_err *e) {
   uint64_t bytes, at;
-  char *text = header(p, &bytes);
+  char a[KV_SHOW], *text = header(p, &bytes);
   if (!text) return kv_no_memory(e, "the header", 0);
   uint64_t n = strlen(text);
   bool good = put(fd, 0, sizeof n, &n) && put(fd, sizeof n, n, text);
@@ -63,7 +63,7 @@ static kv_rc fill(const kv_pack *p, int fd, kv_err *e) {
   if (good) return KV_OK;
   return kv_fail(e, KV_RESOURCE,
                  "%s: cannot be tried in memory: %s; nothing was written",
-                 p->folder, strerror(errno));
+                 kv_show(p->folder, a), strerror(errno));
 }
 
 /* The sentence is of a file without a name: trace.json said what is wrong. */

@@ -94,9 +94,12 @@ static kv_rc check_listed(const kv_pack *p, const char *layers, kv_err *e) {
               (text && strcmp(text, "all") == 0);
   kv_rc rc =
       same ? KV_OK
-           : kv_fail(e, KV_INPUT, "%s: layers is %s, and there are files of %s",
+           : kv_fail(e, KV_INPUT,
+                     "%s: layers is %s, and there are files of %s; list these, "
+                     "ascending",
                      kv_show(p->json.path, a),
-                     text ? kv_show(text, b) : "no list", kv_show(layers, c));
+                     text && *text ? kv_show(text, b) : "no list of layers",
+                     kv_show(layers, c));
   free(listed);
   return rc;
 }
