@@ -137,23 +137,49 @@ static bool attends(const char *type) {
          (strstr(type, "attention") || strstr(type, "hybrid"));
 }
 
-static kv_rc read_layers(const job *w, kv_plan *out, kv_err *e) {
+/* Which layers attend: by a type for each; by a few types over and over
+ * (RecurrentGemma); by their numbers (Bamba, LFM2); or l % every == at, of
+ * Qwen3-Next the last of `every` layers, of Jamba the one that it says. */
+typedef struct rule {
+  const json_t *types, *numbers; /* NULL: it has none */
+  int every, at;
+} rule;
+
+static bool attends_at(const rule *x, int l) {
+  size_t n = json_array_size(x->types);
+  if (n)
+    return attends(json_string_value(json_array_get(x->types, (size_t)l % n)));
+  for (size_t i = 0; i < json_array_size(x->numbers); i++)
+    if (json_integer_value(json_array_get(x->numbers, i)) == l) return true;
+  return !x->numbers && l % x->every == x->at;
+}
+
+static kv_rc read_rule(const job *w, int n, rule *out, kv_err *e) {
   char a[KV_SHOW], key[32];
-  int every = 1, n = out->shape.n_layers;
-  const json_t *types = find(w->text, "layer_types layers_block_type", key);
-  kv_rc rc =
-      types ? KV_OK
-            : number(w, "full_attention_interval", LAYERS_MOST, 1, &every, e);
-  if (rc) return rc;
-  if (types && json_array_size(types) < (size_t)n)
+  const json_t *at = json_object_get(w->text, "attn_layer_offset");
+  *out = (rule){.types = find(w->text, "layer_types layers_block_type", key),
+                .every = 1};
+  if (out->types && json_array_size(out->types) < (size_t)n)
     return kv_fail(e, KV_INPUT, "%s: %s is no list of %d layers",
                    kv_show(w->path, a), key, n);
+  if (!out->types) out->types = find(w->text, "block_types", key);
+  out->numbers = find(w->text, "attn_layer_indices full_attn_idxs", key);
+  kv_rc rc = number(w, "full_attention_interval attn_layer_period", LAYERS_MOST,
+                    1, &out->every, e);
+  out->at = at ? (int)(json_integer_value(at) % out->every) : out->every - 1;
+  return rc;
+}
+
+static kv_rc read_layers(const job *w, kv_plan *out, kv_err *e) {
+  char a[KV_SHOW];
+  rule by;
+  int n = out->shape.n_layers;
+  kv_rc rc = read_rule(w, n, &by, e);
+  if (rc) return rc;
   out->layer = calloc((size_t)n, sizeof *out->layer);
   if (!out->layer) return kv_no_memory(e, "the layers", (size_t)n * 4);
   for (int l = 0; l < n; l++)
-    if (types ? attends(json_string_value(json_array_get(types, (size_t)l)))
-              : (l + 1) % every == 0)
-      out->layer[out->n++] = l;
+    if (attends_at(&by, l)) out->layer[out->n++] = l;
   if (out->n) return KV_OK;
   return kv_fail(e, KV_INPUT, "%s: no layer of it attends",
                  kv_show(w->path, a));
