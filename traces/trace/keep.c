@@ -20,15 +20,16 @@ static int number(const char **text) {
 kv_rc kv_keep_rows(const char *text, int *last, kv_err *e) {
   char a[KV_SHOW];
   const char *at = text;
+  bool comma = true;
   *last = KV_KEEP_ALL;
   if (strcmp(text, "all") == 0) return KV_OK;
   *last = 0;
   if (strncmp(at, "last=", 5) == 0) {
     at += 5;
     *last = number(&at);
-    at += *at == ',';
+    comma = *at++ == ',';
   }
-  if (*last >= 0 && strcmp(at, "decode") == 0) return KV_OK;
+  if (comma && *last >= 0 && strcmp(at, "decode") == 0) return KV_OK;
   return kv_fail(e, KV_USAGE,
                  "--rows %s: give all, or last=256,decode (the prompt's last "
                  "256 rows and those of all decode steps), or decode",
