@@ -70,6 +70,9 @@ grep -q 'outputs in 0, column sums in 6' out || fail 'its own sums are gone'
 grep -q 'decoding may start at 401' out || fail 'other rows stay'
 same twice "$(planned slim kept.safetensors --rows last=64,decode --no-o)" \
   "$(data once.safetensors)"
+# Asked of another request, a plan is of all query rows.
+same 'recorded anew' "$(planned full kept.safetensors --decode 168)" \
+  "$(planned full "$v1")"
 for threads in 1 3; do
   rm -f t$threads.safetensors
   OMP_NUM_THREADS=$threads worked "$kvtrace" slim -q "$v2" \
@@ -110,6 +113,8 @@ refused 2 '--layers 3-1: give all, or' "$kvtrace" slim "$v1" "${out[@]}" \
   --layers 3-1
 refused 2 '--rows last=5: give all, or' "$kvtrace" slim "$v1" "${out[@]}" \
   --rows last=5
+refused 2 '--rows last=5decode: give' "$kvtrace" slim "$v1" "${out[@]}" \
+  --rows last=5decode
 refused 2 'would write over' "$kvtrace" slim s.safetensors -q \
   -o s.safetensors --no-o
 refused 3 'layer 0 has neither the query rows of all of the prompt nor' \
@@ -151,6 +156,18 @@ config '{"num_hidden_layers": 4, "num_attention_heads": 8, "head_dim": 16,
   "sliding_attention"]}'
 same 'layers that attend' "$(kinds model --dtype f32)" \
   '1024000 1024000 1024000 1024000 0'
+while read -r which; do # Jamba, Bamba, LFM2, RecurrentGemma
+  config "{\"num_attention_heads\": 8, \"head_dim\": 16, $which}"
+  same "$which" "$(kinds model --dtype f32)" \
+    '1024000 1024000 1024000 1024000 0'
+done <<'END'
+"num_hidden_layers": 16, "attn_layer_period": 8, "attn_layer_offset": 0
+"num_hidden_layers": 9, "attn_layer_indices": [3, 7]
+"num_hidden_layers": 9, "full_attn_idxs": [0, 8]
+"num_hidden_layers": 8, "block_types": ["recurrent", "recurrent", "attention"]
+END
+config '{"num_hidden_layers": 4, "num_attention_heads": 8, "head_dim": 16,
+  "layer_types": ["conv", "full_attention", "conv", "sliding_attention"]}'
 refused 2 'give --dtype' "$kvtrace" plan model
 refused 2 'names layer 2; there are 2 that can be recorded, from 1 to 3' \
   "$kvtrace" plan model --dtype f32 --layers 1-2

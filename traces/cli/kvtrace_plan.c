@@ -94,14 +94,17 @@ static kv_rc choose(task *s, kv_err *e) {
   if (s->tokens || !p->n_tokens) {
     p->n_tokens = s->tokens ? s->tokens : TOKENS;
     decode = p->n_tokens - kv_synth_prompt(p->n_tokens);
-    s->plan.first = s->plan.sums = 0;
   }
   if (s->decode != ANY) decode = s->decode;
+  if (s->tokens || s->decode != ANY) { /* a trace is recorded anew */
+    s->plan.rows = 0;
+    s->plan.sums = false;
+  }
   p->prompt_len = p->n_tokens - decode;
   if (p->prompt_len < 1)
     return kv_fail(e, KV_USAGE,
-                   "--decode %d leaves no prompt: %d tokens are all, decode "
-                   "steps with them",
+                   "--decode %d leaves no prompt: the request has %d tokens, "
+                   "decode steps included",
                    decode, p->n_tokens);
   if (s->dtype != ANY) {
     p->dtype = s->plan.q_type = s->plan.o_type = (kv_dtype)s->dtype;
@@ -203,7 +206,8 @@ static void clean(void *self) {
   kv_keep_free(&s->what.keep);
 }
 
-/* --- the command -------------------------------------------------------- */
+/* --- the command ------------------------------------------------------------
+ */
 
 #define AT(member) .offset = offsetof(task, member)
 
@@ -211,10 +215,11 @@ static const kv_option options[] = {
     KV_OPTION_FORMAT,
     {KV_SLOT_COUNT, "tokens", 't', "N", .min = 1, .max = 1 << 23, AT(tokens),
      .group = "Request",
-     .help = "prompt and decode steps (default: the trace's, or 8192)"},
+     .help = "prompt and decode steps together (default: the trace's, or "
+             "8192)"},
     {KV_SLOT_COUNT, "decode", 0, "N", .min = 0, .max = 1 << 23, AT(decode),
-     .help = "of them decode steps (default: the trace's, or min(256, "
-             "tokens / 8))"},
+     .help = "decode steps among them (default: the trace's, or with --tokens "
+             "min(256, tokens / 8))"},
     {KV_SLOT_CHOICE, "dtype", 'd', "TYPE", .choices = KV_DTYPES, AT(dtype),
      .help = "of q, k, v and o: F16, BF16 or F32 (default: the model's own)"},
     KV_KEEPING_OPTIONS(task, what),
@@ -233,13 +238,12 @@ static const kv_example examples[] = {
 static const char *const notes[] = {
     "SOURCE is a model (" KV_MODELS "), the config.json of one or the folder "
     "that has it, or a trace.",
-    "Bytes are those of the tensors, to the byte as kvreplay record and "
-    "kvtrace "
-    "slim write them; a file has a header of some kilobytes beside them. Of a "
+    "Bytes are those of the tensors, as kvreplay record and kvtrace slim "
+    "write them; a file has a header of some kilobytes beside them. Of a "
     "config.json those layers count that attend; multi-head latent attention "
-    "is "
-    "as a forward expands it. Of a trace, full is the trace, or what is known "
-    "of it recorded with other --tokens.",
+    "is as a forward expands it. Of a trace, full is the trace itself or, with "
+    "--tokens or --decode, a recording of such a request with all query rows; "
+    "all of its layers count as the first.",
     NULL};
 
 static const kv_task task_plan = {.size = sizeof(task),

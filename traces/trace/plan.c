@@ -30,6 +30,16 @@ kv_rc kv_plan_of_model(const kv_geometry *g, kv_plan *out, kv_err *e) {
   return make_layers(g->n_layers, out, e);
 }
 
+static kv_rc copy_rows(const kv_layer_data *x, kv_plan *out, kv_err *e) {
+  if (!x->rows) return KV_OK;
+  size_t n = (size_t)x->n_rows;
+  out->row = calloc(n, sizeof *out->row);
+  if (!out->row) return kv_no_memory(e, "query rows", n * sizeof *out->row);
+  for (int i = 0; i < x->n_rows; i++) out->row[i] = x->rows[i];
+  out->rows = x->n_rows;
+  return KV_OK;
+}
+
 kv_rc kv_plan_of_trace(const kv_trace *t, kv_plan *out, kv_err *e) {
   const kv_recorded *first = t->layer;
   *out = (kv_plan){.shape = t->shape,
@@ -42,12 +52,11 @@ kv_rc kv_plan_of_trace(const kv_trace *t, kv_plan *out, kv_err *e) {
                    .outputs = first->o != NULL,
                    .tokens = t->tokens != NULL,
                    .positions = t->rope.positions != NULL,
-                   .first = first->data.rows ? first->data.rows[0] : 0,
                    .sums = first->data.colsum != NULL};
   kv_rc rc = make_layers(t->n_layers, out, e);
   for (int i = 0; !rc && i < t->n_layers; i++)
     out->layer[i] = t->layer[i].data.layer;
-  return rc;
+  return rc ? rc : copy_rows(&first->data, out, e);
 }
 
 /* The layers that `keep` keeps. */
@@ -78,13 +87,20 @@ static bool beyond(const kv_plan *p, const kv_cost *c) {
   return 64 * d * c->layers * p->shape.n_heads * p->shape.n_tokens > 0x1p62;
 }
 
+/* Query rows of tokens from `first` on. */
+static int rows_from(const kv_plan *p, int first) {
+  int i = 0;
+  if (!p->rows) return p->shape.n_tokens - first;
+  while (i < p->rows && p->row[i] < first) i++;
+  return p->rows - i;
+}
+
 kv_rc kv_plan_cost(const kv_plan *p, const kv_keep *keep, kv_cost *out,
                    kv_err *e) {
   const kv_shape *s = &p->shape;
   int first = kv_keep_first(keep, s->prompt_len), n = s->n_tokens;
-  bool sums = p->sums || (first > 0 && p->first == 0);
-  first = first > p->first ? first : p->first;
-  *out = (kv_cost){.rows = n - first};
+  bool sums = p->sums || (first > 0 && rows_from(p, 0) == n);
+  *out = (kv_cost){.rows = rows_from(p, first)};
   kv_rc rc = count(p, keep, &out->layers, e);
   if (rc) return rc;
   if (out->rows == 0)
@@ -102,7 +118,8 @@ kv_rc kv_plan_cost(const kv_plan *p, const kv_keep *keep, kv_cost *out,
         bytes(out, s->n_heads, out->rows, s->d_v, kv_dtype_size(p->o_type));
   if (sums && !keep->no_sums)
     out->sums = bytes(out, s->n_heads, s->prompt_len, 1, sizeof(int64_t));
-  if (first) out->rest += bytes(out, 1, out->rows, 1, sizeof(int32_t));
+  if (first || p->rows)
+    out->rest += bytes(out, 1, out->rows, 1, sizeof(int32_t));
   if (p->sinks) out->rest += bytes(out, s->n_heads, 1, 1, sizeof(float));
   out->rest += (int64_t)p->frequencies * (s->d / 2) * (int64_t)sizeof(float);
   out->rest +=
@@ -113,5 +130,6 @@ kv_rc kv_plan_cost(const kv_plan *p, const kv_keep *keep, kv_cost *out,
 
 void kv_plan_free(kv_plan *p) {
   free(p->layer);
+  free(p->row);
   *p = (kv_plan){0};
 }

@@ -31,8 +31,10 @@ typedef struct kv_plan {
   bool outputs;    /* o is recorded, */
   bool tokens;     /* and token ids, */
   bool positions;  /* and positions */
-  int first;       /* of a trace: the first token with a query row, */
-  bool sums;       /* and whether it has column sums */
+  int *row;        /* of a trace without some query rows: the tokens that have
+                      one, ascending, */
+  int rows;        /* how many; 0: all have */
+  bool sums;       /* of a trace: it has column sums */
 } kv_plan;
 
 /* Bytes of all tensors of a kind, over the layers kept. */
@@ -48,9 +50,8 @@ typedef struct kv_cost {
  */
 kv_rc kv_plan_of_model(const kv_geometry *g, kv_plan *out, kv_err *e);
 
-/* That of t as it is, or recorded anew where first is set to 0 and sums to
- * false afterwards. Of its layers the first speaks for all. KV_RESOURCE:
- * memory. */
+/* That of t as it is, or recorded anew where rows is set to 0 and sums to false
+ * afterwards. All layers count as the first. KV_RESOURCE: memory. */
 kv_rc kv_plan_of_trace(const kv_trace *t, kv_plan *out, kv_err *e);
 
 /* traces/trace/config.c: that of the model that a config.json describes, as
@@ -64,7 +65,7 @@ kv_rc kv_plan_of_config(const char *path, kv_plan *out, kv_err *e);
 kv_rc kv_plan_cost(const kv_plan *p, const kv_keep *keep, kv_cost *out,
                    kv_err *e);
 
-/* Frees the list of layers; *p may be zeroed. */
+/* Frees the lists; *p may be zeroed. */
 void kv_plan_free(kv_plan *p);
 
 #endif
