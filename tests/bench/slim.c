@@ -28,8 +28,7 @@ static double now(clockid_t clock) {
   return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-/* --- copies ----------------------------------------------------------------
- */
+/* --- copies --------------------------------------------------------------- */
 
 /* Seconds; *bytes: of the file. */
 static double copy(double *bytes) {
@@ -78,8 +77,7 @@ static void memory(const bench *b, const kv_trace *t) {
                        .high = 1});
 }
 
-/* --- column sums -----------------------------------------------------------
- */
+/* --- column sums ---------------------------------------------------------- */
 
 /* Seconds of the layer's first KV head. */
 static double sum_up(const kv_trace *t, const kv_shape *s,

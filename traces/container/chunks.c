@@ -62,8 +62,7 @@ static ssize_t take_bytes(int fd, int64_t at, size_t bytes, void *out) {
   return (ssize_t)got;
 }
 
-/* --- opening ---------------------------------------------------------------
- */
+/* --- opening -------------------------------------------------------------- */
 
 /* Steps over whole chunks that go on from token to token. */
 static kv_rc walk(int fd, kv_chunks *c, kv_err *e) {
@@ -135,8 +134,7 @@ void kv_chunks_close(kv_chunks *c) {
   *c = (kv_chunks){0};
 }
 
-/* --- what is wrong ----------------------------------------------------------
- */
+/* --- what is wrong -------------------------------------------------------- */
 
 kv_rc kv_chunks_tell(const kv_chunks *c, int whole, kv_err *e) {
   char a[KV_SHOW], how[200], then[80] = "";
@@ -169,8 +167,7 @@ kv_rc kv_chunks_tell(const kv_chunks *c, int whole, kv_err *e) {
                  how, then);
 }
 
-/* --- reading ----------------------------------------------------------------
- */
+/* --- reading -------------------------------------------------------------- */
 
 /* A file and the part of it, bytes from..to, that is in memory. */
 typedef struct source {

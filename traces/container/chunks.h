@@ -43,8 +43,8 @@ typedef struct kv_chunks {
   float *sinks;              /* [heads] learned sinks, or NULL; owned */
   int tokens;                /* tokens 0 to tokens - 1 are there, whole */
   kv_chunks_end end;         /* what comes after them, if not WHOLE: */
-  int64_t next, next_tokens; /* the chunk's head; both 0 where even that is cut
-                              */
+  int64_t next, next_tokens; /* the next chunk's first token and number of
+                                tokens; both 0 where its head is cut */
   int64_t data;              /* bytes before the first chunk */
   struct stat seen;          /* at opening */
 } kv_chunks;

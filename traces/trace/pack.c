@@ -17,8 +17,7 @@
 /* As of a trace (traces/trace/trace.c). */
 enum { LAYERS_MOST = 100000, HEADS_MOST = 1 << 20 };
 
-/* --- which files ------------------------------------------------------------
- */
+/* --- which files ---------------------------------------------------------- */
 
 static int is_chunks(const struct dirent *x) {
   size_t n = strlen(x->d_name), m = strlen(".chunks");
@@ -71,8 +70,7 @@ static kv_rc find_files(kv_pack *p, kv_err *e) {
   return rc;
 }
 
-/* --- whether they agree -----------------------------------------------------
- */
+/* --- whether they agree --------------------------------------------------- */
 
 static kv_rc differs(const kv_chunks *x, const kv_chunks *y, const char *what,
                      kv_err *e) {
@@ -165,8 +163,7 @@ static kv_rc check_layers(kv_pack *p, kv_err *e) {
   return rc;
 }
 
-/* --- which layers, which tokens ---------------------------------------------
- */
+/* --- which layers, which tokens ------------------------------------------- */
 
 /* Unless trace.json lists some, all layers of the model are expected. */
 static kv_rc expect_layers(const kv_pack *p, kv_err *e) {
@@ -245,8 +242,7 @@ static kv_rc read_json(kv_pack *p, int asked, kv_err *e) {
   return rc ? rc : cut_list(p, "positions", positions, e);
 }
 
-/* --- opening ----------------------------------------------------------------
- */
+/* --- opening -------------------------------------------------------------- */
 
 static kv_rc name_inputs(kv_pack *p, kv_err *e) {
   int n = p->facts.files;

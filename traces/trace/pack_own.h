@@ -31,11 +31,11 @@ struct kv_pack {
   int *first;        /* [facts.layers + 1] the layer's first file */
   int n_layers, n_heads, n_kv_heads; /* of the model */
   int32_t *tokens, *positions;       /* [facts.tokens], or NULL */
-  float *inv_freq, *windowed; /* of rope.inv_freq and its .windowed, or NULL
-                               */
-  float *sinks;               /* [facts.layers][n_heads], or NULL */
-  kv_pack_tensor *tensor;     /* [n] in the order of the result: the small
-                                 ones, then of each layer q, k, v, o, sinks */
+  float *inv_freq;                   /* of rope.inv_freq, or NULL */
+  float *windowed;                   /* of rope.inv_freq.windowed, or NULL */
+  float *sinks;                      /* [facts.layers][n_heads], or NULL */
+  kv_pack_tensor *tensor; /* [n] in the order of the result: the small ones,
+                             then of each layer q, k, v, o, sinks */
   int n;
   json_t *meta; /* metadata of the result: texts */
 };
