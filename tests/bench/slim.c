@@ -84,7 +84,7 @@ static double sum_up(const kv_trace *t, const kv_shape *s,
                      const kv_kernels *kernels, int64_t *out) {
   kv_err e;
   double start = now(CLOCK_THREAD_CPUTIME_ID);
-  if (kv_colsum_head(s, &t->layer[0].data, 0, kernels, out, &e))
+  if (kv_colsum_head(s, &t->layer[0].data, 0, kernels, NULL, out, &e))
     bench_fail("%s", e.text);
   return now(CLOCK_THREAD_CPUTIME_ID) - start;
 }

@@ -122,7 +122,7 @@ mutant slim_first_rows traces/trace/slim.c 'traces/check_slim.sh' \
 mutant slim_sums_of_one_head traces/trace/slim.c 'traces/check_slim.sh' \
   'data_of(w->s, i), g, w->kernel' 'data_of(w->s, i), 0 * g, w->kernel'
 mutant plan_without_sums traces/trace/plan.c 'traces/check_slim.sh' \
-  '(first > 0 && p->first == 0)' '(first > 0 && p->first > 0)'
+  'rows_from(p, 0) == n' 'rows_from(p, 0) != n'
 mutant plan_many_heads traces/trace/config.c 'traces/check_slim.sh' \
   'return x ? json_is_true(x) : usual;' 'return usual;'
 mutant windowed_by_others traces/trace/synth_row.c 'synth' \

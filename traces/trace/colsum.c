@@ -11,14 +11,16 @@
 
 #include "traces/text/text.h"
 #include "traces/text/threads.h"
+#include "traces/trace/rewrite.h"
 #include "traces/trace/rows.h"
 
 typedef struct job {
   const kv_shape *shape;
   const kv_layer_data *data;
   const kv_kernels *kernel;
-  int g;        /* the KV head in hand, */
-  int64_t *out; /* [group][prompt_len] and its sums */
+  int g;                             /* the KV head in hand, */
+  int64_t *out;                      /* [group][prompt_len] and its sums */
+  const volatile sig_atomic_t *stop; /* not 0: give up; may be NULL */
 } job;
 
 bool kv_colsum_can(const kv_trace *t, int i) {
@@ -103,11 +105,12 @@ static kv_rc do_head(const job *w, kv_err *e) {
     lacking += !ready;
 #pragma omp for schedule(dynamic)
     for (int b = 0; b < blocks; b++)
-      if (ready) bad += !add_rows(&x, p, blocks - 1 - b);
+      if (ready && !(w->stop && *w->stop))
+        bad += !add_rows(&x, p, blocks - 1 - b);
     give_back(w, &x);
   }
   if (lacking) return kv_no_memory(e, "column sums", (size_t)p * sizeof(float));
-  if (!bad) return KV_OK;
+  if (!bad) return kv_rewrite_go_on(w->stop, e);
   return kv_fail(e, KV_INPUT,
                  "layer %d: a logit of the prompt is not finite, so that it "
                  "has no column sums",
@@ -115,8 +118,10 @@ static kv_rc do_head(const job *w, kv_err *e) {
 }
 
 kv_rc kv_colsum_head(const kv_shape *shape, const kv_layer_data *data, int g,
-                     const kv_kernels *kernel, int64_t *out, kv_err *e) {
-  const job w = {shape, data, kernel, g, out};
+                     const kv_kernels *kernel,
+                     const volatile sig_atomic_t *stop, int64_t *out,
+                     kv_err *e) {
+  const job w = {shape, data, kernel, g, out, stop};
   size_t n = (size_t)kv_group(shape) * (size_t)shape->prompt_len;
   memset(out, 0, n * sizeof *out);
   return do_head(&w, e);
@@ -127,7 +132,7 @@ kv_rc kv_colsum(const kv_shape *shape, const kv_layer_data *data,
   size_t n = (size_t)kv_group(shape) * (size_t)shape->prompt_len;
   kv_rc rc = KV_OK;
   for (int g = 0; !rc && g < shape->n_kv_heads; g++)
-    rc = kv_colsum_head(shape, data, g, kernel, out + (size_t)g * n, e);
+    rc = kv_colsum_head(shape, data, g, kernel, NULL, out + (size_t)g * n, e);
   return rc;
 }
 

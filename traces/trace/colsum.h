@@ -9,6 +9,7 @@
 #ifndef KV_TRACES_COLSUM_H
 #define KV_TRACES_COLSUM_H
 
+#include <signal.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -32,9 +33,12 @@ kv_rc kv_colsum(const kv_shape *shape, const kv_layer_data *data,
                 const kv_kernels *kernel, int64_t *out, kv_err *e);
 
 /* The same of the query heads that read KV head g alone:
- * out[group][prompt_len], the group's heads in order. */
+ * out[group][prompt_len], the group's heads in order. KV_RESOURCE also once
+ * *stop, which may be NULL, is not 0: looked at between blocks of rows. */
 kv_rc kv_colsum_head(const kv_shape *shape, const kv_layer_data *data, int g,
-                     const kv_kernels *kernel, int64_t *out, kv_err *e);
+                     const kv_kernels *kernel,
+                     const volatile sig_atomic_t *stop, int64_t *out,
+                     kv_err *e);
 
 /* The same of arrays, for a recorder: q [n_heads][n_tokens][d] and k
  * [n_kv_heads][n_tokens][d] of one type, a kv_dtype, of which the first

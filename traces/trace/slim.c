@@ -267,7 +267,7 @@ static kv_rc append_sums(const job *w, int i, kv_err *e) {
   int64_t *sums = kv_zalloc(n, sizeof *sums);
   kv_rc rc = sums ? KV_OK : kv_no_memory(e, "column sums", n * sizeof *sums);
   for (int g = 0; !rc && g < p->n_kv_heads; g++) {
-    rc = kv_colsum_head(p, data_of(w->s, i), g, w->kernel, sums, e);
+    rc = kv_colsum_head(p, data_of(w->s, i), g, w->kernel, w->s->stop, sums, e);
     if (!rc) rc = append(w, n * sizeof *sums, sums, e);
   }
   free(sums);
