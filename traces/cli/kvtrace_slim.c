@@ -86,9 +86,9 @@ static const kv_example examples[] = {
 static const char *const notes[] = {
     "K, V and what stays are as they were, byte for byte. A layer that loses "
     "query rows of the prompt gets column sums of all of them: a method that "
-    "reads sums, as h2o, decides on them as on the full trace, to the bit; one "
-    "that needs the rows is refused, which names them. kvtrace plan says first "
-    "how large it will be.",
+    "reads sums, such as h2o, decides on them as on the full trace, to the "
+    "bit; one that needs the rows is refused by a sentence that names them. "
+    "kvtrace plan says how large the result will be.",
     "Column sums take the prompt's attention once, on all threads; all else is "
     "copied. Metadata slimmed says what was left out.",
     NULL};
