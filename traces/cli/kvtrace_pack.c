@@ -39,8 +39,7 @@ static kv_rc choose_out(task *s, kv_err *e) {
   while (n > 1 && folder[n - 1] == '/') n--;
   if (s->out) return KV_OK;
   if (!is_named(n, folder))
-    return kv_fail(e, KV_USAGE,
-                   "%s: is no name that the trace could have, too; give --out",
+    return kv_fail(e, KV_USAGE, "%s: no name to call the trace by; give --out",
                    kv_show(folder, a));
   if (asprintf(&s->made, "%.*s.safetensors", (int)n, folder) < 0) {
     s->made = NULL;
