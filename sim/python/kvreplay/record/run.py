@@ -11,9 +11,10 @@ import torch
 from ..container import load as load_file
 from ..hf.identity import model_digest
 from ..hf.load import load, name_of
+from ..hf.plain import stateful
 from ..hf.text import failure
 from ..programs import find
-from ..scores import write_scores
+from ..scores import read_scores, write_scores
 from ..trace import read_trace
 from .file import sweep
 from .forward import generate
@@ -31,6 +32,11 @@ class Run:
         os.makedirs(a.out, exist_ok=True)
         sweep(a.out)
         self.model, self.tokenizer = load(a.model, a.dtype, a.device)
+        if a.repeat and stateful(self.model):
+            raise ValueError(
+                f"{a.model} remembers by a state, too, which no cache of keys "
+                "and values goes on from: leave out --repeat"
+            )
         self.digest = model_digest(self.model)
         ids = torch.full((1, 2), 1, device=self.model.device)
         self.layers = Layers(self.model, ids, latent=not a.expanded)
@@ -125,6 +131,14 @@ class Run:
     def scores(self, prompt):
         return os.path.join(self.a.out, "scores", prompt.id + ".safetensors")
 
+    def scored(self, prompt):
+        """Are the scores there, of the trace that is there now?"""
+        path = self.scores(prompt)
+        if not os.path.lexists(path):
+            return False
+        made_of = read_trace(self.path(prompt)).identity
+        return read_scores(path).get("trace") == made_of
+
     def check_repeat(self, asked):
         """The passes of --repeat, if the model has places for them."""
         x = repeat_of(self.tokenizer, asked)
@@ -176,8 +190,12 @@ def record_all(a, prompts, say):
     """Returns the exit code: 3 where a prompt could not be recorded."""
     x, bad = Run(a, prompts, say), 0
     for prompt in x.there if a.repeat else ():
-        if not os.path.lexists(x.scores(prompt)):
-            x.score(x.tokens(prompt))
+        try:
+            if not x.scored(prompt):
+                x.score(x.tokens(prompt))
+        except (ValueError, IndexError) as e:
+            bad += 1
+            say(f"{prompt.where}: {failure(e)[1]}")
     for prompt in x.there if a.check else ():
         try:
             check(x.path(prompt), say)
