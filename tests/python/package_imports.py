@@ -30,8 +30,10 @@ for line, may in (("import kvreplay", []), ("import kvreplay.results", []),
                   ("import kvreplay.programs", []), ("import kvreplay.hf", []),
                   ("import kvreplay.hf.text", []),
                   ("import kvreplay.record", []),
+                  ("import kvreplay.kvpress", []),
                   *((f"import kvreplay.{x}", ["numpy"]) for x in (
-                      "trace", "decisions", "session", "container"))):
+                      "trace", "decisions", "scores", "session", "binding",
+                      "container"))):
     assert {*loaded(line)} <= {*may}, (line, loaded(line))
 
 screen = pydoc.render_doc(kvreplay, renderer=pydoc.plaintext).split("\n")[:24]
@@ -42,7 +44,7 @@ for x in pkgutil.iter_modules(kvreplay.__path__):
 
 undocumented = []
 for folder, inner, names in os.walk(kvreplay.__path__[0]):
-    inner[:] = {*inner} & {"hf"}  # what is imported; record is a command
+    inner[:] = {*inner} & {"hf", "kvpress"}  # what is imported; record is a command
     for name in (x for x in names if x.endswith(".py")):
         path = os.path.join(folder, name)
         with open(path, encoding="utf-8") as f:

@@ -10,9 +10,9 @@
     kvreplay.record     traces of a Hugging Face model: `kvreplay record`
     kvreplay.hf         hf.capture: one of tokens of yours; hf.session: a
                         model that generates under a method
-    kvreplay.kvpress    a method as a press of kvpress: Press; its presses
-                        measured
+    kvreplay.kvpress    kvpress both ways: Press, from_press, from_scorer
     kvreplay.container  any file in safetensors: load, save
+    kvreplay.binding    C's session as ctypes sees it, for kvreplay.session
     kvreplay.programs   where programs, library and headers lie
 
 What is decided, measured and hashed is C's: the library's and `kvreplay`'s,

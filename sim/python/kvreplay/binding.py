@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 
 ABI = 3
 DTYPES = {"f16": 0, "bf16": 1, "f32": 2}
-_NUMPY = {np.dtype(x): i for i, x in enumerate(("f2", "u2", "f4"))}
+NAMES = {"float16": "f16", "uint16": "bf16", "float32": "f32"}  # of numpy
+_NUMPY = {np.dtype(x): DTYPES[y] for x, y in NAMES.items()}
 
 
 class SessionError(Exception):
@@ -32,10 +33,14 @@ class SessionError(Exception):
 
 
 class Err(c.Structure):
+    """kv_err: a code, and its sentence."""
+
     _fields_ = [("rc", c.c_int), ("text", c.c_char * 512)]
 
 
 class Shape(c.Structure):
+    """kv_session_shape: what a session is opened with."""
+
     _fields_ = [
         (n, c.c_int32)
         for n in "abi n_layers n_heads n_kv_heads d d_v n_tokens dtype".split()
@@ -51,6 +56,8 @@ class Shape(c.Structure):
 
 
 class Rows(c.Structure):
+    """kv_session_in, _out: an array [heads, tokens, d] by its strides."""
+
     _fields_ = [
         ("data", c.c_void_p),
         ("dtype", c.c_int32),
@@ -87,6 +94,8 @@ def _opened(path: str) -> c.CDLL:
 
 
 def load(path: Optional[str]) -> c.CDLL:
+    """The library of path; None: of KVREPLAY_LIBRARY, else the wheel's, else
+    the system's. SessionError where there is none, or of another version."""
     path = path or os.environ.get("KVREPLAY_LIBRARY") or library()
     path = path or "libkvreplay.so.0"
     try:
@@ -103,7 +112,7 @@ def load(path: Optional[str]) -> c.CDLL:
         raise SessionError(
             2,
             f"the library's session has ABI {lib.kv_session_abi()}, "
-            f"this file {ABI}: take the two from one version",
+            f"this package's is {ABI}: take the two from one version",
         )
     lib.kv_session_spec.restype = c.c_char_p
     for name in "spec", "lanes", "close":
@@ -123,12 +132,14 @@ def whole(name: str, x: Any) -> int:
 
 
 def text_of(name: str, x: object) -> bytes:
+    """A text as C holds it."""
     if not isinstance(x, str) or "\0" in x:
         raise SessionError(2, f"{name} is {x!r}; give text as behind -m or -b")
     return x.encode()
 
 
 def choice_of(name: str, x: object, choices: Mapping[str, int]) -> int:
+    """The number of one of the texts."""
     if not isinstance(x, str) or x not in choices:
         raise SessionError(2, f"{name} is {x!r}; give {' or '.join(choices)}")
     return choices[x]

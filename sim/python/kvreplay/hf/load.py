@@ -3,15 +3,18 @@
 what the model adds to a prompt. What cannot be loaded is a ValueError of one
 sentence. Needs torch and transformers."""
 
+from __future__ import annotations
+
 import contextlib
 import os
 import re
+from typing import Any, Iterator
 
 import torch
 import transformers
 
 from ..container import load as load_file
-from ..record.prompts import need
+from ..container import need
 
 DTYPES = {
     "auto": "auto",
@@ -25,7 +28,7 @@ MADE = "inv_freq", "rotary", "masked_bias", "attn.bias"
 TOKENIZERS = "tokenizer.", "vocab", "merges.", "spiece", "tekken"
 
 
-def source_of(name: str):
+def source_of(name: str) -> tuple[str, dict[str, str]]:
     """Folder or name, and what else from_pretrained() takes for a GGUF file."""
     if not name.endswith(".gguf"):
         return name, {}
@@ -46,7 +49,7 @@ def name_of(model: str) -> str:
     return os.path.basename(path).removesuffix(".gguf")
 
 
-def check_folder(name: str, tokenizer: bool = True) -> None:
+def check_model(name: str, tokenizer: bool = True) -> None:
     """Of a folder here, before transformers looks: what it says worst."""
     if not os.path.isdir(name):
         need(name.count("/") < 2 and name[:1] not in "./~", name,
@@ -70,19 +73,26 @@ def said(e: BaseException) -> str:
     return " ".join(str(e).split())[:300]
 
 
-def load_tokenizer(name: str):
+def load_tokenizer(name: str) -> Any:
+    """The tokenizer of a folder, a GGUF file or a hub's name."""
     where, more = source_of(name)
     return transformers.AutoTokenizer.from_pretrained(where, **more)
 
 
-def load(name: str, dtype="auto", device=None, tokenizer=True, **more):
+def load(
+    name: str,
+    dtype: str | torch.dtype = "auto",
+    device: str | None = None,
+    tokenizer: bool = True,
+    **more: Any,
+) -> tuple[Any, Any]:
     """The model, ready to run, and its tokenizer (None if not wanted). dtype: a
     key of DTYPES, or torch's; more: as from_pretrained() takes it."""
     transformers.utils.logging.set_verbosity_error()
     transformers.utils.logging.disable_progress_bar()
     where, file = source_of(name)
     if not file:
-        check_folder(where, tokenizer)
+        check_model(where, tokenizer)
     make = transformers.AutoModelForCausalLM.from_pretrained
     try:
         tokens = load_tokenizer(name) if tokenizer else None
@@ -109,14 +119,14 @@ def load(name: str, dtype="auto", device=None, tokenizer=True, **more):
     return model.eval(), tokens
 
 
-def ends_of(model) -> list:
+def ends_of(model: Any) -> list[int]:
     """The tokens that end what a model generates."""
     ends = model.generation_config.eos_token_id
     return [ends] if isinstance(ends, int) else [*(ends or ())]
 
 
 @contextlib.contextmanager
-def bare(model):
+def bare(model: Any) -> Iterator[None]:
     """The model without what its checkpoint wants of generation: penalties of
     repetition, suppressed and forced tokens, least lengths, sampling. All that
     is kept is which tokens end and pad."""
@@ -132,7 +142,7 @@ def bare(model):
         model.generation_config = own
 
 
-def greedy(model, ids, new: int):
+def greedy(model: Any, ids: torch.Tensor, new: int) -> Any:
     """ids [sequences, n] and at most `new` tokens that the model adds to each,
     [sequences, n + ..]: always the one with the largest logit."""
     if not new:

@@ -45,13 +45,12 @@ import numpy as np
 import torch
 from transformers import DynamicCache
 
+from ..binding import NAMES
 from ..session import Session
 from .model import decoder_of, layer_of, need, register, to_numpy, with_cache
 from .plain import check_layers, check_plain, check_stateless, geometry
 from .plain import turned_otherwise_from
 from .rope import rotation
-
-DTYPES = {"float16": "f16", "uint16": "bf16", "float32": "f32"}
 
 
 class SessionCache(DynamicCache):
@@ -172,7 +171,7 @@ class SessionCache(DynamicCache):
         shape["n_heads"], n, shape["d"] = q.shape
         shape["prompt_len"] = self.prompt_len or n
         shape["n_kv_heads"], shape["d_v"] = k.shape[0], v.shape[2]
-        shape["dtype"] = DTYPES.get(str(k.dtype), str(k.dtype))
+        shape["dtype"] = NAMES.get(str(k.dtype), str(k.dtype))
         shape["inv_freq"], shape["interleaved"], _ = self.rope
         self.geometry, self.prompt = geometry, shape["prompt_len"]
         shape["scale"] = geometry[-1]

@@ -7,9 +7,7 @@ import functools
 
 import numpy as np
 
-from ..binding import DTYPES, Err, load
-
-_NAMES = {"float16": "f16", "uint16": "bf16", "float32": "f32"}
+from ..binding import DTYPES, NAMES, Err, load
 
 
 @functools.lru_cache(None)
@@ -31,7 +29,7 @@ def column_sums(q, k, prompt_len, scale, softcap=0.0, window=0, sinks=None):
     rc = library().kv_colsum_of(
         len(q), len(k), q.shape[2], q.shape[1], prompt_len, c.c_float(scale),
         c.c_float(softcap), window, pointer(sinks),
-        DTYPES[_NAMES[q.dtype.name]], pointer(q), pointer(k), pointer(out),
+        DTYPES[NAMES[q.dtype.name]], pointer(q), pointer(k), pointer(out),
         c.byref(e),
     )  # fmt: skip
     if rc:
