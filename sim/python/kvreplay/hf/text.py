@@ -5,24 +5,33 @@ wrong command line, 3 a bad model, text or trace, 4 a missing package, memory or
 disk, 130 interrupted). Needs neither torch nor transformers until a model is
 loaded."""
 
+from __future__ import annotations
+
 import argparse
 import errno
 import importlib.util
 import os
 import sys
 import unicodedata
+from typing import Any, Callable, Mapping
 
 FULL = errno.ENOSPC, errno.EDQUOT, errno.ENOMEM
 # Options of programs that record: {name: help}.
 NAME = {"name": "what the model is called in the trace (default: MODEL)"}
 
 
-def arguments(doc, *names, options=(), flags=(), **last):
+def arguments(
+    doc: str,
+    *names: str,
+    options: Mapping[str, str] = {},
+    flags: Mapping[str, str] = {},
+    **last: Any,
+) -> argparse.Namespace:
     """The command line: texts by name, then texts and numbers that have a
     default; options are texts, None where not given; flags are given or not."""
     p = argparse.ArgumentParser(
-        description=doc, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+        prog=program(), description=doc,
+        formatter_class=argparse.RawDescriptionHelpFormatter)  # fmt: skip
     for name in names:
         p.add_argument(name)
     for name, default in last.items():
@@ -39,13 +48,13 @@ def arguments(doc, *names, options=(), flags=(), **last):
     return a
 
 
-def program():
+def program() -> str:
     """What the program is called: of a package its name, not __main__.py."""
     folder, name = os.path.split(sys.argv[0])
     return os.path.basename(folder) if name == "__main__.py" else name
 
 
-def missing(*packages):
+def missing(*packages: str) -> None:
     """ImportError that says what to install, where one is missing."""
     lacks = [x for x in packages if importlib.util.find_spec(x) is None]
     if lacks:
@@ -54,14 +63,14 @@ def missing(*packages):
         )
 
 
-def require(*packages):
+def require(*packages: str) -> None:
     """Leaves the program where one is missing: 4 and a sentence."""
     code = run(lambda: missing(*packages))
     if code:
         sys.exit(code)
 
 
-def failure(e):
+def failure(e: BaseException) -> tuple[int, str] | None:
     """The exit code of an exception and its sentence; None of what is none of
     ours, a fault of the program."""
     said = " ".join(str(e).split())
@@ -82,21 +91,21 @@ def failure(e):
     return (4, said) if lacks and isinstance(e, RuntimeError) else None
 
 
-def run(main, name=None):
+def run(main: Callable[[], int | None], name: str | None = None) -> int:
     """main(), which returns an exit code or None; of its failure one line on
-    standard error, and the code. name: what the line begins with."""
+    standard error, and the code. name: what the line begins with, else
+    program()."""
     try:
         return main() or 0
     except (Exception, KeyboardInterrupt) as e:
         known = failure(e)
         if not known:
             raise
-    name = name or os.path.basename(sys.argv[0])
-    print(f"{name}: {known[1]}", file=sys.stderr, flush=True)
+    print(f"{name or program()}: {known[1]}", file=sys.stderr, flush=True)
     return known[0]
 
 
-def check_folder(*paths):
+def check_folder(*paths: str) -> None:
     """Before anything is computed: is there a folder to write each into?"""
     for path in paths:
         folder = os.path.dirname(path) or "."
@@ -106,19 +115,21 @@ def check_folder(*paths):
             raise ValueError(f"{path} is a folder: name a file in it")
 
 
-def folded(text):
+def folded(text: str) -> str:
     """A text without case, accents and compatible forms of characters."""
     text = unicodedata.normalize("NFKD", text.casefold())
     return "".join(x for x in text if not unicodedata.combining(x))
 
 
-def plain(text):
+def plain(text: str) -> str:
     """A text without what tokenizers may change and document: these, and
     blanks."""
     return "".join(folded(text).split())
 
 
-def encode(name, tokenizer, text, size, special=True):
+def encode(
+    name: str, tokenizer: Any, text: str, size: int, special: bool = True
+) -> Any:
     """The tokens [1, n] of the text, which must come back from them: a folder
     without its tokenizer may load as one that loses what it is given."""
     bare = tokenizer(text, add_special_tokens=False)["input_ids"]
@@ -142,7 +153,7 @@ def encode(name, tokenizer, text, size, special=True):
     return ids
 
 
-def load(name, text, **more):
+def load(name: str, text: str | None, **more: Any) -> tuple[Any, Any, Any]:
     """The model, its tokenizer, and a text as its tokens [1, n]; without a text
     None for both. more: as kvreplay.hf.load.load() takes it."""
     from .load import load
@@ -154,14 +165,17 @@ def load(name, text, **more):
     return model, tokenizer, encode(name, tokenizer, text, size)
 
 
-def go_on(model, ids, new):
+def go_on(model: Any, ids: Any, new: int) -> Any:
     """The ids [1, n] and `new` tokens that the model adds, greedily."""
     from .load import greedy
 
     return greedy(model, ids, new)
 
 
-def read_text(path):
-    """A file in UTF-8."""
-    with open(path, encoding="utf-8") as f:
-        return f.read()
+def read_text(path: str) -> str:
+    """A file in UTF-8; ValueError, of one sentence, of another."""
+    try:
+        with open(path, encoding="utf-8") as f:
+            return f.read()
+    except UnicodeDecodeError as e:
+        raise ValueError(f"{path}: no UTF-8 at byte {e.start}") from None

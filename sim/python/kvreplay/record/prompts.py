@@ -19,6 +19,8 @@ import os
 import re
 from typing import NamedTuple, Optional
 
+from ..hf.text import read_text
+
 ROLES = "context", "question", "answer"
 KEYS = "id prompt messages answer source segments".split()
 HALF = re.compile("[\ud800-\udfff]")  # of a character: JSON can say it
@@ -39,6 +41,7 @@ class Prompt(NamedTuple):
 
 
 def need(true, where, *sentence):
+    """That of container.py, which needs numpy."""
     if not true:
         raise ValueError(f"{where}: " + "".join(map(str, sentence)))
 
@@ -82,14 +85,6 @@ def prompt_of(where, number, x):
          where, f"id {name!r} cannot name a file: give letters, digits and "
          "- . _, 200 at most, no dot first")  # fmt: skip
     return Prompt(where, name, *(x.get(y) for y in KEYS[1:]))
-
-
-def read_text(path):
-    try:
-        with open(path, encoding="utf-8") as f:
-            return f.read()
-    except UnicodeDecodeError as e:
-        raise ValueError(f"{path}: no UTF-8 at byte {e.start}") from None
 
 
 def parse(where, line):
