@@ -1,23 +1,26 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a Hugging Face model calls its attention function with, as a session or
 a trace wants it. The rotation is rope.py's, that it is plain attention is
-plain.py's. For session.py, capture.py and kvpress.py; traces/README.md says by
-which versions they ran."""
+plain.py's. For session.py, record/ and kvpress/; traces/README.md says by which
+versions they ran."""
+
+from __future__ import annotations
 
 import contextlib
 import inspect
+from typing import Any, Callable, Iterator
 
 import torch
 from transformers import AttentionInterface, AttentionMaskInterface
 
 
-def need(true, sentence):
-    """ValueError unless true."""
+def need(true: object, sentence: str) -> None:
+    """ValueError of that sentence unless true."""
     if not true:
         raise ValueError(sentence)
 
 
-def register(name, attend):
+def register(name: str, attend: Callable[..., Any]) -> Callable[..., Any]:
     """The function, with the masks of torch's own attention: None where there
     is nothing but causality. Without a mask padding would pass unseen. Returns
     torch's own attention."""
@@ -26,7 +29,7 @@ def register(name, attend):
     return AttentionInterface()["sdpa"]
 
 
-def decoder_of(model):
+def decoder_of(model: Any) -> Any:
     """The layers of the model that hold a cache, without what makes logits and
     without what sees or hears."""
     decoder = model.get_decoder()  # some call the head so
@@ -35,7 +38,7 @@ def decoder_of(model):
 
 
 @contextlib.contextmanager
-def attending(model, name):
+def attending(model: Any, name: str) -> Iterator[Any]:
     """That decoder, while it attends by the function of that name."""
     decoder = decoder_of(model)
     own = decoder.config._attn_implementation
@@ -46,7 +49,7 @@ def attending(model, name):
         decoder.set_attn_implementation(own)
 
 
-def to_numpy(x):
+def to_numpy(x: torch.Tensor) -> Any:
     """[1, heads, tokens, d] to [heads, tokens, d]; bfloat16 as its bits."""
     x = x.detach().cpu()[0]
     if x.dtype == torch.bfloat16:
@@ -54,7 +57,7 @@ def to_numpy(x):
     return x.numpy()
 
 
-def layer_of(module):
+def layer_of(module: Any) -> int:
     """The number of the layer whose attention this is."""
     layer = getattr(module, "layer_idx", None)
     need(
@@ -65,7 +68,7 @@ def layer_of(module):
     return layer
 
 
-def with_cache(decoder, cache):
+def with_cache(decoder: Any, cache: Any) -> dict[str, Any]:
     """What hands a cache to a decoder: the word for it became another one in
     transformers 5.24."""
     known = inspect.signature(getattr(decoder, "forward", decoder)).parameters

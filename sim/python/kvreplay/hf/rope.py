@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """How a Hugging Face model turns its keys by their position (RoPE): found in
 its modules, and proven by what its keys do. For recording (record/layers.py),
-sessions and kvpress.py. Needs torch.
+session.py and kvpress/. Needs torch.
 
 A rotation is taken only where it is proven. A prompt of one token, PROBE times
 over, goes through the model while every attention is given the same input at

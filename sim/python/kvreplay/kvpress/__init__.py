@@ -13,6 +13,7 @@ each press of kvpress does stands in traces/examples/KVPRESS.md.
 """
 
 from importlib import import_module as _import
+from typing import Any as _Any
 
 _WHERE = {
     "Press": "press",
@@ -23,7 +24,7 @@ _WHERE = {
 __all__ = [*_WHERE]
 
 
-def __getattr__(name):
+def __getattr__(name: str) -> _Any:
     """Loads what is asked for: `import kvreplay.kvpress` needs nothing."""
     if name not in _WHERE:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -15,6 +15,7 @@ from .file import TraceFile
 from .forward import forward
 from .plan import Plan, texts
 
+
 def check_room(folder, plans):
     """OSError where the disk has no room for what is to be written."""
     size = sum(
