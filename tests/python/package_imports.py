@@ -44,7 +44,8 @@ for x in pkgutil.iter_modules(kvreplay.__path__):
 
 undocumented = []
 for folder, inner, names in os.walk(kvreplay.__path__[0]):
-    inner[:] = {*inner} & {"hf", "kvpress"}  # what is imported; record is a command
+    # What is imported; record is a command.
+    inner[:] = {*inner} & {"hf", "kvpress"}
     for name in (x for x in names if x.endswith(".py")):
         path = os.path.join(folder, name)
         with open(path, encoding="utf-8") as f:

@@ -2,15 +2,16 @@
 """`kvreplay record --repeat`: KVzip's scores against the loop over one forward
 of prompt, instruction and chunk at once, without a cache, in binary64; of
 models with a cap on logits, learned sinks, latent attention; the context of a
-chat; and files that are made again where they are missing.
-
-record_repeat.py KVTRACE KVREPLAY FOLDER TINY; needs torch and transformers."""
+chat; and files that are made again where they are missing, or of another trace,
+and what methods keep by them. record_repeat.py KVTRACE KVREPLAY FOLDER TINY;
+needs torch and transformers."""
 
 import os
+import shutil
 
 import numpy as np
 import transformers
-from record_shared import LINES, MODEL, at, lines, record
+from record_shared import LINES, MODEL, at, digests, lines, record
 from record_second import LATENT, MODELS, hf, made, recorded_of
 
 from kvreplay.record.layers import Layers
@@ -124,6 +125,16 @@ def check_command():
     said = record("zip", "--max-new", "4", "--repeat")
     assert "3 of 3 traces are in" in said, said
     assert abs(read_scores(path)["scores"][3] - before).max() < 1e-6
+    specs = [f"{x}:score=file:scores={path}" for x in ("topk", "adakv")]
+    rows = digests("zip", "one", *specs)
+    assert [x[1] for x in rows] == ["ok"] * 2 and rows[0][2] != rows[1][2], rows
+    shutil.copy(at("zip", "scores", "two.safetensors"), path)
+    record("zip", "--max-new", "4", "--repeat")
+    assert abs(read_scores(path)["scores"][3] - before).max() < 1e-6
+    with open(path, "w") as f:
+        f.write("none")
+    said = record("zip", "--max-new", "4", "--repeat", code=3)
+    assert "remove it to have it made again" in said, said
 
 
 check_scores()

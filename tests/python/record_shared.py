@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What record_hf.py and record_second.py share: prompts, `kvreplay record` and
-what became of it. Arguments: KVTRACE KVREPLAY FOLDER TINY (trace_shared.py)."""
+"""What record_hf.py, record_second.py, record_repeat.py and plan_hf.py share:
+prompts, `kvreplay record` and what became of it. Arguments: KVTRACE KVREPLAY FOLDER TINY (trace_shared.py)."""
 
 import contextlib
 import io

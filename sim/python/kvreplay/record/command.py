@@ -95,7 +95,7 @@ def go(a):
     missing("numpy", "torch", "transformers")
     if a.check and not find("kvtrace"):
         raise ImportError("--check runs kvtrace, which is not on the path: "
-                          "install kvreplay, or leave it out")  # fmt: skip
+                          "install kvreplay, or leave --check out")  # fmt: skip
     if a.rows is not None and not a.no_sums:  # before the first prompt
         from .sums import library
 

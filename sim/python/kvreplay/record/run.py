@@ -136,8 +136,13 @@ class Run:
         path = self.scores(prompt)
         if not os.path.lexists(path):
             return False
-        made_of = read_trace(self.path(prompt)).identity
-        return read_scores(path).get("trace") == made_of
+        try:
+            of = read_scores(path).get("trace")
+        except ValueError as e:
+            raise ValueError(
+                f"{e}: no scores, or broken; remove it to have it made again"
+            ) from None
+        return of == read_trace(self.path(prompt)).identity
 
     def check_repeat(self, asked):
         """The passes of --repeat, if the model has places for them."""
