@@ -10,7 +10,7 @@ from typing import Any, Collection, Mapping, Optional
 
 import torch
 
-from .model import attending, decoder_of, layer_of, need, register
+from .model import decoder_of, layer_of, need
 
 # Arguments of attention functions that make it another attention.
 OTHERS = (

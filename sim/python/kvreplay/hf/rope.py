@@ -10,7 +10,10 @@ key 0 turned by t times the frequencies. A head may be turned in part: the other
 channels must then be the same at every position.
 """
 
-from typing import Dict, Iterator, List, NamedTuple, Optional, Sequence
+from __future__ import annotations
+
+from typing import Any, Dict, Iterator, List, Mapping, NamedTuple, Optional
+from typing import Sequence, Tuple
 
 import numpy as np
 import torch
@@ -61,7 +64,7 @@ class Rope(NamedTuple):
 UNPROVEN = Rope(None, False, 1.0)
 
 
-def frequencies(module):
+def frequencies(module: Any) -> Iterator[Tuple[np.ndarray, float]]:
     """(frequencies, factor) that a module turns by, if they stand still: one,
     or one for each type of layer (full_attention_inv_freq, ..)."""
     for name in sorted({*vars(module), *getattr(module, "_buffers", ())}):
@@ -77,16 +80,18 @@ def frequencies(module):
             yield freq, getattr(module, own, 1.0)
 
 
-def ropes_of(model) -> list:
+def ropes_of(model: Any) -> List[Tuple[np.ndarray, float]]:
     """What all modules of a model turn by: [(frequencies, factor)]."""
     return [y for x in decoder_of(model).modules() for y in frequencies(x)]
 
 
-def one_input(module, args, kwargs):
+def one_input(
+    module: Any, args: Tuple[Any, ...], kwargs: Mapping[str, Any]
+) -> Tuple[Tuple[Any, ...], Dict[str, Any]]:
     """A hook before a module of a layer: what comes in is the first token's at
     every position, whatever the layers before it made of positions."""
 
-    def constant(x):
+    def constant(x: Any) -> Any:
         known = torch.is_tensor(x) and x.dim() == 3 and x.is_floating_point()
         known = known and x.shape[1] == PROBE
         return x[:, :1].expand_as(x) if known else x
@@ -98,7 +103,7 @@ def one_input(module, args, kwargs):
     return tuple(map(constant, args[:1])) + args[1:], kwargs
 
 
-def keys_of_one_token(model) -> Dict[int, List[np.ndarray]]:
+def keys_of_one_token(model: Any) -> Dict[int, List[np.ndarray]]:
     """{layer: the keys float32 [PROBE, d] of each KV head} of a prompt that is
     one token over and over; {} where no module has frequencies to turn by."""
     keys: Dict[int, List[np.ndarray]] = {}
@@ -128,7 +133,9 @@ def keys_of_one_token(model) -> Dict[int, List[np.ndarray]]:
     return keys
 
 
-def turned(keys, freq, paired, by):
+def turned(
+    keys: np.ndarray, freq: np.ndarray, paired: bool, by: Any
+) -> np.ndarray:
     """Keys [tokens, d] turned further by so many positions [tokens]."""
     angle = np.asarray(by)[:, None] * freq.astype(np.float64)
     cos, sin, out = np.cos(angle), np.sin(angle), np.empty(keys.shape)
@@ -141,7 +148,7 @@ def turned(keys, freq, paired, by):
     return out
 
 
-def turns(keys, rope: Rope, near) -> bool:
+def turns(keys: np.ndarray, rope: Rope, near: float) -> bool:
     """Is this the rotation of the keys [PROBE, d] of a prompt of one token?"""
     if keys.shape[1] != 2 * len(rope.freq):
         return False
@@ -152,7 +159,9 @@ def turns(keys, rope: Rope, near) -> bool:
     return bool((apart <= near * abs(keys).max()).all())
 
 
-def placed(d: int, freq, paired: bool, factor: float) -> Iterator[Rope]:
+def placed(
+    d: int, freq: np.ndarray, paired: bool, factor: float
+) -> Iterator[Rope]:
     """The ways in which these frequencies can turn heads of d channels: all of
     a head, its first channels (Phi, GLM) or its last (DeepSeek)."""
     rest = d - 2 * len(freq)
@@ -174,7 +183,7 @@ def placed(d: int, freq, paired: bool, factor: float) -> Iterator[Rope]:
     yield Rope(before, True, factor, np.concatenate([np.arange(rest), last]))
 
 
-def proven(model, keys: Sequence[np.ndarray]) -> Rope:
+def proven(model: Any, keys: Sequence[np.ndarray]) -> Rope:
     """The one rotation that all keys [PROBE, d] of a prompt of one token have;
     UNPROVEN where there is none. A rotation the other way round, as some models
     have it, is one by negative frequencies."""
@@ -188,7 +197,7 @@ def proven(model, keys: Sequence[np.ndarray]) -> Rope:
     return [*found.values()][0] if len(found) == 1 else UNPROVEN
 
 
-def unturned(model, keys: Sequence[np.ndarray]) -> bool:
+def unturned(model: Any, keys: Sequence[np.ndarray]) -> bool:
     """Are keys the same at every position, and not zero: without RoPE?"""
     near = max(1e-3, 8 * torch.finfo(model.dtype).eps)
     return bool(keys) and all(
@@ -197,7 +206,9 @@ def unturned(model, keys: Sequence[np.ndarray]) -> bool:
     )
 
 
-def rotation(model, layers=None):
+def rotation(
+    model: Any, layers: Optional[Sequence[int]] = None
+) -> Tuple[Optional[np.ndarray], bool, float]:
     """RoPE's d/2 frequencies, whether it pairs 2i with 2i+1, and the factor
     inside q and k, for those who take q and k with their channels in the
     model's order; None, False, 1 where that is not proven of each of the layers
@@ -206,4 +217,4 @@ def rotation(model, layers=None):
     keys = [k for l in sorted(keys) if layers is None or l in layers
             for k in keys[l]]  # fmt: skip
     rope = proven(model, keys)
-    return tuple(rope if rope.channels is None else UNPROVEN)[:3]
+    return (rope if rope.channels is None else UNPROVEN)[:3]

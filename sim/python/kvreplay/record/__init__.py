@@ -26,8 +26,12 @@ Exit codes: 0 all are there, 2 wrong usage, 3 a bad model, file or prompt, 4 no
 memory, disk or package, 130 interrupted; what was finished stays.
 """
 
+from __future__ import annotations
 
-def main(argv=None):
+from typing import List, Optional
+
+
+def main(argv: Optional[List[str]] = None) -> int:
     """The command `kvreplay record`; returns its exit code."""
     from .command import main
 

@@ -3,7 +3,10 @@
 where logits have a cap or a learned sink beside them, by the model's own eager
 function, as torch's leaves both out. Needs torch."""
 
+from __future__ import annotations
+
 import sys
+from typing import Any, Callable, Mapping, Optional, Tuple
 
 import torch
 
@@ -15,13 +18,21 @@ SECOND = "softcap", "s_aux"
 ROWS = 256  # query rows of logits at once
 
 
-def second_of(kwargs):
+def second_of(
+    kwargs: Mapping[str, Any]
+) -> Tuple[float, Optional[torch.Tensor]]:
     """The cap (0: none) and the sinks, [heads] or None, of a call."""
     softcap, sinks = (kwargs.get(x) for x in SECOND)
     return float(softcap or 0), sinks
 
 
-def added(mask, first, end, device, cached=0):
+def added(
+    mask: Optional[torch.Tensor],
+    first: int,
+    end: int,
+    device: torch.device,
+    cached: int = 0,
+) -> torch.Tensor:
     """What is added to the logits of rows first..end, [.., end - first, cached
     + end]: 0, or the least number of binary32 where a row does not see a token.
     mask: None (causal), boolean (True: seen) or such numbers, [.., T, cached +
@@ -38,7 +49,14 @@ def added(mask, first, end, device, cached=0):
     return out if out.dim() == 4 else out[None, None]
 
 
-def eager(module, query, key, value, mask, **kwargs):
+def eager(
+    module: Any,
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    mask: Optional[torch.Tensor],
+    **kwargs: Any,
+) -> torch.Tensor:
     """The model's own attention function in binary32, some rows at a time:
     [sequences, T, heads, d_v] in the type of query. Of 16-bit logits, as some
     models compute them, a softmax would be off by more than its rounding."""
@@ -63,7 +81,15 @@ def eager(module, query, key, value, mask, **kwargs):
     return torch.cat(out, 1).to(query.dtype)
 
 
-def own_output(torchs, module, query, key, value, mask, **kwargs):
+def own_output(
+    torchs: Callable[..., Any],
+    module: Any,
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    mask: Optional[torch.Tensor],
+    **kwargs: Any,
+) -> torch.Tensor:
     """The attention of the last tokens: query [sequences, heads, T, d], key and
     value [sequences, KV heads, cached + T, ..] to [sequences, T, heads, d_v].
     torchs: torch's own attention function, by register()."""

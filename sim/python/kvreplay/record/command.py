@@ -2,9 +2,12 @@
 """The command line of `kvreplay record`. Options and prompts are checked with
 Python alone, before torch is imported and a model is loaded."""
 
+from __future__ import annotations
+
 import argparse
 import os
 import sys
+from typing import Any, Callable, List, Optional
 
 from . import __doc__ as DOC
 from ..hf.text import missing, run
@@ -15,8 +18,8 @@ from .rows import read_layers, read_rows
 NAME = "kvreplay record"
 
 
-def whole(least):
-    def read(text):
+def whole(least: int) -> Callable[[str], int]:
+    def read(text: str) -> int:
         n = int(text)
         if not least <= n < 10**9:
             raise ValueError
@@ -26,10 +29,10 @@ def whole(least):
     return read
 
 
-def option(read):
+def option(read: Callable[[str], Any]) -> Callable[[str], Any]:
     """What a reader of an option's text refuses, in its own words."""
 
-    def get(text):
+    def get(text: str) -> Any:
         try:
             return read(text)
         except ValueError as e:
@@ -38,7 +41,7 @@ def option(read):
     return get
 
 
-def parser():
+def parser() -> argparse.ArgumentParser:
     p = argparse.ArgumentParser(
         prog=NAME, description=DOC, allow_abbrev=False,
         formatter_class=argparse.RawDescriptionHelpFormatter)  # fmt: skip
@@ -81,11 +84,11 @@ def parser():
     return p
 
 
-def say(*words):
+def say(*words: object) -> None:
     print(NAME + ":", *words, file=sys.stderr, flush=True)
 
 
-def go(a):
+def go(a: argparse.Namespace) -> int:
     prompts = read_prompts(a.prompts)
     if os.path.lexists(a.out) and not os.path.isdir(a.out):
         raise NotADirectoryError(f"{a.out} is no folder: name another")
@@ -109,7 +112,7 @@ def go(a):
     return record_all(a, prompts, say)
 
 
-def main(argv=None):
+def main(argv: Optional[List[str]] = None) -> int:
     """The command; argv: its words, None: of the command line. Returns the exit
     code."""
     a = parser().parse_args(argv)

@@ -3,10 +3,13 @@
 is there, in any order, so that none is held longer than writing takes. Until
 finish() the file has another name, ID.safetensors.PID.part."""
 
+from __future__ import annotations
+
 import json
 import os
 import re
 import struct
+from typing import Any, Dict, Mapping, Sequence, Tuple
 
 import numpy as np
 
@@ -19,11 +22,17 @@ class TraceFile:
     """shapes: {tensor: (dtype, shape)}; metadata: texts. put() each once, then
     finish(); or leave(), after which nothing is there."""
 
-    def __init__(self, path, metadata, shapes):
+    def __init__(
+        self,
+        path: str,
+        metadata: Mapping[str, str],
+        shapes: Mapping[str, Tuple[str, Sequence[int]]],
+    ) -> None:
         self.path = writable(path, trace=True)
         self.part = f"{self.path}.{os.getpid()}.part"
-        self.left, at = {}, 0
-        header = {"__metadata__": metadata}
+        self.left: Dict[str, Tuple[int, int]] = {}  # not put yet: place, size
+        at = 0
+        header: Dict[str, Any] = {"__metadata__": metadata}
         for name in sorted(shapes, key=lambda x: (-int(shapes[x][0][-2:]), x)):
             dtype, shape = shapes[name]
             size = int(np.prod(shape)) * NUMPY[dtype].itemsize
@@ -43,27 +52,29 @@ class TraceFile:
             self.leave()
             raise
 
-    def _write(self, data, at):
+    def _write(self, data: Any, at: int) -> None:
         data = memoryview(data).cast("B")
         while data:
             n = os.pwrite(self.file, data, at)
             data, at = data[n:], at + n
 
-    def put(self, name, x):
+    def put(self, name: str, x: np.ndarray) -> None:
         """A whole tensor: an array in C order, of its type and shape."""
         at, size = self.left.pop(name)
         x = np.ascontiguousarray(x)
         assert x.nbytes == size, "a tensor has the size that was said"
         self._write(x.reshape(-1).view(np.uint8), self.first + at)
 
-    def finish(self):
+    def finish(self) -> None:
+        """The file is whole, and has its name."""
         assert not self.left, "every tensor was written"
         os.fsync(self.file)
         os.close(self.file)
         self.file = None
         os.replace(self.part, self.path)
 
-    def leave(self):
+    def leave(self) -> None:
+        """Nothing is there, unless it was finished."""
         if self.file is not None:
             os.close(self.file)
             self.file = None
@@ -71,7 +82,7 @@ class TraceFile:
             os.unlink(self.part)
 
 
-def alive(pid):
+def alive(pid: int) -> bool:
     try:
         os.kill(pid, 0)
     except ProcessLookupError:
@@ -81,7 +92,7 @@ def alive(pid):
     return True
 
 
-def sweep(folder):
+def sweep(folder: str) -> None:
     """What recorders that were killed left half-written goes."""
     for name in os.listdir(folder):
         found = PART.search(name)

@@ -2,6 +2,10 @@
 """One forward, each layer's q, k, v and output handed on as torch's own
 attention is done with it: no more than one layer is held. Needs torch."""
 
+from __future__ import annotations
+
+from typing import Any, Callable, Dict, List, Mapping, Optional
+
 import torch
 
 from ..hf.load import ends_of, greedy
@@ -9,14 +13,15 @@ from ..hf.model import attending, layer_of, need, register
 from ..hf.plain import check_plain
 from .attention import SECOND, own_output, second_of
 from .latent import output
+from .layers import Layers
 
 
-def finite(x):
+def finite(x: torch.Tensor) -> bool:
     """Is no number of a tensor NaN or Inf? In one pass, without a copy."""
     return all(y.isfinite() for y in torch.aminmax(x.detach()))
 
 
-def bits(x):
+def bits(x: torch.Tensor) -> Any:
     """A tensor as an array in C order; bfloat16 as its bits."""
     x = x.detach().contiguous().cpu()
     if x.dtype == torch.bfloat16:
@@ -24,7 +29,16 @@ def bits(x):
     return x.numpy()
 
 
-def rows_of(layers, module, query, key, value, mask, out, kwargs):
+def rows_of(
+    layers: Layers,
+    module: Any,
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    mask: Optional[torch.Tensor],
+    out: torch.Tensor,
+    kwargs: Mapping[str, Any],
+) -> Dict[str, torch.Tensor]:
     """What a trace holds of a layer's attention, {q, k, v, o}."""
     layer = layer_of(module)
     if not layers.look[layer].nope:
@@ -41,7 +55,13 @@ def rows_of(layers, module, query, key, value, mask, out, kwargs):
 
 
 @torch.no_grad()
-def forward(model, layers, ids, windows, take):
+def forward(
+    model: Any,
+    layers: Layers,
+    ids: torch.Tensor,
+    windows: Mapping[int, int],
+    take: Callable[..., None],
+) -> None:
     """take(layer, {q, k, v, o}, sinks) for each layer of windows {layer: tokens
     that a row sees, 0: all}: tensors [sequences, heads, tokens, d], o
     [sequences, heads, tokens, d_v], sinks [heads] or None. layers: a Layers of
@@ -80,7 +100,7 @@ def forward(model, layers, ids, windows, take):
     need(not wanted, f"layers {sorted(wanted)} did not attend")
 
 
-def generate(model, ids, new):
+def generate(model: Any, ids: torch.Tensor, new: int) -> List[List[int]]:
     """Of ids [sequences, P] what the model adds greedily to each, a list: new
     tokens, or fewer where it ended, that token included."""
     ends, found = {*ends_of(model)}, []

@@ -10,8 +10,10 @@ a key and a value for each query head; by kv_b_proj, the matrix that does so,
 is the same attention, and that it is so is proven of every layer: its keys and
 values must be kv_b_proj of the latent, and o its own output. Needs torch."""
 
+from __future__ import annotations
+
 import contextlib
-from typing import Dict, NamedTuple, Optional
+from typing import Any, Dict, Iterator, Mapping, NamedTuple, Optional
 
 import torch
 
@@ -29,7 +31,7 @@ class Absorbed(NamedTuple):
     up: torch.Tensor
 
 
-def near(x, y) -> bool:
+def near(x: torch.Tensor, y: torch.Tensor) -> bool:
     """The same but for the rounding of x's type?"""
     most = 1e-4 if x.dtype == torch.float32 else 2e-2
     x, y = x.float(), y.float()
@@ -39,11 +41,12 @@ def near(x, y) -> bool:
 class Latents:
     """What goes into each kv_b_proj of a decoder, while watching() it."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         self.seen: Dict[int, torch.Tensor] = {}  # {id of the attention: latent}
 
     @contextlib.contextmanager
-    def watching(self, decoder):
+    def watching(self, decoder: Any) -> Iterator[None]:
+        """While it lasts they are seen."""
         def look(module):
             def hook(_, args):
                 self.seen[id(module)] = args[0]
@@ -58,7 +61,14 @@ class Latents:
                 hook.remove()
             self.seen.clear()
 
-    def absorb(self, module, query, key, value, kwargs) -> Optional[Absorbed]:
+    def absorb(
+        self,
+        module: Any,
+        query: torch.Tensor,
+        key: torch.Tensor,
+        value: torch.Tensor,
+        kwargs: Mapping[str, Any],
+    ) -> Optional[Absorbed]:
         """A call of an attention function, if that is what it is."""
         latent = self.seen.pop(id(module), None)
         if latent is None or second_of(kwargs) != (0, None):
@@ -85,7 +95,13 @@ class Latents:
         return Absorbed(q, torch.cat([latent, turns], -1), latent, up_v)
 
 
-def output(layer: int, x: Absorbed, scale: float, mask, own) -> torch.Tensor:
+def output(
+    layer: int,
+    x: Absorbed,
+    scale: float,
+    mask: Optional[torch.Tensor],
+    own: torch.Tensor,
+) -> torch.Tensor:
     """softmax(q' k') latent, [sequences, heads, T, rank]; ValueError unless W_V
     makes `own` of it, the layer's output [sequences, heads, T, d_v]."""
     out, n, k = [], x.q.shape[2], x.k.float()

@@ -3,8 +3,11 @@
 arithmetic for, of one geometry. Of each other layer, why it is left. Needs
 torch."""
 
+from __future__ import annotations
+
 import contextlib
-from typing import Dict, List, NamedTuple, Optional, Tuple
+from typing import Any, ContextManager, Dict, List, Mapping, NamedTuple
+from typing import Optional, Tuple
 
 import numpy as np
 import torch
@@ -14,7 +17,7 @@ from ..hf.plain import check_layers, check_plain, geometry, stateful, window_of
 from ..hf.plain import STATES, TYPES
 from ..hf.rope import UNPROVEN, Rope, keys_of_one_token, proven, unturned
 from .attention import SECOND, own_output, second_of
-from .latent import Latents
+from .latent import Absorbed, Latents
 
 
 class Look(NamedTuple):
@@ -42,7 +45,9 @@ class Layers:
     k and v. latent: multi-head latent attention is recorded as engines hold it,
     not as the model expands it."""
 
-    def __init__(self, model, ids: torch.Tensor, latent: bool = False):
+    def __init__(
+        self, model: Any, ids: torch.Tensor, latent: bool = False
+    ) -> None:
         check_layers(model, TYPES | STATES)
         self.model, self.latents = model, Latents() if latent else None
         self.look: Dict[int, Look] = {}
@@ -66,7 +71,7 @@ class Layers:
             "another model",
         )
 
-    def _look(self, ids):
+    def _look(self, ids: torch.Tensor) -> None:
         def attend(
             module, query, key, value, attention_mask, dropout=0.0, **kwargs
         ):
@@ -95,19 +100,33 @@ class Layers:
             with self.watching(decoder):
                 decoder(input_ids=ids[:, :2], use_cache=False)
 
-    def watching(self, decoder):
+    def watching(self, decoder: Any) -> ContextManager[None]:
         """Latent vectors are seen in it, if they are wanted."""
         if self.latents is None:
             return contextlib.nullcontext()
         return self.latents.watching(decoder)
 
-    def absorb(self, module, query, key, value, kwargs):
+    def absorb(
+        self,
+        module: Any,
+        query: torch.Tensor,
+        key: torch.Tensor,
+        value: torch.Tensor,
+        kwargs: Mapping[str, Any],
+    ) -> Optional[Absorbed]:
         """Absorbed, of a call of an attention function; None: as it is."""
         if self.latents is None:
             return None
         return self.latents.absorb(module, query, key, value, kwargs)
 
-    def _one(self, module, query, key, value, kwargs):
+    def _one(
+        self,
+        module: Any,
+        query: torch.Tensor,
+        key: torch.Tensor,
+        value: torch.Tensor,
+        kwargs: Mapping[str, Any],
+    ) -> Look:
         shape, nope = geometry(query, key, value, kwargs), 0
         x = self.absorb(module, query, key, value, kwargs)
         if x:
@@ -147,7 +166,9 @@ class Layers:
         of = {l: x.window for l, x in self.look.items() if not x.chunks}
         return [of.get(l) or 0 for l in range(self.n)]
 
-    def of(self, n_tokens: int, asked=None) -> List[int]:
+    def of(
+        self, n_tokens: int, asked: Optional[List[int]] = None
+    ) -> List[int]:
         """The layers to record of n tokens: those asked for, else of those that
         attend alike the most without a window, and of these the most."""
         why = {l: self.why(l, n_tokens) for l in range(self.n)}
@@ -166,7 +187,7 @@ class Layers:
             + " or ".join(",".join(map(str, x)) for x in alike.values()),
         )
 
-        def worth(layers):
+        def worth(layers: List[int]) -> Tuple[int, int]:
             full = [l for l in layers if not self.window(l, n_tokens)]
             return len(full), len(layers)
 
@@ -179,7 +200,7 @@ class Layers:
             self.turns[key] = self._rotation(layers)
         return self.turns[key]
 
-    def _rotation(self, layers):
+    def _rotation(self, layers: List[int]) -> Turns:
         if self.keys is None:
             self.keys = keys_of_one_token(self.model)
         kinds = {}

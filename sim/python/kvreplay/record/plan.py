@@ -3,13 +3,16 @@
 version 1 of the format or, where the model needs it, in version 2
 (traces/README.md). Needs torch."""
 
+from __future__ import annotations
+
 import json
-from typing import Dict, List
+from typing import Any, Dict, List, Mapping, Optional
 
 import numpy as np
 import torch
 
 from ..hf.model import need
+from ..hf.rope import Rope
 from .file import TraceFile
 from .forward import bits
 from .layers import Layers
@@ -20,7 +23,7 @@ from .sums import column_sums
 NAMES = {torch.float16: "F16", torch.bfloat16: "BF16", torch.float32: "F32"}
 
 
-def texts(metadata) -> Dict[str, str]:
+def texts(metadata: Mapping[str, Any]) -> Dict[str, str]:
     """As they stand in a file; None is left out."""
     return {
         x: y if isinstance(y, str) else json.dumps(y, separators=(",", ":"))
@@ -34,7 +37,7 @@ class Plan:
     and put(), which writes a layer of it."""
 
     def __init__(self, layers: Layers, wanted: List[int], request: Request,
-                 rows, o: bool, sums: bool):  # fmt: skip
+                 rows: Optional[int], o: bool, sums: bool) -> None:  # fmt: skip
         """wanted: the layers recorded; rows: how many of the prompt's last,
         None: all; o, sums: outputs, and column sums where rows are left out."""
         alike = layers.look[wanted[0]].alike
@@ -75,7 +78,7 @@ class Plan:
         self._turn(*layers.rotation(wanted))
         self._second()
 
-    def _turn(self, rope, windowed):
+    def _turn(self, rope: Rope, windowed: Optional[np.ndarray]) -> None:
         """The rotation is in the trace, too."""
         self.rope, self.windowed = rope, windowed
         if rope.freq is None:
@@ -89,7 +92,7 @@ class Plan:
         if rope.channels is not None:  # for who compares with the model's own
             self.metadata["channels"] = rope.channels.tolist()
 
-    def _second(self):
+    def _second(self) -> None:
         """What version 1 cannot say."""
         if any(self.windows):
             self.metadata["attn.sliding_window"] = ",".join(
@@ -103,7 +106,7 @@ class Plan:
         ):
             self.metadata["version"] = "2"
 
-    def put(self, file: TraceFile, layer: int, x: dict) -> None:
+    def put(self, file: TraceFile, layer: int, x: Dict[str, Any]) -> None:
         """A layer's q, k, v and o, [heads, tokens, d], and sinks [heads] or
         None, of one request."""
         at, sinks = f"layers.{layer}.", x.pop("sinks", None)

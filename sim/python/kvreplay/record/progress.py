@@ -2,12 +2,18 @@
 """In which order prompts are recorded, and what is said of it. Needs Python
 alone."""
 
+from __future__ import annotations
+
 import time
+from typing import Callable, Dict, Iterable, Iterator, List
+
+from .request import Request
+from .tokens import Asked
 
 
-def spans(numbers):
+def spans(numbers: Iterable[int]) -> str:
     """0,1,2,5 as 0-2,5."""
-    found = []
+    found: List[List[int]] = []
     for n in numbers:
         if found and found[-1][1] == n - 1:
             found[-1][1] = n
@@ -20,12 +26,14 @@ class Progress:
     """A line a trace on standard error: its tokens, how many a second, and how
     long the rest will take, if it goes on so."""
 
-    def __init__(self, say, quiet, total, count):
+    def __init__(
+        self, say: Callable[..., None], quiet: bool, total: int, count: int
+    ) -> None:
         self.say, self.quiet, self.left = say, quiet, total
         self.count, self.done, self.seen = count, 0, 0
         self.begin = time.monotonic()
 
-    def add(self, name, request):
+    def add(self, name: str, request: Request) -> None:
         """total counts a prompt's tokens alone, as what follows is not known
         before."""
         self.done += 1
@@ -41,7 +49,8 @@ class Progress:
             )
 
 
-def clock(seconds):
+def clock(seconds: float) -> str:
+    """42 s, 3 min 7 s, 2 h 5 min."""
     n = round(seconds)
     if n < 60:
         return f"{n} s"
@@ -49,9 +58,9 @@ def clock(seconds):
         f"{n // 3600} h {n // 60 % 60} min")  # fmt: skip
 
 
-def groups(asked, most):
+def groups(asked: Iterable[Asked], most: int) -> Iterator[List[Asked]]:
     """Prompts of equal length, at most so many at once, in their order."""
-    open_groups = {}
+    open_groups: Dict[int, List[Asked]] = {}
     for x in asked:
         group = open_groups.setdefault(len(x.ids), [])
         group.append(x)

@@ -14,10 +14,12 @@ A line is an object:
               prompt in their order; roles context, question, answer
 """
 
+from __future__ import annotations
+
 import json
 import os
 import re
-from typing import NamedTuple, Optional
+from typing import Any, Dict, List, NamedTuple, Optional
 
 from ..hf.text import read_text
 
@@ -30,35 +32,35 @@ class Prompt(NamedTuple):
     where: str  # file and line, for sentences
     id: str
     prompt: Optional[str] = None
-    messages: Optional[list] = None
+    messages: Optional[List[Dict[str, str]]] = None
     answer: Optional[str] = None
     source: Optional[str] = None
-    segments: Optional[list] = None
+    segments: Optional[List[Dict[str, str]]] = None
 
-    def asked(self):
+    def asked(self) -> Dict[str, Any]:
         """What its trace is made of: all but place and name."""
         return {x: y for x, y in zip(self._fields[2:], self[2:]) if y}
 
 
-def need(true, where, *sentence):
+def need(true: object, where: str, *sentence: object) -> None:
     """That of container.py, which needs numpy."""
     if not true:
         raise ValueError(f"{where}: " + "".join(map(str, sentence)))
 
 
-def is_text(x):
+def is_text(x: object) -> bool:
     return isinstance(x, str) and x.strip() != "" and not HALF.search(x)
 
 
-def pairs_of(x, first, second):
+def pairs_of(x: object, first: str, second: str) -> bool:
     """Is it a list of {first: text, second: text}, at least one?"""
-    return isinstance(x, list) and x and all(
+    return isinstance(x, list) and x != [] and all(
         isinstance(y, dict) and is_text(y.get(first)) and is_text(y.get(second))
         for y in x
     )
 
 
-def prompt_of(where, number, x):
+def prompt_of(where: str, number: int, x: Any) -> Prompt:
     """The prompt in one line's object."""
     need(isinstance(x, dict), where, "is no object: give {\"prompt\": \"...\"}")
     odd = sorted({*x} - {*KEYS})
@@ -87,14 +89,14 @@ def prompt_of(where, number, x):
     return Prompt(where, name, *(x.get(y) for y in KEYS[1:]))
 
 
-def parse(where, line):
+def parse(where: str, line: str) -> Any:
     try:
         return json.loads(line)
     except (ValueError, RecursionError) as e:
         raise ValueError(f"{where}: no JSON: {e}") from None
 
 
-def read_prompts(path):
+def read_prompts(path: str) -> List[Prompt]:
     """The prompts in a .jsonl, or the one that a .txt is."""
     text = read_text(path)
     if path.endswith(".txt"):

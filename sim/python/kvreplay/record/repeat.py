@@ -11,7 +11,9 @@ user's text and behind the last, `question` segments and all behind them - is
 never evicted there, and has the score 1 here, the most that there is. Needs
 torch."""
 
-from typing import Dict, List, NamedTuple, Tuple
+from __future__ import annotations
+
+from typing import Any, Dict, List, Mapping, NamedTuple, Tuple
 
 import numpy as np
 import torch
@@ -20,6 +22,7 @@ from transformers import DynamicCache
 from ..hf.model import attending, layer_of, need, register, with_cache
 from ..hf.plain import check_stateless, check_turned_once
 from .attention import own_output, second_of
+from .layers import Layers
 from .tokens import Asked, rendered
 
 CHUNK, BEFORE = 2000, 8  # tokens of a pass; those that say where it begins
@@ -48,12 +51,12 @@ class Repeat(NamedTuple):
         return self.last + max(len(x.ids) for x in self.passes)
 
 
-def span_of(tokenizer, asked: Asked) -> Tuple[int, int, List[int]]:
+def span_of(tokenizer: Any, asked: Asked) -> Tuple[int, int, List[int]]:
     """The context's span in the prompt, and the tokens that a chat template
     puts behind a user's text (of a plain prompt: the end of a line)."""
     x, ids = asked.prompt, asked.ids
 
-    def encode(text):
+    def encode(text: str) -> List[int]:
         return tokenizer(text, add_special_tokens=False)["input_ids"]
 
     first, last, behind = 0, len(ids), encode("\n")
@@ -79,7 +82,7 @@ def span_of(tokenizer, asked: Asked) -> Tuple[int, int, List[int]]:
     return first, last, behind
 
 
-def repeat_of(tokenizer, asked: Asked, chunk: int = CHUNK) -> Repeat:
+def repeat_of(tokenizer: Any, asked: Asked, chunk: int = CHUNK) -> Repeat:
     """The passes of a prompt."""
     first, last, behind = span_of(tokenizer, asked)
     passes = []
@@ -93,7 +96,14 @@ def repeat_of(tokenizer, asked: Asked, chunk: int = CHUNK) -> Repeat:
     return Repeat(first, last, passes)
 
 
-def most(query, key, kwargs, scale, x: Repeat, at: Pass) -> torch.Tensor:
+def most(
+    query: torch.Tensor,
+    key: torch.Tensor,
+    kwargs: Mapping[str, Any],
+    scale: float,
+    x: Repeat,
+    at: Pass,
+) -> torch.Tensor:
     """The score of each token of a pass, [KV heads, end - start]. query [1,
     heads, Q, d], key [1, KV heads, last + Q, d]."""
     q, n = query[0].float(), query.shape[2]
@@ -114,8 +124,9 @@ def most(query, key, kwargs, scale, x: Repeat, at: Pass) -> torch.Tensor:
 
 
 @torch.no_grad()
-def score(model, layers, ids: List[int], wanted: List[int],
-          x: Repeat) -> Dict[int, np.ndarray]:  # fmt: skip
+def score(
+    model: Any, layers: Layers, ids: List[int], wanted: List[int], x: Repeat
+) -> Dict[int, np.ndarray]:
     """{layer: float32 [KV heads of a trace, tokens of the prompt]}. layers: a
     Layers of the model; ids: the prompt's; wanted: layers."""
     check_stateless(model)
@@ -142,7 +153,7 @@ def score(model, layers, ids: List[int], wanted: List[int],
 
     own, cache = register("kvrepeat", attend), DynamicCache()
 
-    def read(decoder, tokens, first):
+    def read(decoder: Any, tokens: List[int], first: int) -> None:
         decoder(
             input_ids=torch.tensor([tokens], device=model.device),
             position_ids=torch.arange(

@@ -2,11 +2,14 @@
 """What becomes of a prompt: its tokens and those that follow, what of them is
 the answer, and how its trace is known again. Needs Python alone."""
 
+from __future__ import annotations
+
 import hashlib
 import json
-from typing import NamedTuple, Optional
+from typing import Any, Dict, List, NamedTuple, Optional, Sequence
 
-from .tokens import find
+from .prompts import Prompt
+from .tokens import Asked, find
 
 
 class Request(NamedTuple):
@@ -14,15 +17,15 @@ class Request(NamedTuple):
     answers, segments: as in a trace. by: "model" where it gave the answer,
     "recorder" where it was given to it, or None."""
 
-    asked: object
-    tokens: list
+    asked: Optional[Asked]
+    tokens: List[int]
     prompt_len: int
-    answers: list = ()
-    segments: list = ()
+    answers: Sequence[Dict[str, int]] = ()
+    segments: Sequence[Dict[str, Any]] = ()
     by: Optional[str] = None
 
 
-def request_of(tokenizer, asked, new):
+def request_of(tokenizer: Any, asked: Asked, new: List[int]) -> Request:
     """A prompt, and the tokens that the model added. Where these have the
     answer's text it stands there; else the answer's tokens are the decode
     steps, which the model is made to read."""
@@ -43,7 +46,7 @@ def request_of(tokenizer, asked, new):
     return Request(asked, tokens, p, answers, segments, by)
 
 
-def key_of(prompt, digest, options):
+def key_of(prompt: Prompt, digest: Optional[str], options: List[Any]) -> str:
     """What a trace was made of: another prompt, model or option, another key.
     options: those that change what is in it."""
     text = json.dumps([prompt.asked(), digest, options], sort_keys=True)

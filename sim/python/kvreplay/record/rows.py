@@ -2,8 +2,12 @@
 """Which layers and which query rows are recorded, as they are typed. Needs
 Python alone."""
 
+from __future__ import annotations
 
-def read_layers(text):
+from typing import List, Optional
+
+
+def read_layers(text: str) -> Optional[List[int]]:
     """Of `all` or `0,3,8-11`: None, or the numbers, ascending."""
     if text == "all":
         return None
@@ -22,7 +26,7 @@ def read_layers(text):
     return sorted(found)
 
 
-def read_rows(text):
+def read_rows(text: str) -> Optional[int]:
     """Of `all` or `last=256,decode`: None, or how many of the prompt's last
     rows. Rows of decode steps are always recorded: no method runs without."""
     if text == "all":
@@ -42,7 +46,9 @@ def read_rows(text):
     return last
 
 
-def rows_kept(prompt_len, n_tokens, last):
+def rows_kept(
+    prompt_len: int, n_tokens: int, last: Optional[int]
+) -> Optional[range]:
     """Tokens whose query rows are recorded; None: all are."""
     first = 0 if last is None else max(0, prompt_len - last)
     return None if first == 0 else range(first, n_tokens)

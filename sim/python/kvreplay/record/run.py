@@ -2,9 +2,13 @@
 """All prompts, one after another or together, of one model that is loaded once.
 Needs torch and transformers."""
 
+from __future__ import annotations
+
+import argparse
 import json
 import os
 import subprocess
+from typing import Any, Callable, Dict, List
 
 import torch
 
@@ -20,14 +24,22 @@ from .file import sweep
 from .forward import generate
 from .layers import Layers
 from .progress import Progress, groups, spans
-from .repeat import repeat_of, score
-from .request import key_of, request_of
-from .tokens import tokens_of
+from .prompts import Prompt
+from .repeat import Repeat, repeat_of, score
+from .request import Request, key_of, request_of
+from .tokens import Asked, tokens_of
 from .write import record
 
 
 class Run:
-    def __init__(self, a, prompts, say):
+    """The prompts of a command line, a: those there, and those asked for."""
+
+    def __init__(
+        self,
+        a: argparse.Namespace,
+        prompts: List[Prompt],
+        say: Callable[..., None],
+    ) -> None:
         self.a, self.say, self.said = a, say, set()
         os.makedirs(a.out, exist_ok=True)
         sweep(a.out)
@@ -52,10 +64,10 @@ class Run:
                 "already")  # fmt: skip
         self.asked = [self.tokens(x) for x in prompts if not made[x.id]]
 
-    def path(self, prompt):
+    def path(self, prompt: Prompt) -> str:
         return os.path.join(self.a.out, prompt.id + ".safetensors")
 
-    def made(self, prompt):
+    def made(self, prompt: Prompt) -> bool:
         path = self.path(prompt)
         if not os.path.lexists(path):
             return False
@@ -66,7 +78,7 @@ class Run:
             )
         return True
 
-    def tokens(self, prompt):
+    def tokens(self, prompt: Prompt) -> Asked:
         x = tokens_of(self.a.model, self.tokenizer, prompt, self.size)
         n = len(x.ids) + max(len(x.answer), self.a.max_new)
         config = self.model.config.get_text_config()
@@ -81,14 +93,14 @@ class Run:
             self.check_repeat(x)
         return x
 
-    def metadata(self, request):
+    def metadata(self, request: Request) -> Dict[str, Any]:
         x = request.asked.prompt
         return dict(
             model=self.a.name or name_of(self.a.model),
             request=self.key[x.id], source=os.path.basename(x.where),
             answer_by=request.by)  # fmt: skip
 
-    def notes(self, layers, n_tokens):
+    def notes(self, layers: List[int], n_tokens: int) -> None:
         """What of the model is not in the traces, once."""
         if tuple(layers) in self.said:
             return
@@ -106,10 +118,10 @@ class Run:
                 "refused on these traces, all others run"
             )
 
-    def group(self, group, progress):
+    def group(self, group: List[Asked], progress: Progress) -> None:
         ids = torch.tensor([x.ids for x in group], device=self.model.device)
         new = generate(self.model, ids, self.a.max_new)
-        alike = {}
+        alike: Dict[int, List[Request]] = {}
         for x, tokens in zip(group, new):
             request = request_of(self.tokenizer, x, tokens)
             alike.setdefault(len(request.tokens), []).append(request)
@@ -128,10 +140,10 @@ class Run:
             for x in requests:
                 self.after(x)
 
-    def scores(self, prompt):
+    def scores(self, prompt: Prompt) -> str:
         return os.path.join(self.a.out, "scores", prompt.id + ".safetensors")
 
-    def scored(self, prompt):
+    def scored(self, prompt: Prompt) -> bool:
         """Are the scores there, of the trace that is there now?"""
         path = self.scores(prompt)
         if not os.path.lexists(path):
@@ -144,7 +156,7 @@ class Run:
             ) from None
         return of == read_trace(self.path(prompt)).identity
 
-    def check_repeat(self, asked):
+    def check_repeat(self, asked: Asked) -> Repeat:
         """The passes of --repeat, if the model has places for them."""
         x = repeat_of(self.tokenizer, asked)
         config = self.model.config.get_text_config()
@@ -156,7 +168,7 @@ class Run:
             )
         return x
 
-    def score(self, asked):
+    def score(self, asked: Asked) -> None:
         """KVzip's scores of a prompt, of the layers in which methods choose."""
         path, x = self.scores(asked.prompt), self.check_repeat(asked)
         t = read_trace(self.path(asked.prompt))
@@ -165,7 +177,7 @@ class Run:
         os.makedirs(os.path.dirname(path), exist_ok=True)
         write_scores(path, t, "KVzip", got)
 
-    def after(self, request):
+    def after(self, request: Request) -> None:
         where = request.asked.prompt.where
         if self.a.check:
             check(self.path(request.asked.prompt), self.say)
@@ -174,7 +186,7 @@ class Run:
                      "trace has no needle: give one as source")  # fmt: skip
 
 
-def check(path, say):
+def check(path: str, say: Callable[..., None]) -> None:
     """By `kvtrace check`: the outputs computed again from q, k and v."""
     x = subprocess.run(
         [find("kvtrace"), "check", "-f", "json", path],
@@ -191,7 +203,9 @@ def check(path, say):
         )
 
 
-def record_all(a, prompts, say):
+def record_all(
+    a: argparse.Namespace, prompts: List[Prompt], say: Callable[..., None]
+) -> int:
     """Returns the exit code: 3 where a prompt could not be recorded."""
     x, bad = Run(a, prompts, say), 0
     for prompt in x.there if a.repeat else ():

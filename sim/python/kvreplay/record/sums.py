@@ -2,8 +2,11 @@
 """Column sums of a prompt's probabilities, in the library's arithmetic, so that
 methods decide on them as on the rows. Needs the library."""
 
+from __future__ import annotations
+
 import ctypes as c
 import functools
+from typing import Optional
 
 import numpy as np
 
@@ -11,19 +14,27 @@ from ..binding import DTYPES, NAMES, Err, load
 
 
 @functools.lru_cache(None)
-def library():
+def library() -> c.CDLL:
     """SessionError where there is none."""
     return load(None)
 
 
-def column_sums(q, k, prompt_len, scale, softcap=0.0, window=0, sinks=None):
+def column_sums(
+    q: np.ndarray,
+    k: np.ndarray,
+    prompt_len: int,
+    scale: float,
+    softcap: float = 0.0,
+    window: int = 0,
+    sinks: Optional[np.ndarray] = None,
+) -> np.ndarray:
     """Of q [heads, tokens, d] and k [KV heads, tokens, d] of one type (float16,
     float32 or bfloat16 as uint16): I64 [heads, prompt_len]. softcap and window:
     0 is none; sinks: float32 [heads] or None."""
     q, k = (np.ascontiguousarray(x) for x in (q, k))
     out, e = np.empty((len(q), prompt_len), "<i8"), Err()
 
-    def pointer(x):
+    def pointer(x: Optional[np.ndarray]) -> Optional[c.c_void_p]:
         return None if x is None else x.ctypes.data_as(c.c_void_p)
 
     rc = library().kv_colsum_of(

@@ -2,31 +2,34 @@
 """A prompt as its tokens, and where in them a text stands. Spans are those of
 traces: [start, end)."""
 
+from __future__ import annotations
+
 import unicodedata
-from typing import List, NamedTuple, Optional, Tuple
+from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple
 
 from ..hf.text import encode, folded
-from .prompts import need
+from .prompts import Prompt, need
 
 
 class Asked(NamedTuple):
     """A prompt as tokens. answer: those of the right answer as they would
     follow; source: its span in the prompt, or None; segments: as in a trace."""
 
-    prompt: object
-    ids: list
-    answer: list
-    source: object
-    segments: list
+    prompt: Prompt
+    ids: List[int]
+    answer: List[int]
+    source: Optional[Tuple[int, int]]
+    segments: List[Dict[str, Any]]
 
 
-def decode(tokenizer, ids):
+def decode(tokenizer: Any, ids: List[int]) -> str:
+    """The text of tokens, special ones left out."""
     return tokenizer.decode(
         ids, skip_special_tokens=True, clean_up_tokenization_spaces=False
     )
 
 
-def least(low, high, true):
+def least(low: int, high: int, true: Callable[[int], bool]) -> int:
     """The least of low..high for which it is true, as it is of high."""
     while low < high:
         middle = (low + high) // 2
@@ -70,7 +73,11 @@ def places(text: str, want: str, words: bool) -> List[int]:
 
 
 def find(
-    tokenizer, ids: List[int], text: str, first: int = 0, words: bool = True
+    tokenizer: Any,
+    ids: List[int],
+    text: str,
+    first: int = 0,
+    words: bool = True,
 ) -> Tuple[int, Optional[Tuple[int, int]]]:
     """How often the text stands in the ids from first on, and the span of the
     fewest tokens that have it there for the first time; 0, None: never. Blanks
@@ -84,7 +91,7 @@ def find(
     else:
         return 0, None
 
-    def part(start, end):
+    def part(start: int, end: int) -> str:
         return squeezed(same(decode(tokenizer, ids[start:end])))
 
     whole, i, n = squeezed(whole), found[0], len(ids)
@@ -95,7 +102,7 @@ def find(
     return len(found), (start - 1, end)
 
 
-def rendered(name, tokenizer, x):
+def rendered(name: str, tokenizer: Any, x: Prompt) -> str:
     """The text of a prompt's messages, by the model's chat template."""
     try:
         return tokenizer.apply_chat_template(
@@ -108,7 +115,7 @@ def rendered(name, tokenizer, x):
         ) from None
 
 
-def ids_of(name, tokenizer, x, size):
+def ids_of(name: str, tokenizer: Any, x: Prompt, size: int) -> Tuple[str, Any]:
     """The tokens of a prompt, as its text and their numbers."""
     try:
         if x.prompt is not None:
@@ -122,7 +129,9 @@ def ids_of(name, tokenizer, x, size):
         ) from None
 
 
-def answer_of(tokenizer, x, text, ids):
+def answer_of(
+    tokenizer: Any, x: Prompt, text: str, ids: List[int]
+) -> List[int]:
     """The answer's tokens as they follow the prompt's: of both texts at once
     where the prompt's then are the same, else of its own."""
     if not x.answer:
@@ -134,7 +143,9 @@ def answer_of(tokenizer, x, text, ids):
     return tokenizer(x.answer, add_special_tokens=False)["input_ids"]
 
 
-def source_of(tokenizer, x, ids):
+def source_of(
+    tokenizer: Any, x: Prompt, ids: List[int]
+) -> Optional[Tuple[int, int]]:
     """Where the answer's source stands: of the line, else the answer itself if
     it stands in the prompt once."""
     if not x.answer:
@@ -149,7 +160,10 @@ def source_of(tokenizer, x, ids):
     return span
 
 
-def segments_of(tokenizer, x, ids):
+def segments_of(
+    tokenizer: Any, x: Prompt, ids: List[int]
+) -> List[Dict[str, Any]]:
+    """As a trace has them: one behind the other, nothing between."""
     found, first = [], 0
     for part in x.segments or ():
         _, span = find(tokenizer, ids, part["text"], first, words=False)
@@ -161,7 +175,7 @@ def segments_of(tokenizer, x, ids):
     return found
 
 
-def tokens_of(name, tokenizer, x, size):
+def tokens_of(name: str, tokenizer: Any, x: Prompt, size: int) -> Asked:
     """Asked, of a Prompt. size: tokens that the model knows."""
     text, ids = ids_of(name, tokenizer, x, size)
     ids = ids[0].tolist()

@@ -2,8 +2,11 @@
 """Requests of one length through the model and into their files, a layer at a
 time. Needs torch."""
 
+from __future__ import annotations
+
 import errno
 import os
+from typing import Any, Dict, List, Mapping, Optional, Sequence
 
 import numpy as np
 import torch
@@ -13,10 +16,12 @@ from ..container import NUMPY
 from ..hf.plain import check_turned_once
 from .file import TraceFile
 from .forward import forward
+from .layers import Layers
 from .plan import Plan, texts
+from .request import Request
 
 
-def check_room(folder, plans):
+def check_room(folder: str, plans: Sequence[Plan]) -> None:
     """OSError where the disk has no room for what is to be written."""
     size = sum(
         int(np.prod(s)) * NUMPY[t].itemsize
@@ -28,8 +33,19 @@ def check_room(folder, plans):
         raise OSError(errno.ENOSPC, f"no room for {size} bytes", folder)
 
 
-def record(model, layers, requests, paths, *, digest=None, asked=None,
-           rows=None, o=True, sums=True, metadata=()):
+def record(
+    model: Any,
+    layers: Layers,
+    requests: Sequence[Request],
+    paths: Sequence[str],
+    *,
+    digest: Optional[str] = None,
+    asked: Optional[List[int]] = None,
+    rows: Optional[int] = None,
+    o: bool = True,
+    sums: bool = True,
+    metadata: Sequence[Mapping[str, Any]] = (),
+) -> List[int]:
     """Writes a trace of each request to its path; all have one number of
     tokens. digest: the model's; asked: layers, None: all that can be; rows: how
     many of the prompt's last, None: all; o, sums: outputs, column sums where
@@ -68,11 +84,19 @@ def record(model, layers, requests, paths, *, digest=None, asked=None,
     return wanted
 
 
-def put(model, layers, requests, plans, files):
+def put(
+    model: Any,
+    layers: Layers,
+    requests: Sequence[Request],
+    plans: Sequence[Plan],
+    files: Sequence[TraceFile],
+) -> None:
     """The forward of all requests, written as it goes."""
     ids = torch.tensor([x.tokens for x in requests], device=model.device)
 
-    def take(layer, x, sinks):
+    def take(
+        layer: int, x: Dict[str, torch.Tensor], sinks: Optional[torch.Tensor]
+    ) -> None:
         for i, (plan, file) in enumerate(zip(plans, files)):
             own = {y: z[i] for y, z in x.items()}
             plan.put(file, layer, dict(own, sinks=sinks))
