@@ -179,7 +179,7 @@ def main(model, prompt, folder, ranks="1", new="64"):
         worker_extension_cls="dump_vllm.Dump",
     )
     workers = llm.collective_rpc("dump_to", args=(folder,))
-    with open(prompt) as f:
+    with open(prompt, encoding="utf-8") as f:
         how = SamplingParams(temperature=0, max_tokens=int(new))
         (got,) = llm.generate([f.read()], how)
     prompt = got.prompt_token_ids
@@ -193,5 +193,6 @@ def main(model, prompt, folder, ranks="1", new="64"):
 
 if __name__ == "__main__":
     if not 4 <= len(sys.argv) <= 6:
-        sys.exit(__doc__)
+        print(__doc__, file=sys.stderr)
+        sys.exit(2)
     main(*sys.argv[1:])

@@ -75,9 +75,9 @@ class Seen(DynamicCache):
 
 def look_up(kept: np.ndarray, given: np.ndarray) -> list[int]:
     """Where each row of `kept` [n, d] stands in `given` [tokens, d], bit for
-    bit; -1: nowhere.
-    Rows that are equal are one to attention, and taken in their order."""
-    places = {}
+    bit; -1: nowhere. Rows that are equal are one to attention, and taken in
+    their order."""
+    places: dict[bytes, list[int]] = {}
     for t, row in enumerate(given):
         places.setdefault(row.tobytes(), []).append(t)
     at = {x: iter(y) for x, y in places.items()}
@@ -234,6 +234,15 @@ def check_same(
         )
 
 
+def check_tokens(trace: Trace) -> None:
+    """ValueError where the trace does not say what its tokens are."""
+    need(
+        trace.tokens is not None,
+        f"{trace.path} holds no tokens to run the press on: give a TEXT to "
+        "record a trace that does",
+    )
+
+
 def check_press(press: Any, name: str) -> None:
     """ValueError where the press does what no decisions file can say."""
     need(
@@ -253,7 +262,7 @@ def from_press(
     """Writes the decisions of a press on a trace's tokens to path, and returns
     them: {layer: {tokens seen: [token ids a KV head]}}. name: what the file
     calls it."""
-    need(trace.tokens is not None, f"{trace.path} holds no tokens")
+    check_tokens(trace)
     name = name or type(press).__name__
     check_stateless(model)
     check_press(press, name)

@@ -34,9 +34,9 @@ from torch.nn.functional import pad
 from transformers import Cache, PreTrainedModel, QuantizedCache
 
 from ..hf.model import need, to_numpy
-from ..hf.rope import rotation
 from ..hf.plain import check_layers, check_plain, check_stateless
 from ..hf.plain import check_turned_once, geometry
+from ..hf.rope import rotation
 from ..session import Session, SessionError
 from .attention import Attention, attention_modules, watched
 
@@ -71,8 +71,8 @@ class Press(BasePress):
     a budget. decode: see above; room: tokens that may come after the prompt
     then. library: the path of libkvreplay.so.0, None: as in kvreplay.session.
 
-    rows: a dict for each prompt, the last one is result(). kept: {layer: token
-    ids [entries], ascending by lane order, a KV head} after the last prompt.
+    rows: a dict for each prompt, the last one is result(). kept: {layer: [token
+    ids of each KV head's lane, in its order]} after the last prompt.
     session: of decode=True, the last prompt's, for views, LSE and digest().
     """
 
@@ -121,7 +121,11 @@ class Press(BasePress):
 
     @compression_ratio.setter
     def compression_ratio(self, ratio: float) -> None:
-        need(0 <= ratio < 1, f"the compression ratio is {ratio!r}: 0 to 1")
+        need(
+            0 <= ratio < 1,
+            f"the compression ratio is {ratio!r}: give the share of tokens that"
+            " goes, from 0 to less than 1",
+        )
         self.budget = f"ratio:{float(ratio)!r}"
 
     def result(self) -> dict[str, Any]:
@@ -132,7 +136,10 @@ class Press(BasePress):
         the same tokens and `share` of that; `cache`: bytes of the tensors that
         the model's cache has now, which holds codes decoded and lanes of
         unequal length padded."""
-        need(self.rows, "no prompt has been compressed yet")
+        need(
+            self.rows,
+            "no prompt has been compressed yet: run one with this press first",
+        )
         return self.rows[-1]
 
     # ---- what kvpress calls -------------------------------------------------
@@ -244,7 +251,8 @@ class Press(BasePress):
         room = n + (self.room if self.decode else 0)
         check_turned_once(self._model, n, room)
         kind = DTYPES.get(keys.dtype)
-        need(kind, f"a cache of {keys.dtype}: no session has that")
+        need(kind, f"a cache of {keys.dtype}: no session has that; load the model in "
+            "float16, bfloat16 or float32")
         if self.session is not None:
             self.session.close()
         freq, paired, _ = self._rope

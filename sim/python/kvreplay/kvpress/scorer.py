@@ -27,7 +27,7 @@ from ..hf.model import need
 from ..hf.plain import check_stateless
 from ..scores import write_scores
 from ..trace import Trace
-from .decide import Watch, check_press, check_same
+from .decide import Watch, check_press, check_same, check_tokens
 from .expression import tried
 
 LARGEST = float(np.finfo(np.float32).max)
@@ -137,7 +137,7 @@ def from_scorer(
     """Writes the scores of a press on a trace's prompt to path, and returns
     them. name: what the file calls the scorer. ValueError where the press has
     none, or the trace is of another model."""
-    need(trace.tokens is not None, f"{trace.path} holds no tokens")
+    check_tokens(trace)
     name = name or type(press).__name__
     check_stateless(model)
     check_press(press, name)
