@@ -68,7 +68,7 @@ def read_scores(path: str | os.PathLike[str]) -> dict[str, Any]:
     meta, tensors = open_all(os.fspath(path))
     need(meta.get("format") == "kvscores" and meta.get("version") == "1",
          path, "metadata format, version: not kvscores, 1")
-    out = dict(meta, scores={})
+    out: dict[str, Any] = dict(meta, scores={})
     if "prompt_len" in meta:
         need(meta["prompt_len"].isdecimal(), path, "prompt_len is ",
              meta["prompt_len"], ", no number")

@@ -213,8 +213,8 @@ def rotation(
     inside q and k, for those who take q and k with their channels in the
     model's order; None, False, 1 where that is not proven of each of the layers
     (None: of all). Methods that re-index then refuse."""
-    keys = keys_of_one_token(model)
-    keys = [k for l in sorted(keys) if layers is None or l in layers
-            for k in keys[l]]  # fmt: skip
-    rope = proven(model, keys)
+    of = keys_of_one_token(model)
+    rope = proven(model, [
+        k for l in sorted(of) if layers is None or l in layers for k in of[l]
+    ])  # fmt: skip
     return (rope if rope.channels is None else UNPROVEN)[:3]

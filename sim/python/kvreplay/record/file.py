@@ -9,7 +9,7 @@ import json
 import os
 import re
 import struct
-from typing import Any, Dict, Mapping, Sequence, Tuple
+from typing import Any, Dict, Mapping, Optional, Sequence, Tuple
 
 import numpy as np
 
@@ -44,7 +44,7 @@ class TraceFile:
         text += b" " * (-(8 + len(text)) % 64)
         self.first = 8 + len(text)
         flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
-        self.file = os.open(self.part, flags, 0o666)
+        self.file: Optional[int] = os.open(self.part, flags, 0o666)
         try:
             os.truncate(self.file, self.first + at)
             self._write(struct.pack("<Q", len(text)) + text, 0)

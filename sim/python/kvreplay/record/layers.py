@@ -54,8 +54,9 @@ class Layers:
         self.left: Dict[int, str] = {}
         self.n = model.config.get_text_config().num_hidden_layers
         self.turns: Dict[tuple, Turns] = {}  # {layers: their rotation}
-        self.keys = None  # of one token over and over, once asked for
-        self.dtype = None
+        # Of one token over and over, once asked for:
+        self.keys: Optional[Dict[int, List[np.ndarray]]] = None
+        self.dtype: Optional[torch.dtype] = None
         self._look(ids)
         name = type(model).__name__
         need(
@@ -175,7 +176,7 @@ class Layers:
         for l in asked or ():
             need(l < self.n, f"layer {l}: the model has {self.n}, from 0 on")
             need(not why[l], why[l])
-        alike = {}
+        alike: Dict[Tuple, List[int]] = {}
         for l in asked or why:
             if not why[l]:
                 alike.setdefault(self.look[l].alike, []).append(l)
@@ -203,7 +204,7 @@ class Layers:
     def _rotation(self, layers: List[int]) -> Turns:
         if self.keys is None:
             self.keys = keys_of_one_token(self.model)
-        kinds = {}
+        kinds: Dict[bool, List[np.ndarray]] = {}
         for l in layers:
             windowed = bool(self.look[l].window)
             kinds.setdefault(windowed, []).extend(self.keys.get(l, ()))

@@ -102,7 +102,8 @@ def read_prompts(path: str) -> List[Prompt]:
     if path.endswith(".txt"):
         name = os.path.splitext(os.path.basename(path))[0]
         return [prompt_of(path, 1, {"id": name, "prompt": text})]
-    found, lines = [], {}
+    found: List[Prompt] = []
+    lines: Dict[str, int] = {}  # {id: where it was}
     for number, line in enumerate(text.split("\n"), 1):
         where = f"{path}:{number}"
         if not line.strip():

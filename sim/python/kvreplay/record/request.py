@@ -17,7 +17,7 @@ class Request(NamedTuple):
     answers, segments: as in a trace. by: "model" where it gave the answer,
     "recorder" where it was given to it, or None."""
 
-    asked: Optional[Asked]
+    asked: Any  # Asked; of hf.capture, whose tokens are the caller's, None
     tokens: List[int]
     prompt_len: int
     answers: Sequence[Dict[str, int]] = ()

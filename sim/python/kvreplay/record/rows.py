@@ -4,14 +4,14 @@ Python alone."""
 
 from __future__ import annotations
 
-from typing import List, Optional
+from typing import List, Optional, Set
 
 
 def read_layers(text: str) -> Optional[List[int]]:
     """Of `all` or `0,3,8-11`: None, or the numbers, ascending."""
     if text == "all":
         return None
-    found = set()
+    found: Set[int] = set()
     try:
         for part in text.split(","):
             first, dash, last = part.partition("-")

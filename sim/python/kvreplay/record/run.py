@@ -8,7 +8,7 @@ import argparse
 import json
 import os
 import subprocess
-from typing import Any, Callable, Dict, List
+from typing import Any, Callable, Dict, List, Set, Tuple
 
 import torch
 
@@ -40,7 +40,8 @@ class Run:
         prompts: List[Prompt],
         say: Callable[..., None],
     ) -> None:
-        self.a, self.say, self.said = a, say, set()
+        self.a, self.say = a, say
+        self.said: Set[Tuple[int, ...]] = set()  # of which layers
         os.makedirs(a.out, exist_ok=True)
         sweep(a.out)
         self.model, self.tokenizer = load(a.model, a.dtype, a.device)
@@ -133,12 +134,12 @@ class Run:
                 sums=not self.a.no_sums,
                 metadata=[self.metadata(x) for x in requests])  # fmt: skip
             self.notes(layers, len(requests[0].tokens))
-            for x in requests:
+            for request in requests:
                 if self.a.repeat:
-                    self.score(x.asked)
-                progress.add(x.asked.prompt.id, x)
-            for x in requests:
-                self.after(x)
+                    self.score(request.asked)
+                progress.add(request.asked.prompt.id, request)
+            for request in requests:
+                self.after(request)
 
     def scores(self, prompt: Prompt) -> str:
         return os.path.join(self.a.out, "scores", prompt.id + ".safetensors")
