@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What record_hf.py, record_second.py, record_repeat.py and plan_hf.py share:
-prompts, `kvreplay record` and what became of it. Arguments: KVTRACE KVREPLAY FOLDER TINY (trace_shared.py)."""
+prompts, `kvreplay record` and what became of it. Arguments: KVTRACE KVREPLAY
+FOLDER TINY (trace_shared.py)."""
 
 import contextlib
 import io

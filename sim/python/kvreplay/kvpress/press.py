@@ -251,8 +251,11 @@ class Press(BasePress):
         room = n + (self.room if self.decode else 0)
         check_turned_once(self._model, n, room)
         kind = DTYPES.get(keys.dtype)
-        need(kind, f"a cache of {keys.dtype}: no session has that; load the model in "
-            "float16, bfloat16 or float32")
+        need(
+            kind,
+            f"a cache of {keys.dtype}: no session has that; load the model in "
+            "float16, bfloat16 or float32",
+        )
         if self.session is not None:
             self.session.close()
         freq, paired, _ = self._rope
