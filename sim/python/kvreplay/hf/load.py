@@ -53,7 +53,8 @@ def check_model(name: str, tokenizer: bool = True) -> None:
     """Of a folder here, before transformers looks: what it says worst."""
     if not os.path.isdir(name):
         need(name.count("/") < 2 and name[:1] not in "./~", name,
-             "there is no such folder")  # fmt: skip
+             "there is no such folder: give that of a model, a .gguf file or a "
+             "hub's name")  # fmt: skip
         return
     config = os.path.join(name, "config.json")
     need(os.path.isfile(config), name, "the folder has no config.json: give "

@@ -178,4 +178,6 @@ def read_text(path: str) -> str:
         with open(path, encoding="utf-8") as f:
             return f.read()
     except UnicodeDecodeError as e:
-        raise ValueError(f"{path}: no UTF-8 at byte {e.start}") from None
+        raise ValueError(
+            f"{path}: no UTF-8 at byte {e.start}: give a text in UTF-8"
+        ) from None

@@ -21,7 +21,7 @@ which tokens are kept, not what became of them. KVPRESS.md lists the presses.
 import sys
 
 from ..hf.text import NAME, arguments, check_folder, go_on, load, read_text
-from ..hf.text import require, run
+from ..hf.text import program, require, run
 
 if __name__ == "__main__":
     require("kvpress", "numpy", "torch", "transformers")
@@ -40,14 +40,18 @@ def decided(lists: dict, trace: Trace) -> None:
         print(f"after {step} tokens lanes hold {min(held)} to {max(held)}")
 
 
-def main() -> None:
-    """The command line: see above."""
+def main() -> int:
+    """The command line: see above. Returns the exit code."""
     a = arguments(
         __doc__, "model", "press", "trace", "decisions", options=NAME,
         flags=FLAGS, text="", new=64,
     )  # fmt: skip
     check_folder(a.trace, a.decisions)
-    press = make_press(a.press)
+    try:
+        press = make_press(a.press)
+    except ValueError as e:  # a wrong command line, not a bad file
+        print(f"{program()}: {e}", file=sys.stderr)
+        return 2
     model, tokenizer, ids = load(a.model, read_text(a.text) if a.text else None)
     if a.text:
         n, ids = ids.shape[1], go_on(model, ids, a.new)
@@ -55,12 +59,13 @@ def main() -> None:
     trace = read_trace(a.trace)
     if not a.scores:
         decided(from_press(model, press, trace, a.decisions, a.press), trace)
-        return
+        return 0
     scores = from_scorer(model, press, trace, a.decisions, a.press)
     print(f"scores of {len(scores.of)} layers, {trace.prompt_len} tokens")
     if scores.bound:
         ratio = scores.press.compression_ratio or 0.5
         print(f"they depend on the ratio: for -b ratio:{ratio:g} alone")
+    return 0
 
 
 if __name__ == "__main__":
