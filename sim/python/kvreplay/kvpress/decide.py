@@ -16,8 +16,9 @@ refused: a decisions file says which tokens are kept, not what became of them.
 
 from __future__ import annotations
 
+import contextlib
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -181,6 +182,20 @@ class Watch:
             module.masked_key_indices = None
 
 
+@contextlib.contextmanager
+def watching(model: PreTrainedModel, watch: Watch, name: str) -> Iterator[None]:
+    """While it lasts the model attends by the function of that name; nothing
+    is hidden before and after."""
+    own = model.config._attn_implementation
+    model.set_attn_implementation(name)
+    try:
+        watch.forget()
+        yield
+    finally:
+        model.set_attn_implementation(own)
+        watch.forget()
+
+
 @torch.no_grad()
 def decide(
     model: PreTrainedModel, press: Any, trace: Trace, name: str, rope: Rope
@@ -191,19 +206,13 @@ def decide(
     decodes = {x.__name__ for x in type(press).__mro__} & {*DECODING}
     watch = Watch(model, press, rope, trace.layers)
     end = len(tokens[0]) if decodes else p
-    own = model.config._attn_implementation
-    model.set_attn_implementation(name)
-    try:
-        watch.forget()
+    with watching(model, watch, name):
         with press(model):
             watch.feed(ids, 0, p)
             for t in range(p, end):
                 watch.look(t)
                 watch.feed(ids, t, t + 1)
         watch.look(end)
-    finally:
-        model.set_attn_implementation(own)
-        watch.forget()
     return watch
 
 

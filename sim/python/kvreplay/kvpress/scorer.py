@@ -27,7 +27,7 @@ from ..hf.model import need
 from ..hf.plain import check_stateless
 from ..scores import write_scores
 from ..trace import Trace
-from .decide import Watch, check_press, check_same, check_tokens
+from .decide import Watch, check_press, check_same, check_tokens, watching
 from .expression import tried
 
 LARGEST = float(np.finfo(np.float32).max)
@@ -115,15 +115,9 @@ def score(
     tokens = torch.as_tensor(np.asarray(trace.tokens, np.int64)[None])
     watch = Watch(model, press, (None, False), trace.layers)
     scores = Scores(scorer_in(press, name))
-    own = model.config._attn_implementation
-    model.set_attn_implementation(attention)
-    try:
-        watch.forget()
-        with scores.asked(), scores.press(model):
+    with watching(model, watch, attention), scores.asked():
+        with scores.press(model):
             watch.feed(tokens.to(model.device), 0, trace.prompt_len)
-    finally:
-        model.set_attn_implementation(own)
-        watch.forget()
     return scores, watch
 
 
