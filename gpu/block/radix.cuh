@@ -295,6 +295,13 @@ static __device__ bool kv_radix_few(const kv_cut<Keys> &c) {
   return c.last < KV_LISTED || c.key_left <= 32 - 2 * KV_DIGIT;
 }
 
+/* The scratch of a block, one for all Keys that are alike in WIDE: a kernel
+ * that selects by several has no room for two. */
+template <bool WIDE> KV_DEVICE kv_radix<WIDE> *kv_radix_scratch(void) {
+  KV_SHARED(kv_radix<WIDE>, r, 1);
+  return r;
+}
+
 /* The selection: flags(l)[i] becomes 1 for the entries that come first, up to
  * and with the one at which the sum of their weights reaches k, and 0 for
  * others. 1 <= k <= the sum of all weights. Returns how many are flagged.
@@ -302,7 +309,7 @@ static __device__ bool kv_radix_few(const kv_cut<Keys> &c) {
  * a file however often it selects. */
 template <class Keys>
 static KV_APART __device__ int kv_radix_top(Keys x, uint64_t k) {
-  KV_SHARED(kv_radix<Keys::WIDE>, r, 1);
+  kv_radix<Keys::WIDE> *r = kv_radix_scratch<Keys::WIDE>();
   __syncthreads();
   kv_cut<Keys> c = kv_radix_whole(x, k);
   bool flagged = false, listed = false; /* all but open ones; all open ones */
