@@ -187,6 +187,7 @@ static void fill(const kv_shape *shape, const params *o, kv_needs *needs) {
   needs->decode_rows = true;
   needs->want |= KV_Q;
   needs->every = o->every;
+  needs->slides = false; /* temperatures are of entries that may be gone */
   needs->classes = KV_CASCADE_CLASSES;
   needs->unread = 1u << KV_CASCADE_HIDDEN;
   needs->merges = o->condensed == MERGE;
@@ -216,6 +217,11 @@ static kv_rc open(const kv_shape *shape, void *p, kv_needs *needs, kv_err *e) {
                    "upper=N, or -b");
   resolve(o);
   kv_rc rc = check(o, e);
+  if (!rc && !kv_hard_scores(o) && o->s.file.asset)
+    rc = kv_fail(e, KV_REFUSED,
+                 "hardkv: scores=%s is read with adapter=score:score=file "
+                 "alone; write that, or leave scores out",
+                 o->s.file.asset->path);
   if (!rc && kv_hard_scores(o)) rc = open_scorer(shape, o, needs, e);
   if (!rc) fill(shape, o, needs);
   return rc;

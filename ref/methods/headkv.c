@@ -104,6 +104,7 @@ static kv_rc open_scorer(const kv_shape *shape, params *o, kv_needs *needs,
   o->s.tensor = SCORES;
   kv_rc rc = kv_score_open(shape, "headkv", o->budget, &o->s, needs, e);
   o->ends = o->budget - kv_score_past(&o->s, shape->prompt_len, o->budget);
+  needs->lengths = kv_score_lengths(&o->s, o->threshold);
   return rc;
 }
 
@@ -113,9 +114,12 @@ static kv_rc open_votes(const kv_shape *shape, params *o, kv_needs *needs,
     return kv_fail(e, KV_REFUSED,
                    "headkv: threshold is of score=file and other scorers, not "
                    "of votes; leave it out");
-  kv_rc rc =
-      kv_open_grow(shape, "headkv", o->budget, false, &o->s.w, &o->g, needs, e);
+  kv_rc rc = kv_score_unread("headkv", &o->s, e);
+  if (!rc)
+    rc = kv_open_grow(shape, "headkv", o->budget, false, &o->s.w, &o->g, needs,
+                      e);
   o->ends = kv_grow_ends(&o->g, &o->s.w);
+  needs->lengths = true;
   return rc;
 }
 
@@ -129,7 +133,6 @@ static kv_rc open(const kv_shape *shape, void *p, kv_needs *needs, kv_err *e) {
   o->named = o->file.asset != NULL;
   o->least = base - each;
   o->pool = (float)((int64_t)each * shape->n_layers * shape->n_heads);
-  needs->lengths = true;
   return o->named ? sum_scores(shape, o, e) : KV_OK;
 }
 

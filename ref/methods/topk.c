@@ -6,8 +6,8 @@
  *   score(j) of a scorer (file: the number that the file has for the token)
  *   n > budget: the protected entries stay, and of the others the best, until
  *   `budget` are held (equal: the older)
- *   threshold=X: of these, entries with score(j) < X go; without a budget, of
- *   all entries those and no others
+ *   threshold=X: of the others that stay, those with score(j) < X go, too;
+ *   threshold without a budget: exactly those of the others go
  *
  * score=file reads the file that scores= names (ref/parts/score_file.c has its
  * form; kvreplay.scores writes it, and kvreplay.kvpress from a press). window
@@ -33,8 +33,8 @@
 
 static const kv_param table[] = {
     KV_INT_PARAM("budget", params, budget, NULL, 1, 1 << 30, "tokens",
-                 "tokens left after a compression at most; must be given, but "
-                 "with threshold, without which all of the rest stay",
+                 "tokens left after a compression at most; must be given, "
+                 "unless threshold is: then it alone decides what goes",
                  .knob = KV_KNOB_RESOLVED),
     KV_SCORE_PARAMS(params, s, "file", .later = false),
     KV_THRESHOLD_PARAM(params, threshold),
@@ -47,9 +47,10 @@ static kv_rc open(const kv_shape *shape, void *p, kv_needs *needs, kv_err *e) {
   params *o = p;
   bool by_threshold = o->threshold == o->threshold;
   o->s.cross = KV_CROSS_YES;
-  needs->lengths = !by_threshold;
   if (o->budget == KV_UNSET && by_threshold) o->budget = shape->n_tokens;
-  return kv_score_open(shape, "topk", o->budget, &o->s, needs, e);
+  kv_rc rc = kv_score_open(shape, "topk", o->budget, &o->s, needs, e);
+  needs->lengths = kv_score_lengths(&o->s, o->threshold);
+  return rc;
 }
 
 static void observe(const kv_at *at, kv_lane *lane, const kv_rows *rows) {

@@ -58,15 +58,20 @@ static void fill(const kv_shape *s, const kv_scorer *scorer, int budget,
                              .bytes = held(s, scorer, budget, o)};
 }
 
+kv_rc kv_score_unread(const char *method, const kv_score_options *o,
+                      kv_err *e) {
+  if (!o->file.asset || o->score == KV_SCORE_file) return KV_OK;
+  return kv_fail(e, KV_REFUSED,
+                 "%s: scores=%s is read with score=file alone; write that, or "
+                 "leave scores out",
+                 method, o->file.asset->path);
+}
+
 kv_rc kv_score_open(const kv_shape *shape, const char *method, int budget,
                     kv_score_options *o, kv_needs *needs, kv_err *e) {
   const kv_scorer *scorer = scorers[o->score];
   kv_rc rc = kv_open_budget(method, budget, e);
-  if (!rc && o->file.asset && o->score != KV_SCORE_file)
-    rc = kv_fail(e, KV_REFUSED,
-                 "%s: scores=%s is read with score=file alone; write that, or "
-                 "leave scores out",
-                 method, o->file.asset->path);
+  if (!rc) rc = kv_score_unread(method, o, e);
   if (!rc) rc = scorer->open(shape, method, budget, o, needs, e);
   if (rc) return rc;
   if (o->sinks == KV_UNSET) o->sinks = 0;

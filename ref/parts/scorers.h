@@ -140,6 +140,9 @@ KV_FN float kv_score_finite(float x) {
  * each with a sentence. */
 kv_rc kv_score_open(const kv_shape *shape, const char *method, int budget,
                     kv_score_options *o, kv_needs *needs, kv_err *e);
+/* KV_REFUSED, with a sentence: a file of scores is named and another scorer
+ * is. kv_score_open asks it, too. */
+kv_rc kv_score_unread(const char *method, const kv_score_options *o, kv_err *e);
 /* The hook observe: shows the scorer the rows of the prompt, and of the decode
  * steps the last o->rows before a compression. */
 void kv_score_observe(const kv_at *at, kv_lane *lane, const kv_rows *rows,
@@ -159,6 +162,12 @@ KV_FN int kv_score_past(const kv_score_options *o, int entries, int budget) {
 /* [n] scores of these, in the hook's workspace; n >= 1. */
 float *kv_score(const kv_at *at, const kv_lane *lane, const kv_score_options *o,
                 int first, int n);
+/* needs.lengths of a method that keeps so many of each lane, once opened: the
+ * newest stays, so that whatever goes leaves a hole, whose positions are
+ * charged. */
+KV_FN bool kv_score_lengths(const kv_score_options *o, float threshold) {
+  return threshold != threshold && (o->lag || o->w.window > 0);
+}
 /* The threshold of a method that has none. */
 #define KV_NO_THRESHOLD kv_float(0x7fc00000u)
 /* Does a lane of `entries` lose any to the budget, or to a threshold, which is

@@ -198,6 +198,29 @@ TEST(laws) {
   rig_data_free(&c);
 }
 
+/* A search for bytes may leave out queries where these decide nothing. */
+TEST(lengths) {
+  static const struct {
+    const char *spec;
+    bool is;
+  } s[] = {{"topk:budget=9:score=snapkv", true},
+           {"topk:budget=9:score=knorm:window=1", true},
+           {"topk:budget=9:score=lagkv", true},
+           {"topk:budget=9:score=tova", false},
+           {"topk:budget=9:score=snapkv:threshold=1", false},
+           {"headkv:budget=9", true},
+           {"headkv:budget=9:score=tova", false},
+           {"headkv:budget=9:score=tova:window=1:threshold=1", false}};
+  rig_case c = sample();
+  for (size_t i = 0; i < sizeof s / sizeof *s; i++) {
+    kv_needs needs = {0};
+    kv_err e;
+    if (rig_try(&c, s[i].spec, &needs, &e) || needs.lengths != s[i].is)
+      fail_msg("%s: needs.lengths", s[i].spec);
+  }
+  rig_data_free(&c);
+}
+
 TEST(opening) {
   rig_case c = sample();
   file f = {.layer = 0};
@@ -208,6 +231,10 @@ TEST(opening) {
   c.scores = &f.asset;
   rig_law_refused(&c, "topk", KV_USAGE, "needs a budget", "topk");
   rig_law_refused(&c, "topk:budget=9:score=keydiff", KV_REFUSED, "score=file",
+                  "scores.safetensors");
+  rig_law_refused(&c, "headkv:budget=9", KV_REFUSED, "score=file",
+                  "scores.safetensors");
+  rig_law_refused(&c, "hardkv:upper=9", KV_REFUSED, "adapter=score",
                   "scores.safetensors");
   rig_law_refused(&c, "topk:budget=9:form=decode", KV_REFUSED,
                   "layer 0 has scores of 30 tokens and needs those of 44",
@@ -234,4 +261,5 @@ TEST(opening) {
 }
 
 RIG_TESTS(topk, RIG_CASE(worked), RIG_CASE(others), RIG_CASE(as_snapkv),
-          RIG_CASE(lanes), RIG_CASE(decodes), RIG_CASE(laws), RIG_CASE(opening))
+          RIG_CASE(lanes), RIG_CASE(decodes), RIG_CASE(laws), RIG_CASE(lengths),
+          RIG_CASE(opening))
