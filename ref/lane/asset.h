@@ -50,8 +50,9 @@ typedef struct kv_tensor_ask {
   int rank;                /* dimensions, 0 .. KV_TENSOR_RANK */
   int dim[KV_TENSOR_RANK]; /* [rank] a length, or KV_DIM_x */
   bool optional;           /* a file need not have it */
-  bool unwindowed;         /* .. nor of a layer with a sliding window, on which
-                              no method runs */
+  bool unwindowed;         /* .. nor of a layer with a sliding window; where
+                              the method runs on it (windowed=compress) the
+                              engine refuses a file that lacks it */
 } kv_tensor_ask;
 
 /* What files of a kind hold. */

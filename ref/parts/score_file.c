@@ -10,8 +10,9 @@
  *
  * and for each recorded layer a tensor layers.L.scores [KV heads, tokens], F32,
  * F16 or BF16: larger is kept longer. Tokens are those of the prompt, or more,
- * from the first on. A layer with a sliding window, which stays dense, needs
- * none. Where lanes are of query heads, each reads its KV head's row.
+ * from the first on. A layer with a sliding window needs none, but with
+ * windowed=compress. Where lanes are of query heads, each reads its KV head's
+ * row.
  *
  * To the bit: score[i] = the number of the entry's token; of a token that the
  * file does not cover (of a later prompt, --turns) 2^100, more than any. A

@@ -17,10 +17,11 @@
 
 kv_rc kv_cell_take_list(kv_cell *c, const kv_budget *b, kv_err *e) {
   int n = b->layers ? b->layers : c->shape.n_layers;
-  int *entries = kv_zalloc(2 * (size_t)n, sizeof *entries), *of = entries + n;
+  int *entries = kv_zalloc(2 * (size_t)n, sizeof *entries);
   if (!entries)
     return kv_no_memory(e, "budgets of layers",
                         2 * (size_t)n * sizeof *entries);
+  int *of = entries + n;
   for (int l = 0; l < n; l++) of[l] = kv_cell_share_of(c, l);
   kv_rc rc = kv_budget_layers(b, n, of, entries, e);
   bool alike = !b->layers; /* is it one number, whichever layer's? */

@@ -67,6 +67,17 @@ double kv_cell_mean_share(const kv_cell *c) {
   return (double)sum / c->trace->n_layers;
 }
 
+/* Are the rows that move with entries all in the state of each method? */
+static bool rows_fit(const kv_cell *c) {
+  kv_method_part part[KV_MOST_PARTS];
+  int n = kv_parts_opened(c->spec.method, c->plan.params, &c->plan.needs, part);
+  size_t row = (size_t)c->shape.n_tokens * sizeof(int64_t);
+  bool fit = true;
+  for (int i = 0; i < n; i++)
+    fit &= (size_t)part[i].needs->slid <= part[i].needs->lane_state / row;
+  return fit;
+}
+
 /* Why entries cannot leave the method's lanes but by its own verbs; NULL: they
  * can. */
 static const char *cannot_slide(const kv_cell *c) {
@@ -88,15 +99,37 @@ static const char *cannot_slide(const kv_cell *c) {
   if (!n->slides)
     return "holds what it knows of tokens by their places, and these change "
            "with every token that leaves";
+  if (!rows_fit(c))
+    return "has more rows that move with entries (needs.slid) than its state "
+           "(needs.lane_state) has room for";
   return NULL;
+}
+
+/* Refuses files without a tensor of a layer with a window, which they need not
+ * have where no method runs there. */
+static void need_tensors(kv_cell *c, const kv_asset *a) {
+  char text[KV_TEXT_MAX + 160];
+  for (int l = 0; a && l < a->layers; l++)
+    for (int i = 0; i < a->asked; i++) {
+      if (!c->window[l] || !a->ask[i].unwindowed) continue;
+      if (a->tensor[l * a->asked + i].data) continue;
+      snprintf(text, sizeof text,
+               "%s: tensor %s of layer %d is missing, which has a sliding "
+               "window; write it, too, or take windowed=leave",
+               a->path, a->ask[i].name, a->layer[l]);
+      kv_cell_refuse(c, text);
+      return;
+    }
 }
 
 static void open_slides(kv_cell *c) {
   char text[256];
-  const char *why = cannot_slide(c);
+  const char *why = c->runs ? cannot_slide(c) : NULL;
+  for (int i = 0; c->runs && i < KV_SPEC_FILES; i++)
+    need_tensors(c, c->file[i]);
   c->plan.slides = true;
   c->plan.needs.lengths = false; /* what leaves depends on what was chosen */
-  if (!c->runs || !why) return;
+  if (!why) return;
   snprintf(text, sizeof text,
            "within a sliding window %s cannot run: it %s; take windowed=leave",
            c->spec.method->name, why);

@@ -101,6 +101,24 @@ for python in ${PYTHON:-python3 /usr/bin/python3}; do
       "$tmp/out.safetensors"
     rm -f "$tmp/out.safetensors"
   done
+  "$python" - "$src/sim/python" "$windows" "$tmp" <<'END' || fail "scores"
+import sys
+sys.path.insert(0, sys.argv[1])
+from kvreplay.scores import write_scores
+from kvreplay.trace import read_trace
+t = read_trace(sys.argv[2])
+scores = {l: -(t.k(l)[:, :t.prompt_len] ** 2).sum(2) for l in t.layers}
+write_scores(sys.argv[3] + "/full.safetensors", t, "keys", scores)
+full = {l: scores[l] for l in t.layers if not t.windows[l]}
+write_scores(sys.argv[3] + "/some.safetensors", t, "keys", full)
+END
+  run "$windows" -b 20% -m "topk:scores=$tmp/some.safetensors" ||
+    fail "scores of a layer with a window may be missing"
+  run "$windows" -b 20% \
+    -m "topk:windowed=compress:scores=$tmp/full.safetensors" ||
+    fail "scores within a window"
+  refused 2 'layer 0 is missing' "$kvreplay" run -q "$windows" -b 20% \
+    -m "topk:windowed=compress:scores=$tmp/some.safetensors"
   break
 done
 
@@ -146,6 +164,7 @@ no streamingllm:windowed=compress 'new positions'
 no zsmerge:windowed=compress 'merges entries'
 no quest:windowed=compress 'by their places'
 no pyramidkv:windowed=compress 'knows no windows'
+no hardkv:variant=paper:adapter=score:score=keydiff:windowed=compress places
 no h2o:variant=masked:windowed=compress 'take windowed=leave'
 no knorm:windowed=both 'neither leave nor compress'
 no knorm:windowed=leave:windowed=leave 'given twice'

@@ -42,8 +42,9 @@ def write_scores(path: str, trace: Trace, scorer: str,
     """Scores for `score=file`. trace: a Trace, whose identity is recorded.
     scorer: a text, what made them. scores: {recorded layer: [n_kv_heads,
     tokens]}, larger is kept longer; tokens: those of the prompt, or more from
-    the first on. A layer with a sliding window, which stays dense, may be left
-    out. prompt_len: where the replay decodes from, None: as the trace does."""
+    the first on. A layer with a sliding window may be left out, but for
+    windowed=compress. prompt_len: where the replay decodes from, None: as the
+    trace does."""
     need(isinstance(scorer, str) and scorer, path, "give a text as scorer")
     first = trace.prompt_len if prompt_len is None else prompt_len
     need(isinstance(first, (int, np.integer)) and 0 < first <= trace.n_tokens,
