@@ -42,8 +42,9 @@ static kv_verifiable compare_code(kv_verify_row *v, const kv_method *m, int n,
   }
   if (r->code && !strcmp(r->code, code)) return KV_VERIFY_RUNS;
   if (path)
-    return no(v, KV_VERIFY_OTHER_CODE, "%.60s%s, or %.120s, is another here",
-              r->method, plugin ? ", a plugin" : "", path);
+    return no(v, KV_VERIFY_OTHER_CODE, "%.60s%s, or %s%.120s, is another here",
+              r->method, plugin ? ", a plugin" : "",
+              n > 1 ? "one of its files, the last of which is " : "", path);
   return no(v, KV_VERIFY_OTHER_CODE, "%.60s is another %s here", r->method,
             plugin ? "plugin" : "method, a built-in one");
 }
