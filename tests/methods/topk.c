@@ -204,7 +204,7 @@ TEST(lengths) {
     const char *spec;
     bool is;
   } s[] = {{"topk:budget=9:score=snapkv", true},
-           {"topk:budget=9:score=knorm:window=1", true},
+           {"topk:budget=9:score=keydiff:window=1", true},
            {"topk:budget=9:score=lagkv", true},
            {"topk:budget=9:score=tova", false},
            {"topk:budget=9:score=snapkv:threshold=1", false},
