@@ -78,7 +78,8 @@ typedef struct kv_param {
   const char *unit;     /* for help: "tokens"; NULL: none */
   const char *help;     /* one line, with the source of the default */
   bool later; /* rows were stored before the method had it: at its default,
-                 or unset, no row names it, so that their keys stay */
+                 or unset, no row names it, so that their keys stay;
+                 without a default open leaves it unset */
   bool label; /* KV_TEXT: where it is set, rows are called so */
   const kv_asset_kind *reads; /* KV_FILE: what is read of it */
   bool or_none; /* KV_FILE: the word none stands for no file, and the method

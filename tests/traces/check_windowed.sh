@@ -117,6 +117,9 @@ END
   run "$windows" -b 20% \
     -m "topk:windowed=compress:scores=$tmp/full.safetensors" ||
     fail "scores within a window"
+  "$kvreplay" run -q "$windows" -b 20% \
+    -m "topk:threshold=-2:scores=$tmp/some.safetensors" >"$tmp/out" 2>"$tmp/err"
+  hold "a threshold is named" grep -q 'topk:.*:threshold=-2' "$tmp/out"
   refused 2 'layer 0 is missing' "$kvreplay" run -q "$windows" -b 20% \
     -m "topk:windowed=compress:scores=$tmp/some.safetensors"
   break
