@@ -43,7 +43,7 @@ typedef struct layer {
 
 static void open_layer(layer *l, int group, kv_dtype type) {
   l->shape = (kv_shape){4,    2 * group, 2, WIDE, WIDE, LONG, LONG - STEPS,
-                        type, 0.25f,     0, 0};
+                        type, 0.25f,     0, 0,    NULL};
   l->q = elements((size_t)(2 * group * LONG * WIDE), type);
   l->k = elements((size_t)(2 * LONG * WIDE), type);
   l->v = elements((size_t)(2 * LONG * WIDE), type);

@@ -39,11 +39,12 @@ void world_open(world *w, int kv, int group, kv_lanes lanes, int lane,
   static const int layer[] = {3};
   static const int budget[] = {BUDGET, 16, 200};
   static const kv_minmax settings = {2, 8, 0};
-  *w = (world){.shape = {4, kv * group, kv, D, DV, T, P, KV_F32, 0.25f, 0, 0},
-               .needs = {.merges = merges,
-                         .lanes = lanes,
-                         .merge_bias = merges ? 1.0f : 0},
-               .kernels = kv_kernels_best()};
+  *w = (world){
+      .shape = {4, kv * group, kv, D, DV, T, P, KV_F32, 0.25f, 0, 0, NULL},
+      .needs = {.merges = merges,
+                .lanes = lanes,
+                .merge_bias = merges ? 1.0f : 0},
+      .kernels = kv_kernels_best()};
   if (!merges) {
     w->needs.codings = 1;
     w->needs.coding[0] =
