@@ -57,8 +57,8 @@ KV_DEVICE bool kv_logits_wanted(const kv_gpu_layer &l, const kv_logits_task &a,
 }
 
 /* Writes the logits of entry i: of its sums acc[] with queries j .. j + count -
- * 1 of the tile, scaled, with the entry's bias added. By the thread that has
- * them. */
+ * 1 of the tile, scaled, with the entry's bias added; where the model caps them
+ * as kv_logits_cap wants them. By the thread that has them. */
 template <int QUERIES>
 KV_DEVICE void kv_logits_keep(const kv_gpu_layer &l, const kv_logits_task &a,
                               int i, int j, int count, float bias,
@@ -66,9 +66,23 @@ KV_DEVICE void kv_logits_keep(const kv_gpu_layer &l, const kv_logits_task &a,
   KV_UNROLL
   for (int q = 0; q < QUERIES; q++) {
     if (q >= count) continue;
-    float s = kv_logit(acc[q], l.shape.scale, l.shape.softcap);
-    if (bias != 0) s = kv_add(kv_add(s, bias), 0.0f);
+    float s = kv_logit(acc[q], l.shape.scale, 0);
+    if (bias != 0 && l.shape.softcap == 0) s = kv_add(kv_add(s, bias), 0.0f);
     l.s[kv_logits_place(l, a.lane, j + q) * (size_t)l.stride + (size_t)i] = s;
+  }
+}
+
+/* Of a model that caps its logits: the cap and the bias of the logits of entry
+ * i that the thread has just written, in a loop of its own, so that a model
+ * without a cap pays neither registers nor instructions. */
+KV_DEVICE void kv_logits_cap(const kv_gpu_layer &l, const kv_logits_task &a,
+                             int i, int j, int count, float bias) {
+  KV_ROLLED
+  for (int q = 0; q < count; q++) {
+    size_t at = kv_logits_place(l, a.lane, j + q) * (size_t)l.stride;
+    float s = kv_softcap(l.shape.softcap, l.s[at + (size_t)i]);
+    if (bias != 0) s = kv_add(kv_add(s, bias), 0.0f);
+    l.s[at + (size_t)i] = s;
   }
 }
 
@@ -98,6 +112,11 @@ KV_DEVICE void kv_logits_passes(const kv_gpu_layer &l, const kv_logits_task &a,
       if (own.mine[e])
         kv_logits_keep<QUERIES>(l, a, own.first + e * own.step, j, count,
                                 own.bias[e], acc + e * QUERIES);
+    if (l.shape.softcap == 0) continue;
+    KV_UNROLL
+    for (int e = 0; e < COUNT; e++)
+      if (own.mine[e])
+        kv_logits_cap(l, a, own.first + e * own.step, j, count, own.bias[e]);
   }
 }
 
