@@ -79,6 +79,8 @@ def failure(e: BaseException) -> tuple[int, str] | None:
     if isinstance(e, (ImportError, MemoryError)):
         return 4, said or "no memory"
     if isinstance(e, OSError):
+        if e.filename and e.strerror:
+            said = f"{e.filename}: {e.strerror}"
         return 4 if e.errno in FULL else 3, said
     if isinstance(e, IndexError):
         return 3, f"{said}: more tokens than the model has places for?"
