@@ -3,7 +3,8 @@
 #
 # The session from Python (kvreplay.session): each bundled trace fed through it
 # has the digests that `kvreplay run` prints, the example of a kernel's test
-# runs, and what is refused is the library's sentence. kvreplay.hf runs real
+# runs, and what is refused is the library's sentence. The database of
+# evaluations from Python keeps its laws. kvreplay.hf runs real
 # models where PYTHON has torch and transformers, kvreplay.kvpress real presses
 # where PYTHON has kvpress, else both run made-up modules; the last line says
 # which. And symbols of the library carry its version.
@@ -131,6 +132,10 @@ if "$python" -c 'import torch, transformers' 2>/dev/null; then
   }
 fi
 
+"$python" "$src/tests/python/session_store.py" >"$tmp/said" 2>&1 || {
+  tail -n 3 "$tmp/said"
+  fail 'kvreplay.evaluate.store failed'
+}
 "$python" "$src/tests/python/session_hf.py" >"$tmp/said" 2>&1 || {
   tail -n 3 "$tmp/said"
   fail 'kvreplay.hf.session failed'

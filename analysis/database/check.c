@@ -16,9 +16,10 @@
 
 enum { APPLICATION = 0x6b767270, VERSION_KNOWN = 1 };
 
-static const char *const digests[] = {"identity", "digest", "key",    "subject",
-                                      "journal",  "state",  "output", "value",
-                                      "scores",   "pool"};
+static const char *const digests[] = {
+    "identity", "digest",   "key",    "subject",      "journal",
+    "state",    "output",   "value",  "scores",       "pool",
+    "question", "platform", "answer", "model_digest", "request_digest"};
 
 /* Of which sums are taken. */
 #define MANY ((int64_t)1 << 48)

@@ -129,6 +129,29 @@ static const char two_pools[] =
     "  OR d.list_operations != s.list_operations"
     " ORDER BY d.pool LIMIT 1";
 
+#define ASKED                                                                  \
+  "d.method, iif(d.target = '', '', ' at ' || d.target), q.number, q.item,"    \
+  " q.task"
+static const char two_evaluations[] =
+    "SELECT printf('%s%s on question %s of %s (%s) has %s %s there and %s"
+    " here', " ASKED ", w.what, coalesce(w.there, 'none'),"
+    " coalesce(w.here, 'none'))"
+    " FROM (SELECT d.key, 0 AS at, 'status' AS what, d.status AS there,"
+    "  s.status AS here FROM main.evaluation d JOIN source.evaluation s"
+    "  USING (key) UNION ALL"
+    " SELECT d.key, 1, 'specification', d.spec, s.spec FROM main.evaluation d"
+    "  JOIN source.evaluation s USING (key) UNION ALL"
+    " SELECT d.key, 2, 'budget', d.budget, s.budget FROM main.evaluation d"
+    "  JOIN source.evaluation s USING (key) UNION ALL"
+    " SELECT d.key, 3, 'answer', d.answer, s.answer FROM main.evaluation d"
+    "  JOIN source.evaluation s USING (key) UNION ALL"
+    " SELECT d.key, 4, x.name, x.value, y.value FROM main.evaluated x"
+    "  JOIN main.evaluation d USING (evaluation_id)"
+    "  JOIN source.evaluation s USING (key) JOIN source.evaluated y"
+    "  ON y.evaluation_id = s.evaluation_id AND y.name = x.name) w"
+    " JOIN main.evaluation d USING (key) JOIN main.question q USING (question)"
+    " WHERE w.there IS NOT w.here ORDER BY d.key, w.at, w.what LIMIT 1";
+
 static const char *text(sqlite3_stmt *s, int c) {
   const char *t = (const char *)sqlite3_column_text(s, c);
   return t ? t : "none";
@@ -177,9 +200,9 @@ static int ask(sqlite3 *db, const char *sql, const char *path,
 }
 
 int kv_merge_contradictions(sqlite3 *db, const char *path) {
-  static const char *const others[] = {two_scalars, two_budgets,   two_layouts,
-                                       two_moments, two_survivals, two_figures,
-                                       two_pools};
+  static const char *const others[] = {two_scalars, two_budgets,    two_layouts,
+                                       two_moments, two_survivals,  two_figures,
+                                       two_pools,   two_evaluations};
   int rc = ask(db, two_results, path, tell_results);
   for (size_t i = 0; i < sizeof others / sizeof *others && !rc; i++)
     rc = ask(db, others[i], path, tell);

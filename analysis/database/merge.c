@@ -22,14 +22,21 @@
 #include <unistd.h>
 
 const char *const kv_results_tables[] = {
-    "environment",    "trace",        "artefact",
-    "shard",          "run",          "held",
-    "scalar",         "ask",          "part",
-    "metric",         "step_mean",    "step_cost",
-    "journal_digest", "confirmation", "diff",
-    "budget",         "layout",       "layout_step",
-    "survival",       "pool",         "request",
-    "figure",         "compressor",   NULL};
+    "environment", "trace", "artefact", "shard", "run", "held", "scalar", "ask",
+    "part", "metric", "step_mean", "step_cost", "journal_digest",
+    "confirmation", "diff", "budget", "layout", "layout_step", "survival",
+    "pool", "request", "figure", "compressor",
+    /* of evaluations */
+    "model", "question", "platform", "evaluation", "quantity", "evaluated",
+    "evaluator", "evaluation_diff", NULL};
+
+/* Small integers of a file, and what says in every file which row is meant. */
+static const struct {
+  const char *column, *table, *name;
+} numbers[] = {{"run_id", "run", "key"},
+               {"environment_id", "environment", "digest"},
+               {"evaluation_id", "evaluation", "key"}};
+enum { NUMBERS = sizeof numbers / sizeof *numbers };
 
 static int run(sqlite3 *db, char *sql) {
   int bad = !sql || sqlite3_exec(db, sql, NULL, NULL, NULL);
@@ -52,23 +59,21 @@ static char *copy_sql(sqlite3 *db, const char *to, const char *from,
   if (info) sqlite3_prepare_v2(db, info, -1, &s, NULL);
   while (s && (step = sqlite3_step(s)) == SQLITE_ROW) {
     const char *c = (const char *)sqlite3_column_text(s, 1);
-    bool is_run = c && !strcmp(c, "run_id");
-    bool is_env = c && !strcmp(c, "environment_id");
-    const char *of = is_run ? "run" : "environment";
+    int i = 0;
     if (!c) break;
-    if ((is_run || is_env) && !strcmp(table, of)) continue;
+    while (i < NUMBERS && strcmp(c, numbers[i].column)) i++;
+    if (i < NUMBERS && !strcmp(table, numbers[i].table)) continue;
     sqlite3_str_appendf(names, ",%s", c);
-    if (!is_run && !is_env) {
+    if (i == NUMBERS) {
       sqlite3_str_appendf(values, ",t.%s", c);
       continue;
     }
+    const char *of = numbers[i].table, *name = numbers[i].name;
     sqlite3_str_appendf(values, ",to_%s.%s", of, c);
     sqlite3_str_appendf(joins,
                         " JOIN %s.%s from_%s ON from_%s.%s = t.%s"
                         " JOIN %s.%s to_%s ON to_%s.%s = from_%s.%s",
-                        from, of, of, of, c, c, to, of, of, of,
-                        is_run ? "key" : "digest", of,
-                        is_run ? "key" : "digest");
+                        from, of, of, of, c, c, to, of, of, of, name, of, name);
   }
   sqlite3_finalize(s);
   sqlite3_free(info);
@@ -87,10 +92,10 @@ static char *copy_sql(sqlite3 *db, const char *to, const char *from,
   return sql;
 }
 
-/* What is not named by its contents: the lesser of two names or reasons, the
- * shape from whoever knows it; the lesser of what two LAPACKs found; the digest
- * of all values from the kvreplay that took more measures, whose further ones
- * came with `metric`. */
+/* What is not named by its contents: the lesser of two names (of a trace, of a
+ * model) or reasons, the shape from whoever knows it; the lesser of what two
+ * LAPACKs found; the digest of all values from the kvreplay that took more
+ * measures, whose further ones came with `metric`. */
 static int compress(sqlite3 *db, const char *to, const char *from) {
   int rc = run(db, sqlite3_mprintf(
                        "UPDATE %s.trace AS d SET name = min(d.name, s.name),"
@@ -117,6 +122,17 @@ static int compress(sqlite3 *db, const char *to, const char *from) {
                                  " = (d.identity, d.figure, d.layer, d.head,"
                                  " d.series, d.part, d.x, d.y) AND"
                                  " s.value != d.value",
+                                 to, from));
+  if (!rc)
+    rc = run(db, sqlite3_mprintf("UPDATE %s.model AS d SET model = s.model"
+                                 " FROM %s.model s WHERE s.model_digest ="
+                                 " d.model_digest AND s.model < d.model",
+                                 to, from));
+  if (!rc)
+    rc = run(db, sqlite3_mprintf("UPDATE %s.evaluation AS d"
+                                 " SET reason = s.reason"
+                                 " FROM %s.evaluation s WHERE s.key = d.key"
+                                 " AND s.reason < d.reason",
                                  to, from));
   if (rc) return rc;
   return run(db, sqlite3_mprintf("UPDATE %s.run AS d"

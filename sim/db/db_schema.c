@@ -253,7 +253,58 @@ static const char tables[] =
     " digest TEXT PRIMARY KEY CHECK (length(digest) = 64),"
     " file TEXT NOT NULL, kind TEXT NOT NULL, width INTEGER NOT NULL,"
     " latent INTEGER NOT NULL, hidden INTEGER NOT NULL, length INTEGER,"
-    " code TEXT, learned TEXT NOT NULL) STRICT, WITHOUT ROWID;";
+    " code TEXT, learned TEXT NOT NULL) STRICT, WITHOUT ROWID;"
+    /* Evaluations: what a model answered to a question while a method held its
+     * cache, and on which platform (evaluation_name.c has the digests that
+     * name each). n_tokens: prompt, question and answer together. method: as
+     * asked; budget: as -b of the session; answer: digest of the tokens;
+     * evaluator: who has found the same, evaluation_diff: who another one.
+     * evaluated: the numbers of one, a row each, a real with all its 64 bits;
+     * quantity: what numbers of that name are (evaluation_number.c). */
+    "CREATE TABLE model("
+    " model_digest TEXT PRIMARY KEY CHECK (length(model_digest) = 64),"
+    " model TEXT NOT NULL) STRICT, WITHOUT ROWID;"
+    "CREATE TABLE question("
+    " question TEXT PRIMARY KEY CHECK (length(question) = 64),"
+    " model_digest TEXT NOT NULL REFERENCES model,"
+    " task TEXT NOT NULL, item TEXT NOT NULL, number INTEGER NOT NULL,"
+    " request_digest TEXT NOT NULL CHECK (length(request_digest) = 64),"
+    " prompt_len INTEGER NOT NULL, n_tokens INTEGER NOT NULL)"
+    " STRICT, WITHOUT ROWID;"
+    "CREATE TABLE platform("
+    " platform TEXT PRIMARY KEY CHECK (length(platform) = 64),"
+    " torch TEXT NOT NULL, transformers TEXT NOT NULL,"
+    " processor TEXT NOT NULL, threads INTEGER NOT NULL,"
+    " dtype TEXT NOT NULL) STRICT, WITHOUT ROWID;"
+    "CREATE TABLE evaluation("
+    " evaluation_id INTEGER PRIMARY KEY,"
+    " key TEXT NOT NULL UNIQUE CHECK (length(key) = 64),"
+    " question TEXT NOT NULL REFERENCES question,"
+    " platform TEXT NOT NULL REFERENCES platform,"
+    " method TEXT NOT NULL, revision INTEGER NOT NULL, code TEXT NOT NULL,"
+    " arithmetic INTEGER NOT NULL, basis TEXT NOT NULL, target TEXT NOT NULL,"
+    " spec TEXT NOT NULL, budget TEXT NOT NULL,"
+    " status TEXT NOT NULL CHECK (status IN ('ok', 'refused', 'failed')),"
+    " reason TEXT NOT NULL,"
+    " answer TEXT CHECK (length(answer) = 64)) STRICT;"
+    "CREATE TABLE quantity("
+    " name TEXT PRIMARY KEY, unit TEXT NOT NULL, combine TEXT NOT NULL)"
+    " STRICT, WITHOUT ROWID;"
+    "CREATE TABLE evaluated("
+    " evaluation_id INTEGER NOT NULL REFERENCES evaluation,"
+    " name TEXT NOT NULL REFERENCES quantity, value ANY NOT NULL,"
+    " PRIMARY KEY (evaluation_id, name)) STRICT, WITHOUT ROWID;"
+    "CREATE TABLE evaluator("
+    " evaluation_id INTEGER NOT NULL REFERENCES evaluation,"
+    " environment_id INTEGER NOT NULL REFERENCES environment,"
+    " PRIMARY KEY (evaluation_id, environment_id)) STRICT, WITHOUT ROWID;"
+    "CREATE TABLE evaluation_diff("
+    " evaluation_id INTEGER NOT NULL REFERENCES evaluation,"
+    " environment_id INTEGER NOT NULL REFERENCES environment,"
+    " what TEXT NOT NULL, status TEXT NOT NULL,"
+    " answer TEXT CHECK (length(answer) = 64),"
+    " PRIMARY KEY (evaluation_id, environment_id, what))"
+    " STRICT, WITHOUT ROWID;";
 
 #define PART(type, member, least) KV_DB_OF(type, kv_part, member, least)
 #define STAT(member) KV_DB_OF('d', kv_stat, member, 0)

@@ -4,6 +4,7 @@
  * confirms and adds nothing; another result under the same key is a conflict
  * that is told, kept beside, and overwrites nothing; new code is a new row.
  */
+#include "tests/db/evaluations.h"
 #include "tests/support/program/dbplace.h"
 #include "tests/support/rows.h"
 #include "tests/support/test.h"
@@ -325,5 +326,6 @@ int main(void) {
       WITH_DB(rows_in_turn),
       WITH_DB(budgets_and_paths),
   };
-  return cmocka_run_group_tests(tests, NULL, NULL);
+  int failed = cmocka_run_group_tests(tests, NULL, NULL);
+  return failed + evaluations_run();
 }

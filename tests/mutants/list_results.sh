@@ -234,3 +234,12 @@ mutant drift_backwards analysis/sql/selection.sql 'check_figures.sh' \
   'ORDER BY s.step) AS drift' 'ORDER BY -s.step) AS drift'
 # A number on the first page that no command prints.
 mutant page_lies README.md 'check_docs.sh' '0.9951' '0.9950'
+# Evaluations.
+mutant evaluation_on_any_platform sim/db/evaluation_name.c 'db' \
+  'kv_db_line_int(&h, "threads", r->threads);' ''
+mutant evaluation_code_unread sim/db/evaluation_name.c 'db' \
+  'file[n++] = kv_st_digest(st, 0);' ''
+mutant evaluations_uncompared sim/db/db_evaluation_put.c 'db' \
+  'compare(&before, r, where);' '(void)compare, *where = 0;'
+mutant evaluation_reported_early sim/db/db_evaluation_put.c 'db' \
+  'rc = kv_db_end(s->db, rc, e);' ''

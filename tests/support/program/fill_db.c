@@ -4,9 +4,11 @@
  * traces FIRST..LAST-1 into FILE, confirmed by two kernel sets on a machine of
  * that number; the first trace on machine 0 is confirmed by one only. `flip`
  * changes one output digest, as a wrong kernel would, `scores` one of scores
- * alone; `blind` has not looked at scores. Exit code as kv_rc.
+ * alone; `blind` has not looked at scores. And made-up evaluations of items
+ * FIRST..LAST-1, of which `flip` changes an answer. Exit code as kv_rc.
  */
 #include "sim/db/db.h"
+#include "tests/support/program/answers.h"
 #include "tests/support/rows.h"
 
 #include <stdio.h>
@@ -56,6 +58,9 @@ int main(int argc, char **argv) {
       }
 out:
   kv_db_close(db);
+  if (e.rc <= KV_DIFFERENT)
+    kv_answers_put(argv[1], first, last, !strcmp(how, "flip"),
+                   e.rc ? NULL : &e);
   if (e.rc) fprintf(stderr, "fill_db: %s\n", e.text);
   return (int)e.rc;
 }

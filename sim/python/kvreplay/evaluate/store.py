@@ -1,0 +1,192 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The database of evaluations from Python: sim/db/evaluation.h, which says what
+each call promises. No SQL here: keys, comparison and durability are the
+library's.
+
+    with Store("results.db") as store:
+        row = store.find(asked)          # a dict, or None
+        if row is None:
+            store.put(dict(asked, **answered))   # on the disk when it returns
+
+A row is a dict. What was asked: `model` (a name), `model_digest` (of its
+weights; None: the name tells), `task`, `item`, `question` (a number),
+`request_digest`, `prompt_len`, `tokens`, `method`, `basis` and `target` (None:
+no budget), `platform` = dict(torch, transformers, processor, threads, dtype),
+and `code` of a method that is not kvreplay's. What came of it: `spec`,
+`budget`, `status`, `reason`, `answer_digest`, `values` = {name: number}.
+find() needs the first group alone."""
+
+from __future__ import annotations
+
+import ctypes as c
+import os
+import shlex
+import sys
+import threading
+from types import TracebackType
+from typing import Any, Mapping, Optional, Union
+
+from ..binding import Err, SessionError, load, whole
+
+__all__ = ["Store", "StoreError", "names"]
+
+ABI = 1
+
+
+class StoreError(SessionError):
+    """One sentence. code: 1: the row is there with another answer; 2: the row
+    is not whole; 3, 4: the file, the disk."""
+
+
+class _Value(c.Structure):
+    """kv_evaluated: a number by its name."""
+
+    _fields_ = [("name", c.c_char_p), ("value", c.c_double)]
+
+
+_COUNTS = "question prompt_len tokens".split()
+_ASKED = "model model_digest task item request_digest method code".split()
+_BUDGET = "basis target".split()
+_PLATFORM = "torch transformers processor dtype".split()
+_ANSWERED = "spec budget status reason answer_digest".split()
+
+
+class _Row(c.Structure):
+    """kv_evaluation."""
+
+    _fields_ = [(n, c.c_int32) for n in ["abi", *_COUNTS, "threads"]]
+    _fields_ += [
+        (n, c.c_char_p) for n in _ASKED + _BUDGET + _PLATFORM + _ANSWERED
+    ]
+    _fields_ += [("n_values", c.c_int32), ("value", c.POINTER(_Value))]
+
+
+def _loaded(path: Optional[str]) -> c.CDLL:
+    lib = load(path)
+    found = getattr(lib, "kv_evaluation_abi", lambda: 0)()
+    if found != ABI:
+        raise StoreError(
+            2,
+            f"the library's evaluations have ABI {found}, this package's "
+            f"{ABI}: take the two from one version",
+        )
+    lib.kv_evaluations_close.argtypes = [c.c_void_p]
+    return lib
+
+
+def _text(name: str, x: object) -> bytes:
+    if x is None:
+        return b""
+    if not isinstance(x, str) or "\0" in x:
+        raise StoreError(2, f"{name} of the evaluation is {x!r}, no text")
+    return x.encode("utf-8", "replace")
+
+
+def _count(name: str, x: object) -> int:
+    try:
+        return whole(name + " of the evaluation", x)
+    except SessionError as why:
+        raise StoreError(2, str(why)) from None
+
+
+def _number(name: str, x: Any) -> float:
+    try:
+        return float(x)
+    except (TypeError, ValueError):
+        raise StoreError(
+            2, f"{name} of the evaluation is {x!r}, no number"
+        ) from None
+
+
+def _made(row: Mapping[str, Any]) -> _Row:
+    """The row as C sees it; ctypes keeps what it points to."""
+    platform = row.get("platform") or {}
+    out = _Row(abi=ABI, threads=_count("threads", platform.get("threads", 0)))
+    for name in _COUNTS:
+        setattr(out, name, _count(name, row.get(name, 0)))
+    for name in _ASKED + _BUDGET + _ANSWERED:
+        x = row.get(name)
+        if name == "budget" and x is not None:
+            x = str(x)
+        setattr(out, name, _text(name, x))
+    for name in _PLATFORM:
+        setattr(out, name, _text(name, platform.get(name)))
+    values = row.get("values") or {}
+    array = (_Value * len(values))()
+    for at, (name, x) in zip(array, values.items()):
+        at.name, at.value = _text("a value's name", name), _number(name, x)
+    out.n_values = len(values)
+    out.value = c.cast(array, c.POINTER(_Value))
+    return out
+
+
+def names(library: Optional[str] = None) -> dict[str, tuple[str, str]]:
+    """{name: (unit, how it combines)} of the numbers that a row may have; a
+    name that ends in a dot stands for all that begin so."""
+    lib, out = _loaded(library), {}
+    text = [c.c_char_p() for _ in range(3)]
+    at = 0
+    while lib.kv_evaluation_number(at, *map(c.byref, text)):
+        name, unit, combine = ((x.value or b"").decode() for x in text)
+        out[name] = unit, combine
+        at += 1
+    return out
+
+
+class Store:
+    """A database of results, made where it is not there; close() ends it, or
+    `with` does. library: a path. Threads may share one, processes a file."""
+
+    def __init__(
+        self,
+        path: Union[str, os.PathLike[str]],
+        library: Optional[str] = None,
+    ) -> None:
+        self._s = c.c_void_p()
+        self._lib, self._turn = _loaded(library), threading.Lock()
+        command = shlex.join(sys.argv).encode("utf-8", "replace")
+        self._call("open", os.fsencode(path), command, c.byref(self._s))
+
+    def _call(self, name: str, *args: Any) -> None:
+        err = Err()
+        if getattr(self._lib, "kv_evaluations_" + name)(*args, c.byref(err)):
+            raise StoreError(err.rc, err.text.decode("utf-8", "replace"))
+
+    def find(self, row: Mapping[str, Any]) -> Optional[dict[str, Any]]:
+        """The row of what this one asks, with what came of it; None: there is
+        none."""
+        made, found = _made(row), c.c_int()
+        with self._turn:
+            self._call("find", self._s, c.byref(made), c.byref(found))
+            if not found.value:
+                return None
+            out = dict(row, model=made.model.decode())
+            out.update((n, getattr(made, n).decode()) for n in _ANSWERED)
+            out["values"] = {
+                x.name.decode(): x.value for x in made.value[: made.n_values]
+            }
+            return out
+
+    def put(self, row: Mapping[str, Any]) -> None:
+        """Stores the row, or confirms the one that is there; StoreError with
+        code 1 where that has another answer, which is stored as a conflict."""
+        made = _made(row)
+        with self._turn:
+            self._call("put", self._s, c.byref(made))
+
+    def close(self) -> None:
+        """Ends it; a second call does nothing."""
+        with self._turn:
+            self._lib.kv_evaluations_close(self._s)
+            self._s = c.c_void_p()
+
+    def __enter__(self) -> Store:
+        return self
+
+    def __exit__(
+        self,
+        kind: Optional[type[BaseException]],
+        value: Optional[BaseException],
+        traceback: Optional[TracebackType],
+    ) -> None:
+        self.close()
