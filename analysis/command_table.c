@@ -122,7 +122,8 @@ static int put(sqlite3 *db, const kv_args *a, const sheet *s, const kv_grid *g,
 
 static int answer(sqlite3 *db, const kv_args *a, const sheet *s,
                   const kv_where *w) {
-  bool people = a->format == KV_TABLE, cells = !strcmp(s->view, "cell");
+  bool people = a->format == KV_TABLE || a->format == KV_LATEX;
+  bool cells = !strcmp(s->view, "cell");
   const kv_where all = {.n = 0};
   double older = 0;
   kv_grid g = {0};

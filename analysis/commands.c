@@ -3,6 +3,7 @@
  * The tables of kvreport: analysis/commands.h.
  */
 #include "analysis/commands.h"
+#include "analysis/compare/rows.h"
 #include "analysis/database/results.h"
 
 #include <limits.h>
@@ -28,7 +29,9 @@
     .group = "Where and how", .help = text                                     \
   }
 #define ROWS                                                                   \
-  FORMAT("table|csv|json|jsonl", "table (the default), csv, json or jsonl"), { \
+  FORMAT("table|csv|json|jsonl|latex",                                         \
+         "table (the default), csv, json, jsonl or latex"),                    \
+  {                                                                            \
     .slot = KV_SLOT_TEXT, .name = "output", .letter = 'o', .argument = "FILE", \
     AT(output), .use = KV_USE_INSTEAD,                                         \
     .help = "write there, - for standard output"                               \
@@ -58,6 +61,26 @@ static const kv_option of_export[] = {
              "output without one"},
     {.slot = KV_SLOT_END}};
 
+static const char *measure_name(int i) { return kv_compared_all[i].name; }
+
+static const kv_option of_compare[] = {
+    {KV_SLOT_TEXT, "method", 'm', "A", AT(method), .must = true,
+     .group = "What to compare",
+     .help = "the method, as in a table or behind -m (required)"},
+    {KV_SLOT_TEXT, "vs", 'v', "B,...", AT(vs), .help = "with these, or all"},
+    {KV_SLOT_TEXT, "at", 'a', "BUDGET", AT(at), .must = true,
+     .help = "as it was asked for with -b: mean:20% (required)"},
+    {.slot = KV_SLOT_CHOICE,
+     .name = "measure",
+     .letter = 'M',
+     .argument = "NAME",
+     .words = measure_name,
+     AT(measure),
+     .help = "needle (the default), lse_error, kl, tv, output_error, mass, "
+             "recall_1 or recall_16"},
+    ROWS,
+    {.slot = KV_SLOT_END}};
+
 /* --- commands ----------------------------------------------------------- */
 
 /* What kvreport does is told where it goes wrong: without a sentence in e. */
@@ -75,6 +98,7 @@ TASK(table);
 TASK(html);
 TASK(export);
 TASK(history);
+TASK(compare);
 TASK(merge);
 
 static const kv_command table = {
@@ -121,6 +145,31 @@ static const kv_command history = {
                                      {NULL, NULL}},
     .task = &history_task};
 
+static const char *const compare_notes[] = {
+    "The trace is the unit: a pair is its two values. A verdict is p < .05 of "
+    "the sign-flip test, two-sided (all 2^n flips of up to 16 traces, then "
+    "10,000 random ones), after Holm's correction for all comparisons of the "
+    "call; below 8 traces there is none. The interval is that of 10,000 "
+    "bootstrap means, and does not decide.",
+    "How many traces would be needed: (1.96 + 0.84)^2 times the variance of "
+    "the differences over their squared mean, 80 % power at a two-sided 5 %.",
+    "Rows whose bytes differ by more than 10 % are not compared: by mean, by "
+    "what is held at the end (end:) or read and scanned (read:).",
+    NULL};
+
+static const kv_command compare = {
+    .name = "compare",
+    .summary = "is a method better than others, at equal bytes?",
+    DB,
+    .options = of_compare,
+    .examples =
+        (const kv_example[]){
+            {"kvreport compare r.db --method mine --vs snapkv --at mean:20%",
+             "better, worse or not distinguishable, by needle"},
+            {NULL, NULL}},
+    .notes = compare_notes,
+    .task = &compare_task};
+
 static const char *const merge_notes[] = {
     "OUT is made, or keeps what it has and takes everything of DB. The exit "
     "code is 1 where two databases have other values for one cell: both are "
@@ -149,8 +198,8 @@ static kv_rc version(size_t size, char *lines, kv_err *e) {
   return KV_OK;
 }
 
-static const kv_command *const commands[] = {&table,   &html,  &export,
-                                             &history, &merge, NULL};
+static const kv_command *const commands[] = {
+    &table, &html, &export, &history, &compare, &merge, NULL};
 
 static const char *const notes[] = {
     "Reads the database that `kvreplay run --db` wrote and says what is in it.",

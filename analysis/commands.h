@@ -19,6 +19,9 @@ typedef struct kv_args {
   int format;         /* a kv_grid_format; of export 0: csv, 1: jsonl */
   bool mean, history; /* of table: which rows */
   const char *where;  /* NAME=VALUE,...: only rows that have it; NULL: all */
+  const char *method, *vs, *at; /* of compare: A, the others (NULL: all) and
+                                   the budget, as asked */
+  int measure;                  /* of compare: which of kv_compared_all */
   const char *output; /* a file, of export a folder; NULL or "-": stdout */
 } kv_args;
 
@@ -42,6 +45,10 @@ int kv_report_export(const kv_args *a);
 /* kvreport history: every run there was, of superseded code and contradicted
  * ones, too. */
 int kv_report_history(const kv_args *a);
+/* kvreport compare: whether a method is better than others on the same traces
+ * at the same bytes. KV_EXIT_USAGE: a name or budget that is not there, or
+ * nothing that can be compared. */
+int kv_report_compare(const kv_args *a);
 /* kvreport merge: makes OUT, files.item[0], the union of itself, where it
  * exists, and the other databases. KV_EXIT_DIFFERENT where two contradict each
  * other, KV_EXIT_USAGE where OUT is named twice: it then stays as it was. */

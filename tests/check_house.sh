@@ -55,7 +55,7 @@ floors() {
     echo text spec measure inspect layout engine db sweep show look compare \
       grade laws session tune train commands
     ;;
-  analysis) echo database tables page figures ;;
+  analysis) echo database tables compare page figures ;;
   esac
 }
 

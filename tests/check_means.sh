@@ -108,6 +108,12 @@ if command -v python3 >/dev/null; then
   page "$dir/all.db" >/dev/null
 fi
 
+# --- kvreport compare ---
+if [ -z "${KV_QUICK-}" ] && command -v python3 >/dev/null; then
+  python3 "$src/tests/python/check_paired.py" "$kvtrace" "$kvreplay" \
+    "$report" "$dir" || fail "check_paired.py"
+fi
+
 # --- what ranks answers ---
 # Of the bundled answers, 117 cells: the numbers that the page quotes.
 if [ -z "${KV_QUICK-}" ] && command -v python3 >/dev/null; then

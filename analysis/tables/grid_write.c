@@ -2,7 +2,7 @@
  *
  * Grids as text. CSV as RFC 4180 has it, control characters as \xNN; JSON with
  * integers as integers and reals to all 17 digits; the table for people, reals
- * to 4 digits. All three are valid UTF-8 whatever the database holds.
+ * to 4 digits; LaTeX likewise. All are valid UTF-8 whatever the database holds.
  */
 #include "analysis/tables/grid_write.h"
 #include "analysis/database/say.h"
@@ -156,8 +156,45 @@ static void write_table(const kv_grid *g, FILE *f) {
   free(wide);
 }
 
+/* --- LaTeX ---------------------------------------------------------------- */
+
+static void latex_text(const char *t, FILE *f) {
+  for (int n; *t; t += n) {
+    bool shown;
+    char one[5] = "";
+    n = kv_text_next(t, &shown);
+    memcpy(one, t, (size_t)n);
+    if (strchr("&%$#_{}", *t)) putc('\\', f);
+    if (strchr("~^\\", *t))
+      fprintf(f, "\\char%d{}", *t);
+    else if (!strcmp(one, "\u00b1"))
+      fputs("$\\pm$", f);
+    else
+      kv_text_write(one, f);
+  }
+}
+
+static void write_latex(const kv_grid *g, FILE *f) {
+  fputs("\\begin{tabular}{", f);
+  for (int c = 0; c < g->columns; c++) putc(is_number(g, c) ? 'r' : 'l', f);
+  fputs("}\n", f);
+  for (int r = -1; r < g->rows; r++)
+    for (int c = 0; c < g->columns; c++) {
+      const kv_value *v = r < 0 ? NULL : at(g, r, c);
+      if (v && v->text && v->real)
+        fprintf(f, "%.4g", v->number);
+      else
+        latex_text(!v ? g->name[c] : v->text ? v->text : "-", f);
+      fputs(c < g->columns - 1 ? " & "
+            : r < 0            ? " \\\\ \\hline\n"
+                               : " \\\\\n",
+            f);
+    }
+  fputs("\\end{tabular}\n", f);
+}
+
 void kv_grid_write(const kv_grid *g, kv_grid_format format, FILE *f) {
   static void (*const write[])(const kv_grid *, FILE *) = {
-      write_table, write_csv, write_json, write_jsonl};
+      write_table, write_csv, write_json, write_jsonl, write_latex};
   write[format](g, f);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * A grid as text: for people, or for programs. Whatever the database holds, all
- * four formats are valid UTF-8. Table and CSV have no control characters but
+ * formats are valid UTF-8. Table, CSV and LaTeX have no control characters but
  * the ends of their lines: those of a text stand as \xNN (text.h of this
  * folder); JSON escapes those below U+0020.
  */
@@ -17,7 +17,8 @@ typedef enum kv_grid_format {
   KV_CSV,   /* quoted as in RFC 4180, lines end with \n, names in the first
                one, reals to 17 digits */
   KV_JSON,  /* one array of objects; reals to 17 digits, null if infinite */
-  KV_JSONL  /* an object a line */
+  KV_JSONL, /* an object a line */
+  KV_LATEX  /* a tabular, for a paper; reals to 4 digits, texts whole */
 } kv_grid_format;
 /* Writes all rows and columns of g. Want of memory is said (kv_tell_short);
  * errors of f are for kv_output_close to find. */

@@ -45,6 +45,10 @@ mutant some_among_all analysis/database/say.h 'check_means.sh' \
   'ORDER BY summary.needle'
 mutant spread_for_error analysis/sql/means.sql 'check_means.sh' \
   'standard_error(mass) AS mass_se' 'deviation(mass) AS mass_se'
+mutant holm_for_one analysis/compare/paired.c 'check_means.sh' \
+  'double level = p[order[i]] * (m - i);' 'double level = p[order[i]];'
+mutant flips_one_sided analysis/compare/paired.c 'check_means.sh' \
+  'return fabs(s) >= fabs(found)' 'return s >= fabs(found)'
 mutant all_lines_named analysis/page/plot.c 'check_means.sh' \
   'if (!on_front(p, i)) break;' 'if (!drawn(p, p->mark + i)) break;'
 mutant names_on_names analysis/page/plot.c 'check_means.sh' \

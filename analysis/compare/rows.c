@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "analysis/compare/rows.h"
+#include "analysis/database/say.h"
+
+#include <jansson.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+const kv_compared kv_compared_all[] = {
+    {"needle", "needle_share", 1, "mass on the answer, dense is 1"},
+    {"lse_error", "abs(lse_error)", -1, "size of the LSE error, nats"},
+    {"kl", "kl", -1, "KL divergence of the attention, nats"},
+    {"tv", "tv", -1, "total variation of the attention"},
+    {"output_error", "output_error", -1, "relative error of the output"},
+    {"mass", "mass", 1, "attention mass that is left"},
+    {"recall_1", "recall_1", 1, "share of rows whose first token is seen"},
+    {"recall_16", "recall_16", 1, "share of the 16 heaviest tokens seen"},
+    {.name = NULL}};
+
+/* --- reading -------------------------------------------------------------- */
+
+/* Bytes by what the budget was asked in: on average over steps, at the end, or
+ * read and scanned. */
+#define SHARE                                                                  \
+  "CASE basis WHEN 'end' THEN share_end WHEN 'read' THEN share_read +"         \
+  " coalesce(share_scanned, 0) ELSE kr END AS share"
+#define ROWS                                                                   \
+  "SELECT trace, prompt_len, observe, method, params, budget, %s AS "          \
+  "value, " SHARE                                                              \
+  " FROM cell WHERE asked IN (?1, '') AND status IN ('ok', 'fixed')"           \
+  " ORDER BY trace, prompt_len, observe"
+
+static int say_none(sqlite3 *db, const char *at) {
+  kv_grid g;
+  int rc = kv_grid_ask(db,
+                       "SELECT group_concat(asked, ', ') AS each FROM (SELECT "
+                       "DISTINCT asked FROM cell WHERE asked <> '')",
+                       0, NULL, &g);
+  if (rc) return rc;
+  const char *each = kv_grid_text(&g, 0, "each");
+  rc = kv_tell(KV_EXIT_USAGE,
+               "nothing was run at %s; budgets of the database: %s", at,
+               *each ? each : "none");
+  kv_grid_free(&g);
+  return rc;
+}
+
+static int count(sqlite3 *db, const char *at, bool *any) {
+  kv_grid g;
+  int rc = kv_grid_ask(db, "SELECT count(*) AS n FROM cell WHERE asked = ?1", 1,
+                       &at, &g);
+  if (rc) return rc;
+  *any = kv_grid_number(&g, 0, "n") > 0;
+  kv_grid_free(&g);
+  return rc;
+}
+
+int kv_compare_rows_find(sqlite3 *db, const kv_compared *by, const char *at,
+                         kv_compare_rows *out) {
+  bool any = false;
+  char *sql = sqlite3_mprintf(ROWS, by->value);
+  int rc = sql ? count(db, at, &any)
+               : kv_tell(KV_EXIT_RESOURCE, "not enough memory");
+  *out = (kv_compare_rows){.by = by, .at = at};
+  if (!rc && !any) rc = say_none(db, at);
+  if (!rc) rc = kv_grid_ask(db, sql, 1, &at, &out->g);
+  sqlite3_free(sql);
+  if (!rc && !kv_variants_find(&out->g, &out->v))
+    rc = kv_tell(KV_EXIT_RESOURCE, "not enough memory");
+  return rc;
+}
+
+void kv_compare_rows_free(kv_compare_rows *x) {
+  kv_variants_free(&x->v);
+  kv_grid_free(&x->g);
+}
+
+/* --- names ---------------------------------------------------------------- */
+
+/* Does the row have the parameter "page=16", n bytes of a text? */
+static bool has_one(json_t *params, const char *text, size_t n) {
+  char *pair = strndup(text, n);
+  char *equals = pair ? strchr(pair, '=') : NULL;
+  bool good = false;
+  if (equals) {
+    *equals = 0;
+    json_t *value = json_object_get(params, pair);
+    char *dump = json_dumps(value, JSON_ENCODE_ANY | JSON_REAL_PRECISION(7));
+    const char *bare = json_is_string(value) ? json_string_value(value) : dump;
+    good = bare && !strcmp(bare, equals + 1);
+    free(dump);
+  }
+  free(pair);
+  return good;
+}
+
+static bool means(const kv_compare_rows *x, int row, const char *text) {
+  const char *method = kv_grid_text(&x->g, row, "method");
+  size_t n = strcspn(text, ":");
+  if (strlen(method) != n || strncmp(method, text, n)) return false;
+  json_t *params = json_loads(kv_grid_text(&x->g, row, "params"), 0, NULL);
+  bool good = true;
+  for (text += n; *text && good; text += n) {
+    n = strcspn(++text, ":");
+    good = has_one(params, text, n);
+  }
+  json_decref(params);
+  return good;
+}
+
+static int say_names(const kv_compare_rows *x, const char *text,
+                     const bool *meant, int n) {
+  char all[800] = "";
+  size_t at = 0;
+  for (int i = 0; i < x->v.n && at < sizeof all; i++)
+    if (!n || meant[i])
+      at += (size_t)snprintf(all + at, sizeof all - at, "%s%s", at ? ", " : "",
+                             x->v.label[i]);
+  return n ? kv_tell(KV_EXIT_USAGE,
+                     "%s may be %s at %s: add a parameter, or name it so", text,
+                     all, x->at)
+           : kv_tell(KV_EXIT_USAGE, "no method %s at %s; there are %s", text,
+                     x->at, *all ? all : "none at all");
+}
+
+int kv_compare_rows_name(const kv_compare_rows *x, const char *text,
+                         int *variant) {
+  bool *meant = calloc((size_t)x->v.n + 1, sizeof *meant);
+  int n = 0, rc = KV_EXIT_OK;
+  if (!meant) return kv_tell(KV_EXIT_RESOURCE, "not enough memory");
+  *variant = kv_variants_same(&x->v, text);
+  for (int r = 0; r < x->g.rows && *variant < 0; r++)
+    meant[x->v.of[r]] = meant[x->v.of[r]] || means(x, r, text);
+  for (int i = 0; i < x->v.n && *variant < 0; i++) n += meant[i];
+  if (n == 1)
+    for (int i = 0; i < x->v.n; i++) *variant = meant[i] ? i : *variant;
+  if (*variant < 0) rc = say_names(x, text, meant, n);
+  free(meant);
+  return rc;
+}
+
+/* --- pairs ---------------------------------------------------------------- */
+
+static int row_of(const kv_compare_rows *x, int variant, int first, int end) {
+  for (int r = first; r < end; r++)
+    if (x->v.of[r] == variant && !isnan(kv_grid_number(&x->g, r, "value")))
+      return r;
+  return -1;
+}
+
+void kv_compare_rows_pair(const kv_compare_rows *x, int a, int b,
+                          kv_pairs *out) {
+  out->n = 0;
+  out->share[0] = out->share[1] = 0;
+  for (int first = 0, end; first < x->g.rows; first = end) {
+    end = kv_grid_end(&x->g, first, "trace prompt_len observe");
+    int i = row_of(x, a, first, end), j = row_of(x, b, first, end);
+    if (i < 0 || j < 0) continue;
+    out->d[out->n++] =
+        kv_grid_number(&x->g, i, "value") - kv_grid_number(&x->g, j, "value");
+    out->share[0] += kv_grid_number(&x->g, i, "share");
+    out->share[1] += kv_grid_number(&x->g, j, "share");
+  }
+  for (int k = 0; k < 2; k++) out->share[k] /= out->n;
+}

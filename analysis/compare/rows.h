@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The rows of a database that a comparison is about: one measure, everything
+ * that was asked for at one budget, and which of it a text like those of the
+ * option -m means. Find, name, pair, free.
+ */
+#ifndef KV_ANALYSIS_COMPARE_ROWS_H
+#define KV_ANALYSIS_COMPARE_ROWS_H
+
+#include "analysis/tables/variants.h"
+
+/* A measure that methods are compared by. */
+typedef struct kv_compared {
+  const char *name;  /* as after --measure */
+  const char *value; /* SQL: of a row of the view `cell` */
+  int better;        /* 1: more is better, -1: less is */
+  const char *what;  /* a phrase, with its unit */
+} kv_compared;
+extern const kv_compared kv_compared_all[]; /* ends with name NULL */
+
+typedef struct kv_compare_rows {
+  const kv_compared *by;
+  const char *at; /* as asked, "mean:20%" */
+  kv_grid g;      /* rows of the view `cell`, with the columns value and
+                     share: of dense's bytes, NaN where dense was not run */
+  kv_variants v;  /* and what each row's method is called */
+} kv_compare_rows;
+
+/* Reads the rows at that budget, and of methods without one. An exit code
+ * (analysis/database/say.h): KV_EXIT_USAGE where nothing was asked for at it,
+ * naming what was. Free *out, also after a failure. */
+int kv_compare_rows_find(sqlite3 *db, const kv_compared *by, const char *at,
+                         kv_compare_rows *out);
+void kv_compare_rows_free(kv_compare_rows *x); /* accepts zeroed */
+
+/* Sets *variant to the one that text means: what a table calls it, or a method
+ * with as many parameters as tell it apart, "quest:page=16". KV_EXIT_USAGE
+ * where there is none or several, naming them. */
+int kv_compare_rows_name(const kv_compare_rows *x, const char *text,
+                         int *variant);
+
+/* The pairs of variants a and b: traces on which both have a value. */
+typedef struct kv_pairs {
+  int n;           /* pairs */
+  double *d;       /* [n] a's value less b's; room for all rows of x */
+  double share[2]; /* of dense's bytes, means over the pairs, a's and b's;
+                      NaN: not known */
+} kv_pairs;
+/* Fills *out, whose d is the caller's. */
+void kv_compare_rows_pair(const kv_compare_rows *x, int a, int b,
+                          kv_pairs *out);
+
+#endif
