@@ -296,6 +296,30 @@ TEST(narrow) {
   free(text);
 }
 
+/* Rows that were asked for alike and hold a tenth more bytes are said to, with
+ * what to ask for instead; not dense, and not those of another budget. */
+TEST(unequal) {
+  kv_result r[3] = {ran(), ran(), ran()};
+  r[1].spec = r[1].method = "other";
+  r[1].totals.kr = 0.105;
+  r[2].spec = r[2].method = "dense";
+  r[2].target[0] = 0;
+  r[2].budget = -1;
+  r[2].totals.kr = 1;
+  char *text = written(KV_ROWS_TABLE, false, 3, r);
+  assert_false(has(text, "unequal"));
+  free(text);
+  r[1].totals.kr = 0.2;
+  text = written(KV_ROWS_TABLE, false, 3, r);
+  assert_true(has(text, "unequal bytes, 10.0% to 20.0%: to compare, take "
+                        "-b mean:20%;\n"));
+  free(text);
+  strcpy(r[1].target, "30%");
+  text = written(KV_ROWS_TABLE, false, 3, r);
+  assert_false(has(text, "unequal"));
+  free(text);
+}
+
 TEST(full_disk) {
   for (int f = KV_ROWS_TABLE; f <= KV_ROWS_WIDE; f++) {
     FILE *out = fopen("/dev/full", "w");
@@ -321,6 +345,7 @@ int main(void) {
                                      cmocka_unit_test(csv),
                                      cmocka_unit_test(table),
                                      cmocka_unit_test(narrow),
+                                     cmocka_unit_test(unequal),
                                      cmocka_unit_test(full_disk)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
