@@ -300,9 +300,11 @@ TEST(narrow) {
  * what to ask for instead; not dense, and not those of another budget. */
 TEST(unequal) {
   kv_result r[3] = {ran(), ran(), ran()};
-  r[1].spec = r[1].method = "other";
+  r[1].method = "other";
+  r[1].spec = "other";
   r[1].totals.kr = 0.105;
-  r[2].spec = r[2].method = "dense";
+  r[2].method = "dense";
+  r[2].spec = "dense";
   r[2].target[0] = 0;
   r[2].budget = -1;
   r[2].totals.kr = 1;
