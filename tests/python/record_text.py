@@ -99,7 +99,7 @@ class Words:
     def __init__(self):
         self.words = ["<s>"]
 
-    def __call__(self, text, add_special_tokens=True, return_tensors=None):
+    def __call__(self, text, add_special_tokens=True):
         ids, at = [0] * add_special_tokens, 0
         while at < len(text):
             end = text.find(" ", at + 1) % (len(text) + 1)
@@ -108,7 +108,7 @@ class Words:
                 self.words.append(text[at:end])
             ids.append(self.words.index(text[at:end]))
             at = end
-        return {"input_ids": [ids] if return_tensors else ids}
+        return {"input_ids": ids}
 
     def decode(self, ids, **kwargs):
         return "".join(self.words[x] for x in ids)
@@ -117,32 +117,9 @@ class Words:
         return "user: " + " ".join(x["content"] for x in messages) + " bot:"
 
 
-class Ids(list):  # of one sequence, as far as encode() looks
-    @property
-    def shape(self):
-        return 1, len(self[0])
-
-    def max(self):
-        return max(self[0])
-
-    def __getitem__(self, i):
-        return Row(list.__getitem__(self, i))
-
-
-class Row(list):
-    def tolist(self):
-        return [*self]
-
-
-class Tensors(Words):
-    def __call__(self, *args, return_tensors=None, **kwargs):
-        x = super().__call__(*args, return_tensors=return_tensors, **kwargs)
-        return {"input_ids": Ids(x["input_ids"])} if return_tensors else x
-
-
 def asked(**line):
     write(line)
-    return tokens_of("m", Tensors(), read_prompts(PATH)[0], 999)
+    return tokens_of("m", Words(), read_prompts(PATH)[0], 999)
 
 
 def check_spans():
@@ -197,7 +174,7 @@ def check_words(t):
 
 
 def check_requests():
-    t = Tensors()
+    t = Words()
     write({"prompt": "b is 8 so b is", "answer": " 8"})
     x = tokens_of("m", t, read_prompts(PATH)[0], 999)
     own = t(" I say 8 so", add_special_tokens=False)["input_ids"]

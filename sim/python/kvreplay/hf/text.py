@@ -131,9 +131,10 @@ def plain(text: str) -> str:
 
 def encode(
     name: str, tokenizer: Any, text: str, size: int, special: bool = True
-) -> Any:
-    """The tokens [1, n] of the text, which must come back from them: a folder
-    without its tokenizer may load as one that loses what it is given."""
+) -> list[int]:
+    """The tokens of the text, which must come back from them: a folder without
+    its tokenizer may load as one that loses what it is given. size: tokens that
+    the model knows; special: with those that begin every text, if any do."""
     bare = tokenizer(text, add_special_tokens=False)["input_ids"]
     want, back = plain(text), plain(tokenizer.decode(bare))
     if want != back:
@@ -143,16 +144,15 @@ def encode(
             f"back as {back[n : n + 20]!r}; give the folder of a model with "
             "the tokenizer that it was trained with"
         )
-    ids = tokenizer(text, return_tensors="pt", add_special_tokens=special)
-    ids = ids["input_ids"]
-    if not ids.shape[1]:
+    ids = tokenizer(text, add_special_tokens=special)["input_ids"]
+    if not ids:
         raise ValueError("the text has no token: give a longer one")
-    if int(ids.max()) >= size:
+    if max(ids) >= size:
         raise ValueError(
-            f"{name}: the tokenizer gives token {int(ids.max())}, the model "
-            f"has {size}: give a model with its own tokenizer"
+            f"{name}: the tokenizer gives token {max(ids)}, the model has "
+            f"{size}: give a model with its own tokenizer"
         )
-    return ids
+    return [*ids]
 
 
 def load(name: str, text: str | None, **more: Any) -> tuple[Any, Any, Any]:
@@ -163,8 +163,11 @@ def load(name: str, text: str | None, **more: Any) -> tuple[Any, Any, Any]:
     model, tokenizer = load(name, tokenizer=text is not None, **more)
     if text is None:
         return model, None, None
+    import torch
+
     size = model.get_input_embeddings().weight.shape[0]
-    return model, tokenizer, encode(name, tokenizer, text, size)
+    ids = encode(name, tokenizer, text, size)
+    return model, tokenizer, torch.tensor([ids])
 
 
 def go_on(model: Any, ids: Any, new: int) -> Any:

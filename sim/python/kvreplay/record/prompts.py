@@ -12,6 +12,7 @@ A line is an object:
     source    optional: the text in the prompt that answers it
     segments  optional: [{"role": "context", "text": "..."}, ...], parts of the
               prompt in their order; roles context, question, answer
+    new       of `kvreplay evaluate` alone: the most tokens that follow
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from __future__ import annotations
 import json
 import os
 import re
-from typing import Any, Dict, List, NamedTuple, Optional
+from typing import Any, Dict, List, NamedTuple, Optional, Sequence
 
 from ..hf.text import read_text
 
@@ -36,6 +37,7 @@ class Prompt(NamedTuple):
     answer: Optional[str] = None
     source: Optional[str] = None
     segments: Optional[List[Dict[str, str]]] = None
+    new: Optional[int] = None
 
     def asked(self) -> Dict[str, Any]:
         """What its trace is made of: all but place and name."""
@@ -60,12 +62,15 @@ def pairs_of(x: object, first: str, second: str) -> bool:
     )
 
 
-def prompt_of(where: str, number: int, x: Any) -> Prompt:
-    """The prompt in one line's object."""
+def prompt_of(
+    where: str, number: int, x: Any, more: Sequence[str] = ()
+) -> Prompt:
+    """The prompt in one line's object, which may have the keys `more`, too."""
+    known = [*KEYS, *more]
     need(isinstance(x, dict), where, "is no object: give {\"prompt\": \"...\"}")
-    odd = sorted({*x} - {*KEYS})
+    odd = sorted({*x} - {*known})
     need(not odd, where, "has ", ", ".join(odd), "; known are ",
-         ", ".join(KEYS))  # fmt: skip
+         ", ".join(known))  # fmt: skip
     need(("prompt" in x) != ("messages" in x), where, "give prompt or "
          "messages, one of the two")  # fmt: skip
     need("messages" in x or is_text(x["prompt"]), where, "prompt is no text")
@@ -81,12 +86,15 @@ def prompt_of(where: str, number: int, x: Any) -> Prompt:
          {y["role"] for y in parts} <= {*ROLES}, where, "segments is no list "
          "of {\"role\": \"context\", \"text\": \"...\"}, roles ",
          ", ".join(ROLES))  # fmt: skip
+    new = x.get("new")
+    need(new is None or type(new) is int and 0 < new < 10**6, where, "new is "
+         "no number of tokens: give 1 or more")  # fmt: skip
     name = x.get("id", f"p{number:05}")
     name = str(name) if type(name) is int else name
     need(isinstance(name, str) and re.fullmatch(r"[\w-][\w.-]{0,199}", name),
          where, f"id {name!r} cannot name a file: give letters, digits and "
          "- . _, 200 at most, no dot first")  # fmt: skip
-    return Prompt(where, name, *(x.get(y) for y in KEYS[1:]))
+    return Prompt(where, name, *(x.get(y) for y in KEYS[1:]), new)
 
 
 def parse(where: str, line: str) -> Any:
@@ -96,8 +104,9 @@ def parse(where: str, line: str) -> Any:
         raise ValueError(f"{where}: no JSON: {e}") from None
 
 
-def read_prompts(path: str) -> List[Prompt]:
-    """The prompts in a .jsonl, or the one that a .txt is."""
+def read_prompts(path: str, more: Sequence[str] = ()) -> List[Prompt]:
+    """The prompts in a .jsonl, or the one that a .txt is. more: keys that a
+    line may have beside those that all readers know: new."""
     text = read_text(path)
     if path.endswith(".txt"):
         name = os.path.splitext(os.path.basename(path))[0]
@@ -108,7 +117,7 @@ def read_prompts(path: str) -> List[Prompt]:
         where = f"{path}:{number}"
         if not line.strip():
             continue
-        found.append(prompt_of(where, number, parse(where, line)))
+        found.append(prompt_of(where, number, parse(where, line), more))
         name = found[-1].id
         need(name not in lines, where, f"id {name} is that of line ",
              lines.get(name), ", too: give each its own")  # fmt: skip

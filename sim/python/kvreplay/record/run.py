@@ -27,7 +27,7 @@ from .progress import Progress, groups, spans
 from .prompts import Prompt
 from .repeat import Repeat, repeat_of, score
 from .request import Request, key_of, request_of
-from .tokens import Asked, tokens_of
+from .tokens import Asked, check_places, tokens_of
 from .write import record
 
 
@@ -81,15 +81,10 @@ class Run:
 
     def tokens(self, prompt: Prompt) -> Asked:
         x = tokens_of(self.a.model, self.tokenizer, prompt, self.size)
-        n = len(x.ids) + max(len(x.answer), self.a.max_new)
         config = self.model.config.get_text_config()
-        most = getattr(config, "max_position_embeddings", None) or n
-        if n > most:
-            raise ValueError(
-                f"{prompt.where}: {len(x.ids)} tokens and "
-                f"{n - len(x.ids)} to follow, and the model has places for "
-                f"{most}: shorten the prompt, or give a smaller --max-new"
-            )
+        check_places(prompt.where, len(x.ids), max(
+            len(x.answer), self.a.max_new), getattr(
+            config, "max_position_embeddings", None))  # fmt: skip
         if self.a.repeat:
             self.check_repeat(x)
         return x

@@ -103,10 +103,15 @@ def find(
 
 
 def rendered(name: str, tokenizer: Any, x: Prompt) -> str:
-    """The text of a prompt's messages, by the model's chat template."""
+    """The text of a prompt's messages, by the model's chat template. One that
+    names the day (Llama 3) names the day that it has without a clock."""
+    template = getattr(tokenizer, "chat_template", "")
+    need(template is not None, x.where, f"{name} has no chat template for messages: give "
+         "prompt, a text, or a model that has one")  # fmt: skip
+    day = {"date_string": "26 Jul 2024"} if "date_string" in template else {}
     try:
         return tokenizer.apply_chat_template(
-            x.messages, tokenize=False, add_generation_prompt=True
+            x.messages, tokenize=False, add_generation_prompt=True, **day
         )
     except Exception as e:  # of a template: jinja's, or none there is
         said = " ".join(str(e).split())[:200]
@@ -115,7 +120,9 @@ def rendered(name: str, tokenizer: Any, x: Prompt) -> str:
         ) from None
 
 
-def ids_of(name: str, tokenizer: Any, x: Prompt, size: int) -> Tuple[str, Any]:
+def ids_of(
+    name: str, tokenizer: Any, x: Prompt, size: int
+) -> Tuple[str, List[int]]:
     """The tokens of a prompt, as its text and their numbers."""
     try:
         if x.prompt is not None:
@@ -129,18 +136,15 @@ def ids_of(name: str, tokenizer: Any, x: Prompt, size: int) -> Tuple[str, Any]:
         ) from None
 
 
-def answer_of(
-    tokenizer: Any, x: Prompt, text: str, ids: List[int]
+def follows(
+    tokenizer: Any, text: str, ids: List[int], more: str, special: bool
 ) -> List[int]:
-    """The answer's tokens as they follow the prompt's: of both texts at once
-    where the prompt's then are the same, else of its own."""
-    if not x.answer:
-        return []
-    special = x.prompt is not None
-    both = tokenizer(text + x.answer, add_special_tokens=special)["input_ids"]
+    """The tokens of more as they follow the ids of text: of both texts at once
+    where those of the first stay the same, else of its own."""
+    both = tokenizer(text + more, add_special_tokens=special)["input_ids"]
     if both[: len(ids)] == ids and len(both) > len(ids):
         return both[len(ids) :]
-    return tokenizer(x.answer, add_special_tokens=False)["input_ids"]
+    return tokenizer(more, add_special_tokens=False)["input_ids"]
 
 
 def source_of(
@@ -175,14 +179,22 @@ def segments_of(
     return found
 
 
+def check_places(where: str, n: int, more: int, most: Optional[int]) -> None:
+    """ValueError where n tokens and `more` to follow are more than the model
+    has places for; most: None where it does not say."""
+    need(most is None or n + more <= most, where, f"{n} tokens and {more} to "
+         f"follow, and the model has places for {most}: shorten the prompt, or "
+         "let fewer follow")  # fmt: skip
+
+
 def tokens_of(name: str, tokenizer: Any, x: Prompt, size: int) -> Asked:
     """Asked, of a Prompt. size: tokens that the model knows."""
     text, ids = ids_of(name, tokenizer, x, size)
-    ids = ids[0].tolist()
+    answer, special = x.answer or "", x.prompt is not None
     return Asked(
         x,
         ids,
-        answer_of(tokenizer, x, text, ids),
+        follows(tokenizer, text, ids, answer, special) if answer else [],
         source_of(tokenizer, x, ids),
         segments_of(tokenizer, x, ids),
     )

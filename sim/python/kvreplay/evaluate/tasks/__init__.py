@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The tasks of `kvreplay evaluate`, one a file (README.md lists them). A task
+is named with its options, as a method is: niah_single_2:question=before.
+
+    question=after   asked once the prompt was compressed (the default)
+    question=before  the question stands before the context; the prompt ends
+                     with the context
+    question=inside  the prompt ends with the question
+    depth=0.5        where the answer stands (default: .1, .5, .9, .3, .7 in
+                     turn, item by item)
+    length=1024      in place of the length that all tasks have
+
+A file has TITLE, OPTIONS, the names of these that it knows; draft(r, depth,
+chat), which draws from r and returns a Draft; and MOST, the most units of it.
+The same seed, tokenizer and length give the same items on every machine, and
+the first of many items are those of a few. Items do not depend on question=, so
+that the three compare."""
+
+from __future__ import annotations
+
+import importlib
+import random
+import re
+from typing import Any
+
+from ..compose import ENDS, Composer
+from ..item import Item
+
+NAMES = (
+    "niah_single_2 niah_multikey_1 niah_multivalue niah_multiquery vt cwe kv "
+    "multiturn fewshot prose generate"
+).split()
+DEPTHS = 0.1, 0.5, 0.9, 0.3, 0.7
+
+
+def options_of(task: str) -> tuple[str, dict[str, Any]]:
+    """The name of a task and its options. ValueError of what is none."""
+    name, *given = task.split(":")
+    if name not in NAMES:
+        raise ValueError(f"no task {name}: there are {', '.join(NAMES)}")
+    known = importlib.import_module(f".{name}", __name__).OPTIONS
+    found: dict[str, Any] = {}
+    for x in given:
+        key, _, value = x.partition("=")
+        if key not in known:
+            raise ValueError(f"{task}: no option {key}; {name} has "
+                             f"{', '.join(known)}")  # fmt: skip
+        good = {
+            "question": lambda y: y in ENDS,
+            "depth": lambda y: re.fullmatch(r"0?\.\d+|[01](\.0*)?", y),
+            "length": lambda y: re.fullmatch(r"[1-9]\d{0,8}", y),
+        }[key](value)
+        if not good:
+            raise ValueError(f"{task}: {key}={value}: give " + {
+                "question": ", ".join(ENDS), "depth": "a number from 0 to 1",
+                "length": "a number of tokens"}[key])  # fmt: skip
+        found[key] = value
+    return name, found
+
+
+def make(
+    task: str,
+    tokenizer: Any,
+    seed: int,
+    n: int,
+    length: int,
+    name: str = "the model",
+    size: int | None = None,
+) -> list[Item]:
+    """n items of the task, a name with its options, of prompts of `length`
+    tokens at most and hardly less. name: the model's, for sentences; size:
+    tokens that it knows (default: as many as the tokenizer)."""
+    of, options = options_of(task)
+    module = importlib.import_module(f".{of}", __name__)
+    c = Composer(name, tokenizer, size or len(tokenizer))
+    length = int(options.get("length", length))
+    ends = options.get("question", getattr(module, "ENDS", "after"))
+    found = []
+    for i in range(n):
+        r = random.Random(f"{of} {seed} {length} {i}")
+        depth = float(options.get("depth", DEPTHS[i % len(DEPTHS)]))
+        has = "depth" in module.OPTIONS
+        try:
+            draft, most = module.draft(r, depth, c.chat), module.MOST
+            text = c.fit(draft, most, length, ends) if most > 1 else draft(1)
+            new = getattr(module, "NEW", None)
+            found.append(c.item(
+                f"{of}.{length}.{seed}.{i}", task, text, ends,
+                depth if has else None, new and new(length)))  # fmt: skip
+        except ValueError as e:
+            raise ValueError(f"{task} of {length} tokens: {e}") from None
+    return found

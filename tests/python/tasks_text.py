@@ -1,0 +1,221 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The tasks of `kvreplay evaluate` and a user's own items, by a tokenizer of
+bytes as the bundled model has it, with a chat template and without; by the
+tokenizers in MODEL..., too, where PYTHON has transformers. tasks_text.py FOLDER
+[MODEL...], with the package on PYTHONPATH."""
+
+import hashlib
+import importlib.util
+import json
+import os
+import sys
+
+from kvreplay.evaluate.item import Question, read_items
+from kvreplay.evaluate.tasks import DEPTHS, NAMES, make
+
+folder, models = sys.argv[1], sys.argv[2:]
+PATH = os.path.join(folder, "items.jsonl")
+# Of all() below; another digest: other items under the same names. They are
+# the same on every machine, and rows of a database are found by their tokens.
+DIGEST = "27088a195ac41d0d"
+
+
+def refused(says, call, *args, **more):
+    try:
+        call(*args, **more)
+    except ValueError as e:
+        assert says in str(e) and "\n" not in str(e), (says, str(e))
+    else:
+        raise AssertionError(f"nothing says: {says}")
+
+
+class Bytes:
+    """As traces/tiny/model has it: a byte is a token, 256 begins a text."""
+
+    chat_template = None
+
+    def __call__(self, text, add_special_tokens=True):
+        return {"input_ids": [256] * add_special_tokens + [*text.encode()]}
+
+    def __len__(self):
+        return 260
+
+    def decode(self, ids, **kwargs):
+        return bytes(x for x in ids if x < 256).decode(errors="replace")
+
+
+class Chat(Bytes):
+    chat_template = "in Python"
+
+    def apply_chat_template(self, messages, **kwargs):
+        said = "".join(f"<{x['role']}>{x['content']}\n" for x in messages)
+        return "\0" + said + "<assistant>"
+
+
+class Loses(Bytes):
+    """Digits are one and the same token."""
+
+    def decode(self, ids, **kwargs):
+        text = super().decode(ids)
+        return "".join("0" if x.isdigit() else x for x in text)
+
+
+def every(tokenizer, length, n=2, seed=1):
+    return [y for x in NAMES for y in make(x, tokenizer, seed, n, length)]
+
+
+def check_item(tokenizer, x, length):
+    """Lengths, and that spans and answers hold what they should."""
+
+    def text(ids):
+        return tokenizer.decode([*ids])
+
+    name, new = x.task.split(":")[0], x.new
+    assert new == length if name == "generate" else 8 <= new < 80, x
+    assert name == "generate" or length * 0.9 <= len(x.prompt) <= length, (
+        x.id, len(x.prompt))  # fmt: skip
+    for q in x.questions:
+        assert q.accept == () or q.right(text(q.answer)), (x.id, q)
+        assert not q.accept or not q.right("nothing of it")
+        if name == "cwe" or not q.accept:
+            continue
+        for a, b in q.spans:
+            assert 0 <= a < b <= len(x.prompt)
+        held = " ".join(text(x.prompt[a:b]) for a, b in q.spans)
+        assert q.right(held) or name == "fewshot", (x.id, held, q)
+    if x.depth is not None:
+        at = x.questions[0].spans[0][0] / len(x.prompt)
+        assert abs(at - x.depth) < 0.16, (x.id, at, x.depth)
+
+
+def check_tasks(tokenizer, length):
+    found = every(tokenizer, length)
+    for x in found:
+        check_item(tokenizer, x, length)
+    assert found == every(tokenizer, length)
+    assert len({(x.task, x.id) for x in found}) == len(found)
+    assert len({x.prompt for x in found}) == len(found)
+    other = every(tokenizer, length, seed=2)
+    assert not {x.prompt for x in found} & {x.prompt for x in other}
+    more = make("vt", tokenizer, 1, 3, length)
+    assert more[:2] == [x for x in found if x.task == "vt"]
+    return found
+
+
+def check_options():
+    """Where the question is, and what answers it."""
+    t = Chat()
+    by = {x: make(f"niah_single_2:question={x}", t, 1, 5, 1500)[4]
+          for x in ("after", "before", "inside")}  # fmt: skip
+    for name, x in by.items():
+        (q,), prompt = x.questions, t.decode(x.prompt)
+        whole, begin = prompt + t.decode(q.tokens), "<assistant>The special"
+        assert begin in whole and whole.endswith("provided text is"), whole
+        asked = prompt.find("What is the special")
+        assert (asked < 0) == (name == "after"), prompt
+        hidden = prompt.find("is hidden within")
+        assert name == "after" or (asked < hidden) == (name == "before")
+        assert (q.tokens == ()) == (name == "inside")
+        assert q.answer == by["after"].questions[0].answer
+        check_item(t, x, 1500)
+    deep = make("kv:depth=0.25:length=900", t, 1, 3, 1500)
+    assert [x.depth for x in deep] == [0.25] * 3
+    assert max(len(x.prompt) for x in deep) <= 900
+    for x in deep:
+        check_item(t, x, 900)
+    assert [x.depth for x in make("kv", t, 1, 5, 900)] == [*DEPTHS]
+    turns = make("multiturn", t, 1, 1, 1500)[0].questions
+    assert len(turns) == 3
+    for before, then in zip(turns, turns[1:]):
+        said = before.tokens + before.answer
+        assert then.tokens[: len(said)] == said  # its right answer
+    (x,) = make("prose", t, 1, 1, 1500)
+    (q,) = x.questions
+    assert len(q.answer) == 256 and not q.tokens and x.prompt[0] == 256
+    assert x.depth is None and q.accept == ()
+
+
+def check_bad():
+    t = Bytes()
+    refused("no task needle: there are niah_", make, "needle", t, 1, 1, 9)
+    refused("no option deep; kv has ", make, "kv:deep=1", t, 1, 1, 900)
+    refused("multiturn has length", make, "multiturn:depth=.5", t, 1, 1, 900)
+    for x in "question=on", "depth=2", "depth=", "length=0", "length=-1":
+        refused(f"{x}: give ", make, f"kv:{x}", t, 1, 1, 900)
+    refused("kv of 10 tokens: 17 tokens are the least", make, "kv", t, 1, 1, 10)
+    refused("tokens of this model at most: give a smaller", make, "prose", t,
+            1, 1, 900000)  # fmt: skip
+    refused("the tokenizer loses the text", make, "kv", Loses(), 1, 1, 900)
+    refused("the model has 50", make, "kv", t, 1, 1, 900, "m", 50)
+    (x,) = make("kv", t, 1, 1, 900)
+    x.check(1000)
+    refused(f"kv, item {x.id}: {len(x.prompt)} tokens and ", x.check, 900)
+    refused("the model has places for 900", x.check, 900)
+
+
+def write(**line):
+    with open(PATH, "w", encoding="utf-8") as f:
+        f.write(json.dumps(line) + "\n")
+
+
+def items(tokenizer=None, **line):
+    write(**line)
+    return read_items(PATH, "m", tokenizer or Chat(), 260, "mine")
+
+
+def check_user():
+    turn = [dict(role="user", content="b is 8, c is 9. What is c?")]
+    (x,) = items(id="c", messages=turn, answer="9", source="c is 9", new=5)
+    (q,) = x.questions
+    assert (x.id, x.task, x.new, q.tokens) == ("c", "mine", 5, ()), x
+    assert bytes(q.answer) == b"9" and q.right("it's 9.") and not q.right("19")
+    assert [bytes(x.prompt[a:b]) for a, b in q.spans] == [b"c is 9"], q
+    assert x.depth == q.spans[0][0] / len(x.prompt)
+    parts = [dict(role="context", text="b is 8, c is 9."),
+             dict(role="question", text="What is c?")]  # fmt: skip
+    (y,) = items(messages=turn, answer="9", source="c is 9", segments=parts)
+    assert y.prompt + y.questions[0].tokens == x.prompt
+    assert bytes(y.prompt).endswith(b"c is 9.") and y.new == 32
+    (x,) = items(prompt="one and", new=3)
+    assert x.questions == (Question((), (), ()),) and x.prompt[0] == 256
+    refused(":1: m has no chat template for messages: give prompt", items,
+            Bytes(), messages=turn)  # fmt: skip
+    refused(":1: the source 'd is 9' does not stand", items, messages=turn,
+            answer="9", source="d is 9")  # fmt: skip
+    refused(":1: new is no number of tokens", items, prompt="a", new=0)
+    refused(":1: has news; known are", items, prompt="a", news=1)
+    refused(":1: nothing stands before the question", items, prompt="c?",
+            segments=[dict(role="question", text="c?")])  # fmt: skip
+    refused("stands in the question, not", items, prompt="a b is 8",
+            answer="8", segments=[
+                dict(role="context", text="a"),
+                dict(role="question", text="b is 8")])  # fmt: skip
+    refused("no chat template", items, Bytes(), messages=turn)
+
+
+def check_right():
+    q = Question((), (), ("12", "Red"))
+    assert q.right("red: 12, 13") and not q.right("red: 123")
+    q = Question((), (), ("12", "Red"), any=True)
+    assert q.right("RED") and not q.right("123 redder")
+
+
+def digest(found):
+    return hashlib.sha256(repr(found).encode()).hexdigest()[:16]
+
+
+check_right()
+check_options()
+check_bad()
+check_user()
+both = check_tasks(Bytes(), 1200) + check_tasks(Chat(), 1400)
+assert digest(both) == DIGEST, digest(both)
+if importlib.util.find_spec("transformers"):
+    from kvreplay.hf.load import load_tokenizer
+
+    for model in models:
+        real = load_tokenizer(model)
+        found = check_tasks(real, 1200)
+        if len(real) == 260:
+            assert found == check_tasks(Bytes(), 1200)  # as above
+print(f"tasks: {len(NAMES)}, {len(both)} items, {len(models)} models")
