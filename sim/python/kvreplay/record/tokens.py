@@ -106,8 +106,8 @@ def rendered(name: str, tokenizer: Any, x: Prompt) -> str:
     """The text of a prompt's messages, by the model's chat template. One that
     names the day (Llama 3) names the day that it has without a clock."""
     template = getattr(tokenizer, "chat_template", "")
-    need(template is not None, x.where, f"{name} has no chat template for messages: give "
-         "prompt, a text, or a model that has one")  # fmt: skip
+    need(template is not None, x.where, f"{name} has no chat template for "
+         "messages: give prompt, a text, or a model that has one")  # fmt: skip
     day = {"date_string": "26 Jul 2024"} if "date_string" in template else {}
     try:
         return tokenizer.apply_chat_template(

@@ -23,6 +23,7 @@ def draft(r: random.Random, depth: float, chat: bool) -> Draft:
     said = [f"VAR {names[0]} = {value}"]
     said += [f"VAR {y} = VAR {x}" for x, y in zip(names, names[1:])]
     depths = sorted(r.random() for _ in said)
+    lines = [x + ". " for x in said]
     asks = (Ask(
         f"Find all variables that are assigned the value {value} in the text "
         "above.", "According to the chain(s) of variable assignment in the "
@@ -30,7 +31,6 @@ def draft(r: random.Random, depth: float, chat: bool) -> Draft:
         "they are:", listed(names), tuple(names), tuple(said)),)  # fmt: skip
 
     def text(n: int) -> Text:
-        return Text(HEAD + among(cut(prose, n), [x + ". " for x in said], depths),
-                    asks)  # fmt: skip
+        return Text(HEAD + among(cut(prose, n), lines, depths), asks)
 
     return text
