@@ -82,8 +82,13 @@ static kv_rc copy_texts(const kv_st *s, kv_asset *a, kv_err *e) {
   return text ? KV_OK : kv_no_memory(e, "an asset", n * sizeof *text);
 }
 
+kv_asset *kv_asset_share(kv_asset *a) {
+  atomic_fetch_add(&((kv_asset_own *)a)->more, 1);
+  return a;
+}
+
 void kv_asset_close(kv_asset *a) {
-  if (!a) return;
+  if (!a || atomic_fetch_sub(&((kv_asset_own *)a)->more, 1) > 0) return;
   for (int i = 0; i < a->texts; i++) {
     free((void *)a->text[i].key);
     free((void *)a->text[i].value);

@@ -35,7 +35,11 @@ kv_rc kv_asset_open(const char *path, const kv_asset_kind *kind,
  * failure (KV_RESOURCE). */
 kv_rc kv_assets_join(int n, const kv_asset_kind *const *kind,
                      kv_asset *const *file, kv_asset **out, kv_err *e);
-void kv_asset_close(kv_asset *a); /* of either; accepts NULL */
+/* One more owner of an asset that was opened, from any thread; each owner
+ * closes it. Returns a. Cannot fail. */
+kv_asset *kv_asset_share(kv_asset *a);
+/* Of either kind, by an owner: the last one's call frees it; accepts NULL. */
+void kv_asset_close(kv_asset *a);
 
 /* Finds the file that a method reads for the model of trace t, for a
  * specification that names none, and writes its path into path[room], with a

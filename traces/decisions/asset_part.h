@@ -9,6 +9,7 @@
 
 #include "traces/container/safetensors.h"
 #include "traces/decisions/asset.h"
+#include <stdatomic.h>
 
 /* What kv_asset_open allocates; kv_asset_close gets a pointer to `asset` and
  * converts it back, so that it must be the first member. */
@@ -16,6 +17,7 @@ typedef struct kv_asset_own {
   kv_asset asset;
   char *block; /* for free(): the elements of all its tensors, in one piece */
   kv_tensor_ask *ask; /* for free(): the table of one that was joined */
+  atomic_int more;    /* owners beside the first (kv_asset_share) */
 } kv_asset_own;
 
 /* Finds the tensors of the table own->asset.ask in the open file, checks their
