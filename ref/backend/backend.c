@@ -252,13 +252,23 @@ static const kv_err *fault(const kv_store *s) {
   return NULL;
 }
 
+static void copy(const kv_store *from, kv_store *to) {
+  size_t out = (size_t)from->shape.n_heads * ((size_t)from->shape.d_v + 1);
+  to->shape.prompt_len = from->shape.prompt_len;
+  to->leaves = from->leaves;
+  memcpy(to->out, from->out, out * sizeof *to->out);
+  for (int i = 0; i < from->lanes; i++)
+    kv_lane_copy(&from->lane[i], &to->lane[i]);
+}
+
 /* Of the reference, whether or not it looks at q. */
 #define STORES                                                                 \
   .threads = true, .open = open_store, .close = close_store,                   \
   .scratch_open = kv_ref_scratch_open, .scratch_close = kv_ref_scratch_close,  \
   .lanes = lanes, .lane = lane, .begin = begin, .prompt = prompt,              \
   .receive = receive, .append = append, .seen = kv_ref_seen,                   \
-  .compress_layer = compress_layer, .publish = publish, .fault = fault
+  .compress_layer = compress_layer, .publish = publish, .copy = copy,          \
+  .fault = fault
 
 const kv_backend kv_backend_ref = {.name = "ref",
                                    STORES,

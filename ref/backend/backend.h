@@ -117,8 +117,8 @@ typedef struct kv_layer_digests {
   kv_digest journal, state, output, scores;
 } kv_layer_digests;
 
-/* All functions are there but `ahead` and `lacked`, which may be NULL. `lane`:
- * 0 .. lanes - 1; `x`: the scratch of the calling thread. */
+/* All functions are there but `ahead`, `copy` and `lacked`, which may be NULL.
+ * `lane`: 0 .. lanes - 1; `x`: the scratch of the calling thread. */
 typedef struct kv_backend {
   const char *name; /* as after --backend */
   /* It computes on the processor, with the plan's kernels, in as many threads
@@ -190,6 +190,12 @@ typedef struct kv_backend {
   const kv_message *(*publish)(kv_store *s, kv_scratch *x);
   /* Closes the step's leaves of the digest trees. */
   void (*end_step)(kv_store *s);
+  /* Between two blocks or steps, or after finish: `to`, opened for an equal
+   * plan and begun for the same layer, with nothing entered yet, becomes what
+   * `from` is: lanes, digests so far, where the last prompt ends. Rows that no
+   * verb has rewritten are read from to's own data, where they must lie, too.
+   * Cannot fail; costs a copy of what is stored. NULL: the backend has none. */
+  void (*copy)(const kv_store *from, kv_store *to);
   /* After the layer's last step: its digests. */
   kv_layer_digests (*finish)(kv_store *s);
   /* After KV_RESOURCE: true if memory of a device was lacking, so that other

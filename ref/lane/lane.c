@@ -206,6 +206,9 @@ void kv_lane_begin(kv_lane *l, const kv_needs *needs,
                    const kv_layer_data *data) {
   l->needs = needs;
   l->data = data;
+  /* Hooks have written to it only if tokens have entered: room of the state
+   * that was never touched stays so. */
+  if (l->own && l->step) memset(l->own, 0, l->needs->lane_state);
   l->n = l->rewritten = l->step = 0;
   l->marked = l->tail = 0;
   l->dropped = l->holes = false;
@@ -213,7 +216,6 @@ void kv_lane_begin(kv_lane *l, const kv_needs *needs,
   kv_lane_mark(l);
   l->fault = (kv_err){0};
   l->views.n = l->verbs.n = 0;
-  if (l->own) memset(l->own, 0, l->needs->lane_state);
   for (int f = 0; f < KV_SLABS; f++) {
     slab_begin(&l->k_slab[f]);
     slab_begin(&l->v_slab[f]);

@@ -8,11 +8,11 @@
  *
  * An entry whose K and V no verb has rewritten is read from the trace; bytes
  * are counted as a real store would hold them. Methods call verbs and readers;
- * init, begin, append and mark are for whoever owns the lane, mostly a backend,
- * and bytes are counted by whoever measures. Everybody may read the fields. A
- * method writes the numbers of its columns and its own state; the owner sets
- * turns, places and room, and fills the copy of a lane that lies on a device;
- * all else is written by ref/lane alone.
+ * init, begin, copy, append and mark are for whoever owns the lane, mostly a
+ * backend, and bytes are counted by whoever measures. Everybody may read the
+ * fields. A method writes the numbers of its columns and its own state; the
+ * owner sets turns, places and room, and fills the copy of a lane that lies on
+ * a device; all else is written by ref/lane alone.
  */
 #ifndef KV_REF_LANE_H
 #define KV_REF_LANE_H
@@ -151,6 +151,12 @@ static inline size_t kv_lane_rewrites(const kv_needs *n, int n_tokens) {
  * room. */
 void kv_lane_begin(kv_lane *l, const kv_needs *needs,
                    const kv_layer_data *data);
+
+/* Between two blocks or steps, when nothing is marked and no record open
+ * (asserted): `to`, of the same shape, needs and number, begun and still empty,
+ * becomes what `from` is, to the bit. It keeps its own data, turns and places.
+ * Cannot fail. Costs a copy of what is stored, not of the room. */
+void kv_lane_copy(const kv_lane *from, kv_lane *to);
 
 /* Tokens first..first+count-1 enter at the end, raw, of weight 1, class 0, with
  * columns of 0. The lane's step becomes first + count. Asserts that there is

@@ -198,7 +198,7 @@ kv_rc kv_cell_open(const kv_trace *trace, int prompt_len,
   kv_err why = {0};
   rc = describe(c, asked, e);
   if (rc) return rc;
-  rc = kv_cell_lend(c, &why);
+  rc = kv_cell_lend(c, asked->files, &why);
   if (rc == KV_INPUT) rc = KV_REFUSED; /* only this cell cannot run */
   if (!rc)
     rc = c->spec.layers ? kv_cell_open_list(c, &why)

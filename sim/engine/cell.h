@@ -29,6 +29,10 @@ typedef struct kv_asked_cell {
   int entries; /* what budget means for this trace: a number of entries, or the
                   value of another knob (kv_knob_value); else -1 */
   kv_observe observe; /* what prompt_len was asked for as */
+  /* [KV_SPEC_FILES] the method's files, in the order of its parameters, where
+   * they have been read already: the cell shares them. One that is NULL, and
+   * all where this is NULL: read by its path. */
+  kv_asset *const *files;
 } kv_asked_cell;
 
 typedef struct kv_cell {
@@ -181,10 +185,11 @@ bool kv_cell_closing(const kv_cell *c, int n, int *first, int *count,
 
 /* --- cell_file.c, for cell.c: the method's files -------------------------- */
 
-/* Reads the method's files into c->file and c->asset and puts them into the
- * parameters; does nothing if the method reads none. KV_USAGE: a file must be
+/* Reads the method's files, or shares those of files[KV_SPEC_FILES] that are
+ * not NULL, into c->file and c->asset and puts them into the parameters; does
+ * nothing if the method reads none. files may be NULL. KV_USAGE: a file must be
  * named and is not. KV_INPUT, KV_REFUSED: only this cell cannot run. */
-kv_rc kv_cell_lend(kv_cell *c, kv_err *e);
+kv_rc kv_cell_lend(kv_cell *c, kv_asset *const *files, kv_err *e);
 /* The part of the row's key that names code: the method's, and of the files
  * that were read (kv_code). */
 void kv_cell_code(const kv_cell *c, char out[65]);

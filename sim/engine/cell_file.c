@@ -47,14 +47,21 @@ static kv_rc read_one(kv_cell *c, int i, kv_err *e) {
   return rc;
 }
 
-kv_rc kv_cell_lend(kv_cell *c, kv_err *e) {
+/* The i-th file is `file`, which somebody else has read. */
+static kv_rc share(kv_cell *c, int i, kv_asset *file) {
+  c->file[i] = kv_asset_share(file);
+  kv_spec_file(&c->spec, i)->asset = file;
+  return KV_OK;
+}
+
+kv_rc kv_cell_lend(kv_cell *c, kv_asset *const *files, kv_err *e) {
   const kv_asset_kind *kind[KV_SPEC_FILES];
   const kv_param *p;
   kv_rc rc = KV_OK;
   int n = 0;
   for (; !rc && (p = kv_method_file(c->spec.method, n)); n++) {
     kind[n] = p->reads;
-    rc = read_one(c, n, e);
+    rc = files && files[n] ? share(c, n, files[n]) : read_one(c, n, e);
   }
   if (!rc) rc = kv_assets_join(n, kind, c->file, &c->asset, e);
   c->plan.asset = c->asset;

@@ -122,6 +122,15 @@ void kv_layer_begin(kv_layer *l, int index) {
   for (int i = 0; i < l->active; i++) begin_cell(l, l->at[i]);
 }
 
+void kv_layer_copy(const kv_layer *from, kv_layer *to) {
+  assert(from->cells == to->cells && from->index == to->index);
+  assert(from->backend == to->backend && from->backend->copy);
+  for (int c = 0; c < from->cells; c++) {
+    assert(!from->flight[c] && "layouts are not copied");
+    from->backend->copy(from->store[c], to->store[c]);
+  }
+}
+
 bool kv_layer_failed(const kv_layer *l) {
   for (int i = 0; i < l->active; i++)
     if (l->backend->fault(l->store[l->at[i]])) return true;

@@ -103,6 +103,13 @@ int kv_layer_advance(kv_layer *l, int t, const kv_team *team);
  * digest of this layer is valid. */
 kv_rc kv_layer_end(kv_layer *l, kv_err *e);
 
+/* Between two blocks or steps, or after end: `to`, opened for equal cells on
+ * the same backend and begun with the same index, with nothing entered yet,
+ * becomes what `from` is; of layers without layouts (asserted). The cells are
+ * the caller's to copy. Cannot fail, but on a backend without `copy`
+ * (ref/backend/backend.h; asserted): the reference has it. */
+void kv_layer_copy(const kv_layer *from, kv_layer *to);
+
 /* True if the store of any cell has failed since begin (a non-finite number, a
  * lost device); kv_layer_end makes such a cell fail. */
 bool kv_layer_failed(const kv_layer *l);

@@ -52,6 +52,12 @@ void kv_messages_put(kv_messages *m, int n, const kv_message *said) {
   m->said[n] = (kv_message){said->layer, to};
 }
 
+void kv_messages_copy(const kv_messages *from, kv_messages *to) {
+  assert(from->bytes == to->bytes && from->closings == to->closings);
+  for (int n = 0; n < from->closings; n++)
+    if (from->said[n].data) kv_messages_put(to, n, &from->said[n]);
+}
+
 void kv_messages_clear(kv_messages *m) {
   memset(m->said, 0, (size_t)m->closings * sizeof *m->said);
 }

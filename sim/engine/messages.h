@@ -39,5 +39,8 @@ const kv_message *kv_messages_at(const kv_messages *m, int n);
 void kv_messages_put(kv_messages *m, int n, const kv_message *said);
 /* Forgets all messages. */
 void kv_messages_clear(kv_messages *m);
+/* `to`, empty and opened with the same numbers (asserted), gets the messages of
+ * `from`. Costs what was published. */
+void kv_messages_copy(const kv_messages *from, kv_messages *to);
 
 #endif

@@ -77,6 +77,16 @@ kv_rc kv_cost_open(const kv_shape *shape, int layers, int lanes, int blocks,
   return KV_OK;
 }
 
+void kv_cost_copy(const kv_cost *from, kv_cost *to) {
+  size_t rows = (size_t)from->rows, points = (size_t)from->points;
+  size_t lanes = (size_t)from->layers * (size_t)from->lanes;
+  assert(to->rows == from->rows && to->points == from->points &&
+         to->layers == from->layers && to->lanes == from->lanes);
+  memcpy(to->at, from->at, rows * points * sizeof *to->at);
+  memcpy(to->verbs, from->verbs, rows * sizeof *to->verbs);
+  memcpy(to->kept, from->kept, lanes * sizeof *to->kept);
+}
+
 /* --- one layer ---------------------------------------------------------- */
 
 void kv_cost_layer_begin(kv_cost *c, int layer) {

@@ -49,6 +49,10 @@ void kv_cost_close(kv_cost *c); /* accepts NULL */
  * `window` must outlive the ledger. */
 void kv_cost_take_windows(kv_cost *c, const int *window, bool left);
 
+/* `to`, opened with the same numbers (asserted), gets all that `from` was fed;
+ * while nobody feeds either. Cannot fail. */
+void kv_cost_copy(const kv_cost *from, kv_cost *to);
+
 /* Tokens of the dense cache after t tokens seen, summed over t = first..last
  * and over layers with these windows (as above): of one KV head; attended: that
  * a query head sees in the step. A layer with a window holds min(t, window - 1)
