@@ -167,8 +167,9 @@ static kv_rc take_layer(kv_session *s, int i, kv_err *e) {
   f->same = kv_zalloc((size_t)s->lanes, sizeof *f->same);
   f->run = kv_zalloc(heads * s->most_runs, sizeof *f->run);
   f->runs = kv_zalloc(heads, sizeof *f->runs);
+  f->told = kv_zalloc((size_t)s->lanes, sizeof *f->told);
   if (!f->q || !f->rows || !f->step_q || !f->k || !f->out || !f->lse ||
-      !f->id || !f->same || !f->run || !f->runs)
+      !f->id || !f->same || !f->run || !f->runs || !f->told)
     return kv_no_memory(e, "a layer of a session",
                         rows * heads * d * 4 + t * kv_heads * (d + d_v) * size);
   for (int r = 0; r < s->asked; r++) f->rows[r] = p->prompt_len - s->asked + r;
@@ -186,19 +187,30 @@ static kv_rc take_layer(kv_session *s, int i, kv_err *e) {
   return rc;
 }
 
+/* Prompt tokens that are attended at once: as many as make about 64 query rows
+ * (sim/measure/tile.h has measured it), while their logits stay within 4 MiB,
+ * of which the processor's second cache still holds a part. */
+static int tile_of(size_t group, size_t stride) {
+  size_t rows = ((size_t)1 << 20) / stride;
+  size_t tile = (rows < 64 ? rows : 64) / group;
+  return tile < 1 ? 1 : (int)tile;
+}
+
 static kv_rc take_scratch(kv_session *s, kv_err *e) {
   const kv_shape *p = &s->cell.shape;
   const kv_plan *plan = &s->cell.plan;
   size_t group = (size_t)kv_group(p), d = (size_t)p->d, d_v = (size_t)p->d_v;
   s->stride = ((size_t)p->n_tokens + 15) / 16 * 16;
+  s->tile = tile_of(group, s->stride);
+  size_t rows = (size_t)s->tile * group;
   s->row = kv_zalloc(d > d_v ? d : d_v, sizeof *s->row);
-  s->q = kv_zalloc(group * d, sizeof *s->q);
-  s->s = kv_zalloc(group * s->stride, sizeof *s->s);
-  s->o = kv_zalloc(group * d_v, sizeof *s->o);
-  s->l = kv_zalloc(group, sizeof *s->l);
+  s->q = kv_zalloc(rows * d, sizeof *s->q);
+  s->s = kv_zalloc(rows * s->stride, sizeof *s->s);
+  s->o = kv_zalloc(rows * d_v, sizeof *s->o);
+  s->l = kv_zalloc(rows, sizeof *s->l);
   if (!s->row || !s->q || !s->s || !s->o || !s->l)
-    return kv_no_memory(e, "a session", group * s->stride * sizeof *s->s);
-  kv_rc rc = kv_attend_scratch_init(&s->attend, p->d, p->d_v, (int)group,
+    return kv_no_memory(e, "a session", rows * s->stride * sizeof *s->s);
+  kv_rc rc = kv_attend_scratch_init(&s->attend, p->d, p->d_v, (int)rows,
                                     p->n_tokens, e);
   if (rc) return rc;
   return kv_worker_open(&kv_backend_ref, p, &plan, 1, &s->worker, e);
@@ -248,9 +260,11 @@ static void seen(void *self, int layer, int step, const kv_seen *x) {
 
 /* Opens the cell: method, parameters and budget. */
 static kv_rc make_cell(kv_session *s, const kv_spec *spec, const char *budget,
-                       kv_err *e) {
+                       kv_asset *const *files, kv_err *e) {
   kv_budget b = {0};
-  kv_asked_cell asked = {.spec = spec, .entries = -1};
+  kv_asset *file[KV_SPEC_FILES] = {NULL};
+  kv_asked_cell asked = {.spec = spec, .entries = -1, .files = file};
+  for (int i = 0; files && i < KV_SPEC_FILES; i++) file[i] = files[i];
   kv_rc rc = budget ? kv_budget_parse(budget, &b, e) : KV_OK;
   if (!rc && budget && kv_budget_in_bytes(&b))
     rc = kv_fail(e, KV_USAGE,
@@ -261,6 +275,7 @@ static kv_rc make_cell(kv_session *s, const kv_spec *spec, const char *budget,
   if (!rc && budget && !b.layers)
     rc = kv_budget_entries(&b, s->trace.shape.prompt_len, &asked.entries, e);
   asked.budget = kv_knob_takes(spec, budget ? &b : NULL) ? &b : NULL;
+  if (!rc) rc = kv_session_take_given(s, spec, file, e);
   if (!rc)
     rc = kv_cell_open(&s->trace, 0, kv_kernels_best(), &asked, &s->cell, e);
   kv_budget_free(&b);
@@ -270,9 +285,10 @@ static kv_rc make_cell(kv_session *s, const kv_spec *spec, const char *budget,
 }
 
 static kv_rc open(kv_session *s, const kv_session_shape *x, const kv_spec *spec,
-                  const char *budget, int prompt_len, kv_err *e) {
+                  const char *budget, int prompt_len, kv_asset *const *files,
+                  kv_err *e) {
   kv_rc rc = make_trace(s, x, prompt_len, e);
-  if (!rc) rc = make_cell(s, spec, budget, e);
+  if (!rc) rc = make_cell(s, spec, budget, files, e);
   if (!rc) rc = kv_cell_prepare(&s->cell, false, false, e);
   if (rc) return rc;
   s->cells[0] = &s->cell;
@@ -287,7 +303,8 @@ static kv_rc open(kv_session *s, const kv_session_shape *x, const kv_spec *spec,
 }
 
 kv_rc kv_session_open_spec(const kv_session_shape *shape, const kv_spec *spec,
-                           const char *budget, int prompt_len, kv_session **out,
+                           const char *budget, int prompt_len,
+                           kv_asset *const *files, kv_session **out,
                            kv_err *e) {
   fenv_t mode;
   *out = NULL;
@@ -297,7 +314,7 @@ kv_rc kv_session_open_spec(const kv_session_shape *shape, const kv_spec *spec,
   if (!s) return kv_no_memory(e, "a session", sizeof *s);
   fegetenv(&mode);
   kv_float_ground();
-  rc = open(s, shape, spec, budget, prompt_len, e);
+  rc = open(s, shape, spec, budget, prompt_len, files, e);
   fesetenv(&mode);
   if (rc)
     kv_session_close(s);
@@ -318,7 +335,8 @@ kv_rc kv_session_open(const kv_session_shape *shape, const char *text,
   fegetenv(&mode);
   kv_float_ground(); /* before numbers are parsed */
   kv_rc rc = kv_spec_parse(kv_method_at, text, &spec, e);
-  if (!rc) rc = kv_session_open_spec(shape, &spec, budget, prompt_len, out, e);
+  if (!rc)
+    rc = kv_session_open_spec(shape, &spec, budget, prompt_len, NULL, out, e);
   fesetenv(&mode);
   kv_spec_free(&spec);
   return rc;
@@ -326,8 +344,8 @@ kv_rc kv_session_open(const kv_session_shape *shape, const char *text,
 
 static void close_fed(kv_fed *f) {
   kv_layer_close(f->layer);
-  void *const block[] = {f->q,   f->rows, f->step_q, f->k,   f->out,
-                         f->lse, f->id,   f->same,   f->run, f->runs};
+  void *const block[] = {f->q,  f->rows, f->step_q, f->k,    f->out, f->lse,
+                         f->id, f->same, f->run,    f->runs, f->told};
   for (size_t i = 0; i < sizeof block / sizeof *block; i++) free(block[i]);
 }
 
@@ -337,6 +355,7 @@ void kv_session_close(kv_session *s) {
   kv_worker_close(&kv_backend_ref, &s->worker);
   kv_attend_scratch_release(&s->attend);
   kv_cell_close(&s->cell);
+  kv_asset_close(s->given);
   void *const block[] = {s->fed,      s->trace.layer, s->positions,
                          s->inv_freq, s->row,         s->q,
                          s->s,        s->o,           s->l};

@@ -8,8 +8,10 @@
  *   kv_session_open
  *   for each layer: kv_session_block with its prompt, in pieces, then with
  *     its decode steps, one by one
+ *   kv_session_keep after its prompt, where the program decides what stays
  *   kv_session_end_step when all layers have a step, to count its bytes
  *   kv_session_lane, _held, _view, _lse, _ledger at any time
+ *   kv_session_fork at any time, for several continuations of one prompt
  *   kv_session_digest; kv_session_close
  *
  * Layers advance independently: a layer may be as far ahead of another as it
@@ -83,6 +85,18 @@ kv_rc kv_session_open(const kv_session_shape *shape, const char *spec,
                       kv_err *e);
 void kv_session_close(kv_session *s); /* accepts NULL */
 
+/* A second session in the state of s, to the bit: what its lanes hold, what was
+ * fed and not yet entered, ledger, digests so far. Both go on independently,
+ * and each gives what a session gives that was fed all of its tokens itself. At
+ * any time between two calls, within a prompt and after kv_session_digest, too.
+ * The cost is that of opening and of a copy of what s has been fed, whatever
+ * room it has; files of the method are shared. s must not be fed meanwhile, and
+ * may be closed before *out. KV_USAGE: there is no session, or no place for
+ * one; KV_REFUSED: the method, a plugin, asks for something else when it is
+ * opened again with its own specification; KV_RESOURCE: memory. *out is NULL
+ * after a failure, and s as it was. */
+kv_rc kv_session_fork(const kv_session *s, kv_session **out, kv_err *e);
+
 /* The specification with every parameter written out; lives as long as s. "" if
  * s is NULL. */
 const char *kv_session_spec(const kv_session *s);
@@ -128,6 +142,21 @@ kv_rc kv_session_block(kv_session *s, int layer, int step, int n,
                        const kv_session_in *q, const kv_session_in *k,
                        const kv_session_in *v, const kv_session_out *out,
                        kv_err *e);
+
+/* What stays in a lane when the prompt has ended, of a session that was opened
+ * with the method `replay` without a file ("replay", or "replay+int4"): the
+ * tokens id[n], the caller's, of the prompt, each once, in the order that the
+ * lane is to have. Its lanes are those of KV heads. Call it for a layer (the
+ * model's number) after the last block of its prompt and before its first
+ * decode step; a lane that is not told keeps everything. The layer is
+ * compressed when all its lanes have been told, or else by its first decode
+ * step, kv_session_end_step or kv_session_digest; until then kv_session_lane
+ * shows nothing of it. Everything is then as with -m replay:file= of a file
+ * that lists the same at the prompt's end. KV_REFUSED: another method;
+ * KV_USAGE: no such layer or lane, not the time for it, no token, one that is
+ * none of the prompt's, or one twice. */
+kv_rc kv_session_keep(kv_session *s, int layer, int lane, int n,
+                      const uint32_t *id, kv_err *e);
 
 /* Closes the ledger up to `step` tokens seen: counts the bytes of that step,
  * and of the steps between the last one closed and it. Every layer must have

@@ -144,7 +144,7 @@ static kv_rc prompt(kv_session *s, kv_fed *f, int step, const kv_session_in *q,
     if (out)
       rc = kv_session_prompt(s, f, f->arrived, end, f->arrived - start, q, out,
                              e);
-    if (rc || end < full) continue;
+    if (rc || end < full || s->given) continue; /* given: kv_session_enter */
     kv_layer_block(f->layer, 0, f->entered, full - f->entered, &team);
     f->entered = full;
     if (f->fault.rc) rc = kv_fail(e, KV_REFUSED, "%s", f->fault.text);
@@ -160,6 +160,8 @@ static kv_rc decode(kv_session *s, kv_fed *f, const kv_session_out *out,
                     kv_err *e) {
   const kv_team team = {&s->worker, 1, NULL};
   const kv_shape *p = &s->cell.shape;
+  kv_rc rc = kv_session_enter(s, f, e);
+  if (rc) return rc;
   f->step_row = f->arrived;
   look_at(f, f->step_q, &f->step_row, 1);
   kv_layer_step(f->layer, f->arrived, &team);

@@ -9,6 +9,7 @@
 
 #include "sim/engine/layer.h"
 #include "sim/session/session.h"
+#include "traces/decisions/given.h"
 #include <fenv.h>
 
 /* One layer that is fed. A copy of what the last decode step attended is kept
@@ -23,6 +24,7 @@ typedef struct kv_fed {
   char *step_q;     /* [n_heads][d] queries of the decode step; room for F32 */
   int32_t step_row; /* token of the decode step */
   char *k, *v; /* [n_kv_heads][n_tokens][d], [..][d_v] in the shape's dtype */
+  bool *told;  /* [lanes] kv_session_keep said what stays */
   int arrived; /* tokens in the buffers */
   int entered; /* tokens in the engine */
   float *out, *lse; /* [n_heads][d_v], [n_heads] of the last decode step */
@@ -47,21 +49,24 @@ struct kv_session {
   size_t most_runs;   /* that a view may have */
   int32_t *positions; /* [n_tokens] of RoPE */
   float *inv_freq;    /* [d/2] of RoPE, or NULL */
+  kv_asset *given;    /* what lanes keep, where the program says it, or NULL */
   int closed;         /* tokens seen at the ledger's last closed step */
   bool ended;         /* kv_session_digest was called: */
   kv_session_digests digests;
   /* Scratch for outputs of prompt tokens. */
+  int tile;             /* most of them at once */
   size_t stride;        /* floats from one row of s to the next */
   float *row;           /* [max(d, d_v)] */
-  float *q, *s, *o, *l; /* [G][d], [G][stride], [G][d_v], [G] */
+  float *q, *s, *o, *l; /* [tile][G]: [d], [stride], [d_v], 1 */
   kv_attend_scratch attend;
 };
 
 /* kv_session_open once the specification is parsed; tests call it with methods
- * that are in no registry. spec is copied. */
+ * that are in no registry. spec is copied. files: the method's, where they have
+ * been read (kv_asked_cell.files), or NULL. */
 kv_rc kv_session_open_spec(const kv_session_shape *shape, const kv_spec *spec,
-                           const char *budget, int prompt_len, kv_session **out,
-                           kv_err *e);
+                           const char *budget, int prompt_len,
+                           kv_asset *const *files, kv_session **out, kv_err *e);
 
 /* For a NULL handle: returns KV_USAGE with the sentence that there is no
  * session. */
@@ -91,6 +96,14 @@ void kv_session_row(const kv_session *s, const kv_session_in *in, int token,
  * `token` counts from the first row of `out`. */
 void kv_session_give(const kv_session *s, const kv_session_out *out, int token,
                      int head, const float *row);
+
+/* session_keep.c: opens s->given if the method follows decisions and spec names
+ * no file of them, and puts it into that file's place. KV_RESOURCE: memory. */
+kv_rc kv_session_take_given(kv_session *s, const kv_spec *spec,
+                            kv_asset *file[KV_SPEC_FILES], kv_err *e);
+/* Enters the whole prompt of a layer that waits for kv_session_keep; does
+ * nothing on any other. KV_REFUSED: the layer has ended so. */
+kv_rc kv_session_enter(kv_session *s, kv_fed *f, kv_err *e);
 
 /* session_prompt.c: computes the outputs of prompt tokens first..end-1. Their k
  * and v are in the buffers; the current block is not yet in the engine. The

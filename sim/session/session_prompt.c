@@ -3,7 +3,8 @@
  * Attention outputs of prompt tokens, which a model needs and the engine does
  * not. Works on a shallow copy of the lane with the block's tokens appended
  * past its last entry, where the engine will write the same rows later, so the
- * engine's lane is unchanged. O(n) per token, as a decode step.
+ * engine's lane is unchanged. O(n) per token, as a decode step, but a tile of
+ * tokens goes through keys and values at once; bits are those of one by one.
  */
 #include "sim/session/session_part.h"
 
@@ -17,30 +18,51 @@ typedef struct piece {
   const kv_session_out *out;
 } piece;
 
-/* Token t, the lane's last, attends all of its entries. */
-static kv_rc attend(kv_session *s, const kv_lane *l, const piece *p, int t,
-                    kv_err *e) {
-  const kv_kernels *kernels = s->cell.plan.kernels;
+/* The queries of tokens t..t+n-1, the lane's last, [n][queries][d]. */
+static void take_queries(kv_session *s, const kv_lane *l, const piece *p, int t,
+                         int n) {
   int d = l->shape->d;
-  kv_run all = {0, l->n};
-  kv_view view = {.runs = 1, .entries = l->n, .run = &all};
-  kv_lane_values values = {.lane = l, .view = &view};
-  for (int h = 0; h < l->queries; h++) {
-    float *q = s->q + h * d;
-    kv_session_row(s, p->q, p->place + t - p->first, l->first_head + h, d, q);
-    kv_lane_query(l, l->n - 1, &s->attend, q);
-  }
-  kv_lane_logits(kernels, l, l->queries, s->q, (size_t)d, 0, l->n, NULL, 0,
-                 s->s, s->stride, &s->attend);
-  for (int h = 0; h < l->queries; h++)
-    if (!kv_all_finite(s->s + (size_t)h * s->stride, l->n))
+  float *q = s->q;
+  for (int r = 0; r < n; r++)
+    for (int h = 0; h < l->queries; h++, q += d) {
+      kv_session_row(s, p->q, p->place + t + r - p->first, l->first_head + h, d,
+                     q);
+      kv_lane_query(l, l->n - n + r, &s->attend, q);
+    }
+}
+
+/* The logits of token t + r, which sees `entries` of the lane. */
+static kv_rc check_row(const kv_session *s, const kv_lane *l, int t, int r,
+                       int entries, kv_err *e) {
+  const float *row = s->s + (size_t)(r * l->queries) * s->stride;
+  for (int h = 0; h < l->queries; h++, row += s->stride)
+    if (!kv_all_finite(row, entries))
       return kv_fail(e, KV_REFUSED,
                      "layer %d, query head %d, row %d: a logit of the prompt "
                      "is not finite",
-                     l->data->layer, l->first_head + h, t);
-  kv_attend_rows(kernels, l->queries, l->n, l->shape->d_v, s->s, s->stride,
-                 kv_lane_value_rows, &values, &s->attend, s->o, s->l);
+                     l->data->layer, l->first_head + h, t + r);
   return KV_OK;
+}
+
+/* Tokens t..t+n-1, the lane's last, attend its entries up to themselves, in one
+ * pass over keys and values. */
+static kv_rc attend(kv_session *s, const kv_lane *l, const piece *p, int t,
+                    int n, kv_err *e) {
+  const kv_kernels *kernels = s->cell.plan.kernels;
+  int least = l->n - n + 1; /* entries that the first of them sees */
+  kv_run all = {0, l->n};
+  kv_view view = {.runs = 1, .entries = l->n, .run = &all};
+  kv_lane_values values = {.lane = l, .view = &view};
+  kv_rc rc = KV_OK;
+  take_queries(s, l, p, t, n);
+  kv_lane_logits(kernels, l, n * l->queries, s->q, (size_t)l->shape->d, 0, l->n,
+                 NULL, 0, s->s, s->stride, &s->attend);
+  for (int r = 0; !rc && r < n; r++) rc = check_row(s, l, t, r, least + r, e);
+  if (!rc)
+    kv_attend_tile(kernels, n, l->queries, least, l->shape->d_v, s->s,
+                   s->stride, kv_lane_value_rows, &values, &s->attend, s->o,
+                   s->l);
+  return rc;
 }
 
 static kv_rc attend_lane(kv_session *s, const kv_lane *lane, const piece *p,
@@ -48,13 +70,14 @@ static kv_rc attend_lane(kv_session *s, const kv_lane *lane, const piece *p,
   kv_lane l = *lane;
   size_t d_v = (size_t)l.shape->d_v;
   if (p->first > entered) kv_lane_append(&l, entered, p->first - entered);
-  for (int t = p->first; t < p->end; t++) {
-    kv_lane_append(&l, t, 1);
-    kv_rc rc = attend(s, &l, p, t, e);
+  for (int t = p->first, n; t < p->end; t += n) {
+    n = p->end - t < s->tile ? p->end - t : s->tile;
+    kv_lane_append(&l, t, n);
+    kv_rc rc = attend(s, &l, p, t, n, e);
     if (rc) return rc;
-    for (int h = 0; h < l.queries; h++)
-      kv_session_give(s, p->out, p->place + t - p->first, l.first_head + h,
-                      s->o + (size_t)h * d_v);
+    for (int i = 0; i < n * l.queries; i++)
+      kv_session_give(s, p->out, p->place + t + i / l.queries - p->first,
+                      l.first_head + i % l.queries, s->o + (size_t)i * d_v);
   }
   return KV_OK;
 }

@@ -151,8 +151,11 @@ kv_rc kv_session_end_step(kv_session *s, int step, kv_err *e) {
     return kv_fail(e, KV_USAGE,
                    "step %d is within the prompt and no block ends there",
                    step);
-  s->closed = step;
-  return KV_OK;
+  kv_rc rc = KV_OK;
+  for (int i = 0; !rc && i < s->trace.n_layers; i++)
+    rc = kv_session_enter(s, &s->fed[i], e);
+  if (!rc) s->closed = step;
+  return rc;
 }
 
 const char *kv_session_byte_kind(int i) {
@@ -198,8 +201,9 @@ static kv_rc end(kv_session *s, kv_err *e) {
   kv_rc rc = KV_OK;
   s->ended = true;
   for (int i = 0; !rc && i < s->trace.n_layers; i++) {
+    rc = kv_session_enter(s, &s->fed[i], e);
     s->hand = &s->fed[i];
-    rc = kv_layer_end(s->fed[i].layer, e);
+    if (!rc) rc = kv_layer_end(s->fed[i].layer, e);
   }
   if (!rc) rc = kv_cell_finish(&s->cell, e);
   const kv_result *r = &s->cell.result;

@@ -346,15 +346,16 @@ TEST(sessions_read_it) {
                             .n_tokens = TOKENS,
                             .dtype = KV_F32};
   assert_int_equal(kv_spec_parse(only_counts, "counts", &spec, &e), KV_OK);
-  assert_int_equal(kv_session_open_spec(&shape, &spec, NULL, PROMPT, &s, &e),
-                   KV_REFUSED);
+  assert_int_equal(
+      kv_session_open_spec(&shape, &spec, NULL, PROMPT, NULL, &s, &e),
+      KV_REFUSED);
   assert_non_null(strstr(e.text, "a session has none: name the file"));
   kv_spec_free(&spec);
   const char *path = scratch_path("s.safetensors");
   write_right(path);
   snprintf(text, sizeof text, "counts:file=%s", path);
   assert_int_equal(kv_spec_parse(only_counts, text, &spec, &e), KV_OK);
-  if (kv_session_open_spec(&shape, &spec, NULL, PROMPT, &s, &e))
+  if (kv_session_open_spec(&shape, &spec, NULL, PROMPT, NULL, &s, &e))
     fail_msg("%s", e.text);
   kv_session_close(s);
   kv_spec_free(&spec);

@@ -163,7 +163,7 @@ static kv_session *start(const char *text) {
   kv_spec spec = {0};
   kv_err e = {0};
   if (kv_spec_parse(made_up_at, text, &spec, &e) ||
-      kv_session_open_spec(&shape, &spec, NULL, PROMPT, &s, &e))
+      kv_session_open_spec(&shape, &spec, NULL, PROMPT, NULL, &s, &e))
     fail_msg("%s", e.text);
   kv_spec_free(&spec);
   feed_free(&shape);

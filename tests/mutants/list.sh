@@ -278,7 +278,7 @@ mutant tolerance_absolute sim/grade/outputs.c 'grade' \
 
 # The session: pieces, views and books.
 mutant session_block_early sim/session/session_feed.c 'session' \
-  'if (rc || end < full) continue;' 'if (rc) continue;'
+  'if (rc || end < full || s->given)' 'if (rc || s->given)'
 mutant session_slot sim/session/session_feed.c 'session' \
   'f->step_row = f->arrived;' 'f->step_row = f->arrived - 1;'
 mutant session_ids_kept sim/session/session.c 'session' \

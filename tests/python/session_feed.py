@@ -5,6 +5,7 @@ in a random order. What does not fit is refused with a sentence and changes
 nothing, and a method of one's own is loaded (where a C compiler is). Called by
 check_session_py.sh: TRACE SPEC..."""
 
+import contextlib
 import json
 import os
 import random
@@ -16,7 +17,9 @@ import tempfile
 
 import numpy as np
 
+from kvreplay.decisions import write_decisions
 from kvreplay.session import Session, SessionError
+from kvreplay.trace import read_trace
 
 path, specs = sys.argv[1], sys.argv[2:]
 with open(path, "rb") as f:
@@ -72,9 +75,14 @@ def refused(wrong, said, code=2):
 
 draw = random.Random(3)
 for spec in specs:
-    with Session(spec, "20%", **shape) as s:
+    with contextlib.ExitStack() as opened:
+        s = opened.enter_context(Session(spec, "20%", **shape))
         at = [0] * layers
         while min(at) < k.shape[1]:
+            if draw.random() < 0.004:  # a fork goes on, its origin is closed
+                s, origin = opened.enter_context(s.fork()), s
+                assert s.seen == origin.seen and s.seen is not origin.seen
+                origin.close()
             l = draw.randrange(layers)
             if at[l] == k.shape[1]:
                 continue
@@ -101,6 +109,10 @@ for spec in specs:
         assert b["step"] == at[0] and b["peak"] >= b["payload"] > 0
         print(s.spec, d["journal"], d["state"], d["output"])
         seen = dict(s.seen)
+        closed = opened.enter_context(s.fork())
+        closed.close()
+        refused(closed.fork, "there is no session")
+        refused(lambda: s.keep(0, 0, [0]), "decides itself", 6)
         for wrong, said in (
             (lambda: s.block(0, q, key, v), "has ended"),
             (lambda: s.block(2**32, q, key, v), "layer is 4294967296"),
@@ -157,12 +169,62 @@ with Session("h2o", 8, **{**shape, "fed": np.array([1], np.int8)}) as s:
     refused(lambda: s.block(0, q, key, v), "layer 0 is none")
     assert s.seen == {1: 0}
 
+# What a program keeps of a prompt is what replay does by a file of the same.
+def chosen(l, g):
+    kept = [t for t in range(p) if (t * 7 + l + g) % 3 == 0 or t > p - 5]
+    return kept[::-1] if g == 1 else kept  # a lane has the order it is told
+
+
+def keeps(s, l, told):
+    s.block(l, *(x[f"layers.{l}.{c}"][:, :p] for c in "qkv"))
+    for g in told:
+        s.keep(l, g, chosen(l, g))
+
+
+heads, told = shape["n_kv_heads"], {}
+for l in range(layers):  # all lanes, or all but one, or none
+    told[l] = list(range(heads))[: heads - l if l < 2 else None]
+lists = {l: {p: [chosen(l, g) if g in told[l] else list(range(p))
+                 for g in range(heads)]} for l in told}
+with Session("replay", **shape) as s:
+    refused(lambda: s.keep(0, 0, [0]), "say what stays when it has ended")
+    for l in told:
+        keeps(s, l, told[l])
+    s, origin = s.fork(), s  # a layer that waits is forked as it waits
+    origin.close()
+    for wrong, said in (
+        (lambda: s.keep(0, 0, [0]), "has been compressed already"),
+        (lambda: s.keep(1, heads - 1, []), "whole numbers"),
+        (lambda: s.keep(1, heads - 1, None), "name a token"),
+        (lambda: s.keep(1, heads - 1, [0, p]), f"none of the prompt's {p}"),
+        (lambda: s.keep(1, heads - 1, [3, 0, 3]), "token 3 is named twice"),
+        (lambda: s.keep(1, heads, [0]), f"there are {heads}"),
+    ):
+        refused(wrong, said)
+    for t in range(p, k.shape[1]):
+        for l in told:
+            s.block(l, *(x[f"layers.{l}.{c}"][:, t : t + 1] for c in "qkv"))
+    s.end_step(k.shape[1])
+    assert s.lane(0, 1)[0][: len(chosen(0, 1))].tolist() == chosen(0, 1)
+    own, kept = s.digest(), s.ledger()
+    s.close()
+
 top = os.path.dirname(os.path.dirname(os.path.dirname(
     os.path.abspath(os.environ.get("KVREPLAY_LIBRARY", __file__)))))
 source = os.path.abspath(__file__)
 for _ in range(3):
     source = os.path.dirname(source)
 run, cc = os.path.join(top, "sim", "kvreplay"), shutil.which("cc")
+if os.path.exists(run):
+    with tempfile.TemporaryDirectory() as folder:
+        mine = os.path.join(folder, "mine.safetensors")
+        write_decisions(mine, read_trace(path), "mine", lists)
+        row = json.loads(subprocess.run(
+            [run, "run", path, "-q", "-f", "jsonl", "-m",
+             "replay:file=" + mine], check=True, stdout=subprocess.PIPE).stdout)
+        assert own == {y: row[y] for y in own}, (own, row)
+        held = row["bytes"]
+        assert all(kept[y] == held[y] for y in ("peak", "mean")), (kept, held)
 if cc and os.path.exists(run):
     with tempfile.TemporaryDirectory() as folder:
         mine = os.path.join(folder, "mine.so")

@@ -240,6 +240,7 @@ def real():
     import transformers
     import hf_models
     from kvreplay.hf.session import SessionCache
+    from session_forks import check_forks
 
     for check in (
         check_dense,
@@ -247,6 +248,7 @@ def real():
         check_reindexed,
         check_again,
         check_pieces,
+        check_forks,
         check_positional,
         check_turned_otherwise,
         check_refused,

@@ -58,7 +58,7 @@ static kv_session *start(const kv_trace *t, const kv_spec *spec,
   kv_err e = {0};
   char budget[16];
   snprintf(budget, sizeof budget, "%d", fifth(t));
-  must(kv_session_open_spec(&x, spec, budget, prompt_len, &s, &e), &e);
+  must(kv_session_open_spec(&x, spec, budget, prompt_len, NULL, &s, &e), &e);
   feed_free(&x);
   return s;
 }

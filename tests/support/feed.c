@@ -41,17 +41,22 @@ static kv_session_in rows(const kv_trace *t, const void *data, kv_dtype type,
                          (int64_t)t->shape.n_tokens * width};
 }
 
-kv_rc feed_block(kv_session *s, const kv_trace *t, int i, int first, int n,
-                 float *out, kv_err *e) {
+kv_rc feed_rows(kv_session *s, const kv_trace *t, int i, int row, int first,
+                int n, float *out, kv_err *e) {
   const kv_layer_data *data = &t->layer[i].data;
   const kv_shape *p = &t->shape;
   assert(!data->rows && "every query row is recorded");
-  kv_session_in q = rows(t, data->q, data->q_dtype, p->d, first);
-  kv_session_in k = rows(t, data->k, p->dtype, p->d, first);
-  kv_session_in v = rows(t, data->v, p->dtype, p->d_v, first);
+  kv_session_in q = rows(t, data->q, data->q_dtype, p->d, row);
+  kv_session_in k = rows(t, data->k, p->dtype, p->d, row);
+  kv_session_in v = rows(t, data->v, p->dtype, p->d_v, row);
   kv_session_out o = {out, KV_F32, (int64_t)p->n_heads * p->d_v, p->d_v};
   return kv_session_block(s, data->layer, first + n, n, &q, &k, &v,
                           out ? &o : NULL, e);
+}
+
+kv_rc feed_block(kv_session *s, const kv_trace *t, int i, int first, int n,
+                 float *out, kv_err *e) {
+  return feed_rows(s, t, i, first, first, n, out, e);
 }
 
 kv_rc feed_all(kv_session *s, const kv_trace *t, uint64_t seed, kv_err *e) {

@@ -20,6 +20,11 @@ void feed_free(kv_session_shape *x);
 kv_rc feed_block(kv_session *s, const kv_trace *t, int i, int first, int n,
                  float *out, kv_err *e);
 
+/* The same, but what is fed as these tokens are the rows of tokens row ..
+ * row + n - 1. */
+kv_rc feed_rows(kv_session *s, const kv_trace *t, int i, int row, int first,
+                int n, float *out, kv_err *e);
+
 /* Feeds the whole trace: the prompt in pieces, and layers in an order that the
  * seed draws; seed 0: the prompt at once, layer after layer. Returns the first
  * failure of the session; KV_RESOURCE: memory. */

@@ -17,6 +17,12 @@ In a program of your own:
     cache.session.ledger(), cache.session.digest()
 
 (From transformers 5.24 on the word is cache=cache; either is seen.)
+Several answers to one prompt, which is fed once: after a forward over it
+
+    for question in questions:
+        with cache.fork() as own: model.generate(question, cache=own, ...)
+
+and SessionCache.of(model, session) is that of a session fed otherwise.
 
 The first forward is the prompt: its tokens see all before them (exactly,
 whatever the model's own kernel would round); methods compress when it ended.
@@ -32,6 +38,7 @@ from __future__ import annotations
 import functools
 import os
 import sys
+from copy import copy
 from typing import Any, Callable, Optional
 
 from .text import arguments, load, require, run
@@ -81,6 +88,59 @@ class SessionCache(DynamicCache):
         self.reset()
         if not isinstance(model.generate, functools.partial):
             model.generate = functools.partial(generate, model.generate)
+
+    @classmethod
+    def of(
+        cls, model: Any, session: Session, ids: Optional[torch.Tensor] = None
+    ) -> SessionCache:
+        """The cache of a session that was fed already, at least its prompt, of
+        all layers alike: the tokens that come next go on from there. ids
+        [1, tokens]: what it was fed, which generate() compares with its own;
+        None: nobody looks. The cache closes the session."""
+        seen = set(session.seen.values())
+        need(
+            len(seen) == 1 and min(seen) >= session.prompt_len,
+            f"layers have seen {sorted(seen)} tokens: feed all of them the "
+            f"prompt of {session.prompt_len}, and as many steps, before",
+        )
+        cache = cls(
+            model,
+            session.spec,
+            None,
+            session.n_tokens,
+            session.prompt_len,
+        )
+        cache.session, cache.ids = session, ids
+        cache.seen = dict(session.seen)
+        cache.first = cache.prompt = session.prompt_len
+        cache.geometry = (
+            session.n_heads,
+            session.n_kv_heads,
+            session.d,
+            session.d_v,
+            session.scale,
+        )
+        return cache
+
+    def fork(self) -> SessionCache:
+        """A second cache in the state of this one (Session.fork): each answer
+        to a prompt that was fed once has one of its own."""
+        need(self.session, "nothing was seen: give the prompt a forward first")
+        other = copy(self)
+        other.session, other.seen = self.session.fork(), dict(self.seen)
+        return other
+
+    def close(self) -> None:
+        """Frees what the session holds; the cache has then seen nothing."""
+        if self.session:
+            self.session.close()
+        self.reset()
+
+    def __enter__(self) -> SessionCache:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
     def update(
         self,

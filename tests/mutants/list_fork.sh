@@ -1,0 +1,26 @@
+# SPDX-License-Identifier: Apache-2.0
+#
+# Forks of a session: what is not copied, or shared and must not be; and what a
+# program says that stays. The format is list.sh's.
+mutant fork_forgets_columns ref/lane/lane_copy.c 'session_fork' \
+  'for (int c = 0; c < from->needs->columns; c++)' 'for (int c = 0; c < 0; c++)'
+mutant fork_forgets_state ref/lane/lane_copy.c 'session_fork' \
+  'if (memcmp(from + at, zeros, m) != 0)' 'if (at && *zeros)'
+mutant fork_forgets_rewrites ref/lane/lane_copy.c 'session_fork' \
+  'to->rewrites = from->rewrites;' ''
+mutant fork_forgets_members ref/lane/lane_copy.c 'session_fork' \
+  'to->n_free = from->n_free;' ''
+mutant fork_forgets_leaves ref/backend/backend.c 'session_fork' \
+  'to->leaves = from->leaves;' ''
+mutant fork_forgets_messages sim/engine/messages.c 'session_fork' \
+  'if (from->said[n].data) kv_messages_put(to, n, &from->said[n]);' ''
+mutant fork_forgets_ledger sim/session/session_fork.c 'session_fork' \
+  'kv_cost_copy(s->cell.cost, to->cell.cost);' ''
+mutant fork_forgets_queries sim/session/session_fork.c 'session_fork' \
+  'if (f->entered >= p->prompt_len || have <= 0) return;' 'return;'
+mutant fork_forgets_views sim/session/session_fork.c 'session_fork' \
+  'memcpy(to->id + at, f->id + at, ids * sizeof *f->id);' '(void)ids;'
+mutant fork_believes_a_plugin sim/session/session_fork.c 'session_fork' \
+  '!kv_needs_unlike(&s->cell.plan.needs, &to->cell.plan.needs)' 'true'
+mutant fork_frees_the_file traces/decisions/asset.c 'session_fork' \
+  'atomic_fetch_add(&((kv_asset_own *)a)->more, 1);' ''
