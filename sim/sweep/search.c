@@ -65,7 +65,10 @@ bool kv_batch_blind(const kv_plan *plan, kv_basis basis) {
 
 /* Opens the cell with that value of the knob. */
 static kv_rc open_at(const probe *p, int value, kv_cell *c, kv_err *e) {
-  const kv_asked_cell asked = {p->spec, p->budget, value, p->ask->observe};
+  const kv_asked_cell asked = {.spec = p->spec,
+                               .budget = p->budget,
+                               .entries = value,
+                               .observe = p->ask->observe};
   return kv_cell_open(p->batch->trace, p->prompt_len, p->ask->how.kernels,
                       &asked, c, e);
 }
