@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Few-shot classification: sentences with a label each, whose names say nothing
-of their meaning, and one sentence more, about a thing not named before."""
+"""Few-shot classification: words with the name of their kind behind each, and
+one word more, which was not among them."""
 
 from __future__ import annotations
 
@@ -8,44 +8,40 @@ import random
 
 from ..compose import Ask, Draft, Text
 
-TITLE = "the class of a sentence, by examples"
+TITLE = "the class of a word, by examples"
 OPTIONS = ("length",)
-MOST = 2000
+MOST = 5000
 KINDS = {
-    "animals": """badger bear cat cow crow deer dog donkey duck eagle fox frog
+    "animal": """badger bear cat cow crow deer dog donkey duck eagle fox frog
         goat goose hare hen horse lamb lion mouse otter owl pig rabbit rat
-        seal sheep squirrel swan tiger trout wolf""",
-    "foods": """apple bacon biscuit bread butter cabbage cake carrot cheese
+        sheep squirrel swan tiger trout wolf""",
+    "food": """apple bacon biscuit bread butter cabbage cake carrot cheese
         cherry cream egg grape ham honey jam lemon mushroom omelette onion
-        orange pancake pear pie plum potato pudding rice salad sausage soup
-        toast""",
-    "vehicles": """airplane ambulance barge bicycle bus canoe car carriage cart
-        coach ferry helicopter jeep kayak limousine lorry minibus moped
-        motorcycle raft rowboat sailboat scooter sled submarine taxi tractor
-        train tram truck van yacht""",
+        pancake pear pie plum potato pudding rice salad sausage soup toast""",
+    "vehicle": """airplane ambulance barge bicycle bus canoe car carriage cart
+        ferry helicopter jeep kayak limousine lorry minibus moped motorcycle
+        raft rowboat sailboat scooter sled submarine taxi tractor train tram
+        truck van yacht""",
+    "clothing": """apron belt blouse boots bonnet cap cape coat cloak dress
+        gloves gown hat hood jacket jeans jumper mittens overalls pyjamas
+        sandals scarf shawl shirt shoes shorts skirt socks sweater trousers
+        waistcoat""",
+    "tool": """anvil axe bellows chisel clamp crowbar drill file hammer hatchet
+        hoe ladder lathe mallet mattock pickaxe pincers plane pliers plough
+        rake sander saw scissors screwdriver shovel sickle spade spanner trowel
+        wrench""",
 }
-LABELS = "alpha beta gamma delta".split()
-SAID = [
-    "Yesterday we talked about the {} for a while.",
-    "There was a picture of the {} on the wall.",
-    "She wrote a short poem about the {}.",
-    "He could not stop thinking of the {}.",
-    "My uncle told me a story about the {}.",
-]
 
 
 def draft(r: random.Random, depth: float, chat: bool) -> Draft:
-    labels = dict(zip(KINDS, r.sample(LABELS, len(KINDS))))
     words = {x: r.sample(y.split(), len(y.split())) for x, y in KINDS.items()}
     kind = r.choice([*KINDS])
-    asked = r.choice(SAID).format(words[kind].pop())
-    shots = []
+    asked = words[kind].pop()
+    shots: list[str] = []
     while len(shots) < MOST:
-        for x in r.sample([*KINDS], len(KINDS)):
-            said = r.choice(SAID).format(r.choice(words[x]))
-            shots.append(f"Text: {said}\nLabel: {labels[x]}\n\n")
-    right = labels[kind]
-    asks = (Ask(f"Text: {asked}\nLabel:", "", right, (right,)),)
+        shots += [f"{r.choice(words[x])}: {x}\n\n"
+                  for x in r.sample([*KINDS], len(KINDS))]  # fmt: skip
+    asks = (Ask(f"{asked}:", "", kind, (kind,)),)
 
     def text(n: int) -> Text:
         return Text("".join(shots[:n]).strip(), asks, True)
