@@ -10,8 +10,10 @@ import json
 import os
 import sys
 
+from kvreplay.evaluate.compose import Composer
 from kvreplay.evaluate.item import Question, read_items
 from kvreplay.evaluate.tasks import DEPTHS, NAMES, make
+from kvreplay.evaluate.tasks.words import text as shipped
 
 folder, models = sys.argv[1], sys.argv[2:]
 PATH = os.path.join(folder, "items.jsonl")
@@ -58,6 +60,13 @@ class Loses(Bytes):
     def decode(self, ids, **kwargs):
         text = super().decode(ids)
         return "".join("0" if x.isdigit() else x for x in text)
+
+
+class Marks(Bytes):
+    """A blank more in front of every text, as SentencePiece puts it."""
+
+    def __call__(self, text, add_special_tokens=True):
+        return super().__call__(" " + text, add_special_tokens)
 
 
 def every(tokenizer, length, n=2, seed=1):
@@ -133,6 +142,12 @@ def check_options():
     (q,) = x.questions
     assert len(q.answer) == 256 and not q.tokens and x.prompt[0] == 256
     assert x.depth is None and q.accept == ()
+    said, whole = t.decode(x.prompt + q.answer), "".join(shipped() * 2)
+    assert "".join(said.split()) in "".join(whole.split()), said
+    (x,) = make("niah_single_2", Marks(), 1, 1, 1500)
+    (q,) = x.questions
+    assert bytes(q.tokens).startswith(b"\n\nWhat is"), q  # no blank of its own
+    assert bytes(q.answer) == b" " + q.accept[0].encode(), q
 
 
 def check_bad():
@@ -147,6 +162,8 @@ def check_bad():
             1, 1, 900000)  # fmt: skip
     refused("the tokenizer loses the text", make, "kv", Loses(), 1, 1, 900)
     refused("the model has 50", make, "kv", t, 1, 1, 900, "m", 50)
+    twice = Composer("m", t, 260).span, [*b"a is 7, b is 7"], "7"
+    refused("'7', stands 2 times in the prompt", *twice)
     (x,) = make("kv", t, 1, 1, 900)
     x.check(1000)
     refused(f"kv, item {x.id}: {len(x.prompt)} tokens and ", x.check, 900)
