@@ -14,24 +14,17 @@
 #include <sys/stat.h>
 
 static const char *const views[] = {
-    "cell",         "every_cell",    "metrics",
-    "costs",        "scalars",       "kinds",
-    "pareto",       "along",         "gap",
-    "crosscheck",   "conflict",      "graded",
-    "history",      "confirmations", "layouts",
-    "classes",      "steps",         "heads",
-    "pages",        "needles",       "tokens",
-    "overlap",      "mirrors",       "pruning",
-    "sparsity",     "charged",       "paged",
-    "utilised",     "rewritten",     "critical",
-    "decades",      "nearest",       "distances",
-    "cosines",      "residuals",     "spectra",
-    "norms",        "elements",      "strides",
-    "positions",    "entropies",     "compressors",
-    "rebuilt_at",   "dials",         "ablations",
-    "ratios",       "drifts",        "collapse",
-    "temperatures", "densities",     "stacked",
-    "shares",       "merging",       NULL};
+    "cell", "every_cell", "metrics", "costs", "scalars", "kinds", "pareto",
+    "along", "gap", "crosscheck", "conflict", "graded", "history",
+    "confirmations", "layouts", "classes", "steps", "heads", "pages", "needles",
+    "tokens", "overlap", "mirrors", "pruning", "sparsity", "charged", "paged",
+    "utilised", "rewritten", "critical", "decades", "nearest", "distances",
+    "cosines", "residuals", "spectra", "norms", "elements", "strides",
+    "positions", "entropies", "compressors", "rebuilt_at", "dials", "ablations",
+    "ratios", "drifts", "collapse", "temperatures", "densities", "stacked",
+    "shares", "merging",
+    /* of what models answered */
+    "evaluations", "answers", "answer_means", "answer_values", NULL};
 
 enum { PATH = 4096 };
 

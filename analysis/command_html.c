@@ -98,7 +98,7 @@ static void tiles(const kv_page *p) {
 }
 
 /* Does any trace say where its answers stand? */
-static bool answers(const kv_page *p) {
+static bool needles(const kv_page *p) {
   for (int r = 0; r < p->cell.rows; r++)
     if (isfinite(kv_grid_number(&p->cell, r, "needle_share"))) return true;
   return false;
@@ -138,7 +138,8 @@ static void head(const kv_page *p) {
         "are one run.</p>\n"
         "<nav aria-label=\"Sections\">",
         p->f);
-  fputs(answers(p) ? "<a href=\"#needle_stored\">Needles</a>" : "", p->f);
+  fputs(kv_page_has_answers(p) ? "<a href=\"#answers\">Answers</a>" : "", p->f);
+  fputs(needles(p) ? "<a href=\"#needle_stored\">Needles</a>" : "", p->f);
   fputs("<a href=\"#lse\">LSE error and KL</a><a href=\"#stored\">Output "
         "error</a><a href=\"#read\">Bytes read</a><a href=\"#along\">Along "
         "decode</a><a href=\"#gap\">Gap to the oracle</a><a "
@@ -160,7 +161,8 @@ static int body(const kv_page *p) {
       kv_figures_regular};
   int rc;
   head(p);
-  rc = kv_page_fidelity(p);
+  rc = kv_page_answers(p);
+  if (!rc) rc = kv_page_fidelity(p);
   section(p, "along", "Error along decode");
   if (!rc) rc = kv_page_along(p);
   section(p, "gap", "How far from random to the oracle");

@@ -20,7 +20,72 @@
  * in this order, with words about them below the table. */
 typedef struct sheet {
   const char *view, *columns, *order, *words, *more;
+  bool answers; /* of evaluations, which are in closed loop, and not of cells */
 } sheet;
+
+/* SQL of columns for people. */
+#define PLACE "trace || iif(observe = 'recorded', '', ', ' || observe) AS trace"
+#define PERCENT(x, name)                                                       \
+  ", CAST(round(100 * " x ") AS INTEGER) || '%' AS '" name "'"
+#define CHECKED " WHEN confirmed THEN 'confirmed' ELSE 'one run' END AS checked"
+/* What ranks answers stands before output error: KV_SAY_RANK. */
+#define BYTES                                                                  \
+  PERCENT("share_end", "end")                                                  \
+  PERCENT("kr", "mean")                                                        \
+  PERCENT("share_read", "read") PERCENT("share_scanned", "scan")
+#define CELLS                                                                  \
+  PLACE                                                                        \
+  ", method, asked, budget, status, kept, bytes_end AS 'end B'" BYTES          \
+  ", needle_share AS needle, lse_error AS lse, kl, output_error AS error,"     \
+  " output_error_p95 AS 'error p95', mass, recall_16 AS 'top-16',"             \
+  " CASE WHEN conflicts THEN 'CONFLICT'"                                       \
+  " WHEN status IN ('refused', 'failed') THEN reason" CHECKED
+#define MEANS                                                                  \
+  "method, asked, traces || iif(traces = traces_all, '', ' of ' ||"            \
+  " traces_all || iif(traces, ' *', '')) AS traces, about(kept, kept_se)"      \
+  " AS kept, share(share_end, share_end_se) AS 'end', share(kr, kr_se) AS"     \
+  " 'mean', share(share_read, share_read_se) AS 'read', share(share_scanned,"  \
+  " share_scanned_se) AS scan, about(needle_share, needle_share_se) AS"        \
+  " needle, about(lse_error, lse_error_se) AS lse, about(kl, kl_se) AS kl,"    \
+  " about(output_error, output_error_se) AS error, about(output_error_p95,"    \
+  " output_error_p95_se) AS 'error p95', about(mass, mass_se) AS mass,"        \
+  " about(recall_16, recall_16_se) AS 'top-16',"                               \
+  " CASE WHEN conflicts THEN 'CONFLICT'"                                       \
+  " WHEN traces = 0 THEN 'no answer'" CHECKED
+#define WORDS                                                                  \
+  "end, mean, read: bytes as shares of the dense cache. scan: bytes looked at" \
+  " in order to choose what is read, as a share of what dense reads. needle:"  \
+  " mass on the needles, dense is 1; empty: the trace has no answers. lse: "   \
+  "by how much the log-sum-exp"                                                \
+  " of what is stored is off. kl: divergence of the attention. error: of its"  \
+  " output."
+#define SPREAD                                                                 \
+  "\u00b1: two standard errors of the mean over traces. *: the mean of those"  \
+  " traces alone that have an answer; compare it with the mean of the same"    \
+  " traces (--where trace=NAME), not with its column."
+#define ANSWERS                                                                \
+  "place AS task, method, asked, items || iif(items = items_all, '', ' of ' "  \
+  "|| "                                                                        \
+  "items_all || ' *') AS items" PERCENT("share_mean", "mean") PERCENT(         \
+      "share_end",                                                             \
+      "end") ", share(exact, exact_se) AS right, "                             \
+             "about(loglik, loglik_se) AS loglik, about(kl, kl_se) AS kl,"     \
+             " about(agree, agree_se) AS agree, ppl, CASE WHEN conflicts THEN" \
+             " 'CONFLICT' WHEN items = 0 THEN reason WHEN measurable = 0 THEN" \
+             " 'not measurable' END AS note"
+
+static const sheet of_answers = {
+    .view = "answers",
+    .columns = ANSWERS,
+    .words = "Closed loop: the model went on from what the method had left. "
+             "Means over the items of a task, \u00b1: two standard errors. "
+             "mean, end: bytes as shares of dense's for the same questions. "
+             "right: greedy answers that hold the reference. loglik: of the "
+             "reference answer, nats. kl: of the next token from dense's, "
+             "nats. agree: tokens until greedy decoding leaves dense's. ppl: "
+             "perplexity less dense's. *: of those items alone that have an "
+             "answer.",
+    .answers = true};
 
 /* --- names of lines ------------------------------------------------------- */
 
@@ -84,10 +149,11 @@ static int count_older(sqlite3 *db, const kv_where *w, double *n) {
   return rc;
 }
 
-/* Why the means of some lines are not of all traces. */
-static int put_reasons(sqlite3 *db, FILE *f) {
+/* Why the means of some lines are not of all traces, or why tasks do not count:
+ * sentences that sql gives as `said`. */
+static int put_reasons(sqlite3 *db, const char *sql, FILE *f) {
   kv_grid g;
-  int rc = kv_grid_ask(db, "SELECT * FROM reasons", 0, NULL, &g);
+  int rc = kv_grid_ask(db, sql, 0, NULL, &g);
   if (rc) return rc;
   for (int r = 0; r < g.rows; r++) {
     fputs(r ? "" : "\n", f);
@@ -104,15 +170,20 @@ static int put(sqlite3 *db, const kv_args *a, const sheet *s, const kv_grid *g,
   int rc = KV_EXIT_OK, end;
   if (!f) return KV_EXIT_RESOURCE;
   kv_grid_write(g, (kv_grid_format)a->format, f);
-  if (a->format == KV_TABLE && a->mean) rc = put_reasons(db, f);
+  if (a->format == KV_TABLE && a->mean)
+    rc = put_reasons(db, "SELECT said FROM reasons", f);
+  if (a->format == KV_TABLE && s->answers)
+    rc = put_reasons(
+        db, "SELECT place || ' is ' || why AS said FROM unmeasured", f);
   if (a->format == KV_TABLE && s->words) {
     fputs("\n", f);
     kv_help_wrap(f, 0, 0, s->words);
     if (s->more) kv_help_wrap(f, 0, 0, s->more);
-    kv_help_wrap(f, 0, 0, KV_SAY_RANK);
-    kv_help_wrap(f, 0, 0,
-                 "Open loop: the recorded queries do not feel the "
-                 "approximation.");
+    if (!s->answers) kv_help_wrap(f, 0, 0, KV_SAY_RANK);
+    if (!s->answers)
+      kv_help_wrap(f, 0, 0,
+                   "Open loop: the recorded queries do not feel the "
+                   "approximation.");
   }
   if (a->format == KV_TABLE && older > 0)
     fprintf(f, "Not shown: %.0f by superseded code (--history).\n", older);
@@ -135,7 +206,8 @@ static int answer(sqlite3 *db, const kv_args *a, const sheet *s,
   if (!rc)
     rc = kv_where_ask(db, sorted, people ? s->columns : "*", a->mean ? &all : w,
                       &g);
-  if (!rc && people && !a->mean) rc = name_variants(db, s->view, w, &g);
+  if (!rc && people && !a->mean && !s->answers)
+    rc = name_variants(db, s->view, w, &g);
   if (!rc && !g.rows)
     rc = kv_where_say_empty(db, a->mean ? "cell" : s->view, w);
   if (!rc && people && (cells || a->mean)) rc = count_older(db, w, &older);
@@ -144,11 +216,26 @@ static int answer(sqlite3 *db, const kv_args *a, const sheet *s,
   return rc;
 }
 
+/* A database of evaluations alone: what is there is shown. */
+static int find_sheet(sqlite3 *db, const sheet **s) {
+  kv_grid g;
+  int rc = kv_grid_ask(db,
+                       "SELECT 1 FROM evaluation WHERE NOT EXISTS (SELECT 1"
+                       " FROM run) LIMIT 1",
+                       0, NULL, &g);
+  if (rc) return rc;
+  if (g.rows) *s = &of_answers;
+  kv_grid_free(&g);
+  return rc;
+}
+
 static int write(const kv_args *a, const sheet *s) {
   kv_where w;
   sqlite3 *db = NULL;
+  bool cells = !strcmp(s->view, "cell") && a->format == KV_TABLE;
   int rc = kv_where_cut(a->where, &w);
   if (!rc) rc = kv_results_open(a->files.item[0], &db);
+  if (!rc && cells) rc = find_sheet(db, &s);
   if (!rc) rc = answer(db, a, s, &w);
   sqlite3_close(db);
   return rc;
@@ -156,59 +243,27 @@ static int write(const kv_args *a, const sheet *s) {
 
 /* --- the commands --------------------------------------------------------- */
 
-/* SQL of columns for people. */
-#define PLACE "trace || iif(observe = 'recorded', '', ', ' || observe) AS trace"
-#define PERCENT(x, name)                                                       \
-  ", CAST(round(100 * " x ") AS INTEGER) || '%' AS '" name "'"
-#define CHECKED " WHEN confirmed THEN 'confirmed' ELSE 'one run' END AS checked"
-/* What ranks answers stands before output error: KV_SAY_RANK. */
-#define BYTES                                                                  \
-  PERCENT("share_end", "end")                                                  \
-  PERCENT("kr", "mean")                                                        \
-  PERCENT("share_read", "read") PERCENT("share_scanned", "scan")
-#define CELLS                                                                  \
-  PLACE                                                                        \
-  ", method, asked, budget, status, kept, bytes_end AS 'end B'" BYTES          \
-  ", needle_share AS needle, lse_error AS lse, kl, output_error AS error,"     \
-  " output_error_p95 AS 'error p95', mass, recall_16 AS 'top-16',"             \
-  " CASE WHEN conflicts THEN 'CONFLICT'"                                       \
-  " WHEN status IN ('refused', 'failed') THEN reason" CHECKED
-#define MEANS                                                                  \
-  "method, asked, traces || iif(traces = traces_all, '', ' of ' ||"            \
-  " traces_all || iif(traces, ' *', '')) AS traces, about(kept, kept_se)"      \
-  " AS kept, share(share_end, share_end_se) AS 'end', share(kr, kr_se) AS"     \
-  " 'mean', share(share_read, share_read_se) AS 'read', share(share_scanned,"  \
-  " share_scanned_se) AS scan, about(needle_share, needle_share_se) AS"        \
-  " needle, about(lse_error, lse_error_se) AS lse, about(kl, kl_se) AS kl,"    \
-  " about(output_error, output_error_se) AS error, about(output_error_p95,"    \
-  " output_error_p95_se) AS 'error p95', about(mass, mass_se) AS mass,"        \
-  " about(recall_16, recall_16_se) AS 'top-16',"                               \
-  " CASE WHEN conflicts THEN 'CONFLICT'"                                       \
-  " WHEN traces = 0 THEN 'no answer'" CHECKED
-#define WORDS                                                                  \
-  "end, mean, read: bytes as shares of the dense cache. scan: bytes looked at" \
-  " in order to choose what is read, as a share of what dense reads. needle:"  \
-  " mass on the needles, dense is 1; empty: the trace has no answers. lse: "   \
-  "by how much the log-sum-exp"                                                \
-  " of what is stored is off. kl: divergence of the attention. error: of its"  \
-  " output."
-#define SPREAD                                                                 \
-  "\u00b1: two standard errors of the mean over traces. *: the mean of those"  \
-  " traces alone that have an answer; compare it with the mean of the same"    \
-  " traces (--where trace=NAME), not with its column."
-
 int kv_report_table(const kv_args *a) {
-  static const sheet cells = {"cell", CELLS, NULL, WORDS, NULL};
+  static const sheet cells = {"cell", CELLS, NULL, WORDS, NULL, false};
   static const sheet every = {
       "every_cell",
       CELLS ", iif(length(code) = 64, substr(code, 1, 12), code) AS code,"
             " iif(age = 1, 'newest', 'superseded') AS 'of the code'",
-      NULL, WORDS, NULL};
-  static const sheet mean = {"summary", MEANS, KV_RANKED, WORDS, SPREAD};
+      NULL,
+      WORDS,
+      NULL,
+      false};
+  static const sheet mean = {"summary", MEANS, KV_RANKED, WORDS, SPREAD, false};
   if (a->mean && a->history)
     return kv_tell(KV_EXIT_USAGE, "--mean is of the newest code: name it or "
                                   "--history, not both");
-  return write(a, a->mean ? &mean : a->history ? &every : &cells);
+  if (a->answers && (a->mean || a->history))
+    return kv_tell(KV_EXIT_USAGE, "--answers are means of the newest code: "
+                                  "name it alone, or --mean or --history");
+  return write(a, a->answers   ? &of_answers
+                  : a->mean    ? &mean
+                  : a->history ? &every
+                               : &cells);
 }
 
 int kv_report_history(const kv_args *a) {
@@ -217,11 +272,14 @@ int kv_report_history(const kv_args *a) {
       PLACE ", method, budget, state, code, arithmetic, status, first_seen,"
             " confirmations, conflicts, output_error AS error,"
             " substr(key, 1, 12) AS key",
-      NULL, NULL, NULL};
+      NULL,
+      NULL,
+      NULL,
+      false};
   return write(a, &history);
 }
 
 int kv_report_cells(const kv_args *a) {
-  static const sheet cells = {"cell", "*", NULL, NULL, NULL};
+  static const sheet cells = {"cell", "*", NULL, NULL, NULL, false};
   return write(a, &cells);
 }

@@ -41,6 +41,9 @@ static const kv_option of_table[] = {
     WHERE,
     {KV_SLOT_FLAG, "mean", 'm', AT(mean),
      .help = "a line per method and budget: the mean over traces"},
+    {KV_SLOT_FLAG, "answers", 'a', AT(answers),
+     .help = "what a model answered (kvreplay evaluate): a line per task, "
+             "method and budget"},
     {KV_SLOT_FLAG, "history", 'H', AT(history),
      .help = "cells of superseded code, too, marked as such"},
     ROWS,
@@ -111,6 +114,8 @@ static const kv_command table = {
             {"kvreport table results.db --where trace=retrieval_16",
              "the cells of one trace"},
             {"kvreport table results.db --mean", "means over the traces"},
+            {"kvreport table results.db --answers",
+             "right answers and their likelihood, by task"},
             {NULL, NULL}},
     .task = &table_task};
 

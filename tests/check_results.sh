@@ -139,6 +139,68 @@ for x in sys.stdin:
 ' <"$dir/hex" | sort | cmp -s - "$dir/a" || fail "steps.csv has other numbers"
 fi
 
+# --- what models answered ---
+# answers NAME: the line of a task and method, of the last table printed.
+answers() { grep "^$1 " "$dir/out" | tr -s ' '; }
+"$report" table "$good" --answers >"$dir/out" || fail "table --answers"
+[ "$(answers 'needle *h2o')" = \
+  'needle h2o 25% 2 25% 25% 25% ±50 -1.562 ±0.12 0.625 ±0 12 ±0 - -' ] ||
+  fail "answers: $(answers 'needle *h2o')"
+answers 'words *dense' | grep -q ' 25% ±50 .* not measurable$' ||
+  fail "a task that dense does not answer counts"
+grep -q '^words is not measurable: dense answers 25 % of it and not 60 %' \
+  "$dir/out" || fail "it is not said why"
+answers 'prose *window' | grep -q ' - - 1.625 ±0 - 0.755 -$' ||
+  fail "prose, where nothing is asked: $(answers 'prose *window')"
+"$report" html "$good" -o "$dir/t.html" || fail html
+grep -q '<h3>words (not measurable: dense answers 25 %' "$dir/t.html" ||
+  fail "the page has a plot of what cannot be measured and does not say so"
+tampered "UPDATE question SET task = 'words' WHERE task = 'needle'"
+"$report" table "$dir/t.db" --answers | grep -q 'answers 62 %\|not meas' &&
+  fail "a task of which dense answers 62 % is not measurable"
+tampered "UPDATE evaluation SET status = 'refused', reason = 'too small'
+  WHERE method = 'h2o' AND evaluation_id < 20"
+"$report" table "$dir/t.db" --answers >"$dir/out"
+answers 'needle *h2o' | grep -q ' h2o 25% 1 of 2 \* 25% ' ||
+  fail "a mean of some items is not marked"
+tampered "DELETE FROM run" # a database of evaluations alone
+"$report" table "$dir/t.db" | grep -q '^needle *h2o ' ||
+  fail "table does not show what is there"
+"$report" html "$dir/t.db" -o "$dir/u.html" || fail "html without a run"
+grep -q 'id="answers"' "$dir/u.html" || fail "the page lacks answers"
+tampered "DELETE FROM evaluation"
+"$report" html "$dir/t.db" -o "$dir/u.html" || fail "html without an answer"
+! grep -q 'id="answers"' "$dir/u.html" || fail "answers that nobody gave"
+refused 2 'name it alone' "$report" table "$good" --answers --mean
+# New code of a method, and no longer the old: b..b above is later than "".
+tampered "UPDATE evaluation SET code = '$a' WHERE method = 'h2o' AND
+    evaluation_id > 30" "UPDATE evaluation SET code = '$b', revision = 9
+    WHERE method = 'h2o' AND evaluation_id <= 30"
+"$report" export "$dir/t.db" -o "$dir/views" || fail export
+[ "$(cut -d , -f 22 "$dir/views/evaluations.csv" | grep -c "^$a")" = 0 ] &&
+  grep -q "$b" "$dir/views/evaluations.csv" || fail "old code answers"
+# Two databases that contradict each other.
+for change in "answer = '$a'" "budget = '97'" "spec = 'h2o'" \
+  "status = 'failed'"; do
+  tampered "UPDATE evaluation SET $change WHERE method = 'h2o'"
+  refused 1 'h2o at 25% on question [01] of [a-z]*_[01] ([a-z]*) has [a-z]* ' \
+    "$report" merge "$dir/no" "$good" "$dir/t.db"
+done
+tampered "UPDATE evaluated SET value = value + 1e-9 WHERE name = 'kl'"
+refused 1 ' has kl [0-9.]* there and [0-9.]* here' "$report" merge "$dir/no" \
+  "$good" "$dir/t.db"
+tampered "DELETE FROM evaluated WHERE name = 'kl'" \
+  "UPDATE model SET model = 'zzz'"
+for order in "$dir/t.db $good" "$good $dir/t.db"; do
+  rm -f "$dir/m.db"
+  # shellcheck disable=SC2086
+  "$report" merge "$dir/m.db" $order || fail "a number less contradicts"
+  [ "$("$sql" "$dir/m.db" "SELECT count(*) FROM evaluated WHERE name = 'kl'")" \
+    = 36 ] || fail "merged $order: lost a number"
+  [ "$("$sql" "$dir/m.db" "SELECT model FROM model")" = made-up ] ||
+    fail "merged $order: the name of a model depends on the order"
+done
+
 # --- what is asked ---
 "$report" table --help >"$dir/out" || fail "table --help"
 grep -q -- '-m, --mean  *a line' "$dir/out" ||
@@ -167,6 +229,9 @@ damaged scalar value 9e999
 damaged scalar value "'many'"
 damaged scalar value -1
 damaged run budget -5
+damaged evaluated value "'many'"
+damaged evaluation answer "$evil"
+damaged question n_tokens -1
 damaged trace n_tokens "'many'"
 damaged run params "'{\"budget\": '"
 damaged run params "'[1]'"
@@ -203,13 +268,18 @@ names="<img src=x> \\x1b[31m \\xff \\xe2\\x80\\xae\\x22, x"
 tampered "UPDATE trace SET name = '$names' WHERE name = 'made_up_1'" \
   "UPDATE run SET spec = '$names', reason = '$names', method = '$names' WHERE
     method = 'tova'" "UPDATE environment SET cpu = '$names'" \
-  "UPDATE confirmation SET backend = '$names'"
+  "UPDATE confirmation SET backend = '$names'" \
+  "UPDATE model SET model = '$names'" "UPDATE platform SET dtype = '$names'" \
+  "UPDATE question SET task = '$names'" \
+  "UPDATE evaluation SET method = '$names', reason = '$names',
+    status = 'refused' WHERE method = 'window'"
 "$report" html "$dir/t.db" -o "$dir/t.html" || fail "html of odd names"
 "$report" table "$dir/t.db" >"$dir/t.txt" || fail "table of odd names"
 "$report" table "$dir/t.db" -f csv >"$dir/t.csv" || fail "csv of odd names"
 "$report" table "$dir/t.db" -f json >"$dir/t.json" || fail "json of odd names"
 "$report" history "$dir/t.db" >"$dir/h.txt" || fail "history of odd names"
-for file in t.html t.txt t.csv t.json h.txt; do
+"$report" table "$dir/t.db" --answers >"$dir/a.txt" || fail "odd answers"
+for file in t.html t.txt t.csv t.json h.txt a.txt; do
   iconv -f UTF-8 -t UTF-8 "$dir/$file" >/dev/null || fail "$file is no UTF-8"
   LC_ALL=C grep -q $'[\x01-\x09\x0b-\x1f\x7f]' "$dir/$file" &&
     fail "$file has control characters"

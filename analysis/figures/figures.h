@@ -13,6 +13,9 @@
 #include "analysis/page/maps.h"
 #include "analysis/page/panels.h"
 
+/* What a model answered, of a database with evaluations; nothing in another. */
+int kv_page_answers(const kv_page *p);
+bool kv_page_has_answers(const kv_page *p);
 /* Needle and output error against bytes stored and bytes read, LSE error and KL
  * against bytes stored: what ranks right answers first, output error last, with
  * tables of means. Needles only where traces have answers. */

@@ -61,6 +61,9 @@ int kv_page_machines(const kv_page *p);
  * `data` as a link to a file NAME.csv within the page (NULL: no file). */
 void kv_page_caption(const kv_page *p, const char *text, const char *name,
                      const kv_grid *data);
+/* The same below a figure of what a model answered, which says closed loop. */
+void kv_page_answered(const kv_page *p, const char *text, const char *name,
+                      const kv_grid *data);
 
 /* A column of a table on the page, and how its values are shown. */
 typedef struct kv_column {

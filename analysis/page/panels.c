@@ -143,7 +143,8 @@ static int draw_figure(const kv_page *p, const kv_figure *f) {
     else
       draw_all(p, &g, &f->panels);
     if (f->group) fputs("</div>\n", p->f);
-    kv_page_caption(p, f->caption, f->id, f->unlinked ? NULL : &g);
+    (f->closed ? kv_page_answered : kv_page_caption)(p, f->caption, f->id,
+                                                     f->unlinked ? NULL : &g);
     fputs("</figure>\n", p->f);
   }
   kv_grid_free(&g);

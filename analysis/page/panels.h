@@ -57,6 +57,7 @@ typedef struct kv_figure {
   void (*draw)(const kv_page *p, const kv_grid *g);
   const char *group; /* class of what is around the drawing; NULL: nothing is */
   bool unlinked;     /* too many numbers to stand in the page as a file */
+  bool closed;       /* of answers, in closed loop; the caption says so */
 } kv_figure;
 
 /* Draws the figures of a table in their order into the page p. Returns an exit

@@ -62,15 +62,29 @@ static void data_link(const char *name, const kv_grid *g, FILE *f) {
   free(text);
 }
 
-void kv_page_caption(const kv_page *p, const char *text, const char *name,
-                     const kv_grid *data) {
+static void caption(const kv_page *p, const char *text, const char *loop,
+                    const char *name, const kv_grid *data) {
   fputs("<figcaption>", p->f);
   kv_text_html(text, p->f);
-  fputs(" <strong>Open loop:</strong> the recorded queries do not feel the "
-        "approximation; this is not task accuracy.",
-        p->f);
+  fputs(loop, p->f);
   if (data) data_link(name, data, p->f);
   fputs("</figcaption>\n", p->f);
+}
+
+void kv_page_caption(const kv_page *p, const char *text, const char *name,
+                     const kv_grid *data) {
+  caption(p, text,
+          " <strong>Open loop:</strong> the recorded queries do not feel the "
+          "approximation; this is not task accuracy.",
+          name, data);
+}
+
+void kv_page_answered(const kv_page *p, const char *text, const char *name,
+                      const kv_grid *data) {
+  caption(p, text,
+          " <strong>Closed loop:</strong> the model went on from what the "
+          "method had left.",
+          name, data);
 }
 
 /* --- tables --------------------------------------------------------------- */

@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What a model answered while a method held its cache: a plot a task for each
+ * measure, against bytes, so that methods at equal bytes stand above each
+ * other, and all of it as a table. Nothing where no model was asked.
+ */
+#include "analysis/figures/figures.h"
+
+#include <math.h>
+#include <stdio.h>
+
+/* SQL: the rows that have the measure. A task that dense does not answer says
+ * so in its plot's name, where the measure is one of right answers. */
+#define PLACE(measure)                                                         \
+  "SELECT place || coalesce(' (' || why || ')', '') AS panel, method AS"       \
+  " series, basis, asked, share_mean, " measure ", " measure "_se, items,"     \
+  " confirmations > 1 AS confirmed FROM answers a LEFT JOIN unmeasured u"      \
+  " USING (place) WHERE " measure " IS NOT NULL AND share_mean IS NOT NULL"    \
+  " ORDER BY panel, method, share_mean"
+#define BYTES "bytes stored, share of dense"
+
+static const kv_figure figures[] = {
+    {"right", "Right answers", PLACE("exact"),
+     "Questions whose greedy answer holds the reference answer, mean over the "
+     "items of the task, against the bytes that were stored, mean over the "
+     "steps, as a share of dense's for the same questions. Methods above each "
+     "other have equal bytes. A task counts where dense answers 60 % of it and "
+     "more.",
+     .panels = KV_PANELS("share_mean", "exact", KV_SHARE(BYTES),
+                         KV_SHARE("right answers"), "Right answers"),
+     .closed = true},
+    {"loglik", "Log-likelihood of the answer", PLACE("loglik"),
+     "Log-likelihood of the reference answer, fed token by token, in nats; "
+     "higher is better.",
+     .panels = KV_PANELS("share_mean", "loglik", KV_SHARE(BYTES),
+                         KV_LINEAR("log-likelihood, nats"), "Log-likelihood"),
+     .closed = true},
+    {"next_token", "Divergence of the next token", PLACE("kl"),
+     "KL divergence of the next token's distribution from dense's, on dense's "
+     "own continuation, mean over its positions; lower is better.",
+     .panels = KV_PANELS("share_mean", "kl", KV_SHARE(BYTES),
+                         KV_LINEAR("KL divergence, nats"), "KL divergence"),
+     .closed = true},
+    {"agreement", "Agreement with dense", PLACE("agree"),
+     "Tokens that greedy decoding has in common with dense's before it leaves "
+     "it.",
+     .panels = KV_PANELS("share_mean", "agree", KV_SHARE(BYTES),
+                         KV_LINEAR("tokens"), "Agreement"),
+     .closed = true},
+    {.id = NULL}};
+
+static int table(const kv_page *p) {
+  static const kv_column column[] = {{"place", "task", KV_LONG},
+                                     {"method", "method", KV_LONG},
+                                     {"asked", "asked", KV_PLAIN},
+                                     {"items", "items", KV_PLAIN},
+                                     {"share_mean", "bytes, mean", KV_PERCENT},
+                                     {"share_end", "at the end", KV_PERCENT},
+                                     {"answered", "right", KV_PLAIN},
+                                     {"likely", "log-likelihood", KV_PLAIN},
+                                     {"apart", "KL", KV_PLAIN},
+                                     {"alike", "agrees", KV_PLAIN},
+                                     {"ppl", "perplexity", KV_PLAIN},
+                                     {"note", "note", KV_LONG},
+                                     {NULL, NULL, KV_PLAIN}};
+  kv_grid g;
+  int rc = kv_grid_ask(
+      p->db,
+      "SELECT *, share(exact, exact_se) AS answered, about(loglik, loglik_se)"
+      " AS likely, about(kl, kl_se) AS apart, about(agree, agree_se) AS alike,"
+      " CASE WHEN conflicts THEN 'conflict' WHEN items = 0 THEN"
+      " reason WHEN items < items_all THEN items || ' of ' || items_all ||"
+      " ' items: ' || coalesce(reason, 'the rest was not asked')"
+      " ELSE why END AS note FROM answers LEFT JOIN unmeasured USING (place)"
+      " ORDER BY place, basis, asked, exact DESC, loglik DESC, ppl, method",
+      0, NULL, &g);
+  if (rc) return rc;
+  fputs("<figure>", p->f);
+  kv_page_table(p, &g, "Answers by task, method and budget", column);
+  kv_page_answered(p,
+                   "Means over the items of a task with two standard errors "
+                   "of it, within each budget the most right answers first. "
+                   "Perplexity: less dense's, mean over positions.",
+                   "answers", &g);
+  fputs("</figure>\n", p->f);
+  kv_grid_free(&g);
+  return rc;
+}
+
+bool kv_page_has_answers(const kv_page *p) {
+  kv_grid g = {0};
+  bool has =
+      !kv_grid_ask(p->db, "SELECT 1 FROM evaluation LIMIT 1", 0, NULL, &g) &&
+      g.rows;
+  kv_grid_free(&g);
+  return has;
+}
+
+int kv_page_answers(const kv_page *p) {
+  if (!kv_page_has_answers(p)) return 0;
+  fputs("<h2 id=\"answers\">What the model answered</h2>\n", p->f);
+  int rc = table(p);
+  return rc ? rc : kv_figures_draw(p, figures);
+}

@@ -1,0 +1,141 @@
+-- SPDX-License-Identifier: Apache-2.0
+--
+-- Evaluations: what a model answered while a method held its cache. Closed
+-- loop, so these are no cells. As of runs the newest code of a method counts,
+-- here of a method as it was asked.
+
+CREATE TEMP VIEW newest_evaluation AS
+WITH found AS MATERIALIZED
+  (SELECT evaluation_id, count(*) AS confirmations, min(started) AS first_seen
+  FROM evaluator JOIN environment USING (environment_id)
+  GROUP BY evaluation_id),
+aged AS
+  (SELECT *, dense_rank() OVER (PARTITION BY method ORDER BY arithmetic DESC,
+    revision DESC, code_seen DESC, code) AS age
+  FROM (SELECT e.*, coalesce(f.confirmations, 0) AS confirmations,
+          max(coalesce(f.first_seen, '')) OVER
+            (PARTITION BY method, arithmetic, revision, code) AS code_seen
+        FROM evaluation e LEFT JOIN found f USING (evaluation_id)))
+SELECT a.*, m.model, q.model_digest, q.task, q.item, q.number, q.prompt_len,
+  q.n_tokens, q.request_digest,
+  (SELECT count(*) FROM evaluation_diff d
+   WHERE d.evaluation_id = a.evaluation_id) AS conflicts
+FROM aged a JOIN question q USING (question) JOIN model m USING (model_digest)
+WHERE age = 1;
+
+-- One row per question, method and budget.
+CREATE TEMP VIEW evaluations AS
+SELECT e.model, e.task, e.item, e.number AS question, e.prompt_len, e.n_tokens,
+  e.method, e.spec, e.basis, e.target AS asked, e.budget, e.status, e.reason,
+  p.torch, p.transformers, p.processor, p.threads, p.dtype, e.confirmations,
+  e.conflicts, e.arithmetic, e.code, e.answer, e.request_digest,
+  e.model_digest, e.key
+FROM newest_evaluation e JOIN platform p USING (platform)
+ORDER BY model, task, item, question, method, basis, asked, key;
+
+-- Every number of these.
+CREATE TEMP VIEW answer_values AS
+SELECT e.key, v.name, n.unit, v.value
+FROM newest_evaluation e JOIN evaluated v USING (evaluation_id)
+  JOIN quantity n USING (name)
+ORDER BY e.key, v.name;
+
+-- The mean over the questions of an item. A number that is compared with
+-- dense's becomes its share of what dense has for the same question.
+CREATE TEMP VIEW item_mean AS
+WITH number AS MATERIALIZED
+  (SELECT e.model, e.model_digest, e.platform, e.task, e.item, e.method,
+    e.basis, e.target AS asked, e.question, v.name AS measure, n.unit,
+    n.combine = 'of dense' AS shared, v.value
+  FROM newest_evaluation e JOIN evaluated v USING (evaluation_id)
+    JOIN quantity n USING (name)
+  WHERE e.status = 'ok'),
+dense AS MATERIALIZED
+  (SELECT question, platform, measure, value FROM number
+  WHERE method = 'dense' AND shared)
+SELECT n.model, n.model_digest, n.platform, n.task, n.item, n.method, n.basis,
+  n.asked, n.measure, iif(n.shared, 'of dense', n.unit) AS unit,
+  avg(iif(n.shared, n.value / nullif(d.value, 0), n.value)) AS value,
+  count(*) AS questions
+FROM number n LEFT JOIN dense d ON n.shared
+  AND (d.question, d.platform, d.measure) = (n.question, n.platform, n.measure)
+GROUP BY n.model, n.model_digest, n.platform, n.task, n.method, n.basis,
+  n.asked, n.measure, n.item;
+
+-- Means over the items of a task, each with its standard error. A task counts
+-- for a model, it is measurable, where dense answers 60 % of it and more, or
+-- where nothing is answered, as in prose.
+CREATE TEMP VIEW task_mean AS
+WITH mean AS MATERIALIZED
+  (SELECT model, model_digest, platform, task, method, basis, asked, measure,
+    unit, avg(value) AS mean, standard_error(value) AS se, count(*) AS items,
+    sum(questions) AS questions
+  FROM item_mean WHERE value IS NOT NULL
+  GROUP BY model, model_digest, platform, task, method, basis, asked, measure),
+answered AS
+  (SELECT model_digest, platform, task,
+    max(iif(method = 'dense', mean, NULL)) AS dense_exact
+  FROM mean WHERE measure = 'exact' GROUP BY model_digest, platform, task)
+SELECT m.*, a.dense_exact,
+  iif(a.task IS NULL, 1, coalesce(a.dense_exact >= .6, 0)) AS measurable
+FROM mean m LEFT JOIN answered a USING (model_digest, platform, task);
+
+CREATE TEMP VIEW answer_means AS
+SELECT m.model, p.torch, p.transformers, p.processor, p.threads, p.dtype,
+  m.task, m.method, m.basis, m.asked, m.measure, m.unit, m.mean, m.se, m.items,
+  m.questions, m.dense_exact, m.measurable, m.model_digest
+FROM task_mean m JOIN platform p USING (platform)
+ORDER BY m.model, p.platform, m.task, m.method, m.basis, m.asked, m.measure;
+
+-- The same, a row for each method, budget and task, with how many of the
+-- task's items were answered, and what for people is a place: the task, and the
+-- model and the platform where there are several.
+CREATE TEMP VIEW answers AS
+WITH row AS MATERIALIZED
+  (SELECT model, model_digest, platform, task, method, basis, target AS asked,
+    count(DISTINCT iif(status = 'ok', item, NULL)) AS items,
+    min(iif(status = 'ok', NULL, reason)) AS reason,
+    max(conflicts) AS conflicts, min(confirmations) AS confirmations
+  FROM newest_evaluation
+  GROUP BY model, model_digest, platform, task, method, basis, target),
+whole AS
+  (SELECT model_digest, platform, task, count(DISTINCT item) AS items_all
+  FROM newest_evaluation GROUP BY model_digest, platform, task),
+wide AS
+  (SELECT model_digest, platform, task, method, basis, asked,
+    max(dense_exact) AS dense_exact, max(measurable) AS measurable,
+    max(iif(measure = 'bytes.mean', mean, NULL)) AS share_mean,
+    max(iif(measure = 'bytes.end', mean, NULL)) AS share_end,
+    max(iif(measure = 'bytes.read', mean, NULL)) AS share_read,
+    max(iif(measure = 'exact', mean, NULL)) AS exact,
+    max(iif(measure = 'exact', se, NULL)) AS exact_se,
+    max(iif(measure = 'loglik', mean, NULL)) AS loglik,
+    max(iif(measure = 'loglik', se, NULL)) AS loglik_se,
+    max(iif(measure = 'kl', mean, NULL)) AS kl,
+    max(iif(measure = 'kl', se, NULL)) AS kl_se,
+    max(iif(measure = 'agree', mean, NULL)) AS agree,
+    max(iif(measure = 'agree', se, NULL)) AS agree_se,
+    avg(iif(measure GLOB 'ppl.*', mean, NULL)) AS ppl
+  FROM task_mean GROUP BY model_digest, platform, task, method, basis, asked)
+SELECT r.task
+    || iif((SELECT count(*) FROM model) > 1, ', ' || r.model, '')
+    || iif((SELECT count(*) FROM platform) > 1, ', ' || p.dtype || ' on '
+      || p.threads || ' threads of ' || p.processor || ', torch ' || p.torch
+      || ', transformers ' || p.transformers, '') AS place,
+  r.model, p.torch, p.transformers, p.processor, p.threads, p.dtype, r.task,
+  r.method, r.basis, r.asked, r.items, a.items_all, w.share_mean, w.share_end,
+  w.share_read, w.exact, w.exact_se, w.loglik, w.loglik_se, w.kl, w.kl_se,
+  w.agree, w.agree_se, w.ppl, w.dense_exact, w.measurable, r.confirmations,
+  r.conflicts, r.reason, r.model_digest
+FROM row r JOIN whole a USING (model_digest, platform, task)
+  JOIN platform p USING (platform)
+  LEFT JOIN wide w USING (model_digest, platform, task, method, basis, asked)
+ORDER BY place, w.measurable DESC, r.basis, r.asked, w.exact DESC,
+  w.loglik DESC, w.ppl, r.method;
+
+-- Why a task is not measurable; empty where it is.
+CREATE TEMP VIEW unmeasured AS
+SELECT DISTINCT place, 'not measurable: ' || coalesce('dense answers '
+  || CAST(round(100 * dense_exact) AS INTEGER) || ' % of it and not 60 %',
+  'dense was not asked') AS why
+FROM answers WHERE measurable = 0;
