@@ -76,6 +76,7 @@ int kv_report_export(const kv_args *given) {
     rc = kv_tell(KV_EXIT_RESOURCE, "cannot make the folder %s: %s", a.output,
                  strerror(errno));
   if (!rc) rc = kv_lines_fill(db);
+  if (!rc) rc = kv_results_answers(db, a.files.item[0]);
   for (int i = 0; views[i] && !rc; i++) rc = export_one(db, &a, views[i]);
   sqlite3_close(db);
   return rc;

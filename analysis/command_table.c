@@ -236,6 +236,7 @@ static int write(const kv_args *a, const sheet *s) {
   int rc = kv_where_cut(a->where, &w);
   if (!rc) rc = kv_results_open(a->files.item[0], &db);
   if (!rc && cells) rc = find_sheet(db, &s);
+  if (!rc && s->answers) rc = kv_results_answers(db, a->files.item[0]);
   if (!rc) rc = answer(db, a, s, &w);
   sqlite3_close(db);
   return rc;

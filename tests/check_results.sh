@@ -179,6 +179,10 @@ tampered "UPDATE evaluation SET code = '$a' WHERE method = 'h2o' AND
 "$report" export "$dir/t.db" -o "$dir/views" || fail export
 [ "$(cut -d , -f 22 "$dir/views/evaluations.csv" | grep -c "^$a")" = 0 ] &&
   grep -q "$b" "$dir/views/evaluations.csv" || fail "old code answers"
+if command -v python3 >/dev/null; then
+  python3 "$src/tests/python/answers.py" "$dir/t.db" "$dir/views" ||
+    fail "kvreplay.results has other evaluations"
+fi
 # Two databases that contradict each other.
 for change in "answer = '$a'" "budget = '97'" "spec = 'h2o'" \
   "status = 'failed'"; do

@@ -60,6 +60,16 @@ grep -q '^0 rows .*, 4 without their trace, 0 ' "$dir/out" ||
 "$run" verify "$db" --quiet --traces "$dir/moved" >"$dir/out" ||
   fail "verify --traces"
 
+# Evaluations need their model: it is said who verifies them.
+"$fill" "$dir/answers.db" 0 1 0 || fail fill_db
+"$run" verify "$dir/answers.db" --quiet >"$dir/out" 2>"$dir/err"
+grep -q "; 24 evaluations are verified by 'kvreplay evaluate --again' alone" \
+  "$dir/out" || fail "verify of evaluations said $(cat "$dir/out")"
+"$sql" "$dir/answers.db" "DELETE FROM run" >/dev/null
+"$run" verify "$dir/answers.db" --quiet >"$dir/out" 2>"$dir/err"
+[ $? = 3 ] && grep -q "no row of .* has run; evaluations are verified" \
+  "$dir/err" || fail "verify of evaluations alone said: $(cat "$dir/err")"
+
 # What a layout held is computed again with its row.
 if command -v sqlite3 >/dev/null; then
   laid=$dir/laid.db

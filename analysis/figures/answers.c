@@ -4,6 +4,7 @@
  * measure, against bytes, so that methods at equal bytes stand above each
  * other, and all of it as a table. Nothing where no model was asked.
  */
+#include "analysis/database/results.h"
 #include "analysis/figures/figures.h"
 
 #include <math.h>
@@ -99,6 +100,7 @@ bool kv_page_has_answers(const kv_page *p) {
 int kv_page_answers(const kv_page *p) {
   if (!kv_page_has_answers(p)) return 0;
   fputs("<h2 id=\"answers\">What the model answered</h2>\n", p->f);
-  int rc = table(p);
+  int rc = kv_results_answers(p->db, p->path);
+  if (!rc) rc = table(p);
   return rc ? rc : kv_figures_draw(p, figures);
 }

@@ -64,8 +64,9 @@ GROUP BY n.model, n.model_digest, n.platform, n.task, n.method, n.basis,
 
 -- Means over the items of a task, each with its standard error. A task counts
 -- for a model, it is measurable, where dense answers 60 % of it and more, or
--- where nothing is answered, as in prose.
-CREATE TEMP VIEW task_mean AS
+-- where nothing is answered, as in prose. The program fills task_mean once
+-- (kv_results_answers): a large database has a million numbers.
+CREATE TEMP VIEW task_means AS
 WITH mean AS MATERIALIZED
   (SELECT model, model_digest, platform, task, method, basis, asked, measure,
     unit, avg(value) AS mean, standard_error(value) AS se, count(*) AS items,
@@ -79,6 +80,7 @@ answered AS
 SELECT m.*, a.dense_exact,
   iif(a.task IS NULL, 1, coalesce(a.dense_exact >= .6, 0)) AS measurable
 FROM mean m LEFT JOIN answered a USING (model_digest, platform, task);
+CREATE TEMP TABLE task_mean AS SELECT * FROM task_means LIMIT 0;
 
 CREATE TEMP VIEW answer_means AS
 SELECT m.model, p.torch, p.transformers, p.processor, p.threads, p.dtype,

@@ -29,6 +29,7 @@ typedef struct task {
   kv_verify_rows rows;
   int count[KV_VERIFIABLES]; /* rows that could not be run, by reason */
   int same, differed;
+  int64_t evaluations; /* that the database holds, too */
   kv_verdicts verdicts;
   kv_progress progress;
 } task;
@@ -240,15 +241,22 @@ static kv_rc run_all(task *s, bool *stopped, kv_err *e) {
 
 /* --- the command -------------------------------------------------------- */
 
+/* Evaluations need the model that answered them, which the package asks. */
+static const char again[] = "evaluations are verified by 'kvreplay evaluate "
+                            "--again' alone";
+
 static void count(const task *s, size_t size, char *out) {
   const int *left = s->count;
-  snprintf(out, size,
-           "%d rows the same, %d different, %d without their trace, %d "
-           "without their plugin, %d without their file, %d of other "
-           "code",
-           s->same, s->differed, left[KV_VERIFY_NO_TRACE],
-           left[KV_VERIFY_NO_PLUGIN], left[KV_VERIFY_NO_FILE],
-           left[KV_VERIFY_OTHER_CODE]);
+  int n = snprintf(out, size,
+                   "%d rows the same, %d different, %d without their trace, %d "
+                   "without their plugin, %d without their file, %d of other "
+                   "code",
+                   s->same, s->differed, left[KV_VERIFY_NO_TRACE],
+                   left[KV_VERIFY_NO_PLUGIN], left[KV_VERIFY_NO_FILE],
+                   left[KV_VERIFY_OTHER_CODE]);
+  if (s->evaluations)
+    snprintf(out + n, size - (size_t)n, "; %lld %s", (long long)s->evaluations,
+             again);
 }
 
 /* Prints the verdicts. A table ends with the counts; other formats are for
@@ -277,9 +285,10 @@ static int conclude(void *self) {
   kv_fail(&e, KV_INPUT,
           left[KV_VERIFY_OTHER_CODE]
               ? "nothing was verified: every row of %s is of other code; run "
-                "its commands again"
-              : "nothing was verified: no row of %s has run",
-          s->options.db.item[0]);
+                "its commands again%s%s"
+              : "nothing was verified: no row of %s has run%s%s",
+          s->options.db.item[0], s->evaluations ? "; " : "",
+          s->evaluations ? again : "");
   return kv_say(&e);
 }
 
@@ -304,6 +313,7 @@ static kv_rc start(task *s, kv_err *e) {
   if (!rc && kv_db_still(s->db))
     kv_note("the database can only be read: what is found is told, and not "
             "stored as confirmations");
+  if (!rc) rc = kv_db_evaluations(s->db, &s->evaluations, e);
   return rc ? rc : kv_verify_rows_read(s->db, &s->rows, e);
 }
 

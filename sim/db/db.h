@@ -249,6 +249,9 @@ kv_rc kv_db_put_probe(kv_db *db, const kv_result *r, const kv_db_probe *p,
  * kv_result_free. KV_INPUT, too, where the key is not that of the row. */
 kv_rc kv_db_next(kv_db *db, char key[65], kv_result *r, bool *more, kv_err *e);
 
+/* *n: how many evaluations the database holds (sim/db/evaluation.h). */
+kv_rc kv_db_evaluations(kv_db *db, int64_t *n, kv_err *e);
+
 /* The n-th path, from 0, under which the trace was seen; "" past the last. A
  * longer one is cut to `size` bytes, its end included. */
 kv_rc kv_db_path(kv_db *db, const kv_digest *identity, int n, size_t size,

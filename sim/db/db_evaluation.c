@@ -112,6 +112,11 @@ kv_rc kv_evaluation_load(kv_db *db, int64_t id, kv_evaluation *r,
   return rc ? rc : load_values(db, id, r, to, e);
 }
 
+kv_rc kv_db_evaluations(kv_db *db, int64_t *n, kv_err *e) {
+  *n = 0;
+  return kv_db_one(db, n, e, "SELECT count(*) FROM evaluation", "");
+}
+
 kv_rc kv_evaluation_id(kv_db *db, const char *key, int64_t *id, kv_err *e) {
   *id = 0;
   return kv_db_one(db, id, e,

@@ -8,6 +8,9 @@
         print(line["method"], line["target"], line["needle_share"],
               2 * line["needle_share.se"], line["traces"], line["reasons"])
 
+    for row in read_evaluations("results.db"):  # what a model answered
+        print(row["task"], row["item"], row["method"], row["exact"])
+
     steps = read_steps("results.db")  # by the key of a row
     mean, error = paired(steps[a["key"]]["output_error"],
                          steps[b["key"]]["output_error"])
@@ -146,6 +149,36 @@ def read_results(path: Path) -> list[Row]:
         keys.pop(y, None)  # null for an object that other rows have
     return [{y: keys[y] if x.get(y) in (None, "") else x[y] for y in keys}
             for x in rows]
+
+
+def read_evaluations(path: Path) -> list[Row]:
+    """What a model answered (kvreplay evaluate), by the newest code of each
+    method as it was asked: a dict a question, method and budget, with what was
+    asked, on which platform, and every number by its name ("exact",
+    "bytes.mean", "open.kl.mean"); NaN where a row has it not."""
+    db = _open(path)
+    db.row_factory = sqlite3.Row
+    rows = db.execute(
+        "SELECT e.evaluation_id AS run_id, e.key AS subject, m.model, q.task, "
+        "q.item, q.number AS question, q.prompt_len, q.n_tokens, e.method, "
+        "e.spec, e.basis, e.target, e.budget, e.status, e.reason, p.torch, "
+        "p.transformers, p.processor, p.threads, p.dtype, e.revision, "
+        "e.arithmetic, e.code, e.answer, q.request_digest, q.model_digest, "
+        "(SELECT count(*) FROM evaluation_diff d WHERE d.evaluation_id = "
+        "e.evaluation_id) AS conflicts, e.key FROM evaluation e JOIN question "
+        "q USING (question) JOIN model m USING (model_digest) JOIN platform p "
+        "USING (platform) ORDER BY e.key").fetchall()
+    newest = _newest(rows, dict(map(tuple, db.execute(
+        "SELECT evaluation_id, min(started) FROM evaluator JOIN environment "
+        "USING (environment_id) GROUP BY evaluation_id"))))
+    none = dict.fromkeys((x for x, in db.execute(
+        "SELECT DISTINCT name FROM evaluated ORDER BY name")), math.nan)
+    values: dict[int, Row] = {}
+    for number, name, x in db.execute("SELECT * FROM evaluated"):
+        values.setdefault(number, {})[name] = x
+    return [{**{key: x[key] for key in x.keys()[2:]}, **none,
+             **values.get(x["run_id"], {})}
+            for x in rows if x["run_id"] in newest]
 
 
 def read_steps(path: Path) -> dict[str, dict[str, list[float]]]:
