@@ -98,11 +98,18 @@ static int test(lines *l) {
 
 enum { VERDICT = 240 };
 
-static void say_difference(const line *x, bool better, char *out) {
+/* What a pair is of. */
+static const char *units(const lines *l) {
+  return l->x.by->answered ? "items" : "traces";
+}
+
+static void say_difference(const lines *l, const line *x, bool better,
+                           char *out) {
   const kv_paired *f = &x->found;
   int on = (f->mean > 0) ? f->above : f->below;
-  snprintf(out, VERDICT, "%s on %d of %d traces, %.3g [%.3g, %.3g]",
-           better ? "better" : "worse", on, f->n, f->mean, f->low, f->high);
+  snprintf(out, VERDICT, "%s on %d of %d %s, %.3g [%.3g, %.3g]",
+           better ? "better" : "worse", on, f->n, units(l), f->mean, f->low,
+           f->high);
 }
 
 /* Upwards to two digits. */
@@ -118,15 +125,16 @@ static void say_none(const lines *l, const line *x, char *out) {
                    f->mean, (f->high - f->low) / 2);
   if (f->p_least * l->tests >= LEVEL)
     snprintf(out + n, (size_t)(VERDICT - n),
-             "; %d traces cannot tell %d comparisons apart", f->n, l->tests);
+             "; %d %s cannot tell %d comparisons apart", f->n, units(l),
+             l->tests);
   else if (isfinite(f->needed))
-    snprintf(out + n, (size_t)(VERDICT - n),
-             ", about %.0f traces would be needed", rounded(f->needed));
+    snprintf(out + n, (size_t)(VERDICT - n), ", about %.0f %s would be needed",
+             rounded(f->needed), units(l));
 }
 
 static void verdict(const lines *l, const line *x, char *out) {
   if (!x->pairs.n)
-    snprintf(out, VERDICT, "no trace has both");
+    snprintf(out, VERDICT, "none of the %s has both", units(l));
   else if (!x->equal)
     snprintf(out, VERDICT,
              isnan(x->pairs.share[0] + x->pairs.share[1])
@@ -134,10 +142,10 @@ static void verdict(const lines *l, const line *x, char *out) {
                  : "not compared: %.3g %% of dense's bytes and %.3g %%",
              100 * x->pairs.share[0], 100 * x->pairs.share[1]);
   else if (!x->tested)
-    snprintf(out, VERDICT, "no verdict: %d of at least %d traces", x->pairs.n,
-             KV_PAIRS_LEAST);
+    snprintf(out, VERDICT, "no verdict: %d of at least %d %s", x->pairs.n,
+             KV_PAIRS_LEAST, units(l));
   else if (x->holm < LEVEL)
-    say_difference(x, x->found.mean * l->x.by->better > 0, out);
+    say_difference(l, x, x->found.mean * l->x.by->better > 0, out);
   else
     say_none(l, x, out);
 }
@@ -225,7 +233,7 @@ static void write_sentences(const lines *l, FILE *f) {
   }
   fputs("\n", f);
   kv_help_wrap(f, 0, 0,
-               "A verdict: p < .05 by flips of signs over traces, after Holm's "
+               "A verdict: p < .05 by flips of signs, after Holm's "
                "correction for all lines above. Brackets: 95 % of 10,000 "
                "bootstrap means; \u00b1: half of that.");
 }

@@ -80,7 +80,8 @@ static const kv_option of_compare[] = {
      .words = measure_name,
      AT(measure),
      .help = "needle (the default), lse_error, kl, tv, output_error, mass, "
-             "recall_1 or recall_16"},
+             "recall_1, recall_16; of what a model answered: exact_match, "
+             "loglik, next_kl, agree"},
     ROWS,
     {.slot = KV_SLOT_END}};
 
@@ -151,7 +152,8 @@ static const kv_command history = {
     .task = &history_task};
 
 static const char *const compare_notes[] = {
-    "The trace is the unit: a pair is its two values. A verdict is p < .05 of "
+    "The trace is the unit, or the item that a model was asked: a pair is its "
+    "two values. A verdict is p < .05 of "
     "the sign-flip test, two-sided (all 2^n flips of up to 16 traces, then "
     "10,000 random ones), after Holm's correction for all comparisons of the "
     "call; below 8 traces there is none. The interval is that of 10,000 "

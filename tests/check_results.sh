@@ -152,6 +152,14 @@ grep -q '^words is not measurable: dense answers 25 % of it and not 60 %' \
   "$dir/out" || fail "it is not said why"
 answers 'prose *window' | grep -q ' - - 1.625 ±0 - 0.755 -$' ||
   fail "prose, where nothing is asked: $(answers 'prose *window')"
+# Compared, too: without the task that dense does not answer.
+"$fill" "$dir/many.db" 0 12 0 || fail "fill_db of many"
+"$report" compare "$dir/many.db" -m h2o -a 25% -M exact_match >"$dir/out" ||
+  fail "compare answers"
+grep -q '^  window  better on 6 of 12 items, 0.25 \[' "$dir/out" ||
+  fail "compare: $(cat "$dir/out")"
+grep -q "^  quest   not compared: 25 % of dense's bytes and 112 %" "$dir/out" ||
+  fail "rows of other bytes are compared"
 "$report" html "$good" -o "$dir/t.html" || fail html
 grep -q '<h3>words (not measurable: dense answers 25 %' "$dir/t.html" ||
   fail "the page has a plot of what cannot be measured and does not say so"

@@ -12,7 +12,9 @@
 /* A measure that methods are compared by. */
 typedef struct kv_compared {
   const char *name;  /* as after --measure */
-  const char *value; /* SQL: of a row of the view `cell` */
+  const char *value; /* SQL: of a row of the view `cell`; of `answered` the
+                        measure's name there */
+  bool answered;     /* of what a model answered (`kvreplay evaluate`) */
   int better;        /* 1: more is better, -1: less is */
   const char *what;  /* a phrase, with its unit */
 } kv_compared;
