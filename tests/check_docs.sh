@@ -3,9 +3,9 @@
 #
 # The pages, by python/check_docs.py: links lead somewhere, commands print what
 # stands below them, tables are made of what they say, and README.md has its
-# three places and no more than 90 lines. The files of traces/tiny are those of
-# its card. Asked first on a page of its own in which each of these is wrong.
-# With KV_ALL what takes long is computed again, too (minutes).
+# three places and no more than 90 lines. The files of traces/tiny and
+# traces/smollm2 are those of their SHA256SUMS. Asked first on a page of its own
+# in which each of these is wrong. With KV_ALL what takes long is computed again, too (minutes).
 here=$(cd "$(dirname "$0")" && pwd)
 . "$here/sh.sh"
 ask() { # ask TREE ARGUMENT...
@@ -91,10 +91,13 @@ places=$(sed -n 's/^<!-- place: \([a-z ]*\).*/\1/p' "$src/README.md" |
   fail "README.md has the places $places"
 [ "$(wc -l <"$tiny/README.md")" -le 140 ] ||
   fail 'the card of traces/tiny is over 140 lines'
-(cd "$tiny" && sha256sum -c --quiet SHA256SUMS) ||
-  fail 'traces/tiny: not the files of SHA256SUMS'
-(cd "$tiny" && find . -name '*.safetensors' | sed 's,^[.]/,,' |
-  sort) >"$tmp/have"
-sed -n 's/.*  \(.*[.]safetensors\)$/\1/p' "$tiny/SHA256SUMS" |
-  sort | diff - "$tmp/have" || fail 'SHA256SUMS does not name every file'
+for folder in "$tiny" "$src/traces/smollm2"; do
+  (cd "$folder" && sha256sum -c --quiet SHA256SUMS) ||
+    fail "$folder: not the files of SHA256SUMS"
+  (cd "$folder" && find . -name '*.safetensors' | sed 's,^[.]/,,' |
+    sort) >"$tmp/have"
+  sed -n 's/.*  \(.*[.]safetensors\)$/\1/p' "$folder/SHA256SUMS" |
+    sort | diff - "$tmp/have" ||
+    fail "$folder/SHA256SUMS does not name every file"
+done
 exit $((bad > 0))

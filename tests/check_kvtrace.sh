@@ -42,7 +42,7 @@ shows '"needle": 0.[0-9]+'
 expect 0 synth -q -o "$dir/short.safetensors" -t 40 --layers 1
 expect 0 info -a "$dir/short.safetensors"
 shows '^ +0 +0 +- .* none$' # too few tokens to say anything
-for name in "$src"/traces/tiny/*.safetensors; do
+for name in "$src"/traces/{smollm2,tiny}/*.safetensors; do
   expect 0 check "$name"
   [ "$(grep -cE ' (ok|no output recorded)$' "$dir/out")" -ge 4 ] ||
     fail "$name: not all ok"

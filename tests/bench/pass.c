@@ -57,7 +57,7 @@ typedef struct path_text {
 static int bundled(const bench *b, path_text *path) {
   char list[512], name[256];
   int n = 0;
-  snprintf(list, sizeof list, "%s/traces/tiny/quick.txt", b->source);
+  snprintf(list, sizeof list, "%s/traces/quick.txt", b->source);
   FILE *f = b->small ? NULL : fopen(list, "r");
   if (b->small) {
     snprintf(path[n++].text, sizeof path->text,
@@ -68,8 +68,8 @@ static int bundled(const bench *b, path_text *path) {
   while (n < BUNDLED && fgets(name, sizeof name, f)) {
     name[strcspn(name, "\n")] = 0;
     if (name[0] && name[0] != '#')
-      snprintf(path[n++].text, sizeof path->text, "%s/traces/tiny/%s",
-               b->source, name);
+      snprintf(path[n++].text, sizeof path->text, "%s/traces/%s", b->source,
+               name);
   }
   fclose(f);
   return n;

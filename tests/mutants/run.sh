@@ -51,7 +51,8 @@ copy() { # fresh: the tree as it is now; tree: the one with faults
   tar -C "$src" --exclude=.git --exclude='./build*' --exclude='*.o' \
     --exclude='*.lo' --exclude='*.la' --exclude=.deps --exclude=.libs \
     --exclude=config.status --exclude=./config.h --exclude='*.log' \
-    --exclude=./traces/tiny --exclude=Makefile -cf - . | tar -C "$fresh" -xf -
+    --exclude=./traces/tiny --exclude=./traces/smollm2 --exclude=Makefile \
+    -cf - . | tar -C "$fresh" -xf -
   tar -C "$src" -cf - build-aux | tar -C "$fresh" -xf -
   if [ ! -e "$build/Makefile" ]; then
     cp -a "$fresh/." "$tree"
@@ -62,7 +63,7 @@ copy() { # fresh: the tree as it is now; tree: the one with faults
       cp "$fresh/$f" "$tree/$f"
     done
   fi
-  ln -sfn "$src/traces/tiny" "$tree/traces/tiny"
+  ln -sfn "$src/traces/tiny" "$src/traces/smollm2" "$tree/traces"
   cd "$build" || exit 1
   [ -e Makefile ] || "$tree/configure" -q --disable-shared --without-cuda \
     ${MUTANT_WATCH:+--enable-watch} ${CC:+CC="$CC"} CFLAGS='-O1' \
