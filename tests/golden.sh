@@ -13,7 +13,8 @@
 #
 # Methods within sliding windows (windowed=compress) are asked about a synthetic
 # trace of version 2, those that need weights about one bundled trace that has
-# them, with a prompt of all but ten of its tokens.
+# them, with a prompt of all but ten of its tokens, and one method of each family
+# about the bundled trace of SmolLM2, whose KV heads have three query heads each.
 #
 # KV_TEST_BACKEND=emu or cuda asks another backend for the same digests;
 # KV_LITTLE=1 asks for the bundled trace at one budget only.
@@ -32,9 +33,11 @@ traces() {
 }
 
 backend=${KV_TEST_BACKEND:-ref}
-# Not asked in the folder for a device, which does not have it.
+# Not asked in the folder for a device, which does not have them.
 weighted=$src/traces/tiny/text_400.safetensors
+known=$src/traces/smollm2/smollm2_needle.safetensors
 [ "${KV_LITTLE-}" != 1 ] && [ -e "$weighted" ] || weighted=
+[ "${KV_LITTLE-}" != 1 ] && [ -e "$known" ] || known=
 # Where layers have sliding windows, with windowed=compress.
 windows=
 [ "${KV_LITTLE-}" = 1 ] || windows=$(replay_windows)
@@ -44,7 +47,7 @@ record() {
   specs=$(replay_specs)
   echo "arithmetic $(awk '$2 == "KV_ARITHMETIC" { print $3 }' \
     "$src/ref/ground/arith.h")"
-  for t in $(traces) $weighted $windows; do
+  for t in $(traces) $weighted $known $windows; do
     echo "trace $(basename "$t" .safetensors)" "$("$kvtrace" info -i "$t" |
       awk '$1 == "identity" { print substr($2, 1, 16) }')"
   done
@@ -54,6 +57,9 @@ record() {
     [ -z "$weighted" ] ||
       "$kvreplay" run "$weighted" --prompt-len 390 -m "$replay_weighted" \
         -b 32 -q -f jsonl --backend "$backend"
+    [ -z "$known" ] ||
+      "$kvreplay" run "$known" -m "$replay_known" -b 25% -q -f jsonl \
+        --backend "$backend"
     [ -z "$windows" ] ||
       "$kvreplay" run "$windows" -m "$replay_windowed" -b "$budgets" -q \
         -f jsonl --backend "$backend"
@@ -101,11 +107,12 @@ compare() { # 0 equal, 1 different, 3 a revision is missing
       ($1 == name && ($3 == "6" || $3 == "null"))' "$golden" >"$tmp/part"
   golden=$tmp/part
 }
-[ -n "$weighted" ] || {
-  grep -vE "^(trace$(printf '\t'))?text_400$(printf '\t')" "$golden" \
-    >"$tmp/here"
-  golden=$tmp/here
+left_out() { # left_out TRACE: without the record's lines of it
+  grep -vE "^(trace$(printf '\t'))?$1$(printf '\t')" "$golden" >"$tmp/no.$1"
+  golden=$tmp/no.$1
 }
+[ -n "$weighted" ] || left_out text_400
+[ -n "$known" ] || left_out smollm2_needle
 compare "$([ -e "$golden" ] && echo "$golden" || echo "$tmp/none")" \
   >"$tmp/said"
 rc=$?

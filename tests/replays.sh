@@ -176,3 +176,6 @@ digests() {
 replay_weighted=less,less:policy=lambda:recent=20,deltakv:latent=int4:recent=32
 replay_weighted+=,palu,palu:share=0.25:allocation=energy:unit=8
 replay_weighted+=,palu:share=0.75:latent=int4
+# One of each family, for the trace of SmolLM2.
+replay_known=h2o,snapkv,adakv,keydiff,rkv:every=16,zsmerge,quest:page=8:skip=0
+replay_known+=,omnikv,kivi,leankv,oracle-topk
