@@ -19,8 +19,8 @@
  * added. A trace has no model: this is the term of the squared error, with
  * references as recorded, which the method keeps exactly. The paper sums
  * squared norms, the authors' code takes means: the latter. Their code lets a
- * token be its own reference; here never. traces/examples/train_deltakv.py
- * trains with the model. Its Table 5 takes the references away and trains
+ * token be its own reference; here never. `kvreplay train-hf deltakv` trains
+ * with the model. Its Table 5 takes the references away and trains
  * again, with latents half as wide again (768 for 512 of 2048), so that as many
  * bytes are kept: so does references=none, by its default.
  * Cost of a token: 6 products with every matrix, and one with each reference;

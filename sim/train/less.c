@@ -12,7 +12,8 @@
  *
  * Dong et al. 2024 (LESS), whose code this follows: Adam with rate 1e-3, halved
  * every 10 of 40 passes, and their first values. What is theirs and not here:
- * they compare behind the layer's output projection, which no trace holds; they
+ * they compare behind the layer's output projection, which no trace holds (as
+ * `kvreplay train-hf less` does); they
  * drop out .3 of the hidden units; they keep the best epoch; their sequences
  * are whole, here a piece's first `context` tokens are one. policy=lambda is
  * not trained for: the same weights serve it. Traces that record some of their

@@ -30,6 +30,7 @@ for line, may in (("import kvreplay", []), ("import kvreplay.results", []),
                   ("import kvreplay.programs", []), ("import kvreplay.hf", []),
                   ("import kvreplay.hf.text", []),
                   ("import kvreplay.record", []),
+                  ("import kvreplay.train", []),
                   ("import kvreplay.kvpress", []),
                   *((f"import kvreplay.{x}", ["numpy"]) for x in (
                       "trace", "decisions", "scores", "session", "binding",

@@ -2,14 +2,14 @@
 """closed_loop_deltakv.py MODEL TEXTS OUT.csv [NAME=WEIGHTS.safetensors ...]:
 the model's answers, and its loss of the next token, where K and V of every
 token but sinks and references are rebuilt from DeltaKV's latents, the current
-one too (traces/examples/train_deltakv.py).
+one too (kvreplay.train.deltakv).
 
 An answer is right where the model finds each of its digits the likeliest, the
 digits before given: what it would write itself, right up to the last. Of the
 bundled retrieval and haystack prompts, and of the 6 documents a task of
 closed_loop.py; next token: of the bundled text_400 and the prose of 12
 documents of 512 bytes from what no training saw. Rows without weights: dense,
-and z = 0, the mean of the references alone. Needs torch.
+and z = 0, the mean of the references alone. Needs torch and transformers.
 """
 
 import csv
@@ -19,18 +19,17 @@ import random
 import sys
 
 import torch
-import torch.nn.functional as F
 
 import closed_loop
-import model
 import record
 from make_shards import load_texts
 
+from kvreplay.hf.load import load
 from kvreplay.trace import read_trace
+from kvreplay.train.deltakv import Rebuilding, compressor
+from kvreplay.train.frozen import Frozen
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path.insert(1, os.path.join(HERE, "../../examples"))
-from train_deltakv import Delta, load  # noqa: E402
 BUNDLED = "retrieval_16 haystack_8 haystack_20_long multiturn_11".split()
 
 
@@ -56,13 +55,8 @@ def prose(kjv):
     return ids
 
 
-def logits(w, ids, attend):
-    attend.kept, attend.made = [], []
-    return model.forward(w, ids, attend)[0, :, : model.V]
-
-
-def right(w, ids, answers, attend):
-    best = logits(w, ids, attend).argmax(-1)
+def right(model, ids, answers, attend):
+    best = model.run(ids, attend).argmax(-1)
     return sum(
         bool(
             (
@@ -75,15 +69,12 @@ def right(w, ids, answers, attend):
 
 
 @torch.no_grad()
-def rows(w, kjv, name, attend):
-    losses = [
-        float(F.cross_entropy(logits(w, x, attend)[:-1], x[0, 1:]))
-        for x in prose(kjv)
-    ]
+def rows(model, kjv, name, attend):
+    losses = [model.next_token(x, attend).item() for x in prose(kjv)]
     out = [name, f"{losses[0]:.4f}", f"{sum(losses[1:]) / 12:.4f}"]
     for docs in asked(kjv).values():
         n = sum(len(a) for _, a in docs)
-        p = sum(right(w, x, a, attend) for x, a in docs) / n
+        p = sum(right(model, x, a, attend) for x, a in docs) / n
         out += [n, f"{p:.3f}", f"{math.sqrt(p * (1 - p) / n):.3f}"]
     return out
 
@@ -91,12 +82,15 @@ def rows(w, kjv, name, attend):
 def main():
     folder, texts, out, *weights = sys.argv[1:]
     torch.set_num_threads(1)
-    w, kjv = model.load(folder), load_texts(texts)[1][0]
-    cells = [("dense", Delta(None)), ("z = 0", Delta(None, zero=True))]
+    model = Frozen(load(folder, "f32", tokenizer=False)[0], 2048, None, True)
+    kjv = load_texts(texts)[1][0]
+    cells = [("dense", lambda call: call.plain(call.k, call.v)),
+             ("z = 0", Rebuilding(model, None))]
     for x in weights:
         name, path = x.split("=")
-        cells.append((name, Delta(load(path))))
-        cells.append((name + ", refs=recon", Delta(load(path), "recon")))
+        net = compressor(model, path)
+        cells.append((name, Rebuilding(model, net)))
+        cells.append((name + ", refs=recon", Rebuilding(model, net, "recon")))
     tasks = "bundled retrieval haystack turns".split()
     head = "weights text_400 prose".split()
     for t in tasks:
@@ -105,7 +99,7 @@ def main():
         to = csv.writer(f, lineterminator="\n")
         to.writerow(head)
         for name, attend in cells:
-            row = rows(w, kjv, name, attend)
+            row = rows(model, kjv, name, attend)
             to.writerow(row)
             f.flush()
             print(*row, file=sys.stderr, flush=True)

@@ -41,26 +41,31 @@ def settled(config: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def ends(x: torch.Tensor) -> bytes:
-    """The bytes of a tensor's first and last numbers, floats as binary32."""
+def ends(x: torch.Tensor, dtype: Optional[torch.dtype] = None) -> bytes:
+    """The bytes of a tensor's first and last numbers, floats as binary32, and
+    before that rounded to a dtype, if there is one."""
     x = x.detach().reshape(-1)
     x = torch.cat([x[:ENDS], x[-ENDS:]])
     if x.is_floating_point():
-        x = x.float()
+        x = x.to(dtype or x.dtype).float()
     found: bytes = x.cpu().numpy().tobytes()
     return found
 
 
-def model_digest(model: Any) -> Optional[str]:
+def model_digest(
+    model: Any, dtype: Optional[torch.dtype] = None
+) -> Optional[str]:
     """SHA-256 of the configuration, and of name, shape, first and last numbers
     of every tensor; None where tensors are not at hand (offloaded, or of a kind
-    that has no plain numbers): such a model is known by its name alone."""
+    that has no plain numbers): such a model is known by its name alone. dtype:
+    of what the model is when it is loaded in it; None: as it is."""
     config = settled(model.config.to_dict())
     text = json.dumps(config, sort_keys=True, default=str)
     h = hashlib.sha256(text.encode())
     try:
         for name, x in sorted(model.state_dict().items()):
-            h.update(f"\n{name} {[*x.shape]}\n".encode() + ends(x))
+            h.update(f"\n{name} {[*x.shape]}\n".encode())
+            h.update(ends(x, dtype))
     except (AttributeError, NotImplementedError, RuntimeError, TypeError):
         return None
     return h.hexdigest()

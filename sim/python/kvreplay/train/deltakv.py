@@ -1,0 +1,231 @@
+# SPDX-License-Identifier: Apache-2.0
+"""DeltaKV's compressor trained with the model in the loop, as the paper's
+Algorithm 1 does it: the model, frozen, runs on with K and V that were rebuilt
+from their latents, layer by layer, and the loss is the squared error against K
+and V of a clean pass plus the loss of the next token.
+
+    kv_t  K of all KV heads before their rotation, then V, of token t
+    m_t   mean of its k nearest references, strictly earlier: sinks, and the
+          tokens at multiples of the stride
+    z = f_c(kv_t) - f_c(m_t)     kv^_t = z W4' + m_t
+    f_c(x) = (SiLU(x W1') * x W2') W3', the light one; weights begin as
+             N(0, 0.02^2)
+
+Hao et al. 2026, DeltaKV. AdamW with rate 2e-4, risen to in the first 2 % of the
+steps and falling to 0 in the rest. The paper sums squared norms, the authors'
+code takes means over tokens and channels and adds up layers: the latter.
+`kvreplay train deltakv` has the same compressor without the model, on the
+squared error of a clean pass alone, and the one of two layers each way. Needs
+torch."""
+
+from __future__ import annotations
+
+import argparse
+from typing import List, Optional
+
+import torch
+import torch.nn.functional as F
+
+from ..container import need
+from .frozen import Call, Frozen, Weights
+from .pieces import Piece
+from .trainer import Back, Begin, Kind, Losses, fallen
+
+IN, OUT, BACK = (
+    "compress.in.weight",  # [2 hidden, width]: W1', then W2'
+    "compress.out.weight",  # [latent, hidden]: W3'
+    "decompress.out.weight",  # [width, latent]: W4'
+)
+
+
+class Compressor(Weights):
+    """Of every layer, the light one."""
+
+    def __init__(
+        self, layers: List[int], width: int, hidden: int, latent: int
+    ) -> None:
+        super().__init__(layers)
+        self.hidden, self.latent = hidden, latent
+        for part, *size in (
+            (IN, 2 * hidden, width),
+            (OUT, latent, hidden),
+            (BACK, width, latent),
+        ):
+            self.declare(part, lambda: torch.randn(size) * 0.02)
+
+    def down(self, l: int, x: torch.Tensor) -> torch.Tensor:
+        """f_c of rows [tokens, width]."""
+        gate, up = (x @ self(l, IN).T).chunk(2, -1)
+        return (F.silu(gate) * up) @ self(l, OUT).T
+
+    def rebuild(
+        self, l: int, x: torch.Tensor, mean: torch.Tensor
+    ) -> torch.Tensor:
+        """Rows from their latents and the means of their references."""
+        z = self.down(l, x) - self.down(l, mean)
+        return z @ self(l, BACK).T + mean
+
+
+class Rebuilding:
+    """An attention of Frozen.run: K and V of every token but sinks (and, with
+    raw ones, references) are rebuilt; without a compressor they are the means
+    of their references. Afterwards of each layer, by its number, of all tokens
+    behind the sinks: new, the rebuilt vectors, those of references that are
+    attended as they are, too; mean, that of each one's references."""
+
+    def __init__(
+        self,
+        frozen: Frozen,
+        net: Optional[Compressor],
+        refs: str = "raw",
+        stride: int = 10,
+        k: int = 4,
+        sinks: int = 8,
+    ) -> None:
+        self.frozen, self.net, self.refs = frozen, net, refs
+        self.stride, self.k, self.sinks = stride, k, sinks
+        self.new: dict[int, torch.Tensor] = {}
+        self.mean: dict[int, torch.Tensor] = {}
+
+    def places(self, n: int) -> List[int]:
+        """Which of n tokens are references."""
+        return [
+            t for t in range(n) if t < self.sinks or t % self.stride == 0
+        ]
+
+    def means(
+        self,
+        x: torch.Tensor,
+        at: torch.Tensor,
+        refs: torch.Tensor,
+        places: torch.Tensor,
+    ) -> torch.Tensor:
+        """Of tokens `at`, from references `refs` at `places`: the k nearest of
+        those strictly earlier, fewer where there are fewer."""
+        far = (refs * refs).sum(-1) - 2 * x.detach() @ refs.detach().T
+        seen = places[None, :] < at[:, None]
+        far = far.detach().masked_fill(~seen, float("inf"))
+        value, which = far.topk(min(self.k, len(places)), -1, largest=False)
+        near = value.isfinite()
+        total = (refs[which] * near[..., None]).sum(1)
+        return total / near.sum(-1, keepdim=True).clamp(min=1)
+
+    def coded(
+        self, l: int, x: torch.Tensor, mean: torch.Tensor
+    ) -> torch.Tensor:
+        return self.net.rebuild(l, x, mean) if self.net else mean
+
+    def rebuilt_references(
+        self, l: int, x: torch.Tensor, places: torch.Tensor
+    ) -> torch.Tensor:
+        """One after the other, as each may look at those before it."""
+        refs: List[torch.Tensor] = []
+        for i, t in enumerate(places.tolist()):
+            row = x[t : t + 1]
+            if t >= self.sinks:
+                mean = self.means(
+                    row, places[i : i + 1], torch.cat(refs), places[:i]
+                )
+                row = self.coded(l, row, mean)
+            refs.append(row)
+        return torch.cat(refs)
+
+    def rebuild(self, l: int, x: torch.Tensor) -> torch.Tensor:
+        """Vectors [tokens, width] as they are attended."""
+        n = len(x)
+        if n <= self.sinks:
+            return x
+        places = torch.tensor(self.places(n), device=x.device)
+        refs = (
+            x[places]
+            if self.refs == "raw"
+            else self.rebuilt_references(l, x, places)
+        )
+        at = torch.arange(self.sinks, n, device=x.device)
+        self.mean[l] = self.means(x[self.sinks :], at, refs, places)
+        self.new[l] = self.coded(l, x[self.sinks :], self.mean[l])
+        out = torch.cat([x[: self.sinks], self.new[l]])
+        return out.index_copy(0, places, refs)
+
+    def __call__(self, call: Call) -> torch.Tensor:
+        x = self.frozen.vectors(call)
+        return self.frozen.attended(call, self.rebuild(call.layer, x))
+
+
+FORMAT = "kvreplay-deltakv"
+
+
+def compressor(
+    frozen: Frozen,
+    path: Optional[str],
+    hidden: Optional[int] = None,
+    latent: Optional[int] = None,
+) -> Compressor:
+    """That of a file, or without a path one of random weights."""
+    begin, width = Begin(path, FORMAT), frozen.width()
+    kind = begin.meta.get("compressor", "swiglu")
+    need(kind == "swiglu" and "trained_references" not in begin.meta, path,
+         "its compressor has two layers each way, or no references: give one "
+         "of `kvreplay train deltakv` as it is by default")  # fmt: skip
+    latent = begin.size(latent, OUT, 0, max(1, width // 4))
+    hidden = begin.size(hidden, OUT, 1, width * 3 // 2)
+    net = Compressor(frozen.layers, width, hidden, latent)
+    begin.fill(net)
+    return net
+
+
+class Trainer(Kind):
+    format, turning = FORMAT, True
+
+    def __init__(self, frozen: Frozen, a: argparse.Namespace) -> None:
+        super().__init__(frozen, a)
+        self.weights: Compressor = compressor(
+            frozen, a.begin, a.hidden, a.latent
+        )
+
+    def pace(self, done: float) -> float:
+        return fallen(done, 0.02)
+
+    def fit(self, pieces: List[Piece]) -> List[Piece]:
+        least = self.a.sinks + 1
+        found = [x for x in pieces if x.ids.shape[1] > least]
+        need(found, pieces[0].where, f"no piece has more than {least} tokens, "
+             f"and the first {self.a.sinks} are never coded: give longer "
+             "prompts")  # fmt: skip
+        return found
+
+    def losses(self, piece: Piece, back: Back) -> Losses:
+        a = self.a
+        clean: dict[int, torch.Tensor] = {}
+
+        def keep(call: Call) -> torch.Tensor:
+            clean[call.layer] = self.frozen.vectors(call)[a.sinks :]
+            return call.plain(call.k, call.v)
+
+        delta = Rebuilding(self.frozen, self.weights, a.refs, a.stride, a.k,
+                           a.sinks)  # fmt: skip
+        with torch.no_grad():
+            self.frozen.run(piece.ids, keep, head=False)
+        if a.loss == "mse":
+            self.frozen.run(piece.ids, delta, head=False)
+            next_token = torch.zeros(())
+        else:
+            next_token = self.frozen.next_token(piece.ids, delta)
+        error, without = (
+            torch.stack([(y[l] - x).pow(2).mean() for l, x in clean.items()])
+            for y in (delta.new, delta.mean)
+        )
+        back(error.sum() * (a.loss != "ntp") + next_token)
+        said = {"squared error": error.mean().item(),
+                "of the mean alone": without.mean().item()}  # fmt: skip
+        if a.loss != "mse":
+            said["next token"] = next_token.item()
+        return said
+
+    def tell(self) -> dict[str, object]:
+        a, net = self.a, self.weights
+        return dict(
+            compressor="swiglu", latent=net.latent, hidden=net.hidden,
+            trained_stride=a.stride, trained_k=a.k, trained_sinks=a.sinks,
+            trained_loss=a.loss, trained_on=f"{a.refs} references",
+        )  # fmt: skip

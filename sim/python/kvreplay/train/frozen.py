@@ -1,0 +1,169 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The model in the loop: frozen, and run with another attention in the layers
+that are trained. And K and V of a token as one vector, before the rotation, as
+DeltaKV codes it. Needs torch and transformers."""
+
+from __future__ import annotations
+
+from typing import Any, Callable, Dict, Iterable, List, NamedTuple, Optional
+from typing import Tuple
+
+import torch
+import torch.nn.functional as F
+
+from ..hf.model import attending, layer_of, need, register
+from ..hf.plain import check_plain
+from ..record.attention import SECOND, own_output
+from ..record.layers import Layers
+
+
+class Call(NamedTuple):
+    """One layer's attention, as it is called. plain(k, v, mask): the output
+    [1, tokens, query heads, d_v] of torch's own attention; without a mask it is
+    causal."""
+
+    layer: int
+    module: Any
+    q: torch.Tensor  # [1, query heads, tokens, d], turned, as k
+    k: torch.Tensor  # [1, KV heads, tokens, d]
+    v: torch.Tensor
+    scale: float
+    plain: Callable[..., torch.Tensor]
+
+
+Attend = Callable[[Call], torch.Tensor]
+
+
+class Frozen:
+    """A model whose layers `layers` are trained for: all that attend to every
+    token alike, without a cap or sinks, or those asked for. inv_freq, paired:
+    their rotation, which `turning` says is needed."""
+
+    def __init__(
+        self,
+        model: Any,
+        n_tokens: int,
+        asked: Optional[List[int]],
+        turning: bool,
+    ) -> None:
+        for x in model.parameters():
+            x.requires_grad_(False)
+        self.model = model
+        at = Layers(model, torch.full((1, 2), 1, device=model.device))
+        layers = at.of(n_tokens, asked)
+        windowed = [l for l in layers if at.look[l].window]
+        if not asked and len(windowed) < len(layers):
+            layers = [l for l in layers if l not in windowed]
+        alike = at.look[layers[0]].alike
+        self.heads, self.kv_heads, self.d, self.d_v, self.scale, cap = alike
+        bad = [l for l in layers if at.look[l].sinks or at.window(l, n_tokens)]
+        need(not cap and not bad, f"layer {[*bad, layers[0]][0]} attends with a"
+             " cap, sinks or a window: train for others, or another model"
+             )  # fmt: skip
+        self.layers, self.n_layers = layers, at.n
+        if turning:
+            rope = at.rotation(layers).rope
+            need(rope.freq is not None and rope.channels is None, "its keys "
+                 "are not all turned by plain RoPE, so they cannot be turned "
+                 "back: take another model")  # fmt: skip
+            self.inv_freq = torch.tensor(rope.freq, dtype=torch.float64)
+            self.paired = rope.paired
+
+    def run(
+        self, ids: torch.Tensor, attend: Attend, head: bool = True
+    ) -> torch.Tensor:
+        """The logits [tokens, vocabulary] of ids [1, tokens], float32, or
+        without a head the last hidden state."""
+
+        def go(
+            module: Any,
+            query: torch.Tensor,
+            key: torch.Tensor,
+            value: torch.Tensor,
+            attention_mask: Optional[torch.Tensor],
+            **kwargs: Any,
+        ) -> Tuple[torch.Tensor, None]:
+            mask, layer = attention_mask, layer_of(module)
+
+            def plain(
+                k: torch.Tensor,
+                v: torch.Tensor,
+                other: Optional[torch.Tensor] = None,
+            ) -> torch.Tensor:
+                use = mask if other is None else other
+                return own_output(own, module, query, k, v, use, **kwargs)
+
+            if layer not in wanted:
+                return plain(key, value), None
+            check_plain(module, query, mask, key.shape[2], kwargs,
+                        known=SECOND)  # fmt: skip
+            call = Call(layer, module, query, key, value, self.scale, plain)
+            return attend(call).to(query.dtype), None
+
+        wanted = {*self.layers}
+        own = register("kvtrain", go)
+        with attending(self.model, "kvtrain") as decoder:
+            of = self.model if head else decoder
+            out = of(input_ids=ids, use_cache=False)
+        x = out.logits if head else out.last_hidden_state
+        last: torch.Tensor = x[0].float()
+        return last
+
+    def next_token(self, ids: torch.Tensor, attend: Attend) -> torch.Tensor:
+        """The mean loss of the next token, in nats."""
+        return F.cross_entropy(self.run(ids, attend)[:-1], ids[0, 1:])
+
+    # --- vectors -------------------------------------------------------------
+
+    def width(self) -> int:
+        """Of K and V of a token."""
+        return int(self.kv_heads * (self.d + self.d_v))
+
+    def turned(self, k: torch.Tensor, sign: int) -> torch.Tensor:
+        """k [KV heads, tokens, d] turned by its positions, or back (-1)."""
+        at = torch.arange(k.shape[-2], dtype=torch.float64)[:, None]
+        angle = (sign * at * self.inv_freq).to(k.device)
+        cos, sin = angle.cos().float(), angle.sin().float()
+        half = self.d // 2
+        pairs = k.unflatten(-1, (half, 2) if self.paired else (2, half))
+        of = -1 if self.paired else -2
+        a, b = pairs.unbind(of)
+        return torch.stack([a * cos - b * sin, a * sin + b * cos], of).flatten(
+            -2
+        )
+
+    def vectors(self, call: Call) -> torch.Tensor:
+        """float32 [tokens, width]: K of all KV heads before the rotation, then
+        V."""
+        both = self.turned(call.k[0].float(), -1), call.v[0].float()
+        return torch.cat([x.transpose(0, 1).flatten(1) for x in both], 1)
+
+    def attended(self, call: Call, x: torch.Tensor) -> torch.Tensor:
+        """The output with K and V of these vectors."""
+        k, v = x.split([self.kv_heads * y for y in (self.d, self.d_v)], 1)
+        k, v = (y.unflatten(1, (self.kv_heads, -1)).transpose(0, 1) for y in
+                (k, v))  # fmt: skip
+        k = self.turned(k, 1)[None].to(call.k.dtype)
+        return call.plain(k, v[None].to(call.v.dtype))
+
+
+class Weights(torch.nn.Module):
+    """Named float32 weights, `layers.L.PART` for each layer: x(l, part)."""
+
+    def __init__(self, layers: Iterable[int]) -> None:
+        super().__init__()
+        self.layers = [*layers]
+        self.names: List[str] = []
+        self.at: Dict[str, int] = {}
+        self.values = torch.nn.ParameterList()
+
+    def declare(self, part: str, make: Callable[[], torch.Tensor]) -> None:
+        """Every layer has it; make() gives its first value."""
+        for l in self.layers:
+            self.names.append(f"layers.{l}.{part}")
+            self.values.append(torch.nn.Parameter(make()))
+        self.at = {x: i for i, x in enumerate(self.names)}
+
+    def __call__(self, l: int, part: str) -> torch.Tensor:
+        x: torch.Tensor = self.values[self.at[f"layers.{l}.{part}"]]
+        return x

@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is trained on, as tokens: of files of prompts, by the model's tokenizer,
+or of traces of the same model. Needs torch and transformers."""
+
+from __future__ import annotations
+
+import random
+from typing import Any, Iterator, List, NamedTuple, Optional, Tuple
+
+import torch
+
+from ..container import need
+from ..record.prompts import read_prompts
+from ..record.tokens import tokens_of
+from ..trace import read_trace
+
+
+class Piece(NamedTuple):
+    """One sequence, from position 0. answers: spans [start, end) in ids."""
+
+    where: str
+    ids: torch.Tensor  # [1, n]
+    answers: Tuple[Tuple[int, int], ...] = ()
+
+
+class Source(NamedTuple):
+    """Of which model tokens must be."""
+
+    name: str
+    tokenizer: Any
+    digests: List[str]  # of the types in which it may compute
+    size: int  # tokens that it has embeddings of
+    places: int  # tokens of a sequence, at most
+    device: Any
+
+
+def of_trace(path: str, of: Source) -> List[Piece]:
+    t = read_trace(path)
+    said = t.metadata.get("model_digest")
+    need(not said or not of.digests or said in of.digests, path, "is of "
+         "another model: give traces of this one")  # fmt: skip
+    need(t.tokens is not None, path, "has no tokens: give a trace that has")
+    assert t.tokens is not None  # as need() has just seen
+    ids = torch.tensor(t.tokens.tolist())[None]
+    need(ids.max() < of.size, path, f"has token {ids.max()}, and the model "
+         f"{of.size} tokens: give traces of this model")  # fmt: skip
+    spans = tuple((x["start"], x["end"]) for x in t.answers)
+    return [Piece(path, ids, spans)]
+
+
+def of_prompts(path: str, of: Source) -> List[Piece]:
+    """Each prompt, its answer behind it."""
+    found = []
+    for x in read_prompts(path):
+        asked = tokens_of(of.name, of.tokenizer, x, of.size)
+        ids = torch.tensor([asked.ids + asked.answer])
+        n, end = len(asked.ids), ids.shape[1]
+        found.append(Piece(x.where, ids, ((n, end),) if end > n else ()))
+    return found
+
+
+def cut(piece: Piece, most: Optional[int], of: Source) -> Iterator[Piece]:
+    """Into sequences of at most so many tokens; None: whole."""
+    n = piece.ids.shape[1]
+    need(most or n <= of.places, piece.where, f"{n} tokens, and the model has "
+         f"places for {of.places}: shorten the prompt")  # fmt: skip
+    step = min(most or n, of.places)
+    for first in range(0, n, step):
+        ids = piece.ids[:, first : first + step].to(of.device)
+        if ids.shape[1] > 1:  # of one alone there is no next token
+            yield Piece(piece.where, ids, piece.answers if not first else ())
+
+
+def read(paths: List[str], most: Optional[int], of: Source) -> List[Piece]:
+    """The pieces of these files, in their order."""
+    found: List[Piece] = []
+    for path in paths:
+        trace = path.endswith((".safetensors", ".index.json"))
+        for whole in (of_trace if trace else of_prompts)(path, of):
+            found += cut(whole, most, of)
+    return found
+
+
+def order(count: int, seed: int, done: int) -> Iterator[int]:
+    """Which piece each step is of, for ever: all in an order of their own each
+    pass. done: steps that were taken."""
+    r, left = random.Random(f"pieces {seed}"), done
+    while True:
+        one = list(range(count))
+        r.shuffle(one)
+        yield from one[left:]
+        left = max(0, left - count)

@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a trainer is: one of deltakv.py, less.py, duoattention.py, each a class
+`Trainer` of this kind, used by loop.py. Needs torch."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any, Callable, Dict, List, Optional
+
+import numpy as np
+import torch
+
+from ..container import array, load, need, tensor, widen
+from .frozen import Frozen, Weights
+from .pieces import Piece
+
+Losses = Dict[str, float]
+Back = Callable[[torch.Tensor], Any]  # of a loss: its gradient, if wanted
+
+
+class Kind:
+    """A trainer, which makes `weights`: what is learned. format: the metadata
+    of its file. turning: it turns keys back. dtype: of the numbers in the
+    file."""
+
+    format, turning, dtype = "", False, "F16"
+    weights: torch.nn.Module
+
+    def __init__(self, frozen: Frozen, a: argparse.Namespace) -> None:
+        self.frozen, self.a = frozen, a
+
+    def fit(self, pieces: List[Piece]) -> List[Piece]:
+        """Those that teach something; ValueError where none does."""
+        return pieces
+
+    def losses(self, piece: Piece, back: Back) -> Losses:
+        """Each loss by its name, of one piece; back() is called with what is
+        to become smaller, once or part by part."""
+        raise NotImplementedError
+
+    def pace(self, done: float) -> float:
+        """By what the rate is multiplied when this share of steps is done."""
+        return 1.0
+
+    def bound(self) -> None:
+        """After each step: weights come back to where they may be."""
+
+    def tensors(self) -> Dict[str, torch.Tensor]:
+        """The tensors of the file."""
+        assert isinstance(self.weights, Weights)
+        return dict(zip(self.weights.names, self.weights.values))
+
+    def tell(self) -> Dict[str, object]:
+        """Metadata of its own."""
+        return {}
+
+
+class Begin:
+    """The file of --from: its metadata, and its tensors as float32."""
+
+    def __init__(self, path: Optional[str], format: str) -> None:
+        self.path = path
+        self.meta, self.tensors = load(path) if path else ({}, {})
+        need(not path or self.meta.get("format") == format, path, "is no file "
+             f"of {format}: give one, or leave --from out")  # fmt: skip
+
+    def size(self, asked: Optional[int], part: str, dim: int, own: int) -> int:
+        """That was asked for, or that of this dimension of the file's first
+        tensor of this part, or its own default."""
+        for name, x in self.tensors.items():
+            if name.endswith("." + part) and asked is None:
+                need(len(x[1]) > dim, self.path, f"{name} is of {len(x[1])} "
+                     "dimensions: give a file of this command")  # fmt: skip
+                return x[1][dim]
+        return own if asked is None else asked
+
+    @torch.no_grad()
+    def fill(self, weights: Weights) -> None:
+        """Weights become the file's, where there is one."""
+        for name, x in zip(weights.names, weights.values) if self.path else ():
+            there = self.tensors.get(name)
+            need(there and there[0] in ("F16", "BF16", "F32") and
+                 there[1] == tuple(x.shape), self.path, f"{name} is not there "
+                 f"as [{', '.join(map(str, x.shape))}]: give a file of these "
+                 "layers and options")  # fmt: skip
+            assert there is not None  # as need() has just seen
+            x.copy_(torch.from_numpy(widen(array(there)).copy()))
+
+
+def packed(name: str, dtype: str, x: torch.Tensor) -> Any:
+    """A tensor of container.py; ValueError where it is not finite."""
+    y = x.detach().float().cpu().numpy()
+    made = tensor(dtype, y)
+    need(np.isfinite(array(made)).all(), name, "a weight is not finite: take "
+         "a lower --rate")  # fmt: skip
+    return made
+
+
+def fallen(done: float, rise: float) -> float:
+    """A rise to 1 in that share of the steps, then a straight fall to 0."""
+    return min(done / rise, (1 - done) / (1 - rise))

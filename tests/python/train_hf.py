@@ -1,0 +1,202 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`kvreplay train-hf` of real models, the bundled one and a small Llama of
+random weights: its losses are those of `kvreplay train` where both say the
+same, they fall, a run that was interrupted ends as one that was not, methods
+read the files, and bad input. train_hf.py KVTRACE KVREPLAY FOLDER TINY; needs
+torch and transformers."""
+
+import contextlib
+import io
+import json
+import math
+import os
+import re
+import subprocess
+
+import torch
+from record_shared import LINES, MODEL, PROMPTS, at, kvreplay, lines, record
+from record_shared import saved, tiny
+
+import hf_models as hf
+from kvreplay.container import load
+from kvreplay.train import loop, main
+
+TEXT = os.path.join(tiny, "text_400.safetensors")
+HAYSTACK = os.path.join(tiny, "haystack_8.safetensors")
+SMALL = {
+    "deltakv": ["--hidden", "24", "--tokens", "96", "--rate", "2e-3"],
+    "less": ["--hidden", "16", "--tokens", "96", "--rate", "3e-3"],
+    "duoattention": ["--sink", "4", "--recent", "8", "--rate", "0.1"],
+}
+
+
+def train(method, *words, model=MODEL, prompts=(TEXT,), code=0, out=None):
+    """What is printed, and said on standard error."""
+    said, printed = io.StringIO(), io.StringIO()
+    words = [*words, "-o", out or at(method + ".safetensors")]
+    with contextlib.redirect_stderr(said), contextlib.redirect_stdout(printed):
+        got = main([method, model, "--prompts", *prompts, *words])
+    assert got == code, (method, words, got, said.getvalue())
+    return printed.getvalue() + said.getvalue()
+
+
+def held(said, name):
+    """A loss of what was held out, of the last line that has it."""
+    return float(re.findall(rf"^held out .*{name} ([^ ,\n]+)", said, re.M)[-1])
+
+
+def replayed(trace, spec, budget=()):
+    """The outputs' error of a method that reads a file."""
+    x = subprocess.run(
+        [kvreplay, "run", trace, "-m", spec, "-q", "-f", "jsonl", *budget],
+        capture_output=True, text=True)  # fmt: skip
+    (row,) = map(json.loads, x.stdout.splitlines())
+    assert row["status"] in ("ok", "fixed"), (row, x.stderr)
+    return row
+
+
+def one_of_c(spec, trace, held_out, out, *words):
+    """The held-out loss of `kvreplay train`, and that without weights."""
+    x = subprocess.run(
+        [kvreplay, "train", spec, trace, "--hold-out", held_out, "--dtype",
+         "f32", "-q", "-o", out, "--tokens", "96", *words],
+        capture_output=True, text=True, check=True)  # fmt: skip
+    return [float(y) for y in x.stdout.splitlines()[-1].split()[-2:]]
+
+
+def check_same():
+    """One layer, whose K and V nothing before it moves: DeltaKV's squared error
+    is that of `kvreplay train`. With no projection behind attention LESS's is,
+    too."""
+    model = hf.model("Llama", vocab_size=320, num_hidden_layers=2)
+    for layer in model.model.layers:
+        layer.self_attn.o_proj.weight.data = torch.eye(64)
+        layer.self_attn.q_proj.weight.data *= 40  # attention that is not even
+    folder = saved("eye", model)
+    lines(*LINES)
+    record("one", "--max-new", "0", "--layers", "0", model=folder)
+    trace, other = (at("one", f"{x}.safetensors") for x in ("one", "two"))
+    for method, spec, own in (
+        ("deltakv", "deltakv:hidden=24", ["--sinks", "8"]),
+        ("less", "less:hidden=16:budget=8", ["--budget", "8"]),
+    ):
+        out = at(method + "_c.safetensors")
+        loss, without = one_of_c(spec, other, trace, out, "--steps", "40",
+                                 "--rate", "5e-3")  # fmt: skip
+        assert loss < without, (method, loss, without)
+        said = train(method, *own, "--from", out, "--rate", "1e-12",
+                     "--steps", "1", "--layers", "0", "--hold-out", trace,
+                     model=folder, prompts=[other])  # fmt: skip
+        mine = held(said, "squared error"), held(said, "alone")
+        for a, b in zip(mine, (loss, without)):
+            assert math.isclose(a, b, rel_tol=2e-3), (method, mine, loss,
+                                                      without)  # fmt: skip
+
+
+def check_falls():
+    """Losses fall, and methods read the files."""
+    lines(*LINES)
+    record("tiny", "--max-new", "0", "--layers", "0", "--dtype", "f16")
+    digest = load(at("tiny", "one.safetensors"))[0]["model_digest"]
+    for method, own, budget in (
+        ("deltakv", ["--hold-out", TEXT], ()),
+        ("less", ["--hold-out", TEXT], ("-b", "32")),
+        ("duoattention", ["--hold-out", PROMPTS], ()),
+    ):
+        answers = method == "duoattention"
+        found = []
+        for steps in "2", "40":
+            said = train(method, "--steps", steps, *own, *SMALL[method],
+                         prompts=[PROMPTS] if answers else [TEXT])  # fmt: skip
+            loss = held(said, "squared error")
+            if method == "deltakv":
+                loss += held(said, "next token")
+            if answers:
+                loss += 0.05 * held(said, "mean gate")
+            found.append(loss)
+        assert found[1] < found[0], (method, found)
+        name = dict(deltakv="compressor", less="weights", duoattention="table")
+        path = at(method + ".safetensors")
+        replayed(TEXT, f"{method}:{name[method]}={path}", budget)
+        meta = load(path)[0]
+        assert digest in meta["model_digest"].split(), meta
+        assert meta["model"] == "model" and "with the model" in meta["trained"]
+    gates = load(path)[1]["gates"]
+    assert gates[:2] == ("F32", (6, 2)), gates
+    said = train("less", "--steps", "2", "--loss", "both", *SMALL["less"])
+    assert "next token" in said, said
+    said = train("deltakv", "--steps", "2", "--refs", "recon", "--layers",
+                 "1,3", *SMALL["deltakv"])  # fmt: skip
+    assert sorted({x.split(".")[1] for x in load(at("deltakv.safetensors"))[1]}
+                  ) == ["1", "3"]  # fmt: skip
+
+
+def check_resume():
+    """Interrupted behind a checkpoint, then typed again: the same bytes."""
+    lines(*LINES)
+    prompts, keep = [PROMPTS, HAYSTACK], loop.Run.keep
+    for method in "deltakv", "less", "duoattention":
+        words = ["--steps", "12", "--keep", "0", *SMALL[method]]
+        whole, broken = (at(f"{x}.safetensors") for x in ("whole", "broken"))
+        train(method, *words, prompts=prompts, out=whole)
+
+        def stop(self, done, *states):
+            keep(self, done, *states)
+            if done == 7:
+                raise KeyboardInterrupt
+
+        loop.Run.keep = stop
+        try:
+            said = train(method, *words, prompts=prompts, out=broken, code=130)
+        finally:
+            loop.Run.keep = keep
+        assert not os.path.exists(broken), said
+        said = train(method, *words, "--seed", "1", prompts=prompts,
+                     out=broken, code=3)  # fmt: skip
+        assert "is of another command" in said, said
+        said = train(method, *words, prompts=prompts, out=broken)
+        assert "7 of 12 steps were in" in said, said
+        assert not os.path.exists(broken + ".training")
+        with open(whole, "rb") as a, open(broken, "rb") as b:
+            assert a.read() == b.read(), method
+        os.unlink(broken)
+
+
+def check_bad():
+    """One sentence each."""
+    lines(dict(id="a", prompt="abc"), dict(id="b", prompt=LINES[0]["prompt"]))
+    one = ["--steps", "1"]
+    window = hf.model("Mistral", vocab_size=320, sliding_window=16)
+    for method, words, more, want in (
+        ("less", one, dict(prompts=["no.jsonl"]), "no such file of prompts"),
+        ("less", one, dict(out=at("x")), "call it NAME.safetensors"),
+        ("less", one, dict(out=at("none", "x.safetensors")), "no folder"),
+        ("less", ["--budget", "600"], {}, "leaves nothing to drop"),
+        ("less", ["--layers", "9"], {}, "the model has 6, from 0 on"),
+        ("less", ["--from", TEXT], {}, "is no file of kvreplay-less"),
+        ("less", ["--budget", "400"], {}, "no piece has more than 400"),
+        ("deltakv", ["--sinks", "500"], {}, "first 500 are never coded"),
+        ("deltakv", ["--from", f"{tiny}/assets/deltakv-alone.kvtiny-6l."
+                     "safetensors"], {}, "or no references"),
+        ("deltakv", ["--from", f"{tiny}/assets/deltakv.kvtiny-6l.safetensors",
+                     "--hidden", "24"], {}, "give a file of these layers"),
+        ("deltakv", one, dict(model=saved("part", hf.model(
+            "StableLm", vocab_size=320))), "not all turned by plain RoPE"),
+        ("less", ["--layers", "0"], dict(model=saved("window", window),
+                                         prompts=[PROMPTS]), "a window"),
+        ("less", one, dict(model=at("eye"), prompts=[
+            at("tiny", "one.safetensors")]), "is of another model"),
+        ("duoattention", one, dict(prompts=[PROMPTS]), "more than 321 tokens"),
+        ("duoattention", SMALL["duoattention"], dict(prompts=[PROMPTS]),
+         "has an answer"),
+        ("deltakv", ["--rate", "1", "--steps", "40"], {}, "is not finite"),
+    ):  # fmt: skip
+        said = train(method, *words, code=3, **more)
+        assert want in said and said.count("\n") == 1, (method, words, said)
+
+
+check_same()
+check_falls()
+check_resume()
+check_bad()
+print("train_hf: 3 trainers")
