@@ -186,6 +186,10 @@ def check_refused(dump):
     for change, words in (
             (lambda x: setattr(x, "kv_sharing_target_layer_name", "y"),
              "another layer's KV cache"),
+            (lambda x: setattr(x, "attention_chunk_size", 8192),
+             "within chunks of 8192 tokens"),
+            (lambda x: setattr(x, "kv_cache_dtype", "fp8_e4m3"),
+             "KV cache in fp8_e4m3"),
             (lambda x: setattr(x, "kv_lora_rank", 512), "no layer here"),
             (lambda x: setattr(x.impl, "alibi_slopes", [1]), "biases")):
         module = Attention(2, 1, 64, None, 0, None)

@@ -96,20 +96,14 @@ static kv_rc choose(task *s, kv_err *e) {
     decode = p->n_tokens - kv_synth_prompt(p->n_tokens);
   }
   if (s->decode != ANY) decode = s->decode;
-  if (s->tokens || s->decode != ANY) { /* a trace is recorded anew */
-    s->plan.rows = 0;
-    s->plan.sums = false;
-  }
+  if (s->tokens || s->decode != ANY) kv_plan_anew(&s->plan);
   p->prompt_len = p->n_tokens - decode;
   if (p->prompt_len < 1)
     return kv_fail(e, KV_USAGE,
                    "--decode %d leaves no prompt: the request has %d tokens, "
                    "decode steps included",
                    decode, p->n_tokens);
-  if (s->dtype != ANY) {
-    p->dtype = s->plan.q_type = s->plan.o_type = (kv_dtype)s->dtype;
-    s->plan.typed = true;
-  }
+  if (s->dtype != ANY) kv_plan_type(&s->plan, (kv_dtype)s->dtype);
   if (s->plan.typed) return KV_OK;
   return kv_fail(e, KV_USAGE,
                  "%s: names no type of numbers that a trace has; give --dtype",
@@ -242,8 +236,7 @@ static const char *const notes[] = {
     "write them; a file has a header of some kilobytes beside them. Of a "
     "config.json those layers count that attend; multi-head latent attention "
     "is as a forward expands it. Of a trace, full is the trace itself or, with "
-    "--tokens or --decode, a recording of such a request with all query rows; "
-    "all of its layers count as the first.",
+    "--tokens or --decode, a recording of such a request with all query rows.",
     NULL};
 
 static const kv_task task_plan = {.size = sizeof(task),

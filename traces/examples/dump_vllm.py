@@ -13,9 +13,11 @@ too, and worker_extension_cls) and is tested against a stub of that interface.
 `append` is all that another engine needs; traces/PACK.md has the format.
 
 One request at a time, in eager mode, without prefix caching: hooks see no
-compiled graph, and no tokens that were computed earlier. Layers that read
-another layer's KV cache, or add biases (ALiBi), are refused; those without a KV
-cache of heads (a state, latent attention) are left out.
+compiled graph, and no tokens that were computed earlier. Refused are layers
+that read another layer's KV cache, add biases (ALiBi) or attend within chunks
+(Llama 4), for which a trace has no words, and a KV cache in FP8, whose outputs
+are of rounded K and V that hooks do not see. Layers without a KV cache of heads
+(a state, latent attention) are left out.
 """
 
 import json
@@ -69,6 +71,17 @@ class Dump:
                 raise ValueError(f"{name} reads another layer's KV cache")
             if getattr(module.impl, "alibi_slopes", None) is not None:
                 raise ValueError(f"{name} adds biases to its logits")
+            if getattr(module, "attention_chunk_size", None):
+                raise ValueError(
+                    f"{name} attends within chunks of "
+                    f"{module.attention_chunk_size} tokens, which no trace says"
+                )
+            kind = getattr(module, "kv_cache_dtype", "auto")
+            if kind not in ("auto", "float16", "bfloat16", "float32"):
+                raise ValueError(
+                    f"{name} has its KV cache in {kind}: serve the model with "
+                    "kv_cache_dtype='auto'"
+                )
             layer = int(re.search(r"\.(\d+)\.", name)[1])
             sinks = getattr(module.impl, "sinks", None)
             line = {"layer": layer, "head": rank * module.num_heads}

@@ -177,9 +177,11 @@ static kv_rc read_layers(const job *w, kv_plan *out, kv_err *e) {
   kv_rc rc = read_rule(w, n, &by, e);
   if (rc) return rc;
   out->layer = calloc((size_t)n, sizeof *out->layer);
-  if (!out->layer) return kv_no_memory(e, "the layers", (size_t)n * 4);
+  if (!out->layer)
+    return kv_no_memory(e, "the layers", (size_t)n * sizeof *out->layer);
   for (int l = 0; l < n; l++)
-    if (attends_at(&by, l)) out->layer[out->n++] = l;
+    if (attends_at(&by, l))
+      out->layer[out->n++] = (kv_plan_layer){.layer = l, .outputs = true};
   if (out->n) return KV_OK;
   return kv_fail(e, KV_INPUT, "%s: no layer of it attends",
                  kv_show(w->path, a));
@@ -196,8 +198,7 @@ static void read_type(const job *w, kv_plan *out) {
   if (name && !strncmp(name, "torch.", 6)) name += 6;
   for (int i = 0; name && i < 3; i++) {
     if (strcmp(name, names[i]) != 0) continue;
-    out->shape.dtype = out->q_type = out->o_type = (kv_dtype)i;
-    out->typed = true;
+    kv_plan_type(out, (kv_dtype)i);
   }
 }
 
@@ -227,7 +228,7 @@ static job begin(const char *path, const json_t *root) {
 
 kv_rc kv_plan_of_config(const char *path, kv_plan *out, kv_err *e) {
   json_t *root;
-  *out = (kv_plan){.outputs = true, .tokens = true};
+  *out = (kv_plan){.tokens = true};
   kv_rc rc = kv_st_json_file(path, "configuration", &root, e);
   if (rc) return rc;
   const job w = begin(path, root);

@@ -183,7 +183,7 @@ static kv_rc sums_of_head(const job *w, int layer, int g, uint16_t *q,
   s.n_heads = group;
   s.n_kv_heads = 1;
   s.n_tokens = s.prompt_len;
-  return kv_colsum(&s, &data, w->kernel, out, e);
+  return kv_colsum_head(&s, &data, 0, w->kernel, w->c->stop, out, e);
 }
 
 static kv_rc append_sums(const job *w, int layer, kv_err *e) {
@@ -198,7 +198,6 @@ static kv_rc append_sums(const job *w, int layer, kv_err *e) {
   for (int g = 0; !rc && g < s->n_kv_heads; g++) {
     rc = sums_of_head(w, layer, g, q, k, out, e);
     if (!rc) rc = kv_st_writer_append(w->out, group * p * sizeof *out, out, e);
-    if (!rc) rc = kv_rewrite_go_on(w->c->stop, e);
   }
   free(q);
   free(k);

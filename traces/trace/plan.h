@@ -19,27 +19,30 @@
 #include "traces/trace/keep.h"
 #include "traces/trace/trace.h"
 
+/* What a layer records. */
+typedef struct kv_plan_layer {
+  int layer;               /* its number in the model */
+  kv_dtype q_type, o_type; /* types of q and o */
+  bool outputs;            /* o is recorded, */
+  bool sums;               /* and, of a trace, column sums */
+  int rows;                /* query rows of a trace; 0: all tokens have one */
+  int *row;                /* [rows] their tokens, ascending; NULL: all */
+} kv_plan_layer;
+
 typedef struct kv_plan {
-  kv_shape shape;  /* of the model and the request; n_tokens 0: not known */
-  kv_dtype q_type; /* of q, */
-  kv_dtype o_type; /* and of o */
-  bool typed;      /* the three types are known */
-  int n;           /* layers that can be recorded */
-  int *layer;      /* [n] their numbers in the model, ascending */
-  int frequencies; /* tensors of RoPE's frequencies: 0, 1 or 2 */
-  bool sinks;      /* a logit a head and layer, F32 */
-  bool outputs;    /* o is recorded, */
-  bool tokens;     /* and token ids, */
-  bool positions;  /* and positions */
-  int *row;        /* of a trace without some query rows: the tokens that have
-                      one, ascending, */
-  int rows;        /* how many; 0: all have */
-  bool sums;       /* of a trace: it has column sums */
+  kv_shape shape;       /* of the model and the request; n_tokens 0: unknown */
+  bool typed;           /* types are known: shape.dtype and those of layers */
+  int n;                /* layers that can be recorded */
+  kv_plan_layer *layer; /* [n] in the order of the model */
+  int frequencies;      /* tensors of RoPE's frequencies: 0, 1 or 2 */
+  bool sinks;           /* a logit a head and layer, F32 */
+  bool tokens;          /* token ids are recorded, */
+  bool positions;       /* and positions */
 } kv_plan;
 
 /* Bytes of all tensors of a kind, over the layers kept. */
 typedef struct kv_cost {
-  int layers, rows;   /* layers, and query rows of each */
+  int layers, rows;   /* layers, and query rows of the one with most */
   int64_t k, v, q, o; /* o 0: left out */
   int64_t sums;       /* column sums, where prompt rows are missing */
   int64_t rest;       /* numbers of rows, sinks, frequencies, tokens, .. */
@@ -50,9 +53,14 @@ typedef struct kv_cost {
  */
 kv_rc kv_plan_of_model(const kv_geometry *g, kv_plan *out, kv_err *e);
 
-/* That of t as it is, or recorded anew where rows is set to 0 and sums to false
- * afterwards. All layers count as the first. KV_RESOURCE: memory. */
+/* That of t as it is, each layer with what it has. KV_RESOURCE: memory. */
 kv_rc kv_plan_of_trace(const kv_trace *t, kv_plan *out, kv_err *e);
+
+/* Makes it that of a request recorded anew: all query rows, no sums. */
+void kv_plan_anew(kv_plan *p);
+
+/* Sets the type of q, k, v and o of all layers. */
+void kv_plan_type(kv_plan *p, kv_dtype type);
 
 /* traces/trace/config.c: that of the model that a config.json describes, as
  * transformers reads it; tokens are not known. KV_INPUT, naming the key: it is
