@@ -25,10 +25,11 @@
  * for lagkv, whose ranks say nothing across lanes (cross=yes); tova is the sum
  * over the group's heads of the last row's probabilities. normalise=yes refuses
  * the scorers by keys, whose scores are below 0, and those of a file; threshold
- * sends away what scores less of what the shares keep (METHODS.md, Scorers).
- * Lanes that an earlier prompt
+ * sends away what scores less of what the shares keep (METHODS.md, Scorers),
+ * with normalise=yes by the normalised scores. Lanes that an earlier prompt
  * left unequal (--turns) have bases of their own, and their sum takes the place
- * of H * base.
+ * of H
+ * * base.
  *
  * Feng et al. 2024, Ada-KV: Optimizing KV Cache Eviction by Adaptive Budget
  * Allocation. Group, pooling and order: see snapkv.

@@ -12,10 +12,12 @@
  * score=file reads the file that scores= names (ref/parts/score_file.c has its
  * form; kvreplay.scores writes it, and kvreplay.kvpress from a press). window
  * and sinks are the last and first entries, which always stay: none where
- * nobody says so, but with score=snapkv and h2o, as in adakv, and min(4, B - 1)
- * sinks with lagkv and expected. kernel, pooling and group are snapkv's; form,
- * every and reindex: METHODS.md, Scorers. Tokens that are generated have scores
- * in few files: form=decode and form=both ask for a file that covers them.
+ * nobody says so, but with score=snapkv and h2o, as in adakv (of h2o, whose
+ * share is of the budget, none where a threshold alone decides), and min(4, B -
+ * 1) sinks with lagkv and expected. kernel, pooling and group are snapkv's;
+ * form, every and reindex: METHODS.md, Scorers. Tokens that are generated have
+ * scores in few files: form=decode and form=both ask for a file that covers
+ * them.
  *
  * A threshold makes lanes of different lengths. It is the rule of KVzap and of
  * kvpress's DMSPress, which masks what scores less and protects a sliding
@@ -47,7 +49,11 @@ static kv_rc open(const kv_shape *shape, void *p, kv_needs *needs, kv_err *e) {
   params *o = p;
   bool by_threshold = o->threshold == o->threshold;
   o->s.cross = KV_CROSS_YES;
-  if (o->budget == KV_UNSET && by_threshold) o->budget = shape->n_tokens;
+  if (o->budget == KV_UNSET && by_threshold) {
+    o->budget = shape->n_tokens;
+    if (o->s.score == KV_SCORE_h2o && o->s.w.window == KV_UNSET)
+      o->s.w.window = 0; /* else half of a budget that nobody gave */
+  }
   kv_rc rc = kv_score_open(shape, "topk", o->budget, &o->s, needs, e);
   needs->lengths = kv_score_lengths(&o->s, o->threshold);
   return rc;

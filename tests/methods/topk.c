@@ -56,6 +56,8 @@ TEST(worked) {
   rig_keeps(&c, "topk:threshold=4:budget=3", 0, (int[]){4, 5, 7, -1});
   rig_keeps(&c, "topk:threshold=4:budget=6", 0, (int[]){2, 4, 5, 7, -1});
   rig_keeps(&c, "topk:threshold=9.5:window=2", 0, (int[]){6, 7, -1});
+  c.scores = NULL; /* 1 above what eight rows can give to a token */
+  rig_keeps(&c, "topk:score=h2o:threshold=9", 0, (int[]){-1});
 }
 
 /* The other methods: chunks of two are worth 2, 2.5, 7 and 4; values of sizes
