@@ -108,6 +108,7 @@ static kv_rc check_shape(const kv_session_shape *x, int prompt_len, kv_err *e) {
                    x->abi, KV_SESSION_ABI);
   kv_rc rc = check_counts(x, prompt_len, e);
   if (!rc) rc = check_fed(x, e);
+  if (!rc) rc = kv_session_check_variant(x, e);
   return rc ? rc : check_rope(x, e);
 }
 
@@ -147,7 +148,7 @@ static kv_rc make_trace(kv_session *s, const kv_session_shape *x,
     return kv_no_memory(e, "a session", (size_t)x->n_tokens * 4);
   for (int i = 0; i < t->n_layers; i++)
     t->layer[i].data.layer = x->n_fed ? x->fed[i] : i;
-  return KV_OK;
+  return kv_session_take_variant(s, x, e);
 }
 
 static kv_rc take_layer(kv_session *s, int i, kv_err *e) {
@@ -356,6 +357,7 @@ void kv_session_close(kv_session *s) {
   kv_attend_scratch_release(&s->attend);
   kv_cell_close(&s->cell);
   kv_asset_close(s->given);
+  kv_session_free_variant(s);
   void *const block[] = {s->fed,      s->trace.layer, s->positions,
                          s->inv_freq, s->row,         s->q,
                          s->s,        s->o,           s->l};

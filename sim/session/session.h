@@ -69,6 +69,17 @@ typedef struct kv_session_shape {
                             re-indexing methods need it */
   int32_t interleaved;   /* RoPE pairs are 2i, 2i+1; else i, i + d/2 */
   const int32_t *positions; /* [n_tokens] RoPE positions; NULL: 0, 1, .. */
+  /* What models of traces of version 2 have besides (traces/README.md); all
+   * zero: nothing of it. */
+  float softcap;         /* c > 0: a logit s becomes c tanh(s / c); 0: none */
+  const int32_t *window; /* [n_layers] tokens that a row of the layer sees, its
+                            own included, at least 2; 0: all. NULL: all. Such
+                            layers keep their window, or with
+                            windowed=compress the method runs within it */
+  const float *sinks; /* [n_layers][n_heads] a learned logit beside those of the
+                         tokens; NULL: no layer has one */
+  const float *inv_freq_windowed; /* [d/2] of layers with a window, where theirs
+                                     are others than inv_freq; NULL: the same */
 } kv_session_shape;
 
 typedef struct kv_session kv_session;

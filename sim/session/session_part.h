@@ -36,6 +36,13 @@ typedef struct kv_fed {
   kv_err fault; /* why the layer has ended; rc 0: it has not */
 } kv_fed;
 
+/* session_variant.c: arrays behind the trace's own pointers. */
+typedef struct kv_variant {
+  float *sinks;      /* [n_layers of the model][n_heads]; NULL: none */
+  float *inv_freq;   /* [d/2] of layers with a window; NULL: the same */
+  uint8_t *windowed; /* [n_layers of the model] has it a window? */
+} kv_variant;
+
 struct kv_session {
   kv_trace trace;     /* a trace in memory, made of the layers' buffers */
   kv_cell cell;       /* the method on it */
@@ -50,6 +57,7 @@ struct kv_session {
   int32_t *positions; /* [n_tokens] of RoPE */
   float *inv_freq;    /* [d/2] of RoPE, or NULL */
   kv_asset *given;    /* what lanes keep, where the program says it, or NULL */
+  kv_variant variant; /* windows and what else the model has */
   int closed;         /* tokens seen at the ledger's last closed step */
   bool ended;         /* kv_session_digest was called: */
   kv_session_digests digests;
@@ -73,6 +81,14 @@ kv_rc kv_session_open_spec(const kv_session_shape *shape, const kv_spec *spec,
 kv_rc kv_session_none(kv_err *e);
 /* Finds the layer with the model's number. KV_USAGE: it is not fed. */
 kv_rc kv_session_find(const kv_session *s, int layer, kv_fed **out, kv_err *e);
+
+/* session_variant.c: what of the shape's softcap, window, sinks and
+ * inv_freq_windowed does not fit, KV_USAGE; and puts it into the trace, whose
+ * shape and layers' numbers are there, KV_RESOURCE: memory. */
+kv_rc kv_session_check_variant(const kv_session_shape *x, kv_err *e);
+kv_rc kv_session_take_variant(kv_session *s, const kv_session_shape *x,
+                              kv_err *e);
+void kv_session_free_variant(kv_session *s); /* a session being closed */
 
 /* session_rows.c: copies n tokens of one side of a layer (the model's number)
  * into the side's buffer, from token `first` on, those of them that have a row

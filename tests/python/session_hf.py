@@ -40,6 +40,35 @@ def check_dense(torch, hf, SessionCache):
             assert apart <= near[dtype], (name, dtype, apart)
 
 
+def check_variants(torch, hf, SessionCache):
+    """Windows, a cap on logits, sinks: `dense` is the model's own attention,
+    and holds of windowed layers what the next token sees; a method runs within
+    the windows. Largest difference seen: VARIANTS_APART."""
+    for name, config in (
+        ("Mistral", {}),
+        ("Gemma2", dict(head_dim=16)),
+        ("Gemma3Text", dict(head_dim=16, sliding_window_pattern=2)),
+        ("GptOss", dict(head_dim=16, num_local_experts=4)),
+    ):
+        own = hf.model(name, sliding_window=24, **config)
+        a, la = hf.generate(own)
+        own.set_attn_implementation("kvsession")
+        cache = SessionCache(own, "dense", room=ROOM)
+        b, lb = hf.generate(own, past_key_values=cache)
+        assert torch.equal(a, b), (name, a, b)
+        assert (la - lb).abs().max() <= 5e-6, (name, (la - lb).abs().max())
+        held = [len(cache.session.lane(l, 0)[0]) for l in range(3)]
+        windows = cache.variant["window"]
+        assert held == [x - 1 if x else N + NEW - 1 for x in windows], name
+        assert 24 in windows, name
+        cache = SessionCache(own, "h2o:windowed=compress", 12, ROOM)
+        hf.generate(own, past_key_values=cache)
+        held = {
+            len(cache.session.lane(l, g)[0]) for l in range(3) for g in (0, 1)
+        }
+        assert held == {12}, (name, held)
+
+
 def check_held(torch, hf, SessionCache):
     model = hf.model("Llama", attention="kvsession")
     for method, budget, held in (
@@ -151,9 +180,8 @@ def check_refused(torch, hf, SessionCache):
     refused("a batch of 2", ids=hf.IDS.repeat(2, 1))
     refused("a batch of 2", num_beams=2)
     refused("the mask of tokens 0 to 63 hides", attention_mask=holes)
-    refused("layer 0 sees 32 tokens", "Mistral", config=dict(sliding_window=32))
-    refused("attention has softcap", "Gemma2")
-    refused("attention has s_aux", "GptOss", config=dict(num_local_experts=4))
+    refused("has a sliding window and is left", "Mistral", method="h2o",
+            config=dict(sliding_window=32))  # fmt: skip
     refused("has dropout", train=True, config=dict(attention_dropout=0.1))
     refused("remembers by a state", "Qwen3Next")
     refused("without a session", past_key_values=None)
@@ -244,6 +272,7 @@ def real():
 
     for check in (
         check_dense,
+        check_variants,
         check_held,
         check_reindexed,
         check_again,

@@ -9,6 +9,7 @@
  *   - lanes, views, outputs and LSE are the replay's at every step;
  *   - a prompt token's output is what dense answers at that step, in any
  *     pieces;
+ *   - so it is where layers have windows and sinks and logits a cap;
  *   - sessions in two threads do not touch.
  * What is refused, and strides and dtypes: check_session_calls.
  */
@@ -19,6 +20,8 @@
 #include "tests/support/draw.h"
 #include "tests/support/feed.h"
 #include "tests/support/rig.h"
+#include "tests/support/scratch.h"
+#include "tests/support/traces/opened.h"
 
 #include <dirent.h>
 #include <pthread.h>
@@ -164,13 +167,17 @@ TEST(digests_are_of_run) {
   assert_true(seen >= LEAST);
 }
 
-TEST(variants_are_of_run) {
-  kv_trace *t = bundled_open("retrieval_8_small.f32.safetensors");
-  for (int i = 0; i < VARIANTS; i++) {
-    kv_spec spec = parse(variants[i]);
+static void check_list(const kv_trace *t, size_t n, const char *const *list) {
+  for (size_t i = 0; i < n; i++) {
+    kv_spec spec = parse(list[i]);
     check_spec(t, &spec, (uint64_t)i + 91);
     kv_spec_free(&spec);
   }
+}
+
+TEST(variants_are_of_run) {
+  kv_trace *t = bundled_open("retrieval_8_small.f32.safetensors");
+  check_list(t, VARIANTS, variants);
   kv_trace_close(t);
 }
 
@@ -314,6 +321,27 @@ TEST(prompt_outputs_are_exact) {
   kv_trace_close(t);
 }
 
+/* --- windows ------------------------------------------------------------ */
+
+/* Layers with a window and without, sinks, a cap: left to their windows and
+ * within them. */
+static const char *const windowed[] = {
+    "dense",
+    "h2o",
+    "snapkv:grow=no:every=9",
+    "quest:page=8:skip=0",
+    "h2o:windowed=compress",
+    "pyramidkv:grow=no:every=40:windowed=compress",
+    "kivi:group=8:residual=16:windowed=compress"};
+
+TEST(windows_are_of_run) {
+  kv_trace *t = opened_windows(kv_law_open);
+  check_list(t, sizeof windowed / sizeof *windowed, windowed);
+  int p = t->shape.prompt_len;
+  same_outputs(t, p, outputs(t, "dense", 1, p, 0), outputs(t, "h2o", p, p, 3));
+  kv_trace_close(t);
+}
+
 /* --- two threads -------------------------------------------------------- */
 
 typedef struct job {
@@ -363,6 +391,7 @@ int main(void) {
                                      cmocka_unit_test(variants_are_of_run),
                                      cmocka_unit_test(steps_are_of_run),
                                      cmocka_unit_test(prompt_outputs_are_exact),
+                                     cmocka_unit_test(windows_are_of_run),
                                      cmocka_unit_test(threads_do_not_touch)};
-  return cmocka_run_group_tests(tests, NULL, NULL);
+  return cmocka_run_group_tests(tests, scratch_make, scratch_remove);
 }

@@ -8,11 +8,27 @@
 
 #include <assert.h>
 #include <stdlib.h>
+#include <string.h>
+
+static float *sinks_of(const kv_trace *t) {
+  size_t heads = (size_t)t->shape.n_heads;
+  float *x = kv_zalloc((size_t)t->shape.n_layers * heads, sizeof *x);
+  for (int i = 0; x && i < t->n_layers; i++) {
+    const kv_layer_data *data = &t->layer[i].data;
+    if (data->sinks)
+      memcpy(x + (size_t)data->layer * heads, data->sinks, heads * sizeof *x);
+  }
+  return x;
+}
 
 kv_session_shape feed_shape(const kv_trace *t) {
   const kv_shape *p = &t->shape;
   int32_t *fed = kv_zalloc((size_t)t->n_layers, sizeof *fed);
-  for (int i = 0; fed && i < t->n_layers; i++) fed[i] = t->layer[i].data.layer;
+  int32_t *window = kv_zalloc((size_t)p->n_layers, sizeof *window);
+  for (int i = 0; fed && window && i < t->n_layers; i++) {
+    fed[i] = t->layer[i].data.layer;
+    window[fed[i]] = t->layer[i].data.window;
+  }
   return (kv_session_shape){.abi = KV_SESSION_ABI,
                             .n_layers = p->n_layers,
                             .n_heads = p->n_heads,
@@ -26,12 +42,20 @@ kv_session_shape feed_shape(const kv_trace *t) {
                             .fed = fed,
                             .inv_freq = t->rope.inv_freq,
                             .interleaved = t->rope.interleaved,
-                            .positions = t->rope.positions};
+                            .positions = t->rope.positions,
+                            .softcap = p->softcap,
+                            .window = window,
+                            .sinks =
+                                t->layer[0].data.sinks ? sinks_of(t) : NULL,
+                            .inv_freq_windowed = t->windowed_inv_freq};
 }
 
 void feed_free(kv_session_shape *x) {
   free((void *)(uintptr_t)x->fed);
-  x->fed = NULL;
+  free((void *)(uintptr_t)x->window);
+  free((void *)(uintptr_t)x->sinks);
+  x->fed = x->window = NULL;
+  x->sinks = NULL;
 }
 
 static kv_session_in rows(const kv_trace *t, const void *data, kv_dtype type,

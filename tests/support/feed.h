@@ -11,7 +11,7 @@
 #include "traces/trace/trace.h"
 
 /* What kv_session_open wants for trace t; points into t. feed_free frees the
- * list of layers in it. */
+ * lists in it: layers, windows and sinks. */
 kv_session_shape feed_shape(const kv_trace *t);
 void feed_free(kv_session_shape *x);
 

@@ -52,6 +52,10 @@ class Shape(c.Structure):
         ("inv_freq", c.c_void_p),
         ("interleaved", c.c_int32),
         ("positions", c.c_void_p),
+        ("softcap", c.c_float),
+        ("window", c.c_void_p),
+        ("sinks", c.c_void_p),
+        ("inv_freq_windowed", c.c_void_p),
     ]
 
 

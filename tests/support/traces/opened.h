@@ -16,6 +16,11 @@ typedef kv_rc opened_by(const char *path, kv_trace **out, kv_err *e);
  * scratch folder, which must exist, and opens it; the caller closes it. */
 kv_trace *opened_trace(const kv_small *of, uint64_t seed, opened_by *open);
 
+/* Writes and opens one of version 2: two of three layers have a window of 24
+ * tokens, all have sinks, logits a cap; 90 tokens of prompt and 30 steps. The
+ * scratch folder must exist; the caller closes it. */
+kv_trace *opened_windows(opened_by *open);
+
 /* Setup of a cmocka group (state as it is given): makes the scratch folder,
  * writes of[n] with this seed and opens them into trace[n], which belong to the
  * caller. Returns 0, or 1 without a folder. */

@@ -53,11 +53,12 @@ import torch
 from transformers import DynamicCache
 
 from ..binding import NAMES
+from ..record.attention import SECOND
 from ..session import Session
 from .model import decoder_of, layer_of, need, register, to_numpy, with_cache
 from .plain import check_layers, check_plain, check_stateless, geometry
-from .plain import turned_otherwise_from
-from .rope import rotation
+from .plain import turned_otherwise_from, window_of
+from .variant import variant_of
 
 
 class SessionCache(DynamicCache):
@@ -83,7 +84,7 @@ class SessionCache(DynamicCache):
         self.limit = room if each else limit
         self.model, self.method, self.budget = model, method, budget
         self.room, self.prompt_len = room, prompt_len
-        self.rope = rotation(model)
+        self.variant = variant_of(model, room)
         self.first = 0  # tokens of the first forward
         self.reset()
         if not isinstance(model.generate, functools.partial):
@@ -232,7 +233,7 @@ class SessionCache(DynamicCache):
         shape["prompt_len"] = self.prompt_len or n
         shape["n_kv_heads"], shape["d_v"] = k.shape[0], v.shape[2]
         shape["dtype"] = NAMES.get(str(k.dtype), str(k.dtype))
-        shape["inv_freq"], shape["interleaved"], _ = self.rope
+        shape.update(self.variant)
         self.geometry, self.prompt = geometry, shape["prompt_len"]
         shape["scale"] = geometry[-1]
         self.session = Session(self.method, self.budget, **shape)
@@ -282,7 +283,11 @@ def session_attention(
         "SessionCache(...), a decoder alone",
     )
     kwargs["dropout"], layer, n = dropout, layer_of(module), query.shape[2]
-    check_plain(module, query, attention_mask, cache.seen[layer], kwargs)
+    window, chunks = window_of(module, kwargs)
+    check_plain(
+        module, query, attention_mask, cache.seen[layer], kwargs,
+        window=None if chunks else window, known=SECOND,
+    )  # fmt: skip
     q, k, v = (to_numpy(x) for x in (query, key, value))
     own = geometry(query, key, value, kwargs)
     session = cache.session or cache.open(q, k, v, own)

@@ -23,7 +23,8 @@ from .latent import Absorbed, Latents
 class Look(NamedTuple):
     """How a layer attends. A trace holds layers of one `alike`."""
 
-    alike: Tuple  # query heads, KV heads, d, d_v, scale, softcap (0: none)
+    # Query heads, KV heads, d, d_v, scale, softcap (0: none).
+    alike: Tuple[Any, ...]
     window: Optional[int]  # tokens that a row sees; None: all
     chunks: bool  # the window is of chunks, for which there is no arithmetic
     sinks: bool  # a learned one for each query head
@@ -53,9 +54,11 @@ class Layers:
         self.look: Dict[int, Look] = {}
         self.left: Dict[int, str] = {}
         self.n = model.config.get_text_config().num_hidden_layers
-        self.turns: Dict[tuple, Turns] = {}  # {layers: their rotation}
+        # {layers: their rotation}
+        self.turns: Dict[Tuple[int, ...], Turns] = {}
         # Of one token over and over, once asked for:
         self.keys: Optional[Dict[int, List[np.ndarray]]] = None
+        self.sinks: Dict[int, torch.Tensor] = {}  # [heads] of layers with some
         self.dtype: Optional[torch.dtype] = None
         self._look(ids)
         name = type(model).__name__
@@ -74,8 +77,14 @@ class Layers:
 
     def _look(self, ids: torch.Tensor) -> None:
         def attend(
-            module, query, key, value, attention_mask, dropout=0.0, **kwargs
-        ):
+            module: Any,
+            query: torch.Tensor,
+            key: torch.Tensor,
+            value: torch.Tensor,
+            attention_mask: Optional[torch.Tensor],
+            dropout: float = 0.0,
+            **kwargs: Any,
+        ) -> Tuple[torch.Tensor, None]:
             mask = attention_mask  # called so by keyword, too
             layer = layer_of(module)
             need(
@@ -134,6 +143,8 @@ class Layers:
             nope = key.shape[3] - module.qk_rope_head_dim
             shape = shape[0], 1, x.k.shape[3], x.v.shape[3], shape[4]
         softcap, sinks = second_of(kwargs)
+        if sinks is not None:
+            self.sinks[layer_of(module)] = sinks.detach().float().cpu()
         window = window_of(module, kwargs)
         return Look((*shape, softcap), *window, sinks is not None, nope)
 
@@ -145,7 +156,7 @@ class Layers:
         if layer not in self.look:
             return f"layer {layer} does not attend"
         x = self.look[layer]
-        if x.chunks and x.window < n_tokens:
+        if x.chunks and x.window and x.window < n_tokens:
             return (
                 f"layer {layer} sees chunks of {x.window} tokens and {n_tokens}"
                 f" are given: give {x.window} at most"
@@ -175,12 +186,12 @@ class Layers:
         why = {l: self.why(l, n_tokens) for l in range(self.n)}
         for l in asked or ():
             need(l < self.n, f"layer {l}: the model has {self.n}, from 0 on")
-            need(not why[l], why[l])
-        alike: Dict[Tuple, List[int]] = {}
+            need(not why[l], why[l] or "")
+        alike: Dict[Tuple[Any, ...], List[int]] = {}
         for l in asked or why:
             if not why[l]:
                 alike.setdefault(self.look[l].alike, []).append(l)
-        need(alike, *[why[l] for l in sorted(self.look)][:1])
+        need(alike, *[why[l] or "" for l in sorted(self.look)][:1])
         need(
             len(alike) == 1 or not asked,
             "the layers asked for attend by heads of different size or scale, "
@@ -206,16 +217,16 @@ class Layers:
             self.keys = keys_of_one_token(self.model)
         kinds: Dict[bool, List[np.ndarray]] = {}
         for l in layers:
-            windowed = bool(self.look[l].window)
-            kinds.setdefault(windowed, []).extend(self.keys.get(l, ()))
+            of = kinds.setdefault(bool(self.look[l].window), [])
+            of.extend(self.keys.get(l, ()))
         both = {x: proven(self.model, y) for x, y in kinds.items()}
         if len(both) == 1:
             rope, x = *both.values(), self.look[layers[0]]
             return Turns(rope.behind(x.nope, x.alike[3]) if x.nope else rope)
-        for x in both:  # layers without RoPE beside others with it
-            if both[x].freq is None and both[not x].freq is not None:
-                if unturned(self.model, kinds[x]):
-                    both[x] = both[not x].still()
+        for kind in both:  # layers without RoPE beside others with it
+            if both[kind].freq is None and both[not kind].freq is not None:
+                if unturned(self.model, kinds[kind]):
+                    both[kind] = both[not kind].still()
         full, windowed = both[False], both[True]
         if full.freq is None or windowed.freq is None:
             return Turns(UNPROVEN)
