@@ -29,11 +29,11 @@ def _sound(at: str, x: Any, heads: int, least: int,
          list(x.shape), f", give numbers [{heads} KV heads, {least} tokens], or"
          f" up to {most} tokens")
     with np.errstate(over="ignore"):
-        x = x.astype("f4")
-    bad = np.argwhere(~np.isfinite(x))
-    need(not bad.size, at, *(f"head {h}, token {t}: {x[h, t]} is no finite "
+        own: np.ndarray = np.asarray(x, np.float32)
+    bad = np.argwhere(~np.isfinite(own))
+    need(not bad.size, at, *(f"head {h}, token {t}: {own[h, t]} is no finite "
          "float32" for h, t in bad[:1]))
-    return x
+    return own
 
 
 def write_scores(path: str, trace: Trace, scorer: str,

@@ -89,16 +89,18 @@ def load(
 ) -> tuple[Any, Any]:
     """The model, ready to run, and its tokenizer (None if not wanted). dtype: a
     key of DTYPES, or torch's; more: as from_pretrained() takes it."""
-    transformers.utils.logging.set_verbosity_error()
-    transformers.utils.logging.disable_progress_bar()
+    library: Any = transformers
+    library.utils.logging.set_verbosity_error()
+    library.utils.logging.disable_progress_bar()
     where, file = source_of(name)
     if not file:
         check_model(where, tokenizer)
-    make = transformers.AutoModelForCausalLM.from_pretrained
+    make = library.AutoModelForCausalLM.from_pretrained
     try:
         tokens = load_tokenizer(name) if tokenizer else None
         model, info = make(
-            where, dtype=DTYPES.get(dtype, dtype), output_loading_info=True,
+            where, dtype=DTYPES.get(str(dtype), dtype),
+            output_loading_info=True,
             **file, **more)  # fmt: skip
     except (ImportError, MemoryError, torch.cuda.OutOfMemoryError):
         raise
@@ -133,7 +135,8 @@ def bare(model: Any) -> Iterator[None]:
     is kept is which tokens end and pad."""
     own, ends = model.generation_config, ends_of(model)
     pad = own.pad_token_id
-    model.generation_config = transformers.GenerationConfig(
+    config: Any = transformers.GenerationConfig
+    model.generation_config = config(
         eos_token_id=ends or None, bos_token_id=own.bos_token_id,
         pad_token_id=pad if pad is not None else min(ends, default=0),
         do_sample=False, num_beams=1)  # fmt: skip

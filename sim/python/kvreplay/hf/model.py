@@ -24,9 +24,12 @@ def register(name: str, attend: Callable[..., Any]) -> Callable[..., Any]:
     """The function, with the masks of torch's own attention: None where there
     is nothing but causality. Without a mask padding would pass unseen. Returns
     torch's own attention."""
-    AttentionInterface.register(name, attend)
-    AttentionMaskInterface.register(name, AttentionMaskInterface()["sdpa"])
-    return AttentionInterface()["sdpa"]
+    attentions: Any = AttentionInterface
+    masks: Any = AttentionMaskInterface
+    attentions.register(name, attend)
+    masks.register(name, masks()["sdpa"])
+    torchs: Callable[..., Any] = attentions()["sdpa"]
+    return torchs
 
 
 def decoder_of(model: Any) -> Any:
@@ -60,12 +63,12 @@ def to_numpy(x: torch.Tensor) -> Any:
 def layer_of(module: Any) -> int:
     """The number of the layer whose attention this is."""
     layer = getattr(module, "layer_idx", None)
-    need(
-        isinstance(layer, int),
+    if isinstance(layer, int):
+        return layer
+    raise ValueError(
         f"{type(module).__name__} does not say of which layer it is: take "
-        "another model",
+        "another model"
     )
-    return layer
 
 
 def with_cache(decoder: Any, cache: Any) -> dict[str, Any]:

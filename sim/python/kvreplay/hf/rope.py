@@ -110,7 +110,9 @@ def keys_of_one_token(model: Any) -> Dict[int, List[np.ndarray]]:
     if not ropes_of(model):
         return keys
 
-    def attend(module, query, key, value, *args, **kwargs):
+    def attend(
+        module: Any, query: Any, key: Any, value: Any, *args: Any, **kwargs: Any
+    ) -> Tuple[Any, None]:
         keys[layer_of(module)] = [*key[0].detach().float().cpu().numpy()]
         value = value.repeat_interleave(query.shape[1] // value.shape[1], 1)
         return value.transpose(1, 2).contiguous(), None
@@ -150,7 +152,7 @@ def turned(
 
 def turns(keys: np.ndarray, rope: Rope, near: float) -> bool:
     """Is this the rotation of the keys [PROBE, d] of a prompt of one token?"""
-    if keys.shape[1] != 2 * len(rope.freq):
+    if rope.freq is None or keys.shape[1] != 2 * len(rope.freq):
         return False
     if rope.channels is not None:
         keys = keys[:, rope.channels]
@@ -191,7 +193,7 @@ def proven(model: Any, keys: Sequence[np.ndarray]) -> Rope:
     for freq, factor in ropes_of(model) if keys else ():
         for sign, paired in ((1, False), (1, True), (-1, False), (-1, True)):
             for x in placed(keys[0].shape[1], sign * freq, paired, factor):
-                if all(turns(k, x, near) for k in keys):
+                if x.freq is not None and all(turns(k, x, near) for k in keys):
                     found[x.freq.tobytes(), paired, factor] = x
     # Keys of zeros fit every way to turn them, and prove none.
     return [*found.values()][0] if len(found) == 1 else UNPROVEN

@@ -70,6 +70,12 @@ def require(*packages: str) -> None:
         sys.exit(code)
 
 
+def reason(e: BaseException) -> str:
+    """The sentence of an exception."""
+    of = failure(e)
+    return of[1] if of else str(e)
+
+
 def failure(e: BaseException) -> tuple[int, str] | None:
     """The exit code of an exception and its sentence; None of what is none of
     ours, a fault of the program."""
@@ -86,8 +92,9 @@ def failure(e: BaseException) -> tuple[int, str] | None:
         return 3, f"{said}: more tokens than the model has places for?"
     if isinstance(e, (ValueError, NotImplementedError)):
         return 3, said
-    if isinstance(getattr(e, "code", None), int):  # of the session; 6: refused
-        return 3 if e.code == 6 else e.code, said
+    code = getattr(e, "code", None)
+    if isinstance(code, int):  # of the session; 6: refused
+        return 3 if code == 6 else code, said
     # Of torch, by its name: it need not be there.
     lacks = "OutOfMemory" in type(e).__name__ or "allocate" in said
     return (4, said) if lacks and isinstance(e, RuntimeError) else None

@@ -29,11 +29,12 @@ if __name__ == "__main__":
 from ..hf.capture import capture
 from ..trace import Trace, read_trace
 from . import from_press, from_scorer, make_press
+from .decide import Lists
 
 FLAGS = {"scores": "write the press's scores, not its decisions"}
 
 
-def decided(lists: dict, trace: Trace) -> None:
+def decided(lists: Lists, trace: Trace) -> None:
     """Says how many tokens lanes hold after the prompt and at the end."""
     for step in sorted({trace.prompt_len, *[*lists[trace.layers[0]]][-1:]}):
         held = [len(x) for l in lists.values() for x in l.get(step, ())]

@@ -34,13 +34,21 @@ def attention_modules(model: PreTrainedModel) -> dict[int, nn.Module]:
 
 
 def _wrapped(own: Attention) -> Attention:
-    def attention(module, query, key, value, attention_mask, **kwargs):
+    def attention(
+        module: nn.Module,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        attention_mask: Tensor | None,
+        **kwargs: Any,
+    ) -> tuple[Tensor, Any]:
         owner = getattr(module, OWNER, None)
         if owner is None:
             return own(module, query, key, value, attention_mask, **kwargs)
-        return owner.attend(
+        out: tuple[Tensor, Any] = owner.attend(
             own, module, query, key, value, attention_mask, **kwargs
         )
+        return out
 
     return attention
 

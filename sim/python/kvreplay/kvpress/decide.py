@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -34,7 +34,7 @@ from ..trace import Trace
 from .expression import tried
 
 if TYPE_CHECKING:
-    from torch import Tensor, nn
+    from torch import Tensor
     from transformers import PreTrainedModel
 
 Rows = Sequence[np.ndarray]  # k [tokens, d] and v [tokens, d_v], of a head
@@ -111,28 +111,30 @@ def lane(
     return turned_from(kept, given, *rope), True
 
 
-def masked(module: nn.Module) -> list[np.ndarray]:
+def masked(module: Any) -> list[np.ndarray]:
     """What a press keeps but hides: its KV heads and rows."""
     _, heads, rows = getattr(module, "masked_key_indices", None) or [()] * 3
     return [np.array([int(y) for y in x], int) for x in (heads, rows)]
 
 
 def lanes(
-    press: Any, cache: Seen, layer: int, module: nn.Module, rope: Rope
+    press: Any, cache: Seen, layer: int, module: Any, rope: Rope
 ) -> tuple[list[list[int]], set[bool | None]]:
     """A list of tokens a KV head, and what is said of turned keys."""
-    held, old = cache.layers[layer], cache.rows[layer]
+    held: Any = cache.layers[layer]
+    old = cache.rows[layer]
     new = [to_numpy(x) for x in (held.keys, held.values)]
     (heads, rows), lists, turns = masked(module), [], set()
     for h in range(len(new[0])):
         live = np.setdiff1d(np.arange(new[0].shape[1]), rows[heads == h])
         found, turn = lane([x[h][live] for x in new], [x[h] for x in old], rope)
-        need(
-            found is not None,
-            f"{type(press).__name__} leaves rows that the cache was not given "
-            f"(layer {layer}, KV head {h}): it merges, rewrites or adds some, "
-            "and a decisions file says only which tokens are kept",
-        )
+        if found is None:
+            raise ValueError(
+                f"{type(press).__name__} leaves rows that the cache was not "
+                f"given (layer {layer}, KV head {h}): it merges, rewrites or "
+                "adds some, and a decisions file says only which tokens are "
+                "kept"
+            )
         lists.append(found)
         turns.add(turn)
     return lists, turns
@@ -168,7 +170,8 @@ class Watch:
     def look(self, step: int) -> None:
         """Notes what each layer holds, `step` tokens seen, where it changed."""
         for l, module in self.attention.items():
-            size = self.cache.layers[l].keys.shape[2], len(masked(module)[0])
+            held: Any = self.cache.layers[l]
+            size = held.keys.shape[2], len(masked(module)[0])
             if size != self.sizes.get(l):
                 self.lists[l][step], turns = lanes(
                     self.press, self.cache, l, module, self.rope
@@ -217,7 +220,7 @@ def decide(
 
 
 def check_same(
-    model: PreTrainedModel, trace: Trace, rows: dict[int, Rows]
+    model: PreTrainedModel, trace: Trace, rows: Mapping[int, Rows]
 ) -> None:
     """ValueError unless the trace is of this model: its keys of the prompt, as
     it rounds them, are those that the cache was given."""

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import torch
 from kvpress import PrefillDecodingPress
-from torch import Tensor, nn
+from torch import Tensor
 
 from ..hf.model import need, to_numpy
 from ..hf.plain import geometry
@@ -24,7 +24,7 @@ class SessionPress(Press, PrefillDecodingPress):
     def attend(
         self,
         own: Attention,
-        module: nn.Module,
+        module: Any,
         query: Tensor,
         key: Tensor,
         value: Tensor,
@@ -52,26 +52,26 @@ class SessionPress(Press, PrefillDecodingPress):
             f"{seen} tokens after a prompt of {self._prompt}: make Press(room=)"
             " as large as question and answer",
         )
-        rows = to_numpy(query), *(to_numpy(x[:, :, -n:]) for x in (key, value))
+        q, k, v = (to_numpy(x[:, :, -n:]) for x in (query, key, value))
         out = [
-            s.block(layer, *(x[:, t : t + 1] for x in rows), out=True)
-            for t in range(n)
+            self._open.block(layer, q[:, t:end], k[:, t:end], v[:, t:end], True)
+            for t, end in ((t, t + 1) for t in range(n))
         ]
         self.end(module)
         x = np.ascontiguousarray(np.concatenate(out, 1).transpose(1, 0, 2))
         return torch.from_numpy(x)[None].to(query.device, query.dtype), None
 
-    def compress(self, module: nn.Module, hidden_states: Tensor, keys: Tensor,
+    def compress(self, module: Any, hidden_states: Tensor, keys: Tensor,
                  values: Tensor, attentions: Tensor | None,
                  kwargs: dict[str, Any]) -> tuple[Tensor, Tensor]:  # fmt: skip
         """The model's cache stays as it is."""
         return keys, values
 
-    def end(self, module: nn.Module) -> None:
+    def end(self, module: Any) -> None:
         """After the last layer: the step's bytes, and the prompt's row anew."""
         if module.layer_idx != self._layers[-1]:
             return
-        s = self.session
+        s = self._open
         step = s.seen[module.layer_idx]
         if step == self._prompt:
             self.rows.append({})

@@ -21,9 +21,9 @@ def make_press(text: str) -> Any:
 
     def value(x: ast.AST) -> Any:
         if isinstance(x, ast.Call) and isinstance(x.func, ast.Name):
-            make = getattr(kvpress, x.func.id, None)
+            make: Any = getattr(kvpress, x.func.id, None)
             need(make, f"kvpress has no {x.func.id}")
-            named = {y.arg: value(y.value) for y in x.keywords}
+            named = {y.arg or "": value(y.value) for y in x.keywords}
             return make(*map(value, x.args), **named)
         if isinstance(x, ast.List):
             return [value(y) for y in x.elts]

@@ -29,7 +29,7 @@ from typing import Any
 import numpy as np
 import torch
 from kvpress import BasePress
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn.functional import pad
 from transformers import Cache, PreTrainedModel, QuantizedCache
 
@@ -80,7 +80,8 @@ class Press(BasePress):
         """With decode=True a SessionPress."""
         from .decoding import SessionPress
 
-        return super().__new__(SessionPress if decode else cls)
+        made: Press = super().__new__(SessionPress if decode else cls)
+        return made
 
     def __init__(
         self,
@@ -105,7 +106,7 @@ class Press(BasePress):
         self.rows: list[dict[str, Any]] = []
         self.kept: dict[int, list[np.ndarray]] = {}
         self.session: Session | None = None
-        self._model: PreTrainedModel | None = None
+        self._model: Any = None  # the model it was last used with
         self._asked: tuple[Tensor, float] | None = None  # of the layer in hand
 
     def __repr__(self) -> str:
@@ -162,7 +163,7 @@ class Press(BasePress):
     def attend(
         self,
         own: Attention,
-        module: nn.Module,
+        module: Any,
         query: Tensor,
         key: Tensor,
         value: Tensor,
@@ -177,7 +178,7 @@ class Press(BasePress):
 
     def compress(
         self,
-        module: nn.Module,
+        module: Any,
         hidden_states: Tensor,
         keys: Tensor,
         values: Tensor,
@@ -186,13 +187,13 @@ class Press(BasePress):
     ) -> tuple[Tensor, Tensor]:
         """K and V [1, KV heads, tokens, d] of a layer's prompt to what the
         method holds of them."""
-        need(
-            self._asked is not None,
-            f"{self!r} is a press of its own: not within another press, which "
-            "does not show it the queries",
-        )
-        self.feed(module, *self._asked, keys, values)
-        self._asked = None
+        asked, self._asked = self._asked, None
+        if asked is None:
+            raise ValueError(
+                f"{self!r} is a press of its own: not within another press, "
+                "which does not show it the queries"
+            )
+        self.feed(module, *asked, keys, values)
         try:
             held = self.hold(module, keys, values)
         except SessionError as e:
@@ -204,9 +205,15 @@ class Press(BasePress):
         return held
 
     # ---- the session --------------------------------------------------------
+    @property
+    def _open(self) -> Session:
+        """That of the prompt in hand."""
+        assert self.session is not None, "open() comes first"
+        return self.session
+
     def check(
         self,
-        module: nn.Module,
+        module: Any,
         query: Tensor,
         key: Tensor,
         mask: Tensor | None,
@@ -220,7 +227,7 @@ class Press(BasePress):
 
     def feed(
         self,
-        module: nn.Module,
+        module: Any,
         query: Tensor,
         scale: float,
         keys: Tensor,
@@ -235,7 +242,7 @@ class Press(BasePress):
         layers = sorted(attention_modules(self._model))
         if module.layer_idx == layers[0]:
             self.open(layers, query, scale, keys, values)
-        self.session.block(
+        self._open.block(
             module.layer_idx, *map(to_numpy, (query, keys, values))
         )
 
@@ -265,18 +272,18 @@ class Press(BasePress):
             self.method, self.budget, n_layers=config.num_hidden_layers,
             fed=layers, n_heads=query.shape[1], n_kv_heads=keys.shape[1],
             d=keys.shape[3], d_v=values.shape[3], n_tokens=room, prompt_len=n,
-            dtype=kind, scale=scale, inv_freq=freq,
+            dtype=kind or "", scale=scale, inv_freq=freq,
             interleaved=paired, library=self.library,
         )  # fmt: skip
         each = keys.shape[1] * (keys.shape[3] + values.shape[3])
         self._token = each * keys.element_size() * len(layers)  # bytes, dense
 
     def hold(
-        self, module: nn.Module, keys: Tensor, values: Tensor
+        self, module: Any, keys: Tensor, values: Tensor
     ) -> tuple[Tensor, Tensor]:
         """The rows [1, KV heads, most entries, d] of the layer's lanes; shorter
         lanes are padded."""
-        s, layer, heads = self.session, module.layer_idx, keys.shape[1]
+        s, layer, heads = self._open, module.layer_idx, keys.shape[1]
         need(
             s.lanes == heads,
             f"{s.spec} keeps a lane for each of {s.lanes} query heads, and the "
@@ -301,15 +308,18 @@ class Press(BasePress):
         Returns K and V of the last layer, which is not in the cache yet."""
         size = {l: [len(x) for x in lanes] for l, lanes in self.kept.items()}
         most = max(map(max, size.values()))
-        last, modules = self._layers[-1], attention_modules(self._model)
+        last: int = self._layers[-1]
+        modules: dict[int, Any] = {**attention_modules(self._model)}
         for l, lanes in size.items():
-            own = cache.layers[l]
-            held = (keys, values) if l == last else (own.keys, own.values)
+            own: Any = cache.layers[l]
+            held: tuple[Tensor, ...] = keys, values
+            if l != last:
+                held = own.keys, own.values
             if min(lanes) < most:
                 need(
                     modules[l].config._attn_implementation != "eager"
                     and not isinstance(cache, QuantizedCache),
-                    f"{self.session.spec} keeps lanes of unequal length, and "
+                    f"{self._open.spec} keeps lanes of unequal length, and "
                     "kvpress hides rows of a head in no eager attention and in "
                     "no quantized cache: load the model with "
                     "attn_implementation='sdpa', and a DynamicCache "
@@ -323,20 +333,20 @@ class Press(BasePress):
                 modules[l].masked_key_indices = tuple(map(list, zip(*at)))
             self._cache += sum(x.nbytes for x in held)
             if l == last:
-                return held
+                return held[0], held[1]
             own.keys, own.values = held
         raise AssertionError("the last layer is among those kept")
 
     def close(self) -> None:
         """Of the prompt's last layer: its row, and the session's end."""
-        self.session.end_step(self._prompt)
+        self._open.end_step(self._prompt)
         self.rows.append(self.row())
-        self.session.close()
+        self._open.close()
         self.session = None
 
     def row(self) -> dict[str, Any]:
         """See result()."""
-        s, ledger = self.session, self.session.ledger()
+        s, ledger = self._open, self._open.ledger()
         step = ledger.pop("step")
         peak, mean = ledger.pop("peak"), ledger.pop("mean")
         lanes = [

@@ -20,7 +20,7 @@ from typing import Any
 import kvpress
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from transformers import PreTrainedModel
 
 from ..hf.model import need
@@ -74,7 +74,7 @@ class Scores:
 
     def compress(
         self,
-        module: nn.Module,
+        module: Any,
         hidden_states: Tensor,
         keys: Tensor,
         values: Tensor,

@@ -62,12 +62,12 @@ def eager(
     models compute them, a softmax would be off by more than its rounding."""
     home = sys.modules[type(module).__module__]
     function = getattr(home, "eager_attention_forward", None)
-    need(
-        function,
-        f"layer {layer_of(module)}: {home.__name__} has a cap on logits or "
-        "learned sinks and no function eager_attention_forward to compute them"
-        " with: take another model",
-    )
+    if function is None:
+        raise ValueError(
+            f"layer {layer_of(module)}: {home.__name__} has a cap on logits or "
+            "learned sinks and no function eager_attention_forward to compute "
+            "them with: take another model"
+        )
     q, k, v = (x.float() for x in (query, key, value))
     out, n = [], query.shape[2]
     cached = key.shape[2] - n
@@ -94,5 +94,6 @@ def own_output(
     value [sequences, KV heads, cached + T, ..] to [sequences, T, heads, d_v].
     torchs: torch's own attention function, by register()."""
     if second_of(kwargs) == (0, None):
-        return torchs(module, query, key, value, mask, **kwargs)[0]
+        out: torch.Tensor = torchs(module, query, key, value, mask, **kwargs)[0]
+        return out
     return eager(module, query, key, value, mask, **kwargs)

@@ -53,6 +53,7 @@ class TraceFile:
             raise
 
     def _write(self, data: Any, at: int) -> None:
+        assert self.file is not None, "it was neither finished nor left"
         data = memoryview(data).cast("B")
         while data:
             n = os.pwrite(self.file, data, at)
@@ -68,6 +69,7 @@ class TraceFile:
     def finish(self) -> None:
         """The file is whole, and has its name."""
         assert not self.left, "every tensor was written"
+        assert self.file is not None, "once"
         os.fsync(self.file)
         os.close(self.file)
         self.file = None

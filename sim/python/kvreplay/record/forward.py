@@ -4,7 +4,7 @@ attention is done with it: no more than one layer is held. Needs torch."""
 
 from __future__ import annotations
 
-from typing import Any, Callable, Dict, List, Mapping, Optional
+from typing import Any, Callable, Dict, List, Mapping, Optional, Tuple
 
 import torch
 
@@ -44,11 +44,11 @@ def rows_of(
     if not layers.look[layer].nope:
         return dict(q=query, k=key, v=value, o=out)
     x = layers.absorb(module, query, key, value, kwargs)
-    need(
-        x,
-        f"layer {layer}: its keys and values are not those of its latent "
-        "vectors: give --expanded, which records them as they are",
-    )
+    if x is None:
+        raise ValueError(
+            f"layer {layer}: its keys and values are not those of its latent "
+            "vectors: give --expanded, which records them as they are"
+        )
     scale = layers.look[layer].alike[4]
     o = output(layer, x, scale, mask, out)
     return dict(q=x.q, k=x.k, v=x.v, o=o)
@@ -69,8 +69,14 @@ def forward(
     wanted = {*windows}
 
     def attend(
-        module, query, key, value, attention_mask, dropout=0.0, **kwargs
-    ):
+        module: Any,
+        query: torch.Tensor,
+        key: torch.Tensor,
+        value: torch.Tensor,
+        attention_mask: Optional[torch.Tensor],
+        dropout: float = 0.0,
+        **kwargs: Any,
+    ) -> Tuple[torch.Tensor, None]:
         out = own_output(
             own, module, query, key, value, attention_mask, **kwargs
         )

@@ -47,8 +47,8 @@ class Latents:
     @contextlib.contextmanager
     def watching(self, decoder: Any) -> Iterator[None]:
         """While it lasts they are seen."""
-        def look(module):
-            def hook(_, args):
+        def look(module: Any) -> Any:
+            def hook(_: Any, args: Any) -> None:
                 self.seen[id(module)] = args[0]
 
             return module.kv_b_proj.register_forward_pre_hook(hook)
@@ -110,11 +110,11 @@ def output(
         logits = x.q[:, :, first:end].float() @ k[:, :, :end].mT * scale
         logits += added(mask, first, end, k.device)
         out.append(logits.softmax(-1) @ k[:, :, :end, : x.v.shape[3]])
-    out = torch.cat(out, 2)
+    of_latents = torch.cat(out, 2)
     need(
-        near(own, out @ x.up.mT),
+        near(own, of_latents @ x.up.mT),
         f"layer {layer}: attention to its latent vectors has another output "
         "than the model's: give --expanded, which records the keys and values "
         "that it makes of them",
     )
-    return out.to(own.dtype)
+    return of_latents.to(own.dtype)

@@ -6,7 +6,7 @@ version 1 of the format or, where the model needs it, in version 2
 from __future__ import annotations
 
 import json
-from typing import Any, Dict, List, Mapping, Optional
+from typing import Any, Dict, List, Mapping, Optional, Tuple
 
 import numpy as np
 import torch
@@ -54,7 +54,9 @@ class Plan:
             "no query row is left to record: the prompt has no decode steps, "
             "and --rows decode takes these alone; give last=N, or --max-new",
         )
+        assert self.dtype is not None, "some layer was seen"
         kind, heads = NAMES[self.dtype], self.heads
+        one: Dict[str, Tuple[str, Tuple[int, ...]]]
         one = {"q": (kind, (heads, kept, d)), "k": (kind, (kv, n, d)),
                "v": (kind, (kv, n, d_v))}  # fmt: skip
         if o:

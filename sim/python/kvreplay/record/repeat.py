@@ -13,7 +13,7 @@ torch."""
 
 from __future__ import annotations
 
-from typing import Any, Dict, List, Mapping, NamedTuple, Tuple
+from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Tuple
 
 import numpy as np
 import torch
@@ -57,7 +57,9 @@ def span_of(tokenizer: Any, asked: Asked) -> Tuple[int, int, List[int]]:
     x, ids = asked.prompt, asked.ids
 
     def encode(text: str) -> List[int]:
-        return tokenizer(text, add_special_tokens=False)["input_ids"]
+        given = tokenizer(text, add_special_tokens=False)
+        found: List[int] = given["input_ids"]
+        return found
 
     first, last, behind = 0, len(ids), encode("\n")
     special = {*(getattr(tokenizer, "all_special_ids", None) or ())}
@@ -137,8 +139,14 @@ def score(
     at = None  # the pass, None: of the prompt itself
 
     def attend(
-        module, query, key, value, attention_mask, dropout=0.0, **kwargs
-    ):
+        module: Any,
+        query: torch.Tensor,
+        key: torch.Tensor,
+        value: torch.Tensor,
+        attention_mask: Optional[torch.Tensor],
+        dropout: float = 0.0,
+        **kwargs: Any,
+    ) -> Tuple[torch.Tensor, None]:
         layer = layer_of(module)
         if at is not None and layer in found:
             scale = layers.look[layer].alike[4]

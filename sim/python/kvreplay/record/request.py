@@ -31,7 +31,7 @@ def request_of(tokenizer: Any, asked: Asked, new: List[int]) -> Request:
     steps, which the model is made to read."""
     ids, p, by, span = asked.ids, len(asked.ids), None, None
     if asked.answer:
-        n, span = find(tokenizer, new, asked.prompt.answer)
+        n, span = find(tokenizer, new, asked.prompt.answer or "")
         by = "model" if n else "recorder"
         new, span = (new, span) if n else (asked.answer, (0, len(asked.answer)))
     tokens, answers = ids + new, []

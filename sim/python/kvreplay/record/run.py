@@ -16,8 +16,8 @@ from ..container import load as load_file
 from ..hf.identity import model_digest
 from ..hf.load import load, name_of
 from ..hf.plain import stateful
-from ..hf.text import failure
-from ..programs import find
+from ..hf.text import reason
+from ..programs import program
 from ..scores import read_scores, write_scores
 from ..trace import read_trace
 from .file import sweep
@@ -185,7 +185,7 @@ class Run:
 def check(path: str, say: Callable[..., None]) -> None:
     """By `kvtrace check`: the outputs computed again from q, k and v."""
     x = subprocess.run(
-        [find("kvtrace"), "check", "-f", "json", path],
+        [program("kvtrace"), "check", "-f", "json", path],
         capture_output=True, text=True)  # fmt: skip
     if x.returncode not in (0, 1):
         raise ValueError(f"{path}: {x.stderr.strip()}")
@@ -210,13 +210,13 @@ def record_all(
                 x.score(x.tokens(prompt))
         except (ValueError, IndexError) as e:
             bad += 1
-            say(f"{prompt.where}: {failure(e)[1]}")
+            say(f"{prompt.where}: {reason(e)}")
     for prompt in x.there if a.check else ():
         try:
             check(x.path(prompt), say)
         except ValueError as e:
             bad += 1
-            say(f"{prompt.where}: {failure(e)[1]}")
+            say(f"{prompt.where}: {reason(e)}")
     progress = Progress(say, a.quiet, sum(len(y.ids) for y in x.asked),
                         len(x.asked))  # fmt: skip
     for group in groups(x.asked, a.together):
@@ -225,5 +225,5 @@ def record_all(
         except (ValueError, IndexError) as e:  # of these: others may be well
             bad += len(group)
             where = ", ".join(y.prompt.where for y in group)
-            say(f"{where}: {failure(e)[1]}")
+            say(f"{where}: {reason(e)}")
     return 3 if bad else 0

@@ -24,9 +24,10 @@ class Asked(NamedTuple):
 
 def decode(tokenizer: Any, ids: List[int]) -> str:
     """The text of tokens, special ones left out."""
-    return tokenizer.decode(
+    text: str = tokenizer.decode(
         ids, skip_special_tokens=True, clean_up_tokenization_spaces=False
     )
+    return text
 
 
 def least(low: int, high: int, true: Callable[[int], bool]) -> int:
@@ -110,9 +111,10 @@ def rendered(name: str, tokenizer: Any, x: Prompt) -> str:
          "messages: give prompt, a text, or a model that has one")  # fmt: skip
     day = {"date_string": "26 Jul 2024"} if "date_string" in template else {}
     try:
-        return tokenizer.apply_chat_template(
+        text: str = tokenizer.apply_chat_template(
             x.messages, tokenize=False, add_generation_prompt=True, **day
         )
+        return text
     except Exception as e:  # of a template: jinja's, or none there is
         said = " ".join(str(e).split())[:200]
         raise ValueError(
@@ -141,10 +143,12 @@ def follows(
 ) -> List[int]:
     """The tokens of more as they follow the ids of text: of both texts at once
     where those of the first stay the same, else of its own."""
-    both = tokenizer(text + more, add_special_tokens=special)["input_ids"]
+    given = tokenizer(text + more, add_special_tokens=special)
+    both: List[int] = given["input_ids"]
     if both[: len(ids)] == ids and len(both) > len(ids):
         return both[len(ids) :]
-    return tokenizer(more, add_special_tokens=False)["input_ids"]
+    own: List[int] = tokenizer(more, add_special_tokens=False)["input_ids"]
+    return own
 
 
 def source_of(
@@ -173,6 +177,7 @@ def segments_of(
         _, span = find(tokenizer, ids, part["text"], first, words=False)
         need(span, x.where, f"the segment {part['text'][:40]!r} does not stand "
              "in the prompt behind those before it")  # fmt: skip
+        assert span is not None
         # From where the last one ended: what is between belongs to this one.
         found.append(dict(start=first, end=span[1], role=part["role"]))
         first = span[1]
