@@ -43,7 +43,7 @@ def check_dense(torch, hf, SessionCache):
 def check_variants(torch, hf, SessionCache):
     """Windows, a cap on logits, sinks: `dense` is the model's own attention,
     and holds of windowed layers what the next token sees; a method runs within
-    the windows. Largest difference seen: VARIANTS_APART."""
+    the windows."""
     for name, config in (
         ("Mistral", {}),
         ("Gemma2", dict(head_dim=16)),

@@ -43,8 +43,8 @@ class Progress:
         p, n = request.prompt_len, len(request.tokens)
         if not self.quiet:
             self.say(
-                f"{name}: {p:,} + {n - p} tokens, {self.seen / took:,.0f} of "
-                f"prompts a second, {self.done} of {self.count}, "
+                f"{name}: {p:,} + {n - p} tokens, {self.seen / took:,.0f} "
+                f"prompt tokens a second, {self.done} of {self.count}, "
                 f"{clock(took / self.seen * self.left)} left"
             )
 
