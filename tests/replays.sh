@@ -140,7 +140,8 @@ replay_variants+=,deltakv:compressor=none:recent=16:retrieve=all:full=0:self=yes
 # What a window changes, for replay_windows.
 replay_windowed=
 for replay_one in dense window random h2o h2o:variant=prefill:group=max tova \
-  snapkv snapkv:group=max:window=4:grow=no:every=8 adakv adakv:score=keydiff \
+  snapkv snapkv:group=max:window=4:grow=no:every=8 pyramidkv headkv \
+  pyramidkv:window=4:grow=no:every=8:exact_total=yes adakv adakv:score=keydiff \
   knorm:skip=0 rkv:every=16 rkv:every=16:slots=position keydiff lagkv \
   expected chunkkv criticalkv duoattention:sink=2:recent=6 \
   kivi:group=8:residual=16 int4 leankv:window=8:alpha_l=0.5:alpha_h=1.5 \

@@ -25,7 +25,8 @@ static kv_gpu_layer layer_of(const kv_store *s, int i) {
   l.needs.phase = p->needs->phase;
   if (p->needs->across != KV_DOWN) l.above = NULL;
   l.needs.slid = p->needs->slid;
-  l.one_of_two = s->parts > 1 || kv_plan_window(s->plan, s->data);
+  l.window = kv_plan_window(s->plan, s->data);
+  l.one_of_two = s->parts > 1 || l.window;
   l.within = i > 0 && p->needs->narrows && s->hooks[0]->view != NULL;
   if (i > 0) l.shown = NULL;
   return l;

@@ -14,7 +14,8 @@ static __device__ int past(const kv_gpu_at &at, const kv_gpu_lane *lane) {
   const kv_gpu_layer &l = *at.layer;
   const float *scores =
       o->named ? (const float *)at.asset[IMPORTANCE].data : nullptr;
-  return kv_headkv_past(o, &l.shape, scores, l.layer, lane->lane, at.step);
+  int seen = kv_grow_within(at.step, l.window);
+  return kv_headkv_past(o, &l.shape, scores, l.layer, lane->lane, seen);
 }
 
 static __device__ void observe(kv_gpu_at &at, kv_gpu_lane *lane,

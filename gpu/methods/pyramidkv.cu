@@ -8,7 +8,7 @@
 static __device__ int past(const kv_gpu_at &at, const kv_gpu_lane *lane) {
   const params *o = (const params *)at.params;
   const kv_shape *s = &at.layer->shape;
-  int n = schedule_length(o, s, lane->n);
+  int n = schedule_length(o, s, lane->n, at.layer->window);
   return past_of_layer(o, s->n_layers, at.layer->layer, n);
 }
 

@@ -280,6 +280,8 @@ typedef struct kv_gpu_layer {
   int one_of_two; /* 1: two methods share the lanes, or a window moves over
                      them, and lanes may change where no compression of this
                      method is due */
+  int window;     /* tokens that a sliding window shows, which moves over the
+                     lanes; 0: none does */
   /* The trace, uploaded. */
   const char *k, *v; /* [n_kv_heads][T][d] and [..][d_v] of shape.dtype; read
                         only when a token enters */

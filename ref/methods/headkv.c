@@ -20,7 +20,8 @@
  * and a table of another shape refuse the cell. score= puts any other scorer in
  * the place of SnapKV's votes, once after the prompt: what it protects takes
  * the window's place, and threshold sends away what scores less (METHODS.md,
- * Scorers); of lagkv cross=yes.
+ * Scorers); of lagkv cross=yes. Within a sliding window (windowed=compress)
+ * budget is the layer's own, and the pool as if every layer had it.
  *
  * Fu et al. 2024, Not All Heads Matter: A Head-Level KV Cache Compression
  * Method with Integrated Retrieval and Reasoning (HeadKV). The paper's 1 / beta
@@ -139,7 +140,8 @@ static kv_rc open(const kv_shape *shape, void *p, kv_needs *needs, kv_err *e) {
 static int past(const kv_at *at, const kv_lane *lane) {
   const params *o = at->params;
   const float *scores = o->named ? at->asset[IMPORTANCE].data : NULL;
-  return kv_headkv_past(o, at->shape, scores, at->layer, lane->lane, at->step);
+  int seen = kv_grow_within(at->step, lane->data->window);
+  return kv_headkv_past(o, at->shape, scores, at->layer, lane->lane, seen);
 }
 
 static void observe(const kv_at *at, kv_lane *lane, const kv_rows *rows) {

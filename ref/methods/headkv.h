@@ -37,8 +37,8 @@ KV_FN int kv_headkv_cap(const params *o, float score) {
 
 /* Entries that a lane of a layer keeps by score: the mean over the query heads
  * that share it, without a file what the budget leaves beside the ends; all
- * while `seen` tokens, fewer than the budget, were seen. scores: of the file,
- * [layers][query heads]; NULL without one. */
+ * while it can have held `seen` tokens, fewer than the budget. scores: of the
+ * file, [layers][query heads]; NULL without one. */
 KV_FN int kv_headkv_past(const params *o, const kv_shape *s,
                          const float *scores, int layer, int lane, int seen) {
   int group = s->n_heads / s->n_kv_heads;

@@ -19,7 +19,10 @@
  * Everything else is snapkv's, its parameters too, with b(l) for its best and
  * the schedule's w being sinks + recent where they are given. With grow=yes n
  * is what the lane holds at its compression; else it is the prompt's length at
- * every compression.
+ * every compression. Within a sliding window (windowed=compress) C is the
+ * layer's own budget, which a share of the prompt makes smaller there, and n at
+ * most what the next token sees: each layer has what it has in a model of such
+ * layers alone.
  *
  * Cai et al. 2024, PyramidKV. The paper gives shares of the total, in reals.
  * The schedule is that of the authors' framework (KVCache-Factory), integer
@@ -72,7 +75,7 @@ static kv_rc open(const kv_shape *shape, void *p, kv_needs *needs, kv_err *e) {
 
 static int past(const kv_at *at, const kv_lane *lane) {
   const params *o = at->params;
-  int n = schedule_length(o, at->shape, lane->n);
+  int n = schedule_length(o, at->shape, lane->n, lane->data->window);
   return past_of_layer(o, at->shape->n_layers, at->layer, n);
 }
 

@@ -67,11 +67,13 @@ KV_FN int past_of_layer(const params *o, int layers, int layer, int n) {
   return exact_of_layer(max, base, layers, layer);
 }
 
-/* The prompt's length to which the schedule looks: what the lane had at its
- * compression. Lanes that compress again have one budget at all of them, that
- * of the tokens seen at the prompt's end. */
-KV_FN int schedule_length(const params *o, const kv_shape *s, int n) {
-  return o->g.grow == KV_GROW_YES ? n : s->prompt_len;
+/* The prompt's length to which the schedule looks: what the lane, of n entries,
+ * had at its compression. Lanes that compress again have one budget at all of
+ * them, that of the tokens seen at the prompt's end. window: of a layer with a
+ * sliding window its tokens, else 0. */
+KV_FN int schedule_length(const params *o, const kv_shape *s, int n,
+                          int window) {
+  return kv_grow_within(o->g.grow == KV_GROW_YES ? n : s->prompt_len, window);
 }
 
 #endif

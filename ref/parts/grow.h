@@ -65,6 +65,12 @@ typedef struct kv_grow_options {
                   "no: compress again, every `every` steps"),                  \
       KV_AGAIN_PARAM(type, member)
 
+/* Entries that a lane can hold of `seen` tokens when it compresses: through a
+ * sliding window of `window` tokens the next token sees all but one of these;
+ * 0: there is none, and all can be held. */
+KV_FN int kv_grow_within(int seen, int window) {
+  return window && seen >= window ? window - 1 : seen;
+}
 /* Of resolved options, the defaults put in: `recent`, `voters`, and the entries
  * at both ends of a lane that no score decides on. */
 KV_FN int kv_grow_recent(const kv_grow_options *g, const kv_window_options *w) {

@@ -156,8 +156,7 @@ kv_rc kv_cell_find_windows(kv_cell *c, kv_err *e);
  * memory. */
 kv_rc kv_cell_open_windows(kv_cell *c, kv_err *e);
 /* Is the budget a share of what each layer can see, and so a list of entries?
- * Where the method slides, the budget is a share or a ratio, and not one for
- * all layers (kv_method.spreads). */
+ * Where the method slides and the budget is a share or a ratio. */
 bool kv_cell_shares(const kv_cell *c, const kv_budget *b);
 /* Tokens that a share is of: of the prompt, as many as a row of the layer (the
  * model's number; one that is not recorded has no window) sees. */

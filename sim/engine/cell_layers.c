@@ -102,7 +102,7 @@ static kv_rc join_layer(kv_cell *c, int l, kv_err *e) {
 static kv_rc check_list(const kv_cell *c, kv_err *e) {
   const kv_method *m = c->spec.method;
   int n = c->shape.n_layers;
-  if (m->spreads)
+  if (m->spreads && !kv_cell_slides(c))
     return kv_fail(e, KV_REFUSED,
                    "%s spreads one budget over the layers by a rule of its "
                    "own; give it one number, or snapkv the list",

@@ -45,7 +45,7 @@ kv_rc kv_cell_find_windows(kv_cell *c, kv_err *e) {
 /* --- compress ------------------------------------------------------------ */
 
 bool kv_cell_shares(const kv_cell *c, const kv_budget *b) {
-  return kv_cell_slides(c) && !c->spec.method->spreads &&
+  return kv_cell_slides(c) &&
          (b->basis == KV_BASIS_PROMPT || b->basis == KV_BASIS_RATIO);
 }
 
@@ -82,9 +82,6 @@ static bool rows_fit(const kv_cell *c) {
  * can. */
 static const char *cannot_slide(const kv_cell *c) {
   const kv_needs *n = &c->plan.needs;
-  if (c->spec.method->spreads)
-    return "spreads one budget over the layers by a rule of its own, which "
-           "knows no windows";
   if (n->across != KV_ALONE)
     return "has layers read what others choose, of which a window hides most";
   if (n->merges)

@@ -122,7 +122,9 @@ mutant slim_first_rows traces/trace/slim.c 'traces/check_slim.sh' \
 mutant slim_sums_of_one_head traces/trace/slim.c 'traces/check_slim.sh' \
   'data_of(w->s, i), g, w->kernel' 'data_of(w->s, i), 0 * g, w->kernel'
 mutant plan_without_sums traces/trace/plan.c 'traces/check_slim.sh' \
-  'rows_from(p, 0) == n' 'rows_from(p, 0) != n'
+  'rows_from(p, l, 0) == n' 'rows_from(p, l, 0) != n'
+mutant plan_of_the_first traces/trace/plan.c 'traces/check_slim.sh' \
+  '.outputs = x->o != NULL,' '.outputs = true,'
 mutant plan_many_heads traces/trace/config.c 'traces/check_slim.sh' \
   'return x ? json_is_true(x) : usual;' 'return usual;'
 mutant windowed_by_others traces/trace/synth_row.c 'synth' \
@@ -146,6 +148,12 @@ mutant device_sees_past_the_window gpu/backend/slide.cu \
   'traces/check_windowed.sh' 's[i] = -FLT_MAX;' 's[i] = s[i];'
 mutant device_rows_stay gpu/backend/slide.cu 'traces/check_windowed.sh' \
   'int64_t own = i < m ? row[list[i]] : 0;' 'int64_t own = row[i];'
+mutant spread_past_the_window ref/parts/grow.h 'traces/check_windowed.sh' \
+  'seen >= window ? window - 1 : seen' 'seen < 0 ? window - 1 : seen'
+mutant session_sees_past_the_window sim/session/session_prompt.c 'session' \
+  'from = kv_layer_first(l->data, t);' 'from = 0 * t;'
+mutant session_without_sinks sim/session/session_prompt.c 'session' \
+  's->attend.sink = kv_layer_sink(l->data, l->first_head);' ''
 mutant share_of_the_prompt sim/engine/cell_windows.c \
   'traces/check_windowed.sh' '&& w && w < p ? w : p' '&& w > p ? w : p'
 mutant peak_of_unseen sim/engine/layer_walk.c 'traces/check_windowed.sh' \

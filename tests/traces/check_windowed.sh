@@ -10,7 +10,7 @@
 . "$(dirname "$0")/../replays.sh"
 w=48 shows=("$tmp/out" "$tmp/err")
 alike=window,random,h2o,h2o:variant=prefill:group=max,tova,snapkv,adakv
-alike+=,knorm:skip=0,rkv,keydiff,lagkv,expected,chunkkv,criticalkv,oracle-topk
+alike+=,pyramidkv,pyramidkv:grow=no:every=40,headkv,knorm:skip=0,rkv,keydiff,lagkv,expected,chunkkv,criticalkv,oracle-topk
 others=duoattention,kivi,int4,leankv
 both=knorm:skip=0,knorm:skip=0:windowed=compress
 
@@ -59,7 +59,7 @@ for t in "$plain" "$wide"; do
   sed 's/.*"journal": "\([0-9a-f]*\)".*"output": "\([0-9a-f]*\)".*/\1 \2/' \
     "$tmp/out" >"$tmp/$(basename "$t").digests"
 done
-hold "as many rows" test "$(wc -l <"$tmp/wide.safetensors.digests")" = 19
+hold "as many rows" test "$(wc -l <"$tmp/wide.safetensors.digests")" = 22
 hold "a window that hides nothing" \
   cmp "$tmp/wide.safetensors.digests" "$tmp/plain.safetensors.digests"
 run "$plain" -m $both -b 20% -d "$tmp/one.db" ||
@@ -72,7 +72,7 @@ if replay_emu; then
   "$kvreplay" check -q "$windows" -b 20% \
     -m "$(within "$alike,$others,snapkv+kivi:group=8:residual=16")" \
     >"$tmp/out" 2>"$tmp/err" || fail "a backend differs"
-  hold "both were compared" grep -q "^20 equal, 0 different" "$tmp/out"
+  hold "both were compared" grep -q "^23 equal, 0 different" "$tmp/out"
 fi
 
 # What stays: at most the budget, and all of it seen by the next token.
@@ -88,6 +88,46 @@ hold "kept is in the window" awk -v w=$w -F '"' '{
       if (p[i] < step - w + 1) { print p[i], "at", step; exit 1 }
     lines++
   } END { if (!lines) exit 1 }' "$tmp/kept.jsonl"
+
+# Budgets spread over two windowed layers, by hand: what lanes hold after the
+# prompt. pyramidkv, W = 24, n = 23, C = 19, w = 8, base = 11: max = 22 is cut to
+# n - w = 15, min = 7, so layers keep 15 and 7 past w. headkv, W = 48, C = 20,
+# base = 12: of the pool of 64 heads have 4 and 12, by scores of 1 and 3 of 16,
+# and each 4.
+lanes() { # METHOD BUDGET TRACE WHAT WANT: layers, and what their lanes hold
+  "$kvreplay" run -q "$3" -m "$1" -b "$2" --selections "$tmp/kept.jsonl" \
+    >"$tmp/out" 2>"$tmp/err" || fail "$4"
+  same_text "$4" "$(awk -F '"' '/"step": 160[,}]/ {
+      match($0, /"layer": [0-9]+/); l = substr($0, RSTART + 9, RLENGTH - 9)
+      match($0, /"positions": \[[^]]*/)
+      print l, split(substr($0, RSTART + 14, RLENGTH - 14), p, ", ")
+    }' "$tmp/kept.jsonl" | sort -u | tr '\n' ' ')" "$5"
+}
+same_text() { hold "$1: $2 and not $3" test "$2" = "$3"; }
+# shellcheck disable=SC2086
+"$kvtrace" synth $common -p 160 --window 24 -o "$tmp/narrow.safetensors" \
+  2>"$tmp/err" || fail "synth of narrow windows"
+for grow in yes no:every=39; do
+  lanes "pyramidkv:window=8:grow=$grow:windowed=compress" 19 \
+    "$tmp/narrow.safetensors" "a pyramid, grow=$grow" "0 23 1 15 "
+done
+for python in ${PYTHON:-python3 /usr/bin/python3}; do
+  "$python" -c 'import numpy' 2>/dev/null || continue
+  "$python" - "$src/sim/python" "$tmp/heads.safetensors" <<'END' ||
+import sys
+import numpy as np
+sys.path.insert(0, sys.argv[1])
+from kvreplay.container import save, tensor
+scores = np.repeat(np.float32([[1], [3]]), 4, 1)
+save(sys.argv[2], {"format": "heads"}, {"scores": tensor("F32", scores)})
+END
+    fail "a table of heads"
+  heads=headkv:window=8:table=$tmp/heads.safetensors:windowed=compress
+  lanes "$heads" 20 "$all" "shares of heads" "0 16 1 24 "
+  run "$all" -b $w -m "dense,$heads" || fail "a table, a budget of the window"
+  same "outputs of dense, of heads with shares" output 1
+  break
+done
 
 # In binary64, by numpy.
 for python in ${PYTHON:-python3 /usr/bin/python3}; do
@@ -166,7 +206,7 @@ no() { refused 2 "$2" "$kvreplay" run -q "$windows" -b 20% -m "$1"; }
 no streamingllm:windowed=compress 'new positions'
 no zsmerge:windowed=compress 'merges entries'
 no quest:windowed=compress 'by their places'
-no pyramidkv:windowed=compress 'knows no windows'
+no omnikv:k=5:windowed=compress 'read what others choose'
 no hardkv:variant=paper:adapter=score:score=keydiff:windowed=compress places
 no h2o:variant=masked:windowed=compress 'take windowed=leave'
 no knorm:windowed=both 'neither leave nor compress'
