@@ -30,7 +30,11 @@ static kv_session_shape shape_of(const kv_session *s, int32_t *fed) {
                             .fed = fed,
                             .inv_freq = s->inv_freq,
                             .interleaved = s->trace.rope.interleaved,
-                            .positions = s->positions};
+                            .positions = s->positions,
+                            .softcap = p->softcap,
+                            .window = s->variant.window,
+                            .sinks = s->variant.sinks,
+                            .inv_freq_windowed = s->variant.inv_freq};
 }
 
 static kv_rc open_like(const kv_session *s, kv_session **out, kv_err *e) {

@@ -40,6 +40,7 @@ typedef struct kv_fed {
 typedef struct kv_variant {
   float *sinks;      /* [n_layers of the model][n_heads]; NULL: none */
   float *inv_freq;   /* [d/2] of layers with a window; NULL: the same */
+  int32_t *window;   /* [n_layers of the model]; NULL: none has one */
   uint8_t *windowed; /* [n_layers of the model] has it a window? */
 } kv_variant;
 

@@ -56,6 +56,7 @@ kv_rc kv_session_take_variant(kv_session *s, const kv_session_shape *x,
   bool ok = true;
   v->sinks = copy(x->sinks, layers * heads, &ok);
   v->inv_freq = copy(x->inv_freq_windowed, (size_t)x->d / 2, &ok);
+  v->window = copy(x->window, layers, &ok);
   v->windowed = kv_zalloc(layers, sizeof *v->windowed);
   if (!ok || !v->windowed)
     return kv_no_memory(e, "a session", layers * heads * 4);
@@ -76,5 +77,6 @@ kv_rc kv_session_take_variant(kv_session *s, const kv_session_shape *x,
 void kv_session_free_variant(kv_session *s) {
   free(s->variant.sinks);
   free(s->variant.inv_freq);
+  free(s->variant.window);
   free(s->variant.windowed);
 }
