@@ -13,8 +13,15 @@ N, ROOM = 64, 200  # tokens of the prompt; room
 
 
 def check_forks(torch, hf, SessionCache):
-    model = hf.model("Llama", attention="kvsession")
-    for method, budget in ("dense", None), ("snapkv", 32), ("zsmerge", 32):
+    windows = dict(head_dim=16, num_local_experts=4, sliding_window=24)
+    for name, config, method, budget in (
+        ("GptOss", windows, "h2o", 32),
+        ("GptOss", windows, "snapkv:windowed=compress", 12),
+        ("Llama", {}, "dense", None),
+        ("Llama", {}, "snapkv", 32),
+        ("Llama", {}, "zsmerge", 32),
+    ):
+        model = hf.model(name, attention="kvsession", **config)
         cache = SessionCache(model, method, budget, ROOM)
         with torch.no_grad():
             model(hf.IDS, past_key_values=cache)
