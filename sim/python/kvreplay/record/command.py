@@ -84,8 +84,8 @@ def parser() -> argparse.ArgumentParser:
     return p
 
 
-def say(*words: object) -> None:
-    print(NAME + ":", *words, file=sys.stderr, flush=True)
+def say(*words: object, name: str = NAME) -> None:
+    print(name + ":", *words, file=sys.stderr, flush=True)
 
 
 def go(a: argparse.Namespace) -> int:

@@ -1,0 +1,129 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The command line of `kvreplay evaluate`. Options and files are checked with
+Python alone, before torch is imported and a model is loaded."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+from typing import Any, List, Optional, Tuple
+
+from . import __doc__ as DOC
+from ..hf.text import check_folder, missing, run
+from ..record.command import option, whole
+from ..record.prompts import read_prompts
+from .asks import Methods
+from .tasks import NAMES, options_of
+
+NAME = "kvreplay evaluate"
+
+
+def shard(text: str) -> Tuple[int, int]:
+    found = re.fullmatch(r"([1-9]\d{0,5})/([1-9]\d{0,5})", text)
+    if not found or int(found[1]) > int(found[2]):
+        raise ValueError(f"{text}: give 1/4 to 4/4, say")
+    return int(found[1]), int(found[2])
+
+
+def tasks(text: str) -> List[str]:
+    found = []
+    for x in text.split(","):
+        name, colon, more = x.partition(":")
+        found += [y + colon + more for y in NAMES] if name == "all" else [x]
+    for x in found:
+        if x.partition(":")[0] in NAMES and not text.startswith("all:"):
+            options_of(x)
+        elif x.partition(":")[0] not in NAMES:
+            raise ValueError(f"no task {x}; there are {', '.join(NAMES)}")
+    return [*dict.fromkeys(found)]
+
+
+def depth(text: str) -> float:
+    try:
+        if not 0 <= float(text) <= 1:
+            raise ValueError
+    except ValueError:
+        raise ValueError(f"{text}: give a number from 0 to 1") from None
+    return float(text)
+
+
+def parser() -> argparse.ArgumentParser:
+    p = argparse.ArgumentParser(
+        prog=NAME, description=DOC, allow_abbrev=False,
+        formatter_class=argparse.RawDescriptionHelpFormatter)  # fmt: skip
+    add = p.add_argument
+    add("model", metavar="MODEL")
+    add("--tasks", type=option(tasks), metavar="LIST",
+        help="made from a seed, of " + ", ".join(NAMES) + ", or all (default: "
+        "niah_single_2, a needle in prose)")  # fmt: skip
+    add("--prompts", metavar="FILE", help="your own, as JSON lines of "
+        "`kvreplay record`: messages and answer")  # fmt: skip
+    add("--items", type=whole(1), default=10, metavar="N",
+        help="of each task (default: 10)")  # fmt: skip
+    add("--length", type=whole(16), default=1024, metavar="N",
+        help="tokens of a prompt (default: 1024)")  # fmt: skip
+    add("--depth", type=option(depth), metavar="X", help="where the answer "
+        "stands, 0 to 1 (default: at several in turn)")  # fmt: skip
+    add("--seed", type=whole(0), default=1, metavar="N", help="(default: 1)")
+    add("-m", "--methods", default="dense", metavar="SPEC,...",
+        help="as of `kvreplay run`: snapkv,quest:page=16,snapkv+int4, or all"
+        )  # fmt: skip
+    add("-b", "--budget", metavar="LIST", help="as of `kvreplay run`: 20%%, "
+        "512, mean:25%%, end:25%%, read:25%%")  # fmt: skip
+    add("--new", type=whole(1), metavar="N", help="tokens that are generated, "
+        "at most (default: the task's)")  # fmt: skip
+    add("-d", "--db", metavar="FILE", help="keep rows in an SQLite database; "
+        "what is there is not computed again")  # fmt: skip
+    add("--again", action="store_true", help="compute what is there, too, and "
+        "compare")  # fmt: skip
+    add("--shard", type=option(shard), default=(1, 1), metavar="I/N",
+        help="only items I, I + N, ..; %% in the name that --db gives becomes "
+        "2-of-4")  # fmt: skip
+    add("--dtype", choices=["auto", "f32", "bf16", "f16"], default="auto",
+        help="of the model and of its cache (default: the model's own; f32 of "
+        "a .gguf)")  # fmt: skip
+    add("--threads", type=whole(1), metavar="N",
+        help="(default: one a processor)")  # fmt: skip
+    add("--name", help="what the model is called (default: the name of its "
+        "folder or file, or on the hub)")  # fmt: skip
+    add("-f", "--format", choices=["table", "jsonl"], default="table",
+        help="of what is printed (default: table)")  # fmt: skip
+    add("-n", "--dry-run", action="store_true", help="say what would be "
+        "computed, compute nothing")  # fmt: skip
+    add("-q", "--quiet", action="store_true", help="no progress")
+    return p
+
+
+def database(text: Optional[str], shard: Tuple[int, int]) -> Optional[str]:
+    """The name of a shard's database: `kvreplay run --shard` has it so."""
+    own = "{}-of-{}".format(*shard)
+    return text and re.sub("%%?", lambda x: own if x[0] == "%" else "%", text)
+
+
+def go(a: argparse.Namespace, say: Any) -> int:
+    a.prompts = read_prompts(a.prompts, ("new",)) and a.prompts if (
+        a.prompts) else None  # fmt: skip
+    a.tasks = a.tasks or ([] if a.prompts else ["niah_single_2"])
+    a.db = database(a.db, a.shard)
+    if a.db:
+        check_folder(a.db)
+    a.asks = Methods().asks(a.methods, a.budget)
+    missing("numpy", "torch", "transformers")
+    if a.model.endswith(".gguf") and os.path.exists(a.model):
+        missing("gguf")
+        os.environ.setdefault("TQDM_DISABLE", "1")
+    # torch's threads do not spin while ours work.
+    os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+    from .run import evaluate
+
+    return evaluate(a, say)
+
+
+def main(argv: Optional[List[str]] = None) -> int:
+    """The command; argv: its words, None: of the command line. Returns the exit
+    code."""
+    from ..record.command import say as say_of
+
+    a = parser().parse_args(argv)
+    return run(lambda: go(a, lambda *x: say_of(*x, name=NAME)), NAME)

@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A request under the model's own attention, computed once: q, k and v of its
+tokens as they come, for sessions and for a trace, and the logits that answers
+are compared with. Needs torch."""
+
+from __future__ import annotations
+
+from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
+
+import torch
+from transformers import DynamicCache
+
+from ..hf.model import layer_of, need, with_cache
+from ..record.forward import finite
+from .attend import Model, own
+
+Rows = Tuple[torch.Tensor, torch.Tensor, torch.Tensor]  # q, k, v
+
+
+class Piece(NamedTuple):
+    """Tokens that came at once: {layer: (q, k, v) of [heads, tokens, d]}."""
+
+    first: int
+    tokens: List[int]
+    rows: Dict[int, Rows]
+
+
+class Dense:
+    """feed() goes on, crop() goes back; pieces is what was fed."""
+
+    def __init__(self, model: Model) -> None:
+        self.model, self.cache = model, DynamicCache()
+        self.pieces: List[Piece] = []
+
+    def attend(
+        self, module: Any, query: torch.Tensor, key: torch.Tensor,
+        value: torch.Tensor, mask: Optional[torch.Tensor], kwargs: Any,
+    ) -> torch.Tensor:  # fmt: skip
+        out = own(module, query, key, value, mask, **kwargs)[0]
+        n, layer, turned = query.shape[2], layer_of(module), self.model.turned
+        x = (turned(query[0]), turned(key[0, :, -n:]),
+             value[0, :, -n:].to(self.model.dtype))  # fmt: skip
+        need(all(map(finite, x)), f"layer {layer}: q, k or v hold NaN or Inf: "
+             "the model's weights do, or its type is too narrow (--dtype f32)"
+             )  # fmt: skip
+        self.pieces[-1].rows[layer] = x
+        return out
+
+    def feed(self, tokens: Sequence[int], last: int = 0) -> torch.Tensor:
+        """Logits [last or all, vocabulary] of the tokens that come next."""
+        first = self.seen
+        self.pieces.append(Piece(first, [*tokens], {}))
+        model = self.model.model
+        x = self.model.forward(
+            self, [tokens], last or len(tokens), use_cache=True,
+            **with_cache(model, self.cache))  # fmt: skip
+        return x[0]
+
+    @property
+    def seen(self) -> int:
+        """Tokens fed."""
+        return sum(len(x.tokens) for x in self.pieces)
+
+    @property
+    def tokens(self) -> List[int]:
+        return [t for x in self.pieces for t in x.tokens]
+
+    def crop(self, n: int) -> None:
+        """The first n tokens alone were fed; n is where a piece ended."""
+        while self.seen > n:
+            self.pieces.pop()
+        assert self.seen == n, "a piece ends there"
+        self.cache.crop(n)
+
+    def rows(self, layer: int) -> Rows:
+        """q, k and v of all tokens fed."""
+        parts = zip(*(x.rows[layer] for x in self.pieces))
+        q, k, v = (torch.cat(x, 1) for x in parts)
+        return q, k, v
+
+    def go_on(
+        self, logits: torch.Tensor, new: int, ends: Sequence[int]
+    ) -> Tuple[List[int], torch.Tensor]:
+        """What the model adds, always the token of the largest logit, from the
+        logits [vocabulary] of the last token on: at most `new` tokens, an end
+        included, and the logits [tokens, vocabulary] of which each was the
+        largest. All but the last token are fed."""
+        found, seen = [int(logits.argmax())], [logits]
+        while len(found) < new and found[-1] not in ends:
+            seen.append(self.feed(found[-1:])[0])
+            found.append(int(seen[-1].argmax()))
+        return found, torch.stack(seen)

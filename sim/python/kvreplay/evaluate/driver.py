@@ -1,0 +1,270 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Items through a model under every method asked for. Of an item the model
+reads the prompt once, by its own attention; what comes of that goes into a
+trace, which `kvreplay run` replays, and into a session of each method, which is
+forked for each question. Then the model answers, WIDTH sessions at a time.
+Needs torch and the library."""
+
+from __future__ import annotations
+
+from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Sequence
+from typing import Tuple
+
+import torch
+
+from ..record.tokens import decode
+from .asks import Ask
+from .attend import Model
+from .dense import Dense
+from .item import Item, Question
+from .measures import answer_digest, common, divergences, ends_for, held_bytes
+from .measures import logliks, perplexities, replayed, request_digest, right
+from .replay import Traces
+from .together import PIECE, WIDTH, Held, Together
+
+
+class Truth(NamedTuple):
+    """What the model's own attention answers to a question."""
+
+    prompt: torch.Tensor  # logits [vocabulary] of the prompt's last token
+    tokens: List[int]  # that it adds greedily
+    logits: torch.Tensor  # of each, [tokens, vocabulary]
+    loglik: torch.Tensor  # of the right answer's tokens, [] of none
+
+
+Answers = List[Tuple[Dict[str, float], List[int]]]  # values, greedy tokens
+
+
+class Driver:
+    """item() yields rows, as a Store takes them, whole ones as soon as they
+    are."""
+
+    def __init__(
+        self, model: Model, tokenizer: Any, ends: Sequence[int], threads: int,
+        metadata: Dict[str, Any], width: int = WIDTH,
+    ) -> None:  # fmt: skip
+        """ends: tokens that end an answer; metadata: of its traces."""
+        self.model, self.tokenizer, self.ends = model, tokenizer, [*ends]
+        self.threads, self.metadata, self.width = threads, metadata, width
+        self.together, self.traces = Together(model, threads), Traces()
+
+    def close(self) -> None:
+        self.together.close()
+        self.traces.close()
+
+    def item(
+        self, item: Item, asked: Dict[int, List[Ask]]
+    ) -> Iterator[Dict[str, Any]]:
+        """Rows of the questions, {number: what is asked of it}."""
+        room = len(item.prompt) + max(
+            len(x.tokens) + max(len(x.answer), item.new)
+            for x in item.questions)  # fmt: skip
+        self.model.check(room)
+        with self.model.attending():
+            dense = Dense(self.model)
+            last = dense.feed(item.prompt, 1)[0]
+            asks = [*dict.fromkeys(y for x in asked.values() for y in x)]
+            truths, replays = {}, {}
+            for n in sorted({0, *asked}):  # budgets are found at the first
+                truths[n] = self.truth(dense, last, item, item.questions[n])
+                replays[n] = self.replay(asks, replays.get(0))
+                dense.crop(len(item.prompt))
+            well = []
+            for ask in asks:
+                row = replays[0][ask]
+                if row["status"] != "refused":
+                    well.append(ask)
+                    continue
+                for n in (x for x in asked if ask in asked[x]):
+                    yield self.row(item, n, ask, row, "refused", row["reason"])
+            for i in range(0, len(well), self.width):
+                some = well[i : i + self.width]
+                yield from self.some(item, asked, some, dense, room, truths,
+                                     replays)  # fmt: skip
+
+    def truth(
+        self, dense: Dense, last: torch.Tensor, item: Item, question: Question
+    ) -> Truth:
+        """Leaves `dense` with the question and the right answer, or, where
+        there is none, what the model adds; and writes the trace of that."""
+        first, n = last, len(item.prompt) + len(question.tokens)
+        if question.tokens:
+            first = dense.feed(question.tokens, 1)[0]
+        ends = ends_for(question, self.ends)
+        tokens, logits = dense.go_on(first, item.new, ends)
+        loglik = torch.zeros(0)
+        if question.answer:
+            dense.crop(n)
+            answer = torch.cat([first[None], dense.feed(question.answer)])
+            loglik = logliks(answer[:-1], question.answer)
+        self.traces.write(self.model, dense, len(item.prompt), question,
+                          dict(self.metadata, source=item.id))  # fmt: skip
+        return Truth(last, tokens, logits, loglik)
+
+    def replay(
+        self, asks: Sequence[Ask], first: Optional[Dict[Ask, Any]]
+    ) -> Dict[Ask, Dict[str, Any]]:
+        """The row of each in the open loop. Of a later question those alone
+        that ran at the first, at the budgets that were found there."""
+        if first is None:
+            return dict(self.traces.asked(asks, self.threads))
+        well = {x: first[x]["spec"] for x in asks
+                if first[x]["status"] != "refused"}  # fmt: skip
+        specs = [*dict.fromkeys(well.values())]
+        rows = self.traces.run(specs, None, self.threads) if specs else []
+        of = dict(zip(specs, rows))
+        return {x: of[y] for x, y in well.items()}
+
+    def some(
+        self, item: Item, asked: Dict[int, List[Ask]], asks: Sequence[Ask],
+        dense: Dense, room: int, truths: Dict[int, Truth], replays: Any,
+    ) -> Iterator[Dict[str, Any]]:  # fmt: skip
+        """The rows of as many methods as go at the same time."""
+        specs = [replays[0][x]["spec"] for x in asks]
+        held, left = self.together.open(specs, dense, room), [*asked]
+        try:
+            while left:
+                n = left.pop(0)
+                which = [i for i, x in enumerate(asks) if x in asked[n]]
+                own = [held[i] for i in which]
+                if left:
+                    own = self.together.fork(own)
+                try:
+                    found = self.answer(own, item, item.questions[n],
+                                        truths[n])  # fmt: skip
+                finally:
+                    for x in own if left else ():
+                        x.close()
+                for x, i, (values, tokens) in zip(own, which, found):
+                    row = replays[n][asks[i]]
+                    if row["status"] == "refused":
+                        x.why = row["reason"]
+                    values = {**values, **replayed(row)}
+                    row = dict(row, spec=specs[i],
+                               budget=replays[0][asks[i]]["budget"])
+                    yield self.row(
+                        item, n, asks[i], row, "failed" if x.why else "ok",
+                        x.why, values, tokens)  # fmt: skip
+        finally:
+            for x in held:
+                x.close()
+
+    def answer(
+        self, held: Sequence[Held], item: Item, question: Question, truth: Truth
+    ) -> Answers:
+        """What the model answers with each of these sessions, which are then
+        fed the question and what was generated."""
+        together = self.together
+        first = truth.prompt.expand(len(held), -1)
+        if question.tokens:
+            first = together.feed(
+                held, [question.tokens] * len(held), 1)[:, 0]
+        values: List[Dict[str, float]] = [{} for _ in held]
+        tokens = self.beside_dense(held, first, truth, values)
+        if question.answer:
+            self.answered(held, first, question.answer, truth, values)
+        ends = ends_for(question, self.ends)
+        left = [i for i, x in enumerate(tokens) if not x]
+        for i, found in zip(left, self.greedy(
+            [held[i] for i in left], first[left], item.new, ends)):  # fmt: skip
+            tokens[i] = found
+        for x, found in zip(values, tokens):
+            x["agree"] = float(common(found, truth.tokens))
+            x.update(right(question, decode(self.tokenizer, found)))
+        return [*zip(values, tokens)]
+
+    def read(
+        self, held: Sequence[Held], first: torch.Tensor, tokens: Sequence[int]
+    ) -> Iterator[Tuple[slice, torch.Tensor]]:
+        """Logits [sessions, n, vocabulary] of which each of the tokens should
+        be the largest, some at a time, as forks of the sessions read them."""
+        yield slice(0, 1), first[:, None]
+        for i in range(0, len(tokens) - 1, PIECE):
+            piece = tokens[i : min(i + PIECE, len(tokens) - 1)]
+            at = slice(i + 1, i + 1 + len(piece))
+            yield at, self.together.feed(held, [piece] * len(held))
+
+    def beside_dense(
+        self, held: Sequence[Held], first: torch.Tensor, truth: Truth,
+        values: List[Dict[str, float]],
+    ) -> List[List[int]]:  # fmt: skip
+        """Reads what dense answered. Returns, of each session, that where it
+        would have answered the same, else []."""
+        forks = self.together.fork(held)
+        kl, same = torch.zeros(len(held)), [True] * len(held)
+        try:
+            for at, logits in self.read(forks, first, truth.tokens):
+                want = torch.tensor(truth.tokens[at])
+                for i, x in enumerate(logits):
+                    kl[i] += divergences(truth.logits[at], x).sum()
+                    same[i] &= bool((x.argmax(-1) == want).all())
+            for x, y, fork, own in zip(values, kl, forks, held):
+                x["kl"] = float(y) / len(truth.tokens)
+                own.why = own.why or fork.why
+                if not own.why:
+                    x.update(held_bytes(fork.session.ledger()))
+        finally:
+            for fork in forks:
+                fork.close()
+        return [[*truth.tokens] if x else [] for x in same]
+
+    def answered(
+        self, held: Sequence[Held], first: torch.Tensor, answer: Sequence[int],
+        truth: Truth, values: List[Dict[str, float]],
+    ) -> None:  # fmt: skip
+        """Reads the right answer."""
+        forks = self.together.fork(held)
+        found: List[List[torch.Tensor]] = [[] for _ in held]
+        try:
+            for at, logits in self.read(forks, first, answer):
+                for i, x in enumerate(logits):
+                    found[i].append(logliks(x, answer[at]))
+            for x, parts, fork, own in zip(values, found, forks, held):
+                loglik = torch.cat(parts)
+                x["loglik"] = float(loglik.sum())
+                x.update(perplexities(truth.loglik, loglik))
+                own.why = own.why or fork.why
+        finally:
+            for fork in forks:
+                fork.close()
+
+    def greedy(
+        self, held: Sequence[Held], first: torch.Tensor, new: int,
+        ends: Sequence[int],
+    ) -> List[List[int]]:  # fmt: skip
+        """What the model adds with each session, a token at a time."""
+        found = [[int(x.argmax())] for x in first]
+        while True:
+            left = [i for i, x in enumerate(found)
+                    if len(x) < new and x[-1] not in ends and not held[i].why
+                    ]  # fmt: skip
+            if not left:
+                return found
+            logits = self.together.feed(
+                [held[i] for i in left], [found[i][-1:] for i in left])
+            for i, x in zip(left, logits):
+                found[i].append(int(x[0].argmax()))
+
+    def row(
+        self, item: Item, n: int, ask: Ask, replay: Dict[str, Any],
+        status: str, why: str, values: Dict[str, float] = {},
+        tokens: Sequence[int] = (),
+    ) -> Dict[str, Any]:  # fmt: skip
+        """What of a row is not known before."""
+        budget = replay["budget"]
+        return dict(
+            self.named(item, n, ask), spec=replay["spec"], status=status,
+            budget=None if budget is None else str(budget), reason=why or None,
+            values=values if status == "ok" else {},
+            answer_digest=answer_digest(tokens) if tokens and status == "ok"
+            else None)  # fmt: skip
+
+    def named(self, item: Item, n: int, ask: Ask) -> Dict[str, Any]:
+        """What of a row names what is asked, but for the model and platform."""
+        x = item.questions[n]
+        tokens = len(item.prompt) + len(x.tokens)
+        return dict(
+            task=item.task, item=item.id, question=n, prompt_len=len(item.prompt),
+            request_digest=request_digest(item, x), method=ask.method,
+            tokens=tokens + max(len(x.answer), item.new), basis=ask.basis,
+            target=ask.target)  # fmt: skip

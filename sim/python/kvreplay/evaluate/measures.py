@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What an answer is measured by, from tokens and logits. Needs torch."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from typing import Any, Dict, List, Sequence
+
+import numpy as np
+import torch
+
+from .item import Item, Question
+
+TOTAL = "payload metadata columns side slack".split()  # kinds of held bytes
+
+
+def digest_of(*parts: Sequence[int]) -> str:
+    """SHA-256 of the parts, each its length and its tokens, as int32."""
+    h = hashlib.sha256()
+    for x in parts:
+        h.update(np.array([len(x), *x], "<i4").tobytes())
+    return h.hexdigest()
+
+
+def request_digest(item: Item, question: Question) -> str:
+    return digest_of(item.prompt, question.tokens, question.answer)
+
+
+def answer_digest(tokens: Sequence[int]) -> str:
+    """SHA-256 of the tokens, as int32."""
+    return hashlib.sha256(np.array(tokens, "<i4").tobytes()).hexdigest()
+
+
+def logliks(logits: torch.Tensor, tokens: Sequence[int]) -> torch.Tensor:
+    """Log-probability, float64 [tokens], that logits [tokens, vocabulary] give
+    each token."""
+    x = torch.log_softmax(logits.double(), -1)
+    return x.gather(1, torch.tensor(tokens)[:, None])[:, 0]
+
+
+def divergences(dense: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
+    """KL(dense || other) of the next token, float64 [tokens], in nats."""
+    p, q = (torch.log_softmax(x.double(), -1) for x in (dense, other))
+    return (p.exp() * (p - q)).sum(-1)
+
+
+def common(a: Sequence[int], b: Sequence[int]) -> int:
+    """How many first tokens are the same."""
+    n = 0
+    while n < min(len(a), len(b)) and a[n] == b[n]:
+        n += 1
+    return n
+
+
+def perplexities(dense: torch.Tensor, other: torch.Tensor) -> Dict[str, float]:
+    """Perplexity less dense's of log-probabilities [tokens], over all and over
+    positions 0 to 15, 16 to 31, 32 to 63 and so on, named by the first."""
+    n, found, first, end = len(dense), {}, 0, 16
+
+    def apart(a: int, b: int) -> float:
+        x, y = (math.exp(-float(z[a:b].mean())) for z in (other, dense))
+        return x - y
+
+    found["ppl.all"] = apart(0, n)
+    while first < n:
+        found[f"ppl.{first}"] = apart(first, min(n, end))
+        first, end = end, 2 * end
+    return found
+
+
+def held_bytes(ledger: Dict[str, Any]) -> Dict[str, float]:
+    """Of a session's ledger."""
+    return {
+        "bytes.mean": float(ledger["mean"]),
+        "bytes.peak": float(ledger["peak"]),
+        "bytes.end": float(sum(ledger[x] for x in TOTAL)),
+    }
+
+
+def replayed(row: Dict[str, Any]) -> Dict[str, float]:
+    """open.NAME of every number in a row of `kvreplay run -f jsonl`: of what it
+    has many of (a decode step, layer and head each) mean, median and tails."""
+    found: Dict[str, float] = {}
+
+    def add(name: str, x: Any) -> None:
+        if isinstance(x, dict):
+            for key, y in x.items():
+                add(f"{name}.{key}", y)
+        elif isinstance(x, (int, float)) and math.isfinite(x):
+            found[name] = float(x)
+
+    for key in list(row)[list(row).index("achieved"):]:
+        add("open." + key, row[key])
+    return found
+
+
+def right(question: Question, text: str) -> Dict[str, float]:
+    if not question.accept:
+        return {}
+    return {"exact": float(question.right(text))}
+
+
+def ends_for(question: Question, ends: List[int]) -> List[int]:
+    """The tokens that end an answer: none where nothing is asked, so that all
+    methods generate as many."""
+    return ends if question.accept else []

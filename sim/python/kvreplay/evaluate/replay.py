@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The open loop: a request's trace, in a temporary file, replayed by `kvreplay
+run`, which finds budgets of equal bytes and measures what attention lost. Needs
+torch and the program."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import tempfile
+from typing import Any, Dict, List, Optional, Sequence, Tuple
+
+from ..record.file import TraceFile, alive
+from ..record.plan import Plan, texts
+from ..record.request import Request
+from .asks import Ask, budgets_of, kvreplay, said
+from .attend import Model
+from .dense import Dense
+from .item import Question
+
+FOLDER = "kvreplay-evaluate-"
+
+
+class Traces:
+    """A folder for them, which close() removes; what killed ones left goes."""
+
+    def __init__(self) -> None:
+        for name in os.listdir(tempfile.gettempdir()):
+            found = re.match(FOLDER + r"(\d+)-", name)
+            if found and not alive(int(found[1])):
+                path = os.path.join(tempfile.gettempdir(), name)
+                shutil.rmtree(path, ignore_errors=True)
+        self.folder = tempfile.mkdtemp(prefix=f"{FOLDER}{os.getpid()}-")
+        self.path = os.path.join(self.folder, "request.safetensors")
+
+    def close(self) -> None:
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def write(
+        self, model: Model, dense: Dense, prompt_len: int, question: Question,
+        metadata: Dict[str, Any],
+    ) -> None:  # fmt: skip
+        """The trace of all that `dense` was fed. Where these end with the
+        answer, its needles are marked."""
+        n = dense.seen
+        start = n - len(question.answer)
+        answers = [
+            dict(start=start, end=n, source_start=a, source_end=b)
+            for a, b in question.spans if question.answer
+        ]  # fmt: skip
+        request = Request(None, dense.tokens, prompt_len, answers)
+        plan = Plan(model.layers, [*range(model.n)], request, None, False, False
+                    )  # fmt: skip
+        plan.rope = plan.rope._replace(channels=None)  # they are in order
+        plan.metadata.update(metadata, answers=answers or None)
+        file = TraceFile(self.path, texts(plan.metadata), plan.shapes)
+        try:
+            for l in range(model.n):
+                plan.put(file, l, dict(zip("qkv", dense.rows(l))))
+            plan.finish(file, request)
+            file.finish()
+        finally:
+            file.leave()
+
+    def run(
+        self, methods: Sequence[str], budget: Optional[str], jobs: int
+    ) -> List[Dict[str, Any]]:
+        """A row for each method. ValueError where that is not to be had."""
+        words = ["-f", "jsonl", "-q", "-j", str(jobs), "-m", ",".join(methods)]
+        words += [] if budget is None else ["-b", budget]
+        done = kvreplay("run", self.path, *words)
+        rows = [json.loads(x) for x in done.stdout.splitlines()]
+        if len(rows) != len(methods):
+            if done.returncode:
+                raise ValueError(said(done))
+            raise ValueError(
+                f"{len(methods)} methods are {len(rows)} cells: two of "
+                f"{','.join(methods)} are the same; leave one out"
+            )
+        return rows
+
+    def asked(
+        self, asks: Sequence[Ask], jobs: int
+    ) -> List[Tuple[Ask, Dict[str, Any]]]:
+        """Each with its row."""
+        found = []
+        for target in budgets_of(asks):
+            some = [x for x in asks if x.target == target]
+            rows = self.run([x.method for x in some], target, jobs)
+            found += zip(some, rows)
+        return found

@@ -1,0 +1,224 @@
+# SPDX-License-Identifier: Apache-2.0
+"""All items of a command line: made, looked up, computed where they are not
+there, and shown. Needs torch and transformers."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import json
+import os
+import platform
+import sys
+import time
+from typing import Any, Callable, Dict, List, Optional, Tuple
+
+import torch
+import transformers
+
+from ..binding import SessionError
+from ..hf.identity import model_digest
+from ..hf.load import ends_of, load, name_of
+from ..hf.text import failure
+from ..record.progress import clock
+from .asks import Ask
+from .attend import Model
+from .driver import Driver
+from .item import Item, read_items
+from .store import Store
+from .table import table
+from .tasks import make, options_of
+
+Row = Dict[str, Any]
+
+
+class Memory:
+    """A Store without a file."""
+
+    def __init__(self) -> None:
+        self.rows: Dict[str, Row] = {}
+
+    def key(self, row: Row) -> str:
+        names = "task item question request_digest method target".split()
+        return json.dumps([row[x] for x in names])
+
+    def find(self, row: Row) -> Optional[Row]:
+        return self.rows.get(self.key(row))
+
+    def put(self, row: Row) -> None:
+        self.rows[self.key(row)] = row
+
+    def close(self) -> None:
+        pass
+
+
+def processor() -> str:
+    """What this machine calls it."""
+    try:
+        with open("/proc/cpuinfo", encoding="utf-8") as f:
+            for line in f:
+                name, _, x = line.partition(":")
+                if name.strip() == "model name":
+                    return x.strip()
+    except OSError:
+        pass
+    return platform.processor() or platform.machine()
+
+
+def items_of(
+    a: argparse.Namespace, name: str, tokenizer: Any, model: Any,
+    say: Callable[..., None],
+) -> Tuple[List[Item], int]:  # fmt: skip
+    """The items, and how many tasks or items cannot be."""
+    size = model.get_input_embeddings().weight.shape[0]
+    config = model.config.get_text_config()
+    most = getattr(config, "max_position_embeddings", None)
+    found: List[Item] = []
+    bad = 0
+    for task in a.tasks:
+        of, options = options_of(task)
+        known = importlib.import_module(f".tasks.{of}", __package__).OPTIONS
+        if a.depth is not None and "depth" in known and "depth" not in options:
+            task = f"{task}:depth={a.depth:g}"
+        try:
+            found += make(task, tokenizer, a.seed, a.items, a.length, name,
+                          size)  # fmt: skip
+        except ValueError as e:
+            bad += 1
+            say(f"{task}: {e}")
+    if a.prompts:
+        found += read_items(a.prompts, name, tokenizer, size,
+                            os.path.basename(a.prompts))  # fmt: skip
+    if a.new:
+        found = [x.__class__(**{**vars(x), "new": a.new}) for x in found]
+    well = []
+    for x in found[a.shard[0] - 1 :: a.shard[1]]:
+        try:
+            x.check(most)
+            well.append(x)
+        except ValueError as e:
+            bad += 1
+            say(str(e))
+    return well, bad
+
+
+class Evaluation:
+    """Of the items: rows {(task, item, question, ask): row}."""
+
+    def __init__(
+        self, a: argparse.Namespace, driver: Driver, store: Any, named: Row,
+        say: Callable[..., None],
+    ) -> None:  # fmt: skip
+        """named: what every row has: model and platform."""
+        self.a, self.driver, self.store, self.say = a, driver, store, say
+        self.named, self.rows = named, []  # type: ignore
+        self.bad = self.differs = 0
+
+    def missing(self, item: Item) -> Dict[int, List[Ask]]:
+        """Of each question what is not there; what is there is a row."""
+        found: Dict[int, List[Ask]] = {}
+        for n in range(len(item.questions)):
+            for ask in self.a.asks:
+                asked = {**self.named, **self.driver.named(item, n, ask)}
+                row = self.store.find(asked)
+                if row and not self.a.again:
+                    self.rows.append(row)
+                else:
+                    found.setdefault(n, []).append(ask)
+        return found
+
+    def put(self, row: Row) -> None:
+        row = {**self.named, **row}
+        self.rows.append(row)
+        try:
+            self.store.put(row)
+        except SessionError as e:
+            if e.code != 1:
+                raise
+            self.differs += 1
+            self.say(f"{row['item']}, {row['method']}: {e}")
+
+    def item(self, item: Item, asked: Dict[int, List[Ask]]) -> int:
+        """Returns how many rows it gave."""
+        n = 0
+        try:
+            for row in self.driver.item(item, asked):
+                self.put(row)
+                n += 1
+        except (ValueError, IndexError, NotImplementedError) as e:
+            self.bad += 1
+            self.say(f"{item.id}: {failure(e)[1]}")
+        return n
+
+    def all(self, items: List[Item]) -> None:
+        work = [(x, y) for x in items if (y := self.missing(x))]
+        cells = sum(len(x) for _, y in work for x in y.values())
+        if not self.a.quiet or self.a.dry_run:
+            self.say(f"{len(items)} items, {len(self.rows)} rows are there, "
+                     f"{cells} to be computed")  # fmt: skip
+        if self.a.dry_run:
+            return
+        left = sum(len(x.prompt) for x, _ in work)
+        began, seen = time.monotonic(), 0
+        for i, (item, asked) in enumerate(work):
+            since = time.monotonic()
+            n = self.item(item, asked)
+            seen += len(item.prompt)
+            now = time.monotonic()
+            if not self.a.quiet:
+                rest = (now - began) / seen * (left - seen)
+                self.say(f"{item.id}: {len(item.prompt):,} tokens, {n} rows, "
+                         f"{clock(now - since)}; {i + 1} of {len(work)}, "
+                         f"{clock(rest)} left")  # fmt: skip
+
+
+def nowhere(rows: List[Row], say: Callable[..., None]) -> int:
+    """How many methods and budgets were refused wherever they were asked; of
+    each why."""
+    by: Dict[Tuple[str, Any], List[Row]] = {}
+    for x in rows:
+        by.setdefault((x["method"], x["target"]), []).append(x)
+    none = [(x, y) for x, y in by.items() if all(
+        z["status"] != "ok" for z in y)]  # fmt: skip
+    for (method, target), y in none:
+        say(f"{method} {target or ''}".strip() + f": {y[0]['reason']}")
+    lost = {x for (x, _), _ in none}
+    return len(lost - {x for (x, _), y in by.items() if any(
+        z["status"] == "ok" for z in y)})  # fmt: skip
+
+
+def evaluate(a: argparse.Namespace, say: Callable[..., None]) -> int:
+    """Returns the exit code."""
+    threads = a.threads or len(os.sched_getaffinity(0))
+    torch.set_num_threads(threads)
+    own, tokenizer = load(a.model, a.dtype)
+    name = a.name or name_of(a.model)
+    model, digest = Model(own), model_digest(own)
+    items, bad = items_of(a, name, tokenizer, own, say)
+    named = dict(
+        model=name, model_digest=digest, platform=dict(
+            torch=torch.__version__, transformers=transformers.__version__,
+            processor=processor(), threads=threads,
+            dtype=model.shape["dtype"]))  # fmt: skip
+    metadata = dict(model=name, model_digest=digest)
+    store: Any = Store(a.db) if a.db else Memory()
+    driver = Driver(model, tokenizer, ends_of(own), threads, metadata)
+    x = Evaluation(a, driver, store, named, say)
+    try:
+        x.all(items)
+    finally:
+        driver.close()
+        store.close()
+    if a.dry_run:
+        return 3 if bad else 0
+    if a.format == "jsonl":
+        for row in x.rows:
+            print(json.dumps(row))
+    else:
+        print(table(x.rows), end="")
+    sys.stdout.flush()
+    lost = nowhere(x.rows, say)
+    every = "all" in a.methods.split(",")
+    if bad or x.bad or lost and not every:
+        return 3
+    return 1 if x.differs else 0

@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Rows as tables, 80 columns wide but for long methods. Python alone."""
+
+from __future__ import annotations
+
+from typing import Any, Dict, Iterable, List, Optional, Sequence
+
+LEAST = 0.6  # of a task that dense must answer
+Row = Dict[str, Any]
+
+
+def mean(rows: Iterable[Row], name: str) -> Optional[float]:
+    found = [x["values"][name] for x in rows if name in x["values"]]
+    return sum(found) / len(found) if found else None
+
+
+def share(rows: Iterable[Row], name: str = "exact") -> str:
+    """Right answers, as 7/10."""
+    found = [x["values"][name] for x in rows if name in x["values"]]
+    return f"{round(sum(found))}/{len(found)}" if found else "-"
+
+
+def shown(x: Optional[float], form: str) -> str:
+    return "-" if x is None else form.format(x)
+
+
+def lines(rows: Sequence[Sequence[str]], left: int = 2) -> str:
+    """Columns in line, the first ones to the left."""
+    wide = [max(map(len, x)) for x in zip(*rows)]
+    text = ""
+    for row in rows:
+        cells = [x.ljust(n) if i < left else x.rjust(n)
+                 for i, (x, n) in enumerate(zip(row, wide))]  # fmt: skip
+        text += "  ".join(cells).rstrip() + "\n"
+    return text
+
+
+def grouped(rows: Iterable[Row]) -> Dict[Any, List[Row]]:
+    """By method and budget, in the order in which they were asked."""
+    found: Dict[Any, List[Row]] = {}
+    for x in rows:
+        found.setdefault((x["method"], x["target"] or ""), []).append(x)
+    return found
+
+
+def held(rows: Sequence[Row], dense: Dict[Any, float]) -> Optional[float]:
+    """Bytes as a share of dense's, where both are known."""
+    found = [
+        x["values"]["bytes.mean"] / dense[key_of(x)] for x in rows
+        if "bytes.mean" in x["values"] and key_of(x) in dense
+    ]  # fmt: skip
+    return sum(found) / len(found) if found else None
+
+
+def key_of(x: Row) -> Any:
+    return x["task"], x["item"], x["question"]
+
+
+def fits(rows: Sequence[Row]) -> bool:
+    """Does dense answer enough of them, if they are judged?"""
+    x = mean([y for y in rows if y["method"] == "dense"], "exact")
+    return x is None or x >= LEAST
+
+
+def by_task(ok: Sequence[Row], tasks: Dict[str, List[Row]]) -> str:
+    """Right answers, a column a task."""
+    text, names = "\nright answers by task\n", [*tasks]
+    for i, x in enumerate(names, 1):
+        text += f"  {i}  {x}" + (
+            "" if fits(tasks[x]) else
+            ": not measurable, dense answers less than 60 %") + "\n"  # fmt: skip
+    head = ["method", "budget", *map(str, range(1, len(names) + 1))]
+    body = [
+        [method, target, *(share(y for y in x if y["task"] == z)
+                           for z in names)]
+        for (method, target), x in grouped(ok).items()
+    ]  # fmt: skip
+    return text + lines([head, *body])
+
+
+def table(rows: Sequence[Row]) -> str:
+    """What is printed of them."""
+    ok = [x for x in rows if x["status"] == "ok"]
+    if not ok:
+        return ""
+    tasks: Dict[str, List[Row]] = {}
+    for x in ok:
+        tasks.setdefault(x["task"], []).append(x)
+    dense = {key_of(x): x["values"]["bytes.mean"] for x in ok
+             if x["method"] == "dense"}  # fmt: skip
+    fit = {t for t, x in tasks.items() if fits(x)}
+    head = "method", "budget", "right", "loglik", "kl", "agree", "held", "rows"
+    body = []
+    for (method, target), x in grouped(ok).items():
+        judged = [y for y in x if y["task"] in fit]
+        body.append([
+            method, target, share(judged), shown(mean(x, "loglik"), "{:.2f}"),
+            shown(mean(x, "kl"), "{:.4f}"), shown(mean(x, "agree"), "{:.1f}"),
+            shown(held(x, dense), "{:.1%}"), str(len(x)),
+        ])  # fmt: skip
+    text = lines([head, *body])
+    if len(tasks) > 1 or len(fit) < len(tasks):
+        text += by_task(ok, tasks)
+    return text

@@ -1,0 +1,167 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Several sessions behind one model: a batch of its linear layers, each row's
+attention from a session of its own. The batch has always WIDTH rows, those that
+nobody needs as well, so that a row's numbers do not depend on which methods
+stand beside it: torch adds up a product of matrices in another order where it
+has another number of rows. Needs torch."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Callable, Iterable, List, Optional, Sequence
+
+import numpy as np
+import torch
+from transformers import DynamicCache
+
+from ..binding import SessionError
+from ..hf.model import layer_of, with_cache
+from ..record.forward import bits
+from ..session import Session
+from .attend import Model
+from .dense import Dense
+
+WIDTH = 16
+PIECE = 32  # tokens of a row in one forward: logits take memory
+
+
+class Seen(DynamicCache):
+    """What the model asks a cache: how many tokens it has. The sessions hold
+    them."""
+
+    is_linear = [False]
+
+    def __init__(self, seen: int) -> None:
+        super().__init__()
+        self.n = seen
+
+    def update(self, key: Any, value: Any, *_: Any, **__: Any) -> Any:
+        return key, value  # the new tokens alone
+
+    def get_seq_length(self, *_: Any, **__: Any) -> int:
+        return self.n
+
+    get_query_offset = get_seq_length
+
+    def get_mask_sizes(self, query: Any, *_: Any) -> tuple[int, int]:
+        n = query.shape[0] if hasattr(query, "shape") else int(query)
+        return self.n + n, 0
+
+
+class Held:
+    """A session of a method on a request, and what became of it. why: the
+    sentence of its failure, after which it is fed no more; session: None where
+    it did not open."""
+
+    def __init__(self, session: Optional[Session] = None, why: str = "") -> None:
+        self.session, self.why = session, why
+
+    @classmethod
+    def open(cls, spec: str, **shape: Any) -> Held:
+        held = cls()
+        held.session = held.call(lambda _: Session(spec, **shape))
+        return held
+
+    def call(self, what: Callable[[Any], Any]) -> Any:
+        """what(session), or None where this or an earlier call failed."""
+        if self.why:
+            return None
+        try:
+            return what(self.session)
+        except SessionError as e:
+            if e.code == 4:  # memory: the end of all
+                raise MemoryError(str(e)) from None
+            self.why = str(e)
+            return None
+
+    def fork(self) -> Held:
+        """A second one in the same state."""
+        return Held(self.call(lambda s: s.fork()), self.why)
+
+    def close(self) -> None:
+        if self.session:
+            self.session.close()
+
+
+class Together:
+    """Feeds sessions, `workers` of them at the same time."""
+
+    def __init__(self, model: Model, workers: int) -> None:
+        self.model, self.pool = model, ThreadPoolExecutor(workers)
+        self.held: Sequence[Held] = ()
+        self.end = 0
+
+    def close(self) -> None:
+        self.pool.shutdown(cancel_futures=True)
+
+    def each(
+        self, what: Callable[[Any], Any], of: Iterable[Any]
+    ) -> List[Any]:
+        return list(self.pool.map(what, of))
+
+    def open(
+        self, specs: Sequence[str], dense: Dense, room: int
+    ) -> List[Held]:
+        """Sessions of methods whose specifications say all, fed the prompt: all
+        that `dense` has."""
+        n = dense.seen
+        prompt = [[bits(x) for x in dense.rows(l)] for l in range(self.model.n)]
+
+        def feed(s: Session) -> None:
+            for l, (q, k, v) in enumerate(prompt):
+                s.block(l, q, k, v)
+            s.end_step(n)
+
+        def fed(spec: str) -> Held:
+            held = Held.open(
+                spec, n_tokens=room, prompt_len=n, **self.model.shape)
+            held.call(feed)
+            return held
+
+        return self.each(fed, specs)
+
+    def fork(self, held: Sequence[Held]) -> List[Held]:
+        return self.each(Held.fork, held)
+
+    def attend(
+        self, module: Any, query: torch.Tensor, key: torch.Tensor,
+        value: torch.Tensor, mask: Optional[torch.Tensor], kwargs: Any,
+    ) -> torch.Tensor:  # fmt: skip
+        layer, turned = layer_of(module), self.model.turned
+        q, k = (bits(turned(x)) for x in (query, key))
+        v = bits(value.to(self.model.dtype))
+        rows, heads, n, _ = q.shape
+        out = np.zeros((rows, n, heads, v.shape[3]), np.float32)
+
+        def one(i: int) -> None:
+            def step(s: Session) -> None:
+                for t in range(n):
+                    at = slice(t, t + 1)
+                    o = s.block(layer, q[i][:, at], k[i][:, at], v[i][:, at],
+                                out=True)  # fmt: skip
+                    out[i, t] = o[:, 0]
+
+            self.held[i].call(step)
+
+        self.each(one, range(len(self.held)))
+        return torch.from_numpy(out).to(query.dtype)
+
+    def feed(
+        self, held: Sequence[Held], tokens: Sequence[Sequence[int]],
+        last: int = 0,
+    ) -> torch.Tensor:  # fmt: skip
+        """Logits [sessions, last or all, vocabulary] of the tokens that come
+        next, the same number of each session; all have seen as many."""
+        n = len(tokens[0])
+        assert len(held) == len(tokens) <= WIDTH, "rows that fit"
+        alive = [x for x in held if not x.why]
+        seen = alive[0].session.seen[0] if alive else 0
+        ids = [*map(list, tokens)]
+        ids += [[0] * n] * (WIDTH - len(ids))
+        self.held = held
+        model = self.model.model
+        logits = self.model.forward(
+            self, ids, last or n, use_cache=True,
+            **with_cache(model, Seen(seen)))  # fmt: skip
+        self.each(lambda x: x.call(lambda s: s.end_step(seen + n)), held)
+        return logits[: len(held)]
