@@ -122,6 +122,7 @@ export PATH=$tmp/v/bin:$tmp/bin
   -o -name '*.txt') | sort |
   diff "$tmp/want" - >"$tmp/said" || fail "modules: $(sed -n 2p "$tmp/said")"
 kvreplay record --help | grep -q -- --prompts || fail 'kvreplay record'
+kvreplay evaluate --help | grep -q -- --tasks || fail 'kvreplay evaluate'
 
 cells=(-m all -b 20% -q -f csv)
 digests() { # digests KVREPLAY: of every cell

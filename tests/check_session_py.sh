@@ -124,7 +124,8 @@ mkdir "$tmp/text" "$tmp/real"
   fail 'tasks_text.py failed'
 }
 if "$python" -c 'import torch, transformers' 2>/dev/null; then
-  for name in record_hf record_second record_repeat plan_hf train_hf; do
+  for name in record_hf record_second record_repeat plan_hf train_hf \
+    evaluate_hf; do
     "$python" "$src/tests/python/$name.py" "$top/traces/kvtrace" \
       "$top/sim/kvreplay" "$tmp/real" "$src/traces/tiny" >"$tmp/said" 2>&1 || {
       tail -n 3 "$tmp/said"

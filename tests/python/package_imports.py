@@ -31,6 +31,7 @@ for line, may in (("import kvreplay", []), ("import kvreplay.results", []),
                   ("import kvreplay.hf.text", []),
                   ("import kvreplay.record", []),
                   ("import kvreplay.train", []),
+                  ("import kvreplay.evaluate", []),
                   ("import kvreplay.kvpress", []),
                   *((f"import kvreplay.{x}", ["numpy"]) for x in (
                       "trace", "decisions", "scores", "session", "binding",

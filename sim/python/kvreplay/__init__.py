@@ -9,6 +9,7 @@
     kvreplay.grade      a kernel's decisions and outputs graded: grade
     kvreplay.record     traces of a Hugging Face model: `kvreplay record`
     kvreplay.train      what methods read, trained: `kvreplay train-hf`
+    kvreplay.evaluate   does it still answer? `kvreplay evaluate`
     kvreplay.hf         hf.capture: one of tokens of yours; hf.session: a
                         model that generates under a method
     kvreplay.kvpress    kvpress both ways: Press, from_press, from_scorer

@@ -6,6 +6,7 @@ runs. Needs the program."""
 from __future__ import annotations
 
 import json
+import os
 import re
 import subprocess
 from typing import Any, Dict, List, NamedTuple, Optional, Sequence
@@ -13,6 +14,12 @@ from typing import Any, Dict, List, NamedTuple, Optional, Sequence
 from ..programs import program
 
 BYTES = "end", "mean", "peak", "read"
+
+
+class Usage(Exception):
+    """A command line that is wrong, in one sentence."""
+
+    code = 2
 
 
 class Ask(NamedTuple):
@@ -43,28 +50,27 @@ def said(done: subprocess.CompletedProcess[str]) -> str:
         f"kvreplay ended with code {done.returncode}")  # fmt: skip
 
 
+def check(methods: str, budgets: Optional[str]) -> None:
+    """Usage where `kvreplay run` does not take them; it looks at them before it
+    looks at a trace."""
+    words = [] if budgets is None else ["-b", budgets]
+    done = kvreplay("run", "-q", "-m", methods, *words, os.devnull)
+    if done.returncode == 2:
+        raise Usage(said(done))
+
+
 def basis_of(text: str) -> str:
-    """What a budget counts. ValueError of a text that is none."""
-    name, colon, number = text.partition(":")
-    if not colon:
-        name, number = ("prompt" if text.endswith("%") else "entries"), text
-    known = {"ratio": r"0?\.\d+|0", "entries": r"\d+"}
-    share = r"\d+(\.\d+)?%"
-    good = re.fullmatch(known.get(name, share), number)
-    if name not in ("prompt", *known, *BYTES) or not good:
-        raise ValueError(
-            f"-b {text}: give 512, 20%, ratio:0.8, or end:20%, mean:20%, "
-            "peak:20%, read:20% of the bytes of dense"
-        )
-    return name
+    """What a budget that `kvreplay run` takes counts."""
+    name, colon, _ = text.partition(":")
+    if "/" in text or name == "layers":
+        raise Usage(f"-b {text}: a budget a layer is none here: give 20%, 512, "
+                    "mean:25% or the like")  # fmt: skip
+    return name if colon else "prompt" if text.endswith("%") else "entries"
 
 
-def typed(text: str) -> List[str]:
-    """The parts of a list; a backslash takes its meaning from a comma."""
-    found = [x for x in re.split(r"(?<!\\),", text) if x]
-    if not found:
-        raise ValueError(f"-m {text}: give a method, or more with commas")
-    return found
+def head_of(method: str) -> List[str]:
+    """Name and parameters of the first of one or two methods."""
+    return re.split(r"(?<!\\):", re.split(r"(?<!\\)\+", method)[0])
 
 
 class Methods:
@@ -79,20 +85,17 @@ class Methods:
         }
 
     def params(self, name: str) -> List[Dict[str, Any]]:
-        """Of a name that may be a plugin or one of the names of quant's
-        formats. ValueError of one that is none."""
+        """Of a plugin, too; the names of quant's formats have none."""
         if name not in self.known:
             done = kvreplay("methods", "-f", "json", "--", name)
-            if done.returncode:
-                raise ValueError(f"-m {name}: {said(done)}")
-            found = json.loads(done.stdout)
-            found = found[0] if isinstance(found, list) else found
-            self.known[name] = [] if found["name"] != name else found["params"]
+            found = [] if done.returncode else json.loads(done.stdout)
+            found = found if isinstance(found, dict) else (found or [{}])[0]
+            self.known[name] = found.get("params", [])
         return self.known[name]
 
     def wants(self, method: str, basis: str) -> bool:
         """Does -b of this basis set something of the method?"""
-        head, *rest = re.split(r"(?<!\\):", re.split(r"(?<!\\)\+", method)[0])
+        head, *rest = head_of(method)
         given = {x.partition("=")[0] for x in rest}
         knobs = [x for x in self.params(head) if x.get("knob")]
         return any(
@@ -102,12 +105,14 @@ class Methods:
         )
 
     def asks(self, methods: str, budgets: Optional[str]) -> List[Ask]:
-        """dense first, each once. `all` are all that need no file of yours."""
-        names = ["dense"]
-        for x in typed(methods):
+        """dense first, each once. `all` are all that need no file of yours.
+        Usage where one is none."""
+        check(methods, budgets)
+        names, every = ["dense"], [*self.known]
+        for x in re.split(r"(?<!\\),", methods):
             name, colon, more = x.partition(":")
-            names += [y + colon + more for y in self.known] if (
-                name == "all") else [x]  # fmt: skip
+            names += [y + colon + more for y in (
+                every if name == "all" else [name])]  # fmt: skip
         targets = [(basis_of(x), x) for x in (budgets or "").split(",") if x]
         found: Dict[Ask, None] = {}
         for name in dict.fromkeys(names):

@@ -27,15 +27,11 @@ def shard(text: str) -> Tuple[int, int]:
 
 
 def tasks(text: str) -> List[str]:
-    found = []
+    found: List[str] = []
     for x in text.split(","):
-        name, colon, more = x.partition(":")
-        found += [y + colon + more for y in NAMES] if name == "all" else [x]
+        found += NAMES if x == "all" else [x]
     for x in found:
-        if x.partition(":")[0] in NAMES and not text.startswith("all:"):
-            options_of(x)
-        elif x.partition(":")[0] not in NAMES:
-            raise ValueError(f"no task {x}; there are {', '.join(NAMES)}")
+        options_of(x)
     return [*dict.fromkeys(found)]
 
 
@@ -102,13 +98,13 @@ def database(text: Optional[str], shard: Tuple[int, int]) -> Optional[str]:
 
 
 def go(a: argparse.Namespace, say: Any) -> int:
-    a.prompts = read_prompts(a.prompts, ("new",)) and a.prompts if (
-        a.prompts) else None  # fmt: skip
+    a.prompts = read_prompts(a.prompts, ("new",)) if a.prompts else []
     a.tasks = a.tasks or ([] if a.prompts else ["niah_single_2"])
     a.db = database(a.db, a.shard)
     if a.db:
         check_folder(a.db)
-    a.asks = Methods().asks(a.methods, a.budget)
+    a.known = Methods()
+    a.asks = a.known.asks(a.methods, a.budget)
     missing("numpy", "torch", "transformers")
     if a.model.endswith(".gguf") and os.path.exists(a.model):
         missing("gguf")

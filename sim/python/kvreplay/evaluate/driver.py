@@ -7,13 +7,14 @@ Needs torch and the library."""
 
 from __future__ import annotations
 
-from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Sequence
-from typing import Tuple
+from typing import Any, Dict, Iterator, List, Mapping, NamedTuple, Optional
+from typing import Sequence, Tuple
 
 import torch
 
 from ..record.tokens import decode
 from .asks import Ask
+from .assets import bare
 from .attend import Model
 from .dense import Dense
 from .item import Item, Question
@@ -41,11 +42,14 @@ class Driver:
 
     def __init__(
         self, model: Model, tokenizer: Any, ends: Sequence[int], threads: int,
-        metadata: Dict[str, Any], width: int = WIDTH,
+        metadata: Dict[str, Any], typed: Mapping[str, str] = {},
+        width: int = WIDTH,
     ) -> None:  # fmt: skip
-        """ends: tokens that end an answer; metadata: of its traces."""
+        """ends: tokens that end an answer; metadata: of its traces; typed:
+        {method asked for: how it is typed with the file that it reads}."""
         self.model, self.tokenizer, self.ends = model, tokenizer, [*ends]
         self.threads, self.metadata, self.width = threads, metadata, width
+        self.typed = typed
         self.together, self.traces = Together(model, threads), Traces()
 
     def close(self) -> None:
@@ -107,7 +111,7 @@ class Driver:
         """The row of each in the open loop. Of a later question those alone
         that ran at the first, at the budgets that were found there."""
         if first is None:
-            return dict(self.traces.asked(asks, self.threads))
+            return dict(self.traces.asked(asks, self.typed, self.threads))
         well = {x: first[x]["spec"] for x in asks
                 if first[x]["status"] != "refused"}  # fmt: skip
         specs = [*dict.fromkeys(well.values())]
@@ -253,7 +257,7 @@ class Driver:
         """What of a row is not known before."""
         budget = replay["budget"]
         return dict(
-            self.named(item, n, ask), spec=replay["spec"], status=status,
+            self.named(item, n, ask), spec=bare(replay["spec"]), status=status,
             budget=None if budget is None else str(budget), reason=why or None,
             values=values if status == "ok" else {},
             answer_digest=answer_digest(tokens) if tokens and status == "ok"
@@ -264,7 +268,8 @@ class Driver:
         x = item.questions[n]
         tokens = len(item.prompt) + len(x.tokens)
         return dict(
-            task=item.task, item=item.id, question=n, prompt_len=len(item.prompt),
-            request_digest=request_digest(item, x), method=ask.method,
+            task=item.task, item=item.id, question=n,
+            prompt_len=len(item.prompt), method=ask.method,
+            request_digest=request_digest(item, x),
             tokens=tokens + max(len(x.answer), item.new), basis=ask.basis,
             target=ask.target)  # fmt: skip

@@ -10,7 +10,7 @@ import os
 import re
 import shutil
 import tempfile
-from typing import Any, Dict, List, Optional, Sequence, Tuple
+from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
 
 from ..record.file import TraceFile, alive
 from ..record.plan import Plan, texts
@@ -82,12 +82,13 @@ class Traces:
         return rows
 
     def asked(
-        self, asks: Sequence[Ask], jobs: int
+        self, asks: Sequence[Ask], typed: Mapping[str, str], jobs: int
     ) -> List[Tuple[Ask, Dict[str, Any]]]:
-        """Each with its row."""
+        """Each with its row. typed: how a method is, if not as asked for."""
         found = []
         for target in budgets_of(asks):
             some = [x for x in asks if x.target == target]
-            rows = self.run([x.method for x in some], target, jobs)
+            names = [typed.get(x.method, x.method) for x in some]
+            rows = self.run(names, target, jobs)
             found += zip(some, rows)
         return found

@@ -21,10 +21,11 @@ from ..hf.identity import model_digest
 from ..hf.load import ends_of, load, name_of
 from ..hf.text import failure
 from ..record.progress import clock
-from .asks import Ask
+from .asks import Ask, head_of
+from .assets import filled
 from .attend import Model
 from .driver import Driver
-from .item import Item, read_items
+from .item import Item, item_of
 from .store import Store
 from .table import table
 from .tasks import make, options_of
@@ -86,9 +87,13 @@ def items_of(
         except ValueError as e:
             bad += 1
             say(f"{task}: {e}")
-    if a.prompts:
-        found += read_items(a.prompts, name, tokenizer, size,
-                            os.path.basename(a.prompts))  # fmt: skip
+    for prompt in a.prompts:
+        try:
+            found.append(item_of(os.path.basename(prompt.where).rsplit(":")[0],
+                                 name, tokenizer, prompt, size))  # fmt: skip
+        except ValueError as e:
+            bad += 1
+            say(str(e))
     if a.new:
         found = [x.__class__(**{**vars(x), "new": a.new}) for x in found]
     well = []
@@ -202,7 +207,9 @@ def evaluate(a: argparse.Namespace, say: Callable[..., None]) -> int:
             dtype=model.shape["dtype"]))  # fmt: skip
     metadata = dict(model=name, model_digest=digest)
     store: Any = Store(a.db) if a.db else Memory()
-    driver = Driver(model, tokenizer, ends_of(own), threads, metadata)
+    typed = {x.method: filled(x.method, a.known.params(head_of(x.method)[0]),
+                              digest) for x in a.asks}  # fmt: skip
+    driver = Driver(model, tokenizer, ends_of(own), threads, metadata, typed)
     x = Evaluation(a, driver, store, named, say)
     try:
         x.all(items)

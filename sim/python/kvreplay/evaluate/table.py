@@ -68,7 +68,8 @@ def by_task(ok: Sequence[Row], tasks: Dict[str, List[Row]]) -> str:
     for i, x in enumerate(names, 1):
         text += f"  {i}  {x}" + (
             "" if fits(tasks[x]) else
-            ": not measurable, dense answers less than 60 %") + "\n"  # fmt: skip
+            ": not measurable, dense answers less than 60 %"
+        ) + "\n"  # fmt: skip
     head = ["method", "budget", *map(str, range(1, len(names) + 1))]
     body = [
         [method, target, *(share(y for y in x if y["task"] == z)

@@ -53,7 +53,9 @@ class Held:
     sentence of its failure, after which it is fed no more; session: None where
     it did not open."""
 
-    def __init__(self, session: Optional[Session] = None, why: str = "") -> None:
+    def __init__(
+        self, session: Optional[Session] = None, why: str = ""
+    ) -> None:
         self.session, self.why = session, why
 
     @classmethod

@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Files that methods read: `kvreplay run` finds them by the model that a trace
+names, in the folders of KVREPLAY_ASSETS; a session is told their paths."""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import Any, Dict, List, Optional, Sequence
+
+from ..container import load
+
+BESIDE = "scores"  # a file of one trace, which is always typed
+
+
+def folders() -> List[str]:
+    """Those of KVREPLAY_ASSETS: colons between them, a backslash before one of
+    a name."""
+    text = os.environ.get("KVREPLAY_ASSETS", "")
+    found = re.findall(r"(?:\\.|[^:\\])+", text)
+    return [re.sub(r"\\(.)", r"\1", x) for x in found]
+
+
+def file_of(method: str, digest: Optional[str]) -> Optional[str]:
+    """The first METHOD.*.safetensors of the model."""
+    for folder in folders():
+        for name in sorted(os.listdir(folder)) if os.path.isdir(folder) else ():
+            if not re.fullmatch(re.escape(method) + r"\..*\.safetensors", name):
+                continue
+            path = os.path.abspath(os.path.join(folder, name))
+            try:
+                known = load(path)[0].get("model_digest", "")
+            except (OSError, ValueError):
+                continue
+            if digest and digest in known.split():
+                return path
+    return None
+
+
+def filled(
+    method: str, params: Sequence[Dict[str, Any]], digest: Optional[str]
+) -> str:
+    """The method as it is typed, and the path of the file that it would read.
+    params: those of its head, as `kvreplay methods` gives them."""
+    head, *others = re.split(r"(?<!\\)\+", method)
+    name, *given = re.split(r"(?<!\\):", head)
+    keys = [x["name"] for x in params
+            if x["kind"] == "file" and x["name"] != BESIDE]  # fmt: skip
+    if not keys or any(x.partition("=")[0] in keys for x in given):
+        return method
+    path = file_of(name, digest)
+    if path:
+        path = re.sub(r"([\\:,+])", r"\\\1", path)
+        head = f"{head}:{keys[0]}={path}"
+    return "+".join([head, *others])
+
+
+def bare(spec: str) -> str:
+    """A specification without the folders of its files, which differ from
+    machine to machine."""
+    return re.sub(r"=(?:\\.|[^\\:,+])*/", "=", spec)

@@ -1,0 +1,179 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`kvreplay evaluate` with the bundled model: dense is the model itself, an
+evicting method that may keep all is dense, a row's numbers do not depend on
+what stands beside it, a run goes on, shards are the whole, and what is bad is
+one sentence while all else goes on. evaluate_hf.py KVTRACE KVREPLAY FOLDER
+TINY; needs torch and transformers."""
+
+import contextlib
+import io
+import json
+import os
+
+import torch
+from record_shared import LINES, MODEL, PROMPTS, SOURCE, at, lines
+from trace_shared import kvreplay
+
+from kvreplay.evaluate import driver, main, replay
+from kvreplay.evaluate.measures import answer_digest
+from kvreplay.hf.load import greedy, load
+
+os.environ["PATH"] = os.path.dirname(kvreplay) + ":" + os.environ["PATH"]
+MORE = SOURCE + "key GH78: 40291;\n"
+ASKED = dict(id="asked", prompt=MORE + "what is CD34? ", answer="27365", new=8,
+             segments=[dict(role="context", text=MORE), dict(
+                 role="question", text="what is CD34?")])  # fmt: skip
+
+
+def evaluate(*words, code=0, model=MODEL, tasks=("--prompts", PROMPTS)):
+    """Rows, {(item, question, method, target): row}, and what is said."""
+    out, said = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stderr(said), contextlib.redirect_stdout(out):
+        got = main([model, *tasks, "-f", "jsonl", "--threads", "2", *words])
+    assert got == code, (words, got, said.getvalue())
+    rows = [json.loads(x) for x in out.getvalue().splitlines()]
+    of = "item question method target".split()
+    found = {tuple(x[y] for y in of): x for x in rows}
+    assert len(found) == len(rows)
+    return found, said.getvalue()
+
+
+def values(rows, method, target=None):
+    return {x[:2]: y["values"] for x, y in rows.items()
+            if x[2:] == (method, target)}  # fmt: skip
+
+
+def check_dense(rows):
+    """dense is the model: its greedy answer, to the token, and no divergence;
+    and it answers."""
+    model, tokens = load(MODEL, "f32")
+    for x in LINES:
+        ids = tokens(x["prompt"], return_tensors="pt")["input_ids"]
+        new = greedy(model, ids, 8)[0, ids.shape[1] :].tolist()
+        ends = [i for i, y in enumerate(new) if y == 257]
+        if "answer" in x and ends:
+            new = new[: ends[0] + 1]
+        row = rows[x["id"], 0, "dense", None]
+        assert row["answer_digest"] == answer_digest(new), (x["id"], new)
+        got = row["values"]
+        assert abs(got["kl"]) < 1e-9 and got["agree"] == len(new), got
+        assert "answer" not in x or got["exact"] == 1
+        assert row["prompt_len"] == ids.shape[1]
+    asked = rows["asked", 0, "dense", None]
+    assert asked["values"]["exact"] == 1, asked
+    # Every token of prompt, question and answer but the last, in 6 layers.
+    assert asked["values"]["bytes.end"] % (6 * 2 * 128 * 4) == 0
+
+
+def check_full(rows):
+    """A method whose budget is all of the prompt evicts nothing: its values are
+    dense's, to the bit; one of an eighth feels it."""
+    for name, dense in values(rows, "dense").items():
+        full = values(rows, "snapkv", "100%")[name]
+        for x in "exact", "loglik", "kl", "agree", "bytes.mean":
+            assert full.get(x) == dense.get(x), (name, x, full, dense)
+        less = values(rows, "snapkv", "12%")[name]
+        assert less["kl"] > dense["kl"] + 1e-6, (name, less)
+        assert less["bytes.mean"] < dense["bytes.mean"] / 2
+        # The open loop of the same cell, beside.
+        assert less["open.output_error.mean"] > 0.01
+        assert dense["open.output_error.mean"] < 1e-6
+    assert "open.needle_share" in values(rows, "snapkv", "12%")["asked", 0]
+
+
+def check_alone(rows):
+    """The same numbers, to the bit, of a method alone and beside others."""
+    alone, _ = evaluate(*OPTIONS, "-m", "snapkv", "-b", "12%")
+    for name, x in values(alone, "snapkv", "12%").items():
+        assert x == values(rows, "snapkv", "12%")[name], name
+
+
+def check_refused(rows):
+    """A method that cannot run leaves a row that says why, and code 3."""
+    for name in {x[0] for x in rows}:
+        row = rows[name, 0, "quest", "mean:3%"]
+        assert row["status"] == "refused" and "least legal" in row["reason"]
+        assert not row["values"]
+
+
+def check_database():
+    """What is there is not computed again; a killed run goes on; --again finds
+    the same; shards are the whole."""
+    words = *OPTIONS, "-m", "h2o", "-b", "25%"
+    whole, said = evaluate(*words, "--db", at("whole.db"))
+    assert "0 rows are there" in said, said
+    kept, put = [], driver.Driver.row
+
+    def killed(*x, **more):  # as it would be by kill -9: after a few rows
+        kept.append(put(*x, **more))
+        if len(kept) > 3:
+            raise MemoryError("killed")
+        return kept[-1]
+
+    driver.Driver.row = killed
+    evaluate(*words, "--db", at("part.db"), code=4)
+    driver.Driver.row = put
+    again, said = evaluate(*words, "--db", at("part.db"))
+    assert "3 rows are there, 5 to be computed" in said, said
+    assert again.keys() == whole.keys()
+    for x in whole:
+        for y in "values", "answer_digest", "spec", "status":
+            assert again[x][y] == whole[x][y], (x, y)
+
+    def never(*_):
+        raise AssertionError("computed again")
+
+    item, driver.Driver.item = driver.Driver.item, never
+    evaluate(*words, "--db", at("part.db"))
+    driver.Driver.item = item
+    _, said = evaluate(*words, "--db", at("part.db"), "--again")
+    assert "8 to be computed" in said
+    parts = {}
+    for i in "12":
+        rows, _ = evaluate(*words, "--shard", i + "/2", "--db", at("s.%.db"))
+        assert os.path.exists(at(f"s.{i}-of-2.db")) and rows
+        assert not {*rows} & {*parts}
+        parts.update(rows)
+    assert {x: y["values"] for x, y in parts.items()} == {
+        x: y["values"] for x, y in whole.items()}  # fmt: skip
+    # A number that is another one now is said, and code 1.
+    old = driver.divergences
+    driver.divergences = lambda *x: old(*x) + 1
+    _, said = evaluate(*words, "--db", at("part.db"), "--again", code=1)
+    driver.divergences = old
+    assert "kl" in said, said
+
+
+def check_bad():
+    """One sentence, the code, and all else goes on."""
+    rows, said = evaluate(
+        *OPTIONS, "-m", "dense", tasks=("--tasks", "niah_single_2", "--items",
+        "1", "--length", "4000"), code=3)  # fmt: skip
+    assert "places for 2048" in said and not rows, said
+    lines(LINES[0], dict(id="chat", messages=[dict(role="user", content="x")]))
+    rows, said = evaluate(*OPTIONS, "-m", "dense", code=3)
+    assert "no chat template" in said and {x[0] for x in rows} == {"one"}
+    for words, code, text in (
+        (["-m", "h3o"], 2, "did you mean h2o"),
+        (["-m", "h2o", "-b", "20x"], 2, "budget 20x"),
+        (["-m", "h2o", "-b", "64/32"], 2, "a budget a layer"),
+        (["-m", "dense", "--db", at("no", "r.db")], 3, "no folder"),
+    ):
+        _, said = evaluate(*words, code=code)
+        assert text in said and said.count("\n") == 1, said
+    left = [x for x in os.listdir(replay.tempfile.gettempdir())
+            if x.startswith(f"{replay.FOLDER}{os.getpid()}-")]  # fmt: skip
+    assert not left, left
+
+
+OPTIONS = "--new", "8", "--dtype", "f32"
+torch.set_num_threads(2)
+lines(*LINES, ASKED)
+ROWS, _ = evaluate(*OPTIONS, "-m", "snapkv,kivi", "-b", "100%,12%")
+check_dense(ROWS)
+check_full(ROWS)
+check_alone(ROWS)
+check_refused(evaluate(*OPTIONS, "-m", "quest", "-b", "mean:3%", code=3)[0])
+check_database()
+check_bad()
+print("evaluate: the bundled model")
