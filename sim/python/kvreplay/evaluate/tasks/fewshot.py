@@ -26,10 +26,6 @@ KINDS = {
         gloves gown hat hood jacket jeans jumper mittens overalls pyjamas
         sandals scarf shawl shirt shoes shorts skirt socks sweater trousers
         waistcoat""",
-    "tool": """anvil axe bellows chisel clamp crowbar drill file hammer hatchet
-        hoe ladder lathe mallet mattock pickaxe pincers plane pliers plough
-        rake sander saw scissors screwdriver shovel sickle spade spanner trowel
-        wrench""",
 }
 
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """RULER's niah_multivalue: four numbers of one key, all are asked for.
-Differs: the prose, and a colon at the end of the answer's beginning."""
+Differs: the prose."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def draft(r: random.Random, depth: float, chat: bool) -> Draft:
     lines = [NEEDLE.format(key, x) for x in values]
     depths = sorted(r.random() for _ in values)
     about = f"special magic numbers for {key} mentioned in the provided text"
-    asks = (Ask(f"What are all the {about}?", f"The {about} are:",
+    asks = (Ask(f"What are all the {about}?", f"The {about} are",
                 listed(values), tuple(values), tuple(values)),)  # fmt: skip
 
     def text(n: int) -> Text:
