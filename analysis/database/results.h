@@ -20,10 +20,10 @@ extern const char *const kv_results_tables[];
  * views of sql/ in it, which last as long as the connection. An exit code;
  * close *db with sqlite3_close, also after a failure (NULL is accepted). */
 int kv_results_open(const char *path, sqlite3 **db);
-/* Fills the temporary table that the views answer_means and answers read; they
- * are empty before. Call it once, after opening, where these are asked. Cost:
- * one pass over all numbers of evaluations, seconds for a million. An exit
- * code. */
+/* Fills the temporary tables that the views of evaluations read (answers.sql),
+ * which are empty before. Call it once, after opening, where these are asked.
+ * Cost: one pass over all numbers of evaluations, seconds for a million. An
+ * exit code. */
 int kv_results_answers(sqlite3 *db, const char *path);
 /* Makes the URI that SQLite is to be given to open or attach path; freed with
  * sqlite3_free. An exit code: where it cannot be read where it lies, *uri is

@@ -2,9 +2,11 @@
 --
 -- Evaluations: what a model answered while a method held its cache. Closed
 -- loop, so these are no cells. As of runs the newest code of a method counts,
--- here of a method as it was asked.
+-- here of a method as it was asked. The program fills newest_evaluation and
+-- task_mean once, where they are asked (kv_results_answers), for a large
+-- database has a million numbers; before that all views here are empty.
 
-CREATE TEMP VIEW newest_evaluation AS
+CREATE TEMP VIEW newest_evaluations AS
 WITH found AS MATERIALIZED
   (SELECT evaluation_id, count(*) AS confirmations, min(started) AS first_seen
   FROM evaluator JOIN environment USING (environment_id)
@@ -22,6 +24,7 @@ SELECT a.*, m.model, q.model_digest, q.task, q.item, q.number, q.prompt_len,
    WHERE d.evaluation_id = a.evaluation_id) AS conflicts
 FROM aged a JOIN question q USING (question) JOIN model m USING (model_digest)
 WHERE age = 1;
+CREATE TEMP TABLE newest_evaluation AS SELECT * FROM newest_evaluations LIMIT 0;
 
 -- One row per question, method and budget.
 CREATE TEMP VIEW evaluations AS
@@ -64,8 +67,7 @@ GROUP BY n.model, n.model_digest, n.platform, n.task, n.method, n.basis,
 
 -- Means over the items of a task, each with its standard error. A task counts
 -- for a model, it is measurable, where dense answers 60 % of it and more, or
--- where nothing is answered, as in prose. The program fills task_mean once
--- (kv_results_answers): a large database has a million numbers.
+-- where nothing is answered, as in prose.
 CREATE TEMP VIEW task_means AS
 WITH mean AS MATERIALIZED
   (SELECT model, model_digest, platform, task, method, basis, asked, measure,
