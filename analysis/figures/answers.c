@@ -48,6 +48,12 @@ static const kv_figure figures[] = {
      .panels = KV_PANELS("share_mean", "agree", KV_SHARE(BYTES),
                          KV_LINEAR("tokens"), "Agreement"),
      .closed = true},
+    {"perplexity", "Perplexity along the text", "SELECT * FROM perplexities",
+     "Perplexity of prose after the compressed part, less dense's, from each "
+     "position to the next point, mean over the items; lower is better.",
+     .panels = KV_PANELS("position", "apart", KV_LINEAR("tokens after it"),
+                         KV_LINEAR("perplexity less dense's"), "Perplexity"),
+     .closed = true},
     {.id = NULL}};
 
 static int table(const kv_page *p) {

@@ -119,7 +119,8 @@ wide AS
     max(iif(measure = 'kl', se, NULL)) AS kl_se,
     max(iif(measure = 'agree', mean, NULL)) AS agree,
     max(iif(measure = 'agree', se, NULL)) AS agree_se,
-    avg(iif(measure GLOB 'ppl.*', mean, NULL)) AS ppl
+    coalesce(max(iif(measure = 'ppl.all', mean, NULL)),
+      avg(iif(measure GLOB 'ppl.*', mean, NULL))) AS ppl
   FROM task_mean GROUP BY model_digest, platform, task, method, basis, asked)
 SELECT r.task
     || iif((SELECT count(*) FROM model) > 1, ', ' || r.model, '')
@@ -136,6 +137,21 @@ FROM row r JOIN whole a USING (model_digest, platform, task)
   LEFT JOIN wide w USING (model_digest, platform, task, method, basis, asked)
 ORDER BY place, w.measurable DESC, r.basis, r.asked, w.exact DESC,
   w.loglik DESC, w.ppl, r.method;
+
+-- Perplexity less dense's from a position on (ppl.16: of tokens 16 to 31), a
+-- panel for each place and budget.
+CREATE TEMP VIEW perplexities AS
+SELECT a.place || iif(m.asked = '', '', ' at ' || m.asked) AS panel,
+  m.method AS series, m.basis, m.asked,
+  CAST(substr(m.measure, 5) AS INTEGER) AS position, m.mean AS apart, m.se,
+  m.items, a.confirmations > 1 AS confirmed
+FROM task_mean m JOIN platform p USING (platform) JOIN answers a
+  ON (a.model_digest, a.task, a.method, a.basis, a.asked, a.torch,
+    a.transformers, a.processor, a.threads, a.dtype)
+  = (m.model_digest, m.task, m.method, m.basis, m.asked, p.torch,
+    p.transformers, p.processor, p.threads, p.dtype)
+WHERE m.measure GLOB 'ppl.[0-9]*' AND m.method <> 'dense'
+ORDER BY panel, series, position;
 
 -- Why a task is not measurable; empty where it is.
 CREATE TEMP VIEW unmeasured AS

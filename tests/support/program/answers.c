@@ -47,6 +47,8 @@ static void measure(int task, int item, int question, int method,
   if (method) add(r, "open.lse_error.mean", -.125 * method - .01 * item);
   if (task == 2) {
     add(r, "ppl.all", .25 * method + .01 * item);
+    add(r, "ppl.0", .5 * method);
+    add(r, "ppl.16", .125 * method);
     return;
   }
   add(r, "exact", is_right(task, item, question, method));
