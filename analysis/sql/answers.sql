@@ -4,7 +4,7 @@
 -- loop, so these are no cells. As of runs the newest code of a method counts,
 -- here of a method as it was asked. The program fills newest_evaluation and
 -- task_mean once, where they are asked (kv_results_answers), for a large
--- database has a million numbers; before that all views here are empty.
+-- database has a million numbers; before that the views over them are empty.
 
 CREATE TEMP VIEW newest_evaluations AS
 WITH found AS MATERIALIZED
@@ -50,7 +50,7 @@ WITH number AS MATERIALIZED
   (SELECT e.model, e.model_digest, e.platform, e.task, e.item, e.method,
     e.basis, e.target AS asked, e.question, v.name AS measure, n.unit,
     n.combine = 'of dense' AS shared, v.value
-  FROM newest_evaluation e JOIN evaluated v USING (evaluation_id)
+  FROM newest_evaluations e JOIN evaluated v USING (evaluation_id)
     JOIN quantity n USING (name)
   WHERE e.status = 'ok'),
 dense AS MATERIALIZED

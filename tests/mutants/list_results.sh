@@ -249,13 +249,13 @@ mutant evaluation_reported_early sim/db/db_evaluation_put.c 'db' \
   'rc = kv_db_end(s->db, rc, e);' ''
 mutant evaluation_unsaid sim/commands/command_verify.c 'check_verify.sh' \
   'if (s->evaluations)' 'if (!s)'
-mutant task_counts_anyway analysis/sql/answers.sql 'check_results.sh' \
+mutant task_counts_anyway analysis/sql/answers.sql 'check_answers.sh' \
   'a.dense_exact >= .6' 'a.dense_exact >= .1'
-mutant old_code_answers analysis/sql/answers.sql 'check_results.sh' \
+mutant old_code_answers analysis/sql/answers.sql 'check_answers.sh' \
   'WHERE age = 1;' 'WHERE age > 0;'
-mutant answers_contradict analysis/database/differ.c 'check_results.sh' \
+mutant answers_contradict analysis/database/differ.c 'check_answers.sh' \
   'WHERE w.there IS NOT w.here' 'WHERE w.there < w.here AND w.at < 3'
-mutant error_over_questions analysis/sql/answers.sql 'check_results.sh' \
+mutant error_over_questions analysis/sql/answers.sql 'check_answers.sh' \
   'n.asked, n.measure, n.item;' 'n.asked, n.measure, n.item, n.question;'
-mutant python_old_answers sim/python/kvreplay/results.py 'check_results.sh' \
+mutant python_old_answers sim/python/kvreplay/results.py 'check_answers.sh' \
   'for x in rows if x["run_id"] in newest]' 'for x in rows]'

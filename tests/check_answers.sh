@@ -1,0 +1,94 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# Evaluations as kvreport shows them: means over items, bytes as shares of
+# dense's, tasks that dense does not answer; alone in a database or beside runs;
+# old code, merging, and what contradicts.
+. "$(dirname "$0")/sh.sh"
+export LC_ALL=C.UTF-8
+report=$kvreport dir=$tmp
+
+pattern=-G # of refused
+
+# tampered SQL...: $dir/t.db is a copy of $good to which this was done.
+tampered() {
+  cp "$good" "$dir/t.db"
+  "$sql" "$dir/t.db" "$@" >"$dir/out" || fail "sql_db $*"
+}
+a=$(printf 'a%.0s' {1..64}) b=$(printf 'b%.0s' {1..64})
+good=$dir/good.db
+"$fill" "$good" 0 2 0 || { echo "FAIL: fill_db"; exit 1; }
+
+# answers NAME: the line of a task and method, of the last table printed.
+answers() { grep "^$1 " "$dir/out" | tr -s ' '; }
+"$report" table "$good" --answers >"$dir/out" || fail "table --answers"
+[ "$(answers 'needle *h2o')" = \
+  'needle h2o 25% 2 25% 25% 25% ±50 -1.562 ±0.12 0.625 ±0 12 ±0 - -' ] ||
+  fail "answers: $(answers 'needle *h2o')"
+answers 'words *dense' | grep -q ' 25% ±50 .* not measurable$' ||
+  fail "a task that dense does not answer counts"
+grep -q '^words is not measurable: dense answers 25 % of it and not 60 %' \
+  "$dir/out" || fail "it is not said why"
+answers 'prose *window' | grep -q ' - - 1.625 ±0 - 0.755 -$' ||
+  fail "prose, where nothing is asked: $(answers 'prose *window')"
+# Compared, too: without the task that dense does not answer.
+"$fill" "$dir/many.db" 0 12 0 || fail "fill_db of many"
+"$report" compare "$dir/many.db" -m h2o -a 25% -M exact_match >"$dir/out" ||
+  fail "compare answers"
+grep -q '^  window  better on 6 of 12 items, 0.25 \[' "$dir/out" ||
+  fail "compare: $(cat "$dir/out")"
+grep -q "^  quest   not compared: 25 % of dense's bytes and 112 %" "$dir/out" ||
+  fail "rows of other bytes are compared"
+"$report" html "$good" -o "$dir/t.html" || fail html
+grep -q '<h3>words (not measurable: dense answers 25 %' "$dir/t.html" &&
+  grep -q '<h3>prose at 25%' "$dir/t.html" ||
+  fail "the page has a plot of what cannot be measured and does not say so"
+tampered "UPDATE question SET task = 'words' WHERE task = 'needle'"
+"$report" table "$dir/t.db" --answers | grep -q 'answers 62 %\|not meas' &&
+  fail "a task of which dense answers 62 % is not measurable"
+tampered "UPDATE evaluation SET status = 'refused', reason = 'too small'
+  WHERE method = 'h2o' AND evaluation_id < 20"
+"$report" table "$dir/t.db" --answers >"$dir/out"
+answers 'needle *h2o' | grep -q ' h2o 25% 1 of 2 \* 25% ' ||
+  fail "a mean of some items is not marked"
+tampered "DELETE FROM run" # a database of evaluations alone
+"$report" table "$dir/t.db" | grep -q '^needle *h2o ' ||
+  fail "table does not show what is there"
+"$report" html "$dir/t.db" -o "$dir/u.html" || fail "html without a run"
+grep -q 'id="answers"' "$dir/u.html" || fail "the page lacks answers"
+tampered "DELETE FROM evaluation"
+"$report" html "$dir/t.db" -o "$dir/u.html" || fail "html without answers"
+! grep -q 'id="answers"' "$dir/u.html" || fail "answers that nobody gave"
+refused 2 'name it alone' "$report" table "$good" --answers --mean
+# New code of a method, and no longer the old: b..b above is later than "".
+tampered "UPDATE evaluation SET code = '$a' WHERE method = 'h2o' AND
+    evaluation_id > 30" "UPDATE evaluation SET code = '$b', revision = 9
+    WHERE method = 'h2o' AND evaluation_id <= 30"
+"$report" export "$dir/t.db" -o "$dir/views" || fail export
+[ "$(cut -d , -f 22 "$dir/views/evaluations.csv" | grep -c "^$a")" = 0 ] &&
+  grep -q "$b" "$dir/views/evaluations.csv" || fail "old code answers"
+! command -v python3 >/dev/null ||
+  python3 "$src/tests/python/answers.py" "$dir/t.db" "$dir/views" ||
+  fail "kvreplay.results has other evaluations"
+# Two databases that contradict each other.
+for change in "answer = '$a'" "budget = '97'" "spec = 'h2o'" \
+  "status = 'failed'"; do
+  tampered "UPDATE evaluation SET $change WHERE method = 'h2o'"
+  refused 1 'h2o at 25% on question [01] of [a-z]*_[01] ([a-z]*) has [a-z]* ' \
+    "$report" merge "$dir/no" "$good" "$dir/t.db"
+done
+tampered "UPDATE evaluated SET value = value + 1e-9 WHERE name = 'kl'"
+refused 1 ' has kl [0-9.]* there and [0-9.]* here' "$report" merge "$dir/no" \
+  "$good" "$dir/t.db"
+tampered "DELETE FROM evaluated WHERE name = 'kl'" \
+  "UPDATE model SET model = 'zzz'"
+for order in "$dir/t.db $good" "$good $dir/t.db"; do
+  rm -f "$dir/m.db"
+  # shellcheck disable=SC2086
+  "$report" merge "$dir/m.db" $order || fail "a number less contradicts"
+  [ "$("$sql" "$dir/m.db" "SELECT count(*) FROM evaluated WHERE name = 'kl'")" \
+    = 36 ] || fail "merged $order: lost a number"
+  [ "$("$sql" "$dir/m.db" "SELECT model FROM model")" = made-up ] ||
+    fail "merged $order: the name of a model depends on the order"
+done
+[ "$bad" = 0 ]
