@@ -90,7 +90,8 @@ class Begin:
 def packed(name: str, dtype: str, x: torch.Tensor) -> Any:
     """A tensor of container.py; ValueError where it is not finite."""
     y = x.detach().float().cpu().numpy()
-    made = tensor(dtype, y)
+    with np.errstate(over="ignore"):  # said below
+        made = tensor(dtype, y)
     need(np.isfinite(array(made)).all(), name, "a weight is not finite: take "
          "a lower --rate")  # fmt: skip
     return made
