@@ -15,10 +15,10 @@
 
 /* A command line, of any of the commands. */
 typedef struct kv_args {
-  kv_list files;      /* the database; of merge OUT, then those it takes */
-  int format;         /* a kv_grid_format; of export 0: csv, 1: jsonl */
+  kv_list files; /* the database; of merge OUT, then those it takes */
+  int format;    /* a kv_grid_format; of export 0: csv, 1: jsonl */
   bool mean, history, answers; /* of table: which rows */
-  const char *where;  /* NAME=VALUE,...: only rows that have it; NULL: all */
+  const char *where; /* NAME=VALUE,...: only rows that have it; NULL: all */
   const char *method, *vs, *at; /* of compare: A, the others (NULL: all) and
                                    the budget, as asked */
   int measure;                  /* of compare: which of kv_compared_all */
