@@ -8,12 +8,12 @@ mutant fork_forgets_state ref/lane/lane_copy.c 'session_fork' \
   'if (memcmp(from + at, zeros, m) != 0)' 'if (at && *zeros)'
 mutant fork_forgets_rewrites ref/lane/lane_copy.c 'session_fork' \
   'to->rewrites = from->rewrites;' ''
-mutant fork_forgets_members ref/lane/lane_copy.c 'session_fork' \
-  'to->n_free = from->n_free;' ''
+mutant fork_forgets_bytes ref/lane/lane_copy.c 'session_fork' \
+  'to->bytes = from->bytes;' ''
 mutant fork_forgets_leaves ref/backend/backend.c 'session_fork' \
   'to->leaves = from->leaves;' ''
 mutant fork_forgets_messages sim/engine/messages.c 'session_fork' \
-  'if (from->said[n].data) kv_messages_put(to, n, &from->said[n]);' ''
+  'if (from->said[n].data) kv_messages_put(to, n, &from->said[n]);' '(void)to;'
 mutant fork_forgets_ledger sim/session/session_fork.c 'session_fork' \
   'kv_cost_copy(s->cell.cost, to->cell.cost);' ''
 mutant fork_forgets_queries sim/session/session_fork.c 'session_fork' \
@@ -24,3 +24,7 @@ mutant fork_believes_a_plugin sim/session/session_fork.c 'session_fork' \
   '!kv_needs_unlike(&s->cell.plan.needs, &to->cell.plan.needs)' 'true'
 mutant fork_frees_the_file traces/decisions/asset.c 'session_fork' \
   'atomic_fetch_add(&((kv_asset_own *)a)->more, 1);' ''
+mutant fork_forgets_what_stays sim/session/session_fork.c 'session_fork' \
+  'if (s->given) kv_given_copy(s->given, to->given);' ''
+mutant fork_forgets_who_was_told sim/session/session_keep.c 'session_fork' \
+  'return told == s->lanes ? kv_session_enter(s, f, e) : KV_OK;' 'return KV_OK;'

@@ -1,18 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * kv_session_fork: a fork and the session that it was made of go on as two
- * sessions do that were fed all of it themselves.
- *   - every method of the registry, those that read a file, compositions and
- *     methods made up for tests, forked within the prompt, at its end and after
- *     some steps: the origin goes on with the recorded tokens, the fork with
- *     others, a fork of the fork again with the recorded ones, after the other
- *     two are closed; digests and ledger are those of sessions fed alone;
- *   - of `replay` without a file, what a program has said that stays is copied;
- *   - what was read of the origin before is read of the fork, bit for bit, also
- *     after the digests;
- *   - a method that asks for something else when it is opened again is refused;
- *   - without memory, whichever allocation fails, nothing is made, nothing is
- *     lost, and the origin goes on.
+ * kv_session_fork: a fork and its origin go on as two sessions do that were fed
+ * all of it themselves, by digests and ledger. Every method of the registry,
+ * those that read a file, compositions and methods made up for tests, forked
+ * within the prompt, at its end and after some steps, the fork again after
+ * steps of its own; with one layer ahead; while lanes of `replay` are told what
+ * stays; after the digests. What was read of the origin is read of the fork.
+ * Refused is a method that asks for something else when it is opened again;
+ * without memory, whichever allocation fails, nothing is made and the origin
+ * goes on.
  */
 #include "ref/lane/lane.h"
 #include "sim/session/session_part.h"
@@ -26,7 +22,7 @@
 #include <string.h>
 
 static void must(kv_rc rc, const kv_err *e) {
-  if (rc) fail_msg("%s", e->text);
+  if (rc) fail_msg("%s", e ? e->text : "a call failed");
 }
 
 /* --- memory that ends ---------------------------------------------------- */
@@ -79,25 +75,24 @@ static int row_of(way w, int token) {
   return w == OTHERS && token >= PROMPT ? token - PROMPT : token;
 }
 
-/* Feeds tokens from..to-1 of all layers, the prompt in pieces of 29. */
-static void feed(kv_session *s, const kv_trace *t, way w, int from, int to) {
-  int p = PROMPT;
+/* Feeds tokens from..to-1 of layers first..last-1, the prompt in pieces of 29,
+ * and closes no step. */
+static void feed_some(kv_session *s, const kv_trace *t, way w, int first,
+                      int last, int from, int to) {
   kv_err e = {0};
   for (int at = from, n; at < to; at += n) {
-    int left = at < p ? p - at : 1, row = row_of(w, at);
-    n = left < 29 ? left : 29;
-    if (n > to - at) n = to - at;
-    for (int l = 0; l < t->n_layers; l++)
-      must(feed_rows(s, t, l, row, at, n, NULL, &e), &e);
-    if (at + n >= p) must(kv_session_end_step(s, at + n, &e), &e);
+    int left = (at < PROMPT && PROMPT < to ? PROMPT : to) - at;
+    n = at >= PROMPT ? 1 : left < 29 ? left : 29;
+    for (int l = first; l < last; l++)
+      must(feed_rows(s, t, l, row_of(w, at), at, n, NULL, &e), &e);
   }
 }
 
-/* The rest of the prompt, without closing a step. */
-static void feed_prompt(kv_session *s, const kv_trace *t, int from) {
+/* Of all layers, and closes the last step. */
+static void feed(kv_session *s, const kv_trace *t, way w, int from, int to) {
   kv_err e = {0};
-  for (int l = 0; l < t->n_layers; l++)
-    must(feed_rows(s, t, l, from, from, PROMPT - from, NULL, &e), &e);
+  feed_some(s, t, w, 0, t->n_layers, from, to);
+  if (to >= PROMPT) must(kv_session_end_step(s, to, &e), &e);
 }
 
 /* What a session gives in the end. */
@@ -134,37 +129,31 @@ static void same(const given *a, const given *b, const char *text, int at) {
 
 enum { ROOM = 256 };
 typedef struct reading {
-  uint32_t id[ROOM], weight[ROOM];
+  uint32_t id[ROOM], weight[ROOM], seen[ROOM];
   float k[ROOM * 64], v[ROOM * 64], lse[64];
-  int n;
-  kv_rc rc;
+  int n, m;
+  kv_rc rc[4];
 } reading;
 
-static void read(const kv_session *s, int layer, int i, reading *r) {
+/* Of a query head and its lane. */
+static void read(const kv_session *s, int layer, int lane, int h, reading *r) {
   memset(r, 0, sizeof *r);
-  must(kv_session_lane(s, layer, i, ROOM, r->id, r->weight, &r->n, NULL), NULL);
-  r->rc = kv_session_held(s, layer, i, ROOM, r->k, r->v, NULL);
-}
-
-static void look(const kv_session *s, int layer, int head, reading *r) {
-  memset(r, 0, sizeof *r);
-  r->rc = kv_session_view(s, layer, head, ROOM, r->id, &r->n, NULL);
-  if (!r->rc) r->rc = kv_session_lse(s, layer, r->lse, NULL);
+  r->rc[0] =
+      kv_session_lane(s, layer, lane, ROOM, r->id, r->weight, &r->n, NULL);
+  r->rc[1] = kv_session_held(s, layer, lane, ROOM, r->k, r->v, NULL);
+  r->rc[2] = kv_session_view(s, layer, h, ROOM, r->seen, &r->m, NULL);
+  r->rc[3] = kv_session_lse(s, layer, r->lse, NULL);
 }
 
 static void read_alike(const kv_trace *t, const kv_session *a,
                        const kv_session *b) {
   static reading x, y;
-  for (int l = 0; l < t->n_layers; l++) {
-    int layer = t->layer[l].data.layer;
-    for (int i = 0; i < kv_session_lanes(a); i++) {
-      read(a, layer, i, &x), read(b, layer, i, &y);
-      assert_memory_equal(&x, &y, sizeof x);
-    }
-    for (int h = 0; h < t->shape.n_heads; h++) {
-      look(a, layer, h, &x), look(b, layer, h, &y);
-      assert_memory_equal(&x, &y, sizeof x);
-    }
+  int heads = t->shape.n_heads, per = heads / kv_session_lanes(a);
+  for (int i = 0; i < t->n_layers * heads; i++) {
+    int layer = t->layer[i / heads].data.layer, h = i % heads;
+    read(a, layer, h / per, h, &x), read(b, layer, h / per, h, &y);
+    assert_memory_equal(&x, &y, sizeof x);
+    assert_int_equal(x.rc[0], KV_OK);
   }
 }
 
@@ -180,37 +169,32 @@ static void check_at(const kv_trace *t, const char *text, int at,
   kv_session *a = forked(s), *b = forked(a);
   read_alike(t, s, a);
   if (at <= p) { /* there both ways are one */
-    feed(a, t, OTHERS, at, p + 5 < n ? p + 5 : n);
+    feed(a, t, OTHERS, at, p + 5);
     kv_session *c = forked(a);
     read_alike(t, a, c);
-    feed(c, t, OTHERS, p + 5 < n ? p + 5 : n, n);
+    feed(c, t, OTHERS, p + 5, n);
     given g = end(c);
     same(&g, others, text, p + 5);
   }
   feed(s, t, RECORDED, at, n);
-  given g = end(s);
-  same(&g, recorded, text, at);
   kv_session_close(a);
   feed(b, t, RECORDED, at, n);
-  g = end(b);
+  given g = end(s), h = end(b);
   same(&g, recorded, text, at);
+  same(&h, recorded, text, at);
 }
 
 static void check(const kv_trace *t, const char *text) {
-  int p = PROMPT, n = MOST;
   given recorded = alone(t, text, RECORDED), others = alone(t, text, OTHERS);
-  assert_memory_not_equal(&recorded.digests.output, &others.digests.output,
-                          sizeof others.digests.output);
-  check_at(t, text, p / 2, &recorded, &others);
-  check_at(t, text, p, &recorded, &others);
-  check_at(t, text, (p + n) / 2, &recorded, &others);
+  assert_memory_not_equal(&recorded, &others, sizeof others);
+  check_at(t, text, PROMPT / 2, &recorded, &others);
+  check_at(t, text, PROMPT, &recorded, &others);
+  check_at(t, text, (PROMPT + MOST) / 2, &recorded, &others);
 }
 
 static const char *const variants[] = {
     "snapkv:budget=34/9/20/60:grow=no:every=40",
-    "zsmerge:variant=paper",
     "h2o:group=query_head",
-    "streamingllm:positions=original",
     "kivi:group=8:residual=16:variant=code",
     "quest:page=8:skip=0",
     "leankv:variant=code",
@@ -227,6 +211,25 @@ TEST(every_method_goes_on) {
     if (!rig_wants_file(kv_method_at(i))) check(t, kv_method_at(i)->name);
   for (size_t i = 0; i < sizeof variants / sizeof *variants; i++)
     check(t, variants[i]);
+  kv_trace_close(t);
+}
+
+/* The first layer has published what those below have not read yet. */
+TEST(layers_apart) {
+  static const char *const specs[] = {"sieve", "h2o"};
+  kv_trace *t = bundled_open(BUNDLED_SMALL);
+  for (int i = 0; i < 2; i++) {
+    given whole = alone(t, specs[i], RECORDED);
+    kv_session *s = start(t, specs[i], "20%");
+    feed(s, t, RECORDED, 0, PROMPT);
+    feed_some(s, t, RECORDED, 0, 1, PROMPT, MOST);
+    kv_session *f = forked(s);
+    kv_session_close(s);
+    feed_some(f, t, RECORDED, 1, t->n_layers, PROMPT, MOST);
+    must(kv_session_end_step(f, MOST, NULL), NULL);
+    given g = end(f);
+    same(&g, &whole, specs[i], PROMPT);
+  }
   kv_trace_close(t);
 }
 
@@ -250,36 +253,37 @@ TEST(with_a_file_of_its_own) {
 
 /* --- what the program keeps ----------------------------------------------- */
 
-/* Every third token, the last first, in the lanes below `lanes` of each layer.
+/* Every third token, the last first, stays in lanes from..to-1 of each layer.
  */
-static void keep(kv_session *s, const kv_trace *t, int lanes) {
+static void keep(kv_session *s, const kv_trace *t, int from, int to) {
   uint32_t id[PROMPT];
   kv_err e = {0};
   int n = 0;
   for (int i = PROMPT - 1; i >= 0; i -= 3) id[n++] = (uint32_t)i;
   for (int l = 0; l < t->n_layers; l++)
-    for (int i = 0; i < lanes; i++)
+    for (int i = from; i < to; i++)
       must(kv_session_keep(s, t->layer[l].data.layer, i, n, id, &e), &e);
 }
 
-/* A fork of a session some of whose lanes were told is told the rest itself;
- * the origin's lanes keep all that nobody names. That both follow a file of the
- * same is session_feed.py's. */
+/* The fork is told the rest. That both follow a file of the same is
+ * session_feed.py's to show. */
 TEST(forked_while_it_is_told) {
   static const char *const specs[] = {"replay", "replay+int4"};
   kv_trace *t = bundled_open(BUNDLED_SMALL);
-  int lanes = t->shape.n_kv_heads;
+  int lanes = t->shape.n_kv_heads, n = 0;
   for (int i = 0; i < 2; i++) {
     kv_session *s = start(t, specs[i], NULL), *all = start(t, specs[i], NULL);
     feed(s, t, RECORDED, 0, PROMPT / 2);
     assert_int_equal(kv_session_keep(s, 0, 0, 1, &(uint32_t){0}, NULL),
                      KV_USAGE);
-    feed_prompt(s, t, PROMPT / 2);
-    feed_prompt(all, t, 0);
-    keep(s, t, lanes - 1);
+    feed_some(s, t, RECORDED, 0, t->n_layers, PROMPT / 2, PROMPT);
+    feed_some(all, t, RECORDED, 0, t->n_layers, 0, PROMPT);
+    keep(s, t, 0, lanes - 1);
     kv_session *f = forked(s);
-    keep(f, t, lanes);
-    keep(all, t, lanes);
+    keep(f, t, lanes - 1, lanes);
+    keep(all, t, 0, lanes);
+    must(kv_session_lane(f, 0, 0, 0, NULL, NULL, &n, NULL), NULL);
+    assert_int_equal(n, PROMPT / 3); /* the last told lane compresses */
     kv_session *again = forked(f);
     read_alike(t, all, again);
     feed(again, t, OTHERS, PROMPT, MOST);
@@ -387,6 +391,7 @@ TEST(without_memory) {
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(every_method_goes_on),
                                      cmocka_unit_test(with_a_file_of_its_own),
+                                     cmocka_unit_test(layers_apart),
                                      cmocka_unit_test(forked_while_it_is_told),
                                      cmocka_unit_test(after_the_digests),
                                      cmocka_unit_test(what_is_refused),

@@ -126,9 +126,10 @@ class SessionCache(DynamicCache):
     def fork(self) -> SessionCache:
         """A second cache in the state of this one (Session.fork): each answer
         to a prompt that was fed once has one of its own."""
-        need(self.session, "nothing was seen: give the prompt a forward first")
-        other = copy(self)
-        other.session, other.seen = self.session.fork(), dict(self.seen)
+        session, other = self.session, copy(self)
+        need(session, "nothing was seen: give the prompt a forward first")
+        assert session  # as need() has just seen
+        other.session, other.seen = session.fork(), dict(self.seen)
         return other
 
     def close(self) -> None:
