@@ -5,8 +5,8 @@
 # stands below them, tables are made of what they say, and README.md has its
 # three places and no more than 90 lines. The files of traces/tiny and
 # traces/smollm2 are those of their SHA256SUMS. Asked first on a page of its own
-# in which each of these is wrong. With KV_ALL what takes long is computed again,
-# too (minutes).
+# in which each of these is wrong. With KV_ALL what takes long is computed, too
+# (minutes).
 here=$(cd "$(dirname "$0")" && pwd)
 . "$here/sh.sh"
 ask() { # ask TREE ARGUMENT...

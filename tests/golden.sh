@@ -13,8 +13,8 @@
 #
 # Methods within sliding windows (windowed=compress) are asked about a synthetic
 # trace of version 2, those that need weights about one bundled trace that has
-# them, with a prompt of all but ten of its tokens, and one method of each family
-# about the bundled trace of SmolLM2, whose KV heads have three query heads each.
+# them, with a prompt of all but ten of its tokens, and one method of each
+# family about the trace of SmolLM2, whose KV heads serve three query heads.
 #
 # KV_TEST_BACKEND=emu or cuda asks another backend for the same digests;
 # KV_LITTLE=1 asks for the bundled trace at one budget only.
