@@ -20,6 +20,8 @@ from typing import TYPE_CHECKING, Any, Mapping
 
 import numpy as np
 
+from .need import need
+
 if TYPE_CHECKING:
     Array = np.ndarray[Any, np.dtype[Any]]
     Tensor = tuple[str, tuple[int, ...], Array]
@@ -28,14 +30,6 @@ if TYPE_CHECKING:
 NUMPY = {x: np.dtype(y) for x, y in dict(
     F16="<f2", BF16="<u2", F32="<f4", I32="<i4", I64="<i8").items()}
 FLOATS = {"float16": "F16", "uint16": "BF16", "float32": "F32"}
-
-
-def need(true: object, where: object, *sentence: object) -> None:
-    """ValueError "where: sentence" unless true."""
-    if not true:  # in one line, whatever names and numbers stand in it
-        text = f"{where}: " + "".join(map(str, sentence))
-        raise ValueError("".join(x if x.isprintable() else ascii(x)[1:-1]
-                                 for x in text[:500]))
 
 
 def tensor(dtype: str, x: Any) -> Tensor:

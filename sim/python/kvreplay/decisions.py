@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any, Collection, Mapping, Optional, Sequence
 
 import numpy as np
 
-from .container import array, need, open_all, save, tensor
+from .container import array, open_all, save, tensor
+from .need import need
 
 if TYPE_CHECKING:
     from .container import Array

@@ -44,7 +44,8 @@ def write_outputs(path: Path, outputs: Arrays,
     """A kernel's outputs as a file: {recorded layer: [n_heads, decode steps,
     value_dim]}, float32, float16 or (uint16) bfloat16, and perhaps the
     log-sum-exp of its logits, {layer: [n_heads, decode steps]}."""
-    from .container import FLOATS, need, save, tensor
+    from .container import FLOATS, save, tensor
+    from .need import need
 
     tensors = {}
     for part, given, n in ("o", outputs, 3), ("lse", lse or {}, 2):

@@ -16,7 +16,8 @@ from typing import Any, Mapping
 
 import numpy as np
 
-from .container import array, need, open_all, save, tensor
+from .container import array, open_all, save, tensor
+from .need import need
 from .trace import Trace
 
 

@@ -22,8 +22,9 @@ from typing import TYPE_CHECKING, Any, Callable, Iterable, Mapping, Optional
 
 import numpy as np
 
-from .container import FLOATS, NUMPY, array, bfloat16, need, open_all, save
+from .container import FLOATS, NUMPY, array, bfloat16, open_all, save
 from .container import tensor, widen
+from .need import need
 
 if TYPE_CHECKING:
     from .container import Array, Tensor

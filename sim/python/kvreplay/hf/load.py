@@ -14,7 +14,7 @@ import torch
 import transformers
 
 from ..container import load as load_file
-from ..container import need
+from ..need import need
 
 DTYPES = {
     "auto": "auto",

@@ -23,6 +23,7 @@ import re
 from typing import Any, Dict, List, NamedTuple, Optional, Sequence
 
 from ..hf.text import read_text
+from ..need import need
 
 ROLES = "context", "question", "answer"
 KEYS = "id prompt messages answer source segments".split()
@@ -42,12 +43,6 @@ class Prompt(NamedTuple):
     def asked(self) -> Dict[str, Any]:
         """What its trace is made of: all but place and name."""
         return {x: y for x, y in zip(self._fields[2:], self[2:]) if y}
-
-
-def need(true: object, where: str, *sentence: object) -> None:
-    """That of container.py, which needs numpy."""
-    if not true:
-        raise ValueError(f"{where}: " + "".join(map(str, sentence)))
 
 
 def is_text(x: object) -> bool:

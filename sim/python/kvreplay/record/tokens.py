@@ -8,7 +8,8 @@ import unicodedata
 from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple
 
 from ..hf.text import encode, folded
-from .prompts import Prompt, need
+from ..need import need
+from .prompts import Prompt
 
 
 class Asked(NamedTuple):
