@@ -19,7 +19,7 @@ static int row_of(const kv_layer_data *data, int t) {
   return high >= 0 && kv_row_token(data, low) == t ? low : -1;
 }
 
-static kv_rc head(const kv_train_piece *piece, kv_rows *rows,
+static kv_rc head(const kv_train_piece *piece, kv_row_probs *rows,
                   void (*see)(void *self, const kv_answer_row *row), void *self,
                   kv_err *e) {
   const kv_trace *t = piece->of->trace;
@@ -28,7 +28,7 @@ static kv_rc head(const kv_train_piece *piece, kv_rows *rows,
       int row = row_of(rows->data, at);
       if (row < 0 || at < piece->first || at >= piece->first + piece->count)
         continue;
-      if (!kv_rows_take(rows, row, 1))
+      if (!kv_row_probs_take(rows, row, 1))
         return kv_fail(e, KV_INPUT,
                        "%s: a logit of token %d in layer %d is not finite",
                        t->name, at, rows->data->layer);
@@ -43,14 +43,14 @@ kv_rc kv_train_answers(const kv_train_piece *piece, int at,
                        void (*see)(void *self, const kv_answer_row *row),
                        void *self, kv_err *e) {
   const kv_trace *t = piece->of->trace;
-  kv_rows rows;
+  kv_row_probs rows;
   if (t->n_answers == 0) return KV_OK;
-  kv_rc rc = kv_rows_init(&rows, &t->shape, &t->layer[at].data, kernels,
-                          t->shape.n_tokens, e);
+  kv_rc rc = kv_row_probs_init(&rows, &t->shape, &t->layer[at].data, kernels,
+                               t->shape.n_tokens, e);
   for (int g = 0; g < t->shape.n_kv_heads && !rc; g++) {
-    kv_rows_head(&rows, g);
+    kv_row_probs_head(&rows, g);
     rc = head(piece, &rows, see, self, e);
   }
-  kv_rows_release(&rows);
+  kv_row_probs_release(&rows);
   return rc;
 }

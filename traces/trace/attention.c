@@ -16,7 +16,7 @@
 #include "traces/trace/rows.h"
 
 typedef struct scratch {
-  kv_rows rows;
+  kv_row_probs rows;
   kv_critical critical;
   float *log; /* [tokens] */
 } scratch;
@@ -75,13 +75,13 @@ static void add_row(const job *w, scratch *x, int token, const float *p,
 
 /* False: a logit is not finite. */
 static bool do_block(const job *w, scratch *x, int b) {
-  const kv_rows *r = &x->rows;
+  const kv_row_probs *r = &x->rows;
   int first = b * r->most, left = w->data->n_rows - first;
   int count = left < r->most ? left : r->most;
   kv_attention *sums =
       w->sums +
       ((size_t)r->g * (size_t)w->blocks + (size_t)b) * (size_t)w->group;
-  if (!kv_rows_take(&x->rows, first, count)) return false;
+  if (!kv_row_probs_take(&x->rows, first, count)) return false;
   for (int i = 0; i < count * w->group; i++)
     add_row(w, x, kv_row_token(w->data, first + i / w->group),
             r->p + (size_t)i * r->stride, &sums[i % w->group]);
@@ -92,13 +92,14 @@ static bool take(const job *w, scratch *x) {
   const kv_shape *s = &w->t->shape;
   size_t n = (size_t)s->n_tokens;
   x->log = kv_zalloc(n, sizeof *x->log);
-  return !kv_rows_init(&x->rows, s, w->data, w->kernel, s->n_tokens, NULL) &&
+  return !kv_row_probs_init(&x->rows, s, w->data, w->kernel, s->n_tokens,
+                            NULL) &&
          kv_critical_init(&x->critical, s->n_tokens) && x->log;
 }
 
 static void give_back(scratch *x) {
   if (!x) return;
-  kv_rows_release(&x->rows);
+  kv_row_probs_release(&x->rows);
   kv_critical_release(&x->critical);
   free(x->log);
   free(x);
@@ -114,7 +115,7 @@ static kv_rc run(const job *w, kv_err *e) {
     bool ready = x && take(w, x);
     lacking += !ready;
     for (int g = 0; g < heads; g++) {
-      if (ready) kv_rows_head(&x->rows, g);
+      if (ready) kv_row_probs_head(&x->rows, g);
 #pragma omp for schedule(dynamic) nowait
       for (int b = 0; b < w->blocks; b++)
         if (ready) bad += !do_block(w, x, w->blocks - 1 - b);
@@ -161,7 +162,7 @@ static void add_up(const job *w, kv_attention *out) {
 kv_rc kv_attention_layer(const kv_trace *t, int i, const kv_kernels *kernel,
                          kv_attention *out, kv_err *e) {
   const kv_layer_data *data = &t->layer[i].data;
-  int most = kv_rows_most(&t->shape);
+  int most = kv_row_probs_most(&t->shape);
   job w = {.t = t, .data = data, .kernel = kernel};
   w.group = kv_group(&t->shape);
   w.blocks = (data->n_rows + most - 1) / most;

@@ -56,16 +56,16 @@ kv_rc kv_colsum_scan(const kv_trace *t, int i, kv_err *e) {
 
 /* A thread's part: rows of probabilities, and sums of its own, [group][n]. */
 typedef struct part {
-  kv_rows rows;
+  kv_row_probs rows;
   int64_t *sums;
 } part;
 
 static bool take(const job *w, part *x) {
   size_t n = (size_t)w->shape->prompt_len;
   x->sums = kv_zalloc((size_t)kv_group(w->shape) * n, sizeof *x->sums);
-  if (kv_rows_init(&x->rows, w->shape, w->data, w->kernel, (int)n, NULL))
+  if (kv_row_probs_init(&x->rows, w->shape, w->data, w->kernel, (int)n, NULL))
     return false;
-  kv_rows_head(&x->rows, w->g);
+  kv_row_probs_head(&x->rows, w->g);
   return x->sums;
 }
 
@@ -75,15 +75,15 @@ static void give_back(const job *w, part *x) {
 #pragma omp critical(kv_colsum)
     for (size_t i = 0; i < n; i++) w->out[i] += x->sums[i];
   }
-  kv_rows_release(&x->rows);
+  kv_row_probs_release(&x->rows);
   free(x->sums);
 }
 
 /* The b-th block of rows; false: a logit is not finite. */
 static bool add_rows(part *x, int p, int b) {
-  const kv_rows *r = &x->rows;
+  const kv_row_probs *r = &x->rows;
   int first = b * r->most, count = p - first < r->most ? p - first : r->most;
-  if (!kv_rows_exp(&x->rows, first, count)) return false;
+  if (!kv_row_probs_exp(&x->rows, first, count)) return false;
   for (int m = 0; m < r->group; m++) {
     size_t at = (size_t)m * r->stride + (size_t)r->from;
     r->kernel->fix_rows(count, first + count - r->from, r->p + at,
@@ -95,7 +95,7 @@ static bool add_rows(part *x, int p, int b) {
 
 /* The query heads of one KV head; longest rows first. */
 static kv_rc do_head(const job *w, kv_err *e) {
-  int p = w->shape->prompt_len, most = kv_rows_most(w->shape);
+  int p = w->shape->prompt_len, most = kv_row_probs_most(w->shape);
   int blocks = (p + most - 1) / most, lacking = 0, bad = 0;
 #pragma omp parallel num_threads(kv_threads()) reduction(+ : lacking, bad)
   {

@@ -11,36 +11,37 @@
 
 #include "ref/ground/arith.h"
 
-kv_rc kv_rows_init(kv_rows *x, const kv_shape *shape, const kv_layer_data *data,
-                   const kv_kernels *kernel, int tokens, kv_err *e) {
-  int group = kv_group(shape), most = kv_rows_most(shape);
+kv_rc kv_row_probs_init(kv_row_probs *x, const kv_shape *shape,
+                        const kv_layer_data *data, const kv_kernels *kernel,
+                        int tokens, kv_err *e) {
+  int group = kv_group(shape), most = kv_row_probs_most(shape);
   size_t m = (size_t)(most * group), d = (size_t)shape->d, n = (size_t)tokens;
-  *x = (kv_rows){.shape = shape,
-                 .data = data,
-                 .kernel = kernel,
-                 .most = most,
-                 .group = group,
-                 .stride = n,
-                 .p = kv_zalloc(m * n, sizeof *x->p),
-                 .r = kv_zalloc(m, sizeof *x->r),
-                 .q = kv_zalloc(m * d, sizeof *x->q),
-                 .pack = kv_zalloc(KV_PACK * d, sizeof *x->pack),
-                 .key = kv_zalloc(n, sizeof *x->key)};
+  *x = (kv_row_probs){.shape = shape,
+                      .data = data,
+                      .kernel = kernel,
+                      .most = most,
+                      .group = group,
+                      .stride = n,
+                      .p = kv_zalloc(m * n, sizeof *x->p),
+                      .r = kv_zalloc(m, sizeof *x->r),
+                      .q = kv_zalloc(m * d, sizeof *x->q),
+                      .pack = kv_zalloc(KV_PACK * d, sizeof *x->pack),
+                      .key = kv_zalloc(n, sizeof *x->key)};
   if (x->p && x->r && x->q && x->pack && x->key) return KV_OK;
-  kv_rows_release(x);
+  kv_row_probs_release(x);
   return kv_no_memory(e, "rows of attention", m * n * sizeof *x->p);
 }
 
-void kv_rows_release(kv_rows *x) {
+void kv_row_probs_release(kv_row_probs *x) {
   free(x->p);
   free(x->r);
   free(x->q);
   free(x->pack);
   free(x->key);
-  *x = (kv_rows){0};
+  *x = (kv_row_probs){0};
 }
 
-void kv_rows_head(kv_rows *x, int g) {
+void kv_row_probs_head(kv_row_probs *x, int g) {
   const kv_shape *s = x->shape;
   size_t row = (size_t)s->d * kv_dtype_size(s->dtype);
   const char *k = x->data->k;
@@ -49,7 +50,7 @@ void kv_rows_head(kv_rows *x, int g) {
   x->g = g;
 }
 
-static void load_queries(const kv_rows *x, int first, int count) {
+static void load_queries(const kv_row_probs *x, int first, int count) {
   size_t d = (size_t)x->shape->d, size = kv_dtype_size(x->data->q_dtype);
   const char *q = x->data->q;
   for (int i = 0; i < count * x->group; i++) {
@@ -63,8 +64,8 @@ static void load_queries(const kv_rows *x, int first, int count) {
 /* Of row `token` of query head h of the layer, whose logits are at s: its
  * exponentials, 0 elsewhere from x->from to `end`, and 1 / their sum. False: a
  * logit is not finite. */
-static bool exponentials(const kv_rows *x, int h, int token, int end, float *s,
-                         float *r) {
+static bool exponentials(const kv_row_probs *x, int h, int token, int end,
+                         float *s, float *r) {
   const kv_kernels *f = x->kernel;
   int first = kv_layer_first(x->data, token), n = token + 1 - first;
   bool finite;
@@ -81,7 +82,7 @@ static bool exponentials(const kv_rows *x, int h, int token, int end, float *s,
   return true;
 }
 
-bool kv_rows_exp(kv_rows *x, int first, int count) {
+bool kv_row_probs_exp(kv_row_probs *x, int first, int count) {
   const kv_shape *s = x->shape;
   int end = kv_row_token(x->data, first + count - 1) + 1;
   bool finite = true;
@@ -101,8 +102,8 @@ bool kv_rows_exp(kv_rows *x, int first, int count) {
   return finite;
 }
 
-bool kv_rows_take(kv_rows *x, int first, int count) {
-  if (!kv_rows_exp(x, first, count)) return false;
+bool kv_row_probs_take(kv_row_probs *x, int first, int count) {
+  if (!kv_row_probs_exp(x, first, count)) return false;
   for (int i = 0; i < count * x->group; i++) {
     float *p = x->p + (size_t)i * x->stride;
     int token = kv_row_token(x->data, first + i / x->group);

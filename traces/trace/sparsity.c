@@ -25,7 +25,7 @@ typedef struct job {
 
 /* A thread's part. */
 typedef struct part {
-  kv_rows rows;
+  kv_row_probs rows;
   kv_critical critical;
   int64_t *sums;
   kv_sparsity found;
@@ -55,9 +55,9 @@ int kv_sparsity_class(double x, int first, int last) {
 static bool take(const job *w, part *x) {
   int n = w->t->shape.n_tokens;
   x->sums = kv_zalloc((size_t)w->group * (size_t)n, sizeof *x->sums);
-  if (kv_rows_init(&x->rows, &w->t->shape, w->data, w->kernel, n, NULL))
+  if (kv_row_probs_init(&x->rows, &w->t->shape, w->data, w->kernel, n, NULL))
     return false;
-  kv_rows_head(&x->rows, w->g);
+  kv_row_probs_head(&x->rows, w->g);
   return kv_critical_init(&x->critical, n) && x->sums;
 }
 
@@ -72,17 +72,17 @@ static void give_back(const job *w, part *x, bool ready) {
       w->out->seen += x->found.seen;
     }
   }
-  kv_rows_release(&x->rows);
+  kv_row_probs_release(&x->rows);
   kv_critical_release(&x->critical);
   free(x->sums);
 }
 
 /* The b-th block of rows; false: a logit is not finite. */
 static bool add_rows(const job *w, part *x, int b) {
-  const kv_rows *r = &x->rows;
+  const kv_row_probs *r = &x->rows;
   int first = b * r->most, left = w->data->n_rows - first;
   int count = left < r->most ? left : r->most;
-  if (!kv_rows_take(&x->rows, first, count)) return false;
+  if (!kv_row_probs_take(&x->rows, first, count)) return false;
   for (int i = 0; i < count * r->group; i++) {
     int n = kv_row_token(w->data, first + i / r->group) + 1;
     const float *p = r->p + (size_t)i * r->stride;
@@ -97,7 +97,7 @@ static bool add_rows(const job *w, part *x, int b) {
 
 /* Longest rows first: the last blocks to finish are then short ones. */
 static kv_rc do_rows(const job *w, kv_err *e) {
-  int most = kv_rows_most(&w->t->shape), lacking = 0, bad = 0;
+  int most = kv_row_probs_most(&w->t->shape), lacking = 0, bad = 0;
   int blocks = (w->data->n_rows + most - 1) / most;
 #pragma omp parallel num_threads(w->threads) reduction(+ : lacking, bad)
   {
