@@ -219,8 +219,8 @@ KV_DEVICE void kv_gpu_recode(kv_gpu_at &at, kv_gpu_lane *lane, int n,
                              const int32_t *entry, int k_format, int v_format) {
   const kv_gpu_layer &l = *at.layer;
   int before = lane->rewritten, fresh = 0;
-  uint32_t *w = kv_gpu_record(l, lane, KV_RECODE, n + 2);
-  if (!w || n == 0) return;
+  uint32_t *w = n ? kv_gpu_record(l, lane, KV_RECODE, n + 2) : nullptr;
+  if (!w) return;
   for (int i = kv_thread(); i < n; i += KV_BLOCK) {
     w[2 + i] = lane->id[entry[i]];
     fresh += !kv_gpu_is_rewritten(lane, entry[i]);

@@ -199,12 +199,13 @@ void kv_sweep(kv_lane *l);
 static inline bool kv_is_live(const kv_lane *l, int i) {
   return i >= 0 && i < l->n && l->weight[i] != 0;
 }
-/* Codes K of n entries, 1 .. kv_coding_members, as one group in k_format, and V
- * in v_format (kv_coded); KV_SAME leaves a side. Of a format whose groups have
- * m > 1 rows a side has room for n_tokens / m + 1 groups, of one with rows by
- * themselves for all; entries that are coded in the format already may be coded
- * again. Only sides that the coding is for (kv_coding.sides) may be put into
- * it. A fault where the format cannot code them (kv_format.encode). */
+/* Codes K of n entries, at most kv_coding_members, as one group in k_format,
+ * and V in v_format (kv_coded); KV_SAME leaves a side; n 0 does nothing. Of a
+ * format whose groups have m > 1 rows a side has room for n_tokens / m + 1
+ * groups, of one with rows by themselves for all; entries that are coded in the
+ * format already may be coded again. Only sides that the coding is for
+ * (kv_coding.sides) may be put into it. A fault where the format cannot code
+ * them (kv_format.encode). */
 void kv_recode(kv_lane *l, int n, const int32_t *entry, int k_format,
                int v_format);
 /* The recode of a coding whose format is layered, which codes a token of all

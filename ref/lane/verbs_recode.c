@@ -38,8 +38,8 @@ static void recode_side(kv_lane *l, int n, const int32_t *entry, int format,
 
 void kv_recode(kv_lane *l, int n, const int32_t *entry, int k_format,
                int v_format) {
-  uint32_t *w = kv_verb_record(l, KV_RECODE, (size_t)n + 2);
-  if (!w || n == 0) return;
+  uint32_t *w = n ? kv_verb_record(l, KV_RECODE, (size_t)n + 2) : NULL;
+  if (!w) return;
   w[0] = (uint32_t)k_format;
   w[1] = (uint32_t)v_format;
   for (int i = 0; i < n; i++) {

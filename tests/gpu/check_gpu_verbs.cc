@@ -184,6 +184,8 @@ static void full_log(void **) {
   w->lane->cap_log = 1;
   w->list[0] = 7;
   w->list[1] = 3;
+  gpulane_both(w, {gpulane_verb::RECODE, 0, 0, 0, KV_CODED, KV_SAME, 0, 0});
+  assert_int_equal(w->lane->n_verbs, 0);
   gpulane_both(w, {gpulane_verb::RECODE, 1, 0, 0, KV_CODED, KV_SAME, 0, 0});
   gpulane_same(w);
   assert_int_equal(w->lane->fault, KV_GPU_FINE);

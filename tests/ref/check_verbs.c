@@ -209,6 +209,8 @@ static void coded_again(const kv_coding *coding, int rows) {
   int32_t list[T];
   begin_with(&r, &(kv_needs){.codings = 1, .coding = {*coding}});
   for (int i = 0; i < T; i++) list[i] = i;
+  kv_recode(&r.lane, 0, list, KV_CODED, KV_CODED);
+  assert_int_equal(r.lane.verbs.n, 0);
   for (int round = 0; round < 2; round++) {
     for (int i = 0; i < T; i += rows) {
       int n = T - i < rows ? T - i : rows;
