@@ -56,7 +56,6 @@ kv_rc kv_gpu_unified_open(const kv_device *device, const kv_pages_shape *shape,
   kv_rc rc = take_all(u, shape) ? kv_gpu_unified_reset(u, e) : no_tables(u, e);
   if (!rc) return KV_OK;
   kv_gpu_unified_close(u);
-  *u = (kv_gpu_unified){0};
   return rc;
 }
 
@@ -66,6 +65,7 @@ void kv_gpu_unified_close(kv_gpu_unified *u) {
                        p->job,   p->goal, p->part,  p->sum};
   for (size_t i = 0; u->device && i < sizeof all / sizeof *all; i++)
     u->device->give(all[i]);
+  *u = (kv_gpu_unified){0};
 }
 
 int kv_gpu_unified_compact(kv_gpu_unified *u, int n, kv_pages_job *job) {

@@ -26,7 +26,7 @@ kv_rc kv_gpu_unified_open(const kv_device *device, const kv_pages_shape *shape,
                           kv_gpu_unified *out, kv_err *e);
 /* The same state again; KV_RESOURCE: no memory on the host. */
 kv_rc kv_gpu_unified_reset(kv_gpu_unified *u, kv_err *e);
-/* Gives the memory back; accepts a zeroed one, and does not zero it. */
+/* Gives the memory back and zeroes *u, which may be zeroed already. */
 void kv_gpu_unified_close(kv_gpu_unified *u);
 
 /* One step of n requests, at most shape.requests: uploads job [n], whose

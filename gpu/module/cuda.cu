@@ -84,8 +84,8 @@ struct guarded<WHAT, START> {
   }
 };
 
-#define SAY(name, arguments)                                                   \
-  static constexpr char starting_##name[] = "starting " #name;
+#define SAY(name, what, arguments)                                             \
+  static constexpr char starting_##name[] = "starting " what;
 KV_DEVICE_STARTS(SAY)
 #undef SAY
 
@@ -142,7 +142,7 @@ static void forget(void *recorded) {
 static const char *title() { return the_title; }
 static void *stream() { return the_stream; }
 
-#define START(name, arguments)                                                 \
+#define START(name, what, arguments)                                           \
   .name = guarded<starting_##name, kv_gpu_start_##name>::run,
 static const kv_device device = {.abi = KV_DEVICE_ABI,
                                  .name = "cuda",

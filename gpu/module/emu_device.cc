@@ -47,7 +47,7 @@ static void replay(void *recorded) {
 
 static void forget(void *recorded) { kv_emu_forget((kv_emu_list *)recorded); }
 
-#define START(name, arguments) .name = kv_gpu_start_##name,
+#define START(name, what, arguments) .name = kv_gpu_start_##name,
 static const kv_device emu = {.abi = KV_DEVICE_ABI,
                               .name = "emu",
                               .title = title,

@@ -46,13 +46,13 @@ typedef struct kv_gpu_hooks {
 /* Starts kernels on `stream` in a fixed order; self: what record was given. */
 typedef void kv_gpu_sequence(void *self, void *stream);
 
-/* The functions of a device that start kernels: START(name, arguments) for
- * each. kv_gpu_start_NAME in gpu/backend is the start itself; kv_device.NAME is
- * the same, on "cuda" unless the device has failed. All take the stream, of
- * kv_device.stream() or of a sequence that is recorded, and all but compact the
- * layer; structs are copied into the kernels. `masked` 1:
- * views are what l->mask has, 0: all entries. None returns anything: failed()
- * tells.
+/* The functions of a device that start kernels: START(name, what, arguments)
+ * for each; what: as the sentence of a failure calls it. kv_gpu_start_NAME in
+ * gpu/backend is the start itself; kv_device.NAME is the same, on "cuda" unless
+ * the device has failed. All take the stream, of kv_device.stream() or of a
+ * sequence that is recorded, and all but compact the layer; structs are copied
+ * into the kernels. `masked` 1: views are what l->mask has, 0: all entries.
+ * None returns anything: failed() tells.
  *
  *   clock         *l->clock becomes *clock
  *   append        the clock's tokens, `count` of them, enter all lanes
@@ -77,29 +77,43 @@ typedef void kv_gpu_sequence(void *self, void *stream);
  *   regular       a kv_gpu_regular_act on a store of regular indices
  *   rebuilt       a kv_gpu_rebuilt_act on a layer that holds latent vectors */
 #define KV_DEVICE_STARTS(START)                                                \
-  START(clock,                                                                 \
+  START(clock, "a step's clock",                                               \
         (void *stream, const kv_gpu_layer *l, const kv_gpu_clock *clock))      \
-  START(append, (void *stream, const kv_gpu_layer *l, int count))              \
-  START(queries, (void *stream, const kv_gpu_layer *l, int rows))              \
-  START(logits, (void *stream, const kv_gpu_layer *l, int rows, int masked))   \
-  START(name_views, (void *stream, const kv_gpu_layer *l, int masked))         \
-  START(materialise, (void *stream, const kv_gpu_layer *l))                    \
-  START(attend, (void *stream, const kv_gpu_layer *l, int masked))             \
-  START(hide, (void *stream, const kv_gpu_layer *l, int rows, int window))     \
-  START(observation, (void *stream, const kv_gpu_layer *l, int rows))          \
-  START(slide, (void *stream, const kv_gpu_layer *l, int window, int drops))   \
-  START(report, (void *stream, const kv_gpu_layer *l, int stage, int first))   \
-  START(window,                                                                \
+  START(append, "the entry of tokens",                                         \
+        (void *stream, const kv_gpu_layer *l, int count))                      \
+  START(queries, "the reading of queries",                                     \
+        (void *stream, const kv_gpu_layer *l, int rows))                       \
+  START(logits, "logits",                                                      \
+        (void *stream, const kv_gpu_layer *l, int rows, int masked))           \
+  START(name_views, "the listing of views",                                    \
+        (void *stream, const kv_gpu_layer *l, int masked))                     \
+  START(materialise, "the decoding of values",                                 \
+        (void *stream, const kv_gpu_layer *l))                                 \
+  START(attend, "attention",                                                   \
+        (void *stream, const kv_gpu_layer *l, int masked))                     \
+  START(hide, "the mask of a sliding window",                                  \
+        (void *stream, const kv_gpu_layer *l, int rows, int window))           \
+  START(observation, "an observation",                                         \
+        (void *stream, const kv_gpu_layer *l, int rows))                       \
+  START(slide, "the move of a sliding window",                                 \
+        (void *stream, const kv_gpu_layer *l, int window, int drops))          \
+  START(report, "a report",                                                    \
+        (void *stream, const kv_gpu_layer *l, int stage, int first))           \
+  START(window, "the rest of a report",                                        \
         (void *stream, const kv_gpu_layer *l, int stage, uint64_t window))     \
-  START(count, (void *stream, const kv_gpu_layer *l, const kv_gpu_paged *p,    \
-                int when))                                                     \
-  START(compact, (void *stream, const kv_gpu_pages *p, int n))                 \
-  START(attend_paged,                                                          \
+  START(                                                                       \
+      count, "the count of pages",                                             \
+      (void *stream, const kv_gpu_layer *l, const kv_gpu_paged *p, int when))  \
+  START(compact, "the compaction of pages",                                    \
+        (void *stream, const kv_gpu_pages *p, int n))                          \
+  START(attend_paged, "attention over pages",                                  \
         (void *stream, const kv_gpu_layer *l, const kv_gpu_paged *p))          \
-  START(regular, (void *stream, const kv_gpu_layer *l,                         \
-                  const kv_gpu_regular *r, int act))                           \
-  START(rebuilt, (void *stream, const kv_gpu_layer *l,                         \
-                  const kv_gpu_rebuilt *r, int act))
+  START(                                                                       \
+      regular, "work on regular indices",                                      \
+      (void *stream, const kv_gpu_layer *l, const kv_gpu_regular *r, int act)) \
+  START(                                                                       \
+      rebuilt, "work on latent vectors",                                       \
+      (void *stream, const kv_gpu_layer *l, const kv_gpu_rebuilt *r, int act))
 
 typedef struct kv_device {
   int abi;                    /* KV_DEVICE_ABI */
@@ -144,12 +158,13 @@ typedef struct kv_device {
   void (*replay)(void *recorded); /* starts them, by one call */
   void (*forget)(void *recorded); /* accepts NULL */
 
-#define KV_DEVICE_START(name, arguments) void(*name) arguments;
+#define KV_DEVICE_START(name, what, arguments) void(*name) arguments;
   KV_DEVICE_STARTS(KV_DEVICE_START)
 #undef KV_DEVICE_START
 } kv_device;
 
-#define KV_DEVICE_START(name, arguments) void kv_gpu_start_##name arguments;
+#define KV_DEVICE_START(name, what, arguments)                                 \
+  void kv_gpu_start_##name arguments;
 KV_DEVICE_STARTS(KV_DEVICE_START)
 #undef KV_DEVICE_START
 

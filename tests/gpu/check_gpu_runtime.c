@@ -268,6 +268,17 @@ TEST(test_each) {
   }
 }
 
+/* A start is named by what it is for: the first one sets the clock. */
+TEST(test_named) {
+  kv_digest got[CELLS][3];
+  kv_err e = {0};
+  cudart_fail("a kernel", 0, MOST, NO_MEMORY);
+  assert_int_equal(replay(&backend, got, &e), KV_RESOURCE);
+  if (!strstr(e.text, ", starting a step's clock: "))
+    fail_msg("it says: %s", e.text);
+  assert_true(backend.lacked());
+}
+
 /* --- what the pool keeps -------------------------------------------------- */
 
 TEST(test_keeps) {
@@ -364,6 +375,7 @@ int main(void) {
       cmocka_unit_test_setup(test_once, open_here),
       cmocka_unit_test(test_ever),
       cmocka_unit_test(test_each),
+      cmocka_unit_test(test_named),
       cmocka_unit_test(test_keeps),
       cmocka_unit_test(test_check),
       cmocka_unit_test(test_run)};
