@@ -39,11 +39,9 @@ by_cuda13() {
 }
 
 # What ptxas makes of the kernels, or the folder for a device.
-# Until the table of check_sass.sh is made again, which is of the kernels before
-# trace version 2, a whole run alone asks it.
 parts13() {
   {
-    ! draw_all || turn sass gpu ref tests/nvcc tests/check_sass.sh
+    turn sass gpu ref tests/nvcc tests/check_sass.sh
     turn kit gpu sim tests/bench/gpu tests/device.sh
   } | draw_some parts13 1 1
 }

@@ -62,7 +62,7 @@ static __device__ bool coded(const kv_gpu_layer &l, const kv_logits_task &a,
   kv_logits_own<2> own = {a.base + 2 * kv_thread(), 1, {}, {}};
   for (int e = 0; e < 2; e++) {
     own.mine[e] = own.first + e < a.lane->n;
-    if (own.mine[e]) own.bias[e] = kv_gpu_bias(l, a.lane, own.first + e);
+    if (own.mine[e]) own.bias[e] = kv_logits_bias(l, a.lane, own.first + e);
   }
   __syncthreads();
   kv_coded_rows(a.lane, a.base, block, x, row);
@@ -147,4 +147,5 @@ extern "C" void kv_gpu_start_logits(void *stream, const kv_gpu_layer *l,
     kv_gpu_start_row_logits(stream, l, rows, masked);
   else
     starts[kv_logits_queries(l, rows) - 1](stream, l, rows, masked != 0);
+  kv_gpu_start_cap(stream, l, rows, masked);
 }

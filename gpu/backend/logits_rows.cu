@@ -25,7 +25,7 @@ static __device__ bool coded(const kv_gpu_layer &l, const kv_logits_task &a,
     int i = own.first + e * KV_BLOCK;
     own.mine[e] = i < a.lane->n;
     if (!own.mine[e]) continue;
-    own.bias[e] = kv_gpu_bias(l, a.lane, i);
+    own.bias[e] = kv_logits_bias(l, a.lane, i);
     row[i - a.base] = kv_gpu_slab_row(a.lane->k_slab, a.lane->k[i]).at;
   }
   __syncthreads();

@@ -218,4 +218,5 @@ extern "C" void kv_gpu_start_paged_logits(void *stream, const kv_gpu_layer *l,
   KV_LAUNCH(stream, forget_entries, grid, KV_BLOCK, *l, *p);
   KV_LAUNCH(stream, find_entries, grid, KV_BLOCK, *l, *p);
   starts[kv_logits_queries(l, 1) - 1](stream, l, p);
+  kv_gpu_start_cap(stream, l, 1, 0);
 }

@@ -112,11 +112,11 @@ kv_rebuilt_tile(const kv_gpu_layer &l, const kv_gpu_rebuilt &r,
   };
   KV_UNROLL
   for (int u = 0; u < KV_DOWN_ROWS; u++) {
+    int j = kv_tile_row() + u, column = kv_tile_column();
+    if (!mine(j, column)) continue;
     KV_UNROLL
-    for (int v = 0; v < KV_ACROSS; v++) {
-      int j = kv_tile_row() + u, column = kv_tile_column() + v;
-      if (mine(j, column)) at(j, first + column) = acc[u][v];
-    }
+    for (int v = 0; v < KV_ACROSS; v++)
+      if (column + v < width) at(j, first + column + v) = acc[u][v];
   }
   KV_ROLLED
   for (int i = 0; i < KV_DOWN_ROWS * KV_ACROSS; i++) {

@@ -129,8 +129,9 @@ static __global__ void gather(const __grid_constant__ kv_gpu_layer l,
   }
 }
 
-static __global__ void decode(const __grid_constant__ kv_gpu_layer l,
-                              const __grid_constant__ kv_gpu_rebuilt r) {
+static __global__ void KV_BLOCKS(6)
+    decode(const __grid_constant__ kv_gpu_layer l,
+           const __grid_constant__ kv_gpu_rebuilt r) {
   KV_SHARED(float, a, KV_TILE_ROOM);
   KV_SHARED(float, b, KV_TILE_ROOM);
   kv_rebuilt_side side = {(int)blockIdx.y / 2, blockIdx.y % 2 == 0};

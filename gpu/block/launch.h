@@ -19,6 +19,12 @@
  *   KV_ROLLED   .. not at all, as it is long and seldom taken
  *   KV_APART    before __device__: the function is called, not copied to where
  *               it is used
+ *   KV_REGISTERS(n)   behind __global__: a thread has at most n registers, so
+ *               that a multiprocessor holds more blocks (CUDA 12.4 and newer)
+ *   KV_BLOCKS(n)   .. at most as many as leave room for n blocks; a kernel has
+ *               that of the two with which nothing spills (tests/check_sass.sh)
+ *   kv_global(p)   p, which points to device memory and not to shared memory:
+ *               what is KV_APART cannot see which, and would ask at each access
  *   gpu/block/async.h   asynchronous copies to shared memory
  *   __syncthreads, __syncwarp, __shfl_sync, _xor and _up, __ballot_sync,
  *   __any_sync, __reduce_max_sync, __reduce_add_sync, integer atomics,
@@ -50,11 +56,24 @@ extern "C" bool kv_gpu_starts(int *tries);
 #  define KV_TWICE _Pragma("unroll 2")
 #  define KV_ROLLED _Pragma("unroll 1")
 #  define KV_APART __noinline__
+#  define KV_BLOCKS(n) __launch_bounds__(KV_BLOCK, n)
+#  if __CUDACC_VER_MAJOR__ * 100 + __CUDACC_VER_MINOR__ >= 1204
+#    define KV_REGISTERS(n) __maxnreg__(n)
+#  else
+#    define KV_REGISTERS(n)
+#  endif
+template <class T> static inline __device__ T *kv_global(T *p) {
+  __builtin_assume(__isGlobal(p));
+  return p;
+}
 #else
 #  define KV_UNROLL
 #  define KV_TWICE
 #  define KV_ROLLED
 #  define KV_APART
+#  define KV_REGISTERS(n)
+#  define KV_BLOCKS(n)
+#  define kv_global(p) (p)
 #  include "gpu/emu/emu.h"
 #endif
 

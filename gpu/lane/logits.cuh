@@ -56,9 +56,16 @@ KV_DEVICE bool kv_logits_wanted(const kv_gpu_layer &l, const kv_logits_task &a,
   return i < a.lane->n && (!a.masked || kv_gpu_seen(l, a.lane, i));
 }
 
+/* The bias of entry i that its logits are written with: 0 where the model has a
+ * cap, behind which gpu/backend/cap.cu adds it. By any one thread. */
+KV_DEVICE float kv_logits_bias(const kv_gpu_layer &l, const kv_gpu_lane *lane,
+                               int i) {
+  return l.shape.softcap > 0 ? 0 : kv_gpu_bias(l, lane, i);
+}
+
 /* Writes the logits of entry i: of its sums acc[] with queries j .. j + count -
- * 1 of the tile, scaled, with the entry's bias added; where the model caps them
- * as kv_logits_cap wants them. By the thread that has them. */
+ * 1 of the tile, scaled, with the bias added; a model's cap is not applied yet
+ * (kv_gpu_start_cap). By the thread that has them. */
 template <int QUERIES>
 KV_DEVICE void kv_logits_keep(const kv_gpu_layer &l, const kv_logits_task &a,
                               int i, int j, int count, float bias,
@@ -67,22 +74,8 @@ KV_DEVICE void kv_logits_keep(const kv_gpu_layer &l, const kv_logits_task &a,
   for (int q = 0; q < QUERIES; q++) {
     if (q >= count) continue;
     float s = kv_logit(acc[q], l.shape.scale, 0);
-    if (bias != 0 && l.shape.softcap == 0) s = kv_add(kv_add(s, bias), 0.0f);
-    l.s[kv_logits_place(l, a.lane, j + q) * (size_t)l.stride + (size_t)i] = s;
-  }
-}
-
-/* Of a model that caps its logits: the cap and the bias of the logits of entry
- * i that the thread has just written, in a loop of its own, so that a model
- * without a cap pays neither registers nor instructions. */
-KV_DEVICE void kv_logits_cap(const kv_gpu_layer &l, const kv_logits_task &a,
-                             int i, int j, int count, float bias) {
-  KV_ROLLED
-  for (int q = 0; q < count; q++) {
-    size_t at = kv_logits_place(l, a.lane, j + q) * (size_t)l.stride;
-    float s = kv_softcap(l.shape.softcap, l.s[at + (size_t)i]);
     if (bias != 0) s = kv_add(kv_add(s, bias), 0.0f);
-    l.s[at + (size_t)i] = s;
+    l.s[kv_logits_place(l, a.lane, j + q) * (size_t)l.stride + (size_t)i] = s;
   }
 }
 
@@ -112,11 +105,6 @@ KV_DEVICE void kv_logits_passes(const kv_gpu_layer &l, const kv_logits_task &a,
       if (own.mine[e])
         kv_logits_keep<QUERIES>(l, a, own.first + e * own.step, j, count,
                                 own.bias[e], acc + e * QUERIES);
-    if (l.shape.softcap == 0) continue;
-    KV_UNROLL
-    for (int e = 0; e < COUNT; e++)
-      if (own.mine[e])
-        kv_logits_cap(l, a, own.first + e * own.step, j, count, own.bias[e]);
   }
 }
 
@@ -128,7 +116,7 @@ KV_DEVICE void kv_logits_mixed(const kv_gpu_layer &l, const kv_logits_task &a,
                                const kv_key_room &room, kv_key_row *row) {
   int i = a.base + kv_thread();
   kv_logits_own<1> own = {i, 0, {kv_logits_wanted(l, a, i)}, {0}};
-  if (own.mine[0]) own.bias[0] = kv_gpu_bias(l, a.lane, i);
+  if (own.mine[0]) own.bias[0] = kv_logits_bias(l, a.lane, i);
   row[kv_thread()] = kv_key_row_of(l, a.lane, i, own.mine[0]);
   __syncthreads();
   kv_logits_passes<QUERIES>(l, a, own, [&](int j, int count, float *acc) {
@@ -173,5 +161,11 @@ static inline dim3 kv_logits_grid(const kv_gpu_layer *l) {
  * for others. */
 extern "C" void kv_gpu_start_row_logits(void *stream, const kv_gpu_layer *l,
                                         int rows, int masked);
+
+/* gpu/backend/cap.cu, on the host, behind the kernels of logits: puts the
+ * logits that they write for `rows` rows under the model's cap, if it has one,
+ * and adds biases; masked: as those were started. */
+extern "C" void kv_gpu_start_cap(void *stream, const kv_gpu_layer *l, int rows,
+                                 int masked);
 
 #endif

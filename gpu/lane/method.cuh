@@ -183,8 +183,9 @@ KV_DEVICE void kv_view_head(const kv_gpu_layer &l, const kv_gpu_lane *lane,
   __syncthreads();
 }
 
-template <kv_gpu_view hook, kv_gpu_view_room needs>
-__global__ void kv_run_view(const __grid_constant__ kv_gpu_layer l) {
+template <kv_gpu_view hook, kv_gpu_view_room needs, int REGISTERS>
+__global__ void KV_REGISTERS(REGISTERS)
+    kv_run_view(const __grid_constant__ kv_gpu_layer l) {
   const kv_gpu_lane *lane = &l.lane[blockIdx.x];
   kv_each_head(lane, needs(kv_at_lane(l, lane), lane), [&](int h, size_t room) {
     kv_view_head<hook>(l, lane, h, room);
@@ -298,16 +299,18 @@ void kv_on_arrive(void *s, const kv_gpu_layer *l) {
   KV_LAUNCH(s, kv_run_arrive<hook>, l->lanes, KV_BLOCK, *l);
 }
 template <kv_gpu_view hook> void kv_on_view(void *s, const kv_gpu_layer *l) {
-  KV_LAUNCH(s, (kv_run_view<hook, kv_gpu_whole_room>), l->lanes, KV_BLOCK, *l);
+  KV_LAUNCH(s, (kv_run_view<hook, kv_gpu_whole_room, 255>), l->lanes, KV_BLOCK,
+            *l);
 }
 /* A block for each head, for a view that asks nothing of the other heads' and
  * takes no more than `room` bytes of the workspace, every piece rounded up to
- * 64. Where scores are shown, heads show theirs in order: one block a lane. */
-template <kv_gpu_view hook, kv_gpu_view_room room>
+ * 64. Where scores are shown, heads show theirs in order: one block a lane.
+ * REGISTERS: of a thread, at most (KV_REGISTERS). */
+template <kv_gpu_view hook, kv_gpu_view_room room, int REGISTERS = 128>
 void kv_on_view_apart(void *s, const kv_gpu_layer *l) {
   unsigned heads = (unsigned)(l->shape.n_heads / l->lanes);
   dim3 grid((unsigned)l->lanes, l->shown ? 1 : heads);
-  KV_LAUNCH(s, (kv_run_view<hook, room>), grid, KV_BLOCK, *l);
+  KV_LAUNCH(s, (kv_run_view<hook, room, REGISTERS>), grid, KV_BLOCK, *l);
 }
 /* A block for each head, as kv_on_view_apart. */
 template <kv_gpu_own_chunk hook, kv_gpu_view_room room>

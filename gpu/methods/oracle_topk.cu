@@ -12,4 +12,4 @@ static __device__ void view(kv_gpu_at &at, const kv_gpu_lane *lane,
   kv_gpu_top(at, q.s, lane->n, o->budget, mask);
 }
 
-KV_GPU_METHOD(oracle_topk, .view = kv_on_view_apart<view, kv_gpu_no_room>);
+KV_GPU_METHOD(oracle_topk, .view = kv_on_view_apart<view, kv_gpu_no_room, 96>);

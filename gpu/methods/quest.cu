@@ -169,4 +169,4 @@ static __device__ size_t view_room(const kv_gpu_at &at,
 }
 
 KV_GPU_METHOD(quest, .arrive = kv_on_arrive<arrive>,
-              .view = kv_on_view_apart<view, view_room>);
+              .view = kv_on_view_apart<view, view_room, 96>);

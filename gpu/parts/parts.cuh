@@ -29,8 +29,8 @@ struct kv_by_scores {
   int lanes;
   uint8_t *const *keep; /* [lanes][count[l]] the flags */
   __device__ int n(int l) const { return count[l]; }
-  __device__ const float *row(int l) const { return score[l]; }
-  __device__ uint8_t *flags(int l) const { return keep[l]; }
+  __device__ const float *row(int l) const { return kv_global(score[l]); }
+  __device__ uint8_t *flags(int l) const { return kv_global(keep[l]); }
   __device__ uint32_t of(float s) const { return kv_key(s); }
   __device__ int weight(uint32_t) const { return 1; }
 };
@@ -44,8 +44,8 @@ template <class Item> struct kv_by_one {
   int count;
   uint8_t *keep; /* [count] */
   __device__ int n(int) const { return count; }
-  __device__ const Item *row(int) const { return own; }
-  __device__ uint8_t *flags(int) const { return keep; }
+  __device__ const Item *row(int) const { return kv_global(own); }
+  __device__ uint8_t *flags(int) const { return kv_global(keep); }
 };
 
 /* Scores of one lane; every entry counts one. */

@@ -36,6 +36,7 @@ static kv_gpu_layer layer_of(int c) {
   l.shape.n_tokens = TOKENS;
   l.shape.n_heads = heads[c];
   l.shape.d = l.shape.d_v = 64;
+  l.shape.softcap = 30;
   l.lanes = lanes[c];
   l.stride = TOKENS;
   l.chunks = (int)TOKENS / (int)KV_GPU_CHUNK;

@@ -110,6 +110,10 @@ mutant window_chunks_from_zero sim/measure/tile.c \
 # A cap on logits, sinks, and a V that is part of K.
 mutant votes_without_cap gpu/parts/votes.cuh 'traces/check_variants.sh' \
   'l.shape.scale, l.shape.softcap);' 'l.shape.scale, 0);'
+mutant device_cap_forgotten gpu/backend/cap.cu 'traces/check_variants.sh' \
+  'if (l->shape.softcap > 0)' 'if (l->shape.softcap < 0)'
+mutant bias_under_the_cap gpu/lane/logits.cuh 'traces/check_variants.sh' \
+  'return l.shape.softcap > 0 ? 0 : ' 'return '
 mutant masked_without_sink gpu/methods/h2o.cu 'traces/check_variants.sh' \
   'if (sink) mass +=' 'if (!sink) mass +='
 mutant sinks_not_carried traces/trace/convert.c 'traces/check_variants.sh' \

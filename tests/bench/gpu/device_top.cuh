@@ -23,8 +23,8 @@ typedef struct tops {
   uint8_t *keep; /* [lanes][n] */
 } tops;
 
-static __global__ void top_of_lanes(const float *score, int n, int k,
-                                    uint8_t *keep) {
+static __global__ void KV_REGISTERS(96)
+    top_of_lanes(const float *score, int n, int k, uint8_t *keep) {
   kv_gpu_at at = {};
   at.step = 1;
   size_t first = (size_t)blockIdx.x * (size_t)n;
