@@ -10,16 +10,16 @@
 #   count  KERNEL  local  dfma  cas    instructions that no kernel should have
 #   turn   NAME    KERNEL  marks       and instructions of each class below
 #
-# A turn is one of the loop with MARKs (an opcode, as FFMA) on its way: of
-# loops that hold no such loop themselves the one with most marks, of equals the
-# cheapest: the others are for what is seldom. WITH, unless "-", names opcodes
-# that its way must hold too, by commas: they tell loops of the same marks
-# apart, as a conversion tells those of halves. The way is the one that meets
-# most marks, then most asynchronous copies, then fewest instructions: a branch
-# that a full turn does not take is not counted. WITH "once" counts the way
-# through the whole kernel, every loop of it once, and in the functions that it
-# calls the way through them; where barriers are the MARKs, loads are as
-# asynchronous copies.
+# A turn is one of the loop with MARKs (an opcode, as FFMA; "STG.E!": that one
+# without what may follow it, as .U8) on its way: of loops that hold no such
+# loop themselves the one with most marks, of equals the cheapest: the others
+# are for what is seldom. WITH, unless "-", names opcodes that its way must hold
+# too, by commas: they tell loops of the same marks apart, as a conversion tells
+# those of halves. The way is the one that meets most marks, then most
+# asynchronous copies, then fewest instructions: a branch that a full turn does
+# not take is not counted. WITH "once" counts the way through the whole kernel,
+# every loop of it once, and in the functions that it calls the way through
+# them; where barriers are the MARKs, loads are as asynchronous copies.
 #
 # Loops are those of the flow graph (depth-first search, natural loops), so
 # they are found wherever ptxas has put their blocks.
@@ -60,6 +60,7 @@ function class_of(op, name) {
 }
 
 function is(op, mark) {
+  if (mark ~ /!$/) return op "!" == mark
   return op == mark || index(op, mark ".") == 1
 }
 
