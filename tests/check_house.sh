@@ -254,7 +254,7 @@ recipe() {
   local name=knorm own file
   own=$(echo {ref,gpu}/methods/$name.{c,h,cu} ref/parts/score{rs.h,_keys.c} \
     gpu/parts/score{rs,_keys}.cuh tests/methods/{ada,chunk,critical}kv.c \
-    tests/python/presses_rows.py)
+    tests/python/press{es_rows,_evaluate}.py)
   while read -r file; do
     [[ " $own tests/methods/$name.c " = *" $file "* ]] ||
       echo "$file: names $name; a method stands in its own files only"

@@ -86,7 +86,8 @@ def write_data(folder):
 
 def evaluate(evaluation, model, folder, name, made, data):
     """Answers, and metrics, of a run of evaluate.py."""
-    out = os.path.join(folder, f"{name or 'kvreplay'}.{len(os.listdir(folder))}")
+    n = len(os.listdir(folder))
+    out = os.path.join(folder, f"{name or 'kvreplay'}.{n}")
     x = subprocess.run(
         [sys.executable, "-c", THEIRS, evaluation, made or "",
          "--dataset", "ruler", "--data_dir", data, "--model", model,

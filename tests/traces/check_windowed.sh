@@ -10,7 +10,8 @@
 . "$(dirname "$0")/../replays.sh"
 w=48 shows=("$tmp/out" "$tmp/err")
 alike=window,random,h2o,h2o:variant=prefill:group=max,tova,snapkv,adakv
-alike+=,pyramidkv,pyramidkv:grow=no:every=40,headkv,knorm:skip=0,rkv,keydiff,lagkv,expected,chunkkv,criticalkv,oracle-topk
+alike+=,pyramidkv,pyramidkv:grow=no:every=40,headkv,knorm:skip=0,rkv
+alike+=,keydiff,lagkv,expected,chunkkv,criticalkv,oracle-topk
 others=duoattention,kivi,int4,leankv
 both=knorm:skip=0,knorm:skip=0:windowed=compress
 
@@ -90,10 +91,10 @@ hold "kept is in the window" awk -v w=$w -F '"' '{
   } END { if (!lines) exit 1 }' "$tmp/kept.jsonl"
 
 # Budgets spread over two windowed layers, by hand: what lanes hold after the
-# prompt. pyramidkv, W = 24, n = 23, C = 19, w = 8, base = 11: max = 22 is cut to
-# n - w = 15, min = 7, so layers keep 15 and 7 past w. headkv, W = 48, C = 20,
-# base = 12: of the pool of 64 heads have 4 and 12, by scores of 1 and 3 of 16,
-# and each 4.
+# prompt. pyramidkv, W = 24, n = 23, C = 19, w = 8, base = 11: max = 22 is cut
+# to n - w = 15, min = 7, so layers keep 15 and 7 past w. headkv, W = 48,
+# C = 20, base = 12: of the pool of 64 heads have 4 and 12, by scores of 1 and
+# 3 of 16, and each 4.
 lanes() { # METHOD BUDGET TRACE WHAT WANT: layers, and what their lanes hold
   "$kvreplay" run -q "$3" -m "$1" -b "$2" --selections "$tmp/kept.jsonl" \
     >"$tmp/out" 2>"$tmp/err" || fail "$4"
