@@ -163,9 +163,10 @@ kv_rc kv_session_block(kv_session *s, int layer, int step, int n,
  * compressed when all its lanes have been told, or else by its first decode
  * step, kv_session_end_step or kv_session_digest; until then kv_session_lane
  * shows nothing of it. Everything is then as with -m replay:file= of a file
- * that lists the same at the prompt's end. KV_REFUSED: another method;
- * KV_USAGE: no such layer or lane, not the time for it, no token, one that is
- * none of the prompt's, or one twice. */
+ * that lists the same at the prompt's end. KV_REFUSED: another method, or the
+ * layer has ended; KV_USAGE: no such layer or lane, not the time for it, no
+ * token, one that is none of the prompt's, or one twice; KV_RESOURCE: memory.
+ */
 kv_rc kv_session_keep(kv_session *s, int layer, int lane, int n,
                       const uint32_t *id, kv_err *e);
 

@@ -44,6 +44,7 @@ static kv_rc check(const kv_session *s, const kv_fed *f, int layer, int lane,
                    "%s decides itself what its lanes keep: open the session "
                    "with the method replay, without a file, to say it",
                    kv_session_spec(s));
+  if (f->fault.rc) return kv_fail(e, KV_REFUSED, "%s", f->fault.text);
   if (lane < 0 || lane >= s->lanes)
     return kv_fail(e, KV_USAGE, "lane %d: there are %d, from 0 on", lane,
                    s->lanes);
@@ -65,6 +66,7 @@ kv_rc kv_session_keep(kv_session *s, int layer, int lane, int n,
   kv_fed *f = NULL;
   if (!s) return kv_session_none(e);
   kv_rc rc = kv_session_find(s, layer, &f, e);
+  if (!id) n = 0;
   if (!rc) rc = check(s, f, layer, lane, e);
   if (!rc) rc = kv_given_keep(s->given, (int)(f - s->fed), lane, n, id, e);
   if (rc) return rc;

@@ -109,13 +109,18 @@ static void refused(kv_rc rc, kv_rc want, const kv_err *e, const char *word) {
 TEST(wrong_shapes) {
   static const int32_t twice[] = {1, 1}, past[] = {0, 2};
   static const int32_t below[T] = {0, 1, -1};
-  static const float wild[D / 2] = {1, INFINITY};
-  kv_session_shape x[16];
-  const char *word[16] = {"ABI",    "n_layers", "n_heads",   "n_kv_heads",
-                          "divide", "d is",     "d_v",       "n_tokens",
-                          "dtype",  "scale",    "fed[1]",    "fed[1]",
-                          "n_fed",  "inv_freq", "positions", "n_tokens"};
-  for (int i = 0; i < 16; i++) x[i] = shape(KV_F32);
+  static const int32_t window[L] = {0, 1};
+  static const float wild[D / 2] = {1, INFINITY}, plain[D / 2] = {1};
+  static const float sinks[L][H] = {{0}, {0, 0, INFINITY}};
+  static const char *const word[] = {
+      "ABI",        "n_layers", "n_heads",   "n_kv_heads", "divide",
+      "d is",       "d_v",      "n_tokens",  "dtype",      "scale",
+      "fed[1]",     "fed[1]",   "n_fed",     "inv_freq",   "positions",
+      "n_tokens",   "softcap",  "window[1]", "the sink",   "give both",
+      "windowed[1]"};
+  enum { N = sizeof word / sizeof *word };
+  kv_session_shape x[N];
+  for (int i = 0; i < N; i++) x[i] = shape(KV_F32);
   x[0].abi = 77;
   x[1].n_layers = 0;
   x[2].n_heads = -4;
@@ -135,7 +140,13 @@ TEST(wrong_shapes) {
   x[15].n_heads = x[15].n_tokens = 1 << 12;
   x[15].n_kv_heads = 1;
   x[15].n_tokens = 1 << 20;
-  for (int i = 0; i < 16; i++) {
+  x[16].softcap = -1;
+  x[17].window = window;
+  x[18].sinks = sinks[0];
+  x[19].inv_freq_windowed = plain;
+  x[20].inv_freq = plain;
+  x[20].inv_freq_windowed = wild;
+  for (int i = 0; i < N; i++) {
     kv_session *s = (kv_session *)&x;
     kv_err e = {0};
     kv_rc rc = kv_session_open(&x[i], "dense", NULL, P, &s, &e);

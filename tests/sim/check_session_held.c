@@ -4,7 +4,8 @@
  * dense session of one KV head that is fed these rows as its prompt, and then
  * that step's, answers bit for bit what the method's own session does, of rows
  * that were kept, merged and coded. A method whose attention is more, or less,
- * than that over its rows is refused; so is a lane that does not exist.
+ * than that over its rows is refused; so is a lane that does not exist. Of a
+ * layer that has ended nothing can be kept, nor a list that is not there.
  */
 #include "sim/session/session.h"
 #include "tests/support/bundled.h"
@@ -152,10 +153,42 @@ TEST(more_than_rows_is_refused) {
   kv_trace_close(t);
 }
 
+/* Outputs of the prompt find the logit, before anything has been kept. */
+TEST(nothing_is_kept) {
+  enum { P = 4, D = 2 };
+  float one[P * 2 * D], wild[P * 2 * D], out[P * 2 * D];
+  kv_session_shape x = {.abi = KV_SESSION_ABI,
+                        .n_layers = 2,
+                        .n_heads = 2,
+                        .n_kv_heads = 2,
+                        .d = D,
+                        .d_v = D,
+                        .n_tokens = P + 1,
+                        .dtype = KV_F32};
+  for (int i = 0; i < P * 2 * D; i++) one[i] = 1, wild[i] = 3e38f;
+  kv_session_in in = {one, KV_F32, 2 * D, D}, q = {wild, KV_F32, 2 * D, D};
+  kv_session_out to = {out, KV_F32, 2 * D, D};
+  kv_session *s = NULL;
+  kv_err e = {0};
+  must(kv_session_open(&x, "replay", NULL, P, &s, &e), &e);
+  assert_int_equal(kv_session_block(s, 0, P, P, &q, &in, &in, &to, &e),
+                   KV_REFUSED);
+  e.text[0] = 0;
+  assert_int_equal(kv_session_keep(s, 0, 0, 1, &(uint32_t){0}, &e), KV_REFUSED);
+  assert_non_null(strstr(e.text, "is not finite"));
+  must(kv_session_block(s, 1, P, P, &in, &in, &in, &to, &e), &e);
+  assert_int_equal(kv_session_keep(s, 1, 0, 1, NULL, &e), KV_USAGE);
+  assert_non_null(strstr(e.text, "name a token"));
+  assert_int_equal(kv_session_keep(NULL, 1, 0, 1, &(uint32_t){0}, &e),
+                   KV_USAGE);
+  kv_session_close(s);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(what_is_held_is_attended),
       cmocka_unit_test(room_is_kept),
-      cmocka_unit_test(more_than_rows_is_refused)};
+      cmocka_unit_test(more_than_rows_is_refused),
+      cmocka_unit_test(nothing_is_kept)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
