@@ -37,6 +37,14 @@ answers 'prose *window' | grep -q ' - - 1.625 ±0 - 0.755 -$' ||
   fail "compare answers"
 grep -q '^  window  better on 6 of 12 items, 0.25 \[' "$dir/out" ||
   fail "compare: $(cat "$dir/out")"
+# An item of which one method has answered fewer questions is no pair.
+cp "$dir/many.db" "$dir/t.db"
+"$sql" "$dir/t.db" "UPDATE evaluation SET status = 'failed', reason = 'no'
+  WHERE method = 'h2o' AND question IN (SELECT question FROM question
+    WHERE item = 'needle_1' AND number = 1)" >/dev/null || fail sql_db
+"$report" compare "$dir/t.db" -m h2o -a 25% -M exact_match -v window |
+  grep -q '^  window  better on 6 of 11 items, ' ||
+  fail "an item of other questions is a pair"
 grep -q "^  quest   not compared: 25 % of dense's bytes and 112 %" "$dir/out" ||
   fail "rows of other bytes are compared"
 "$report" html "$good" -o "$dir/t.html" || fail html

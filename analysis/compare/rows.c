@@ -32,7 +32,7 @@ const kv_compared kv_compared_all[] = {
   " coalesce(share_scanned, 0) ELSE kr END AS share"
 #define ROWS                                                                   \
   "SELECT trace, prompt_len, observe, method, params, budget, %s AS "          \
-  "value, " SHARE                                                              \
+  "value, " SHARE ", 1 AS questions"                                           \
   " FROM cell WHERE asked IN (?1, '') AND status IN ('ok', 'fixed')"           \
   " ORDER BY trace, prompt_len, observe"
 
@@ -44,7 +44,8 @@ const kv_compared kv_compared_all[] = {
   " = 'exact' GROUP BY model_digest, platform, task HAVING avg(value) >= .6)"  \
   " SELECT v.task || ' ' || v.item AS trace, v.platform AS prompt_len,"        \
   " v.model_digest AS observe, v.method, '{}' AS params, '' AS budget,"        \
-  " v.value AS value, b.value AS share FROM item v LEFT JOIN item b"           \
+  " v.value AS value, b.value AS share, v.questions FROM item v"               \
+  " LEFT JOIN item b"                                                          \
   " ON b.measure = CASE v.basis WHEN 'end' THEN 'bytes.end' WHEN 'read' THEN"  \
   " 'bytes.read' ELSE 'bytes.mean' END AND (b.model_digest, b.platform,"       \
   " b.task, b.item, b.method, b.basis, b.asked) = (v.model_digest,"            \
@@ -177,6 +178,12 @@ int kv_compare_rows_name(const kv_compare_rows *x, const char *text,
 
 /* --- pairs ---------------------------------------------------------------- */
 
+/* Of some questions of an item, others failed: its mean is not that of all. */
+static bool as_many(const kv_compare_rows *x, int i, int j) {
+  return kv_grid_number(&x->g, i, "questions") ==
+         kv_grid_number(&x->g, j, "questions");
+}
+
 static int row_of(const kv_compare_rows *x, int variant, int first, int end) {
   for (int r = first; r < end; r++)
     if (x->v.of[r] == variant && !isnan(kv_grid_number(&x->g, r, "value")))
@@ -191,7 +198,7 @@ void kv_compare_rows_pair(const kv_compare_rows *x, int a, int b,
   for (int first = 0, end; first < x->g.rows; first = end) {
     end = kv_grid_end(&x->g, first, "trace prompt_len observe");
     int i = row_of(x, a, first, end), j = row_of(x, b, first, end);
-    if (i < 0 || j < 0) continue;
+    if (i < 0 || j < 0 || !as_many(x, i, j)) continue;
     out->d[out->n++] =
         kv_grid_number(&x->g, i, "value") - kv_grid_number(&x->g, j, "value");
     out->share[0] += kv_grid_number(&x->g, i, "share");
