@@ -57,9 +57,13 @@ static kv_tensor place(char **at, int64_t n, size_t size) {
 }
 
 static void name_all(lists l, int heads, int prompt_len) {
+  int32_t *item = l.item;
   *l.step = prompt_len;
-  for (int h = 0; h <= heads; h++) l.start[h] = (int64_t)h * prompt_len;
-  for (int i = 0; i < heads * prompt_len; i++) l.item[i] = i % prompt_len;
+  l.start[0] = 0;
+  for (int h = 0; h < heads; h++) {
+    l.start[h + 1] = l.start[h] + prompt_len;
+    for (int i = 0; i < prompt_len; i++) *item++ = i;
+  }
 }
 
 static bool fill(const kv_trace *t, int prompt_len, kv_asset_own *own) {
