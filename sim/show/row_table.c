@@ -288,9 +288,9 @@ static void unequal(const form *f) {
   for (int i = 0; i < f->n; i++)
     for (int j = 0; j < f->n; j++) {
       const kv_row_line *a = &f->lines[i], *b = &f->lines[j];
-      if (held(a) <= 0 || held(b) <= more * held(a) ||
-          strcmp(a->trace, b->trace) ||
-          strcmp(a->cell[KV_ROW_ASKED], b->cell[KV_ROW_ASKED]))
+      if (strcmp(a->trace, b->trace) ||
+          strcmp(a->cell[KV_ROW_ASKED], b->cell[KV_ROW_ASKED]) ||
+          held(a) <= 0 || held(b) <= more * held(a))
         continue;
       least = a;
       most = held(b);
