@@ -28,8 +28,7 @@
  * sends away what scores less of what the shares keep (METHODS.md, Scorers),
  * with normalise=yes by the normalised scores. Lanes that an earlier prompt
  * left unequal (--turns) have bases of their own, and their sum takes the place
- * of H
- * * base.
+ * of H * base.
  *
  * Feng et al. 2024, Ada-KV: Optimizing KV Cache Eviction by Adaptive Budget
  * Allocation. Group, pooling and order: see snapkv.
