@@ -172,8 +172,8 @@ rebuilt_chunks(const __grid_constant__ kv_gpu_layer l,
   /* Keys, then values, in one loop: the code that makes rows is here once. */
   KV_ROLLED
   for (int part = 0; part < 2 * PARTS; part++) {
-    int from = part % PARTS * SOME, left = a.n - from;
-    int n = left < SOME ? left : (int)SOME;
+    int from = part % PARTS * SOME, more = a.n - from;
+    int n = more < SOME ? more : (int)SOME;
     if (part == PARTS) kv_hand_weigh<HEADS>(l, a, x.p, token);
     if (n <= 0) continue;
     make_rows(l, r, a, x, {a.lane, part < PARTS}, from, n);

@@ -20,7 +20,14 @@ has_needles = any(m["needle_share"] for m in means)
 
 # --- the order of sections, and the sentence ---
 
+# What a model answered stands before what is replayed, and is left out here.
 ids = re.findall(r'<h2 id="(\w+)">', text)
+if "answers" in ids:
+    answers = "answers right loglik next_token agreement perplexity".split()
+    assert ids[: len(answers)] == answers, ids
+    ids = ids[len(answers) :]
+    text = (text[: text.index('<h2 id="answers">')]
+            + text[text.index(f'<h2 id="{ids[0]}">'):])  # fmt: skip
 first = ["needle_stored", "needle_read"] if has_needles else []
 want = [*first, "lse", "stored", "read", "along"]
 assert ids[: len(want)] == want, ids
