@@ -103,4 +103,5 @@ class Model:
             x = self.model(input_ids=torch.tensor(ids), **more)
         finally:
             Turn.now = None
-        return x.logits[:, -last:].float()
+        logits: torch.Tensor = x.logits[:, -last:].float()
+        return logits

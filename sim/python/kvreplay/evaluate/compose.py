@@ -91,7 +91,8 @@ class Composer:
         return self.chat and not x.bare
 
     def ids(self, text: str, special: bool) -> list[int]:
-        return self.tokenizer(text, add_special_tokens=special)["input_ids"]
+        found = self.tokenizer(text, add_special_tokens=special)["input_ids"]
+        return [*found]
 
     def length(self, x: Text, ends: str) -> int:
         """Tokens of the prompt."""

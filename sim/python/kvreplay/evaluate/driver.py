@@ -33,6 +33,7 @@ class Truth(NamedTuple):
     loglik: torch.Tensor  # of the right answer's tokens, [] of none
 
 
+Row = Dict[str, Any]
 Answers = List[Tuple[Dict[str, float], List[int]]]  # values, greedy tokens
 
 
@@ -58,7 +59,7 @@ class Driver:
 
     def item(
         self, item: Item, asked: Dict[int, List[Ask]]
-    ) -> Iterator[Dict[str, Any]]:
+    ) -> Iterator[Row]:
         """Rows of the questions, {number: what is asked of it}."""
         room = len(item.prompt) + max(
             len(x.tokens) + max(len(x.answer), item.new)
@@ -68,7 +69,8 @@ class Driver:
             dense = Dense(self.model)
             last = dense.feed(item.prompt, 1)[0]
             asks = [*dict.fromkeys(y for x in asked.values() for y in x)]
-            truths, replays = {}, {}
+            truths: Dict[int, Truth] = {}
+            replays: Dict[int, Dict[Ask, Row]] = {}
             for n in sorted({0, *asked}):  # budgets are found at the first
                 truths[n] = self.truth(dense, last, item, item.questions[n])
                 replays[n] = self.replay(asks, replays.get(0))
@@ -106,8 +108,8 @@ class Driver:
         return Truth(last, tokens, logits, loglik)
 
     def replay(
-        self, asks: Sequence[Ask], first: Optional[Dict[Ask, Any]]
-    ) -> Dict[Ask, Dict[str, Any]]:
+        self, asks: Sequence[Ask], first: Optional[Dict[Ask, Row]]
+    ) -> Dict[Ask, Row]:
         """The row of each in the open loop. Of a later question those alone
         that ran at the first, at the budgets that were found there."""
         if first is None:
@@ -121,8 +123,9 @@ class Driver:
 
     def some(
         self, item: Item, asked: Dict[int, List[Ask]], asks: Sequence[Ask],
-        dense: Dense, room: int, truths: Dict[int, Truth], replays: Any,
-    ) -> Iterator[Dict[str, Any]]:  # fmt: skip
+        dense: Dense, room: int, truths: Dict[int, Truth],
+        replays: Dict[int, Dict[Ask, Row]],
+    ) -> Iterator[Row]:  # fmt: skip
         """The rows of as many methods as go at the same time."""
         specs = [replays[0][x]["spec"] for x in asks]
         held, left = self.together.open(specs, dense, room), [*asked]
@@ -205,7 +208,7 @@ class Driver:
             for x, y, fork, own in zip(values, kl, forks, held):
                 x["kl"] = float(y) / len(truth.tokens)
                 own.why = own.why or fork.why
-                if not own.why:
+                if not own.why and fork.session:
                     x.update(held_bytes(fork.session.ledger()))
         finally:
             for fork in forks:
@@ -250,10 +253,10 @@ class Driver:
                 found[i].append(int(x[0].argmax()))
 
     def row(
-        self, item: Item, n: int, ask: Ask, replay: Dict[str, Any],
+        self, item: Item, n: int, ask: Ask, replay: Row,
         status: str, why: str, values: Dict[str, float] = {},
         tokens: Sequence[int] = (),
-    ) -> Dict[str, Any]:  # fmt: skip
+    ) -> Row:  # fmt: skip
         """What of a row is not known before."""
         budget = replay["budget"]
         return dict(
@@ -263,7 +266,7 @@ class Driver:
             answer_digest=answer_digest(tokens) if tokens and status == "ok"
             else None)  # fmt: skip
 
-    def named(self, item: Item, n: int, ask: Ask) -> Dict[str, Any]:
+    def named(self, item: Item, n: int, ask: Ask) -> Row:
         """What of a row names what is asked, but for the model and platform."""
         x = item.questions[n]
         tokens = len(item.prompt) + len(x.tokens)

@@ -85,7 +85,7 @@ class Traces:
         self, asks: Sequence[Ask], typed: Mapping[str, str], jobs: int
     ) -> List[Tuple[Ask, Dict[str, Any]]]:
         """Each with its row. typed: how a method is, if not as asked for."""
-        found = []
+        found: List[Tuple[Ask, Dict[str, Any]]] = []
         for target in budgets_of(asks):
             some = [x for x in asks if x.target == target]
             names = [typed.get(x.method, x.method) for x in some]

@@ -19,7 +19,7 @@ import transformers
 from ..binding import SessionError
 from ..hf.identity import model_digest
 from ..hf.load import ends_of, load, name_of
-from ..hf.text import failure
+from ..hf.text import reason
 from ..record.progress import clock
 from .asks import Ask, head_of
 from .assets import filled
@@ -116,7 +116,8 @@ class Evaluation:
     ) -> None:  # fmt: skip
         """named: what every row has: model and platform."""
         self.a, self.driver, self.store, self.say = a, driver, store, say
-        self.named, self.rows = named, []  # type: ignore
+        self.named = named
+        self.rows: List[Row] = []
         self.bad = self.differs = 0
 
     def missing(self, item: Item) -> Dict[int, List[Ask]]:
@@ -152,7 +153,7 @@ class Evaluation:
                 n += 1
         except (ValueError, IndexError, NotImplementedError) as e:
             self.bad += 1
-            self.say(f"{item.id}: {failure(e)[1]}")
+            self.say(f"{item.id}: {reason(e)}")
         return n
 
     def all(self, items: List[Item]) -> None:

@@ -92,12 +92,14 @@ def table(rows: Sequence[Row]) -> str:
     fit = {t for t, x in tasks.items() if fits(x)}
     head = "method", "budget", "right", "loglik", "kl", "agree", "held", "rows"
     body = []
-    for (method, target), x in grouped(ok).items():
-        judged = [y for y in x if y["task"] in fit]
+    for (method, target), some in grouped(ok).items():
+        judged = [y for y in some if y["task"] in fit]
         body.append([
-            method, target, share(judged), shown(mean(x, "loglik"), "{:.2f}"),
-            shown(mean(x, "kl"), "{:.4f}"), shown(mean(x, "agree"), "{:.1f}"),
-            shown(held(x, dense), "{:.1%}"), str(len(x)),
+            method, target, share(judged),
+            shown(mean(some, "loglik"), "{:.2f}"),
+            shown(mean(some, "kl"), "{:.4f}"),
+            shown(mean(some, "agree"), "{:.1f}"),
+            shown(held(some, dense), "{:.1%}"), str(len(some)),
         ])  # fmt: skip
     text = lines([head, *body])
     if len(tasks) > 1 or len(fit) < len(tasks):

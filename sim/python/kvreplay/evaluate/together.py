@@ -35,8 +35,8 @@ class Seen(DynamicCache):
         super().__init__()
         self.n = seen
 
-    def update(self, key: Any, value: Any, *_: Any, **__: Any) -> Any:
-        return key, value  # the new tokens alone
+    def update(self, *args: Any, **_: Any) -> Any:
+        return args[:2]  # key and value, of the new tokens alone
 
     def get_seq_length(self, *_: Any, **__: Any) -> int:
         return self.n
@@ -156,8 +156,8 @@ class Together:
         next, the same number of each session; all have seen as many."""
         n = len(tokens[0])
         assert len(held) == len(tokens) <= WIDTH, "rows that fit"
-        alive = [x for x in held if not x.why]
-        seen = alive[0].session.seen[0] if alive else 0
+        alive = [x.session for x in held if x.session and not x.why]
+        seen = alive[0].seen[0] if alive else 0
         ids = [*map(list, tokens)]
         ids += [[0] * n] * (WIDTH - len(ids))
         self.held = held

@@ -89,7 +89,7 @@ def prompt_of(
     need(isinstance(name, str) and re.fullmatch(r"[\w-][\w.-]{0,199}", name),
          where, f"id {name!r} cannot name a file: give letters, digits and "
          "- . _, 200 at most, no dot first")  # fmt: skip
-    return Prompt(where, name, *(x.get(y) for y in KEYS[1:]), new)
+    return Prompt(where, name, **{y: x.get(y) for y in KEYS[1:]}, new=new)
 
 
 def parse(where: str, line: str) -> Any:

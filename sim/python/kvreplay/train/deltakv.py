@@ -26,7 +26,7 @@ from typing import List, Optional
 import torch
 import torch.nn.functional as F
 
-from ..container import need
+from ..need import need
 from .frozen import Call, Frozen, Weights
 from .pieces import Piece
 from .trainer import Back, Begin, Kind, Losses, fallen

@@ -23,7 +23,7 @@ from typing import List
 
 import torch
 
-from ..container import need
+from ..need import need
 from .frozen import Call, Frozen
 from .pieces import Piece
 from .trainer import Back, Kind, Losses
@@ -72,7 +72,8 @@ class Trainer(Kind):
         at = torch.arange(n, device=device)
         back = at[:, None] - at
         near = (at < self.a.sink) | (back <= self.a.recent)
-        return (near & (back >= 0))[None, None]
+        sees: torch.Tensor = near & (back >= 0)
+        return sees[None, None]
 
     def losses(self, piece: Piece, back: Back) -> Losses:
         n, frozen = piece.ids.shape[1], self.frozen

@@ -125,7 +125,8 @@ class Frozen:
         angle = (sign * at * self.inv_freq).to(k.device)
         cos, sin = angle.cos().float(), angle.sin().float()
         half = self.d // 2
-        pairs = k.unflatten(-1, (half, 2) if self.paired else (2, half))
+        pairs = torch.unflatten(
+            k, -1, (half, 2) if self.paired else (2, half))  # fmt: skip
         of = -1 if self.paired else -2
         a, b = pairs.unbind(of)
         return torch.stack([a * cos - b * sin, a * sin + b * cos], of).flatten(
@@ -140,9 +141,10 @@ class Frozen:
 
     def attended(self, call: Call, x: torch.Tensor) -> torch.Tensor:
         """The output with K and V of these vectors."""
-        k, v = x.split([self.kv_heads * y for y in (self.d, self.d_v)], 1)
-        k, v = (y.unflatten(1, (self.kv_heads, -1)).transpose(0, 1) for y in
-                (k, v))  # fmt: skip
+        k, v = torch.split(
+            x, [self.kv_heads * y for y in (self.d, self.d_v)], 1)  # fmt: skip
+        k, v = (torch.unflatten(y, 1, (self.kv_heads, -1)).transpose(0, 1)
+                for y in (k, v))  # fmt: skip
         k = self.turned(k, 1)[None].to(call.k.dtype)
         return call.plain(k, v[None].to(call.v.dtype))
 

@@ -29,7 +29,7 @@ from typing import List, Tuple
 import torch
 import torch.nn.functional as F
 
-from ..container import need
+from ..need import need
 from .frozen import Call, Frozen, Weights
 from .pieces import Piece
 from .trainer import Back, Begin, Kind, Losses
@@ -121,7 +121,8 @@ class Trainer(Kind):
         top = s.amax(-1, keepdim=True)
         e = (s - top).exp()
         p = e / e.sum(-1, keepdim=True)
-        has = kept(p.unflatten(0, (-1, group)).sum(1), self.a.budget)
+        has = kept(torch.unflatten(p, 0, (-1, group)).sum(1),
+                   self.a.budget)  # fmt: skip
         has = has.repeat_interleave(group, 0)
         full, few = p @ each[1], e * has
         alone = few.sum(-1, keepdim=True)

@@ -14,9 +14,10 @@ from typing import Any, Callable, Dict, List, Optional, Tuple
 
 import torch
 
-from ..container import need, save
+from ..container import save
 from ..hf.identity import model_digest
 from ..hf.load import DTYPES, load, name_of
+from ..need import need
 from ..record.progress import clock
 from .frozen import Frozen
 from .pieces import Piece, Source, order, read

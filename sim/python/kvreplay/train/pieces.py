@@ -9,7 +9,7 @@ from typing import Any, Iterator, List, NamedTuple, Optional, Tuple
 
 import torch
 
-from ..container import need
+from ..need import need
 from ..record.prompts import read_prompts
 from ..record.tokens import tokens_of
 from ..trace import read_trace

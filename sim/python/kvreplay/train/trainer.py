@@ -10,7 +10,8 @@ from typing import Any, Callable, Dict, List, Optional
 import numpy as np
 import torch
 
-from ..container import array, load, need, tensor, widen
+from ..container import array, load, tensor, widen
+from ..need import need
 from .frozen import Frozen, Weights
 from .pieces import Piece
 

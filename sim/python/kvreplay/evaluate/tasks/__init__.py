@@ -46,11 +46,11 @@ def options_of(task: str) -> tuple[str, dict[str, Any]]:
             raise ValueError(f"{task}: no option {key}; {name} has "
                              f"{', '.join(known)}")  # fmt: skip
         good = {
-            "question": lambda y: y in ENDS,
-            "depth": lambda y: re.fullmatch(r"0?\.\d+|[01](\.0*)?", y),
-            "length": lambda y: re.fullmatch(r"[1-9]\d{0,8}", y),
-        }[key](value)
-        if not good:
+            "question": "|".join(ENDS),
+            "depth": r"0?\.\d+|[01](\.0*)?",
+            "length": r"[1-9]\d{0,8}",
+        }[key]
+        if not re.fullmatch(good, value):
             raise ValueError(f"{task}: {key}={value}: give " + {
                 "question": ", ".join(ENDS), "depth": "a number from 0 to 1",
                 "length": "a number of tokens"}[key])  # fmt: skip

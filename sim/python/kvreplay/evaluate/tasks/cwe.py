@@ -21,7 +21,7 @@ HEAD = (
 def draft(r: random.Random, depth: float, chat: bool) -> Draft:
     words = r.sample(NOUNS + ADJECTIVES, len(NOUNS + ADJECTIVES))
     common, others = words[:COMMON], words[COMMON:]
-    pool = []
+    pool: list[str] = []
     while len(pool) < MOST:
         pool += r.sample(common * 2 + r.sample(others, 4), 2 * COMMON + 4)
     asks = (Ask(

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import random
 
-from ..compose import Draft, Text
+from ..compose import Ask, Draft, Text
 from .kv import ask
 from .words import MOST as MOST
 from .words import among, codes, cut, numbers, sentences
@@ -21,7 +21,8 @@ def draft(r: random.Random, depth: float, chat: bool) -> Draft:
     names, values, prose = codes(r, N), numbers(r, N, 5), sentences(r)
     lines = [f"\nkey {x}: {y};\n" for x, y in zip(names, values)]
     depths = [r.random() for _ in lines]
-    asks, turns = [], ()
+    asks: list[Ask] = []
+    turns: tuple[tuple[str, str], ...] = ()
     for x in map(ask, names[:TURNS], values, [chat] * TURNS):
         asks.append(x._replace(earlier=turns))
         turns += ((x.question, f"{x.begin} {x.answer}".strip()),)
