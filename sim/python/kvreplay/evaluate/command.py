@@ -10,7 +10,7 @@ import re
 from typing import Any, List, Optional, Tuple
 
 from . import __doc__ as DOC
-from ..hf.text import check_folder, missing, run
+from ..hf.text import check_folder, packages_for, run
 from ..record.command import option, whole
 from ..record.prompts import read_prompts
 from .asks import Methods
@@ -105,10 +105,7 @@ def go(a: argparse.Namespace, say: Any) -> int:
         check_folder(a.db)
     a.known = Methods()
     a.asks = a.known.asks(a.methods, a.budget)
-    missing("numpy", "torch", "transformers")
-    if a.model.endswith(".gguf") and os.path.exists(a.model):
-        missing("gguf")
-        os.environ.setdefault("TQDM_DISABLE", "1")
+    packages_for(a.model)
     # torch's threads do not spin while ours work.
     os.environ.setdefault("OMP_WAIT_POLICY", "passive")
     from .run import evaluate

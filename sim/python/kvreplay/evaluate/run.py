@@ -5,10 +5,12 @@ there, and shown. Needs torch and transformers."""
 from __future__ import annotations
 
 import argparse
+import contextlib
 import importlib
 import json
 import os
 import platform
+import re
 import sys
 import time
 from typing import Any, Callable, Dict, List, Optional, Tuple
@@ -66,6 +68,11 @@ def processor() -> str:
     return platform.processor() or platform.machine()
 
 
+def file_of(where: str) -> str:
+    """The name of the file of prompts: where is PATH or PATH:LINE."""
+    return re.sub(r":\d+$", "", os.path.basename(where))
+
+
 def items_of(
     a: argparse.Namespace, name: str, tokenizer: Any, model: Any,
     say: Callable[..., None],
@@ -89,8 +96,8 @@ def items_of(
             say(f"{task}: {e}")
     for prompt in a.prompts:
         try:
-            found.append(item_of(os.path.basename(prompt.where).rsplit(":")[0],
-                                 name, tokenizer, prompt, size))  # fmt: skip
+            found.append(item_of(file_of(prompt.where), name, tokenizer, prompt,
+                                 size))  # fmt: skip
         except ValueError as e:
             bad += 1
             say(str(e))
@@ -207,16 +214,14 @@ def evaluate(a: argparse.Namespace, say: Callable[..., None]) -> int:
             processor=processor(), threads=threads,
             dtype=model.shape["dtype"]))  # fmt: skip
     metadata = dict(model=name, model_digest=digest)
-    store: Any = Store(a.db) if a.db else Memory()
     typed = {x.method: filled(x.method, a.known.params(head_of(x.method)[0]),
                               digest) for x in a.asks}  # fmt: skip
-    driver = Driver(model, tokenizer, ends_of(own), threads, metadata, typed)
-    x = Evaluation(a, driver, store, named, say)
-    try:
+    store: Any = Store(a.db) if a.db else Memory()
+    with contextlib.closing(store), contextlib.closing(
+        Driver(model, tokenizer, ends_of(own), threads, metadata, typed)
+    ) as driver:
+        x = Evaluation(a, driver, store, named, say)
         x.all(items)
-    finally:
-        driver.close()
-        store.close()
     if a.dry_run:
         return 3 if bad else 0
     if a.format == "jsonl":

@@ -63,6 +63,16 @@ def missing(*packages: str) -> None:
         )
 
 
+def packages_for(model: str) -> None:
+    """ImportError where one is missing that loads this model. The bar of
+    reading a GGUF file is tqdm's own, which this alone stops; a download keeps
+    its."""
+    missing("numpy", "torch", "transformers")
+    if model.endswith(".gguf") and os.path.exists(model):
+        missing("gguf")
+        os.environ.setdefault("TQDM_DISABLE", "1")
+
+
 def require(*packages: str) -> None:
     """Leaves the program where one is missing: 4 and a sentence."""
     code = run(lambda: missing(*packages))

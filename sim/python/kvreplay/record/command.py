@@ -10,7 +10,7 @@ import sys
 from typing import Any, Callable, List, Optional
 
 from . import __doc__ as DOC
-from ..hf.text import missing, run
+from ..hf.text import packages_for, run
 from ..programs import find
 from .prompts import read_prompts
 from .rows import read_layers, read_rows
@@ -95,7 +95,7 @@ def go(a: argparse.Namespace) -> int:
     if a.check and a.no_o:
         raise ValueError("--check compares outputs, --no-o leaves them out: "
                          "give one of the two")  # fmt: skip
-    missing("numpy", "torch", "transformers")
+    packages_for(a.model)
     if a.check and not find("kvtrace"):
         raise ImportError("--check runs kvtrace, which is not on the path: "
                           "install kvreplay, or leave --check out")  # fmt: skip
@@ -103,10 +103,6 @@ def go(a: argparse.Namespace) -> int:
         from .sums import library
 
         library()
-    # The bar of reading a GGUF file is tqdm's own, which this alone stops; a
-    # download keeps its.
-    if a.model.endswith(".gguf") and os.path.exists(a.model):
-        os.environ.setdefault("TQDM_DISABLE", "1")
     from .run import record_all
 
     return record_all(a, prompts, say)

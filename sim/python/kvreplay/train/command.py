@@ -10,7 +10,7 @@ import sys
 from typing import Any, Callable, Dict, List, Optional, Tuple
 
 from . import __doc__ as DOC
-from ..hf.text import check_folder, missing, run
+from ..hf.text import check_folder, packages_for, run
 from ..record.command import option, whole
 from ..record.rows import read_layers
 
@@ -157,9 +157,7 @@ def check(a: argparse.Namespace) -> None:
 
 def go(a: argparse.Namespace) -> int:
     check(a)
-    missing("numpy", "torch", "transformers")
-    if a.model.endswith(".gguf") and os.path.exists(a.model):
-        os.environ.setdefault("TQDM_DISABLE", "1")
+    packages_for(a.model)
     from .loop import train
 
     return train(a, say)
