@@ -42,7 +42,8 @@ own = register(NAME, _attend)  # torch's own attention
 
 
 class Model:
-    """A model whose every layer a session can hold; ValueError of another.
+    """A model whose every layer a session can hold, all alike, without a cap on
+    logits or learned sinks; ValueError of another.
     shape: what a Session is opened with, but for its tokens."""
 
     def __init__(self, model: Any) -> None:
@@ -57,8 +58,8 @@ class Model:
                  "model")  # fmt: skip
             softcap = look[l].alike[5]
             need(not (softcap or look[l].sinks), f"layer {l} has a cap on "
-                 "logits or learned sinks, which a session has no arithmetic "
-                 "for: take another model")  # fmt: skip
+                 "logits or learned sinks, which no evaluation computes yet: "
+                 "take another model")  # fmt: skip
             need(look[l].alike == look[0].alike, f"layer {l} has heads of "
                  "another size or scale than layer 0, a session one: take "
                  "another model")  # fmt: skip
