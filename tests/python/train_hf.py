@@ -171,7 +171,7 @@ def check_bad():
     for method, words, more, want in (
         ("less", one, dict(prompts=["no.jsonl"]), "no such file of prompts"),
         ("less", one, dict(out=at("x")), "call it NAME.safetensors"),
-        ("less", one, dict(out=at("none", "x.safetensors")), "no folder"),
+        ("less", one, dict(out=at("nowhere", "x.safetensors")), "no folder"),
         ("less", ["--budget", "600"], {}, "leaves nothing to drop"),
         ("less", ["--layers", "9"], {}, "the model has 6, from 0 on"),
         ("less", ["--from", TEXT], {}, "is no file of kvreplay-less"),
