@@ -303,6 +303,12 @@ class Results(Case):
                 f.write(text)
             with self.assertRaisesRegex(ValueError, r"none\.db: no results"):
                 results.read_results(at("none.db"))
+            for read in results.read_steps, results.read_evaluations:
+                with self.assertRaisesRegex(ValueError, r"none\.db: no data"):
+                    read(at("none.db"))
+                with self.assertRaises(FileNotFoundError):
+                    read(at("nowhere.db"))
+                self.assertFalse(os.path.exists(at("nowhere.db")))
 
     def test_the_example_stands_in_the_table(self):
         with open(EXAMPLE) as f:

@@ -18,6 +18,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 import os
@@ -41,7 +42,7 @@ def _open(path: Path) -> sqlite3.Connection:
     try:
         db.execute("SELECT count(*) FROM run")
         return db
-    except sqlite3.OperationalError:
+    except sqlite3.Error:
         db.close()
         path = os.path.abspath(path)
         if os.access(os.path.dirname(path), os.W_OK):
@@ -54,6 +55,20 @@ def _open(path: Path) -> sqlite3.Connection:
                 "of yours")
     return sqlite3.connect("file:" + urllib.parse.quote(path) +
                            "?immutable=1", uri=True)
+
+
+@contextlib.contextmanager
+def _reading(path: Path) -> Iterator[sqlite3.Connection]:
+    """The same, whose rows have names, closed in the end; ValueError of what is
+    no database of kvreplay."""
+    open(path, "rb").close()  # sqlite would make what is not there
+    try:
+        with contextlib.closing(_open(path)) as db:
+            db.row_factory = sqlite3.Row
+            yield db
+    except sqlite3.Error as e:
+        raise ValueError(
+            f"{path}: no database of kvreplay run --db: {e}") from e
 
 
 def _newest(rows: Iterable[sqlite3.Row], first: Mapping[int, str]
@@ -73,10 +88,8 @@ def _newest(rows: Iterable[sqlite3.Row], first: Mapping[int, str]
     return {x["run_id"] for x in rows if best[of(x)[0]][1] == of(x)}
 
 
-def _asked(path: Path) -> Iterator[Row]:
+def _asked(db: sqlite3.Connection) -> Iterator[Row]:
     """What the newest code answered to each question asked of a database."""
-    db = _open(path)
-    db.row_factory = sqlite3.Row
     new = {"name": "trace"}
     rows = db.execute(
         "SELECT *, "
@@ -133,10 +146,13 @@ def read_results(path: Path) -> list[Row]:
         text = f.read(len(magic))
         text += b"" if text == magic else f.read()
     try:
-        rows = _asked(path) if text == magic else (
-            json.loads(text if text.lstrip()[:1] == b"[" else
-                       b"[" + b",".join(text.splitlines()) + b"]"))
-        rows = [dict(flat(x)) for x in rows]
+        if text == magic:
+            with _reading(path) as db:
+                rows = [dict(flat(x)) for x in _asked(db)]
+        else:
+            rows = [dict(flat(x)) for x in json.loads(
+                text if text.lstrip()[:1] == b"[" else
+                b"[" + b",".join(text.splitlines()) + b"]")]
     except (AttributeError, RecursionError, TypeError, ValueError,
             sqlite3.Error) as e:
         raise ValueError(f"{path}: no results; give a database of "
@@ -151,31 +167,33 @@ def read_results(path: Path) -> list[Row]:
             for x in rows]
 
 
+_EVALUATIONS = (
+    "SELECT e.evaluation_id AS run_id, e.key AS subject, m.model, q.task, "
+    "q.item, q.number AS question, q.prompt_len, q.n_tokens, e.method, "
+    "e.spec, e.basis, e.target, e.budget, e.status, e.reason, p.torch, "
+    "p.transformers, p.processor, p.threads, p.dtype, e.revision, "
+    "e.arithmetic, e.code, e.answer, q.request_digest, q.model_digest, "
+    "(SELECT count(*) FROM evaluation_diff d WHERE d.evaluation_id = "
+    "e.evaluation_id) AS conflicts, e.key FROM evaluation e JOIN question "
+    "q USING (question) JOIN model m USING (model_digest) JOIN platform p "
+    "USING (platform) ORDER BY e.key")
+
+
 def read_evaluations(path: Path) -> list[Row]:
     """What a model answered (kvreplay evaluate), by the newest code of each
     method as it was asked: a dict a question, method and budget, with what was
     asked, on which platform, and every number by its name ("exact",
     "bytes.mean", "open.kl.mean"); NaN where a row has it not."""
-    db = _open(path)
-    db.row_factory = sqlite3.Row
-    rows = db.execute(
-        "SELECT e.evaluation_id AS run_id, e.key AS subject, m.model, q.task, "
-        "q.item, q.number AS question, q.prompt_len, q.n_tokens, e.method, "
-        "e.spec, e.basis, e.target, e.budget, e.status, e.reason, p.torch, "
-        "p.transformers, p.processor, p.threads, p.dtype, e.revision, "
-        "e.arithmetic, e.code, e.answer, q.request_digest, q.model_digest, "
-        "(SELECT count(*) FROM evaluation_diff d WHERE d.evaluation_id = "
-        "e.evaluation_id) AS conflicts, e.key FROM evaluation e JOIN question "
-        "q USING (question) JOIN model m USING (model_digest) JOIN platform p "
-        "USING (platform) ORDER BY e.key").fetchall()
-    newest = _newest(rows, dict(map(tuple, db.execute(
-        "SELECT evaluation_id, min(started) FROM evaluator JOIN environment "
-        "USING (environment_id) GROUP BY evaluation_id"))))
-    none = dict.fromkeys((x for x, in db.execute(
-        "SELECT DISTINCT name FROM evaluated ORDER BY name")), math.nan)
-    values: dict[int, Row] = {}
-    for number, name, x in db.execute("SELECT * FROM evaluated"):
-        values.setdefault(number, {})[name] = x
+    with _reading(path) as db:
+        rows = db.execute(_EVALUATIONS).fetchall()
+        newest = _newest(rows, dict(map(tuple, db.execute(
+            "SELECT evaluation_id, min(started) FROM evaluator JOIN "
+            "environment USING (environment_id) GROUP BY evaluation_id"))))
+        none = dict.fromkeys((x for x, in db.execute(
+            "SELECT DISTINCT name FROM evaluated ORDER BY name")), math.nan)
+        values: dict[int, Row] = {}
+        for number, name, x in db.execute("SELECT * FROM evaluated"):
+            values.setdefault(number, {})[name] = x
     return [{**{key: x[key] for key in x.keys()[2:]}, **none,
              **values.get(x["run_id"], {})}
             for x in rows if x["run_id"] in newest]
@@ -186,11 +204,12 @@ def read_steps(path: Path) -> dict[str, dict[str, list[float]]]:
     layers and query heads; NaN where no row has a value. Runs of an earlier
     kvreplay have none."""
     out: dict[str, dict[str, list[float]]] = {}
-    for key, measure, mean in _open(path).execute(
-            "SELECT key, measure, m.mean FROM step_mean m JOIN run USING "
-            "(run_id)"):
-        out.setdefault(key, {})[measure] = list(
-            struct.unpack(f"<{len(mean) // 4}f", mean))
+    with _reading(path) as db:
+        for key, measure, mean in db.execute(
+                "SELECT key, measure, m.mean FROM step_mean m JOIN run USING "
+                "(run_id)"):
+            out.setdefault(key, {})[measure] = list(
+                struct.unpack(f"<{len(mean) // 4}f", mean))
     return out
 
 
