@@ -141,7 +141,7 @@ mutant rebuilt_sees_itself gpu/backend/rebuilt_stages.cu 'gpu_rebuilt' \
 mutant rebuilt_mean_of_all gpu/lane/rebuilt.cuh 'gpu_rebuilt' \
   'kv_div(sum, (float)n)' 'kv_div(sum, (float)r.how.nearest)'
 mutant rebuilt_last_chunk gpu/backend/rebuilt.cu 'gpu_rebuilt' \
-  'int n = left < SOME ? left' 'int n = left < SOME ? SOME'
+  'int n = more < SOME ? more' 'int n = more < SOME ? SOME'
 
 # Rows of a replay that lie by regular indices.
 mutant device_indexed_keeps_bits gpu/backend/regular_lanes.cu 'gpu_indexed' \
