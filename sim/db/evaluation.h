@@ -70,8 +70,8 @@ typedef struct kv_evaluation {
   const char *request_digest; /* of the tokens of prompt, question and reference
                                  answer */
   const char *method;         /* as behind -m: "h2o", "quest:page=16" */
-  const char *code;   /* of a method that is not of this library; "": the code
-                         is found, as rows of runs have it */
+  const char *code;   /* of a method that is not of this library, 79 bytes at
+                         most; "": it is found, as rows of runs have it */
   const char *basis;  /* of the budget: entries, prompt, ratio, end, mean, peak
                          or read; "": the method was asked without one */
   const char *target; /* the budget as typed: "25%" */

@@ -64,6 +64,15 @@ static kv_rc check_basis(const char *basis, kv_err *e) {
                  basis);
 }
 
+static kv_rc check_code(const char *code, kv_err *e) {
+  enum { MOST = sizeof((kv_evaluation_name *)0)->code - 1 };
+  if (strlen(code) <= MOST) return KV_OK;
+  return kv_fail(e, KV_USAGE,
+                 "the evaluation's code is %.40s.., of more than %d bytes: "
+                 "give a digest of it",
+                 code, MOST);
+}
+
 static kv_rc check_asked(const kv_evaluation *r, kv_err *e) {
   kv_digest d;
   if (!r || r->abi != KV_EVALUATION_ABI)
@@ -85,7 +94,8 @@ static kv_rc check_asked(const kv_evaluation *r, kv_err *e) {
     return kv_fail(e, KV_USAGE,
                    "request_digest and model_digest are 64 hex digits each, of "
                    "the tokens and of the model's weights");
-  return check_basis(kv_evaluation_text(r->basis), e);
+  rc = check_code(kv_evaluation_text(r->code), e);
+  return rc ? rc : check_basis(kv_evaluation_text(r->basis), e);
 }
 
 /* --- the method's code -----------------------------------------------------

@@ -254,6 +254,9 @@ static void what_is_not_whole_is_refused(void **state) {
   WITH(model_digest, "12", "64 hex digits each");
   WITH(basis, "some", "basis is some");
   WITH(method, "h2", "h2o");
+  char code[81] = {0}; /* another that begins alike would be the same */
+  memset(code, '7', 80);
+  WITH(code, code, "of more than 79 bytes");
   WITH(status, "fine", "'fine' and none of ok");
   WITH(answer_digest, "12", "answer_digest is 12");
   WITH(value, NULL, "and no array");
