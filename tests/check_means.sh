@@ -109,7 +109,7 @@ if command -v python3 >/dev/null; then
 fi
 
 # --- kvreport compare ---
-if [ -z "${KV_QUICK-}" ] && command -v python3 >/dev/null; then
+if command -v python3 >/dev/null; then
   python3 "$src/tests/python/check_paired.py" "$kvtrace" "$kvreplay" \
     "$report" "$dir" || fail "check_paired.py"
 fi
