@@ -135,6 +135,15 @@ def whole(name: str, x: Any) -> int:
     return n
 
 
+def number_of(name: str, x: Any, zero: str) -> float:
+    """A number; zero: what 0 is for."""
+    if not isinstance(x, (int, float, np.number)):
+        raise SessionError(
+            2, f"{name} is {x!r}; give a number, or 0 for {zero}"
+        )
+    return float(x)
+
+
 def text_of(name: str, x: object) -> bytes:
     """A text as C holds it."""
     if not isinstance(x, str) or "\0" in x:
