@@ -16,6 +16,7 @@
     kvreplay.container  any file in safetensors: load, save
     kvreplay.binding    C's session as ctypes sees it, for kvreplay.session
     kvreplay.programs   where programs, library and headers lie
+    kvreplay.need       how bad input is refused: one sentence
 
 What is decided, measured and hashed is C's: the library's and `kvreplay`'s,
 `kvtrace`'s, `kvreport`'s. numpy, torch and others are loaded by what needs
