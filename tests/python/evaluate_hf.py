@@ -100,6 +100,8 @@ def check_database():
     """What is there is not computed again; a killed run goes on; --again finds
     the same; shards are the whole."""
     words = *OPTIONS, "-m", "h2o", "-b", "25%"
+    evaluate(*words, "--db", at("whole.db"), "-n")
+    assert not os.path.exists(at("whole.db"))
     whole, said = evaluate(*words, "--db", at("whole.db"))
     assert "0 rows are there" in said, said
     kept, put = [], driver.Driver.row

@@ -216,7 +216,8 @@ def evaluate(a: argparse.Namespace, say: Callable[..., None]) -> int:
     metadata = dict(model=name, model_digest=digest)
     typed = {x.method: filled(x.method, a.known.params(head_of(x.method)[0]),
                               digest) for x in a.asks}  # fmt: skip
-    store: Any = Store(a.db) if a.db else Memory()
+    kept = a.db and (not a.dry_run or os.path.exists(a.db))
+    store: Any = Store(a.db) if kept else Memory()
     with contextlib.closing(store), contextlib.closing(
         Driver(model, tokenizer, ends_of(own), threads, metadata, typed)
     ) as driver:
