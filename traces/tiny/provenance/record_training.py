@@ -3,10 +3,10 @@
 are trained on and judged by, of other texts and seeds than the bundled traces.
 
 240 recordings train_000 to train_239, of 300 to 700 tokens and some of 1,500 to
-2,000, and 24 of the same kinds, held_00 to held_23. Prose is of the parts of the
-texts that the model was trained on, which no bundled trace has: the first nine
-tenths of them for training, the last tenth for what is held out. A file that is
-there is not recorded again. 1.7 GB.
+2,000, and 24 of the same kinds, held_00 to held_23. Prose is of the parts of
+the texts that the model was trained on, which no bundled trace has: the first
+nine tenths of them for training, the last tenth for what is held out. A file
+that is there is not recorded again. 1.7 GB.
 """
 
 import os
