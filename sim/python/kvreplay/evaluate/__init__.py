@@ -9,11 +9,12 @@ the prompt; then the model is asked, and decodes with what the method left. A
 row of the table, and of the database, is a question, a method and a budget:
 
     right   its greedy answer has what is accepted, as whole words
-    loglik  of the right answer, in nats
+    loglik  of the right answer, in nats; of several tasks, by task
     kl      KL(dense || method) of the next token, in nats, mean over dense's
             own answer
     agree   tokens until its greedy answer leaves dense's
-    held    bytes, on average over decode steps, as a share of dense's
+    held    bytes, on average over the question and the right answer (dense's
+            own where there is none), as a share of dense's
 
 Budgets are those of `kvreplay run`, and found by it on a trace of the same
 tokens; the row has what it measured there (the open loop), too. The method

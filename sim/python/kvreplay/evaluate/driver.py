@@ -167,7 +167,7 @@ class Driver:
             first = together.feed(
                 held, [question.tokens] * len(held), 1)[:, 0]
         values: List[Dict[str, float]] = [{} for _ in held]
-        tokens = self.beside_dense(held, first, truth, values)
+        tokens = self.beside_dense(held, first, question, truth, values)
         if question.answer:
             self.answered(held, first, question.answer, truth, values)
         ends = ends_for(question, self.ends)
@@ -181,26 +181,33 @@ class Driver:
         return [*zip(values, tokens)]
 
     def read(
-        self, held: Sequence[Held], first: torch.Tensor, tokens: Sequence[int]
+        self, held: Sequence[Held], first: torch.Tensor,
+        tokens: Sequence[int], fed: int,
     ) -> Iterator[Tuple[slice, torch.Tensor]]:
         """Logits [sessions, n, vocabulary] of which each of the tokens should
-        be the largest, some at a time, as forks of the sessions read them."""
+        be the largest, some at a time, as forks of the sessions read the first
+        `fed` of them: all, or all but the last."""
         yield slice(0, 1), first[:, None]
-        for i in range(0, len(tokens) - 1, PIECE):
-            piece = tokens[i : min(i + PIECE, len(tokens) - 1)]
-            at = slice(i + 1, i + 1 + len(piece))
-            yield at, self.together.feed(held, [piece] * len(held))
+        for i in range(0, fed, PIECE):
+            piece = tokens[i : min(i + PIECE, fed)]
+            at = slice(i + 1, min(i + 1 + len(piece), len(tokens)))
+            logits = self.together.feed(held, [piece] * len(held))
+            if at.stop > at.start:
+                yield at, logits[:, : at.stop - at.start]
 
     def beside_dense(
-        self, held: Sequence[Held], first: torch.Tensor, truth: Truth,
-        values: List[Dict[str, float]],
+        self, held: Sequence[Held], first: torch.Tensor, question: Question,
+        truth: Truth, values: List[Dict[str, float]],
     ) -> List[List[int]]:  # fmt: skip
         """Reads what dense answered. Returns, of each session, that where it
         would have answered the same, else []."""
         forks = self.together.fork(held)
-        kl, same = torch.zeros(len(held)), [True] * len(held)
+        kl = torch.zeros(len(held), dtype=torch.float64)
+        same = [True] * len(held)
         try:
-            for at, logits in self.read(forks, first, truth.tokens):
+            for at, logits in self.read(
+                forks, first, truth.tokens, len(truth.tokens) - 1
+            ):
                 want = torch.tensor(truth.tokens[at])
                 for i, x in enumerate(logits):
                     kl[i] += divergences(truth.logits[at], x).sum()
@@ -208,7 +215,7 @@ class Driver:
             for x, y, fork, own in zip(values, kl, forks, held):
                 x["kl"] = float(y) / len(truth.tokens)
                 own.why = own.why or fork.why
-                if not own.why and fork.session:
+                if not (own.why or question.answer) and fork.session:
                     x.update(held_bytes(fork.session.ledger()))
         finally:
             for fork in forks:
@@ -219,11 +226,12 @@ class Driver:
         self, held: Sequence[Held], first: torch.Tensor, answer: Sequence[int],
         truth: Truth, values: List[Dict[str, float]],
     ) -> None:  # fmt: skip
-        """Reads the right answer."""
+        """Reads the right answer: all of it, so that bytes are of the tokens
+        that a budget was found on."""
         forks = self.together.fork(held)
         found: List[List[torch.Tensor]] = [[] for _ in held]
         try:
-            for at, logits in self.read(forks, first, answer):
+            for at, logits in self.read(forks, first, answer, len(answer)):
                 for i, x in enumerate(logits):
                     found[i].append(logliks(x, answer[at]))
             for x, parts, fork, own in zip(values, found, forks, held):
@@ -231,6 +239,8 @@ class Driver:
                 x["loglik"] = float(loglik.sum())
                 x.update(perplexities(truth.loglik, loglik))
                 own.why = own.why or fork.why
+                if not own.why and fork.session:
+                    x.update(held_bytes(fork.session.ledger()))
         finally:
             for fork in forks:
                 fork.close()

@@ -93,7 +93,7 @@ def items_of(
                           size)  # fmt: skip
         except ValueError as e:
             bad += 1
-            say(f"{task}: {e}")
+            say(str(e))
     for prompt in a.prompts:
         try:
             found.append(item_of(file_of(prompt.where), name, tokenizer, prompt,

@@ -62,21 +62,30 @@ def fits(rows: Sequence[Row]) -> bool:
     return x is None or x >= LEAST
 
 
+def loglik(rows: Iterable[Row]) -> str:
+    return shown(mean(rows, "loglik"), "{:.2f}")
+
+
 def by_task(ok: Sequence[Row], tasks: Dict[str, List[Row]]) -> str:
-    """Right answers, a column a task."""
-    text, names = "\nright answers by task\n", [*tasks]
+    """Right answers and log-likelihoods, a column a task. Answers of tasks are
+    of other lengths, so that no mean over tasks is shown of the latter."""
+    text, names = "\n", [*tasks]
     for i, x in enumerate(names, 1):
-        text += f"  {i}  {x}" + (
+        text += f"task {i}: {x}" + (
             "" if fits(tasks[x]) else
-            ": not measurable, dense answers less than 60 %"
+            ", not measurable: dense answers less than 60 %"
         ) + "\n"  # fmt: skip
-    head = ["method", "budget", *map(str, range(1, len(names) + 1))]
-    body = [
-        [method, target, *(share(y for y in x if y["task"] == z)
-                           for z in names)]
-        for (method, target), x in grouped(ok).items()
-    ]  # fmt: skip
-    return text + lines([head, *body])
+    both = ("right", share), ("loglik", loglik)
+    for title, of in both[: len(names)]:
+        head = [title, "budget", *map(str, range(1, len(names) + 1))]
+        body = [
+            [method, target, *(of([y for y in x if y["task"] == z])
+                               for z in names)]
+            for (method, target), x in grouped(ok).items()
+        ]  # fmt: skip
+        if any(x != "-" for row in body for x in row[2:]):
+            text += "\n" + lines([head, *body])
+    return text
 
 
 def table(rows: Sequence[Row]) -> str:
@@ -90,13 +99,14 @@ def table(rows: Sequence[Row]) -> str:
     dense = {key_of(x): x["values"]["bytes.mean"] for x in ok
              if x["method"] == "dense"}  # fmt: skip
     fit = {t for t, x in tasks.items() if fits(x)}
-    head = "method", "budget", "right", "loglik", "kl", "agree", "held", "rows"
+    one = len(tasks) == 1
+    head = ["method", "budget", "right", *["loglik"] * one, "kl", "agree",
+            "held", "rows"]  # fmt: skip
     body = []
     for (method, target), some in grouped(ok).items():
         judged = [y for y in some if y["task"] in fit]
         body.append([
-            method, target, share(judged),
-            shown(mean(some, "loglik"), "{:.2f}"),
+            method, target, share(judged), *[loglik(some)] * one,
             shown(mean(some, "kl"), "{:.4f}"),
             shown(mean(some, "agree"), "{:.1f}"),
             shown(held(some, dense), "{:.1%}"), str(len(some)),
