@@ -10,13 +10,17 @@ import io
 import json
 import os
 
+import hf_models
 import torch
 from record_shared import LINES, MODEL, PROMPTS, SOURCE, at, lines
 from trace_shared import kvreplay
 
-from kvreplay.evaluate import driver, main, replay
+from kvreplay.evaluate import attend, driver, main, replay
+from kvreplay.evaluate.asks import Ask
+from kvreplay.evaluate.item import Item, Question
 from kvreplay.evaluate.measures import answer_digest
 from kvreplay.hf.load import greedy, load
+from kvreplay.record.tokens import decode
 
 os.environ["PATH"] = os.path.dirname(kvreplay) + ":" + os.environ["PATH"]
 MORE = SOURCE + "key GH78: 40291;\n"
@@ -94,6 +98,33 @@ def check_refused(rows):
         row = rows[name, 0, "quest", "mean:3%"]
         assert row["status"] == "refused" and "least legal" in row["reason"]
         assert not row["values"]
+
+
+def check_variants():
+    """Windows, a cap on logits, learned sinks: dense is the model itself. The
+    bytes are those of the open loop, on which a budget was found."""
+    tokens = hf_models.IDS[0].tolist()
+    for name, config in (
+        ("Mistral", {}),
+        ("Gemma2", dict(head_dim=16)),
+        ("Gemma3Text", dict(head_dim=16, sliding_window_pattern=2)),
+        ("GptOss", dict(head_dim=16, num_local_experts=4)),
+    ):
+        own = hf_models.model(name, sliding_window=24, **config)
+        d = driver.Driver(attend.Model(own), None, [], 2, dict(model=name))
+        question = Question(tuple(tokens[48:52]), tuple(tokens[52:]), ())
+        item = Item("x", "t", tuple(tokens[:48]), (question,), 6)
+        asks = [Ask("dense"), Ask("snapkv:windowed=compress", "prompt", "25%")]
+        driver.decode = lambda *_: ""
+        rows = [*d.item(item, {0: asks})]
+        d.close()
+        full, less = (x["values"] for x in rows)
+        assert abs(full["kl"]) < 1e-9 and full["agree"] == 6, (name, full)
+        assert abs(full["ppl.all"]) < 1e-3, (name, full)
+        assert less["kl"] > 1e-9, (name, less)
+        for x in full, less:
+            assert x["bytes.mean"] == x["open.bytes.mean"], (name, x)
+    driver.decode = decode
 
 
 def check_database():
@@ -176,6 +207,7 @@ check_dense(ROWS)
 check_full(ROWS)
 check_alone(ROWS)
 check_refused(evaluate(*OPTIONS, "-m", "quest", "-b", "mean:3%", code=3)[0])
+check_variants()
 check_database()
 check_bad()
 print("evaluate: the bundled model")

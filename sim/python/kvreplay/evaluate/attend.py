@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import contextlib
 import inspect
-from typing import Any, Iterator, Optional, Sequence
+from typing import Any, Dict, Iterator, Optional, Sequence
 
+import numpy as np
 import torch
 
 from ..binding import NAMES
 from ..hf.model import attending, need, register
+from ..record.attention import own_output
 from ..record.forward import bits
 from ..record.layers import Layers
 
@@ -38,13 +40,25 @@ def _attend(
     return out, None
 
 
-own = register(NAME, _attend)  # torch's own attention
+torchs = register(NAME, _attend)  # torch's own attention
+
+
+def own(
+    module: Any,
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    mask: Optional[torch.Tensor],
+    **kwargs: Any,
+) -> torch.Tensor:
+    """The model's own attention."""
+    return own_output(torchs, module, query, key, value, mask, **kwargs)
 
 
 class Model:
-    """A model whose every layer a session can hold, all alike, without a cap on
-    logits or learned sinks; ValueError of another.
-    shape: what a Session is opened with, but for its tokens."""
+    """A model whose every layer a session can hold, all alike but for their
+    windows; ValueError of another.
+    shape: what a Session is opened with, but for its tokens and windows."""
 
     def __init__(self, model: Any) -> None:
         self.model = model
@@ -56,31 +70,38 @@ class Model:
             why = self.layers.why(l, 1)
             need(not why, f"{why}: a session holds every layer; take another "
                  "model")  # fmt: skip
-            softcap = look[l].alike[5]
-            need(not (softcap or look[l].sinks), f"layer {l} has a cap on "
-                 "logits or learned sinks, which no evaluation computes yet: "
-                 "take another model")  # fmt: skip
             need(look[l].alike == look[0].alike, f"layer {l} has heads of "
-                 "another size or scale than layer 0, a session one: take "
-                 "another model")  # fmt: skip
-        rope = self.layers.rotation([*range(self.n)]).rope
-        heads, kv, d, d_v, scale, _ = look[0].alike
+                 "another size or scale, or another cap on its logits, than "
+                 "layer 0, a session one: take another model")  # fmt: skip
+        sinks = [x.numpy() for _, x in sorted(self.layers.sinks.items())]
+        need(len(sinks) in (0, self.n), "some layers have learned sinks and "
+             "others have not: a session has them in all; take another model"
+             )  # fmt: skip
+        rope, windowed = self.layers.rotation([*range(self.n)])
+        heads, kv, d, d_v, scale, softcap = look[0].alike
         self.channels = rope.channels
         self.dtype = self.layers.dtype
         self.shape = dict(
             n_layers=self.n, n_heads=heads, n_kv_heads=kv, d=d, d_v=d_v,
             scale=scale, dtype=NAMES[bits(torch.ones(1, dtype=self.dtype)
                                           ).dtype.name],
-            inv_freq=rope.freq, interleaved=rope.paired)  # fmt: skip
+            inv_freq=rope.freq, interleaved=rope.paired, softcap=softcap,
+            sinks=np.stack(sinks) if sinks else None,
+            inv_freq_windowed=windowed)  # fmt: skip
         known = inspect.signature(model.forward).parameters
         self.last = "logits_to_keep" in known
 
     def check(self, n_tokens: int) -> None:
         """ValueError where a request of so many tokens is none of a session."""
         for l in range(self.n):
-            window = self.layers.window(l, n_tokens)
-            need(not window, f"layer {l} sees {window} tokens and {n_tokens} "
-                 f"are given: give {window} at most")  # fmt: skip
+            why = self.layers.why(l, n_tokens)
+            need(not why, f"{why}")
+
+    def shape_of(self, n_tokens: int) -> Dict[str, Any]:
+        """What a Session of so many tokens is opened with."""
+        windows = self.layers.windows([*range(self.n)], n_tokens)
+        return dict(self.shape, n_tokens=n_tokens,
+                    window=windows if any(windows) else None)  # fmt: skip
 
     def turned(self, x: torch.Tensor) -> torch.Tensor:
         """A query or a key, its channels in the order of the frequencies."""

@@ -36,7 +36,7 @@ class Dense:
         self, module: Any, query: torch.Tensor, key: torch.Tensor,
         value: torch.Tensor, mask: Optional[torch.Tensor], kwargs: Any,
     ) -> torch.Tensor:  # fmt: skip
-        out: torch.Tensor = own(module, query, key, value, mask, **kwargs)[0]
+        out = own(module, query, key, value, mask, **kwargs)
         n, layer, turned = query.shape[2], layer_of(module), self.model.turned
         x = (turned(query[0]), turned(key[0, :, -n:]),
              value[0, :, -n:].to(self.model.dtype))  # fmt: skip

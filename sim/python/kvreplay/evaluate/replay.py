@@ -58,7 +58,8 @@ class Traces:
         file = TraceFile(self.path, texts(plan.metadata), plan.shapes)
         try:
             for l in range(model.n):
-                plan.put(file, l, dict(zip("qkv", dense.rows(l))))
+                plan.put(file, l, dict(zip("qkv", dense.rows(l)),
+                                       sinks=model.layers.sinks.get(l)))
             plan.finish(file, request)
             file.finish()
         finally:

@@ -116,7 +116,7 @@ class Together:
 
         def fed(spec: str) -> Held:
             held = Held.open(
-                spec, n_tokens=room, prompt_len=n, **self.model.shape)
+                spec, prompt_len=n, **self.model.shape_of(room))
             held.call(feed)
             return held
 
