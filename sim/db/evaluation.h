@@ -71,7 +71,9 @@ typedef struct kv_evaluation {
                                  answer */
   const char *method;         /* as behind -m: "h2o", "quest:page=16" */
   const char *code;   /* of a method that is not of this library, 79 bytes at
-                         most; "": it is found, as rows of runs have it */
+                         most; "": it is found, as rows of runs have it; "file "
+                         and a digest: likewise, of a method with a file that
+                         its text does not name */
   const char *basis;  /* of the budget: entries, prompt, ratio, end, mean, peak
                          or read; "": the method was asked without one */
   const char *target; /* the budget as typed: "25%" */

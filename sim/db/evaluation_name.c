@@ -144,6 +144,15 @@ static void end(kv_sha256 *h, char out[65]) {
   kv_digest_hex(&d, out);
 }
 
+/* A file that the method read and does not name makes it other code. */
+static void name_file(const char *file, kv_evaluation_name *n) {
+  kv_sha256 h;
+  kv_sha256_init(&h);
+  kv_db_line(&h, "code", n->code);
+  kv_db_line(&h, "file", file);
+  end(&h, n->code);
+}
+
 static void name_model(const kv_evaluation *r, char out[65]) {
   kv_sha256 h;
   if (*kv_evaluation_text(r->model_digest)) {
@@ -197,11 +206,14 @@ kv_rc kv_evaluation_name_of(const kv_evaluation *r, kv_evaluation_name *n,
   *n = (kv_evaluation_name){0};
   kv_rc rc = check_asked(r, e);
   if (rc) return rc;
-  if (*kv_evaluation_text(r->code))
-    snprintf(n->code, sizeof n->code, "%s", r->code);
+  const char *code = kv_evaluation_text(r->code);
+  bool file = !strncmp(code, "file ", 5);
+  if (*code && !file)
+    snprintf(n->code, sizeof n->code, "%s", code);
   else
     rc = find_code(r->method, n, e);
   if (rc) return rc;
+  if (file) name_file(code, n);
   name_model(r, n->model);
   name_question(r, n);
   name_platform(r, n);

@@ -4,12 +4,14 @@ conflicts and rows that are not whole are the library's sentence; threads share
 a store; a process that is killed loses nothing that put() returned from."""
 
 import os
+import re
 import signal
 import subprocess
 import sys
 import tempfile
 import threading
 
+from kvreplay.evaluate.assets import code_of
 from kvreplay.evaluate.store import Store, StoreError, names
 
 ASKED = dict(
@@ -54,9 +56,29 @@ def laws(path):
         store.put(dict(press, status="refused", reason="caf\u00e9"))
         assert store.find(press)["reason"] == "caf\u00e9"
         assert store.find(dict(press, code="kvpress 0.6")) is None
+        learned = dict(ASKED, method="less", code="file " + "ab" * 32)
+        store.put(dict(learned, status="refused", reason="x"))
+        assert store.find(learned)
+        assert store.find(dict(learned, code="file " + "cd" * 32)) is None
+        assert store.find(dict(learned, code=None)) is None
+        expect(2, "did you mean h2o", dict(FULL, method="h2", code="file x"),
+               store)
         other = dict(ASKED, platform=dict(ASKED["platform"], threads=2))
         assert store.find(other) is None
     assert names()["bytes.mean"] == ("bytes", "of dense")
+
+
+def learned(folder):
+    """Rows are of the content of a file that was found, wherever it lies."""
+    digests = []
+    for name, text in ("a:b,c", "x"), ("d+e", "x"), ("f", "y"):
+        with open(os.path.join(folder, name), "w") as f:
+            f.write(text)
+        path = re.sub(r"([\\:,+])", r"\\\1", f.name)
+        digests.append(code_of("less:rank=2+int4", f"less:rank=2:weights={path}"
+                               "+int4"))  # fmt: skip
+    assert digests[0] == digests[1] != digests[2], digests
+    assert digests[0].startswith("file ") and code_of("h2o", "h2o") is None
 
 
 def threads(path):
@@ -104,6 +126,7 @@ else:
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "r.db")
         laws(path)
+        learned(folder)
         threads(path)
         killed(path)
     print("session_store: ok")

@@ -4,6 +4,7 @@ names, in the folders of KVREPLAY_ASSETS; a session is told their paths."""
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 from typing import Any, Dict, List, Optional, Sequence
@@ -37,13 +38,18 @@ def file_of(method: str, digest: Optional[str]) -> Optional[str]:
     return None
 
 
+def head(method: str) -> str:
+    """The first of one or two methods."""
+    return re.split(r"(?<!\\)\+", method)[0]
+
+
 def filled(
     method: str, params: Sequence[Dict[str, Any]], digest: Optional[str]
 ) -> str:
     """The method as it is typed, and the path of the file that it would read.
     params: those of its head, as `kvreplay methods` gives them."""
-    head, *others = re.split(r"(?<!\\)\+", method)
-    name, *given = re.split(r"(?<!\\):", head)
+    first, *others = re.split(r"(?<!\\)\+", method)
+    name, *given = re.split(r"(?<!\\):", first)
     keys = [x["name"] for x in params
             if x["kind"] == "file" and x["name"] != BESIDE]  # fmt: skip
     if not keys or any(x.partition("=")[0] in keys for x in given):
@@ -51,8 +57,17 @@ def filled(
     path = file_of(name, digest)
     if path:
         path = re.sub(r"([\\:,+])", r"\\\1", path)
-        head = f"{head}:{keys[0]}={path}"
-    return "+".join([head, *others])
+        first = f"{first}:{keys[0]}={path}"
+    return "+".join([first, *others])
+
+
+def code_of(method: str, typed: str) -> Optional[str]:
+    """Of a row, where a file was found that the method does not name."""
+    if typed == method:
+        return None
+    path = re.findall(r"=((?:\\.|[^\\:,+])*)", typed[len(head(method)) :])[0]
+    with open(re.sub(r"\\(.)", r"\1", path), "rb") as f:
+        return "file " + hashlib.sha256(f.read()).hexdigest()
 
 
 def bare(spec: str) -> str:

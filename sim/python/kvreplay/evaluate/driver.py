@@ -14,7 +14,7 @@ import torch
 
 from ..record.tokens import decode
 from .asks import Ask
-from .assets import bare
+from .assets import bare, code_of
 from .attend import Model
 from .dense import Dense
 from .item import Item, Question
@@ -51,6 +51,7 @@ class Driver:
         self.model, self.tokenizer, self.ends = model, tokenizer, [*ends]
         self.threads, self.metadata, self.width = threads, metadata, width
         self.typed = typed
+        self.codes = {x: code_of(x, y) for x, y in typed.items()}
         self.together, self.traces = Together(model, threads), Traces()
 
     def close(self) -> None:
@@ -283,6 +284,7 @@ class Driver:
         return dict(
             task=item.task, item=item.id, question=n,
             prompt_len=len(item.prompt), method=ask.method,
+            code=self.codes.get(ask.method),
             request_digest=request_digest(item, x),
             tokens=tokens + max(len(x.answer), item.new), basis=ask.basis,
             target=ask.target)  # fmt: skip

@@ -12,8 +12,9 @@ A row is a dict. What was asked: `model` (a name), `model_digest` (of its
 weights; None: the name tells), `task`, `item`, `question` (a number),
 `request_digest`, `prompt_len`, `tokens`, `method`, `basis` and `target` (None:
 no budget), `platform` = dict(torch, transformers, processor, threads, dtype),
-and `code` of a method that is not kvreplay's. What came of it: `spec`,
-`budget`, `status`, `reason`, `answer_digest`, `values` = {name: number}.
+and `code` of a method that is not kvreplay's, or "file " and the digest of a
+file that the method's text does not name. What came of it: `spec`, `budget`,
+`status`, `reason`, `answer_digest`, `values` = {name: number}.
 find() needs the first group alone."""
 
 from __future__ import annotations
