@@ -73,8 +73,6 @@ mutant file_not_in_code sim/spec/code.c 'check_reads.sh' \
 # Scores of a file, thresholds, and a method's second file.
 mutant score_of_other_head ref/parts/scorers.h 'methods' \
   '->data)[kv_head * n + id] : KV_UNSCORED' '->data)[id] : KV_UNSCORED'
-mutant unscored_first ref/parts/scorers.h 'methods' \
-  '#define KV_UNSCORED 0x1p100f' '#define KV_UNSCORED -0x1p100f'
 mutant scores_of_any_trace ref/parts/score_file.c 'methods' \
   'if (a->of_trace) return KV_OK;' 'if (a) return KV_OK;'
 mutant scores_too_few ref/parts/score_file.c 'methods' \

@@ -112,6 +112,10 @@ class Scores(Case):
         other, = self.rows([f"{own}:table={heads}"])
         self.assertNotEqual(alike["code"], other["code"])
         self.assertNotEqual(alike["output"], other["output"])
+        self.all[0] = -self.all[0]  # the other of the two
+        self.write()
+        third, = self.rows([f"{own}:table={heads}"])
+        self.assertNotEqual(other["code"], third["code"])
         self.assertIn("1 equal", call("KVREPLAY", "check", SMALL, "-q", "-m",
                                       f"{own}:table={heads}"))
 
