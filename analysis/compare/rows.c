@@ -36,12 +36,11 @@ const kv_compared kv_compared_all[] = {
   " FROM cell WHERE asked IN (?1, '') AND status IN ('ok', 'fixed')"           \
   " ORDER BY trace, prompt_len, observe"
 
-/* What was answered: an item is a place, and a method is named as asked. Right
- * answers count where dense gives 60 % of a task's. */
+/* What was answered: an item is a place, and a method is named as asked. Only
+ * tasks count that are measurable (answers.sql). */
 #define ITEMS                                                                  \
   "WITH item AS MATERIALIZED (SELECT * FROM item_mean), can AS (SELECT"        \
-  " model_digest, platform, task FROM item WHERE method = 'dense' AND measure" \
-  " = 'exact' GROUP BY model_digest, platform, task HAVING avg(value) >= .6)"  \
+  " model_digest, platform, task FROM task_means WHERE measurable)"            \
   " SELECT v.task || ' ' || v.item AS trace, v.platform AS prompt_len,"        \
   " v.model_digest AS observe, v.method, '{}' AS params, '' AS budget,"        \
   " v.value AS value, b.value AS share, v.questions FROM item v"               \

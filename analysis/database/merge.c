@@ -95,52 +95,37 @@ static char *copy_sql(sqlite3 *db, const char *to, const char *from,
 /* What is not named by its contents: the lesser of two names (of a trace, of a
  * model) or reasons, the shape from whoever knows it; the lesser of what two
  * LAPACKs found; the digest of all values from the kvreplay that took more
- * measures, whose further ones came with `metric`. */
+ * measures, whose further ones came with `metric`. The first name is that of
+ * the database which is changed, the second of the other. */
+static const char *const lesser[] = {
+    "UPDATE %s.trace AS d SET name = min(d.name, s.name),"
+    " n_tokens = max(d.n_tokens, s.n_tokens),"
+    " n_layers = coalesce(d.n_layers, s.n_layers),"
+    " n_heads = coalesce(d.n_heads, s.n_heads),"
+    " n_kv_heads = coalesce(d.n_kv_heads, s.n_kv_heads),"
+    " d = coalesce(d.d, s.d), d_v = coalesce(d.d_v, s.d_v),"
+    " dtype = coalesce(d.dtype, s.dtype)"
+    " FROM %s.trace s WHERE s.identity = d.identity",
+    "UPDATE %s.run AS d SET measures = s.measures, value = s.value"
+    " FROM %s.run s WHERE s.key = d.key AND s.measures > d.measures",
+    "UPDATE %s.figure AS d SET value = min(d.value, s.value)"
+    " FROM %s.figure s WHERE d.figure LIKE 'spectrum.%%' AND (s.identity,"
+    " s.figure, s.layer, s.head, s.series, s.part, s.x, s.y) = (d.identity,"
+    " d.figure, d.layer, d.head, d.series, d.part, d.x, d.y) AND"
+    " s.value != d.value",
+    "UPDATE %s.model AS d SET model = s.model FROM %s.model s"
+    " WHERE s.model_digest = d.model_digest AND s.model < d.model",
+    "UPDATE %s.evaluation AS d SET reason = s.reason FROM %s.evaluation s"
+    " WHERE s.key = d.key AND s.reason < d.reason",
+    "UPDATE %s.run AS d SET reason = min(d.reason, s.reason),"
+    " spec = min(d.spec, s.spec) FROM %s.run s WHERE s.key = d.key AND"
+    " (s.reason != d.reason OR s.spec != d.spec)"};
+
 static int compress(sqlite3 *db, const char *to, const char *from) {
-  int rc = run(db, sqlite3_mprintf(
-                       "UPDATE %s.trace AS d SET name = min(d.name, s.name),"
-                       " n_tokens = max(d.n_tokens, s.n_tokens),"
-                       " n_layers = coalesce(d.n_layers, s.n_layers),"
-                       " n_heads = coalesce(d.n_heads, s.n_heads),"
-                       " n_kv_heads = coalesce(d.n_kv_heads, s.n_kv_heads),"
-                       " d = coalesce(d.d, s.d), d_v = coalesce(d.d_v, s.d_v),"
-                       " dtype = coalesce(d.dtype, s.dtype)"
-                       " FROM %s.trace s WHERE s.identity = d.identity",
-                       to, from));
-  if (!rc)
-    rc = run(db, sqlite3_mprintf("UPDATE %s.run AS d"
-                                 " SET measures = s.measures, value = s.value"
-                                 " FROM %s.run s WHERE s.key = d.key AND"
-                                 " s.measures > d.measures",
-                                 to, from));
-  if (!rc)
-    rc = run(db, sqlite3_mprintf("UPDATE %s.figure AS d"
-                                 " SET value = min(d.value, s.value)"
-                                 " FROM %s.figure s WHERE d.figure LIKE"
-                                 " 'spectrum.%%' AND (s.identity, s.figure,"
-                                 " s.layer, s.head, s.series, s.part, s.x, s.y)"
-                                 " = (d.identity, d.figure, d.layer, d.head,"
-                                 " d.series, d.part, d.x, d.y) AND"
-                                 " s.value != d.value",
-                                 to, from));
-  if (!rc)
-    rc = run(db, sqlite3_mprintf("UPDATE %s.model AS d SET model = s.model"
-                                 " FROM %s.model s WHERE s.model_digest ="
-                                 " d.model_digest AND s.model < d.model",
-                                 to, from));
-  if (!rc)
-    rc = run(db, sqlite3_mprintf("UPDATE %s.evaluation AS d"
-                                 " SET reason = s.reason"
-                                 " FROM %s.evaluation s WHERE s.key = d.key"
-                                 " AND s.reason < d.reason",
-                                 to, from));
-  if (rc) return rc;
-  return run(db, sqlite3_mprintf("UPDATE %s.run AS d"
-                                 " SET reason = min(d.reason, s.reason),"
-                                 " spec = min(d.spec, s.spec)"
-                                 " FROM %s.run s WHERE s.key = d.key AND"
-                                 " (s.reason != d.reason OR s.spec != d.spec)",
-                                 to, from));
+  int rc = KV_EXIT_OK;
+  for (size_t i = 0; i < sizeof lesser / sizeof *lesser && !rc; i++)
+    rc = run(db, sqlite3_mprintf(lesser[i], to, from));
+  return rc;
 }
 
 /* Digests of scores, which nobody in `to` took, from whoever did. */
