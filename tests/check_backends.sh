@@ -6,12 +6,14 @@
 # bundled traces through every method and through its variants, and what is
 # said where a device is missing. The digests must be equal.
 #
-# Environment: KV_WHOLE=1: every decode step of all traces and the whole table
-# of laws (half an hour); else the last steps of each trace but the longest two.
+# Environment: KV_TEST_BACKEND: another backend than the executor, such as cuda.
+# KV_WHOLE=1: every decode step of all traces and the whole table of laws (half
+# an hour); else the last steps of each trace but the longest two.
 . "$(dirname "$0")/replays.sh"
 cells=0 turn=0
+other=${KV_TEST_BACKEND:-emu}
 
-replay_emu || exit 77
+[ "$other" != emu ] || replay_emu || exit 77
 
 # compared TRACE STEPS METHODS [OPTION]...: equal on both backends, all of them
 compared() {
@@ -21,7 +23,7 @@ compared() {
     grep -oE '"tokens":[0-9]+' | grep -oE '[0-9]+')
   [ "${KV_WHOLE-}" = 1 ] || how=(--prompt-len $((t - $2)))
   KVREPLAY_EMU_ORDER=$order "$kvreplay" check "$1" -q -m "$3" -b 20% \
-    -B ref,emu "${how[@]}" "${@:4}" >"$tmp/out" 2>"$tmp/err" || {
+    -B "ref,$other" "${how[@]}" "${@:4}" >"$tmp/out" 2>"$tmp/err" || {
     fail "$1, threads $order"
     grep -v ' equal$' "$tmp/out" | cat - "$tmp/err" | sed 's/^/  /' >&2
     exit 1
@@ -57,7 +59,7 @@ if ! replay_little; then
   compared "$small" 4 "$variants"
   compared "$tiny/retrieval_8_small.safetensors" 4 "$variants"
   for order in forward reverse; do
-    KV_TEST_BACKEND=emu KVREPLAY_EMU_ORDER=$order \
+    KV_TEST_BACKEND=$other KVREPLAY_EMU_ORDER=$order \
       "$top/tests/check_methods" >"$tmp/out" 2>&1 ||
       { fail "worked cases, threads $order" && tail -n 20 "$tmp/out" >&2; }
   done

@@ -1,17 +1,19 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# All that is asked of a device, in one command of at most ten minutes:
+# All that is asked of a device, in one command of at most twelve minutes:
 #
-#   device.sh [-B emu] [-o FOLDER] [-s STAGES]
+#   device.sh [-B emu] [-o FOLDER] [-s STAGES] [-p TIMES]
 #       asks it; the answers go to FOLDER (default: device-run). STAGES: some of
-#       device,quick,digests,database,again,pages,laws,memcheck,racecheck,
-#       initcheck,attend,top,compress,kivi,compact,paged,regular,delta,replay
-#       (default: all, in this order)
+#       device,quick,digests,database,again,pages,cases,shapes,laws,memcheck,
+#       racecheck,initcheck,attend,top,compress,kivi,compact,paged,regular,
+#       delta,replay (default: all, in this order). Each has as many TIMES its
+#       limit as -p says: stages that check may run side by side, each device.sh
+#       with a folder of its own
 #   device.sh --pack FOLDER
 #       makes FOLDER from a build: what the command above needs on a machine
 #       that has bash, libc and a driver. There: bash FOLDER/tests/device.sh.
-#       Under 60 MB of a build for one architecture --without-blis
+#       Under 100 MB of a build for one architecture --without-blis
 #       --without-lapack, libraries of 37 MB that no stage calls
 #
 # What is right comes before what is fast: first the machine and its driver, the
@@ -29,19 +31,23 @@
 # long.
 . "$(dirname "$0")/replays.sh"
 small=$src/traces/tiny/retrieval_8_small.safetensors
-all=device,quick,digests,database,again,pages,laws,memcheck,racecheck
-all+=,initcheck,attend,top,compress,kivi,compact,paged,regular,delta,replay
-backend=cuda out=device-run pack='' stages=$all
-usage="usage: device.sh [-B BACKEND] [-o FOLDER] [-s STAGES]
+all=device,quick,digests,database,again,pages,cases,shapes,laws,memcheck
+all+=,racecheck,initcheck,attend,top,compress,kivi,compact,paged,regular,delta
+all+=,replay
+# The programs of tests that ask the backend of KV_TEST_BACKEND.
+programs='methods places layers segments turns whims laws'
+backend=cuda out=device-run pack='' stages=$all patience=1
+usage="usage: device.sh [-B BACKEND] [-o FOLDER] [-s STAGES] [-p TIMES]
        device.sh --pack FOLDER
 STAGES: $all"
 
 while [ $# -gt 0 ]; do
   case $1 in
-  -B | -o | -s | --pack) [ $# -gt 1 ] || { echo "$usage" >&2 && exit 2; } ;;&
+  -B | -o | -s | -p | --pack) [ $# -gt 1 ] || { echo "$usage" >&2 && exit 2; } ;;&
   -B) backend=$2 ;;
   -o) out=$2 ;;
   -s) stages=$2 ;;
+  -p) patience=$2 ;;
   --pack) pack=$2 ;;
   --help) echo "$usage" && exit 0 ;;
   *) echo "$usage" >&2 && exit 2 ;;
@@ -63,10 +69,8 @@ copied() {
 
 # The libraries that the programs ask for and that are not libc's.
 libraries() {
-  local programs=("$pack/sim/kvreplay" "$pack/traces/kvtrace"
-    "$pack/tests/check_laws")
   mkdir -p "$pack/lib"
-  ldd "${programs[@]}" | awk '$2 == "=>" && $3 ~ /^\// { print $3 }' |
+  ldd "$pack/sim/kvreplay" "$pack/traces/kvtrace" "$pack"/tests/check_laws | awk '$2 == "=>" && $3 ~ /^\// { print $3 }' |
     grep -vE '/(libc|libm|libdl|libpthread|librt)[.]so' | sort -u |
     while read -r file; do cp -L "$file" "$pack/lib/"; done
 }
@@ -85,14 +89,18 @@ sanitizer_folder() {
 
 packed() {
   local optional sanitizer
-  copied "$top" sim/kvreplay traces/kvtrace tests/check_laws
+  # shellcheck disable=SC2086  # words
+  copied "$top" sim/kvreplay traces/kvtrace $(printf 'tests/check_%s ' $programs)
   for optional in gpu/cuda.so tests/bench/device; do
     [ ! -e "$top/$optional" ] || copied "$top" "$optional"
   done
   copied "$src" tests/device.sh tests/golden.sh tests/golden.tsv \
-    tests/replays.sh tests/sh.sh ref/ground/arith.h \
+    tests/check_backends.sh tests/replays.sh tests/sh.sh ref/ground/arith.h \
     traces/tiny/retrieval_8_small.safetensors \
-    traces/tiny/retrieval_8_small.f32.safetensors
+    traces/tiny/retrieval_8_small.f32.safetensors \
+    traces/tiny/text_400.safetensors \
+    traces/smollm2/smollm2_needle.safetensors
+  copied "$src" $(cd "$src" && echo traces/tiny/assets/*)
   sanitizer=$(sanitizer_folder)
   if [ -n "$sanitizer" ]; then
     mkdir -p "$pack/compute-sanitizer"
@@ -103,7 +111,7 @@ packed() {
   fi
   libraries
   strip --strip-debug "$pack/sim/kvreplay" "$pack/traces/kvtrace" \
-    "$pack/tests/check_laws" "$pack/tests/bench/device" 2>/dev/null
+    "$pack"/tests/check_*[!.]?? "$pack/tests/bench/device" 2>/dev/null
   if [ ! -e "$pack/gpu/cuda.so" ]; then
     echo 'device.sh: no gpu/cuda.so in this build: the executor only' >&2
   elif ! grep -qs 'code=sm_' "$top/gpu/Makefile"; then
@@ -123,8 +131,8 @@ packed() {
 export LD_LIBRARY_PATH=$src/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
 export KV_TEST_BACKEND=$backend XDG_CACHE_HOME=$tmp/cache
 mkdir -p "$out" || exit 4
-summary=$out/summary.tsv patience=1
-[ "$backend" != emu ] || patience=4
+summary=$out/summary.tsv
+[ "$backend" != emu ] || patience=$((4 * patience))
 printf 'stage\tverdict\tseconds\n' >"$summary"
 
 # verdict STAGE WORD [WHY]: a line on the screen and one in the summary.
@@ -176,6 +184,17 @@ again() {
   "$kvreplay" check "$small" -m all -b 40% -q -B "ref,$backend"
 }
 
+# The worked cases of every method, compressions by place, and what may not
+# depend on how a replay is cut.
+cases() {
+  local name rc=0
+  for name in ${programs% *}; do
+    echo "---- check_$name"
+    "$top/tests/check_$name" || rc=1
+  done
+  return "$rc"
+}
+
 # Rows in unified pages: the same digests.
 pages() {
   "$kvreplay" check "$small" -m "$coded" -b 30% --pages -q -B "ref,$backend"
@@ -201,16 +220,18 @@ benchmark() {
   "$top/tests/bench/device" --csv "$csv" "$@"
 }
 
-# Limits in seconds, 600 in all.
-coded=leankv,leankv:variant=code,snapkv+int4,dense+k8v4:residual=32
-export -f machine database again pages sanitized benchmark
-export kvreplay small backend out top src coded
+# Limits in seconds, 720 in all.
+coded=leankv,leankv:variant=paper,snapkv+int4,dense+k8v4:residual=32
+export -f machine database again cases pages sanitized benchmark
+export kvreplay small backend out top src coded programs
 stage device 20 bash -c machine
 stage quick 30 bash -c 'benchmark quick --quick'
 stage digests 110 bash "$src/tests/golden.sh"
 stage database 30 bash -c database
 stage again 30 bash -c again
 stage pages 10 bash -c pages
+stage cases 60 bash -c cases
+stage shapes 60 bash "$src/tests/check_backends.sh"
 stage laws 80 "$top/tests/check_laws"
 for tool in memcheck racecheck initcheck; do
   stage "$tool" 40 bash -c "sanitized $tool"

@@ -33,7 +33,7 @@ traces() {
 }
 
 backend=${KV_TEST_BACKEND:-ref}
-# Not asked in the folder for a device, which does not have them.
+# Not asked where the bundled traces are missing.
 weighted=$src/traces/tiny/text_400.safetensors
 known=$src/traces/smollm2/smollm2_needle.safetensors
 [ "${KV_LITTLE-}" != 1 ] && [ -e "$weighted" ] || weighted=
