@@ -69,6 +69,7 @@ static rig_case some(uint32_t seed) {
 /* --- by hand -------------------------------------------------------------- */
 
 TEST(worked) {
+  rig_needs_own();
   weights w;
   rig_case c = rig_eight(4);
   double gg[8], mass = 0, out[8] = {0};
@@ -218,6 +219,7 @@ static void plain_account(const char *spec, const char *like) {
 }
 
 TEST(additive) {
+  rig_needs_own();
   plain_account("less:budget=8", "h2o:budget=8");
   plain_account("less:budget=6:recent=1", "h2o:budget=6:recent=1");
   /* 17 go at once: more than fill a tile. */

@@ -124,6 +124,7 @@ static void boxes_hold(const rig_case *c, int page, int step,
 }
 
 TEST(boxes) {
+  rig_needs_own();
   rig_case c = RIG_SHAPE(2, 2, 20, 4, 70, 37);
   rig_data(&c, 7);
   for (int half = 0; half < 2; half++) {

@@ -70,6 +70,7 @@ static void near_their_keys(const rig *r, int bits) {
 }
 
 TEST(copies) {
+  rig_needs_own();
   rig_case c = any();
   for (int bits = 2; bits <= 4; bits += 2) {
     rig *r = rig_open(&c, bits == 2 ? "twilight:bits=2" : "twilight");
@@ -122,6 +123,7 @@ static void least_prefix(const rig_case *c, const rig *r, size_t state, int h,
 }
 
 TEST(everything) {
+  rig_needs_own();
   rig_case c = any();
   bool all[T];
   memset(all, true, sizeof all);
@@ -137,6 +139,7 @@ TEST(everything) {
 /* Behind Quest, whose boxes stand before the copies; both are looked at, the
  * copies of as many tokens as Quest lets through. */
 TEST(behind_quest) {
+  rig_needs_own();
   static const char base[] = "quest:budget=13:page=4:rule=twilight";
   static const char both[] =
       "quest:budget=13:page=4:rule=twilight+twilight:p=0.6";
@@ -166,6 +169,7 @@ TEST(behind_quest) {
 
 /* Copies lie by token: what is dropped before does not move them. */
 TEST(behind_a_dropper) {
+  rig_needs_own();
   rig_case c = any();
   rig *base = rig_open(&c, "window:budget=20"),
       *r = rig_open(&c, "window:budget=20+twilight:p=0.6");

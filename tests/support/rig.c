@@ -47,6 +47,10 @@ const kv_backend *rig_backend(void) {
   return chosen;
 }
 
+void rig_needs_own(void) {
+  if (!strcmp(rig_backend()->name, "cuda")) skip();
+}
+
 static const kv_backend *used;
 void rig_use(const kv_backend *b) { used = b; }
 static const kv_backend *backend(void) { return used ? used : rig_backend(); }

@@ -45,6 +45,9 @@ typedef struct rig rig;
 
 /* The backend that KV_TEST_BACKEND names; ref where it is not set. */
 const kv_backend *rig_backend(void);
+/* Ends the test as skipped where lane.own, what a method's hooks remember, lies
+ * in the memory of a device, and the host's copy is not theirs. */
+void rig_needs_own(void);
 /* Rigs that are opened from here on are of backend b; NULL: of rig_backend. */
 void rig_use(const kv_backend *b);
 /* Whether the method needs a file, found beside the trace, to run. */
