@@ -43,7 +43,9 @@ STAGES: $all"
 
 while [ $# -gt 0 ]; do
   case $1 in
-  -B | -o | -s | -p | --pack) [ $# -gt 1 ] || { echo "$usage" >&2 && exit 2; } ;;&
+  -B | -o | -s | -p | --pack)
+    [ $# -gt 1 ] || { echo "$usage" >&2 && exit 2; }
+    ;;&
   -B) backend=$2 ;;
   -o) out=$2 ;;
   -s) stages=$2 ;;
@@ -70,7 +72,8 @@ copied() {
 # The libraries that the programs ask for and that are not libc's.
 libraries() {
   mkdir -p "$pack/lib"
-  ldd "$pack/sim/kvreplay" "$pack/traces/kvtrace" "$pack"/tests/check_laws | awk '$2 == "=>" && $3 ~ /^\// { print $3 }' |
+  ldd "$pack/sim/kvreplay" "$pack/traces/kvtrace" "$pack"/tests/check_laws |
+    awk '$2 == "=>" && $3 ~ /^\// { print $3 }' |
     grep -vE '/(libc|libm|libdl|libpthread|librt)[.]so' | sort -u |
     while read -r file; do cp -L "$file" "$pack/lib/"; done
 }
@@ -88,9 +91,9 @@ sanitizer_folder() {
 }
 
 packed() {
-  local optional sanitizer
-  # shellcheck disable=SC2086  # words
-  copied "$top" sim/kvreplay traces/kvtrace $(printf 'tests/check_%s ' $programs)
+  local optional sanitizer name
+  copied "$top" sim/kvreplay traces/kvtrace
+  for name in $programs; do copied "$top" "tests/check_$name"; done
   for optional in gpu/cuda.so tests/bench/device; do
     [ ! -e "$top/$optional" ] || copied "$top" "$optional"
   done
@@ -100,7 +103,9 @@ packed() {
     traces/tiny/retrieval_8_small.f32.safetensors \
     traces/tiny/text_400.safetensors \
     traces/smollm2/smollm2_needle.safetensors
-  copied "$src" $(cd "$src" && echo traces/tiny/assets/*)
+  for name in "$src"/traces/tiny/assets/*; do
+    copied "$src" "traces/tiny/assets/${name##*/}"
+  done
   sanitizer=$(sanitizer_folder)
   if [ -n "$sanitizer" ]; then
     mkdir -p "$pack/compute-sanitizer"
