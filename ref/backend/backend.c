@@ -174,14 +174,24 @@ static void compress_stored(kv_store *s, int i, kv_scratch *x) {
   kv_store_left(s, l, "compress_lane");
 }
 
-static void compress(kv_store *s, int i, kv_scratch *x) {
-  kv_lane *l = &s->lane[i];
+static void observe_step(kv_store *s, kv_lane *l, kv_scratch *x) {
   l->room = x->room;
   if (l->step > s->shape.prompt_len && s->plan->needs.decode_rows &&
       s->plan->method->observe)
     kv_ref_observe(s, l, x);
+}
+
+static void compress(kv_store *s, int i, kv_scratch *x) {
+  kv_lane *l = &s->lane[i];
+  observe_step(s, l, x);
   if (changes(s, l->step)) s->state[i] = kv_lane_state(l);
   kv_ref_slide(s, l);
+  compress_stored(s, i, x);
+}
+
+static void compress_unhashed(kv_store *s, int i, kv_scratch *x) {
+  observe_step(s, &s->lane[i], x);
+  kv_ref_slide(s, &s->lane[i]);
   compress_stored(s, i, x);
 }
 
@@ -281,6 +291,39 @@ const kv_backend kv_backend_ref = {.name = "ref",
                                    .end_step = end_step,
                                    .finish = finish};
 
+/* --- what is stored, and nothing else ------------------------------------ */
+
+static void nothing(kv_store *s, int i, kv_scratch *x) {
+  (void)s, (void)i, (void)x;
+}
+
+static void unattended(kv_store *s, int i, kv_scratch *x) {
+  (void)s, (void)i;
+  x->as_known = false;
+}
+
+static void forget_step(kv_store *s) {
+  for (int i = 0; i < s->lanes; i++) {
+    kv_words_clear(&s->lane[i].views);
+    kv_words_clear(&s->lane[i].verbs);
+  }
+}
+
+static kv_layer_digests no_digests(kv_store *s) {
+  (void)s;
+  return (kv_layer_digests){0};
+}
+
+const kv_backend kv_backend_cost = {.name = "cost",
+                                    STORES,
+                                    .observation = kv_ref_observation,
+                                    .view = kv_ref_view,
+                                    .materialise = nothing,
+                                    .attend = unattended,
+                                    .compress = compress_unhashed,
+                                    .end_step = forget_step,
+                                    .finish = no_digests};
+
 /* --- without a look at q ------------------------------------------------ */
 
 static void no_observation(kv_store *const *s, int n, int g, int first,
@@ -295,19 +338,6 @@ static void see_everything(kv_store *s, int i, int t, const kv_known *known,
     x->view[h].runs = x->view[h].entries = 0;
     kv_view_add(&x->view[h], 0, s->lane[i].n);
   }
-}
-
-static void nothing(kv_store *s, int i, kv_scratch *x) {
-  (void)s, (void)i, (void)x;
-}
-
-static void forget_step(kv_store *s) {
-  for (int i = 0; i < s->lanes; i++) kv_words_clear(&s->lane[i].verbs);
-}
-
-static kv_layer_digests no_digests(kv_store *s) {
-  (void)s;
-  return (kv_layer_digests){0};
 }
 
 const kv_backend kv_backend_blind = {.name = "blind",

@@ -207,7 +207,11 @@ typedef struct kv_backend {
 
 extern const kv_backend kv_backend_ref; /* the reference */
 
-/* A reference that never reads queries, for the search of byte budgets: no
+/* A reference that computes no output and no digest, for the search of byte
+ * budgets. What its lanes and views hold, and so the ledger, equals ref's. */
+extern const kv_backend kv_backend_cost;
+
+/* A reference that never reads queries, for the same: no
  * observation, no attention, no digests, and every view is of all entries. Only
  * the bytes of its lanes are valid, and only if needs.lengths; they then equal
  * ref's. */

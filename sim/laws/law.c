@@ -54,8 +54,8 @@ static const rule list[] = {
      NULL,
      kv_law_observation},
     {{"lengths",
-      "who says that lengths decide the bytes stored at a step stores the same "
-      "when it is shown no query"},
+      "the replays of a search for bytes, which compute no output, store and "
+      "read the same; so does who says that lengths decide, shown no query"},
      NULL,
      kv_law_lengths}};
 

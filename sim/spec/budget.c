@@ -232,6 +232,10 @@ kv_rc kv_budget_entries(const kv_budget *b, int prompt_len, int *out,
   return KV_OK;
 }
 
+double kv_budget_over(const kv_budget *b, int64_t bytes, int64_t dense) {
+  return (double)bytes - (double)dense * (double)b->num / (double)b->den;
+}
+
 bool kv_budget_fits(const kv_budget *b, int64_t bytes, int64_t dense) {
   assert(bytes >= 0 && dense >= 0 && "bytes are counted");
   return (wide)bytes * (wide)b->den <= (wide)b->num * (wide)dense;

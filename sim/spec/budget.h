@@ -95,6 +95,9 @@ kv_rc kv_budget_entries(const kv_budget *b, int prompt_len, int *out,
  * Both >= 0 (asserted); two sums over the same steps may be passed in place of
  * two means. */
 bool kv_budget_fits(const kv_budget *b, int64_t bytes, int64_t dense);
+/* By how many bytes they exceed the budget, rounded: says how far, and only
+ * kv_budget_fits whether. */
+double kv_budget_over(const kv_budget *b, int64_t bytes, int64_t dense);
 
 /* --- budget_search.c: a budget in bytes ---------------------------------- */
 
@@ -104,7 +107,7 @@ bool kv_budget_fits(const kv_budget *b, int64_t bytes, int64_t dense);
 typedef kv_rc kv_probe(void *self, int place, int64_t *bytes, int64_t *dense,
                        kv_err *e);
 
-/* Finds by bisection the largest place between `least` (the smallest legal one)
+/* Finds by straight lines and halvings the largest place between `least` (the smallest legal one)
  * and `most` whose bytes fit, if bytes grow with the place, else one that fits
  * before one that does not. *out is `most` if that fits, and `least` if least
  * >= most. self: first argument of probe, which is called at most
@@ -114,8 +117,10 @@ typedef kv_rc kv_probe(void *self, int place, int64_t *bytes, int64_t *dense,
 kv_rc kv_budget_search(const kv_budget *b, int least, int most,
                        const char *named, kv_probe *probe, void *self, int *out,
                        kv_err *e);
-/* The most probes that kv_budget_search needs: `most`, `least`, then one for
- * each halving. */
+/* The most probes that kv_budget_search needs: `most`, `least`, then two for
+ * each halving. Where bytes are nearly a straight line over places, as those of
+ * most methods, KV_BUDGET_USUAL or fewer are enough. */
+enum { KV_BUDGET_USUAL = 8 };
 int kv_budget_probes(int least, int most);
 
 #endif

@@ -13,6 +13,7 @@ void kv_batch_close(kv_batch *b) {
   for (int i = 0; b->cell && i < b->cells; i++) kv_cell_close(&b->cell[i]);
   free(b->cell);
   free(b->each);
+  free(b->probe);
   if (b->owns) kv_trace_close(b->trace);
   *b = (kv_batch){0};
 }

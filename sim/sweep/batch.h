@@ -13,6 +13,13 @@
 #include "sim/db/db.h"
 #include "sim/engine/replay.h"
 
+/* A probe of a search (search.c): the knob's value and the bytes in a basis. */
+typedef struct kv_batch_probe {
+  const kv_spec *spec;
+  kv_basis basis;
+  kv_db_probe said;
+} kv_batch_probe;
+
 typedef struct kv_batch {
   kv_trace *trace;    /* NULL if it could not be opened (kv_batch_lost) */
   bool owns;          /* close the trace with the batch */
@@ -26,6 +33,9 @@ typedef struct kv_batch {
   int cells;
   kv_cell *cell;  /* [cells]; they do not move */
   kv_cell **each; /* [cells] pointers to them, for kv_replay */
+  int n_probes;
+  kv_batch_probe *probe; /* [n_probes] of all searches: budgets of one method
+                            ask some places together */
 } kv_batch;
 
 /* What to open a batch for; all of it is borrowed until the batch is closed. */
@@ -96,9 +106,8 @@ kv_rc kv_batch_recall(kv_batch *b, kv_db *db, kv_err *e);
 /* sim/sweep/search.c: *value is what a budget in bytes means for a method of
  * the batch's trace: the value of its knob (kv_asked_cell.entries), by replays,
  * or the database. KV_REFUSED: no value fits, or none that the method takes. */
-kv_rc kv_batch_search(const kv_batch_ask *ask, const kv_batch *b,
-                      const kv_spec *spec, const kv_budget *budget, int *value,
-                      kv_err *e);
+kv_rc kv_batch_search(const kv_batch_ask *ask, kv_batch *b, const kv_spec *spec,
+                      const kv_budget *budget, int *value, kv_err *e);
 /* True if a search for bytes of that basis replays an opened cell's plan
  * without queries (kv_backend_blind), because lengths alone decide what is
  * stored. */

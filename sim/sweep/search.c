@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Searching for byte budgets by the measured ledger. Each probe replays the
- * method with one budget B, for its cost alone; if lengths alone decide what is
- * stored (needs.lengths), without reading queries. A database stores the answer
- * and, until there is one, the probes.
+ * method with one budget B, by the reference, for its cost alone; if lengths
+ * alone decide what is stored (needs.lengths), without reading queries. The
+ * batch remembers probes; a database stores the answer and, until there is one,
+ * the probes.
  */
 #include "sim/spec/knob.h"
 #include "sim/spec/param.h"
@@ -15,7 +16,7 @@
 
 typedef struct probe {
   const kv_batch_ask *ask;
-  const kv_batch *batch;
+  kv_batch *batch;
   const kv_spec *spec;
   const kv_budget *budget;
   const kv_param *knob;
@@ -84,8 +85,8 @@ static kv_rc replay(probe *p, int value, int64_t *bytes, int64_t *dense,
   how.keep = NULL;
   kv_rc rc = open_at(p, value, &cell, e);
   if (!rc && !cell.runs) rc = kv_fail(e, KV_REFUSED, "%s", cell.result.reason);
-  if (kv_batch_blind(&cell.plan, p->budget->basis))
-    how.backend = &kv_backend_blind;
+  bool blind = !rc && kv_batch_blind(&cell.plan, p->budget->basis);
+  how.backend = blind ? &kv_backend_blind : &kv_backend_cost;
   if (!rc) rc = kv_replay(p->batch->trace, &each, 1, &how, &stopped, e);
   if (!rc && stopped) rc = kv_fail(e, KV_RESOURCE, "interrupted");
   if (!rc && !kv_result_ran(&cell.result))
@@ -95,27 +96,46 @@ static kv_rc replay(probe *p, int value, int64_t *bytes, int64_t *dense,
   return rc;
 }
 
-/* The database, if the search may use it: an answer is stored without a
- * backend, so only the reference may give it. */
-static kv_db *memory(const kv_batch_ask *ask) {
-  bool ref = !strcmp(ask->how.backend->name, kv_backend_ref.name);
-  return ref ? ask->db : NULL;
+/* True if the batch knows that probe; then *said has its bytes. */
+static bool remembered(const probe *p, kv_db_probe *said) {
+  const kv_batch *b = p->batch;
+  for (int i = 0; i < b->n_probes; i++) {
+    const kv_batch_probe *q = &b->probe[i];
+    if (q->spec != p->spec || q->basis != p->budget->basis) continue;
+    if (q->said.entries != said->entries) continue;
+    *said = q->said;
+    return true;
+  }
+  return false;
+}
+
+/* Without memory it is not, and costs a replay when it is asked for again. */
+static void remember(probe *p, const kv_db_probe *said) {
+  kv_batch *b = p->batch;
+  size_t n = (size_t)b->n_probes;
+  kv_batch_probe *more =
+      n % 64 ? b->probe : realloc(b->probe, (n + 64) * sizeof *more);
+  if (!more) return;
+  b->probe = more;
+  more[b->n_probes++] = (kv_batch_probe){p->spec, p->budget->basis, *said};
 }
 
 static kv_rc at(void *self, int place, int64_t *bytes, int64_t *dense,
                 kv_err *e) {
   probe *p = self;
-  kv_db *db = memory(p->ask);
+  kv_db *db = p->ask->db;
   int value = kv_knob_value(p->knob, p->tokens, place);
   kv_db_probe known = {.entries = value};
-  bool found = false;
+  bool found = remembered(p, &known), new = !found;
   tell(p, ++p->n);
-  kv_rc rc = db ? kv_db_find_probe(db, p->row, &known, &found, e) : KV_OK;
+  kv_rc rc = KV_OK;
+  if (db && !found) rc = kv_db_find_probe(db, p->row, &known, &found, e);
   double start = omp_get_wtime();
   if (!rc && !found) rc = replay(p, value, &known.bytes, &known.dense, e);
   if (rc) return rc;
   *bytes = known.bytes;
   *dense = known.dense;
+  if (new) remember(p, &known);
   bool worth = omp_get_wtime() - start >= p->ask->keep_every;
   return db && !found && worth ? kv_db_put_probe(db, p->row, &known, e) : KV_OK;
 }
@@ -179,9 +199,8 @@ static kv_rc question(const probe *p, kv_result *r, kv_cell *c, kv_err *e) {
   return kv_no_memory(e, "a search", sizeof *r);
 }
 
-kv_rc kv_batch_search(const kv_batch_ask *ask, const kv_batch *b,
-                      const kv_spec *spec, const kv_budget *budget, int *value,
-                      kv_err *e) {
+kv_rc kv_batch_search(const kv_batch_ask *ask, kv_batch *b, const kv_spec *spec,
+                      const kv_budget *budget, int *value, kv_err *e) {
   kv_cell cell = {0};
   kv_result r = {0};
   probe p = {ask,
@@ -204,7 +223,7 @@ kv_rc kv_batch_search(const kv_batch_ask *ask, const kv_batch *b,
   if (!rc) rc = kv_budget_search(budget, least, most, named, at, &p, &place, e);
   if (rc) goto out;
   *value = kv_knob_value(p.knob, p.tokens, place);
-  if (memory(ask)) rc = kv_db_put_budget(ask->db, &r, *value, e);
+  if (ask->db) rc = kv_db_put_budget(ask->db, &r, *value, e);
 out:
   free(r.params);
   kv_cell_close(&cell);

@@ -50,8 +50,8 @@ static int guess(const kv_budget *b, int places) {
 }
 
 /* Opens a cell as a batch will, but for the search; where the guess is refused,
- * with the place that the search tries first. *probes: how many it may take; 0:
- * there is none. */
+ * with the place that the search tries first. *probes: how many it will take,
+ * about; 0: there is none. */
 static kv_rc sketch(const kv_batch_ask *ask, const kv_trace *t, int prompt,
                     const kv_spec *spec, const kv_budget *budget, kv_cell *c,
                     int *probes, kv_err *e) {
@@ -66,6 +66,7 @@ static kv_rc sketch(const kv_batch_ask *ask, const kv_trace *t, int prompt,
     rc = kv_budget_entries(budget, prompt, &asked.entries, e);
   }
   *probes = places ? kv_budget_probes(1, places) : 0;
+  if (*probes > KV_BUDGET_USUAL) *probes = KV_BUDGET_USUAL;
   if (!rc) rc = kv_cell_open(t, prompt, ask->how.kernels, &asked, c, e);
   if (rc || c->runs || !places) return rc;
   kv_cell_close(c);

@@ -77,7 +77,7 @@ static const broken faults[] = {
     {"full", "window", 30, .lane = moody, .said = "output of dense"},
     {"repeat", "window", 30, .lane = moody, .said = "has another"},
     {"observation", "snapkv", 30, .rows = true, .said = "asked for"},
-    {"lengths", "window", 30, .lane = costly, .said = "no query shown"}};
+    {"lengths", "window", 30, .lane = costly, .said = "no output computed"}};
 
 static void must_see(const broken *b) {
   kv_spec spec = {0};

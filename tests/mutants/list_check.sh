@@ -91,8 +91,15 @@ mutant ratio_in_reals sim/spec/budget.c 'ratio' \
   'return (int)((double)n * rest);' \
   'return (int)((wide)n * (wide)(b->den - b->num) / (wide)b->den) +
          (rest > 1);'
-mutant search_by_anyone sim/sweep/search.c 'run' \
-  '!strcmp(ask->how.backend->name, kv_backend_ref.name)' 'true'
+mutant search_moves_no_window ref/backend/backend.c 'laws' \
+  'observe_step(s, &s->lane[i], x);
+  kv_ref_slide(s, &s->lane[i]);' 'observe_step(s, &s->lane[i], x);'
+mutant search_by_backend sim/sweep/search.c 'run' \
+  'blind ? &kv_backend_blind : &kv_backend_cost' \
+  'blind ? &kv_backend_blind : p->ask->how.backend'
+mutant search_by_lines_alone sim/spec/budget_search.c 'budget' \
+  'halve = level || (!halve && 2 * (hi.place - lo.place) > before);' \
+  'halve = false;'
 mutant block_unshown gpu/host/step.c 'check_backends.sh' \
   'if (shown == s->end) return KV_GPU_RECORD_BLOCK;' \
   'return KV_GPU_RECORD_BLOCK;'

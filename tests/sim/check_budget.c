@@ -4,7 +4,7 @@
  *   - a percentage is exactly the decimal typed: floor(prompt * p / 100) in
  *     integers, and a share fits up to the byte;
  *   - a list, typed or in a file, is a budget a layer, by one name;
- *   - the search for a budget in bytes probes one fixed sequence;
+ *   - the search for a budget in bytes probes what the one before it said;
  *   - a command line that contradicts itself is KV_USAGE with one sentence.
  */
 #include "sim/commands/commands.h"
@@ -233,34 +233,44 @@ static void searched(const char *budget, int least, int most,
 }
 
 TEST(search_sequence) {
-  searched("end:20%", 1, 100, linear, KV_OK, 20, 9,
-           (int[]){100, 1, 50, 25, 13, 19, 22, 20, 21});
+  searched("end:20%", 1, 100, linear, KV_OK, 20, 5,
+           (int[]){100, 1, 20, 60, 21});
   searched("end:100%", 4, 100, linear, KV_OK, 100, 1, (int[]){100});
   searched("end:1%", 4, 100, linear, KV_REFUSED, -1, 2, (int[]){100, 4});
   searched("end:20%", 1, 100, jumps, KV_OK, 99, 9,
-           (int[]){100, 1, 50, 75, 87, 93, 96, 98, 99});
+           (int[]){100, 1, 20, 60, 73, 86, 95, 98, 99});
   searched("end:20%", 7, 7, linear, KV_OK, 7, 1, (int[]){7});
   searched("end:1%", 7, 7, linear, KV_REFUSED, -1, 1, (int[]){7});
   searched("end:20%", 9, 7, linear, KV_OK, 9, 1, (int[]){9});
   searched("end:20%", 30, 7, linear, KV_REFUSED, -1, 1, (int[]){30});
 }
 
-/* The bound is reached, whatever the lengths. */
+/* Steps of 32 places, a cost that rises late, and one that rises early. */
+static int64_t steps(int n) { return 10 * (n / 32 * 32); }
+static int64_t late(int n) { return n * n / 10; }
+static int64_t early(int n) { return n < 90 ? n * 11 : 1000; }
+
+/* The bound holds for whatever grows, and a straight line takes few. */
 TEST(probes_at_most) {
-  for (int most = 2; most <= 130; most++) {
-    int least = 1 + most % 3, reached = 0;
-    for (int percent = 1; percent < 130 && least <= most; percent++) {
-      kv_budget b = parsed("end:50%");
-      b.num = percent;
-      b.den = 100;
-      probed p = {.cost = linear};
-      kv_err e = {0};
-      int out;
-      (void)kv_budget_search(&b, least, most, "one", probe, &p, &out, &e);
-      reached = p.n > reached ? p.n : reached;
-    }
-    if (least <= most) assert_int_equal(reached, kv_budget_probes(least, most));
-  }
+  int64_t (*const cost[])(int) = {linear, steps, late, early};
+  for (int most = 2; most <= 130; most++)
+    for (int percent = 1; percent < 130; percent++)
+      for (int i = 0; i < 4; i++) {
+        kv_budget b = parsed("end:50%");
+        int least = 1 + most % 3, out = -1;
+        if (least > most) continue;
+        b.num = percent;
+        b.den = 100;
+        probed p = {.cost = cost[i]};
+        kv_err e = {0};
+        kv_rc rc =
+            kv_budget_search(&b, least, most, "one", probe, &p, &out, &e);
+        assert_in_range(p.n, 1, kv_budget_probes(least, most));
+        if (i == 0) assert_in_range(p.n, 1, KV_BUDGET_USUAL);
+        if (rc) continue;
+        assert_true(kv_budget_fits(&b, cost[i](out), 1000));
+        assert_true(out == most || !kv_budget_fits(&b, cost[i](out + 1), 1000));
+      }
 }
 
 /* Two made-up methods: one with a budget, one without. */

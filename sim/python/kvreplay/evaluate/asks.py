@@ -9,7 +9,7 @@ import json
 import os
 import re
 import subprocess
-from typing import Any, Dict, List, NamedTuple, Optional, Sequence
+from typing import Any, Dict, List, NamedTuple, Optional
 
 from ..programs import program
 
@@ -122,7 +122,3 @@ class Methods:
             if len(wanted) < len(targets) or not targets:
                 found[Ask(name)] = None
         return [*found]
-
-
-def budgets_of(asks: Sequence[Ask]) -> List[Optional[str]]:
-    return [*dict.fromkeys(x.target for x in asks)]

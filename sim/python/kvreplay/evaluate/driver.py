@@ -118,7 +118,7 @@ class Driver:
         well = {x: first[x]["spec"] for x in asks
                 if first[x]["status"] != "refused"}  # fmt: skip
         specs = [*dict.fromkeys(well.values())]
-        rows = self.traces.run(specs, None, self.threads) if specs else []
+        rows = self.traces.run(specs, [], self.threads) if specs else []
         of = dict(zip(specs, rows))
         return {x: of[y] for x, y in well.items()}
 

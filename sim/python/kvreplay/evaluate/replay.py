@@ -10,12 +10,12 @@ import os
 import re
 import shutil
 import tempfile
-from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
+from typing import Any, Dict, List, Mapping, Sequence, Tuple
 
 from ..record.file import TraceFile, alive
 from ..record.plan import Plan, texts
 from ..record.request import Request
-from .asks import Ask, budgets_of, kvreplay, said
+from .asks import Ask, kvreplay, said
 from .attend import Model
 from .dense import Dense
 from .item import Question
@@ -66,30 +66,40 @@ class Traces:
             file.leave()
 
     def run(
-        self, methods: Sequence[str], budget: Optional[str], jobs: int
+        self, methods: Sequence[str], budgets: Sequence[str], jobs: int
     ) -> List[Dict[str, Any]]:
-        """A row for each method. ValueError where that is not to be had."""
+        """A row for each method and budget, budgets of a method one after the
+        other. ValueError where that is not to be had."""
         words = ["-f", "jsonl", "-q", "-j", str(jobs), "-m", ",".join(methods)]
-        words += [] if budget is None else ["-b", budget]
+        words += ["-b", ",".join(budgets)] if budgets else []
         done = kvreplay("run", self.path, *words)
         rows = [json.loads(x) for x in done.stdout.splitlines()]
-        if len(rows) != len(methods):
+        if len(rows) != len(methods) * max(1, len(budgets)):
             if done.returncode:
                 raise ValueError(said(done))
             raise ValueError(
-                f"{len(methods)} methods are {len(rows)} cells: two of "
-                f"{','.join(methods)} are the same; leave one out"
+                f"{len(methods)} methods at {max(1, len(budgets))} budgets are "
+                f"{len(rows)} cells: two of {','.join(methods)} are the same; "
+                "leave one out"
             )
         return rows
 
     def asked(
         self, asks: Sequence[Ask], typed: Mapping[str, str], jobs: int
     ) -> List[Tuple[Ask, Dict[str, Any]]]:
-        """Each with its row. typed: how a method is, if not as asked for."""
+        """Each with its row. typed: how a method is, if not as asked for.
+        Methods with the same budgets are one run, whose searches share what
+        they tried."""
+        each: Dict[Tuple[str, bool], List[Ask]] = {}
+        for x in asks:
+            each.setdefault((x.method, x.target is None), []).append(x)
+        together: Dict[Tuple[str, ...], Dict[str, List[Ask]]] = {}
+        for (method, _), some in each.items():
+            targets = tuple(x.target for x in some if x.target is not None)
+            together.setdefault(targets, {})[method] = some
         found: List[Tuple[Ask, Dict[str, Any]]] = []
-        for target in budgets_of(asks):
-            some = [x for x in asks if x.target == target]
-            names = [typed.get(x.method, x.method) for x in some]
-            rows = self.run(names, target, jobs)
-            found += zip(some, rows)
+        for targets, methods in together.items():
+            names = [typed.get(x, x) for x in methods]
+            rows = self.run(names, targets, jobs)
+            found += zip([x for some in methods.values() for x in some], rows)
         return found
