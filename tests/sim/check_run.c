@@ -76,10 +76,10 @@ TEST(test_search) {
   char path[512];
   snprintf(path, sizeof path, "%s", scratch_path("search.db"));
 #define SEARCH(name)                                                           \
-  run("-m", "window", "-b", "end:30%", "-B", name, "--db", path, NULL)
-  must(0, SEARCH("wasteful"), "window");
+  run("-m", "adakv", "-b", "end:60%", "-B", name, "--db", path, NULL)
+  must(0, SEARCH("wasteful"), "adakv");
   assert_int_equal(number_in(path, "SELECT count(*) FROM budget"), 1);
-  must(1, SEARCH("ref"), "window");
+  must(1, SEARCH("ref"), "adakv");
   assert_non_null(strstr(said, "digests agree, but bytes."));
   assert_int_equal(number_in(path, "SELECT count(*) FROM budget"), 1);
   assert_int_equal(number_in(path, "SELECT count(*) FROM run"), 1);
