@@ -225,7 +225,11 @@ deal() {
     JOBS=1 MUTANT_DIR=$work/$i bash "$0" "${dealt[@]}" >"$work/$i.said" 2>&1 &
     worker+=("$!")
   done
-  for i in "${worker[@]}"; do wait "$i" || rc=1; done
+  for i in "${!worker[@]}"; do
+    wait "${worker[i]}" && continue
+    rc=1
+    mv "$work/$i.said" "$work/x$i.said" # what failed is said last
+  done
   cat "$work"/*.said
   return "$rc"
 }
