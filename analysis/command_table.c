@@ -63,16 +63,18 @@ typedef struct sheet {
   "\u00b1: two standard errors of the mean over traces. *: the mean of those"  \
   " traces alone that have an answer; compare it with the mean of the same"    \
   " traces (--where trace=NAME), not with its column."
+#define HELD PERCENT("share_mean", "mean") PERCENT("share_end", "end")
 #define ANSWERS                                                                \
-  "place AS task, method, asked, items || iif(items = items_all, '', ' of ' "  \
-  "|| "                                                                        \
-  "items_all || ' *') AS items" PERCENT("share_mean", "mean") PERCENT(         \
-      "share_end",                                                             \
-      "end") ", share(exact, exact_se) AS right, "                             \
-             "about(loglik, loglik_se) AS loglik, about(kl, kl_se) AS kl,"     \
-             " about(agree, agree_se) AS agree, ppl, CASE WHEN conflicts THEN" \
-             " 'CONFLICT' WHEN items = 0 THEN reason WHEN measurable = 0 THEN" \
-             " 'not measurable' END AS note"
+  "place AS task, method, asked, questions || iif(questions = questions_all,"  \
+  " '', ' of ' || questions_all || ' *') AS questions" HELD                    \
+  ", share(exact, exact_se) AS right, about(loglik, loglik_se) AS loglik,"     \
+  " about(kl, kl_se) AS kl, about(agree, agree_se) AS agree, ppl, CASE"        \
+  " WHEN conflicts THEN 'CONFLICT' WHEN questions = 0 THEN 'no answer'"        \
+  " WHEN measurable = 0 THEN 'not measurable' END AS note"
+/* Whoever lacks an answer, and why, those of one reason after each other. */
+#define LACKING                                                                \
+  "(SELECT * FROM answers WHERE reason IS NOT NULL ORDER BY reason, method,"   \
+  " asked, place)"
 
 static const sheet of_answers = {
     .view = "answers",
@@ -83,8 +85,8 @@ static const sheet of_answers = {
              "right: greedy answers that hold the reference. loglik: of the "
              "reference answer, nats. kl: of the next token from dense's, "
              "nats. agree: tokens until greedy decoding leaves dense's. ppl: "
-             "perplexity less dense's. *: of those items alone that have an "
-             "answer.",
+             "perplexity less dense's. *: of those questions alone that have "
+             "an answer.",
     .answers = true};
 
 /* --- names of lines ------------------------------------------------------- */
@@ -164,8 +166,33 @@ static int put_reasons(sqlite3 *db, const char *sql, FILE *f) {
   return rc;
 }
 
+/* Why questions have no answer, each reason whole and once, behind the methods
+ * that it was said of; one of several that a method has is shown. */
+static int put_lacking(sqlite3 *db, const kv_where *w, FILE *f) {
+  kv_grid g;
+  int rc = kv_where_ask(db, LACKING, "method, asked, reason", w, &g);
+  if (rc) return rc;
+  for (int r = 0; r < g.rows; r++) {
+    bool first = r == 0 || !kv_grid_alike(&g, r - 1, r, "reason");
+    bool last = kv_grid_end(&g, r, "reason") == r + 1;
+    const char *asked = kv_grid_text(&g, r, "asked");
+    if (first || !kv_grid_alike(&g, r - 1, r, "method asked")) {
+      fputs(!first ? ", " : r ? "" : "\n", f);
+      kv_text_write(kv_grid_text(&g, r, "method"), f);
+      fputs(*asked ? " at " : "", f);
+      kv_text_write(asked, f);
+    }
+    if (!last) continue;
+    fputs(": ", f);
+    kv_text_write(kv_grid_text(&g, r, "reason"), f);
+    fputs("\n", f);
+  }
+  kv_grid_free(&g);
+  return rc;
+}
+
 static int put(sqlite3 *db, const kv_args *a, const sheet *s, const kv_grid *g,
-               double older) {
+               const kv_where *w, double older) {
   FILE *f = kv_output_open(a->output);
   int rc = KV_EXIT_OK, end;
   if (!f) return KV_EXIT_RESOURCE;
@@ -175,6 +202,7 @@ static int put(sqlite3 *db, const kv_args *a, const sheet *s, const kv_grid *g,
   if (a->format == KV_TABLE && s->answers)
     rc = put_reasons(
         db, "SELECT place || ' is ' || why AS said FROM unmeasured", f);
+  if (!rc && a->format == KV_TABLE && s->answers) rc = put_lacking(db, w, f);
   if (a->format == KV_TABLE && s->words) {
     fputs("\n", f);
     kv_help_wrap(f, 0, 0, s->words);
@@ -211,7 +239,7 @@ static int answer(sqlite3 *db, const kv_args *a, const sheet *s,
   if (!rc && !g.rows)
     rc = kv_where_say_empty(db, a->mean ? "cell" : s->view, w);
   if (!rc && people && (cells || a->mean)) rc = count_older(db, w, &older);
-  if (!rc) rc = put(db, a, s, &g, older);
+  if (!rc) rc = put(db, a, s, &g, w, older);
   kv_grid_free(&g);
   return rc;
 }

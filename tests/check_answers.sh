@@ -23,7 +23,7 @@ good=$dir/good.db
 answers() { grep "^$1 " "$dir/out" | tr -s ' '; }
 "$report" table "$good" --answers >"$dir/out" || fail "table --answers"
 [ "$(answers 'needle *h2o')" = \
-  'needle h2o 25% 2 25% 25% 25% ±50 -1.562 ±0.12 0.625 ±0 12 ±0 - -' ] ||
+  'needle h2o 25% 4 25% 25% 25% ±50 -1.562 ±0.12 0.625 ±0 12 ±0 - -' ] ||
   fail "answers: $(answers 'needle *h2o')"
 answers 'words *dense' | grep -q ' 25% ±50 .* not measurable$' ||
   fail "a task that dense does not answer counts"
@@ -55,10 +55,19 @@ tampered "UPDATE question SET task = 'words' WHERE task = 'needle'"
 "$report" table "$dir/t.db" --answers | grep -q 'answers 62 %\|not meas' &&
   fail "a task of which dense answers 62 % is not measurable"
 tampered "UPDATE evaluation SET status = 'refused', reason = 'too small'
-  WHERE method = 'h2o' AND evaluation_id < 20"
+  WHERE method = 'h2o' AND evaluation_id < 5"
 "$report" table "$dir/t.db" --answers >"$dir/out"
-answers 'needle *h2o' | grep -q ' h2o 25% 1 of 2 \* 25% ' ||
-  fail "a mean of some items is not marked"
+answers 'needle *h2o' | grep -q ' h2o 25% 3 of 4 \* 25% ' ||
+  fail "a mean of some questions is not marked"
+# A reason is read whole, once, behind those it holds for.
+why="the least legal budget takes more than 25% of dense, so that it is refused"
+tampered "UPDATE evaluation SET status = 'refused', reason = '$why'
+  WHERE method IN ('h2o', 'window')"
+"$report" table "$dir/t.db" --answers >"$dir/out"
+grep -q "^h2o at 25%, window at 25%: $why\$" "$dir/out" &&
+  [ "$(grep -c 'least legal' "$dir/out")" = 1 ] &&
+  answers 'needle *h2o' | grep -q ' 0 of 4 \* .* no answer$' ||
+  fail "reasons: $(grep 'h2o' "$dir/out")"
 tampered "DELETE FROM run" # a database of evaluations alone
 "$report" table "$dir/t.db" | grep -q '^needle *h2o ' ||
   fail "table does not show what is there"

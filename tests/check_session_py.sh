@@ -117,12 +117,6 @@ mkdir "$tmp/text" "$tmp/real"
   tail -n 3 "$tmp/said"
   fail 'record_text.py failed'
 }
-# Tasks of `kvreplay evaluate` by a tokenizer of bytes, and the bundled model's.
-"$python" "$src/tests/python/tasks_text.py" "$tmp/text" \
-  "$src/traces/tiny/model" >"$tmp/said" 2>&1 || {
-  tail -n 3 "$tmp/said"
-  fail 'tasks_text.py failed'
-}
 if "$python" -c 'import torch, transformers' 2>/dev/null; then
   for name in record_hf record_second record_repeat plan_hf train_hf \
     evaluate_hf; do

@@ -60,7 +60,7 @@ static int table(const kv_page *p) {
   static const kv_column column[] = {{"place", "task", KV_LONG},
                                      {"method", "method", KV_LONG},
                                      {"asked", "asked", KV_PLAIN},
-                                     {"items", "items", KV_PLAIN},
+                                     {"questions", "questions", KV_PLAIN},
                                      {"share_mean", "bytes, mean", KV_PERCENT},
                                      {"share_end", "at the end", KV_PERCENT},
                                      {"answered", "right", KV_PLAIN},
@@ -75,9 +75,9 @@ static int table(const kv_page *p) {
       p->db,
       "SELECT *, share(exact, exact_se) AS answered, about(loglik, loglik_se)"
       " AS likely, about(kl, kl_se) AS apart, about(agree, agree_se) AS alike,"
-      " CASE WHEN conflicts THEN 'conflict' WHEN items = 0 THEN"
-      " reason WHEN items < items_all THEN items || ' of ' || items_all ||"
-      " ' items: ' || coalesce(reason, 'the rest was not asked')"
+      " CASE WHEN conflicts THEN 'conflict' WHEN questions = 0 THEN"
+      " reason WHEN questions < questions_all THEN questions || ' of ' ||"
+      " questions_all || ': ' || coalesce(reason, 'the rest was not asked')"
       " ELSE why END AS note FROM answers LEFT JOIN unmeasured USING (place)"
       " ORDER BY place, basis, asked, exact DESC, loglik DESC, ppl, method",
       0, NULL, &g);

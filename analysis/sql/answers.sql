@@ -92,18 +92,21 @@ FROM task_mean m JOIN platform p USING (platform)
 ORDER BY m.model, p.platform, m.task, m.method, m.basis, m.asked, m.measure;
 
 -- The same, a row for each method, budget and task, with how many of the
--- task's items were answered, and what for people is a place: the task, and the
--- model and the platform where there are several.
+-- task's questions were answered, and of how many items any was, and what for
+-- people is a place: the task, and the model and the platform where there are
+-- several.
 CREATE TEMP VIEW answers AS
 WITH row AS MATERIALIZED
   (SELECT model, model_digest, platform, task, method, basis, target AS asked,
     count(DISTINCT iif(status = 'ok', item, NULL)) AS items,
+    sum(status = 'ok') AS questions,
     min(iif(status = 'ok', NULL, reason)) AS reason,
     max(conflicts) AS conflicts, min(confirmations) AS confirmations
   FROM newest_evaluation
   GROUP BY model, model_digest, platform, task, method, basis, target),
 whole AS
-  (SELECT model_digest, platform, task, count(DISTINCT item) AS items_all
+  (SELECT model_digest, platform, task, count(DISTINCT item) AS items_all,
+    count(DISTINCT question) AS questions_all
   FROM newest_evaluation GROUP BY model_digest, platform, task),
 wide AS
   (SELECT model_digest, platform, task, method, basis, asked,
@@ -128,9 +131,10 @@ SELECT r.task
       || p.threads || ' threads of ' || p.processor || ', torch ' || p.torch
       || ', transformers ' || p.transformers, '') AS place,
   r.model, p.torch, p.transformers, p.processor, p.threads, p.dtype, r.task,
-  r.method, r.basis, r.asked, r.items, a.items_all, w.share_mean, w.share_end,
-  w.share_read, w.exact, w.exact_se, w.loglik, w.loglik_se, w.kl, w.kl_se,
-  w.agree, w.agree_se, w.ppl, w.dense_exact, w.measurable, r.confirmations,
+  r.method, r.basis, r.asked, r.items, a.items_all, r.questions,
+  a.questions_all, w.share_mean, w.share_end, w.share_read,
+  w.exact, w.exact_se, w.loglik, w.loglik_se, w.kl, w.kl_se, w.agree,
+  w.agree_se, w.ppl, w.dense_exact, w.measurable, r.confirmations,
   r.conflicts, r.reason, r.model_digest
 FROM row r JOIN whole a USING (model_digest, platform, task)
   JOIN platform p USING (platform)

@@ -26,8 +26,8 @@ static kv_rc look_beside(const kv_cell *c, int i, kv_file *f, kv_err *e) {
   f->beside = true;
   if (access(f->path, F_OK) == 0) return KV_OK;
   return kv_fail(e, KV_REFUSED,
-                 "no file of %s for this model: there is no %s, and %s:%s= "
-                 "names none",
+                 "no file of %s for this model: there is no %s, none in the "
+                 "folders of KVREPLAY_ASSETS, and %s:%s= names none",
                  name, kv_plain(f->path, 300, show), name, p->name);
 }
 

@@ -107,13 +107,13 @@ double kv_budget_over(const kv_budget *b, int64_t bytes, int64_t dense);
 typedef kv_rc kv_probe(void *self, int place, int64_t *bytes, int64_t *dense,
                        kv_err *e);
 
-/* Finds by straight lines and halvings the largest place between `least` (the smallest legal one)
- * and `most` whose bytes fit, if bytes grow with the place, else one that fits
- * before one that does not. *out is `most` if that fits, and `least` if least
- * >= most. self: first argument of probe, which is called at most
- * kv_budget_probes times, usually a replay each. KV_REFUSED, with the bytes and
- * `named` ("budget 4": the value of `least`) in the sentence, if even `least`
- * does not fit. */
+/* Finds by straight lines and halvings the largest place between `least` (the
+ * smallest legal one) and `most` whose bytes fit, if bytes grow with the place,
+ * else one that fits before one that does not. *out is `most` if that fits, and
+ * `least` if least >= most. self: first argument of probe, which is called at
+ * most kv_budget_probes times, usually a replay each. KV_REFUSED, with the
+ * bytes and `named` ("budget 4": the value of `least`) in the sentence, if even
+ * `least` does not fit. */
 kv_rc kv_budget_search(const kv_budget *b, int least, int most,
                        const char *named, kv_probe *probe, void *self, int *out,
                        kv_err *e);

@@ -238,6 +238,19 @@ mutant drift_backwards analysis/sql/selection.sql 'check_figures.sh' \
   'ORDER BY s.step) AS drift' 'ORDER BY -s.step) AS drift'
 # A number on the first page that no command prints.
 mutant page_lies README.md 'check_docs.sh' '0.9855' '0.9854'
+# `kvreplay evaluate`, what of it needs no torch.
+mutant asked_at_every_budget sim/python/kvreplay/evaluate/asks.py \
+  'check_python.sh' 'or basis in BYTES)' 'or basis)'
+mutant mean_of_some_unmarked sim/python/kvreplay/evaluate/table.py \
+  'check_python.sh' 'if n == every else' 'if n else'
+mutant unanswerable_counts sim/python/kvreplay/evaluate/table.py \
+  'check_python.sh' 'x is None or x >= LEAST' 'x is None or x >= 0'
+mutant one_of_four_is_right sim/python/kvreplay/evaluate/item.py \
+  'check_python.sh' 'of = any if self.any else all' 'of = any'
+mutant question_is_compressed sim/python/kvreplay/evaluate/compose.py \
+  'check_python.sh' '"") if ends == "inside" else' '"") if ends else'
+mutant file_of_any_model sim/python/kvreplay/evaluate/assets.py \
+  'check_python.sh' 'if digest and digest in known.split():' 'if known:'
 # Evaluations.
 mutant evaluation_on_any_platform sim/db/evaluation_name.c 'db' \
   'kv_db_line_int(&h, "threads", r->threads);' ''
@@ -257,5 +270,10 @@ mutant answers_contradict analysis/database/differ.c 'check_answers.sh' \
   'WHERE w.there IS NOT w.here' 'WHERE w.there < w.here AND w.at < 3'
 mutant error_over_questions analysis/sql/answers.sql 'check_answers.sh' \
   'n.asked, n.measure, n.item;' 'n.asked, n.measure, n.item, n.question;'
+mutant items_for_questions analysis/sql/answers.sql 'check_answers.sh' \
+  "sum(status = 'ok') AS questions" \
+  "2 * count(DISTINCT iif(status = 'ok', item, NULL)) AS questions"
+mutant reason_of_each_row analysis/command_table.c 'check_answers.sh' \
+  'bool last = kv_grid_end(&g, r, "reason") == r + 1;' 'bool last = true;'
 mutant python_old_answers sim/python/kvreplay/results.py 'check_answers.sh' \
   'for x in rows if x["run_id"] in newest]' 'for x in rows]'

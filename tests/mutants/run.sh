@@ -85,7 +85,9 @@ make_for() {
     [ "${check%.sh}" = "$check" ] || scripts=yes
     [ "${check%.sh}" != "$check" ] || programs="$programs check_$check"
     case $check in
-    check_results.sh) programs="$programs fill_db faults/sql_db" ;;
+    check_answers.sh | check_results.sh)
+      programs="$programs fill_db faults/sql_db"
+      ;;
     check_shards.sh | */check_variants.sh) programs="$programs faults/sql_db" ;;
     esac
   done

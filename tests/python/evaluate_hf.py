@@ -9,13 +9,19 @@ import contextlib
 import io
 import json
 import os
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
 
 import hf_models
 import torch
 from record_shared import LINES, MODEL, PROMPTS, SOURCE, at, lines
 from trace_shared import kvreplay
 
-from kvreplay.evaluate import attend, driver, main, replay
+from kvreplay import binding
+from kvreplay.evaluate import attend, driver, main, replay, run
 from kvreplay.evaluate.asks import Ask
 from kvreplay.evaluate.item import Item, Question
 from kvreplay.evaluate.measures import answer_digest
@@ -100,6 +106,20 @@ def check_refused(rows):
         assert not row["values"]
 
 
+def check_files():
+    """A file that nobody has: where it might be and what makes it, not where
+    this looked."""
+    rows, said = evaluate(*OPTIONS, "-m", "less,palu+int8", "-b", "25%", code=3)
+    for name, key, by in ("less", "less:weights=", "train-hf less"), (
+        "palu+int8", "palu:bases=", "train palu"):  # fmt: skip
+        why = {x["reason"] for x in rows.values() if x["method"] == name}
+        assert why == {
+            f"no file of {name.split('+')[0]} for this model: none in the "
+            f"folders of KVREPLAY_ASSETS, and {key} names none; `kvreplay {by}`"
+            " makes one"}, why  # fmt: skip
+        assert said.count(*why) == 1, said
+
+
 def check_variants():
     """Windows, a cap on logits, learned sinks: dense is the model itself. The
     bytes are those of the open loop, on which a budget was found."""
@@ -128,38 +148,21 @@ def check_variants():
 
 
 def check_database():
-    """What is there is not computed again; a killed run goes on; --again finds
-    the same; shards are the whole."""
+    """What is there is not computed again; --again finds the same; shards are
+    the whole."""
     words = *OPTIONS, "-m", "h2o", "-b", "25%"
     evaluate(*words, "--db", at("whole.db"), "-n")
     assert not os.path.exists(at("whole.db"))
     whole, said = evaluate(*words, "--db", at("whole.db"))
     assert "0 rows are there" in said, said
-    kept, put = [], driver.Driver.row
-
-    def killed(*x, **more):  # as it would be by kill -9: after a few rows
-        kept.append(put(*x, **more))
-        if len(kept) > 3:
-            raise MemoryError("killed")
-        return kept[-1]
-
-    driver.Driver.row = killed
-    evaluate(*words, "--db", at("part.db"), code=4)
-    driver.Driver.row = put
-    again, said = evaluate(*words, "--db", at("part.db"))
-    assert "3 rows are there, 5 to be computed" in said, said
-    assert again.keys() == whole.keys()
-    for x in whole:
-        for y in "values", "answer_digest", "spec", "status":
-            assert again[x][y] == whole[x][y], (x, y)
 
     def never(*_):
         raise AssertionError("computed again")
 
     item, driver.Driver.item = driver.Driver.item, never
-    evaluate(*words, "--db", at("part.db"))
+    evaluate(*words, "--db", at("whole.db"))
     driver.Driver.item = item
-    _, said = evaluate(*words, "--db", at("part.db"), "--again")
+    _, said = evaluate(*words, "--db", at("whole.db"), "--again")
     assert "8 to be computed" in said
     parts = {}
     for i in "12":
@@ -172,9 +175,70 @@ def check_database():
     # A number that is another one now is said, and code 1.
     old = driver.divergences
     driver.divergences = lambda *x: old(*x) + 1
-    _, said = evaluate(*words, "--db", at("part.db"), "--again", code=1)
+    _, said = evaluate(*words, "--db", at("whole.db"), "--again", code=1)
     driver.divergences = old
     assert "kl" in said, said
+
+
+def asked(path, sql):
+    """What a database answers that another process may be writing; 0 where it
+    has no such table yet."""
+    with contextlib.closing(sqlite3.connect(path)) as db:
+        try:
+            return db.execute(sql).fetchone()[0]
+        except sqlite3.OperationalError:
+            return 0
+
+
+def check_killed():
+    """A process that is killed (SIGKILL) loses none of its rows; repeated, the
+    command computes the others alone, and all are as in one go."""
+    words = (*OPTIONS, "-m", "h2o", "-b", "12%,25%,50%", "--db",
+             at("killed.db"))  # fmt: skip
+    rows = "SELECT count(*) FROM evaluation"
+    child = subprocess.Popen(
+        [sys.executable, "-m", "kvreplay.evaluate", MODEL, "--prompts", PROMPTS,
+         "--threads", "2", *words],
+        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)  # fmt: skip
+    while child.poll() is None and asked(at("killed.db"), rows) < 3:
+        time.sleep(0.005)
+    child.send_signal(signal.SIGKILL)
+    assert child.wait() == -signal.SIGKILL
+    there = asked(at("killed.db"), rows)
+    again, said = evaluate(*words)
+    left = len(again) - there
+    assert there > 2 and left > 0, (there, left)
+    assert f" {there} rows are there, {left} to be computed" in said, said
+    assert 1 == asked(at("killed.db"), "SELECT max(n) FROM (SELECT count(*) AS "
+                      "n FROM evaluator GROUP BY evaluation_id)")  # fmt: skip
+    whole, _ = evaluate(*words[:-2])
+    assert again.keys() == whole.keys()
+    for x in whole:
+        for y in "values", "answer_digest", "spec", "status":
+            assert again[x][y] == whole[x][y], (x, y)
+    left = [x for x in os.listdir(replay.tempfile.gettempdir())
+            if x.startswith(f"{replay.FOLDER}{child.pid}-")]  # fmt: skip
+    assert not left, left
+
+
+def check_early():
+    """A library or a database of another version is seen before a model is
+    loaded."""
+    def never(*_, **__):
+        raise AssertionError("loaded")
+
+    with open(at("other.db"), "w") as f:
+        f.write("no database")
+    old, run.load = run.load, never
+    _, said = evaluate("--db", at("other.db"), code=3)
+    assert "other.db" in said, said
+    abi, binding.ABI = binding.ABI, 0
+    for words in (), ("--db", at("new.db")):
+        _, said = evaluate(*words, code=2)
+        assert "take the two from one version" in said, said
+    binding.ABI = abi
+    run.load = old
+    assert not os.path.exists(at("new.db"))
 
 
 def check_bad():
@@ -207,7 +271,10 @@ check_dense(ROWS)
 check_full(ROWS)
 check_alone(ROWS)
 check_refused(evaluate(*OPTIONS, "-m", "quest", "-b", "mean:3%", code=3)[0])
+check_files()
 check_variants()
 check_database()
+check_killed()
+check_early()
 check_bad()
 print("evaluate: the bundled model")

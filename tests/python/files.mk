@@ -3,7 +3,8 @@
 # Part of ../Makefile.am: every script in Python.
 in_python = python/answers.py python/check_compressors.py \
 	python/check_deltakv.py python/check_docs.py python/check_dump.py \
-	python/check_figures.py python/check_pack.py python/check_page.py \
+	python/check_evaluate.py python/check_figures.py \
+	python/check_pack.py python/check_page.py \
 	python/check_paired.py python/check_pictures.py \
 	python/check_python.py python/check_python_grades.py \
 	python/check_python_presses.py python/check_python_runs.py \

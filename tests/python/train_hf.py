@@ -178,7 +178,7 @@ def check_bad():
         ("less", ["--budget", "400"], {}, "no piece has more than 400"),
         ("deltakv", ["--sinks", "500"], {}, "first 500 are never coded"),
         ("deltakv", ["--from", f"{tiny}/assets/deltakv-alone.kvtiny-6l."
-                     "safetensors"], {}, "or no references"),
+                     "safetensors"], {}, "--from takes swiglu with references"),
         ("deltakv", ["--from", f"{tiny}/assets/deltakv.kvtiny-6l.safetensors",
                      "--hidden", "24"], {}, "give a file of these layers"),
         ("deltakv", one, dict(model=saved("part", hf.model(

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Does a model still answer when a method holds its KV cache? (closed loop)
 
-    kvreplay evaluate MODEL --tasks niah_single_2,kv -m snapkv,quest \\
+    kvreplay evaluate MODEL --tasks niah_single_2,kv -m snapkv,keydiff \\
         -b mean:25% --db r.db
 
 MODEL is a folder, a name on the hub, or a .gguf file. Each method compresses
@@ -15,6 +15,8 @@ row of the table, and of the database, is a question, a method and a budget:
     agree   tokens until its greedy answer leaves dense's
     held    bytes, on average over the question and the right answer (dense's
             own where there is none), as a share of dense's
+    rows    questions that it answered; 12 of 15 *: the others were refused, or
+            failed, and means are of those alone
 
 Budgets are those of `kvreplay run`, and found by it on a trace of the same
 tokens; the row has what it measured there (the open loop), too. The method

@@ -10,8 +10,8 @@ import re
 from typing import Any, List, Optional, Tuple
 
 from . import __doc__ as DOC
+from ..hf.options import add_model, option, say_as, whole
 from ..hf.text import check_folder, packages_for, run
-from ..record.command import option, whole
 from ..record.prompts import read_prompts
 from .asks import Methods
 from .tasks import NAMES, options_of
@@ -76,18 +76,13 @@ def parser() -> argparse.ArgumentParser:
     add("--shard", type=option(shard), default=(1, 1), metavar="I/N",
         help="only items I, I + N, ..; %% in the name that --db gives becomes "
         "2-of-4")  # fmt: skip
-    add("--dtype", choices=["auto", "f32", "bf16", "f16"], default="auto",
-        help="of the model and of its cache (default: the model's own; f32 of "
-        "a .gguf)")  # fmt: skip
     add("--threads", type=whole(1), metavar="N",
         help="(default: one a processor)")  # fmt: skip
-    add("--name", help="what the model is called (default: the name of its "
-        "folder or file, or on the hub)")  # fmt: skip
     add("-f", "--format", choices=["table", "jsonl"], default="table",
         help="of what is printed (default: table)")  # fmt: skip
     add("-n", "--dry-run", action="store_true", help="say what would be "
         "computed, compute nothing")  # fmt: skip
-    add("-q", "--quiet", action="store_true", help="no progress")
+    add_model(p, "of the model and of its cache", "", device=False)
     return p
 
 
@@ -116,7 +111,5 @@ def go(a: argparse.Namespace, say: Any) -> int:
 def main(argv: Optional[List[str]] = None) -> int:
     """The command; argv: its words, None: of the command line. Returns the exit
     code."""
-    from ..record.command import say as say_of
-
     a = parser().parse_args(argv)
-    return run(lambda: go(a, lambda *x: say_of(*x, name=NAME)), NAME)
+    return run(lambda: go(a, say_as(NAME)), NAME)

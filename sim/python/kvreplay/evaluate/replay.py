@@ -15,12 +15,25 @@ from typing import Any, Dict, List, Mapping, Sequence, Tuple
 from ..record.file import TraceFile, alive
 from ..record.plan import Plan, texts
 from ..record.request import Request
+from ..train.command import OWN
 from .asks import Ask, kvreplay, said
 from .attend import Model
 from .dense import Dense
 from .item import Question
 
 FOLDER = "kvreplay-evaluate-"
+
+
+def advised(reason: str) -> str:
+    """A refusal by `kvreplay run`, for who has no trace: of a file that is
+    missing where it might be and what makes it, not a temporary folder."""
+    found = re.fullmatch(
+        r"(no file of (\S+) .*?: )there is no .*?, (none in .*)", reason)
+    if not found:
+        return reason
+    begin, method, end = found.groups()
+    by = "train-hf" if method in OWN else "train"
+    return f"{begin}{end}; `kvreplay {by} {method}` makes one"
 
 
 class Traces:
@@ -74,6 +87,8 @@ class Traces:
         words += ["-b", ",".join(budgets)] if budgets else []
         done = kvreplay("run", self.path, *words)
         rows = [json.loads(x) for x in done.stdout.splitlines()]
+        for row in rows:
+            row["reason"] = advised(row["reason"] or "")
         if len(rows) != len(methods) * max(1, len(budgets)):
             if done.returncode:
                 raise ValueError(said(done))

@@ -19,6 +19,7 @@ import torch
 import transformers
 
 from ..binding import SessionError
+from ..binding import load as library
 from ..hf.identity import model_digest
 from ..hf.load import ends_of, load, name_of
 from ..hf.text import reason
@@ -28,31 +29,11 @@ from .assets import filled
 from .attend import Model
 from .driver import Driver
 from .item import Item, item_of
-from .store import Store
-from .table import table
+from .store import Memory, Store
+from .table import grouped, table
 from .tasks import make, options_of
 
 Row = Dict[str, Any]
-
-
-class Memory:
-    """A Store without a file."""
-
-    def __init__(self) -> None:
-        self.rows: Dict[str, Row] = {}
-
-    def key(self, row: Row) -> str:
-        names = "task item question request_digest method target".split()
-        return json.dumps([row[x] for x in names])
-
-    def find(self, row: Row) -> Optional[Row]:
-        return self.rows.get(self.key(row))
-
-    def put(self, row: Row) -> None:
-        self.rows[self.key(row)] = row
-
-    def close(self) -> None:
-        pass
 
 
 def processor() -> str:
@@ -185,23 +166,43 @@ class Evaluation:
                          f"{clock(rest)} left")  # fmt: skip
 
 
-def nowhere(rows: List[Row], say: Callable[..., None]) -> int:
-    """How many methods and budgets were refused wherever they were asked; of
-    each why."""
-    by: Dict[Tuple[str, Any], List[Row]] = {}
-    for x in rows:
-        by.setdefault((x["method"], x["target"]), []).append(x)
-    none = [(x, y) for x, y in by.items() if all(
-        z["status"] != "ok" for z in y)]  # fmt: skip
-    for (method, target), y in none:
-        say(f"{method} {target or ''}".strip() + f": {y[0]['reason']}")
-    lost = {x for (x, _), _ in none}
-    return len(lost - {x for (x, _), y in by.items() if any(
-        z["status"] == "ok" for z in y)})  # fmt: skip
+def refusals(rows: List[Row], say: Callable[..., None]) -> int:
+    """Says of each method and budget that was refused or failed why, each
+    reason once. Returns how many methods have no row at any budget."""
+    why: Dict[str, List[str]] = {}
+    lost: Dict[str, bool] = {}
+    for (method, target), some in grouped(rows).items():
+        bad = [x for x in some if x["status"] != "ok"]
+        lost[method] = lost.get(method, True) and len(bad) == len(some)
+        if bad:
+            share = f" ({len(bad)} of {len(some)} rows)"
+            why.setdefault(bad[0]["reason"], []).append(
+                f"{method} {target}".strip() + share * (len(bad) < len(some)))
+    for text, names in why.items():
+        say(f"{', '.join(names)}: {text}")
+    return sum(lost.values())
+
+
+def opened(a: argparse.Namespace) -> Any:
+    """A Store or Memory. That the library and the database are of this version
+    is seen here, before a model is loaded; but after torch, whose numbers are
+    others where an OpenMP runtime is there before its own. A dry run makes no
+    file."""
+    if a.db and (not a.dry_run or os.path.exists(a.db)):
+        return Store(a.db)
+    library(None)
+    return Memory()
 
 
 def evaluate(a: argparse.Namespace, say: Callable[..., None]) -> int:
     """Returns the exit code."""
+    with contextlib.closing(opened(a)) as store:
+        return with_store(a, store, say)
+
+
+def with_store(
+    a: argparse.Namespace, store: Any, say: Callable[..., None]
+) -> int:
     threads = a.threads or len(os.sched_getaffinity(0))
     torch.set_num_threads(threads)
     own, tokenizer = load(a.model, a.dtype)
@@ -216,9 +217,7 @@ def evaluate(a: argparse.Namespace, say: Callable[..., None]) -> int:
     metadata = dict(model=name, model_digest=digest)
     typed = {x.method: filled(x.method, a.known.params(head_of(x.method)[0]),
                               digest) for x in a.asks}  # fmt: skip
-    kept = a.db and (not a.dry_run or os.path.exists(a.db))
-    store: Any = Store(a.db) if kept else Memory()
-    with contextlib.closing(store), contextlib.closing(
+    with contextlib.closing(
         Driver(model, tokenizer, ends_of(own), threads, metadata, typed)
     ) as driver:
         x = Evaluation(a, driver, store, named, say)
@@ -231,7 +230,7 @@ def evaluate(a: argparse.Namespace, say: Callable[..., None]) -> int:
     else:
         print(table(x.rows), end="")
     sys.stdout.flush()
-    lost = nowhere(x.rows, say)
+    lost = refusals(x.rows, say)
     every = "all" in a.methods.split(",")
     if bad or x.bad or lost and not every:
         return 3

@@ -6,6 +6,7 @@ from __future__ import annotations
 from typing import Any, Dict, Iterable, List, Optional, Sequence
 
 LEAST = 0.6  # of a task that dense must answer
+SOME = "*: of those rows alone; compare with means of the same rows only"
 Row = Dict[str, Any]
 
 
@@ -14,9 +15,9 @@ def mean(rows: Iterable[Row], name: str) -> Optional[float]:
     return sum(found) / len(found) if found else None
 
 
-def share(rows: Iterable[Row], name: str = "exact") -> str:
+def share(rows: Iterable[Row], _: int = 0) -> str:
     """Right answers, as 7/10."""
-    found = [x["values"][name] for x in rows if name in x["values"]]
+    found = [x["values"]["exact"] for x in rows if "exact" in x["values"]]
     return f"{round(sum(found))}/{len(found)}" if found else "-"
 
 
@@ -62,8 +63,14 @@ def fits(rows: Sequence[Row]) -> bool:
     return x is None or x >= LEAST
 
 
-def loglik(rows: Iterable[Row]) -> str:
-    return shown(mean(rows, "loglik"), "{:.2f}")
+def loglik(rows: Sequence[Row], every: int) -> str:
+    """every: how many there are of dense."""
+    text = shown(mean(rows, "loglik"), "{:.2f}")
+    return text + " *" * (text != "-" and len(rows) < every)
+
+
+def questions(rows: Iterable[Row]) -> int:
+    return len({key_of(x) for x in rows})
 
 
 def by_task(ok: Sequence[Row], tasks: Dict[str, List[Row]]) -> str:
@@ -79,8 +86,8 @@ def by_task(ok: Sequence[Row], tasks: Dict[str, List[Row]]) -> str:
     for title, of in both[: len(names)]:
         head = [title, "budget", *map(str, range(1, len(names) + 1))]
         body = [
-            [method, target, *(of([y for y in x if y["task"] == z])
-                               for z in names)]
+            [method, target, *(of([y for y in x if y["task"] == z],
+                                  questions(tasks[z])) for z in names)]
             for (method, target), x in grouped(ok).items()
         ]  # fmt: skip
         if any(x != "-" for row in body for x in row[2:]):
@@ -102,16 +109,18 @@ def table(rows: Sequence[Row]) -> str:
     one = len(tasks) == 1
     head = ["method", "budget", "right", *["loglik"] * one, "kl", "agree",
             "held", "rows"]  # fmt: skip
-    body = []
+    body, every = [], questions(ok)
     for (method, target), some in grouped(ok).items():
         judged = [y for y in some if y["task"] in fit]
+        n = len(some)
         body.append([
-            method, target, share(judged), *[loglik(some)] * one,
+            method, target, share(judged), *[loglik(some, n)] * one,
             shown(mean(some, "kl"), "{:.4f}"),
             shown(mean(some, "agree"), "{:.1f}"),
-            shown(held(some, dense), "{:.1%}"), str(len(some)),
+            shown(held(some, dense), "{:.1%}"),
+            f"{n}" if n == every else f"{n} of {every} *",
         ])  # fmt: skip
     text = lines([head, *body])
     if len(tasks) > 1 or len(fit) < len(tasks):
         text += by_task(ok, tasks)
-    return text
+    return text + (f"\n{SOME}\n" if " *" in text else "")

@@ -6,39 +6,16 @@ from __future__ import annotations
 
 import argparse
 import os
-import sys
-from typing import Any, Callable, List, Optional
+from typing import List, Optional
 
 from . import __doc__ as DOC
+from ..hf.options import add_model, option, say_as, whole
 from ..hf.text import packages_for, run
 from ..programs import find
 from .prompts import read_prompts
 from .rows import read_layers, read_rows
 
 NAME = "kvreplay record"
-
-
-def whole(least: int) -> Callable[[str], int]:
-    def read(text: str) -> int:
-        n = int(text)
-        if not least <= n < 10**9:
-            raise ValueError
-        return n
-
-    read.__name__ = f"number of {least} or more"
-    return read
-
-
-def option(read: Callable[[str], Any]) -> Callable[[str], Any]:
-    """What a reader of an option's text refuses, in its own words."""
-
-    def get(text: str) -> Any:
-        try:
-            return read(text)
-        except ValueError as e:
-            raise argparse.ArgumentTypeError(str(e)) from None
-
-    return get
 
 
 def parser() -> argparse.ArgumentParser:
@@ -65,12 +42,6 @@ def parser() -> argparse.ArgumentParser:
         "(DeepSeek) as transformers computes it, with a key and a value for "
         "each query head (default: as engines hold it, one latent vector a "
         "token, V a part of K)")  # fmt: skip
-    add("--dtype", choices=["auto", "f32", "bf16", "f16"], default="auto",
-        help="the model computes, and the trace is, in it (default: the "
-        "model's own; f32 of a .gguf)")  # fmt: skip
-    add("--device", help="such as cuda:0 (default: cpu)")
-    add("--name", help="what the model is called in the traces (default: "
-        "the name of its folder or file, or on the hub)")  # fmt: skip
     add("--together", type=whole(1), default=1, metavar="N",
         help="prompts of equal length in one forward; memory is for N of a "
         "layer (default: 1)")  # fmt: skip
@@ -80,12 +51,9 @@ def parser() -> argparse.ArgumentParser:
     add("--repeat", action="store_true", help="the pass of KVzip, too: DIR/"
         "scores/ID.safetensors, for methods with score=file:scores=FILE"
         )  # fmt: skip
-    add("-q", "--quiet", action="store_true", help="no progress")
+    add_model(p, "the model computes, and the trace is, in it",
+              " in the traces")  # fmt: skip
     return p
-
-
-def say(*words: object, name: str = NAME) -> None:
-    print(name + ":", *words, file=sys.stderr, flush=True)
 
 
 def go(a: argparse.Namespace) -> int:
@@ -105,7 +73,7 @@ def go(a: argparse.Namespace) -> int:
         library()
     from .run import record_all
 
-    return record_all(a, prompts, say)
+    return record_all(a, prompts, say_as(NAME))
 
 
 def main(argv: Optional[List[str]] = None) -> int:

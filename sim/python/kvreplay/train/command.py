@@ -6,12 +6,11 @@ from __future__ import annotations
 
 import argparse
 import os
-import sys
-from typing import Any, Callable, Dict, List, Optional, Tuple
+from typing import Any, Dict, List, Optional, Tuple
 
 from . import __doc__ as DOC
+from ..hf.options import add_model, option, say_as, whole
 from ..hf.text import check_folder, packages_for, run
-from ..record.command import option, whole
 from ..record.rows import read_layers
 
 NAME = "kvreplay train-hf"
@@ -114,16 +113,11 @@ def add_options(p: argparse.ArgumentParser, method: str) -> None:
         help="of the first weights and the order of pieces (default: 0)"
         )  # fmt: skip
     own_options(p, OWN[method])
-    add("--dtype", choices=["auto", "f32", "bf16", "f16"], default="auto",
-        help="the model computes in it; the file is for traces of the model in "
-        "any (default: the model's own; f32 of a .gguf)")  # fmt: skip
-    add("--device", help="such as cuda:0 (default: cpu)")
-    add("--name", help="what the model is called in the file (default: the "
-        "name of its folder or file, or on the hub)")  # fmt: skip
     add("--keep", type=whole(0), default=30, metavar="SECONDS",
         help="how often NAME.safetensors.training is written (default: 30; 0: "
         "after each step)")  # fmt: skip
-    add("-q", "--quiet", action="store_true", help="no progress")
+    add_model(p, "the model computes in it; the file is for traces of the "
+              "model in any", " in the file")  # fmt: skip
 
 
 def parser() -> argparse.ArgumentParser:
@@ -135,10 +129,6 @@ def parser() -> argparse.ArgumentParser:
     for method in OWN:
         add_options(each.add_parser(method, allow_abbrev=False), method)
     return p
-
-
-def say(*words: object) -> None:
-    print(NAME + ":", *words, file=sys.stderr, flush=True)
 
 
 def check(a: argparse.Namespace) -> None:
@@ -160,7 +150,7 @@ def go(a: argparse.Namespace) -> int:
     packages_for(a.model)
     from .loop import train
 
-    return train(a, say)
+    return train(a, say_as(NAME))
 
 
 def main(argv: Optional[List[str]] = None) -> int:

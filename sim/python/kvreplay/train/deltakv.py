@@ -164,9 +164,11 @@ def compressor(
     """That of a file, or without a path one of random weights."""
     begin, width = Begin(path, FORMAT), frozen.width()
     kind = begin.meta.get("compressor", "swiglu")
-    need(kind == "swiglu" and "trained_references" not in begin.meta, path,
-         "its compressor has two layers each way, or no references: give one "
-         "of `kvreplay train deltakv` as it is by default")  # fmt: skip
+    if "trained_references" in begin.meta:
+        kind += " without references"
+    need(kind == "swiglu", path, f"its compressor is {kind}, and --from takes "
+         "swiglu with references, as `kvreplay train deltakv` makes it by "
+         "default")  # fmt: skip
     latent = begin.size(latent, OUT, 0, max(1, width // 4))
     hidden = begin.size(hidden, OUT, 1, width * 3 // 2)
     net = Compressor(frozen.layers, width, hidden, latent)

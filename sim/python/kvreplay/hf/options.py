@@ -1,0 +1,55 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Options of the commands that run a Hugging Face model (record, train-hf,
+evaluate), and how their texts are read. Needs Python alone."""
+
+from __future__ import annotations
+
+import argparse
+import functools
+import sys
+from typing import Any, Callable
+
+
+def whole(least: int) -> Callable[[str], int]:
+    """A reader of whole numbers."""
+
+    def read(text: str) -> int:
+        n = int(text)
+        if not least <= n < 10**9:
+            raise ValueError
+        return n
+
+    read.__name__ = f"number of {least} or more"
+    return read
+
+
+def option(read: Callable[[str], Any]) -> Callable[[str], Any]:
+    """What a reader of an option's text refuses, in its own words."""
+
+    def get(text: str) -> Any:
+        try:
+            return read(text)
+        except ValueError as e:
+            raise argparse.ArgumentTypeError(str(e)) from None
+
+    return get
+
+
+def add_model(
+    p: argparse.ArgumentParser, dtype: str, name: str, device: bool = True
+) -> None:
+    """--dtype, --device (where sessions on the CPU do not attend), --name and
+    --quiet. dtype, name: what they are of, as the command's help says it."""
+    add = p.add_argument
+    add("--dtype", choices=["auto", "f32", "bf16", "f16"], default="auto",
+        help=f"{dtype} (default: the model's own; f32 of a .gguf)")  # fmt: skip
+    if device:
+        add("--device", help="such as cuda:0 (default: cpu)")
+    add("--name", help=f"what the model is called{name} (default: the name of "
+        "its folder or file, or on the hub)")  # fmt: skip
+    add("-q", "--quiet", action="store_true", help="no progress")
+
+
+def say_as(name: str) -> Callable[..., None]:
+    """print() on standard error, behind the command's name."""
+    return functools.partial(print, name + ":", file=sys.stderr, flush=True)

@@ -1,0 +1,138 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What of `kvreplay evaluate` needs no torch: which method is asked at which
+budget, files that methods read, and the table of rows made up here.
+check_evaluate.py SOURCE FOLDER; the program is that of KVREPLAY."""
+
+import os
+import sys
+
+from kvreplay.container import save
+from kvreplay.evaluate.asks import Ask, Methods, Usage
+from kvreplay.evaluate.assets import bare, code_of, filled
+from kvreplay.evaluate.table import table
+
+os.environ["PATH"] = (
+    os.path.dirname(os.environ["KVREPLAY"]) + os.pathsep + os.environ["PATH"]
+)
+FOLDER = sys.argv[2]
+
+
+def usage(says, *words):
+    try:
+        KNOWN.asks(*words)
+    except Usage as e:
+        assert says in str(e) and "\n" not in str(e), e
+    else:
+        raise AssertionError(says)
+
+
+def check_asks():
+    """dense first, each method at the budgets that it has a parameter for, and
+    without one for the others."""
+    found = KNOWN.asks("snapkv,kivi,h2o:budget=64,quest+int4",
+                       "mean:25%,20%,512")  # fmt: skip
+    mean, share, count = ("mean", "mean:25%"), ("prompt", "20%"), (
+        "entries", "512")  # fmt: skip
+    assert found == [
+        Ask("dense"),
+        *(Ask("snapkv", *x) for x in (mean, share, count)),
+        Ask("kivi", *mean), Ask("kivi"),  # of bits: no share sets them
+        Ask("h2o:budget=64"),
+        *(Ask("quest+int4", *x) for x in (mean, share, count)),
+    ], found  # fmt: skip
+    assert KNOWN.asks("dense", None) == [Ask("dense")]
+    every = {x.method for x in KNOWN.asks("all", "20%")}
+    assert every == {*KNOWN.known} and len(every) > 25
+    usage("did you mean h2o", "h3o", None)
+    usage("budget 20x", "h2o", "20x")
+    usage("a budget a layer", "h2o", "64/32")
+    usage("a budget a layer", "h2o", "layers:8,8")
+
+
+def check_files():
+    """A file is found by the digest of the model, whatever it is called; what a
+    user typed stays; a row does not know where files lay."""
+    digest, there = "ab" * 32, os.path.join(FOLDER, "a:b,c")
+    os.mkdir(there)
+    path = os.path.join(there, "less.x.safetensors")
+    of = dict(format="x", model_digest="00 " + digest)
+    save(path, of, {})
+    of["model_digest"] = "00"
+    save(os.path.join(there, "less.a.safetensors"), of, {})
+    os.environ["KVREPLAY_ASSETS"] = "/nowhere:" + there.replace(":", "\\:")
+    params = KNOWN.params("less")
+    typed = filled("less:rank=2+int4", params, digest)
+    for x in ":,":
+        path = path.replace(x, "\\" + x)
+    assert typed == f"less:rank=2:weights={path}+int4", typed
+    assert bare(typed) == "less:rank=2:weights=less.x.safetensors+int4"
+    assert code_of("less:rank=2+int4", typed).startswith("file ")
+    assert filled("less", params, "cd" * 32) == "less"
+    own = "less:weights=w.safetensors"
+    assert filled(own, params, digest) == own and code_of(own, own) is None
+    assert filled("adakv", KNOWN.params("adakv"), digest) == "adakv"
+
+
+def row(task, item, method, target=None, status="ok", question=0, **values):
+    return dict(task=task, item=item, question=question, method=method,
+                target=target, status=status, reason="no",
+                values={"bytes.mean": 1000.0, **values}
+                if status == "ok" else {})  # fmt: skip
+
+
+def check_table():
+    """Right answers, means, bytes as shares of dense's for the same question,
+    a mark where a mean is of some rows."""
+    dense = {"kl": 0.0, "agree": 4.0, "loglik": -1.0}
+    less = {"kl": 0.5, "agree": 2.0, "loglik": -3.0, "exact": 1.0}
+    rows = [
+        row("a", "0", "dense", exact=1.0, **dense, **{"bytes.mean": 1000.0}),
+        row("a", "1", "dense", exact=1.0, **dense, **{"bytes.mean": 3000.0}),
+        row("a", "0", "h2o", "25%", **less, **{"bytes.mean": 200.0}),
+        row("a", "1", "h2o", "25%", **less, **{"bytes.mean": 1200.0}),
+        row("a", "0", "tova", "25%", "refused"),
+        row("a", "1", "tova", "25%", **less, **{"bytes.mean": 300.0}),
+        row("a", "0", "less", "25%", "refused"),
+    ]
+    lines = table(rows).split("\n")
+    assert lines == [
+        "method  budget  right  loglik      kl  agree    held      rows",
+        "dense             2/2   -1.00  0.0000    4.0  100.0%         2",
+        "h2o     25%       2/2   -3.00  0.5000    2.0   30.0%         2",
+        "tova    25%       1/1   -3.00  0.5000    2.0   10.0%  1 of 2 *",
+        "",
+        "*: of those rows alone; compare with means of the same rows only",
+        "",
+    ], "\n".join(lines)
+    assert table(rows[-1:]) == ""
+
+
+def check_tasks():
+    """Of several tasks each stands by itself, and what dense answers to less
+    than 60 % counts nowhere; nor does what nobody judges count as wrong."""
+    rows = [
+        row("a", "0", "dense", exact=1.0, loglik=-1.0),
+        row("a", "0", "h2o", exact=0.0, loglik=-2.0),
+        row("b", "0", "dense", exact=1.0, loglik=-3.0),
+        row("b", "1", "dense", exact=0.0, loglik=-3.0),
+        row("b", "0", "h2o", exact=1.0, loglik=-5.0),
+        row("b", "1", "h2o", status="failed"),
+        row("c", "0", "dense", loglik=-7.0),
+        row("c", "0", "h2o", loglik=-8.0),
+    ]
+    first, tasks, right, loglik, mark = table(rows).strip().split("\n\n")
+    assert [x.split()[1] for x in first.split("\n")[1:]] == ["1/1", "0/1"]
+    assert first.endswith("3 of 4 *") and "loglik" not in first
+    assert tasks == ("task 1: a\ntask 2: b, not measurable: dense answers less "
+                     "than 60 %\ntask 3: c")  # fmt: skip
+    assert right.split("\n")[2].split() == ["h2o", "0/1", "1/1", "-"], right
+    assert loglik.split("\n")[2].split() == [
+        "h2o", "-2.00", "-5.00", "*", "-8.00"], loglik  # fmt: skip
+    assert mark.startswith("*: ")
+
+
+KNOWN = Methods()
+check_asks()
+check_files()
+check_table()
+check_tasks()
