@@ -3,6 +3,7 @@
  * The tables of kvreport: analysis/commands.h.
  */
 #include "analysis/commands.h"
+#include "analysis/compare/ranked.h"
 #include "analysis/compare/rows.h"
 #include "analysis/database/results.h"
 
@@ -85,6 +86,38 @@ static const kv_option of_compare[] = {
     ROWS,
     {.slot = KV_SLOT_END}};
 
+static const char *answer_name(int i) { return kv_ranked_answers[i].name; }
+
+static const kv_option of_rank[] = {
+    {.slot = KV_SLOT_CHOICE,
+     .name = "by",
+     .letter = 'b',
+     .argument = "ANSWER",
+     .words = answer_name,
+     AT(measure),
+     .group = "What to rank",
+     .help = "loglik (the default), exact_match, next_kl or agree: what the "
+             "table is sorted by"},
+    {KV_SLOT_FLAG, "pairs", 'p', AT(pairs),
+     .help =
+         "the pairs of methods that the best measure has in the wrong order"},
+    {KV_SLOT_TEXT, "measure", 'm', "NAME", AT(method),
+     .help = "the pairs of that measure instead"},
+    {KV_SLOT_FLAG, "tails", 't', AT(tails),
+     .help = "p50, p95, p99 and max of each measure; else of these the best, "
+             "where it ranks better than the mean"},
+    {KV_SLOT_COUNT, "resamples", 'n', "N", .min = KV_RANKED_DRAWS_LEAST,
+     .max = 100000, AT(draws), .help = "of the bootstrap (2,000)"},
+    {.slot = KV_SLOT_TEXT,
+     .name = "where",
+     .letter = 'w',
+     .argument = "NAME=VALUE,...",
+     AT(where),
+     .help = "only evaluations whose column has that value: model, task, "
+             "method, asked, ..."},
+    ROWS,
+    {.slot = KV_SLOT_END}};
+
 /* --- commands ----------------------------------------------------------- */
 
 /* What kvreport does is told where it goes wrong: without a sentence in e. */
@@ -103,6 +136,7 @@ TASK(html);
 TASK(export);
 TASK(history);
 TASK(compare);
+TASK(rank);
 TASK(merge);
 
 static const kv_command table = {
@@ -177,6 +211,43 @@ static const kv_command compare = {
     .notes = compare_notes,
     .task = &compare_task};
 
+static const char *const rank_notes[] = {
+    "Of evaluations (kvreplay evaluate), which hold what was answered and the "
+    "open-loop measures of the same prompt. A group is a task at one budget; "
+    "methods in it are compared by their means over prompts. Left out, and "
+    "named, are methods whose bytes are more than 10 % from the group's middle "
+    "one or that answered less than three quarters of its prompts; of prompts "
+    "those that one of the rest did not answer. A method without a budget is "
+    "in no group.",
+    "tau-b is one number for all groups: of all pairs of methods of one group, "
+    "those in the same order less those in the opposite one, over the root of "
+    "the pairs not tied by the measure times those not tied by the answers. 1: "
+    "the same order, 0: none. Each measure is turned so that more is better: "
+    "needle, mass and recall as they are, errors and divergences negated, of "
+    "LSE errors the size. exact_match leaves out tasks of which dense answers "
+    "less than 60 %. bytes and kept are there to see that they say nothing.",
+    "Brackets: 95 %, 1.96 standard deviations of 2,000 bootstrap resamples of "
+    "each task's prompts, drawn together for all budgets and methods. The best "
+    "measure is one that all pairs "
+    "have; `best less it` is its tau less the other's on the pairs of both, "
+    "and two are told apart where that interval is without 0. `without` names "
+    "the method whose leaving out changes tau most, each way.",
+    NULL};
+
+static const kv_command rank = {
+    .name = "rank",
+    .summary = "which measure ranks methods as their answers do?",
+    DB,
+    .options = of_rank,
+    .examples =
+        (const kv_example[]){
+            {"kvreport rank answers.db", "tau-b of every open-loop measure"},
+            {"kvreport rank answers.db --by exact_match --pairs",
+             "what the best one ranks wrongly"},
+            {NULL, NULL}},
+    .notes = rank_notes,
+    .task = &rank_task};
+
 static const char *const merge_notes[] = {
     "OUT is made, or keeps what it has and takes everything of DB. The exit "
     "code is 1 where two databases have other values for one cell: both are "
@@ -205,8 +276,8 @@ static kv_rc version(size_t size, char *lines, kv_err *e) {
   return KV_OK;
 }
 
-static const kv_command *const commands[] = {
-    &table, &html, &export, &history, &compare, &merge, NULL};
+static const kv_command *const commands[] = {&table,   &html, &export, &history,
+                                             &compare, &rank, &merge,  NULL};
 
 static const char *const notes[] = {
     "Reads the database that `kvreplay run --db` wrote and says what is in it.",

@@ -20,8 +20,12 @@ typedef struct kv_args {
   bool mean, history, answers; /* of table: which rows */
   const char *where; /* NAME=VALUE,...: only rows that have it; NULL: all */
   const char *method, *vs, *at; /* of compare: A, the others (NULL: all) and
-                                   the budget, as asked */
-  int measure;                  /* of compare: which of kv_compared_all */
+                                   the budget, as asked; of rank method alone:
+                                   the measure of which pairs are listed */
+  int measure;        /* of compare: which of kv_compared_all; of rank: which of
+                         kv_ranked_answers */
+  int draws;          /* of rank: resamples; 0: KV_RANKED_DRAWS */
+  bool tails, pairs;  /* of rank: percentiles, too; pairs of methods */
   const char *output; /* a file, of export a folder; NULL or "-": stdout */
 } kv_args;
 
@@ -50,6 +54,9 @@ int kv_report_history(const kv_args *a);
  * at the same bytes. KV_EXIT_USAGE: a name or budget that is not there, or
  * nothing that can be compared. */
 int kv_report_compare(const kv_args *a);
+/* kvreport rank: which open-loop measure ranks methods as their answers do.
+ * KV_EXIT_USAGE: no such measure, or nothing that can be ranked. */
+int kv_report_rank(const kv_args *a);
 /* kvreport merge: makes OUT, files.item[0], the union of itself, where it
  * exists, and the other databases. KV_EXIT_DIFFERENT where two contradict each
  * other, KV_EXIT_USAGE where OUT is named twice: it then stays as it was. */

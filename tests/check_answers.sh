@@ -3,7 +3,7 @@
 #
 # Evaluations as kvreport shows them: means over items, bytes as shares of
 # dense's, tasks that dense does not answer; alone in a database or beside runs;
-# old code, merging, and what contradicts.
+# old code, merging, and what contradicts; what ranks them.
 . "$(dirname "$0")/sh.sh"
 export LC_ALL=C.UTF-8
 report=$kvreport dir=$tmp
@@ -108,4 +108,20 @@ for order in "$dir/t.db $good" "$good $dir/t.db"; do
   [ "$("$sql" "$dir/m.db" "SELECT model FROM model")" = made-up ] ||
     fail "merged $order: the name of a model depends on the order"
 done
+# What ranks answers.
+tampered "DELETE FROM evaluated WHERE name GLOB 'open.*'"
+refused 2 'nothing to rank' "$report" rank "$dir/t.db"
+if command -v python3 >/dev/null; then
+  python3 "$src/tests/python/check_ranks.py" "$report" "$good" "$dir" \
+    2>"$dir/err" || fail "check_ranks.py: $(tail -n 1 "$dir/err")"
+  refused 2 'no open-loop measure nothing' "$report" rank "$dir/ranks.db" \
+    -m nothing
+  "$report" rank "$dir/ranks.db" -w task=read,asked=mean:25% >"$dir/out" ||
+    fail "rank --where"
+  tr '\n' ' ' <"$dir/out" | grep -q 'on 1 group of up to 6 methods and 6 pr' &&
+    ! grep -q needle "$dir/out" ||
+    fail "rank --where has more than it names: $(cat "$dir/out")"
+  "$report" html "$dir/ranks.db" -o "$dir/u.html" &&
+    grep -q '<h2 id="ranks">' "$dir/u.html" || fail "the page does not rank"
+fi
 [ "$bad" = 0 ]

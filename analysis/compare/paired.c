@@ -1,25 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Bootstrap and sign flips of analysis/compare/paired.h. The generator is
- * SplitMix64 (Steele, Lea, Flood 2014), begun anew for each of the two.
+ * Bootstrap and sign flips of analysis/compare/paired.h. The generator (draw.h)
+ * begins anew for each of the two.
  */
 #include "analysis/compare/paired.h"
+#include "analysis/compare/draw.h"
 
 #include <math.h>
 #include <stdint.h>
 #include <stdlib.h>
-
-static uint64_t next(uint64_t *state) {
-  uint64_t z = *state += 0x9e3779b97f4a7c15u;
-  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
-  z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
-  return z ^ (z >> 31);
-}
-
-/* A number below n, from the upper 32 bits; its bias is below n / 2^32. */
-static int below(uint64_t *state, int n) {
-  return (int)((next(state) >> 32) * (uint64_t)n >> 32);
-}
 
 static double sum(int n, const double *d) {
   double s = 0;
@@ -40,7 +29,7 @@ static bool interval(int n, const double *d, kv_paired *out) {
   if (!mean) return false;
   for (int r = 0; r < KV_RESAMPLES; r++) {
     double s = 0;
-    for (int i = 0; i < n; i++) s += d[below(&state, n)];
+    for (int i = 0; i < n; i++) s += d[kv_draw_below(&state, n)];
     mean[r] = s / n;
   }
   qsort(mean, KV_RESAMPLES, sizeof *mean, ascending);
@@ -78,7 +67,7 @@ static double drawn(int n, const double *d, double found) {
   for (int r = 0; r < KV_RESAMPLES; r++) {
     double s = 0;
     for (int i = 0; i < n; i += 64)
-      s += flipped(n - i < 64 ? n - i : 64, d + i, next(&state));
+      s += flipped(n - i < 64 ? n - i : 64, d + i, kv_draw(&state));
     far += as_far(s, found);
   }
   return (double)far / (KV_RESAMPLES + 1);

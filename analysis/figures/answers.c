@@ -2,8 +2,10 @@
  *
  * What a model answered while a method held its cache: a plot a task for each
  * measure, against bytes, so that methods at equal bytes stand above each
- * other, and all of it as a table. Nothing where no model was asked.
+ * other, all of it as a table, and what ranks it. Nothing where no model was
+ * asked.
  */
+#include "analysis/compare/ranked.h"
 #include "analysis/database/results.h"
 #include "analysis/figures/figures.h"
 
@@ -108,5 +110,9 @@ int kv_page_answers(const kv_page *p) {
   fputs("<h2 id=\"answers\">What the model answered</h2>\n", p->f);
   int rc = kv_results_answers(p->db, p->path);
   if (!rc) rc = table(p);
-  return rc ? rc : kv_figures_draw(p, figures);
+  if (!rc) rc = kv_figures_draw(p, figures);
+  if (!rc)
+    rc = kv_ranked_fill(p->db, p->path,
+                        &(kv_ranked_how){.draws = KV_RANKED_DRAWS});
+  return rc ? rc : kv_figures_draw(p, kv_figures_ranks);
 }

@@ -32,6 +32,7 @@ int kv_page_heads(const kv_page *p);
 /* Tables of figures, ended by id NULL. Each figure is left out where its SQL
  * has no rows. */
 extern const kv_figure
+    kv_figures_ranks[],     /* what ranks answers; after kv_ranked_fill */
     kv_figures_pages[],     /* recall against page size and budget */
     kv_figures_tokens[],    /* which tokens survive, who keeps the same ones */
     kv_figures_needles[],   /* needles by depth and length */

@@ -53,6 +53,16 @@ mutant all_lines_named analysis/page/plot.c 'check_means.sh' \
   'if (!on_front(p, i)) break;' 'if (!drawn(p, p->mark + i)) break;'
 mutant names_on_names analysis/page/plot.c 'check_means.sh' \
   '|| overlaps(at, n, taken))' '|| (overlaps(at, n, taken) && w < 0))'
+mutant ties_agree analysis/compare/rank.c 'check_answers.sh' \
+  'same += ones((up & more)' 'same += ones((both & ~(up | down)) | (up & more)'
+mutant kl_turned analysis/compare/ranked.c 'check_answers.sh' \
+  '{"kl", "kl", ERROR}' '{"kl", "kl", SHARE}'
+mutant none_left_out analysis/compare/rank.c 'check_answers.sh' \
+  'w->x->method[w->a[p]] != method &&' 'method >= 0 ||'
+mutant lse_error_signed analysis/compare/ranked_read.c 'check_answers.sh' \
+  'iif(m.size, abs(v.value), v.value)' 'v.value'
+mutant other_bytes_ranked analysis/sql/ranks.sql 'check_answers.sh' \
+  '> .1 * max(share, middle)' '> .2 * max(share, middle)'
 mutant outliers_take_axis analysis/page/axis.c 'check_means.sh' \
   'most = 10 * y[m / 2];' 'most = HUGE_VAL;'
 mutant lines_look_alike analysis/page/looks.c 'check_means.sh' \

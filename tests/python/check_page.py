@@ -24,6 +24,7 @@ has_needles = any(m["needle_share"] for m in means)
 ids = re.findall(r'<h2 id="(\w+)">', text)
 if "answers" in ids:
     answers = "answers right loglik next_token agreement perplexity".split()
+    answers += ["ranks"] * ("ranks" in ids)
     assert ids[: len(answers)] == answers, ids
     ids = ids[len(answers) :]
     text = (text[: text.index('<h2 id="answers">')]

@@ -8,7 +8,8 @@ in_python = python/answers.py python/check_compressors.py \
 	python/check_paired.py python/check_pictures.py \
 	python/check_python.py python/check_python_grades.py \
 	python/check_python_presses.py python/check_python_runs.py \
-	python/check_python_scores.py python/check_residuals.py \
+	python/check_python_scores.py python/check_ranks.py \
+	python/check_residuals.py \
 	python/check_selection.py python/check_summary.py \
 	python/evaluate_hf.py python/figures.py \
 	python/hf_made_up.py python/hf_models.py python/package_imports.py \

@@ -1,0 +1,277 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * From a database to analysis/compare/rank.h and back.
+ */
+#include "analysis/compare/ranked.h"
+#include "analysis/compare/ranked_read.h"
+#include "analysis/database/results.h"
+#include "analysis/database/say.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define ERROR -1, false, false
+#define SIZE -1, true, false
+#define SHARE 1, false, false
+#define MARKED 1, false, true
+const kv_ranked kv_ranked_answers[] = {{"loglik", "loglik", SHARE},
+                                       {"exact_match", "exact", SHARE},
+                                       {"next_kl", "kl", ERROR},
+                                       {"agree", "agree", SHARE},
+                                       {.name = NULL}};
+
+/* More of a needle, or of what dense attends to; nearer to dense; and what a
+ * method holds and reads, which is no measure of attention. */
+const kv_ranked kv_ranked_open[] = {{"needle", "needle_share", MARKED},
+                                    {"needle_mass", "needle_mass", MARKED},
+                                    {"needle_stored", "needle_stored", MARKED},
+                                    {"needle_view", "needle_view", MARKED},
+                                    {"needle_all", "needle_all", MARKED},
+                                    {"mass", "mass", SHARE},
+                                    {"mass_stored", "mass_stored", SHARE},
+                                    {"recall_1", "recall_1", SHARE},
+                                    {"recall_16", "recall_16", SHARE},
+                                    {"recall_budget", "recall_budget", SHARE},
+                                    {"lse_error", "lse_error", SIZE},
+                                    {"lse_drift", "lse_drift", SIZE},
+                                    {"kl", "kl", ERROR},
+                                    {"tv", "tv", ERROR},
+                                    {"output_error", "output_error", ERROR},
+                                    {"output_abs", "output_abs", ERROR},
+                                    {"bytes", "bytes.mean", SHARE},
+                                    {"bytes_read", "bytes.read", SHARE},
+                                    {"kept", "kept", SHARE},
+                                    {"attended", "attended", SHARE},
+                                    {.name = NULL}};
+
+typedef kv_ranked_ask ask;
+
+static int no_memory(void) {
+  return kv_tell(KV_EXIT_RESOURCE, "not enough memory to rank");
+}
+
+static int step_once(const ask *a, sqlite3_stmt *s) {
+  int step = sqlite3_step(s), end = sqlite3_reset(s);
+  sqlite3_clear_bindings(s);
+  return step != SQLITE_DONE || end ? kv_results_fail(a->db, a->path)
+                                    : KV_EXIT_OK;
+}
+
+/* --- measures ------------------------------------------------------------- */
+
+static int put_measure(ask *a, sqlite3_stmt *s, const char *value,
+                       const kv_ranked *of, const char *statistic) {
+  size_t n = strlen(of->name);
+  if (a->measures == KV_RANKED_MOST) return KV_EXIT_OK;
+  char *name = a->measure[a->measures].name;
+  snprintf(name, KV_RANKED_NAME, "%s%s", of->name, statistic);
+  a->measure[a->measures].of = of;
+  a->measure[a->measures].statistic = name + n;
+  sqlite3_bind_text(s, 1, value, -1, SQLITE_TRANSIENT);
+  sqlite3_bind_int(s, 2, a->measures++);
+  sqlite3_bind_int(s, 3, of->size);
+  return step_once(a, s);
+}
+
+/* ".p95" of open.kl.p95, where kl is asked about; "" of its mean. NULL: it is
+ * another measure's, or counts values. */
+static const char *statistic(const char *value, const kv_ranked *of) {
+  static const char *const tails[] = {".p50", ".p95", ".p99", ".max"};
+  size_t n = strlen(of->value);
+  if (strncmp(value, "open.", 5) || strncmp(value + 5, of->value, n))
+    return NULL;
+  const char *rest = value + 5 + n;
+  for (size_t i = 0; i < sizeof tails / sizeof *tails; i++)
+    if (!strcmp(rest, tails[i])) return rest;
+  return !*rest || !strcmp(rest, ".mean") ? "" : NULL;
+}
+
+/* All that the database has, in the order of the tables above. */
+static int find_measures(ask *a) {
+  sqlite3_stmt *s = NULL;
+  kv_grid g = {0};
+  int rc = kv_grid_ask(a->db, "SELECT name FROM quantity ORDER BY name", 0,
+                       NULL, &g);
+  if (!rc && sqlite3_prepare_v2(a->db, "INSERT INTO rank_measure VALUES(?,?,?)",
+                                -1, &s, NULL))
+    rc = kv_results_fail(a->db, a->path);
+  for (const kv_ranked *of = kv_ranked_answers; of->name && !rc; of++)
+    rc = put_measure(a, s, of->value, of, "");
+  a->answers = a->measures;
+  for (const kv_ranked *of = kv_ranked_open; of->name; of++)
+    for (int r = 0; r < g.rows && !rc; r++) {
+      const char *value = kv_grid_text(&g, r, "name");
+      const char *which = statistic(value, of);
+      if (which) rc = put_measure(a, s, value, of, which);
+    }
+  sqlite3_finalize(s);
+  kv_grid_free(&g);
+  return rc;
+}
+
+static int find_wanted(const ask *a, int *wanted) {
+  *wanted = -1;
+  for (int m = a->answers; m < a->measures && a->how->measure; m++)
+    if (!strcmp(a->measure[m].name, a->how->measure)) *wanted = m;
+  return !a->how->measure || *wanted >= 0
+             ? KV_EXIT_OK
+             : kv_tell(KV_EXIT_USAGE,
+                       "no open-loop measure %s in the database: a name of the "
+                       "table's first column is meant",
+                       a->how->measure);
+}
+
+/* --- what was found ------------------------------------------------------- */
+
+typedef struct found {
+  const ask *a;
+  const kv_grid *cells;
+  const kv_ranks *x;
+  const kv_rank *rank; /* [answers][measures] */
+  const int *best;     /* [answers] */
+} found;
+
+static const char *method_name(const found *f, int method) {
+  for (int c = 0; c < f->x->cells; c++)
+    if (f->x->method[c] == method) return kv_grid_text(f->cells, c, "method");
+  return NULL;
+}
+
+static void bind_text(sqlite3_stmt *s, int at, const char *text) {
+  if (text) sqlite3_bind_text(s, at, text, -1, SQLITE_TRANSIENT);
+}
+
+/* A NaN is bound as null by SQLite. */
+static int put_rank(const found *f, sqlite3_stmt *s, int answer, int m) {
+  const kv_rank *of = f->rank + answer * f->x->measures, *r = of + m;
+  const double tau[] = {r->tau, r->low, r->high};
+  const double of_best[] = {r->best_tau, r->gap, r->gap_low, r->gap_high};
+  const int count[] = {r->groups, r->methods, r->items, r->pairs,
+                       of[answer].pairs};
+  const char *best =
+      f->best[answer] < 0 ? NULL : f->a->measure[f->best[answer]].name;
+  const char *text[] = {kv_grid_text(f->cells, 0, "model"),
+                        f->a->measure[answer].name, f->a->measure[m].name,
+                        f->a->measure[m].of->name, f->a->measure[m].statistic};
+  int at = 1;
+  for (int i = 0; i < 5; i++) bind_text(s, at++, text[i]);
+  sqlite3_bind_int(s, at++, f->a->measure[m].of->marked);
+  for (int i = 0; i < 3; i++) sqlite3_bind_double(s, at++, tau[i]);
+  sqlite3_bind_double(s, at++, r->least);
+  bind_text(s, at++, method_name(f, r->least_without));
+  sqlite3_bind_double(s, at++, r->most);
+  bind_text(s, at++, method_name(f, r->most_without));
+  for (int i = 0; i < 5; i++) sqlite3_bind_int(s, at++, count[i]);
+  bind_text(s, at++, best);
+  for (int i = 0; i < 4; i++) sqlite3_bind_double(s, at++, of_best[i]);
+  return step_once(f->a, s);
+}
+
+static int put_ranks(const found *f) {
+  sqlite3_stmt *s = NULL;
+  int rc = KV_EXIT_OK;
+  if (sqlite3_prepare_v2(f->a->db,
+                         "INSERT INTO ranked VALUES"
+                         "(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)",
+                         -1, &s, NULL))
+    return kv_results_fail(f->a->db, f->a->path);
+  for (int i = 0; i < f->x->answers; i++)
+    for (int m = f->x->answers; m < f->x->measures && !rc; m++)
+      if (f->rank[i * f->x->measures + m].pairs) rc = put_rank(f, s, i, m);
+  sqlite3_finalize(s);
+  return rc;
+}
+
+static int put_pair(const found *f, sqlite3_stmt *s, int answer, int m,
+                    const int *at, const int *count) {
+  bind_text(s, 1, kv_grid_text(f->cells, 0, "model"));
+  bind_text(s, 2, f->a->measure[answer].name);
+  bind_text(s, 3, f->a->measure[m].name);
+  for (int i = 0; i < 2; i++) {
+    bind_text(s, 4 + i, method_name(f, at[i]));
+    sqlite3_bind_int(s, 6 + i, count[i]);
+  }
+  return step_once(f->a, s);
+}
+
+/* Pairs that measure m has in the wrong order, by one of the answers. */
+static int put_pairs_of(const found *f, sqlite3_stmt *s, int answer, int m) {
+  int n = f->x->methods, rc = KV_EXIT_OK;
+  int *wrong = calloc((size_t)n * (size_t)n * 2 + 1, sizeof *wrong);
+  int *both = wrong + n * n;
+  if (!wrong || !kv_rank_wrong(f->x, m, answer, wrong, both)) rc = no_memory();
+  for (int i = 0; i < n; i++)
+    for (int j = 0; j < n && !rc; j++)
+      if (wrong[i * n + j])
+        rc = put_pair(f, s, answer, m, (const int[]){i, j},
+                      (const int[]){wrong[i * n + j], both[i * n + j]});
+  free(wrong);
+  return rc;
+}
+
+static int put_pairs(const found *f, int wanted) {
+  sqlite3_stmt *s = NULL;
+  int rc = KV_EXIT_OK;
+  if (sqlite3_prepare_v2(f->a->db,
+                         "INSERT INTO misranked VALUES (?,?,?,?,?,?,?)", -1, &s,
+                         NULL))
+    return kv_results_fail(f->a->db, f->a->path);
+  for (int i = 0; i < f->x->answers && !rc; i++) {
+    int m = wanted < 0 ? f->best[i] : wanted;
+    if (m >= 0) rc = put_pairs_of(f, s, i, m);
+  }
+  sqlite3_finalize(s);
+  return rc;
+}
+
+/* --- all of it ------------------------------------------------------------ */
+
+static int rank_model(const ask *a, const char *model, int wanted) {
+  int rc, *best = calloc((size_t)a->answers, sizeof *best);
+  kv_rank *rank = calloc((size_t)(a->measures * a->answers), sizeof *rank);
+  kv_ranks x = {0};
+  kv_grid cells;
+  rc = kv_grid_ask(a->db,
+                   "SELECT * FROM rank_cell WHERE of_model = CAST(?1 AS "
+                   "INTEGER) AND why IS NULL"
+                   " ORDER BY cell",
+                   1, &model, &cells);
+  found f = {a, &cells, &x, rank, best};
+  if (!rc && (!rank || !best)) rc = no_memory();
+  if (!rc) rc = kv_ranked_read(a, model, &cells, &x);
+  if (!rc && !kv_rank_find(&x, a->how->draws, rank, best)) rc = no_memory();
+  if (!rc) rc = put_ranks(&f);
+  if (!rc) rc = put_pairs(&f, wanted);
+  kv_ranks_free(&x);
+  kv_grid_free(&cells);
+  free(best);
+  free(rank);
+  return rc;
+}
+
+int kv_ranked_fill(sqlite3 *db, const char *path, const kv_ranked_how *how) {
+  const char *fill = "CREATE TEMP TABLE rank_measure(name TEXT PRIMARY KEY,"
+                     " number INTEGER, size INTEGER) WITHOUT ROWID;"
+                     "INSERT INTO rank_cell SELECT * FROM rank_cells;"
+                     "INSERT INTO rank_answer SELECT * FROM rank_answers";
+  ask *a = calloc(1, sizeof *a);
+  kv_grid models = {0};
+  int wanted, rc = a ? KV_EXIT_OK : no_memory();
+  if (!a) return rc;
+  *a = (ask){.db = db, .path = path, .how = how};
+  if (sqlite3_exec(db, fill, NULL, NULL, NULL)) rc = kv_results_fail(db, path);
+  if (!rc) rc = find_measures(a);
+  if (!rc) rc = find_wanted(a, &wanted);
+  if (!rc)
+    rc = kv_grid_ask(db,
+                     "SELECT DISTINCT of_model FROM rank_cell WHERE why IS NULL"
+                     " ORDER BY of_model",
+                     0, NULL, &models);
+  for (int r = 0; r < models.rows && !rc; r++)
+    rc = rank_model(a, kv_grid_text(&models, r, "of_model"), wanted);
+  kv_grid_free(&models);
+  free(a);
+  return rc;
+}

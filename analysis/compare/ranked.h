@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Which open-loop measure ranks methods as their answers do, asked of a
+ * database: reads its evaluations, ranks (rank.h), and puts what it found into
+ * the temporary tables of sql/ranks.sql, of which the command `kvreport rank`
+ * and the page print. Call kv_results_answers, then kv_ranked_fill once.
+ */
+#ifndef KV_ANALYSIS_RANKED_H
+#define KV_ANALYSIS_RANKED_H
+
+#include <sqlite3.h>
+#include <stdbool.h>
+
+/* A measure, and what makes more of it better. */
+typedef struct kv_ranked {
+  const char *name;  /* as it is called here, without a statistic */
+  const char *value; /* in the database; of an open-loop one without "open."
+                        and its statistic, ".mean", ".p50" .. ".max" */
+  int better;        /* 1: more is better, -1: less is */
+  bool size;         /* its absolute value is taken, of each question */
+  bool marked;       /* it takes a trace whose answer is marked */
+} kv_ranked;
+/* Both end with name NULL. Answers: the first is what is sorted by. */
+extern const kv_ranked kv_ranked_answers[], kv_ranked_open[];
+
+enum { KV_RANKED_DRAWS = 2000, KV_RANKED_DRAWS_LEAST = 40 };
+
+typedef struct kv_ranked_how {
+  int draws;           /* resamples, at least KV_RANKED_DRAWS_LEAST */
+  const char *measure; /* of which pairs are listed; NULL: the best one */
+} kv_ranked_how;
+
+/* Fills rank_cell, rank_answer, ranked and misranked of db, which was opened
+ * from path. An exit code (analysis/database/say.h): KV_EXIT_OK, also where
+ * nothing could be ranked; KV_EXIT_USAGE: no such measure. */
+int kv_ranked_fill(sqlite3 *db, const char *path, const kv_ranked_how *how);
+
+#endif
