@@ -21,14 +21,14 @@
 # One line for each violation on stdout; exit 0 when there is none.
 set -euo pipefail
 export LC_ALL=C.UTF-8
-
 here=$(cd "$(dirname "$0")/.." && pwd)
 . "$here/tests/house/host.sh"
 rooms='ref gpu traces sim analysis tests'
 generated='config.h commit.h ref/methods/list.h gpu/methods/list.h'
 generated+=' ref/formats/list.h gpu/formats/list.h gpu/formats/all.h'
 generated+=' analysis/ranked_txt.h analysis/style_css.h analysis/views_sql.h'
-generated+=' sim/new_texts.h ref/METHODS_EACH.md ref/METHODS_TABLE.md'
+generated+=' sim/capacity/gpus_csv.h traces/trace/models_csv.h sim/new_texts.h'
+generated+=' ref/METHODS_EACH.md ref/METHODS_TABLE.md'
 
 # What a file of room $1 may include, as an extended regular expression.
 arrows() {
@@ -53,7 +53,7 @@ floors() {
   traces) echo text container option trace decisions cli ;;
   sim)
     echo text spec measure inspect layout engine db sweep show look compare \
-      grade laws session tune train commands
+      grade laws session tune train capacity commands
     ;;
   analysis) echo database tables compare page figures ;;
   esac

@@ -100,7 +100,7 @@ static kv_rc open(const kv_shape *shape, void *p, kv_needs *needs, kv_err *e) {
   bool fp16 = o->variant == CODE;
   needs->every = 1;
   needs->codings = 2;
-  needs->slides = true;
+  needs->lengths = needs->slides = true;
   o->k = (kv_minmax){o->k_bits, o->group, fp16};
   o->v = (kv_minmax){o->v_bits, o->group, fp16};
   needs->rope = o->rope == BEFORE;

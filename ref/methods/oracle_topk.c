@@ -27,7 +27,7 @@ static const kv_param table[] = {
 static kv_rc open(const kv_shape *shape, void *p, kv_needs *needs, kv_err *e) {
   const params *o = p;
   (void)shape;
-  needs->view_logits = needs->slides = true;
+  needs->lengths = needs->view_logits = needs->slides = true;
   return kv_open_budget("oracle-topk", o->budget, e);
 }
 

@@ -37,7 +37,7 @@ static kv_rc open(const kv_shape *shape, void *p, kv_needs *needs, kv_err *e) {
   (void)shape;
   (void)p;
   (void)e;
-  needs->view_logits = needs->slides = true;
+  needs->lengths = needs->view_logits = needs->slides = true;
   return KV_OK;
 }
 

@@ -5,13 +5,11 @@
 #include "sim/commands/commands.h"
 
 static const kv_command *const commands[] = {
-    &kv_command_run,       &kv_command_check,
-    &kv_command_grade,     &kv_command_verify,
-    &kv_command_methods,   &kv_command_new,
-    &kv_command_lawcheck,  &kv_command_vectors,
-    &kv_command_tune,      &kv_command_attention,
-    &kv_command_residuals, &kv_command_selection,
-    &kv_command_train,     NULL};
+    &kv_command_run,       &kv_command_check,     &kv_command_grade,
+    &kv_command_verify,    &kv_command_methods,   &kv_command_new,
+    &kv_command_lawcheck,  &kv_command_vectors,   &kv_command_tune,
+    &kv_command_attention, &kv_command_residuals, &kv_command_selection,
+    &kv_command_train,     &kv_command_capacity,  NULL};
 
 static const kv_example examples[] = {
     {"kvreplay run traces/tiny/*.safetensors -m all -b 20%",

@@ -134,10 +134,24 @@ static void mark_host(const kv_lane *l, uint8_t *mark) {
     if (!(l->needs->host >> kv_class_of(l, i) & 1)) mark[i] = 0;
 }
 
+/* Every entry is read, as it stands: no need to mark them one by one. */
+static bool reads_lane(const kv_lane *l, const kv_seen *seen) {
+  bool layered = false, all = false;
+  for (int c = 0; c < l->needs->codings; c++)
+    layered |= l->needs->coding[c].format->layered != NULL;
+  for (int h = 0; h < seen->queries; h++) all |= seen->view[h].entries == l->n;
+  return all && !l->needs->host && (!layered || l->rewritten == 0);
+}
+
 kv_cost_row kv_cost_view(const kv_seen *seen, uint8_t *mark) {
   const kv_lane *l = seen->lane;
   kv_cost_row row = {0};
   for (int h = 0; h < seen->queries; h++) row.attended += seen->view[h].entries;
+  if (reads_lane(l, seen)) {
+    row.bytes =
+        l->rewritten ? kv_lane_row_bytes(l) : l->n * kv_token_bytes(l->shape);
+    return row;
+  }
   mark_union(seen, mark);
   if (l->rewritten)
     row.materialised = mark_parts(l, mark) * kv_token_bytes(l->shape);

@@ -1,42 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The table and the frequencies of traces/trace/geometry.h.
+ * The table, which is models.csv, and the frequencies of
+ * traces/trace/geometry.h.
  */
 #include "traces/trace/geometry.h"
 
 #include <string.h>
 
 #include "ref/ground/arith.h"
+#include "traces/trace/parameters.h"
 
-/* Fields in the order of the struct, the last four of windows and sinks. What a
- * config.json leaves to transformers' defaults is that: theta 10000 of Llama 2
- * and Falcon; d 256, theta, theta_windowed and full_every of Gemma 3. */
-static const kv_geometry table[] = {
-    {"llama-3.1-8b", 32, 32, 8, 128, 500000.0f, KV_ROPE_LLAMA3, KV_BF16, 0, 0,
-     0, 0},
-    {"llama-3.1-70b", 80, 64, 8, 128, 500000.0f, KV_ROPE_LLAMA3, KV_BF16, 0, 0,
-     0, 0},
-    {"qwen2.5-7b", 28, 28, 4, 128, 1000000.0f, KV_ROPE_PLAIN, KV_BF16, 0, 0, 0,
-     0},
-    {"qwen2.5-32b", 64, 40, 8, 128, 1000000.0f, KV_ROPE_PLAIN, KV_BF16, 0, 0, 0,
-     0},
-    {"qwen3-4b", 36, 32, 8, 128, 1000000.0f, KV_ROPE_PLAIN, KV_BF16, 0, 0, 0,
-     0},
-    {"qwen3-8b", 36, 32, 8, 128, 1000000.0f, KV_ROPE_PLAIN, KV_BF16, 0, 0, 0,
-     0},
-    {"mistral-7b", 32, 32, 8, 128, 1000000.0f, KV_ROPE_PLAIN, KV_BF16, 0, 0, 0,
-     0},
-    {"llama-2-7b", 32, 32, 32, 128, 10000.0f, KV_ROPE_PLAIN, KV_F16, 0, 0, 0,
-     0},
-    {"llama-2-13b", 40, 40, 40, 128, 10000.0f, KV_ROPE_PLAIN, KV_F16, 0, 0, 0,
-     0},
-    {"falcon-7b", 32, 71, 1, 64, 10000.0f, KV_ROPE_PLAIN, KV_BF16, 0, 0, 0, 0},
-    {"gemma-3-12b", 48, 16, 8, 256, 1000000.0f, KV_ROPE_LINEAR, KV_BF16, 1024,
-     6, 10000.0f, 0},
-    {"gpt-oss-20b", 24, 64, 8, 64, 150000.0f, KV_ROPE_YARN, KV_BF16, 128, 2, 0,
-     1},
-    {"tiny", 4, 8, 4, 32, 10000.0f, KV_ROPE_PLAIN, KV_F16, 0, 0, 0, 0},
-};
+/* What a config.json leaves to transformers' defaults is that: theta 10000 of
+ * Llama 2 and Falcon; d 256, theta, theta_windowed and full_every of Gemma 3.
+ */
+#include "traces/trace/models_csv.h"
 
 const kv_geometry *kv_geometries(int *n) {
   *n = (int)(sizeof table / sizeof *table);
@@ -48,6 +25,13 @@ const kv_geometry *kv_geometry_find(const char *name) {
     if (strcmp(table[i].name, name) == 0) return &table[i];
   }
   return NULL;
+}
+
+kv_parameters kv_geometry_parameters(const kv_geometry *g) {
+  for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
+    if (strcmp(table[i].name, g->name) == 0) return sizes[i];
+  }
+  return (kv_parameters){0};
 }
 
 int kv_geometry_window(const kv_geometry *g, int layer) {

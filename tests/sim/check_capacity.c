@@ -1,0 +1,260 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * `kvreplay capacity`: what a replay of lengths says a request holds and reads
+ * is what a run on a synthetic trace of the same shape does, to the byte, for
+ * every method whose bytes lengths decide; layers multiply; layers that one of
+ * their kind decodes for hold what they would themselves; and users and speeds
+ * are those of worked examples. With KV_ALL the trace has 8,192 + 64 tokens.
+ */
+#include "sim/capacity/rows.h"
+#include "tests/laws/cells.h"
+#include "tests/support/scratch.h"
+#include "tests/support/test.h"
+#include "traces/trace/synth.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { RECORDED = 2 };
+static const int recorded[RECORDED] = {0, 41};
+static const char *const further[] = {"h2o:variant=prefill:recent=8",
+                                      "snapkv:every=4", "quant:v=e4m3",
+                                      "window+int4"};
+enum { FURTHER = sizeof further / sizeof *further };
+
+static int prompt, decoded;
+static kv_trace *trace;
+
+static void served(const char *name, kv_served *m) {
+  kv_err e = {0};
+  if (kv_served_open(name, m, &e)) fail_msg("%s", e.text);
+}
+
+static int make_trace(void **state) {
+  kv_synth s = {.like = *kv_geometry_find("llama-3.1-70b"),
+                .n_recorded = RECORDED,
+                .layers = recorded};
+  kv_err e = {0};
+  bool all = getenv("KV_ALL") && *getenv("KV_ALL");
+  prompt = all ? 8192 : 200;
+  decoded = all ? 64 : 12;
+  s.n_tokens = prompt + decoded;
+  s.prompt_len = prompt;
+  if (scratch_make(state)) return 1;
+  const char *path = scratch_path("shape.safetensors");
+  if (kv_synth_write(&s, kv_kernels_best(), path, &e) ||
+      kv_trace_open(path, &trace, &e))
+    fail_msg("%s", e.text);
+  return 0;
+}
+
+static int close_trace(void **state) {
+  kv_trace_close(trace);
+  return scratch_remove(state);
+}
+
+/* The i-th specification to ask about; NULL past the last. */
+static const char *method(int i) {
+  int n = 0;
+  while (kv_method_at(n)) n++;
+  if (i < n) return kv_method_at(i)->name;
+  return i < n + FURTHER ? further[i - n] : NULL;
+}
+
+/* False: lengths do not decide. */
+static bool lengths(const kv_served *m, int context, int output,
+                    const char *text, int tp, bool each, kv_stored *out) {
+  kv_spec spec = {0};
+  kv_budget budget = {0};
+  kv_err e = {0};
+  if (kv_spec_parse(kv_method_at, text, &spec, &e) ||
+      kv_budget_parse("20%", &budget, &e))
+    fail_msg("%s: %s", text, e.text);
+  const kv_lengths ask = {.model = m,
+                          .context = context,
+                          .output = output,
+                          .spec = &spec,
+                          .budget = &budget,
+                          .tp = tp,
+                          .threads = 1,
+                          .each = each};
+  kv_rc rc = kv_lengths_replay(&ask, out, &e);
+  if (rc && rc != KV_REFUSED) fail_msg("%s: %s", text, e.text);
+  kv_spec_free(&spec);
+  return !rc;
+}
+
+/* --- bytes -------------------------------------------------------------- */
+
+static void ran(const char *text, kv_cell *cell) {
+  cells_must(kv_method_at, trace, 0, text, prompt / 5, cell);
+  cells_replay(trace, 1, &cell, cells_plain);
+}
+
+static void same_as_run(const char *text, const kv_stored *x) {
+  kv_cell cell;
+  int64_t bytes = 0, codes = 0;
+  ran(text, &cell);
+  const kv_result *r = &cell.result;
+  for (int i = 1; i < r->n_steps; i++) {
+    if (r->step[i].bytes > bytes) bytes = r->step[i].bytes;
+    if (r->step[i].codes > codes) codes = r->step[i].codes;
+  }
+  if (x->all.steady != bytes || x->all.peak != r->totals.peak ||
+      x->codes.steady != codes || x->codes.peak != r->totals.codes_peak)
+    fail_msg("%s: a run holds %lld bytes, at most %lld, lengths %lld, %lld",
+             text, (long long)bytes, (long long)r->totals.peak,
+             (long long)x->all.steady, (long long)x->all.peak);
+  if (!isnan(x->read) && x->read != r->totals.read + r->totals.scanned)
+    fail_msg("%s: a run reads %g bytes a step, lengths %g", text,
+             r->totals.read + r->totals.scanned, x->read);
+  kv_cell_close(&cell);
+}
+
+TEST(bytes_are_those_of_a_run) {
+  kv_served m;
+  kv_stored x;
+  int n = 0;
+  served("llama-3.1-70b", &m);
+  m.n_layers = RECORDED;
+  memcpy(m.layer, recorded, sizeof recorded);
+  for (int i = 0; method(i); i++) {
+    if (!lengths(&m, prompt, decoded, method(i), 1, false, &x)) continue;
+    same_as_run(method(i), &x);
+    n++;
+  }
+  assert_true(n >= 14);
+  kv_served_close(&m);
+}
+
+TEST(layers_multiply) {
+  kv_served all, two;
+  kv_stored a, b;
+  served("llama-3.1-70b", &all);
+  served("llama-3.1-70b", &two);
+  two.n_layers = RECORDED;
+  memcpy(two.layer, recorded, sizeof recorded);
+  for (int i = 0; i < 2; i++) {
+    const char *text = i ? "streamingllm" : "dense";
+    assert_true(lengths(&all, prompt, decoded, text, 8, false, &a));
+    assert_true(lengths(&two, prompt, decoded, text, 8, false, &b));
+    assert_int_equal(a.all.steady, 40 * b.all.steady);
+    assert_true(a.read == 40 * b.read && a.fullest * 8 == a.of);
+  }
+  /* what one layer drops, and it alone, is there twice */
+  assert_int_equal(a.all.peak - 40 * b.all.peak,
+                   -39 * (b.all.peak - b.all.steady));
+  kv_served_close(&all);
+  kv_served_close(&two);
+}
+
+TEST(kinds_stand_for_layers) {
+  kv_served m;
+  kv_stored one, each;
+  served("tiny", &m);
+  m.window[1] = m.window[3] = 64;
+  for (int i = 0; method(i); i++) {
+    if (!lengths(&m, 200, 20, method(i), 2, false, &one)) continue;
+    assert_true(lengths(&m, 200, 20, method(i), 2, true, &each));
+    if (memcmp(&one, &each, sizeof one)) fail_msg("%s", method(i));
+  }
+  kv_served_close(&m);
+}
+
+/* --- users -------------------------------------------------------------- */
+
+static kv_node node_of(const char *gpu, int gpus, int tp, int64_t weights) {
+  kv_node n = {.gpus = gpus, .tp = tp, .percent = 90, .weights = weights};
+  kv_err e = {0};
+  if (kv_gpu_find(gpu, &n.gpu, &e)) fail_msg("%s", e.text);
+  return n;
+}
+
+/* floor((0.9 x 640e9 - 141.1e9) / (132,096 x 327,680)). */
+TEST(ten_users) {
+  kv_served m;
+  kv_node n = node_of("made-80g", 8, 8, 0);
+  kv_capacity_at at;
+  kv_stored x;
+  served("llama-3.1-70b", &m);
+  assert_true(m.parameters == 70553706496);
+  assert_int_equal(kv_served_dense(&m, 132096), 132096LL * 327680);
+  x.all = x.codes = (kv_held){132096LL * 327680, 132096LL * 327680};
+  x.fullest = 1;
+  x.of = 8;
+  x.read = 131584.5 * 327680;
+  x.attended = 131584.5;
+  n.weights = 2 * m.parameters;
+  const kv_lengths ask = {.model = &m};
+  kv_capacity_take(&n, &ask, &x, &at);
+  assert_int_equal(at.users, 10);
+  assert_int_equal(at.binds, KV_BINDS_CACHE);
+  n.percent = 100; /* floor((640e9 - 141.1e9) / 43.3e9) */
+  kv_capacity_take(&n, &ask, &x, &at);
+  assert_int_equal(at.users, 11);
+  kv_served_close(&m);
+}
+
+TEST(users_of_made_up_bytes) {
+  kv_node n = node_of("made-80g", 4, 2, 24000000000); /* 60e9 a device */
+  const kv_held flat = {20000000000, 20000000000},
+                drops = {20000000000, 45000000000};
+  assert_int_equal(kv_node_room(&n), 60000000000);
+  assert_int_equal(kv_node_users(&n, &flat, 1, 2), 12);
+  /* the fullest of two ranks has 3/4: 15e9 a user, and not the mean 10e9 */
+  assert_int_equal(kv_node_users(&n, &flat, 3, 4), 8);
+  /* 12.5e9 more for the one in its prefill: 47.5e9 / 10e9 */
+  assert_int_equal(kv_node_users(&n, &drops, 1, 2), 8);
+  n.weights = 200000000000;
+  assert_int_equal(kv_node_users(&n, &flat, 1, 2), 0);
+}
+
+TEST(speeds_of_made_up_bytes) {
+  kv_node n = node_of("made-80g", 2, 1, 6700000000);
+  kv_binds binds;
+  n.active = 3350000000;
+  /* 2 ms of weights, and 1 ms of a cache, twice: of four users two a device */
+  assert_true(fabs(kv_node_speed(&n, 4, 3.35e9, 0, 1, &binds) - 1000) < 1e-6);
+  assert_int_equal(binds, KV_BINDS_WEIGHTS);
+  kv_node_speed(&n, 6, 3.35e9, 0, 1, &binds);
+  assert_int_equal(binds, KV_BINDS_CACHE);
+  kv_node_speed(&n, 4, 0, 1e15, 1, &binds);
+  assert_int_equal(binds, KV_BINDS_COMPUTE);
+  assert_true(isnan(kv_node_speed(&n, 4, NAN, 0, 1, &binds)));
+  assert_true(kv_node_speed(&n, 0, 1, 0, 1, &binds) == 0);
+}
+
+TEST(middle_and_range) {
+  kv_served m;
+  kv_stored x[20];
+  kv_capacity_row row = {0};
+  kv_node n = node_of("made-80g", 1, 1, 0);
+  served("tiny", &m);
+  for (int i = 0; i < 20; i++)
+    x[i] = (kv_stored){.all = {1000 + i, 1000 + i},
+                       .codes = {500, 500},
+                       .fullest = 1,
+                       .of = 1};
+  const kv_lengths ask = {.model = &m};
+  kv_capacity_spread(&n, &ask, 20, x, &row);
+  assert_int_equal(row.low.stored.all.steady, 1001);
+  assert_int_equal(row.at.stored.all.steady, 1009);
+  assert_int_equal(row.high.stored.all.steady, 1017);
+  kv_capacity_spread(&n, &ask, 1, x, &row);
+  assert_int_equal(row.high.stored.all.steady, 1000);
+  kv_served_close(&m);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(bytes_are_those_of_a_run),
+      cmocka_unit_test(layers_multiply),
+      cmocka_unit_test(kinds_stand_for_layers),
+      cmocka_unit_test(ten_users),
+      cmocka_unit_test(users_of_made_up_bytes),
+      cmocka_unit_test(speeds_of_made_up_bytes),
+      cmocka_unit_test(middle_and_range),
+  };
+  return cmocka_run_group_tests(tests, make_trace, close_trace);
+}
