@@ -29,7 +29,7 @@ wrong 2 'kvreplay --help' '' x
 wrong 2 'no option --nonsense' --nonsense
 wrong 2 'no option -Z' methods -Z
 wrong 2 'did you mean --format?' methods --formt json
-wrong 2 'is none of table|json' methods --format xml
+wrong 2 'is none of table|csv|json' methods --format xml
 wrong 2 'needs a value' methods --format
 wrong 2 'leave out --format' methods --bibtex --format json
 wrong 2 'did you mean snapkv?' methods snapk

@@ -8,6 +8,8 @@
 #include "sim/commands/commands.h"
 
 #include "sim/commands/options_cells.h"
+#include "sim/commands/signal.h"
+#include "sim/sheet/sheet.h"
 #include "sim/show/bibtex.h"
 #include "sim/show/rows.h"
 #include "sim/spec/door.h"
@@ -20,8 +22,8 @@
 
 typedef struct task {
   kv_list names;
-  bool bibtex;
-  int format; /* KV_ROWS_TABLE or KV_ROWS_JSON */
+  bool bibtex, engine;
+  int format; /* a kv_sheet_form */
 } task;
 
 static const char *const kinds[] = {
@@ -209,10 +211,33 @@ static kv_rc bibtex(const kv_method *one, kv_err *e) {
 
 static kv_rc check(void *self, kv_err *e) {
   const task *s = self;
-  if (s->bibtex && s->format == KV_ROWS_JSON)
-    return kv_fail(e, KV_USAGE,
-                   "--bibtex is a format of its own: leave out --format");
+  if (s->bibtex && (s->format || s->engine))
+    return kv_fail(e, KV_USAGE, "--bibtex is a format of its own: leave out %s",
+                   s->engine ? "--engine" : "--format");
+  if (s->format == KV_SHEET_CSV && !s->engine)
+    return kv_fail(e, KV_USAGE, "--format csv is for --engine");
   return KV_OK;
+}
+
+/* The engine sheet of a list of specifications, or of all methods. */
+static kv_rc engine(const task *s, bool *stopped, kv_err *e) {
+  const char *list = s->names.n ? s->names.item[0] : "all";
+  const kv_kernels *kernels;
+  kv_specs specs = {0};
+  kv_sheets sheets = {0};
+  kv_rc rc = kv_choose_kernels(&kernels, e);
+  if (!rc) rc = kv_specs_add(kv_method_at, list, &specs, e);
+  if (!rc) {
+    kv_stop_watch();
+    rc = kv_sheet_make(&specs, kernels, kv_choose_threads(0), kv_interrupted,
+                       &sheets, stopped, e);
+    kv_stop_unwatch();
+  }
+  if (!rc && !*stopped)
+    kv_sheet_print(&sheets, (kv_sheet_form)s->format, stdout);
+  kv_sheet_free(&sheets);
+  kv_specs_free(&specs);
+  return rc;
 }
 
 static kv_rc work(void *self, bool *stopped, kv_err *e) {
@@ -220,12 +245,12 @@ static kv_rc work(void *self, bool *stopped, kv_err *e) {
   const kv_method *one = NULL;
   bool colour = kv_colour_wanted(stdout);
   kv_rc rc = KV_OK;
-  (void)stopped;
+  if (s->engine) return engine(s, stopped, e);
   if (s->names.n)
     rc = kv_registry_find(kv_method_at, s->names.item[0], &one, e);
   if (rc) return rc;
   if (s->bibtex) return bibtex(one, e);
-  if (s->format == KV_ROWS_JSON)
+  if (s->format == KV_SHEET_JSON)
     json(one);
   else if (one)
     show(one, colour);
@@ -240,9 +265,14 @@ static const kv_task task_methods = {
     .size = sizeof(task), .check = check, .work = work};
 
 static const kv_option options[] = {
-    {KV_SLOT_CHOICE, "format", 'f', "FORMAT", .choices = "table|json",
+    {KV_SLOT_CHOICE, "format", 'f', "FORMAT", .choices = "table|csv|json",
      .offset = offsetof(task, format), .group = "What to print",
-     .help = "table (the default) or json"},
+     .help = "table (the default), json or, with --engine, csv"},
+    {KV_SLOT_FLAG, "engine", .offset = offsetof(task, engine),
+     .help =
+         "what an inference engine must provide for each method, worked out "
+         "from what it asks for and a small replay (some seconds); NAME may "
+         "be a list of specifications, as of `run -m`"},
     {KV_SLOT_FLAG, "bibtex", .offset = offsetof(task, bibtex),
      .help = "the papers as BibTeX, each once"},
     {.slot = KV_SLOT_END}};
@@ -253,8 +283,11 @@ static const kv_example examples[] = {
     {"kvreplay methods ./mine.so", "the same of a plugin"},
     {"kvreplay methods --format json", "everything, for programs"},
     {"kvreplay methods --bibtex >methods.bib", "what to cite"},
+    {"kvreplay methods --engine", "what an engine must provide for each"},
+    {"kvreplay methods --engine adakv,snapkv+int4 -f csv", "of two of them"},
     {NULL, NULL}};
 
+#define COLUMN(of, name, head, help) head " (" name "): " help ".",
 static const char *const notes[] = {
     "Lists the methods. With NAME: its parameters, their ranges, their "
     "defaults and where each default comes from. A parameter is set in a "
@@ -270,7 +303,13 @@ static const char *const notes[] = {
     "JSON of all. replay follows decisions. A plugin is a shared object, named "
     "by its path, or by its name if a folder of KVREPLAY_PLUGINS "
     "(FOLDER:FOLDER) holds NAME.so.",
-    NULL};
+    "The engine sheet: rows, flops, what is shown, bytes and positions follow "
+    "from what a method asks for when it is opened for Llama-3.1-8B, a prompt "
+    "of 4,096 tokens and, where it takes one, a budget of 20 %. The rest is "
+    "seen in a replay of a synthetic trace of the same model: three of its "
+    "layers, 8 query and 4 KV heads of each, 512 tokens of prompt and 64 "
+    "steps. Its columns:",
+    KV_SHEET_COLUMNS(COLUMN) NULL};
 
 const kv_command kv_command_methods = {.name = "methods",
                                        .summary =

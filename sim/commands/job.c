@@ -191,6 +191,17 @@ void kv_job_tell(kv_job *s, const char *text) {
   kv_note(text);
 }
 
+void kv_job_say_one_thread(kv_job *s, const kv_replay_how *how) {
+  bool files = how->watch && how->backend->threads;
+  char note[160];
+  if (!files || s->options->jobs < 2 || kv_replay_parallel(how)) return;
+  snprintf(note, sizeof note,
+           "--selections, --views, --stored and --outputs are written by one "
+           "thread: this replay does not use the %d of --jobs",
+           s->options->jobs);
+  kv_job_tell(s, note);
+}
+
 /* --- the database ------------------------------------------------------- */
 
 void kv_job_differ(kv_job *s, const kv_err *why) {

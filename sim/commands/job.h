@@ -114,6 +114,9 @@ int64_t kv_job_units(const kv_job *s);
 /* Says a line on standard error, even if quiet, without harm to the progress
  * bar. */
 void kv_job_tell(kv_job *s, const char *text);
+/* Says so where more threads were asked for than a watch of how->watch allows,
+ * as files of one cell are written in the order of its steps by one thread. */
+void kv_job_say_one_thread(kv_job *s, const kv_replay_how *how);
 
 /* --- the database --------------------------------------------------------- */
 

@@ -55,6 +55,10 @@ static const kv_option options[] = {
     {KV_SLOT_COUNT, "arrive", 0, "EVERY", .min = 1, .max = 1 << 20, AT(arrive),
      .help = "requests of --together arrive one every EVERY steps (default: "
              "all at once)"},
+    {KV_SLOT_COUNT, "tp", 0, "N", .min = 2, .max = 1024, AT(tp),
+     .help = "also deal the KV heads to N ranks that decide alone, as tensor "
+             "parallelism does: how many lanes then decide otherwise, and how "
+             "much more than the mean the fullest rank holds"},
     {KV_SLOT_FLAG, "tokens", 0, AT(tokens),
      .help = "also keep in the database when each token leaves each lane and "
              "how often it is shown, 8 bytes a token, layer, lane and cell: "
@@ -102,6 +106,8 @@ static const kv_example examples[] = {
     {"kvreplay run a.safetensors b.safetensors -m leankv,snapkv+k8v4 -b 20% "
      "--together --pool 64MiB --arrive 100",
      "two requests over one pool of pages, the second 100 steps later"},
+    {"kvreplay run chat.safetensors -m snapkv,adakv -b 20% --tp 2",
+     "do two ranks that know their own heads decide the same?"},
     {"kvreplay run *.safetensors -m all -b 10%,20% --shard 2/4 --db r.%.db",
      "the second quarter of a sweep, in r.2-of-4.db"},
     {NULL, NULL}};
@@ -152,6 +158,13 @@ static const char *const notes[] = {
     "request that finds no page is refused and leaves, and nothing of the "
     "others changes. The layout is unified, or what --layout "
     "says of it; rows that are in the database are replayed again.",
+    "With --tp a rank is opened and replayed as if its KV heads, with their "
+    "query heads, were all there are: no scores, messages or rows of other "
+    "ranks. `decide other`: lanes whose verbs or views differ then from those "
+    "of the whole model. What a method takes from the number of a head counts "
+    "from 0 on each rank, so the draws of random differ; a method with a file "
+    "of all heads is not asked. Such a run replays all its cells anew, and its "
+    "database does not have what ranks said.",
     "The exit code is 1 if digests or a row of the database differ, 3 if a "
     "cell failed, or a method that is named, not by `all`, was refused on "
     "every "

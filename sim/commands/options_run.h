@@ -41,7 +41,9 @@ typedef struct kv_run_options {
   bool together;          /* the traces are requests that share a pool */
   const char *pool_text;  /* --pool, as typed, or NULL */
   int64_t pool;           /* made: its bytes */
-  int arrive;             /* steps between two arrivals; 0: all at once */
+  int tp; /* ranks that KV heads are dealt to, each of which decides alone; 0:
+             not asked */
+  int arrive; /* steps between two arrivals; 0: all at once */
   const char *selections, *views, *stored, *outputs; /* files, or NULL */
   const char *decisions;                             /* a folder, or NULL */
 } kv_run_options;

@@ -191,6 +191,20 @@ typedef struct kv_together_result {
   kv_pool_result pool;          /* the same for all of them */
 } kv_together_result;
 
+/* What ranks of tensor parallelism gave that have a share of the KV heads each
+ * and decide alone (kvreplay run --tp, sim/sheet/ranks.h). No database has it.
+ */
+typedef struct kv_ranks_result {
+  int ranks;         /* 0: it was not asked for, and nothing else is there */
+  int lanes, unlike; /* lanes of all layers of the ranks that were replayed; of
+                        these, those that decided otherwise than in the whole
+                        model */
+  /* Bytes after the last step of the rank that holds most / their mean: as
+   * each decides alone, and of the whole model's decisions. */
+  double fullest, fullest_told;
+  char why[256]; /* why the cell was not asked, a sentence; "": it was */
+} kv_ranks_result;
+
 /* What became of every token in one lane (kvreplay run --tokens). */
 typedef struct kv_survival {
   int layer, lane; /* the model's layer; the lane's number in it */
@@ -237,6 +251,7 @@ typedef struct kv_result {
   int n_layouts;            /* layouts asked for; numbers only if the row ran */
   kv_layout_result *layout; /* [n_layouts] */
   kv_together_result together; /* kvreplay run --together */
+  kv_ranks_result ranks;       /* kvreplay run --tp */
   int n_survivals;             /* layers times lanes, or 0: not recorded */
   kv_survival *survival;       /* [n_survivals] */
   /* How it was computed: the confirmation. */

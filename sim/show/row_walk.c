@@ -197,6 +197,24 @@ static void together(const kv_result *r, const kv_row_sink *to) {
   to->close(to->self);
 }
 
+/* Present only where ranks were asked for, then in every row. */
+static void ranks(const kv_result *r, const kv_row_sink *to) {
+  const kv_ranks_result *x = &r->ranks;
+  bool ran = !*x->why;
+  if (!x->ranks) return;
+  to->open(to->self, "tp", true);
+  to->integer(to->self, "ranks", x->ranks);
+  integer(to, "lanes", ran, x->lanes);
+  integer(to, "decide_other", ran, x->unlike);
+  real(to, "fullest", ran, x->fullest);
+  real(to, "fullest_told", ran, x->fullest_told);
+  if (ran)
+    to->null(to->self, "not_asked");
+  else
+    to->text(to->self, "not_asked", x->why);
+  to->close(to->self);
+}
+
 static void measure(const kv_result *r, int m, const kv_row_sink *to) {
   const kv_stat *s = &r->stat[m];
   bool there = kv_result_ran(r) && s->count > 0;
@@ -220,6 +238,7 @@ void kv_row_walk(const kv_result *r, const kv_row_sink *to) {
   bytes(r, to);
   layouts(r, to);
   together(r, to);
+  ranks(r, to);
   scalars(r, "", LATER, to);
   for (int m = 0; m < KV_MEASURES; m++) measure(r, m, to);
   real(to, "needle_share", ran, kv_needle_share(r->stat));

@@ -78,7 +78,7 @@ mutant search_is_linear sim/sweep/search.c 'search' \
 mutant threads_by_name sim/engine/replay.c 'search' \
   'return w == NULL && how->backend->threads;' 'return w == NULL;'
 mutant one_thread_unsaid sim/commands/command_run.c 'check_cli.sh' \
-  'if (!rc) say_one_thread(s, &how);' '(void)say_one_thread;'
+  'if (!rc) kv_job_say_one_thread(&s->of, &how);' ''
 mutant tune_misses_the_end sim/tune/search.c 'tuning' \
   '(int64_t)j * (size - 1)' '(int64_t)j * (size - 2)'
 mutant tune_leaps_to_one sim/tune/search.c 'tuning' \

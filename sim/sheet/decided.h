@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What one cell decided in each lane, gathered while it is replayed: which
+ * verbs were used, how many tokens were dropped, and a hash of all verbs and
+ * views. Unlike the journal's digest it is one of a lane and names no lane or
+ * layer, so that the same KV head can be compared between two replays in which
+ * it has another number (sim/sheet/ranks.h).
+ *   kv_decided_open; replay with kv_decided_watch; ask; kv_decided_close
+ * Used by the engine sheet and by `kvreplay run --tp`. Memory: 120 bytes a
+ * lane. Works on any backend that keeps records, those without digests too.
+ */
+#ifndef KV_SIM_DECIDED_H
+#define KV_SIM_DECIDED_H
+
+#include "sim/engine/layer.h"
+
+typedef struct kv_decided kv_decided;
+
+/* Opens it for an open cell, which outlives it, before the replay. KV_RESOURCE:
+ * memory; *out is then NULL. */
+kv_rc kv_decided_open(const kv_cell *c, kv_decided **out, kv_err *e);
+void kv_decided_close(kv_decided *d); /* accepts NULL */
+/* The watch for the replay, which calls it for this cell alone, from any
+ * thread. The caller sets its `next`; it lives as long as d. */
+kv_watch *kv_decided_watch(kv_decided *d);
+
+/* Over all lanes of all layers, after the replay. */
+typedef struct kv_decided_sum {
+  unsigned kinds;  /* bit k: a record of kind k (kv_record) was written; KV_VIEW
+                      where some head saw fewer entries than its lane holds */
+  int64_t dropped; /* entries that a keep left out */
+} kv_decided_sum;
+kv_decided_sum kv_decided_sums(const kv_decided *d);
+
+/* How many lanes of `part` decided anything else than lanes first.. of the same
+ * layer of `whole`, after both replays of the same layers. Asserts that `whole`
+ * has these lanes. */
+int kv_decided_unlike(const kv_decided *whole, int first,
+                      const kv_decided *part);
+/* Bytes that lanes first..first+count-1 of all layers held after the last step,
+ * everything counted. Asserts that there are these lanes. */
+int64_t kv_decided_bytes(const kv_decided *d, int first, int count);
+/* Lanes of all layers together. */
+int kv_decided_lanes(const kv_decided *d);
+
+#endif

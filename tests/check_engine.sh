@@ -1,0 +1,163 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# The engine sheet, `kvreplay methods --engine`: what is known of methods by
+# their papers stands in it, whatever it is worked out from; its three forms say
+# the same; a method that cannot be shown says why; bad words are refused. And
+# `run --tp`: who decides head by head decides the same on ranks, from q, k and
+# v of the right heads; who does not, does not.
+. "$(dirname "$0")/sh.sh"
+mkdir "$tmp/t"
+export TMPDIR=$tmp/t # where nobody else makes folders
+
+ran 0 "$kvreplay" methods --engine -f csv
+cp "$tmp/out" "$tmp/csv"
+"$kvreplay" methods -f json | grep -o '"name": "[^"]*", "title"' |
+  cut -d '"' -f 4 >"$tmp/methods"
+
+# cell METHOD COLUMN
+cell() {
+  awk -F, -v m="$1" -v c="$2" 'NR == 1 { for (i = 1; i <= NF; i++)
+    if ($i == c) at = i } $1 == m { print $at }' "$tmp/csv"
+}
+# known METHOD COLUMN=VALUE...
+known() {
+  local pair got
+  for pair in "${@:2}"; do
+    checks=$((checks + 1))
+    got=$(cell "$1" "${pair%%=*}")
+    [ "$got" = "${pair#*=}" ] || fail "$1: ${pair%%=*} is '$got', not $pair"
+  done
+}
+# over METHOD COLUMN LEAST: a number above LEAST
+over() {
+  awk -v x="$(cell "$1" "$2")" -v y="$3" 'BEGIN { exit !(x != "" && x > y) }' ||
+    fail "$1: $2 is $(cell "$1" "$2"), not above $3"
+}
+
+sed 1d "$tmp/csv" | cut -d , -f 1 | cmp -s - "$tmp/methods" ||
+  fail 'not a row for every method'
+sed 1d "$tmp/csv" | cut -d , -f 2 | grep -v '^""$' && fail 'a method has no row'
+
+none='prompt_rows=0 prompt_flops=0 decode_shows=none flash=stays column_bytes=0
+  side_bytes=0 lane_bytes=0 message_bytes=0'
+nobody='across=none tp2=same'
+# shellcheck disable=SC2086
+known dense $none $nobody verbs=none reindexes=0 loses=none ragged=1 freed= \
+  prefill_peak=100 scanned=0
+# shellcheck disable=SC2086
+known streamingllm $none $nobody reindexes=1 loses=dropped verbs=keep ragged=1
+# shellcheck disable=SC2086
+known window $none $nobody reindexes=0 loses=dropped
+# An 8-byte sum an entry, of the probabilities of every query there is.
+# shellcheck disable=SC2086
+known h2o prompt_rows=4096 prompt_shows=probabilities flash=left \
+  decode_shows=probabilities column_bytes=8 loses=dropped $nobody
+# Its window, 32 of 4,096 rows, and nothing later.
+# shellcheck disable=SC2086
+known snapkv prompt_rows=32 prompt_shows=probabilities decode_shows=none \
+  flash=again column_bytes=0 ragged=1 loses=dropped $nobody
+known adakv prompt_rows=32 flash=again across=heads tp2=other
+over adakv ragged 1.05
+known tova prompt_rows=1 decode_shows=probabilities flash=left across=heads
+# Bounds of 16 keys, a minimum and a maximum: 512 bytes, of 16 entries.
+# shellcheck disable=SC2086
+known quest decode_shows=queries flash=stays side_bytes=32 verbs=view \
+  loses=none reindexes=0 freed= $nobody
+over quest scanned 6
+known oracle-topk decode_shows='all logits' flash=left scanned=50 verbs=view
+known kivi flash=stays verbs=recode loses=none freed=100 across=none
+known zsmerge loses=merged flash=left verbs=merge+retier
+# A bit for each of 4,352 tokens, and 16 bytes.
+known omnikv across=layers tp2=other message_bytes=560
+known palu across=codes tp2= made_file=1
+known less made_file=1 tp2=
+known pyramidkv across=none tp2=same
+over pyramidkv ragged 1.05
+# By the theory of pages of 16 a fifth kept at random frees few of them.
+over window freed 90
+awk -v x="$(cell random freed)" 'BEGIN { exit !(x < 20) }' ||
+  fail "random frees $(cell random freed) % of what it left"
+# 20 % and, before it is compressed, one layer of 32: 20 + 80 / 32 = 22.5.
+for m in window snapkv adakv h2o; do over $m prefill_peak 22; done
+awk -v x="$(cell snapkv prefill_peak)" 'BEGIN { exit !(x < 23) }' ||
+  fail 'snapkv holds more than it should in prefill'
+# The logits of all of a prompt's rows: 2 d n^2 / 2 of 32 heads and layers, of
+# all that the model computes: 2 FLOPs a token and weight of 6.98e9, and 4 d n^2
+# / 2 of attention.
+python3 - "$(cell h2o prompt_flops)" <<'PY' || fail 'FLOPs of h2o'
+import sys
+n, d = 4096, 128
+pairs = n * (n + 1) / 2 * 32 * 32
+weights = 32 * (2 * 4096 * 4096 + 2 * 4096 * 1024 + 3 * 4096 * 14336)
+want = 100 * 2 * d * pairs / (2 * n * weights + 4 * d * pairs)
+sys.exit(abs(float(sys.argv[1]) - want) > 1e-4 * want)
+PY
+
+# --- forms, lists and what is refused -----------------------------------------
+list=snapkv,kivi,snapkv+int4
+ran 0 "$kvreplay" methods --engine $list -f json
+cp "$tmp/out" "$tmp/json"
+ran 0 "$kvreplay" methods --engine $list -f csv
+python3 - "$tmp/json" "$tmp/out" <<'PY' || fail 'CSV and JSON differ'
+import csv, json, sys
+a, b = json.load(open(sys.argv[1])), list(csv.DictReader(open(sys.argv[2])))
+assert [x["method"] for x in a] == ["snapkv", "kivi", "snapkv+quant"]
+assert len(a) == len(b)
+for x, y in zip(a, b):
+    assert list(x) == list(y), "names"
+    for k, v in x.items():
+        same = (y[k] == "" if v is None else float(y[k]) == float("%.6g" % v)
+                if isinstance(v, (int, float)) else y[k] == v)
+        assert same, (k, v, y[k])
+PY
+for m in snapkv kivi; do
+  [ "$(grep "^$m," "$tmp/out")" = "$(grep "^$m," "$tmp/csv")" ] ||
+    fail "$m alone is not $m among all"
+done
+ran 0 "$kvreplay" methods --engine snapkv:window=64
+grep -qE '^snapkv +64 +probabilities' "$tmp/out" || fail 'a table of one'
+ran 0 "$kvreplay" methods --engine snapkv:budget=8:window=16
+grep -q '^snapkv: snapkv: window=16 is more than the budget' "$tmp/out" ||
+  fail 'why there is no row'
+refused 2 '--format csv is for --engine' "$kvreplay" methods -f csv
+refused 2 'leave out --engine' "$kvreplay" methods --bibtex --engine
+refused 2 'no method is called nosuch' "$kvreplay" methods --engine nosuch
+TMPDIR=$tmp/none refused 4 'set TMPDIR' "$kvreplay" methods --engine dense
+# --- ranks --------------------------------------------------------------------
+alone=dense,snapkv,h2o,criticalkv,keydiff,quest,kivi,zsmerge
+tp=(run "$small" -q -p 300 -m "$alone,adakv,tova,random,less" -b 20%)
+for jobs in 1 2; do
+  ran 3 "$kvreplay" "${tp[@]}" --tp 2 -f json -j $jobs
+  grep -v '"seconds"\|"threads"' "$tmp/out" >"$tmp/ranks$jobs"
+done
+ran 3 "$kvreplay" "${tp[@]}" -f json
+python3 - "$tmp/ranks1" "$tmp/ranks2" "$tmp/out" $alone <<'PY' || fail ranks
+import json, sys
+one, two, without = [json.load(open(x)) for x in sys.argv[1:4]]
+rank = {x["method"]: x["tp"] for x in one}
+assert rank == {x["method"]: x["tp"] for x in two}, "threads"
+for x, y in zip(one, without):
+    assert x["journal"] == y["journal"] and "tp" not in y, x["method"]
+for m, x in rank.items():
+    if m == "less":
+        assert x["not_asked"] and x["lanes"] is None, m
+        continue
+    assert x["ranks"] == 2 and x["lanes"] == 16 and x["not_asked"] is None, m
+    assert 1 <= x["fullest"] < 2 and 1 <= x["fullest_told"] < 2, m
+for m in sys.argv[4].split(","):
+    assert rank[m]["decide_other"] == 0, m
+    assert rank[m]["fullest"] == rank[m]["fullest_told"] == 1, m
+for m in "adakv", "tova":
+    assert rank[m]["decide_other"] > 0, m
+assert rank["adakv"]["fullest_told"] > 1
+assert rank["random"]["decide_other"] == 8, "the lanes of the second rank"
+PY
+ran 0 "$kvreplay" run "$small" -q -p 300 -m snapkv,adakv -b 20% --tp 4
+grep -qE '^  retrieval_8_small  +snapkv  .* 0 of +16 +1[.]000 +1[.]000$' \
+  "$tmp/out" || fail 'the table of ranks'
+refused 2 '4 KV heads cannot be dealt to 3 ranks' \
+  "$kvreplay" run "$small" -q -m dense --tp 3
+
+[ -z "$(ls "$tmp/t")" ] || fail "left in TMPDIR: $(ls "$tmp/t")"
+concluded

@@ -1,0 +1,35 @@
+# SPDX-License-Identifier: Apache-2.0
+#
+# Faults of the engine sheet and of ranks: list.sh says how each is written.
+
+mutant sheet_flash_stays sim/sheet/sheet_make.c 'check_engine.sh' \
+  's->decode & KV_LOGITS || s->all_logits' 's->all_logits'
+mutant sheet_page_as_entry sim/sheet/sheet_make.c 'check_engine.sh' \
+  '(x->per == KV_PER_PAGE ? x->page : 1)' '1'
+mutant sheet_peak_of_three sim/sheet/sheet_make.c 'check_engine.sh' \
+  'held + share * (' 'held + (0 * share + 1) * ('
+mutant sheet_rows_of_replay sim/sheet/sheet_make.c 'check_engine.sh' \
+  'open_on(m, &m->like, PROMPT, spec' \
+  'open_on(m, m->on.trace, m->on.trace->shape.prompt_len, spec'
+mutant rank_keys_of_first sim/sheet/ranks.c 'check_engine.sh' \
+  'y.k = skip(x->k, g *' 'y.k = skip(x->k, 0 * g *'
+mutant rank_values_of_first sim/sheet/ranks.c 'check_engine.sh' \
+  'y.v = skip(x->v, g *' 'y.v = skip(x->v, 0 * g *'
+mutant rank_queries_of_first sim/sheet/ranks.c 'check_engine.sh' \
+  'y.q = skip(x->q, h *' 'y.q = skip(x->q, 0 * h *'
+mutant rank_compares_first sim/sheet/ranks.c 'check_engine.sh' \
+  'kv_decided_unlike(whole, rank * lanes, part)' \
+  'kv_decided_unlike(whole, 0 * rank, part)'
+mutant decided_without_ids sim/sheet/decided.c 'check_engine.sh' \
+  'kv_fold_add(&x->fold, r.payload, r.count);' '(void)0;'
+mutant rank_bytes_of_first sim/sheet/ranks.c 'check_engine.sh' \
+  'hold(kv_decided_bytes(whole, rank * lanes, lanes), &x->told);' \
+  'hold(kv_decided_bytes(whole, 0, lanes), &x->told);'
+mutant sheet_merges_unsaid sim/sheet/sheet_print.c 'check_engine.sh' \
+  's->kinds >> KV_MERGE & 1' 's->kinds >> KV_MOVE & 1'
+mutant sheet_verbs_once sim/sheet/decided.c 'check_engine.sh' \
+  'x->kinds |= 1u << kind;' 'x->kinds = 1u << kind;'
+mutant sheet_folder_stays sim/sheet/sheet_trace.c 'check_engine.sh' \
+  'rmdir(x->folder);' '(void)0;'
+mutant sheet_csv_for_people sim/sheet/sheet_print.c 'check_engine.sh' \
+  'show(&v, false, word);' 'show(&v, true, word);'
