@@ -248,13 +248,13 @@ pages() {
   done
 }
 
-# Code that names knorm, the first method added by CONVENTIONS.md's recipe, but
-# its own files, those of the scorers, of which it is one, and their tests.
+# Code that names knorm, but its own files, those of scorers, and of presses.
 recipe() {
   local name=knorm own file
   own=$(echo {ref,gpu}/methods/$name.{c,h,cu} ref/parts/score{rs.h,_keys.c} \
     gpu/parts/score{rs,_keys}.cuh tests/methods/{ada,chunk,critical}kv.c \
-    tests/python/press{es_rows,_evaluate}.py)
+    tests/python/{press{es_rows,_evaluate},evaluate_press}.py \
+    sim/python/kvreplay/evaluate/press.py)
   while read -r file; do
     [[ " $own tests/methods/$name.c " = *" $file "* ]] ||
       echo "$file: names $name; a method stands in its own files only"

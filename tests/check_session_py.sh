@@ -119,7 +119,7 @@ mkdir "$tmp/text" "$tmp/real"
 }
 if "$python" -c 'import torch, transformers' 2>/dev/null; then
   for name in record_hf record_second record_repeat plan_hf train_hf \
-    evaluate_hf; do
+    evaluate_hf evaluate_press; do
     "$python" "$src/tests/python/$name.py" "$top/traces/kvtrace" \
       "$top/sim/kvreplay" "$tmp/real" "$src/traces/tiny" >"$tmp/said" 2>&1 || {
       tail -n 3 "$tmp/said"

@@ -4,9 +4,9 @@
 # run.sh MODEL FOLDER [PART...]: what the tables beside it come from. MODEL is
 # SmolLM2-135M-Instruct, a folder or a .gguf file; databases go to FOLDER, and a
 # command that was stopped goes on when it is repeated. PART: smollm2 (two hours
-# on two cores), reads, statements, generate, tiny; all by default. Needs
-# kvreplay and kvreport on the path, and PYTHON, which has torch and
-# transformers and finds the package kvreplay.
+# on two cores), reads, statements, generate, tiny; all by default, but kvpress,
+# which needs that. Needs kvreplay and kvreport on the path, and PYTHON, which
+# has torch and transformers and finds the package kvreplay.
 set -eu
 model=$1 folder=$2
 here=$(cd "$(dirname "$0")" && pwd)
@@ -47,6 +47,18 @@ for part; do
     -m window,k4v8,zsmerge:residual=0,headkv,criticalkv,duoattention ;;
   generate) smol d --tasks generate:length=512 --items 6 --new 512 \
     -m h2o,tova,streamingllm,rkv -b mean:50%,mean:25% ;;
+  kvpress) # methods as they are, kvpress's, then those that decide as these
+    beside=(--tasks niah_single_2:length=1024,multiturn:length=1024 --items 6
+      --dtype f32 -b 25%,50%)
+    press=snapkv,tova,streamingllm,knorm,keydiff,expected,lagkv,chunkkv
+    press+=,pyramidkv,adakv
+    alike=snapkv:pooling=avg,tova:variant=prefill:protect_newest=yes
+    alike+=,streamingllm:variant=prefill:positions=original,knorm:skip=0
+    alike+=,keydiff:block=0,chunkkv:pooling=avg:count=share
+    alike+=,adakv:pooling=avg:safeguard=minimum
+    smol p "${beside[@]}" --kvpress -m "$press"
+    smol p "${beside[@]}" -m "$alike"
+    ;;
   tiny)
     python3 "$here/tiny.py" >"$folder/tiny.jsonl"
     export KVREPLAY_ASSETS=$here/../../traces/tiny/assets

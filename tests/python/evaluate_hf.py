@@ -6,8 +6,6 @@ one sentence while all else goes on. evaluate_hf.py KVTRACE KVREPLAY FOLDER
 TINY; needs torch and transformers."""
 
 import contextlib
-import io
-import json
 import os
 import signal
 import sqlite3
@@ -17,35 +15,16 @@ import time
 
 import hf_models
 import torch
-from record_shared import LINES, MODEL, PROMPTS, SOURCE, at, lines
-from trace_shared import kvreplay
+from evaluate_shared import ASKED, evaluate
+from record_shared import LINES, MODEL, PROMPTS, at, lines
 
 from kvreplay import binding
-from kvreplay.evaluate import attend, driver, main, replay, run
+from kvreplay.evaluate import attend, driver, replay, run
 from kvreplay.evaluate.asks import Ask
 from kvreplay.evaluate.item import Item, Question
 from kvreplay.evaluate.measures import answer_digest
 from kvreplay.hf.load import greedy, load
 from kvreplay.record.tokens import decode
-
-os.environ["PATH"] = os.path.dirname(kvreplay) + ":" + os.environ["PATH"]
-MORE = SOURCE + "key GH78: 40291;\n"
-ASKED = dict(id="asked", prompt=MORE + "what is CD34? ", answer="27365", new=8,
-             segments=[dict(role="context", text=MORE), dict(
-                 role="question", text="what is CD34?")])  # fmt: skip
-
-
-def evaluate(*words, code=0, model=MODEL, tasks=("--prompts", PROMPTS)):
-    """Rows, {(item, question, method, target): row}, and what is said."""
-    out, said = io.StringIO(), io.StringIO()
-    with contextlib.redirect_stderr(said), contextlib.redirect_stdout(out):
-        got = main([model, *tasks, "-f", "jsonl", "--threads", "2", *words])
-    assert got == code, (words, got, said.getvalue())
-    rows = [json.loads(x) for x in out.getvalue().splitlines()]
-    of = "item question method target".split()
-    found = {tuple(x[y] for y in of): x for x in rows}
-    assert len(found) == len(rows)
-    return found, said.getvalue()
 
 
 def values(rows, method, target=None):

@@ -11,7 +11,8 @@ in_python = python/answers.py python/check_compressors.py \
 	python/check_python_scores.py python/check_ranks.py \
 	python/check_residuals.py \
 	python/check_selection.py python/check_summary.py \
-	python/evaluate_hf.py python/figures.py \
+	python/evaluate_hf.py python/evaluate_press.py \
+	python/evaluate_shared.py python/figures.py \
 	python/hf_made_up.py python/hf_models.py python/package_imports.py \
 	python/plan_hf.py python/press_evaluate.py python/press_hf.py \
 	python/press_model.py python/presses_hf.py python/presses_rows.py \

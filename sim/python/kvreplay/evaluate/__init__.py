@@ -23,6 +23,9 @@ tokens; the row has what it measured there (the open loop), too. The method
 `dense` is always among them. A task that dense answers to less than 60 % says
 nothing about methods, and is shown so.
 
+With --kvpress each method has kvpress's press of its name beside it, with as
+many entries: kvpress/snapkv.
+
 With --db a run that was interrupted or killed goes on when it is repeated.
 Shards of one run write a database each, which `kvreport merge` joins.
 

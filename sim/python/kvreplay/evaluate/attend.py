@@ -34,8 +34,10 @@ def _attend(
     key: torch.Tensor,
     value: torch.Tensor,
     attention_mask: Optional[torch.Tensor],
+    dropout: float = 0.0,  # by its place, where kvpress wraps this
     **kwargs: Any,
 ) -> tuple[torch.Tensor, None]:
+    kwargs["dropout"] = dropout
     out = Turn.now.attend(module, query, key, value, attention_mask, kwargs)
     return out, None
 

@@ -11,7 +11,7 @@ from typing import Any, List, Optional, Tuple
 
 from . import __doc__ as DOC
 from ..hf.options import add_model, option, say_as, whole
-from ..hf.text import check_folder, packages_for, run
+from ..hf.text import check_folder, missing, packages_for, run
 from ..record.prompts import read_prompts
 from .asks import Methods
 from .tasks import NAMES, options_of
@@ -67,6 +67,8 @@ def parser() -> argparse.ArgumentParser:
         )  # fmt: skip
     add("-b", "--budget", metavar="LIST", help="as of `kvreplay run`: 20%%, "
         "512, mean:25%%, end:25%%, read:25%%")  # fmt: skip
+    add("--kvpress", action="store_true", help="beside each method kvpress's "
+        "press of its name, with as many entries")  # fmt: skip
     add("--new", type=whole(1), metavar="N", help="tokens that are generated, "
         "at most (default: the task's)")  # fmt: skip
     add("-d", "--db", metavar="FILE", help="keep rows in an SQLite database; "
@@ -103,9 +105,15 @@ def go(a: argparse.Namespace, say: Any) -> int:
     packages_for(a.model)
     # torch's threads do not spin while ours work.
     os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+    lacks = ""
+    try:
+        missing(*["kvpress"] * a.kvpress)
+    except ImportError as e:
+        lacks, a.kvpress = f"--kvpress {e}", False
+        say(lacks)
     from .run import evaluate
 
-    return evaluate(a, say)
+    return evaluate(a, say) or (4 if lacks else 0)
 
 
 def main(argv: Optional[List[str]] = None) -> int:

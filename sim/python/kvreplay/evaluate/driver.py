@@ -2,8 +2,9 @@
 """Items through a model under every method asked for. Of an item the model
 reads the prompt once, by its own attention; what comes of that goes into a
 trace, which `kvreplay run` replays, and into a session of each method, which is
-forked for each question. Then the model answers, WIDTH sessions at a time.
-Needs torch and the library."""
+forked for each question. Then the model answers, WIDTH sessions at a time, and
+presses of kvpress, by a cache each, one after the other. Needs torch and the
+library."""
 
 from __future__ import annotations
 
@@ -18,8 +19,9 @@ from .assets import bare, code_of
 from .attend import Model
 from .dense import Dense
 from .item import Item, Question
-from .measures import answer_digest, common, divergences, ends_for, held_bytes
+from .measures import answer_digest, common, divergences, ends_for
 from .measures import logliks, perplexities, replayed, request_digest, right
+from .press import Presses, is_press, ours
 from .replay import Traces
 from .together import PIECE, WIDTH, Held, Together
 
@@ -44,18 +46,23 @@ class Driver:
     def __init__(
         self, model: Model, tokenizer: Any, ends: Sequence[int], threads: int,
         metadata: Dict[str, Any], typed: Mapping[str, str] = {},
-        width: int = WIDTH,
+        width: int = WIDTH, presses: Optional[Presses] = None,
     ) -> None:  # fmt: skip
         """ends: tokens that end an answer; metadata: of its traces; typed:
-        {method asked for: how it is typed with the file that it reads}."""
+        {method asked for: how it is typed with the file that it reads};
+        presses: of kvpress, where some are asked for."""
         self.model, self.tokenizer, self.ends = model, tokenizer, [*ends]
         self.threads, self.metadata, self.width = threads, metadata, width
         self.typed = typed
         self.codes = {x: code_of(x, y) for x, y in typed.items()}
         self.together, self.traces = Together(model, threads), Traces()
+        self.presses: Any = presses
+        self.by = self.together  # who feeds what is held now
 
     def close(self) -> None:
         self.together.close()
+        if self.presses:
+            self.presses.close()
         self.traces.close()
 
     def item(
@@ -69,25 +76,33 @@ class Driver:
         with self.model.attending():
             dense = Dense(self.model)
             last = dense.feed(item.prompt, 1)[0]
-            asks = [*dict.fromkeys(y for x in asked.values() for y in x)]
+            every = [*dict.fromkeys(y for x in asked.values() for y in x)]
+            asks = [*dict.fromkeys(map(ours, every))]
             truths: Dict[int, Truth] = {}
             replays: Dict[int, Dict[Ask, Row]] = {}
             for n in sorted({0, *asked}):  # budgets are found at the first
                 truths[n] = self.truth(dense, last, item, item.questions[n])
                 replays[n] = self.replay(asks, replays.get(0))
                 dense.crop(len(item.prompt))
-            well = []
-            for ask in asks:
+                for x in filter(is_press, every):
+                    replays[n][x] = self.presses.row(
+                        x, replays[0][ours(x)], len(item.prompt))
+            well: Dict[bool, List[Ask]] = {False: [], True: []}
+            for ask in every:
                 row = replays[0][ask]
                 if row["status"] != "refused":
-                    well.append(ask)
+                    well[is_press(ask)].append(ask)
                     continue
                 for n in (x for x in asked if ask in asked[x]):
                     yield self.row(item, n, ask, row, "refused", row["reason"])
-            for i in range(0, len(well), self.width):
-                some = well[i : i + self.width]
-                yield from self.some(item, asked, some, dense, room, truths,
-                                     replays)  # fmt: skip
+            for self.by, left, width in (
+                (self.together, well[False], self.width),
+                (self.presses, well[True], 1),
+            ):
+                for i in range(0, len(left), width):
+                    yield from self.some(
+                        item, asked, left[i : i + width], dense, room, truths,
+                        replays)  # fmt: skip
 
     def truth(
         self, dense: Dense, last: torch.Tensor, item: Item, question: Question
@@ -129,14 +144,14 @@ class Driver:
     ) -> Iterator[Row]:  # fmt: skip
         """The rows of as many methods as go at the same time."""
         specs = [replays[0][x]["spec"] for x in asks]
-        held, left = self.together.open(specs, dense, room), [*asked]
+        held, left = self.by.open(specs, dense, room), [*asked]
         try:
             while left:
                 n = left.pop(0)
                 which = [i for i, x in enumerate(asks) if x in asked[n]]
                 own = [held[i] for i in which]
                 if left:
-                    own = self.together.fork(own)
+                    own = self.by.fork(own)
                 try:
                     found = self.answer(own, item, item.questions[n],
                                         truths[n])  # fmt: skip
@@ -162,10 +177,9 @@ class Driver:
     ) -> Answers:
         """What the model answers with each of these sessions, which are then
         fed the question and what was generated."""
-        together = self.together
         first = truth.prompt.expand(len(held), -1)
         if question.tokens:
-            first = together.feed(
+            first = self.by.feed(
                 held, [question.tokens] * len(held), 1)[:, 0]
         values: List[Dict[str, float]] = [{} for _ in held]
         tokens = self.beside_dense(held, first, question, truth, values)
@@ -192,7 +206,7 @@ class Driver:
         for i in range(0, fed, PIECE):
             piece = tokens[i : min(i + PIECE, fed)]
             at = slice(i + 1, min(i + 1 + len(piece), len(tokens)))
-            logits = self.together.feed(held, [piece] * len(held))
+            logits = self.by.feed(held, [piece] * len(held))
             if at.stop > at.start:
                 yield at, logits[:, : at.stop - at.start]
 
@@ -202,7 +216,7 @@ class Driver:
     ) -> List[List[int]]:  # fmt: skip
         """Reads what dense answered. Returns, of each session, that where it
         would have answered the same, else []."""
-        forks = self.together.fork(held)
+        forks = self.by.fork(held)
         kl = torch.zeros(len(held), dtype=torch.float64)
         same = [True] * len(held)
         try:
@@ -216,8 +230,8 @@ class Driver:
             for x, y, fork, own in zip(values, kl, forks, held):
                 x["kl"] = float(y) / len(truth.tokens)
                 own.why = own.why or fork.why
-                if not (own.why or question.answer) and fork.session:
-                    x.update(held_bytes(fork.session.ledger()))
+                if not (own.why or question.answer):
+                    x.update(fork.bytes())
         finally:
             for fork in forks:
                 fork.close()
@@ -229,7 +243,7 @@ class Driver:
     ) -> None:  # fmt: skip
         """Reads the right answer: all of it, so that bytes are of the tokens
         that a budget was found on."""
-        forks = self.together.fork(held)
+        forks = self.by.fork(held)
         found: List[List[torch.Tensor]] = [[] for _ in held]
         try:
             for at, logits in self.read(forks, first, answer, len(answer)):
@@ -240,8 +254,8 @@ class Driver:
                 x["loglik"] = float(loglik.sum())
                 x.update(perplexities(truth.loglik, loglik))
                 own.why = own.why or fork.why
-                if not own.why and fork.session:
-                    x.update(held_bytes(fork.session.ledger()))
+                if not own.why:
+                    x.update(fork.bytes())
         finally:
             for fork in forks:
                 fork.close()
@@ -258,7 +272,7 @@ class Driver:
                     ]  # fmt: skip
             if not left:
                 return found
-            logits = self.together.feed(
+            logits = self.by.feed(
                 [held[i] for i in left], [found[i][-1:] for i in left])
             for i, x in zip(left, logits):
                 found[i].append(int(x[0].argmax()))
@@ -284,7 +298,8 @@ class Driver:
         return dict(
             task=item.task, item=item.id, question=n,
             prompt_len=len(item.prompt), method=ask.method,
-            code=self.codes.get(ask.method),
+            code=self.presses.code if is_press(ask)
+            else self.codes.get(ask.method),
             request_digest=request_digest(item, x),
             tokens=tokens + max(len(x.answer), item.new), basis=ask.basis,
             target=ask.target)  # fmt: skip

@@ -29,6 +29,7 @@ from .assets import filled
 from .attend import Model
 from .driver import Driver
 from .item import Item, item_of
+from .press import Presses, beside
 from .store import Memory, Store
 from .table import grouped, table
 from .tasks import make, options_of
@@ -217,8 +218,12 @@ def with_store(
     metadata = dict(model=name, model_digest=digest)
     typed = {x.method: filled(x.method, a.known.params(head_of(x.method)[0]),
                               digest) for x in a.asks}  # fmt: skip
+    presses = None
+    if a.kvpress:
+        presses, a.asks = Presses(model), beside(a.asks)
     with contextlib.closing(
-        Driver(model, tokenizer, ends_of(own), threads, metadata, typed)
+        Driver(model, tokenizer, ends_of(own), threads, metadata, typed,
+               presses=presses)
     ) as driver:
         x = Evaluation(a, driver, store, named, say)
         x.all(items)
@@ -228,7 +233,9 @@ def with_store(
         for row in x.rows:
             print(json.dumps(row))
     else:
-        print(table(x.rows), end="")
+        place = {(y.method, y.target): i for i, y in enumerate(a.asks)}
+        print(table(sorted(x.rows, key=lambda y: place[
+            y["method"], y["target"]])), end="")  # fmt: skip
     sys.stdout.flush()
     lost = refusals(x.rows, say)
     every = "all" in a.methods.split(",")

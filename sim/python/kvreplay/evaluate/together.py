@@ -8,7 +8,7 @@ has another number of rows. Needs torch."""
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Callable, Iterable, List, Optional, Sequence
+from typing import Any, Callable, Dict, Iterable, List, Optional, Sequence
 
 import numpy as np
 import torch
@@ -20,6 +20,7 @@ from ..record.forward import bits
 from ..session import Session
 from .attend import Model
 from .dense import Dense
+from .measures import held_bytes
 
 WIDTH = 16
 PIECE = 32  # tokens of a row in one forward: logits take memory
@@ -80,6 +81,10 @@ class Held:
         """A second one in the same state."""
         return Held(self.call(lambda s: s.fork()), self.why)
 
+    def bytes(self) -> Dict[str, float]:
+        """Held up to now, by name; {}: there is no session."""
+        return held_bytes(self.session.ledger()) if self.session else {}
+
     def close(self) -> None:
         if self.session:
             self.session.close()
@@ -123,7 +128,7 @@ class Together:
         return self.each(fed, specs)
 
     def fork(self, held: Sequence[Held]) -> List[Held]:
-        return self.each(Held.fork, held)
+        return self.each(lambda x: x.fork(), held)
 
     def attend(
         self, module: Any, query: torch.Tensor, key: torch.Tensor,

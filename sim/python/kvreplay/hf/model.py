@@ -12,6 +12,7 @@ from typing import Any, Callable, Iterator
 
 import torch
 from transformers import AttentionInterface, AttentionMaskInterface
+from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
 
 def need(true: object, sentence: str) -> None:
@@ -24,11 +25,12 @@ def register(name: str, attend: Callable[..., Any]) -> Callable[..., Any]:
     """The function, with the masks of torch's own attention: None where there
     is nothing but causality. Without a mask padding would pass unseen. Returns
     torch's own attention."""
-    attentions: Any = AttentionInterface
     masks: Any = AttentionMaskInterface
-    attentions.register(name, attend)
     masks.register(name, masks()["sdpa"])
-    torchs: Callable[..., Any] = attentions()["sdpa"]
+    # The table that is read first: kvpress, once imported, has put a wrapper of
+    # every function there, also of the one that this name had.
+    ALL_ATTENTION_FUNCTIONS[name] = attend
+    torchs: Callable[..., Any] = AttentionInterface()["sdpa"]
     return torchs
 
 

@@ -1,0 +1,178 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`kvreplay evaluate --kvpress` with the bundled model, where kvpress is
+installed: of methods whose decisions are those of kvpress's press the cache has
+the same tokens, and the answers are the same; what kvpress holds is counted by
+its tensors; a press that cannot be is one sentence, all else goes on.
+evaluate_press.py KVTRACE KVREPLAY FOLDER TINY; needs torch and transformers."""
+
+import importlib.util
+
+import torch
+from evaluate_shared import ASKED, evaluate
+from record_shared import MODEL, at, lines
+
+from kvreplay.evaluate import command, press
+from kvreplay.evaluate.attend import Model
+from kvreplay.evaluate.dense import Dense
+from kvreplay.evaluate.press import PREFIX, Presses, expression, ratio
+from kvreplay.evaluate.together import Together
+from kvreplay.hf.load import load
+
+# Of ours with the parameters by which they decide as kvpress's press.
+SAME = [
+    "snapkv:window=16:pooling=avg",
+    "tova:variant=prefill:protect_newest=yes",
+    "streamingllm:variant=prefill:positions=original",
+    "knorm:skip=0",
+    "keydiff:block=0",
+    "expected",
+    "chunkkv:pooling=avg:count=share:window=8",
+    "adakv:pooling=avg:safeguard=minimum:window=8",
+    "h2o:variant=prefill:recent=0:scale=seen",
+]
+OTHER = "criticalkv:window=8", "pyramidkv:window=8:beta=2"
+OPTIONS = "--new", "8", "--dtype", "f32", "--kvpress"
+BUDGET = "50%"
+
+
+def check_same(rows):
+    """Answers, likelihoods and divergences; bytes less the positions that a
+    cache with gaps has to know, which kvpress does not."""
+    dense = rows["asked", 0, "dense", None]["values"]
+    for name in SAME:
+        a, b = (rows["asked", 0, x + name, BUDGET] for x in ("", PREFIX))
+        x, y = a["values"], b["values"]
+        assert b["status"] == "ok" and b["code"].startswith("kvpress "), b
+        assert a["answer_digest"] == b["answer_digest"], (name, x, y)
+        for z in "exact", "agree":
+            assert x[z] == y[z], (name, z)
+        for z in "kl", "loglik", "ppl.all":
+            assert abs(x[z] - y[z]) < 1e-3 * max(1, abs(y[z])), (name, z, x, y)
+        assert y["kl"] > 0.01 + dense["kl"], (name, y)
+        if name.startswith("adakv"):  # kvpress hides rows and frees none
+            assert y["bytes.end"] == dense["bytes.end"], name
+        else:
+            apart = x["bytes.mean"] / y["bytes.mean"]
+            assert 1 < apart < 1.03, (name, apart)
+
+
+def check_other(rows):
+    """Those that decide otherwise are there, too, and do."""
+    for name in OTHER:
+        a, b = (rows["asked", 0, x + name, BUDGET] for x in ("", PREFIX))
+        assert a["status"] == b["status"] == "ok", (a, b)
+        assert abs(a["values"]["kl"] - b["values"]["kl"]) > 1e-4, name
+
+
+def check_kept(rows, ids):
+    """A cache's tokens, by its keys, are those of a session's lane, but for one
+    of two whose scores are nearer than binary32 rounds: of 108 lanes there is
+    one such, of knorm (norms of 7.17306488 and 7.17306466)."""
+    model = Model(load(MODEL, "f32")[0])
+    together, presses = Together(model, 1), Presses(model)
+    with model.attending():
+        dense, other = Dense(model), dict.fromkeys(SAME, 0)
+        dense.feed(ids)
+        for name in SAME:
+            a, b = (rows["asked", 0, x + name, BUDGET] for x in ("", PREFIX))
+            (ours,) = together.open([a["spec"]], dense, len(ids) + 1)
+            (x,) = presses.open([b["spec"]], dense, 0)
+            for l in range(model.n):
+                k = dense.rows(l)[1]
+                got = x.cache.layers[l].keys[0]
+                gone = x.hidden[l] or ((), (), ())
+                for g, lane in enumerate(got):
+                    out = {int(i) for h, i in zip(*gone[1:]) if h == g}
+                    left = [y for i, y in enumerate(lane) if i not in out]
+                    want = ours.session.lane(l, g)[0]
+                    apart = torch.stack(left)[:, None] - k[g]
+                    kept = apart.norm(dim=-1).argmin(1).tolist()
+                    assert len({*kept}) == len(want), (name, l, g)
+                    other[name] += len({*kept} ^ {*map(int, want)})
+            ours.close()
+        assert sum(other.values()) <= 2, other
+        # Layers of unequal numbers of rows: tokens at once are tokens one by
+        # one, and a fork leaves its origin as it was.
+        spec = rows["asked", 0, PREFIX + OTHER[1], BUDGET]["spec"]
+        (x,) = presses.open([spec], dense, 0)
+        assert len({y.keys.shape[2] for y in x.cache.layers}) > 1, spec
+        y, z = presses.fork([x, x])
+        once = presses.feed([y], [ids[:3]])[0]
+        each = [presses.feed([z], [[t]])[0, 0] for t in ids[:3]]
+        assert torch.equal(once, torch.stack(each)) and y.sizes == z.sizes
+        assert len(x.sizes) == 1 and x.seen == len(ids)
+    together.close()
+    presses.close()
+
+
+def check_ratio():
+    """kvpress keeps what it is asked to; and the press says parameters."""
+    for prompt in 1, 7, 68, 273, 1023, 1024, 131072:
+        for kept in {1, prompt // 4, prompt // 2, prompt - 1, prompt} - {0}:
+            r = ratio(prompt, kept)
+            assert 0 <= r < 1 and int(prompt * (1 - r)) == kept, (prompt, kept)
+    assert ratio(1024, 256) == 0.75 and ratio(8, 9) == 0
+    params = dict(budget=8, lag=4, cross="yes", sinks=2)
+    assert expression("lagkv", params, 16) == "LagKVPress(0.5, 2, 4, True)"
+
+
+def check_bad():
+    """A budget that is longer than the prompt, a score that no press here has,
+    a press that takes other parameters; and no kvpress: the rows of ours are
+    there, the code is 4."""
+    whole, score, other = "snapkv", "chunkkv:score=expected", "random"
+    press.PRESSES[other] = "RandomPress({r}, {seed}, 3)"
+    rows, said = evaluate(*OPTIONS, "-m", f"{whole},{score},{other}",
+                          "-b", "400", code=3)  # fmt: skip
+    dense = rows["asked", 0, "dense", None]
+    at_400, refused, failed = (rows["asked", 0, PREFIX + x, "400"]
+                               for x in (whole, score, other))  # fmt: skip
+    for z in "bytes.mean", "bytes.end", "exact", "agree":
+        assert at_400["values"][z] == dense["values"][z], (z, at_400)
+    assert abs(at_400["values"]["kl"]) < 1e-6 and at_400["budget"] == "68"
+    assert refused["status"] == "refused", rows
+    assert "not made with score=expected: give snapkv, h2o" in said, said
+    assert failed["status"] == "failed", rows
+    assert "RandomPress(0.0, 1, 3): " in failed["reason"], failed
+
+    def missing(*names):
+        raise ImportError(f"needs {names[0]}: pip install {names[0]}")
+
+    own, command.missing = command.missing, missing
+    rows, said = evaluate(*OPTIONS, "-m", "snapkv", "-b", BUDGET, code=4)
+    command.missing = own
+    assert {x[2] for x in rows} == {"dense", "snapkv"}, rows
+    assert "--kvpress needs kvpress: pip install kvpress" in said, said
+
+
+def check_database(rows):
+    """A press's rows are kept and found as all are, and need the method beside
+    them for its budget alone."""
+    words = *OPTIONS, "-m", SAME[0], "-b", BUDGET, "--db", at("press.db")
+    first, said = evaluate(*words)
+    assert "3 to be computed" in said, said
+    again, said = evaluate(*words)
+    assert "3 rows are there, 0 to be computed" in said, said
+    name = "asked", 0, PREFIX + SAME[0], BUDGET
+    assert again[name]["values"] == first[name]["values"]
+    for x in "spec", "answer_digest", "budget":
+        assert again[name][x] == first[name][x] == rows[name][x], x
+    _, said = evaluate(*words, "--again")
+    assert "3 to be computed" in said, said
+
+
+if importlib.util.find_spec("kvpress") is None:
+    print("evaluate: kvpress is not installed")
+    raise SystemExit(0)
+torch.set_num_threads(2)
+lines(ASKED)
+ROWS, _ = evaluate(*OPTIONS, "-m", ",".join([*SAME, *OTHER]), "-b", BUDGET)
+IDS = load(MODEL, "f32")[1](ASKED["prompt"])["input_ids"]
+IDS = IDS[: ROWS["asked", 0, "dense", None]["prompt_len"]]
+check_same(ROWS)
+check_other(ROWS)
+check_kept(ROWS, IDS)
+check_ratio()
+check_bad()
+check_database(ROWS)
+print("evaluate: kvpress beside, the bundled model")
