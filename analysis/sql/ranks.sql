@@ -70,7 +70,8 @@ SELECT dense_rank() OVER (ORDER BY model, model_digest) - 1 AS of_model,
   dense_rank() OVER (PARTITION BY model_digest, why IS NULL ORDER BY method)
     - 1 AS of_method, j.*, t.measurable, t.dense_exact
 FROM judged j LEFT JOIN (SELECT model_digest, platform, task,
-    max(measurable) AS measurable, max(dense_exact) AS dense_exact FROM task_mean
+    max(measurable) AS measurable, max(dense_exact) AS dense_exact
+  FROM task_mean
   GROUP BY model_digest, platform, task) t USING (model_digest, platform, task);
 CREATE TEMP TABLE rank_cell AS SELECT * FROM rank_cells LIMIT 0;
 
