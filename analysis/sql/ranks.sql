@@ -32,15 +32,24 @@ counted AS MATERIALIZED
   FROM rank_answered
   GROUP BY model_digest, platform, task, basis, asked, method),
 cell AS MATERIALIZED
-  (SELECT a.*, coalesce(c.items, 0) AS items, m.mean AS share,
+  (SELECT a.*, coalesce(c.items, 0) AS items,
+    CASE WHEN a.basis = 'read' THEN r.bytes / d.mean ELSE m.mean END AS share,
     max(coalesce(c.items, 0)) OVER (PARTITION BY a.model_digest, a.platform,
       a.task, a.basis, a.asked) AS items_all
   FROM asked a LEFT JOIN counted c
     USING (model_digest, platform, task, basis, asked, method)
-  LEFT JOIN task_mean m ON m.measure = CASE a.basis WHEN 'end' THEN 'bytes.end'
-      WHEN 'read' THEN 'bytes.read' ELSE 'bytes.mean' END
+  LEFT JOIN task_mean m ON m.measure
+      = iif(a.basis = 'end', 'bytes.end', 'bytes.mean')
     AND (m.model_digest, m.platform, m.task, m.basis, m.asked, m.method)
-    = (a.model_digest, a.platform, a.task, a.basis, a.asked, a.method)),
+    = (a.model_digest, a.platform, a.task, a.basis, a.asked, a.method)
+  LEFT JOIN (SELECT model_digest, platform, task, basis, asked, method,
+      sum(mean) AS bytes FROM task_mean
+    WHERE measure IN ('open.bytes.read', 'open.bytes.scanned')
+    GROUP BY model_digest, platform, task, basis, asked, method) r
+    USING (model_digest, platform, task, basis, asked, method)
+  LEFT JOIN task_mean d ON d.measure = 'open.bytes.read' AND d.method = 'dense'
+    AND (d.model_digest, d.platform, d.task)
+    = (a.model_digest, a.platform, a.task)),
 middle AS
   (SELECT model_digest, platform, task, basis, asked, share AS middle
   FROM (SELECT *, row_number() OVER w AS at, count(*) OVER (PARTITION BY
@@ -71,8 +80,8 @@ SELECT dense_rank() OVER (ORDER BY model, model_digest) - 1 AS of_model,
     - 1 AS of_method, j.*, t.measurable, t.dense_exact
 FROM judged j LEFT JOIN (SELECT model_digest, platform, task,
     max(measurable) AS measurable, max(dense_exact) AS dense_exact
-  FROM task_mean
-  GROUP BY model_digest, platform, task) t USING (model_digest, platform, task);
+  FROM task_mean GROUP BY model_digest, platform, task) t
+  USING (model_digest, platform, task);
 CREATE TEMP TABLE rank_cell AS SELECT * FROM rank_cells LIMIT 0;
 
 -- The evaluations that count: of items that every method of the group has
