@@ -9,6 +9,17 @@
 
 #include <string.h>
 
+/* What tau is with one method left out: nothing where two are all. */
+static void say_without(const kv_grid *g, int r, kv_strip_item *item) {
+  const char *least = kv_grid_text(g, r, "least_without");
+  size_t n = strlen(item->tip);
+  if (!*least) return;
+  snprintf(item->tip + n, sizeof item->tip - n,
+           "; %.2f without %.60s, %.2f without %.60s",
+           kv_grid_number(g, r, "least"), least, kv_grid_number(g, r, "most"),
+           kv_grid_text(g, r, "most_without"));
+}
+
 /* tau as a point on the line of its interval. */
 static int add_measure(const kv_grid *g, int r, kv_strip *s) {
   double tau = kv_grid_number(g, r, "tau");
@@ -21,10 +32,8 @@ static int add_measure(const kv_grid *g, int r, kv_strip *s) {
                             .series = kv_grid_number(g, r, "marked") == 0,
                             .x0 = tau,
                             .solid = true};
-  snprintf(item[1].tip, sizeof item[1].tip,
-           "%.40s: %.2f; %.2f without %.60s, %.2f without %.60s", name, tau,
-           kv_grid_number(g, r, "least"), kv_grid_text(g, r, "least_without"),
-           kv_grid_number(g, r, "most"), kv_grid_text(g, r, "most_without"));
+  snprintf(item[1].tip, sizeof item[1].tip, "%.40s: %.2f", name, tau);
+  say_without(g, r, &item[1]);
   snprintf(s->row[s->rows].name, sizeof s->row->name, "%s%s", name,
            kv_grid_number(g, r, "pairs") < kv_grid_number(g, r, "pairs_all")
                ? " *"

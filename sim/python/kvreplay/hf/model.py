@@ -12,7 +12,6 @@ from typing import Any, Callable, Iterator
 
 import torch
 from transformers import AttentionInterface, AttentionMaskInterface
-from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
 
 def need(true: object, sentence: str) -> None:
@@ -29,6 +28,8 @@ def register(name: str, attend: Callable[..., Any]) -> Callable[..., Any]:
     masks.register(name, masks()["sdpa"])
     # The table that is read first: kvpress, once imported, has put a wrapper of
     # every function there, also of the one that this name had.
+    from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
+
     ALL_ATTENTION_FUNCTIONS[name] = attend
     torchs: Callable[..., Any] = AttentionInterface()["sdpa"]
     return torchs
