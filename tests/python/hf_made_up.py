@@ -214,3 +214,6 @@ sys.modules["transformers"] = types.SimpleNamespace(
     DynamicCache=Cache,
     __version__="made up",
 )
+sys.modules["transformers.modeling_utils"] = types.SimpleNamespace(
+    ALL_ATTENTION_FUNCTIONS={},
+)

@@ -12,6 +12,7 @@ from typing import Any, Callable, Iterator
 
 import torch
 from transformers import AttentionInterface, AttentionMaskInterface
+from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
 
 def need(true: object, sentence: str) -> None:
@@ -26,12 +27,12 @@ def register(name: str, attend: Callable[..., Any]) -> Callable[..., Any]:
     torch's own attention."""
     masks: Any = AttentionMaskInterface
     masks.register(name, masks()["sdpa"])
-    # The table that is read first: kvpress, once imported, has put a wrapper of
-    # every function there, also of the one that this name had.
-    from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
-
+    attentions: Any = AttentionInterface
+    attentions.register(name, attend)
+    # Most models read this table first: kvpress, once imported, has put a
+    # wrapper of every function there, also of the one that this name had.
     ALL_ATTENTION_FUNCTIONS[name] = attend
-    torchs: Callable[..., Any] = AttentionInterface()["sdpa"]
+    torchs: Callable[..., Any] = attentions()["sdpa"]
     return torchs
 
 
