@@ -239,9 +239,9 @@ emulated() {
 rehearsed() {
   local out=$ci/device-run
   rm -rf "$out" "$out.db"
-  [ "$(du -sm "$1/tests/device-kit" | cut -f 1)" -le 60 ] || {
+  [ "$(du -sm "$1/tests/device-kit" | cut -f 1)" -le 120 ] || {
     du -ah "$1/tests/device-kit" | sort -h | tail -n 12
-    echo 'the folder for a device is larger than 60 MB'
+    echo 'the folder for a device is larger than 120 MB'
     return 1
   }
   env -i PATH="$PATH" bash "$1/tests/device-kit/tests/device.sh" -B emu \
