@@ -118,9 +118,10 @@ kv_rc kv_budget_search(const kv_budget *b, int least, int most,
                        const char *named, kv_probe *probe, void *self, int *out,
                        kv_err *e);
 /* The most probes that kv_budget_search needs: `most`, `least`, then two for
- * each halving. Where bytes are nearly a straight line over places, as those of
- * most methods, KV_BUDGET_USUAL or fewer are enough. */
-enum { KV_BUDGET_USUAL = 8 };
+ * each halving. */
 int kv_budget_probes(int least, int most);
+/* As many or fewer are enough where bytes are nearly a straight line over
+ * places, as those of most methods. */
+enum { KV_BUDGET_USUAL = 8 };
 
 #endif

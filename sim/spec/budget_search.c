@@ -35,10 +35,11 @@ typedef struct end {
   double over;
 } end;
 
-/* The place to try next, between both. */
+/* The place to try next, between both. Where numbers of bytes are so large that
+ * an excess is rounded to none there is no line. */
 static int next(const end *lo, const end *hi, bool halve) {
   int between = hi->place - lo->place;
-  if (halve) return lo->place + between / 2;
+  if (halve || lo->over > 0 || !(hi->over > 0)) return lo->place + between / 2;
   int step = (int)(between * (-lo->over / (hi->over - lo->over)));
   if (step < 1) step = 1;
   if (step > between - 1) step = between - 1;

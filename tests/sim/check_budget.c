@@ -273,6 +273,26 @@ TEST(probes_at_most) {
       }
 }
 
+/* Sums beyond 2^53 bytes, whose excess over the budget is rounded to none. */
+static int64_t vast(int n) { return (INT64_C(1) << 60) + (n > 7); }
+
+static kv_rc vast_probe(void *self, int at, int64_t *bytes, int64_t *dense,
+                        kv_err *e) {
+  (void)self, (void)e;
+  *bytes = vast(at);
+  *dense = vast(1);
+  return KV_OK;
+}
+
+TEST(search_beyond_doubles) {
+  kv_budget b = parsed("end:100%");
+  int out = -1;
+  assert_true(kv_budget_over(&b, vast(8), vast(1)) == 0);
+  assert_int_equal(
+      kv_budget_search(&b, 1, 100, "one", vast_probe, NULL, &out, NULL), KV_OK);
+  assert_int_equal(out, 7);
+}
+
 /* Two made-up methods: one with a budget, one without. */
 typedef struct made_up {
   int budget;
@@ -386,6 +406,7 @@ int main(void) {
                                      cmocka_unit_test(fits_to_the_byte),
                                      cmocka_unit_test(search_sequence),
                                      cmocka_unit_test(probes_at_most),
+                                     cmocka_unit_test(search_beyond_doubles),
                                      cmocka_unit_test(run_lines),
                                      cmocka_unit_test(run_values)};
   return cmocka_run_group_tests(tests, scratch_make, scratch_remove);
