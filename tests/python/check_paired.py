@@ -21,8 +21,10 @@ import sqlite3
 import subprocess
 import sys
 
+from splitmix import splitmix
+
 kvtrace, kvreplay, kvreport, folder = sys.argv[1:]
-MASK, N, SEEDS = 2**64 - 1, 20, 29
+N, SEEDS = 20, 29
 ALL = os.environ.get("KV_ALL") == "1"
 DB = f"{folder}/random.db"
 
@@ -45,14 +47,6 @@ def traces(n):
         shape = "-t 96 --layers 1 --heads 2 --kv-heads 1 --dim 16".split()
         run(kvtrace, "synth", "-q", "-o", name, "-s", str(i + 1), *shape)
     return names
-
-
-def splitmix(state):
-    while True:
-        state = state + 0x9E3779B97F4A7C15 & MASK
-        z = (state ^ state >> 30) * 0xBF58476D1CE4E5B9 & MASK
-        z = (z ^ z >> 27) * 0x94D049BB133111EB & MASK
-        yield z ^ z >> 31
 
 
 def p_value(d):

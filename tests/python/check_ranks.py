@@ -17,8 +17,10 @@ import statistics
 import subprocess
 import sys
 
+from splitmix import splitmix
+
 kvreport, good, folder = sys.argv[1:]
-DRAWS, MASK = 80, 2**64 - 1
+DRAWS = 80
 METHODS = ["a", "b", "c", "d", "e", "short", "wide", "late"]
 BUDGETS = ["mean:25%", "mean:50%"]
 TASKS = {"dark": 4, "find": 9, "read": 7}  # items; dense answers no dark one
@@ -164,14 +166,6 @@ def all_pairs(groups, weights, x, y):
             if None not in (*u, *v):
                 out.append((a, b, order(u[0], v[0]), order(u[1], v[1])))
     return out
-
-
-def splitmix(state):
-    while True:
-        state = state + 0x9E3779B97F4A7C15 & MASK
-        z = (state ^ state >> 30) * 0xBF58476D1CE4E5B9 & MASK
-        z = (z ^ z >> 27) * 0x94D049BB133111EB & MASK
-        yield z ^ z >> 31
 
 
 def draws(groups):
