@@ -6,8 +6,9 @@
  * Methods are compared by their means over prompts; prompts are the sample, of
  * which the intervals are. Same numbers in, same bits out, on every machine.
  *
- * Cost: resamples * measures * (values + pairs); 60 prompts, 50 methods and
- * budgets, 20 measures and 2,000 resamples take less than a second.
+ * Cost: resamples * measures * (values + pairs). `kvreport rank` of 60 prompts,
+ * 74 methods and budgets, all measures and 2,000 resamples took 3.3 s of
+ * processor time, reading included (a virtual core of an AMD EPYC, loaded).
  */
 #ifndef KV_ANALYSIS_RANK_H
 #define KV_ANALYSIS_RANK_H
