@@ -5,7 +5,8 @@
 # their papers stands in it, whatever it is worked out from; its three forms say
 # the same; a method that cannot be shown says why; bad words are refused. And
 # `run --tp`: who decides head by head decides the same on ranks, from q, k and
-# v of the right heads; who does not, does not.
+# v of the right heads; who does not, does not. And `run --chunk`: who ranks
+# tokens by what does not change decides the same after pieces of a prompt.
 . "$(dirname "$0")/sh.sh"
 mkdir "$tmp/t"
 export TMPDIR=$tmp/t # where nobody else makes folders
@@ -158,6 +159,37 @@ grep -qE '^  retrieval_8_small  +snapkv  .* 0 of +16 +1[.]000 +1[.]000$' \
   "$tmp/out" || fail 'the table of ranks'
 refused 2 '4 KV heads cannot be dealt to 3 ranks' \
   "$kvreplay" run "$small" -q -m dense --tp 3
+# --- prompts in pieces --------------------------------------------------------
+# A prompt of 300 in 10 pieces of 30: the last holds what `same` go by.
+same=dense,window,random,streamingllm,knorm,quest,oracle-topk,kivi
+pieces=(run "$small" -q -p 300 -m "$same,h2o,snapkv,rkv,zsmerge,less" -b 20%)
+for jobs in 1 2; do
+  ran 3 "$kvreplay" "${pieces[@]}" --chunk 30 -f json -j $jobs
+  grep -v '"seconds"\|"threads"' "$tmp/out" >"$tmp/pieces$jobs"
+done
+ran 3 "$kvreplay" "${pieces[@]}" -f json
+python3 - "$tmp/pieces1" "$tmp/pieces2" "$tmp/out" $same <<'PY' || fail pieces
+import json, sys
+one, two, without = [json.load(open(x)) for x in sys.argv[1:4]]
+chunked = {x["method"]: x["chunked"] for x in one}
+assert chunked == {x["method"]: x["chunked"] for x in two}, "threads"
+for x, y in zip(one, without):
+    assert x["journal"] == y["journal"] and "chunked" not in y, x["method"]
+assert chunked.pop("less")["not_asked"]
+for m, x in chunked.items():
+    assert x["chunk"] == 30 and x["lanes"] == 16, m
+    assert x["not_asked"] is None and 0 < x["shared"] <= 100, m
+for m in sys.argv[4].split(","):
+    assert chunked[m]["decide_other"] == 0 and chunked[m]["shared"] == 100, m
+for m in "h2o", "snapkv", "rkv":
+    assert chunked[m]["decide_other"] > 0 and chunked[m]["shared"] < 100, m
+# Of 20 % no more than a piece beside it is held, in a layer before it settles.
+for m in "window", "snapkv":
+    assert chunked[m]["peak"] < chunked[m]["whole_peak"], m
+PY
+ran 0 "$kvreplay" run "$small" -q -p 300 -m snapkv -b 20% --chunk 300
+grep -q 'snapkv .* not asked: its prompt is no longer than a piece' \
+  "$tmp/out" || fail 'a piece as long as the prompt'
 
 [ -z "$(ls "$tmp/t")" ] || fail "left in TMPDIR: $(ls "$tmp/t")"
 concluded

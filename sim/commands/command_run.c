@@ -6,10 +6,10 @@
  */
 #include "sim/commands/commands.h"
 
+#include "sim/commands/beside_cells.h"
 #include "sim/commands/decide_files.h"
 #include "sim/commands/job.h"
 #include "sim/commands/options_run.h"
-#include "sim/commands/ranks_cells.h"
 #include "sim/commands/refusals.h"
 #include "sim/commands/signal.h"
 #include "sim/commands/together_cells.h"
@@ -52,7 +52,7 @@ static kv_rc open_cells(task *s, kv_err *e) {
   if (s->options.shard.count)
     rc = kv_job_cut(&s->of, &how, s->options.shard, e);
   if (!rc) rc = kv_job_open(&s->of, &how, e);
-  if (!rc) rc = kv_ranks_cells_check(&s->of, s->options.tp, e);
+  if (!rc) rc = kv_beside_cells_check(&s->of, &s->options.beside, e);
   if (rc || !s->options.together) return rc;
   kv_together together = together_of(s);
   return kv_together_check(&s->of, &together, e);
@@ -133,10 +133,11 @@ static kv_rc twice(task *s, bool *stopped, kv_err *e) {
 }
 
 /* True if rows and layers of a trace that are in the database are not replayed.
- * Not with files, tokens, a pool or ranks, which must see the whole replay. */
+ * Not with files, tokens, a pool, ranks or pieces, which must see the whole
+ * replay. */
 static bool recalls(const task *s) {
   return s->of.db && !kv_run_options_files(&s->options) &&
-         !s->options.together && !s->options.tp;
+         !s->options.together && !kv_beside_asks(&s->options.beside);
 }
 
 /* True if layers of a trace are kept before its rows are complete. */
@@ -152,7 +153,7 @@ static kv_rc replay(task *s, kv_batch *b, bool *stopped, kv_err *e) {
   kv_watch_files *files = NULL;
   kv_decide_files decide = {0};
   kv_survive *tokens = NULL;
-  kv_ranks_cells ranks = {0};
+  kv_beside_cells others = {0};
   kv_keeper keeper = {0};
   kv_replay_how how = how_of(s);
   kv_rc rc = KV_OK;
@@ -164,16 +165,17 @@ static kv_rc replay(task *s, kv_batch *b, bool *stopped, kv_err *e) {
   if (!rc) how.watch = kv_decide_files_watch(&decide, how.watch);
   if (!rc && s->options.tokens) rc = kv_survive_open(b, NULL, &tokens, e);
   how.watch = kv_survive_watch(tokens, how.watch);
-  if (!rc) rc = kv_ranks_cells_open(b, s->options.tp, how.watch, &ranks, e);
-  if (!rc && s->options.tp) how.watch = ranks.watch;
+  if (!rc)
+    rc = kv_beside_cells_open(b, &s->options.beside, how.watch, &others, e);
+  if (!rc) how.watch = others.watch;
   if (!rc) kv_job_say_one_thread(&s->of, &how);
   if (keeps(s)) kv_job_keep(&s->of, &how, &keeper);
   if (!rc) rc = kv_job_replay(b, &how, stopped, e);
   if (!rc && !*stopped && files) rc = kv_watch_finish(files, e);
   if (!rc && !*stopped && dir) rc = kv_decide_files_write(&decide, e);
   if (!rc && !*stopped && tokens) kv_survive_take(tokens);
-  if (!rc && !*stopped) rc = kv_ranks_cells_ask(&ranks, &how, stopped, e);
-  kv_ranks_cells_close(&ranks);
+  if (!rc && !*stopped) rc = kv_beside_cells_ask(&others, &how, stopped, e);
+  kv_beside_cells_close(&others);
   kv_survive_close(tokens);
   kv_keeper_close(&keeper);
   kv_decide_files_close(&decide);
@@ -342,8 +344,8 @@ static kv_rc run_all(task *s, bool *stopped, kv_err *e) {
   s->rows = NULL;
   if (!rc && !closed && !*stopped && s->options.together && s->options.people)
     rc = kv_together_print(&s->of, stdout, e);
-  if (!rc && !closed && !*stopped && s->options.tp && s->options.people)
-    rc = kv_ranks_cells_print(&s->of, s->options.tp, stdout, e);
+  if (!rc && !closed && !*stopped && s->options.people)
+    rc = kv_beside_cells_print(&s->of, &s->options.beside, stdout, e);
   if (rc || !closed) return rc;
   return kv_fail(e, closed, "%s", closing.text);
 }

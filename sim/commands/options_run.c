@@ -55,10 +55,14 @@ static const kv_option options[] = {
     {KV_SLOT_COUNT, "arrive", 0, "EVERY", .min = 1, .max = 1 << 20, AT(arrive),
      .help = "requests of --together arrive one every EVERY steps (default: "
              "all at once)"},
-    {KV_SLOT_COUNT, "tp", 0, "N", .min = 2, .max = 1024, AT(tp),
+    {KV_SLOT_COUNT, "tp", 0, "N", .min = 2, .max = 1024, AT(beside.ranks),
      .help = "also deal the KV heads to N ranks that decide alone, as tensor "
              "parallelism does: how many lanes then decide otherwise, and how "
              "much more than the mean the fullest rank holds"},
+    {KV_SLOT_COUNT, "chunk", 0, "N", .min = 1, .max = 1 << 24, AT(beside.chunk),
+     .help = "also give the prompt in pieces of N tokens, as servers do, and "
+             "compress after each: how many lanes then decide otherwise, and "
+             "the most bytes held"},
     {KV_SLOT_FLAG, "tokens", 0, AT(tokens),
      .help = "also keep in the database when each token leaves each lane and "
              "how often it is shown, 8 bytes a token, layer, lane and cell: "
@@ -108,6 +112,8 @@ static const kv_example examples[] = {
      "two requests over one pool of pages, the second 100 steps later"},
     {"kvreplay run chat.safetensors -m snapkv,adakv -b 20% --tp 2",
      "do two ranks that know their own heads decide the same?"},
+    {"kvreplay run chat.safetensors -m snapkv,h2o -b 20% --chunk 512",
+     "do they decide the same where the prompt comes in pieces?"},
     {"kvreplay run *.safetensors -m all -b 10%,20% --shard 2/4 --db r.%.db",
      "the second quarter of a sweep, in r.2-of-4.db"},
     {NULL, NULL}};
@@ -165,6 +171,12 @@ static const char *const notes[] = {
     "from 0 on each rank, so the draws of random differ; a method with a file "
     "of all heads is not asked. Such a run replays all its cells anew, and its "
     "database does not have what ranks said.",
+    "With --chunk every cell is replayed once more. After each piece the "
+    "method is shown that piece's last queries against what it had kept, as if "
+    "the prompt ended there; queries are the recorded ones, which saw "
+    "everything. Compressed after the last piece alone, every method decides "
+    "as after the whole prompt, which is then held until its end. Such a run, "
+    "too, replays all its cells anew, and its database has none of it.",
     "The exit code is 1 if digests or a row of the database differ, 3 if a "
     "cell failed, or a method that is named, not by `all`, was refused on "
     "every "

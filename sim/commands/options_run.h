@@ -7,6 +7,7 @@
 #ifndef KV_SIM_OPTIONS_RUN_H
 #define KV_SIM_OPTIONS_RUN_H
 
+#include "sim/commands/beside_cells.h"
 #include "sim/commands/options_cells.h"
 #include "sim/layout/layout.h"
 #include "sim/show/rows.h"
@@ -41,9 +42,8 @@ typedef struct kv_run_options {
   bool together;          /* the traces are requests that share a pool */
   const char *pool_text;  /* --pool, as typed, or NULL */
   int64_t pool;           /* made: its bytes */
-  int tp; /* ranks that KV heads are dealt to, each of which decides alone; 0:
-             not asked */
-  int arrive; /* steps between two arrivals; 0: all at once */
+  kv_beside_asked beside; /* --tp and --chunk */
+  int arrive;             /* steps between two arrivals; 0: all at once */
   const char *selections, *views, *stored, *outputs; /* files, or NULL */
   const char *decisions;                             /* a folder, or NULL */
 } kv_run_options;

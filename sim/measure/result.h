@@ -205,6 +205,21 @@ typedef struct kv_ranks_result {
   char why[256]; /* why the cell was not asked, a sentence; "": it was */
 } kv_ranks_result;
 
+/* What the same cell decides that compresses after each piece of its prompt
+ * (kvreplay run --chunk, sim/sheet/chunks.h). No database has it. */
+typedef struct kv_chunks_result {
+  int chunk;         /* tokens of a piece; 0: it was not asked for, and nothing
+                        else is there */
+  int lanes, unlike; /* lanes of all recorded layers; of these, those that hold
+                        other tokens when decoding begins, or decide anything
+                        else from there on */
+  double shared; /* of the entries held there after the whole prompt, percent
+                    whose tokens are held after pieces, too */
+  /* The most bytes held, percent of dense's after the last step. */
+  double whole_peak, peak;
+  char why[256]; /* why the cell was not asked, a sentence; "": it was */
+} kv_chunks_result;
+
 /* What became of every token in one lane (kvreplay run --tokens). */
 typedef struct kv_survival {
   int layer, lane; /* the model's layer; the lane's number in it */
@@ -252,6 +267,7 @@ typedef struct kv_result {
   kv_layout_result *layout; /* [n_layouts] */
   kv_together_result together; /* kvreplay run --together */
   kv_ranks_result ranks;       /* kvreplay run --tp */
+  kv_chunks_result chunks;     /* kvreplay run --chunk */
   int n_survivals;             /* layers times lanes, or 0: not recorded */
   kv_survival *survival;       /* [n_survivals] */
   /* How it was computed: the confirmation. */

@@ -13,6 +13,9 @@ typedef struct lane_of {
   unsigned kinds;
   int64_t dropped;
   int64_t bytes; /* after the last step */
+  bool decodes;  /* its first row of decoding was seen: from there on */
+  kv_fold later; /* of what it held then, and of verbs and views since */
+  int held;      /* entries then */
 } lane_of;
 
 struct kv_decided {
@@ -20,6 +23,9 @@ struct kv_decided {
   kv_watch watch;
   int layers, lanes; /* recorded layers; lanes of a layer */
   lane_of *lane;     /* [layers][lanes] */
+  size_t bits;       /* bytes of a lane in `has` */
+  uint8_t *has;      /* [layers][lanes][bits] a bit a token: an entry of that id
+                        was held when decoding began */
 };
 
 static lane_of *find(kv_decided *d, int layer, const kv_lane *l) {
@@ -28,7 +34,26 @@ static lane_of *find(kv_decided *d, int layer, const kv_lane *l) {
   return &d->lane[i * d->lanes + l->lane];
 }
 
-static void add(lane_of *x, uint32_t word) { kv_fold_add(&x->fold, &word, 1); }
+static void add_all(lane_of *x, const uint32_t *word, size_t n) {
+  kv_fold_add(&x->fold, word, n);
+  if (x->decodes) kv_fold_add(&x->later, word, n);
+}
+
+static void add(lane_of *x, uint32_t word) { add_all(x, &word, 1); }
+
+/* Decoding begins: takes down what the lane holds. */
+static void begin(kv_decided *d, lane_of *x, const kv_lane *l) {
+  uint8_t *has = d->has + (size_t)(x - d->lane) * d->bits;
+  if (x->decodes) return;
+  x->decodes = true;
+  x->held = l->n;
+  kv_fold_begin(&x->later);
+  for (int i = 0; i < l->n; i++) {
+    uint32_t said[] = {(uint32_t)l->id[i], l->tier ? l->tier[i] : 0u};
+    has[said[0] / 8] |= (uint8_t)(1u << said[0] % 8);
+    kv_fold_add(&x->later, said, 2);
+  }
+}
 
 /* Reads the verbs of the step that were recorded since the last call. A head is
  * left out: there the number of the lane stands. */
@@ -43,7 +68,7 @@ static void read_verbs(lane_of *x, const kv_lane *l) {
     add(x, kind);
     add(x, (uint32_t)l->step);
     add(x, (uint32_t)r.count);
-    kv_fold_add(&x->fold, r.payload, r.count);
+    add_all(x, r.payload, r.count);
   }
 }
 
@@ -55,6 +80,7 @@ static void compressed(void *self, int layer, int step, const kv_lane *l) {
 static void seen(void *self, int layer, int step, const kv_seen *row) {
   const kv_lane *l = row->lane;
   lane_of *x = find(self, layer, l);
+  begin(self, x, l);
   read_verbs(x, l);
   for (int h = 0; h < row->queries; h++) {
     const kv_view *v = &row->view[h];
@@ -71,8 +97,10 @@ static void seen(void *self, int layer, int step, const kv_seen *row) {
 
 static void finished(void *self, int layer, const kv_lane *l) {
   kv_bytes held = {0};
+  lane_of *x = find(self, layer, l);
+  begin(self, x, l);
   kv_lane_bytes(l, &held);
-  find(self, layer, l)->bytes = kv_bytes_total(&held);
+  x->bytes = kv_bytes_total(&held);
 }
 
 kv_rc kv_decided_open(const kv_cell *c, kv_decided **out, kv_err *e) {
@@ -80,8 +108,12 @@ kv_rc kv_decided_open(const kv_cell *c, kv_decided **out, kv_err *e) {
   int lanes = kv_lane_count(&c->plan.needs, &c->shape);
   size_t n = (size_t)layers * (size_t)lanes;
   kv_decided *d = *out = kv_zalloc(1, sizeof *d);
-  if (d) d->lane = kv_zalloc(n, sizeof *d->lane);
-  if (!d || !d->lane) {
+  if (d) {
+    d->bits = ((size_t)c->shape.n_tokens + 7) / 8;
+    d->lane = kv_zalloc(n, sizeof *d->lane);
+    d->has = kv_zalloc(n, d->bits);
+  }
+  if (!d || !d->lane || !d->has) {
     kv_decided_close(d);
     *out = NULL;
     return kv_no_memory(e, "decisions", n * sizeof *d->lane);
@@ -101,6 +133,7 @@ kv_rc kv_decided_open(const kv_cell *c, kv_decided **out, kv_err *e) {
 
 void kv_decided_close(kv_decided *d) {
   if (d) free(d->lane);
+  if (d) free(d->has);
   free(d);
 }
 
@@ -126,15 +159,44 @@ int64_t kv_decided_bytes(const kv_decided *d, int first, int count) {
   return sum;
 }
 
-int kv_decided_unlike(const kv_decided *whole, int first,
-                      const kv_decided *part) {
+/* The lanes of part for which `same` is false of a lane of whole and its own.
+ */
+static int count_unlike(const kv_decided *whole, int first,
+                        const kv_decided *part,
+                        bool (*same)(const lane_of *, const lane_of *)) {
   int unlike = 0;
   assert(whole->layers == part->layers && first + part->lanes <= whole->lanes);
   for (int l = 0; l < part->layers; l++)
-    for (int i = 0; i < part->lanes; i++) {
-      const lane_of *a = &whole->lane[l * whole->lanes + first + i];
-      const lane_of *b = &part->lane[l * part->lanes + i];
-      unlike += kv_fold_end(&a->fold) != kv_fold_end(&b->fold);
-    }
+    for (int i = 0; i < part->lanes; i++)
+      unlike += !same(&whole->lane[l * whole->lanes + first + i],
+                      &part->lane[l * part->lanes + i]);
   return unlike;
+}
+
+static bool alike(const lane_of *a, const lane_of *b) {
+  return kv_fold_end(&a->fold) == kv_fold_end(&b->fold);
+}
+
+static bool alike_later(const lane_of *a, const lane_of *b) {
+  return kv_fold_end(&a->later) == kv_fold_end(&b->later);
+}
+
+int kv_decided_unlike(const kv_decided *whole, int first,
+                      const kv_decided *part) {
+  return count_unlike(whole, first, part, alike);
+}
+
+int kv_decided_unlike_decoding(const kv_decided *whole,
+                               const kv_decided *other) {
+  return count_unlike(whole, 0, other, alike_later);
+}
+
+double kv_decided_shared(const kv_decided *whole, const kv_decided *other) {
+  int64_t both = 0, all = 0;
+  assert(whole->layers == other->layers && whole->lanes == other->lanes);
+  size_t n = (size_t)kv_decided_lanes(whole);
+  for (size_t i = 0; i < n; i++) all += whole->lane[i].held;
+  for (size_t i = 0; i < n * whole->bits; i++)
+    both += __builtin_popcount((unsigned)whole->has[i] & other->has[i]);
+  return all ? 100.0 * (double)both / (double)all : 100;
 }

@@ -4,10 +4,13 @@
  * verbs were used, how many tokens were dropped, and a hash of all verbs and
  * views. Unlike the journal's digest it is one of a lane and names no lane or
  * layer, so that the same KV head can be compared between two replays in which
- * it has another number (sim/sheet/ranks.h).
+ * it has another number (sim/sheet/ranks.h). What a lane holds when decoding
+ * begins, and what it decides from there on, is told apart: prompts may have
+ * come in other pieces (sim/sheet/chunks.h).
  *   kv_decided_open; replay with kv_decided_watch; ask; kv_decided_close
- * Used by the engine sheet and by `kvreplay run --tp`. Memory: 120 bytes a
- * lane. Works on any backend that keeps records, those without digests too.
+ * Used by the engine sheet and by `kvreplay run --tp` and `--chunk`. Memory:
+ * 150 bytes a lane, and a bit a token of each. Works on any backend that keeps
+ * records, those without digests too.
  */
 #ifndef KV_SIM_DECIDED_H
 #define KV_SIM_DECIDED_H
@@ -37,6 +40,14 @@ kv_decided_sum kv_decided_sums(const kv_decided *d);
  * has these lanes. */
 int kv_decided_unlike(const kv_decided *whole, int first,
                       const kv_decided *part);
+/* How many lanes, of the same numbers, hold other tokens when decoding begins,
+ * in other classes, or decide anything else after that. `other` is of the same
+ * layers, lanes and first decode step; asserts that it has these layers. */
+int kv_decided_unlike_decoding(const kv_decided *whole,
+                               const kv_decided *other);
+/* Of the entries that `whole` holds when decoding begins, percent whose tokens
+ * `other` holds as entries as well. Asserts as above. */
+double kv_decided_shared(const kv_decided *whole, const kv_decided *other);
 /* Bytes that lanes first..first+count-1 of all layers held after the last step,
  * everything counted. Asserts that there are these lanes. */
 int64_t kv_decided_bytes(const kv_decided *d, int first, int count);

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "sim/sheet/ranks.h"
 
-#include <stdio.h>
+#include "sim/sheet/beside.h"
 #include <stdlib.h>
-#include <string.h>
 
 kv_rc kv_ranks_can(const kv_trace *t, int ranks, kv_err *e) {
   int heads = t->shape.n_kv_heads;
@@ -52,66 +51,6 @@ static kv_rc open_rank(const kv_trace *t, int rank, int ranks, kv_trace *out,
 
 /* --- the replay of a rank ------------------------------------------------- */
 
-typedef struct rank_run {
-  int n;
-  kv_cell *cell;        /* [n] zeroed where a cell is not asked */
-  kv_cell **each;       /* [n] those that are, `cells` of them */
-  kv_decided **decided; /* [n] of each cell, or NULL */
-  int cells;
-} rank_run;
-
-static kv_rc open_run(int n, rank_run *r, kv_err *e) {
-  size_t m = (size_t)n + 1;
-  *r = (rank_run){.n = n,
-                  .cell = kv_zalloc(m, sizeof *r->cell),
-                  .each = kv_zalloc(m, sizeof *r->each),
-                  .decided = kv_zalloc(m, sizeof *r->decided)};
-  if (r->cell && r->each && r->decided) return KV_OK;
-  return kv_no_memory(e, "a rank", m * sizeof *r->cell);
-}
-
-static void close_run(rank_run *r) {
-  for (int i = 0; i < r->n; i++) {
-    if (r->decided) kv_decided_close(r->decided[i]);
-    if (r->cell) kv_cell_close(&r->cell[i]);
-  }
-  free(r->cell);
-  free(r->each);
-  free(r->decided);
-}
-
-static void say_why(kv_ranks_result *out, const char *why) {
-  snprintf(out->why, sizeof out->why, "%.255s", why);
-}
-
-/* Opens the i-th cell for the rank's heads, with what it resolved to. */
-static kv_rc open_cell(const kv_trace *t, const kv_cell *whole, int i,
-                       rank_run *r, kv_ranks_result *out, kv_err *e) {
-  kv_asked_cell asked = {
-      .spec = &whole->spec, .entries = -1, .observe = whole->result.observe};
-  kv_cell *c = &r->cell[i];
-  kv_rc rc = kv_cell_open(t, whole->shape.prompt_len, whole->plan.kernels,
-                          &asked, c, e);
-  if (rc || !c->runs) {
-    if (!rc) say_why(out, c->result.reason);
-    return rc;
-  }
-  rc = kv_decided_open(c, &r->decided[i], e);
-  if (!rc) r->each[r->cells++] = c;
-  return rc;
-}
-
-static const kv_watch *chain(rank_run *r) {
-  const kv_watch *next = NULL;
-  for (int i = 0; i < r->n; i++) {
-    if (!r->decided[i]) continue;
-    kv_watch *w = kv_decided_watch(r->decided[i]);
-    w->next = next;
-    next = w;
-  }
-  return next;
-}
-
 /* What one kind of decisions makes ranks hold. */
 typedef struct held {
   int64_t most, sum;
@@ -141,20 +80,21 @@ static void take(const kv_decided *whole, int rank, int layers,
 
 /* One rank of all cells. */
 static kv_rc replay_rank(const kv_trace *t, int rank, kv_cell *const *cell,
-                         kv_decided *const *whole, kv_replay_how how,
-                         rank_run *r, kv_ranks_result *out, holds *x,
+                         kv_decided *const *whole, const kv_replay_how *how,
+                         kv_beside *b, kv_ranks_result *out, holds *x,
                          bool *stopped, kv_err *e) {
   kv_rc rc = KV_OK;
-  for (int i = 0; !rc && i < r->n; i++)
-    if (!*out[i].why) rc = open_cell(t, cell[i], i, r, &out[i], e);
-  how.watch = chain(r);
-  if (!rc && r->cells) rc = kv_replay(t, r->each, r->cells, &how, stopped, e);
-  for (int i = 0; !rc && !*stopped && i < r->n; i++) {
-    if (!r->decided[i]) continue;
-    if (kv_result_ran(&r->cell[i].result))
-      take(whole[i], rank, t->n_layers, r->decided[i], &out[i], &x[i]);
+  for (int i = 0; !rc && i < b->n; i++)
+    if (!*out[i].why)
+      rc = kv_beside_add(t, cell[i]->shape.prompt_len, cell[i], i, b,
+                         out[i].why, e);
+  if (!rc) rc = kv_beside_run(t, b, how, stopped, e);
+  for (int i = 0; !rc && !*stopped && i < b->n; i++) {
+    if (!b->decided[i]) continue;
+    if (kv_result_ran(&b->cell[i].result))
+      take(whole[i], rank, t->n_layers, b->decided[i], &out[i], &x[i]);
     else
-      say_why(&out[i], r->cell[i].result.reason);
+      kv_beside_say(b->cell[i].result.reason, out[i].why);
   }
   return rc;
 }
@@ -167,9 +107,9 @@ static void choose(int ranks, int n, kv_cell *const *cell,
   for (int i = 0; i < n; i++) {
     out[i] = (kv_ranks_result){.ranks = ranks};
     if (!whole[i] || !kv_result_ran(&cell[i]->result))
-      say_why(&out[i], "it did not run");
+      kv_beside_say("it did not run", out[i].why);
     else if (cell[i]->asset)
-      say_why(&out[i], "its file is of all heads");
+      kv_beside_say("its file is of all heads", out[i].why);
   }
 }
 
@@ -179,20 +119,16 @@ kv_rc kv_ranks_ask(const kv_trace *t, int ranks, int most, int n,
                    bool *stopped, kv_err *e) {
   holds *x = kv_zalloc((size_t)n + 1, sizeof *x);
   if (!x) return kv_no_memory(e, "ranks", (size_t)n * sizeof *x);
-  kv_replay_how of = *how;
   kv_rc rc = KV_OK;
-  of.keep = NULL;
-  of.tick = NULL;
-  of.fidelity = of.scores = false;
   choose(ranks, n, cell, whole, out);
   for (int k = 0; !rc && !*stopped && k < most; k++) {
     kv_trace part = {0};
-    rank_run r = {0};
+    kv_beside b = {0};
     rc = open_rank(t, k, ranks, &part, e);
-    if (!rc) rc = open_run(n, &r, e);
+    if (!rc) rc = kv_beside_open(n, &b, e);
     if (!rc)
-      rc = replay_rank(&part, k, cell, whole, of, &r, out, x, stopped, e);
-    close_run(&r);
+      rc = replay_rank(&part, k, cell, whole, how, &b, out, x, stopped, e);
+    kv_beside_close(&b);
     free(part.layer);
   }
   for (int i = 0; i < n; i++) {

@@ -208,10 +208,23 @@ static void ranks(const kv_result *r, const kv_row_sink *to) {
   integer(to, "decide_other", ran, x->unlike);
   real(to, "fullest", ran, x->fullest);
   real(to, "fullest_told", ran, x->fullest_told);
-  if (ran)
-    to->null(to->self, "not_asked");
-  else
-    to->text(to->self, "not_asked", x->why);
+  text(to, "not_asked", x->why);
+  to->close(to->self);
+}
+
+/* Present only where pieces were asked for, then in every row. */
+static void chunks(const kv_result *r, const kv_row_sink *to) {
+  const kv_chunks_result *x = &r->chunks;
+  bool ran = !*x->why;
+  if (!x->chunk) return;
+  to->open(to->self, "chunked", true);
+  to->integer(to->self, "chunk", x->chunk);
+  integer(to, "lanes", ran, x->lanes);
+  integer(to, "decide_other", ran, x->unlike);
+  real(to, "shared", ran, x->shared);
+  real(to, "whole_peak", ran, x->whole_peak);
+  real(to, "peak", ran, x->peak);
+  text(to, "not_asked", x->why);
   to->close(to->self);
 }
 
@@ -239,6 +252,7 @@ void kv_row_walk(const kv_result *r, const kv_row_sink *to) {
   layouts(r, to);
   together(r, to);
   ranks(r, to);
+  chunks(r, to);
   scalars(r, "", LATER, to);
   for (int m = 0; m < KV_MEASURES; m++) measure(r, m, to);
   real(to, "needle_share", ran, kv_needle_share(r->stat));

@@ -21,7 +21,12 @@ mutant rank_compares_first sim/sheet/ranks.c 'check_engine.sh' \
   'kv_decided_unlike(whole, rank * lanes, part)' \
   'kv_decided_unlike(whole, 0 * rank, part)'
 mutant decided_without_ids sim/sheet/decided.c 'check_engine.sh' \
-  'kv_fold_add(&x->fold, r.payload, r.count);' '(void)0;'
+  'add_all(x, r.payload, r.count);' '(void)0;'
+mutant pieces_share_all sim/sheet/decided.c 'check_engine.sh' \
+  '(unsigned)whole->has[i] & other->has[i]' '(unsigned)whole->has[i]'
+mutant pieces_never_unlike sim/sheet/decided.c 'check_engine.sh' \
+  'return kv_fold_end(&a->later) == kv_fold_end(&b->later);' \
+  'return a != NULL && b != NULL;'
 mutant rank_bytes_of_first sim/sheet/ranks.c 'check_engine.sh' \
   'hold(kv_decided_bytes(whole, rank * lanes, lanes), &x->told);' \
   'hold(kv_decided_bytes(whole, 0, lanes), &x->told);'
