@@ -125,6 +125,43 @@ refused 2 '--format csv is for --engine' "$kvreplay" methods -f csv
 refused 2 'leave out --engine' "$kvreplay" methods --bibtex --engine
 refused 2 'no method is called nosuch' "$kvreplay" methods --engine nosuch
 TMPDIR=$tmp/none refused 4 'set TMPDIR' "$kvreplay" methods --engine dense
+# --- rows of a database -------------------------------------------------------
+db=$tmp/rows.db
+ran 0 "$kvreplay" run "$small" "$tiny/haystack_8.safetensors" -q -b 20% \
+  -m dense,adakv,quest,snapkv:window=16 --layout pages:16 --db "$db" -f json
+cp "$tmp/out" "$tmp/rows"
+ran 0 "$kvreplay" methods --engine adakv,quest,snapkv:window=32 --db "$db" -f csv
+python3 - "$tmp/rows" "$tmp/out" "$tmp/csv" <<'PY' || fail 'the sheet of rows'
+import csv, json, sys
+rows = json.load(open(sys.argv[1]))
+sheet, made = [{x["method"]: x for x in csv.DictReader(open(f))}
+               for f in sys.argv[2:]]
+dense = {x["trace"]: x["bytes"] for x in rows if x["method"] == "dense"}
+assert sheet["snapkv"] == made["snapkv"], "rows of other parameters"
+assert made["adakv"]["cells"] == "0" == sheet["snapkv"]["cells"]
+for m in "adakv", "quest":
+    mine = [x for x in rows if x["method"] == m]
+    assert sheet[m]["cells"] == "2" == str(len(mine))
+    pages = [x["layout"]["pages:16"] for x in mine]
+    of = [dense[x["trace"]] for x in mine]
+    want = {
+        "scanned": [x["bytes"]["scanned"] / d["read"] * 100
+                    for x, d in zip(mine, of)],
+        "prefill_peak": [x["bytes"]["peak"] / d["end"]["total"] * 100
+                         for x, d in zip(mine, of)],
+        "ragged": [x["kept_max"] / x["kept"] for x in mine],
+        "freed": [x["freed"] / x["vacated"] * 100
+                  for x in pages if x["vacated"]]}
+    for k, v in want.items():
+        if not v:
+            assert sheet[m][k] == "", (m, k)
+            continue
+        got, mean = float(sheet[m][k]), sum(v) / len(v)
+        assert abs(got - mean) < 1e-4 * max(mean, 1), (m, k, got, mean)
+PY
+refused 2 '--db is for --engine' "$kvreplay" methods --db "$db"
+refused 4 'none.db' "$kvreplay" methods --engine dense --db "$tmp/none.db"
+
 # --- ranks --------------------------------------------------------------------
 alone=dense,snapkv,h2o,criticalkv,keydiff,quest,kivi,zsmerge
 tp=(run "$small" -q -p 300 -m "$alone,adakv,tova,random,less" -b 20%)

@@ -15,17 +15,6 @@
 
 /* --- which rows ----------------------------------------------------------- */
 
-/* Every value that the specification sets is the row's. */
-static bool same_values(const kv_spec *asked, const kv_spec *row) {
-  char a[KV_TEXT_MAX], b[KV_TEXT_MAX];
-  for (const kv_param *p = asked->method->params; p && p->name; p++) {
-    kv_param_text(p, asked->params, a);
-    kv_param_text(p, row->params, b);
-    if (*a && strcmp(a, b) != 0) return false;
-  }
-  return true;
-}
-
 /* A number of entries is no share: it says something of prompts as long. */
 static bool as_long(const kv_lengths *ask, const kv_result *r) {
   double ratio = (double)r->prompt_len / ask->context;
@@ -52,21 +41,12 @@ static bool matches(const kv_lengths *ask, const kv_result *r) {
   if (strcmp(r->method, ask->spec->method->name) != 0) return false;
   if (!same_budget(ask, r)) return false;
   bool same = !kv_spec_parse(kv_method_at, r->spec, &row, NULL) &&
-              row.method == ask->spec->method && same_values(ask->spec, &row);
+              kv_spec_has(&row, ask->spec);
   kv_spec_free(&row);
   return same;
 }
 
 /* --- what a row comes to -------------------------------------------------- */
-
-/* Bytes of the row's dense cache a token: kr is the mean of bytes / (t x it).
- */
-static double dense_token(const kv_result *r) {
-  double sum = 0;
-  for (int i = 0; i < r->n_steps; i++)
-    sum += (double)r->step[i].bytes / r->step[i].step;
-  return sum / r->n_steps / r->totals.kr;
-}
 
 static int layers_of(const kv_result *r) {
   return r->n_layers > 0 ? r->n_layers : 1;
@@ -120,7 +100,7 @@ static void take_ranks(const kv_lengths *ask, const kv_result *r,
 static void take_row(const kv_lengths *ask, const kv_result *r,
                      kv_stored *out) {
   const kv_served *m = ask->model;
-  double token = dense_token(r), seen = 0;
+  double token = kv_result_dense(r), seen = 0;
   int end = ask->context + ask->output;
   *out = (kv_stored){0};
   out->all = take(ask, r, token, false);

@@ -23,7 +23,8 @@
 typedef struct task {
   kv_list names;
   bool bibtex, engine;
-  int format; /* a kv_sheet_form */
+  int format;     /* a kv_sheet_form */
+  const char *db; /* of --engine; NULL: none */
 } task;
 
 static const char *const kinds[] = {
@@ -216,6 +217,7 @@ static kv_rc check(void *self, kv_err *e) {
                    s->engine ? "--engine" : "--format");
   if (s->format == KV_SHEET_CSV && !s->engine)
     return kv_fail(e, KV_USAGE, "--format csv is for --engine");
+  if (s->db && !s->engine) return kv_fail(e, KV_USAGE, "--db is for --engine");
   return KV_OK;
 }
 
@@ -231,6 +233,8 @@ static kv_rc engine(const task *s, bool *stopped, kv_err *e) {
     kv_stop_watch();
     rc = kv_sheet_make(&specs, kernels, kv_choose_threads(0), kv_interrupted,
                        &sheets, stopped, e);
+    if (!rc && !*stopped && s->db)
+      rc = kv_sheet_measure(s->db, &specs, kv_interrupted, &sheets, e);
     kv_stop_unwatch();
   }
   if (!rc && !*stopped)
@@ -273,6 +277,13 @@ static const kv_option options[] = {
          "what an inference engine must provide for each method, worked out "
          "from what it asks for and a small replay (some seconds); NAME may "
          "be a list of specifications, as of `run -m`"},
+    {.slot = KV_SLOT_TEXT,
+     .name = "db",
+     .letter = 'd',
+     .argument = "FILE",
+     .offset = offsetof(task, db),
+     .help = "rows of `kvreplay run` from which --engine takes what the small "
+             "replay would show: scanned, ragged, freed and peak"},
     {KV_SLOT_FLAG, "bibtex", .offset = offsetof(task, bibtex),
      .help = "the papers as BibTeX, each once"},
     {.slot = KV_SLOT_END}};
@@ -285,6 +296,7 @@ static const kv_example examples[] = {
     {"kvreplay methods --bibtex >methods.bib", "what to cite"},
     {"kvreplay methods --engine", "what an engine must provide for each"},
     {"kvreplay methods --engine adakv,snapkv+int4 -f csv", "of two of them"},
+    {"kvreplay methods --engine --db r.db", "on the traces of these rows"},
     {NULL, NULL}};
 
 #define COLUMN(of, name, head, help) head " (" name "): " help ".",

@@ -8,6 +8,13 @@
 
 const char *const kv_status_names[4] = {"ok", "fixed", "refused", "failed"};
 
+double kv_result_dense(const kv_result *r) {
+  double sum = 0;
+  for (int i = 0; i < r->n_steps; i++)
+    sum += (double)r->step[i].bytes / r->step[i].step;
+  return sum / r->n_steps / r->totals.kr;
+}
+
 void kv_result_forget(kv_result *r) {
   free(r->part);
   free(r->layer);

@@ -282,6 +282,11 @@ static inline bool kv_result_ran(const kv_result *r) {
   return r->status == KV_CELL_OK || r->status == KV_CELL_FIXED;
 }
 
+/* Bytes of the row's dense cache a token, of all recorded layers, of a row that
+ * ran and has its steps: totals.kr is the mean over steps of bytes held /
+ * (tokens x that). */
+double kv_result_dense(const kv_result *r);
+
 /* Frees what was measured of layers, steps and parts, once it has been written;
  * names, totals, layouts and survival stay. */
 void kv_result_forget(kv_result *r);

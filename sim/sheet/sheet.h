@@ -4,7 +4,7 @@
  * what it gets. Nothing in it is written by hand: a part follows from what the
  * method's `open` asks for (kv_needs) at the reference shape, a part from what
  * a replay of a synthetic trace shows (records, the ledger, pages).
- *   kv_sheet_make; kv_sheet_print; kv_sheet_free
+ *   kv_sheet_make; perhaps kv_sheet_measure; kv_sheet_print; kv_sheet_free
  * `kvreplay methods --engine` is its only user. Cost: about two seconds of one
  * processor for all methods, and 10 MB in a temporary folder.
  *
@@ -66,6 +66,8 @@ typedef struct kv_sheet {
   double freed;    /* percent of vacated bytes in pages of 16 that came free */
   double peak;     /* most bytes in prefill of all 32 layers, percent of dense's
                       at its end */
+  int rows;        /* of a database that scanned, ragged, freed and peak are
+                      means of; 0: none */
 } kv_sheet;
 
 typedef struct kv_sheets {
@@ -81,6 +83,18 @@ kv_rc kv_sheet_make(const kv_specs *specs, const kv_kernels *kernels,
                     int threads, bool (*stop)(void), kv_sheets *out,
                     bool *stopped, kv_err *e);
 void kv_sheet_free(kv_sheets *s); /* accepts zeroed */
+
+/* Puts means over the rows of a database in place of what the synthetic trace
+ * showed: of each method those of its newest code with all parameters that its
+ * specification sets, whatever their budgets. scanned, ragged; peak: the most
+ * bytes of the row's layers at any time, percent of dense's in the end;
+ * freed: where rows have the layout KV_SHEET_PAGES. What no row is of stays.
+ * Fails as kv_db_open_found and kv_db_next do (sim/db/db.h). */
+kv_rc kv_sheet_measure(const char *path, const kv_specs *specs,
+                       bool (*stop)(void), kv_sheets *out, kv_err *e);
+
+/* The layout that `freed` is of. */
+#define KV_SHEET_PAGES "pages:16"
 
 /* How to print: for people, for spreadsheets, for programs. */
 typedef enum kv_sheet_form {
@@ -155,6 +169,11 @@ void kv_sheet_print(const kv_sheets *s, kv_sheet_form form, FILE *out);
     "whole pages of 16 tokens, percent")                                       \
   X(peak, "prefill_peak", "peak %",                                            \
     "the most bytes held in prefill, of 32 layers that compress one after "    \
-    "another, percent of dense's at its end")
+    "another, percent of dense's at its end")                                  \
+  X(cells, "cells", "cells",                                                   \
+    "rows of --db that scan, ragged, freed (of those with --layout pages:16) " \
+    "and peak (the most bytes at any time, of dense's in the end) are means "  \
+    "of; none: of the "                                                        \
+    "synthetic trace")
 
 #endif

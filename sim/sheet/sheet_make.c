@@ -25,7 +25,6 @@ enum {
   INTERMEDIATE = 14336
 };
 #define BUDGET "20%"
-#define PAGES "pages:16"
 enum { RANKS = 2 }; /* of which the first is asked */
 
 /* What is open while sheets are made. */
@@ -200,7 +199,7 @@ static kv_rc open_all(making *m, const kv_specs *specs, kv_sheets *out,
     return kv_no_memory(e, "a sheet", n * sizeof *m->cell);
   kv_rc rc = kv_sheet_trace_open(m->how.kernels, &m->on, e);
   if (!rc) rc = kv_budget_parse(BUDGET, &m->budget, e);
-  if (!rc) rc = kv_layouts_parse(PAGES, &m->pages, e);
+  if (!rc) rc = kv_layouts_parse(KV_SHEET_PAGES, &m->pages, e);
   if (rc) return rc;
   m->like = *m->on.trace;
   m->like.rope.positions = NULL; /* they are its tokens' numbers */

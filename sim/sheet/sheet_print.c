@@ -90,6 +90,7 @@ static value loses(const kv_sheet *s) {
 static value ragged(const kv_sheet *s) { return real(s->ragged); }
 static value freed(const kv_sheet *s) { return real(s->freed); }
 static value peak(const kv_sheet *s) { return real(s->peak); }
+static value cells(const kv_sheet *s) { return whole(s->rows); }
 
 #define COLUMN(of, name, head, help) {name, head, of},
 static const struct column {

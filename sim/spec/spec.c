@@ -148,6 +148,17 @@ static kv_rc start(const kv_method *m, kv_spec *s, kv_err *e) {
   return kv_params_default(m->params, s->params, e);
 }
 
+bool kv_spec_has(const kv_spec *row, const kv_spec *asked) {
+  char a[KV_TEXT_MAX], b[KV_TEXT_MAX];
+  if (row->method != asked->method) return false;
+  for (const kv_param *p = asked->method->params; p && p->name; p++) {
+    kv_param_text(p, asked->params, a);
+    kv_param_text(p, row->params, b);
+    if (*a && strcmp(a, b) != 0) return false;
+  }
+  return true;
+}
+
 kv_rc kv_spec_copy(const kv_spec *from, kv_spec *out, kv_err *e) {
   memset(out, 0, sizeof *out);
   kv_rc rc = start(from->method, out, e);

@@ -78,6 +78,9 @@ kv_rc kv_spec_parse(kv_registry *registry, const char *text, kv_spec *out,
 /* Length in bytes of the first part of a specification, up to its `+` or its
  * end. */
 size_t kv_spec_part(const char *text);
+/* True if both are of one method and every parameter that `asked` sets, by
+ * default or as typed, has the value that `row` has. */
+bool kv_spec_has(const kv_spec *row, const kv_spec *asked);
 /* A copy of its own memory; of_all is not copied. */
 kv_rc kv_spec_copy(const kv_spec *from, kv_spec *out, kv_err *e);
 void kv_spec_free(kv_spec *s); /* its memory, not s; accepts NULL */

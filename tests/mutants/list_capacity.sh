@@ -16,5 +16,5 @@ mutant layer_not_repeated sim/capacity/lengths.c 'capacity' \
   'kv_cost_layer_copy(w->cell.cost, index, &in);' '(void)in;'
 mutant entries_are_a_share sim/capacity/measured.c 'check_capacity.sh' \
   'return ratio >= 0.9 && ratio <= 1.1;' 'return ratio > 0;'
-mutant other_values_match sim/capacity/measured.c 'check_capacity.sh' \
+mutant other_values_match sim/spec/spec.c 'check_capacity.sh' \
   'if (*a && strcmp(a, b) != 0) return false;' ''

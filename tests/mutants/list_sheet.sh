@@ -22,6 +22,8 @@ mutant rank_compares_first sim/sheet/ranks.c 'check_engine.sh' \
   'kv_decided_unlike(whole, 0 * rank, part)'
 mutant decided_without_ids sim/sheet/decided.c 'check_engine.sh' \
   'add_all(x, r.payload, r.count);' '(void)0;'
+mutant sheet_rows_of_any sim/sheet/sheet_rows.c 'check_engine.sh' \
+  'kv_spec_has(&row, asked)' 'row.method != NULL'
 mutant pieces_share_all sim/sheet/decided.c 'check_engine.sh' \
   '(unsigned)whole->has[i] & other->has[i]' '(unsigned)whole->has[i]'
 mutant pieces_never_unlike sim/sheet/decided.c 'check_engine.sh' \
