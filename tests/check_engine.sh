@@ -130,7 +130,8 @@ db=$tmp/rows.db
 ran 0 "$kvreplay" run "$small" "$tiny/haystack_8.safetensors" -q -b 20% \
   -m dense,adakv,quest,snapkv:window=16 --layout pages:16 --db "$db" -f json
 cp "$tmp/out" "$tmp/rows"
-ran 0 "$kvreplay" methods --engine adakv,quest,snapkv:window=32 --db "$db" -f csv
+ran 0 "$kvreplay" methods --engine adakv,quest,snapkv:window=32 \
+  --db "$db" -f csv
 python3 - "$tmp/rows" "$tmp/out" "$tmp/csv" <<'PY' || fail 'the sheet of rows'
 import csv, json, sys
 rows = json.load(open(sys.argv[1]))
