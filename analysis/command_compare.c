@@ -256,7 +256,9 @@ static int write(sqlite3 *db, const kv_args *a, const lines *l) {
 
 static int compare(sqlite3 *db, const kv_args *a, lines *l) {
   bool any = false;
-  int rc = kv_compare_rows_find(db, &kv_compared_all[a->measure], a->at, &l->x);
+  const kv_compared *by = &kv_compared_all[a->measure];
+  int rc = by->answered ? kv_results_answers(db, a->files.item[0]) : KV_EXIT_OK;
+  if (!rc) rc = kv_compare_rows_find(db, by, a->at, &l->x);
   if (!rc) rc = kv_compare_rows_name(&l->x, a->method, &l->method);
   if (rc) return rc;
   l->line = calloc((size_t)l->x.v.n + 1, sizeof *l->line);

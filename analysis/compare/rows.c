@@ -39,14 +39,15 @@ const kv_compared kv_compared_all[] = {
 /* What was answered: an item is a place, and a method is named as asked. Only
  * tasks count that are measurable (answers.sql). */
 #define ITEMS                                                                  \
-  "WITH item AS MATERIALIZED (SELECT * FROM item_mean), can AS (SELECT"        \
-  " model_digest, platform, task FROM task_means WHERE measurable)"            \
+  "WITH can AS (SELECT model_digest, platform, task FROM task_mean WHERE"      \
+  " measurable)"                                                               \
   " SELECT v.task || ' ' || v.item AS trace, v.platform AS prompt_len,"        \
   " v.model_digest AS observe, v.method, '{}' AS params, '' AS budget,"        \
-  " v.value AS value, b.value AS share, v.questions FROM item v"               \
-  " LEFT JOIN item b"                                                          \
-  " ON b.measure = CASE v.basis WHEN 'end' THEN 'bytes.end' WHEN 'read' THEN"  \
-  " 'bytes.read' ELSE 'bytes.mean' END AND (b.model_digest, b.platform,"       \
+  " v.value AS value, b.value AS share, v.questions FROM item_mean v"          \
+  " LEFT JOIN item_mean b"                                                     \
+  " ON b.measure = CASE WHEN ?1 LIKE 'end:%%' THEN 'bytes.end' WHEN ?1 LIKE"   \
+  " 'read:%%' OR ?1 LIKE 'traffic:%%' THEN 'bytes.read' ELSE 'bytes.mean' END" \
+  " AND (b.model_digest, b.platform,"                                          \
   " b.task, b.item, b.method, b.basis, b.asked) = (v.model_digest,"            \
   " v.platform, v.task, v.item, v.method, v.basis, v.asked)"                   \
   " WHERE v.asked IN (?1, '') AND v.measure = '%s' AND (v.measure <> 'exact'"  \

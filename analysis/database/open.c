@@ -33,6 +33,7 @@ int kv_results_open(const char *path, sqlite3 **db) {
 int kv_results_answers(sqlite3 *db, const char *path) {
   const char *fill =
       "INSERT INTO newest_evaluation SELECT * FROM newest_evaluations;"
+      "INSERT INTO item_mean SELECT * FROM item_means;"
       "INSERT INTO task_mean SELECT * FROM task_means";
   return sqlite3_exec(db, fill, NULL, NULL, NULL) ? kv_results_fail(db, path)
                                                   : KV_EXIT_OK;

@@ -2,9 +2,10 @@
 --
 -- Evaluations: what a model answered while a method held its cache. Closed
 -- loop, so these are no cells. As of runs the newest code of a method counts,
--- here of a method as it was asked. The program fills newest_evaluation and
--- task_mean once, where they are asked (kv_results_answers), for a large
--- database has a million numbers; before that the views over them are empty.
+-- here of a method as it was asked. The program fills newest_evaluation,
+-- item_mean and task_mean once, where they are asked (kv_results_answers), for
+-- a large database has a million numbers; before that the views over them are
+-- empty.
 
 CREATE TEMP VIEW newest_evaluations AS
 WITH found AS MATERIALIZED
@@ -44,15 +45,23 @@ FROM newest_evaluation e JOIN evaluated v USING (evaluation_id)
 ORDER BY e.key, v.name;
 
 -- The mean over the questions of an item. A number that is compared with
--- dense's becomes its share of what dense has for the same question.
-CREATE TEMP VIEW item_mean AS
+-- dense's becomes its share of what dense has for the same question. bytes.read
+-- is what a decode step reads and scans in the replay of the same tokens: a
+-- session counts what it holds alone.
+CREATE TEMP VIEW item_means AS
 WITH number AS MATERIALIZED
   (SELECT e.model, e.model_digest, e.platform, e.task, e.item, e.method,
     e.basis, e.target AS asked, e.question, v.name AS measure, n.unit,
     n.combine = 'of dense' AS shared, v.value
-  FROM newest_evaluations e JOIN evaluated v USING (evaluation_id)
+  FROM newest_evaluation e JOIN evaluated v USING (evaluation_id)
     JOIN quantity n USING (name)
-  WHERE e.status = 'ok'),
+  WHERE e.status = 'ok'
+  UNION ALL
+  SELECT e.model, e.model_digest, e.platform, e.task, e.item, e.method,
+    e.basis, e.target, e.question, 'bytes.read', 'bytes', 1, sum(v.value)
+  FROM newest_evaluation e JOIN evaluated v USING (evaluation_id)
+  WHERE e.status = 'ok' AND v.name IN ('open.bytes.read', 'open.bytes.scanned')
+  GROUP BY e.evaluation_id),
 dense AS MATERIALIZED
   (SELECT question, platform, measure, value FROM number
   WHERE method = 'dense' AND shared)
@@ -64,6 +73,7 @@ FROM number n LEFT JOIN dense d ON n.shared
   AND (d.question, d.platform, d.measure) = (n.question, n.platform, n.measure)
 GROUP BY n.model, n.model_digest, n.platform, n.task, n.method, n.basis,
   n.asked, n.measure, n.item;
+CREATE TEMP TABLE item_mean AS SELECT * FROM item_means LIMIT 0;
 
 -- Means over the items of a task, each with its standard error. A task counts
 -- for a model, it is measurable, where dense answers 60 % of it and more, or

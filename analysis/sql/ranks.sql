@@ -33,23 +33,15 @@ counted AS MATERIALIZED
   GROUP BY model_digest, platform, task, basis, asked, method),
 cell AS MATERIALIZED
   (SELECT a.*, coalesce(c.items, 0) AS items,
-    CASE WHEN a.basis = 'read' THEN r.bytes / d.mean ELSE m.mean END AS share,
+    m.mean AS share,
     max(coalesce(c.items, 0)) OVER (PARTITION BY a.model_digest, a.platform,
       a.task, a.basis, a.asked) AS items_all
   FROM asked a LEFT JOIN counted c
     USING (model_digest, platform, task, basis, asked, method)
-  LEFT JOIN task_mean m ON m.measure
-      = iif(a.basis = 'end', 'bytes.end', 'bytes.mean')
+  LEFT JOIN task_mean m ON m.measure = CASE a.basis WHEN 'end' THEN 'bytes.end'
+      WHEN 'read' THEN 'bytes.read' ELSE 'bytes.mean' END
     AND (m.model_digest, m.platform, m.task, m.basis, m.asked, m.method)
-    = (a.model_digest, a.platform, a.task, a.basis, a.asked, a.method)
-  LEFT JOIN (SELECT model_digest, platform, task, basis, asked, method,
-      sum(mean) AS bytes FROM task_mean
-    WHERE measure IN ('open.bytes.read', 'open.bytes.scanned')
-    GROUP BY model_digest, platform, task, basis, asked, method) r
-    USING (model_digest, platform, task, basis, asked, method)
-  LEFT JOIN task_mean d ON d.measure = 'open.bytes.read' AND d.method = 'dense'
-    AND (d.model_digest, d.platform, d.task)
-    = (a.model_digest, a.platform, a.task)),
+    = (a.model_digest, a.platform, a.task, a.basis, a.asked, a.method)),
 middle AS
   (SELECT model_digest, platform, task, basis, asked, share AS middle
   FROM (SELECT *, row_number() OVER w AS at, count(*) OVER (PARTITION BY
