@@ -38,3 +38,4 @@ METHODS += quant.c
 METHODS += leankv.c
 METHODS += oracle_topk.c
 METHODS += oracle_topp.c
+METHODS += oracle_evict.c

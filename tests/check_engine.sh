@@ -67,6 +67,7 @@ known quest decode_shows=queries flash=stays side_bytes=32 verbs=view \
   loses=none reindexes=0 freed= $nobody
 over quest scanned 6
 known oracle-topk decode_shows='all logits' flash=left scanned=50 verbs=view
+known oracle-evict decode_shows='rows to come' loses=dropped verbs=keep
 known kivi flash=stays verbs=recode loses=none freed=100 across=none
 known zsmerge loses=merged flash=left verbs=merge+retier
 # A bit for each of 4,352 tokens, and 16 bytes.

@@ -126,7 +126,7 @@ replay_variants+=,lagkv:cross=yes:form=both:every=16
 replay_variants+=,expected:covariance=no:vnorm=no:form=decode:every=9
 replay_variants+=,adakv:score=keydiff,adakv:score=expected,adakv:score=tova
 replay_variants+=,chunkkv:score=lagkv:form=both:every=16:count=share
-replay_variants+=,oracle-topp:p=0.5
+replay_variants+=,oracle-topp:p=0.5,oracle-evict:group=query_head
 replay_variants+=,snapkv+kivi:group=8:residual=16
 replay_variants+=,h2o+kivi:bits=4:group=8:residual=16
 replay_variants+=,quest:page=8:skip=0:rule=twilight+twilight:skip=0
@@ -145,7 +145,7 @@ for replay_one in dense window random h2o h2o:variant=prefill:group=max tova \
   knorm:skip=0 rkv:every=16 rkv:every=16:slots=position keydiff lagkv \
   expected chunkkv criticalkv duoattention:sink=2:recent=6 \
   kivi:group=8:residual=16 int4 leankv:window=8:alpha_l=0.5:alpha_h=1.5 \
-  oracle-topk oracle-topp:p=0.5 snapkv+kivi:group=8:residual=16; do
+  oracle-topk oracle-topp:p=0.5 oracle-evict snapkv+kivi:group=8:residual=16; do
   replay_windowed+=${replay_windowed:+,}$replay_one:windowed=compress
 done
 unset replay_one
@@ -179,4 +179,4 @@ replay_weighted+=,palu,palu:share=0.25:allocation=energy:unit=8
 replay_weighted+=,palu:share=0.75:latent=int4
 # One of each family, for the trace of SmolLM2.
 replay_known=h2o,snapkv,adakv,keydiff,rkv:every=16,zsmerge,quest:page=8:skip=0
-replay_known+=,omnikv,kivi,leankv,oracle-topk
+replay_known+=,omnikv,kivi,leankv,oracle-topk,oracle-evict

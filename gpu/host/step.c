@@ -48,6 +48,14 @@ static void hold_log(kv_store *s) {
   if (s->log) s->log->holder = s;
 }
 
+/* Before a compression: what rows to come give each token, to the device. */
+static void foresee(kv_store *s) {
+  size_t size = (size_t)s->plan->shape->n_tokens * sizeof(int64_t);
+  for (int i = 0; s->future && i < s->lanes && !kv_gpu_lost(s); i++)
+    if (kv_future_reach(s->future, &s->mirror[i]))
+      s->device->put(s->head[i].future, s->mirror[i].future, size);
+}
+
 /* Steps of a kind differ only in the clock, so they are recorded once and
  * replayed. */
 static void run_recorded(kv_store *s, kv_gpu_recording kind) {
@@ -60,6 +68,7 @@ static void run_recorded(kv_store *s, kv_gpu_recording kind) {
 void kv_gpu_run_step(kv_store *s) {
   bool due = kv_gpu_due(s);
   if (due) hold_log(s);
+  if (due) foresee(s);
   run_recorded(s, due ? KV_GPU_RECORD_DUE : KV_GPU_RECORD_STEP);
   kv_gpu_read(s, due ? KV_GPU_DUE : KV_GPU_STEP);
 }
@@ -187,6 +196,7 @@ static void run_block(kv_store *s) {
 void kv_gpu_run_compression(kv_store *s) {
   if (kv_gpu_lost(s)) return;
   hold_log(s);
+  foresee(s);
   if (s->waiting)
     run_block(s);
   else

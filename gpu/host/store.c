@@ -82,6 +82,7 @@ void kv_gpu_close(kv_store *s) {
   kv_gpu_rebuilt_give(s);
   s->device->unpin(s->report);
   kv_gpu_trace_close(s->trace); /* it ends when nothing is taken any more */
+  kv_future_close(s->future);
   give_mirror(s);
   free(s->taken);
   free(s->asset);
@@ -212,6 +213,8 @@ kv_rc kv_gpu_open(const kv_device *device, const kv_plan *plan, kv_store **out,
     if (plan->needs.rope) s->mirror[i].turns = &s->turns;
     s->mirror[i].places = s->places;
   }
+  if (!s->fault.rc)
+    kv_future_open(plan, s->lanes, s->mirror, &s->future, &s->fault);
   if (!s->fault.rc) share(s);
   for (int i = 0; !s->fault.rc && i < s->parts; i++)
     s->own_views |= s->hooks[i]->view != NULL;
@@ -306,6 +309,7 @@ void kv_gpu_begin(kv_store *s, const kv_layer_data *data) {
   s->lost = s->waiting = false;
   s->end = 0;
   for (int i = 0; i < s->lanes; i++) reset_lane(s, i);
+  kv_future_begin(s->future);
   take_rows(s);
   if (s->asset) put_asset(s);
   if (s->own) dev->clear(s->own, lanes * s->own_size);

@@ -25,6 +25,7 @@
 #include "gpu/host/shared.h"
 #include "gpu/shared/device.h"
 #include "ref/backend/backend.h"
+#include "ref/backend/future.h"
 #include "ref/backend/leaves.h"
 #include "ref/ground/places.h"
 #include "ref/lane/compose.h"
@@ -76,6 +77,7 @@ struct kv_store {
   char *own;            /* device memory: [lanes] lane states */
   size_t own_size;      /* bytes of one lane state, rounded up */
   kv_lane *mirror;      /* [lanes] */
+  kv_future *future;    /* of the mirror, where needs.future; else NULL */
   kv_turns turns;       /* rotations of its keys, if needs.rope */
   kv_places *places;    /* and to other places, if needs.reindex; else NULL */
   uint64_t *bad;        /* [lanes] kv_gpu_layer.bad, as read */

@@ -88,6 +88,7 @@ static void take_lane(kv_store *s, int i) {
     l->next = room(s, t * sizeof *l->next);
     l->joined = room(s, t * sizeof *l->joined);
   }
+  if (need->future) l->future = room(s, t * sizeof *l->future);
   take_rewriting(s, l, m);
   if (s->own) l->own = s->own + (size_t)i * s->own_size;
   if (s->device->near && l->own) { /* read in place */

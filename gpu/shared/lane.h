@@ -148,6 +148,8 @@ typedef struct kv_gpu_lane {
   kv_gpu_slab k_slab[KV_SLABS], v_slab[KV_SLABS]; /* by kv_cell_ref.format, from
                                                      KV_MERGED on */
   void *own; /* the methods' lane states (kv_gpu_own) */
+  int64_t *future; /* [T] as kv_lane.future, which the host copies here before
+                      each compression; NULL where needs.future is not set */
   /* What the verbs of the current step did, for the report. */
   uint32_t *verbs; /* [cap_verbs] records as ref/lane/journal.h has them */
   int n_verbs, cap_verbs; /* words */

@@ -15,6 +15,7 @@ static void close_store(kv_store *s) {
   if (!s) return;
   for (int i = 0; s->lane && i < s->lanes; i++) kv_lane_release(&s->lane[i]);
   for (int i = 0; s->ahead && i < s->lanes; i++) kv_ahead_close(&s->ahead[i]);
+  kv_future_close(s->future);
   free(s->ahead);
   free(s->lane);
   free(s->out);
@@ -63,6 +64,7 @@ static kv_rc open_store(const kv_plan *plan, kv_store **out, kv_err *e) {
     if (plan->needs.rope) s->lane[i].turns = &s->turns;
     s->lane[i].places = s->places;
   }
+  if (!rc) rc = kv_future_open(plan, s->lanes, s->lane, &s->future, e);
   if (!rc && plan->tile > 1) rc = open_ahead(s, e);
   if (!rc && plan->scores)
     rc = kv_shows_open(s->lanes, plan->shown, &s->shows, e);
@@ -136,6 +138,7 @@ static void begin(kv_store *s, const kv_layer_data *data) {
   for (int i = 0; i < s->lanes; i++)
     kv_lane_begin(&s->lane[i], &s->plan->needs, data);
   for (int i = 0; s->ahead && i < s->lanes; i++) s->ahead[i].steps = 0;
+  kv_future_begin(s->future);
   s->above = NULL;
   s->published = false;
   kv_leaves_begin(&s->leaves);
@@ -181,18 +184,23 @@ static void observe_step(kv_store *s, kv_lane *l, kv_scratch *x) {
     kv_ref_observe(s, l, x);
 }
 
+/* A lane is compressed by whoever reads queries, and so rows to come, too. */
+static void compress_foreseen(kv_store *s, int i, kv_scratch *x) {
+  kv_ref_slide(s, &s->lane[i]);
+  if (due(s, s->lane[i].step)) kv_future_reach(s->future, &s->lane[i]);
+  compress_stored(s, i, x);
+}
+
 static void compress(kv_store *s, int i, kv_scratch *x) {
   kv_lane *l = &s->lane[i];
   observe_step(s, l, x);
   if (changes(s, l->step)) s->state[i] = kv_lane_state(l);
-  kv_ref_slide(s, l);
-  compress_stored(s, i, x);
+  compress_foreseen(s, i, x);
 }
 
 static void compress_unhashed(kv_store *s, int i, kv_scratch *x) {
   observe_step(s, &s->lane[i], x);
-  kv_ref_slide(s, &s->lane[i]);
-  compress_stored(s, i, x);
+  compress_foreseen(s, i, x);
 }
 
 static void compress_blindly(kv_store *s, int i, kv_scratch *x) {

@@ -63,6 +63,9 @@ typedef struct kv_plan {
   bool scores; /* digests of what selections are shown are asked for */
   const kv_shown_to *shown;    /* and who is told of each list, or NULL */
   const struct kv_plan *layer; /* [shape->n_layers], or NULL: all are alike */
+  const kv_run *asked; /* [n_asked] tokens that enter as later prompts, by the
+                          call `prompt`: known beforehand where needs.future */
+  int n_asked;
 } kv_plan;
 
 /* The plan of a layer of the model; p: the plan that leads. */

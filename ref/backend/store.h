@@ -9,6 +9,7 @@
 #include "ref/backend/ahead.h"
 #include "ref/backend/attend.h"
 #include "ref/backend/backend.h"
+#include "ref/backend/future.h"
 #include "ref/backend/leaves.h"
 #include "ref/ground/places.h"
 
@@ -20,11 +21,12 @@ struct kv_store {
   const kv_layer_data *data; /* rows of the layer in flight */
   const kv_tensor *asset;    /* of the method's file for that layer, or NULL */
   int lanes;
-  kv_lane *lane;    /* [lanes] */
-  kv_ahead *ahead;  /* [lanes]; NULL: steps come one by one */
-  float *out;       /* [n_heads][d_v + 1]: output, then LSE, of the step */
-  kv_digest *state; /* [lanes] before the compression that is due; at last of
-                       the layer's end */
+  kv_lane *lane;     /* [lanes] */
+  kv_ahead *ahead;   /* [lanes]; NULL: steps come one by one */
+  kv_future *future; /* where needs.future; else NULL */
+  float *out;        /* [n_heads][d_v + 1]: output, then LSE, of the step */
+  kv_digest *state;  /* [lanes] before the compression that is due; at last of
+                        the layer's end */
   kv_leaves leaves;
   const kv_message *above; /* of the block or step in hand; NULL: none */
   kv_message said;         /* what the layer publishes at it */

@@ -95,6 +95,11 @@ struct kv_lane {
   const kv_needs *needs;
   const kv_layer_data *data;        /* of the layer in hand, for raw rows */
   const struct kv_kernels *kernels; /* that widen and decode its rows */
+  /* The owner's, where needs.future, else NULL: [n_tokens] by token id, in a
+   * compression, the exact probabilities that decode rows after `step` give the
+   * token, summed over these rows and the lane's query heads, each RN(P * 2^40)
+   */
+  const int64_t *future;
   const kv_turns *turns;    /* the owner's (ref/ground/rope.h); NULL: needs.rope
                                is not set */
   struct kv_places *places; /* the owner's (ref/ground/places.h); NULL: the

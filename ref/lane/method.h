@@ -137,6 +137,10 @@ typedef struct kv_needs {
   int slid;     /* with slides: so many rows of n_tokens numbers of 8 bytes,
                    a number an entry, at the beginning of lane_state, which
                    move with the entries */
+  bool future;  /* compressions read kv_lane.future: what exact mass each token
+                   gets from decode rows still to come. Of a ruler: no method
+                   can know it, and where rows come one by one (a session) it
+                   is refused */
   bool lengths; /* bytes stored at each step follow from lengths and
                    parameters alone: a search for the budget that takes so
                    many bytes reads no queries */

@@ -105,6 +105,8 @@ static kv_rc take_turns(kv_cell *c, const kv_asked_cell *asked, kv_err *e) {
   kv_rc rc = kv_observe_turns(c->trace, asked->observe, c->shape.prompt_len,
                               &c->turns, &c->turn, &why);
   if (rc == KV_REFUSED) kv_cell_refuse(c, why.text);
+  c->plan.asked = c->turn;
+  c->plan.n_asked = c->turns;
   return rc && rc != KV_REFUSED ? kv_fail(e, rc, "%s", why.text) : KV_OK;
 }
 

@@ -282,6 +282,12 @@ static kv_rc make_cell(kv_session *s, const kv_spec *spec, const char *budget,
   kv_budget_free(&b);
   if (!rc && !kv_result_ran(&s->cell.result))
     rc = kv_fail(e, KV_REFUSED, "%s", s->cell.result.reason);
+  if (!rc && s->cell.plan.needs.future)
+    rc = kv_fail(e, KV_REFUSED,
+                 "%s decides by what queries still to come attend to, and here "
+                 "tokens come one by one; replay a recorded trace with it "
+                 "(kvreplay run)",
+                 spec->method->name);
   return rc;
 }
 

@@ -49,6 +49,7 @@ typedef struct kv_sheet {
   double flops;    /* percent of prefill's: their logits, computed again */
   unsigned decode; /* the same of each decode step; 0: nothing */
   bool all_logits; /* and the logits of all entries before it chooses */
+  bool future;     /* and what decode rows still to come attend to */
   kv_sheet_flash flash;
   int columns;    /* bytes of an entry's columns */
   double side;    /* bytes of other memory an entry, of the method's own */
@@ -119,7 +120,9 @@ void kv_sheet_print(const kv_sheets *s, kv_sheet_form form, FILE *out);
     "FLOPs; what a method makes itself of bare queries is not in it")          \
   X(decode, "decode_shows", "each step",                                       \
     "the same of each decode step; all logits: those of every stored entry, "  \
-    "before the method chooses which ones attention reads")                    \
+    "before the method chooses which ones attention reads; rows to come: "     \
+    "what "                                                                    \
+    "no engine has, the probabilities of later steps")                         \
   X(flash, "flash", "flash",                                                   \
     "flash attention, which gives neither logits nor probabilities: it "       \
     "stays; "                                                                  \

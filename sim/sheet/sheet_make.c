@@ -76,6 +76,7 @@ static void take_needs(const kv_method *m, const kv_needs *need, kv_sheet *s) {
                  ? 100 * logit_flops(s->prompt_rows) / prefill_flops()
                  : 0;
   s->all_logits = need->view_logits;
+  s->future = need->future;
   s->flash = flash_of(s);
   for (int i = 0; i < need->columns; i++)
     s->columns += kv_column_size(need->column[i]);

@@ -46,7 +46,9 @@ static value rows(const kv_sheet *s) { return whole(s->prompt_rows); }
 static value prompt(const kv_sheet *s) { return shown(s->prompt); }
 static value flops(const kv_sheet *s) { return real(s->flops); }
 static value decode(const kv_sheet *s) {
-  return s->all_logits ? text("all logits") : shown(s->decode);
+  return s->future       ? text("rows to come")
+         : s->all_logits ? text("all logits")
+                         : shown(s->decode);
 }
 static value flash(const kv_sheet *s) {
   static const char *const word[] = {"stays", "again", "left"};

@@ -16,7 +16,7 @@
 #ifndef KV_SIM_OBSERVE_H
 #define KV_SIM_OBSERVE_H
 
-#include "ref/ground/err.h"
+#include "ref/lane/method.h"
 #include "traces/trace/trace.h"
 
 typedef enum kv_observe {
@@ -32,9 +32,7 @@ typedef enum kv_observe {
 extern const char *const kv_observe_names[KV_OBSERVES];
 
 /* A question that enters as a prompt: tokens first..first+count-1. */
-typedef struct kv_asking {
-  int first, count;
-} kv_asking;
+typedef kv_run kv_asking;
 
 /* *prompt_len: tokens of the prompt, --turns or not. KV_REFUSED: the trace has
  * no segment of that kind, or does not record every query row from there on; it

@@ -172,6 +172,10 @@ static void count_compression(const scene *s, kv_effort *x) {
   int64_t over = s->prompt > s->budget ? s->prompt - s->budget : 0;
   if (n->decode_rows) add(x, KV_EFFORT_SEEN, s->steps, s->heads, s->stored);
   add(x, KV_EFFORT_COMPRESS, often, s->stored, 1);
+  if (n->future) { /* rows to come are added up, and later taken away */
+    add(x, KV_EFFORT_PRODUCT, times(2 * s->steps, s->heads), s->exact, s->d);
+    add(x, KV_EFFORT_SEEN, 2 * s->steps, s->heads, s->exact);
+  }
   if (!n->merges) return;
   add(x, KV_EFFORT_PRODUCT, often, s->stored, s->d);
   if (!n->block)

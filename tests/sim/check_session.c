@@ -127,7 +127,7 @@ enum { VARIANTS = sizeof variants / sizeof *variants };
 
 static void check_methods(const kv_trace *t) {
   for (int i = 0; kv_method_at(i); i++) {
-    if (rig_wants_file(kv_method_at(i))) continue;
+    if (!rig_in_session(kv_method_at(i))) continue;
     kv_spec spec = parse(kv_method_at(i)->name);
     check_spec(t, &spec, (uint64_t)i + 1);
     kv_spec_free(&spec);

@@ -90,6 +90,7 @@ TEST(budget_holds) {
               {"h2o:variant=masked", 12},
               {"h2o:variant=prefill", 12 + 14},
               {"tova", 12},
+              {"oracle-evict", 12},
               {"snapkv:window=4", 12 + 14},
               {"snapkv:window=4:grow=no:every=7", 12},
               {"snapkv:window=4:grow=twice:voters=1", 12 + 14 - 12},

@@ -60,6 +60,10 @@ bool rig_wants_file(const kv_method *m) {
   return p && p->fallback && strcmp(p->fallback, KV_FILE_BESIDE) == 0;
 }
 
+bool rig_in_session(const kv_method *m) {
+  return !rig_wants_file(m) && strcmp(m->name, "oracle-evict") != 0;
+}
+
 static void good(kv_rc rc, const kv_err *e) {
   if (rc) fail_msg("%s", e->text);
 }

@@ -52,6 +52,8 @@ void rig_needs_own(void);
 void rig_use(const kv_backend *b);
 /* Whether the method needs a file, found beside the trace, to run. */
 bool rig_wants_file(const kv_method *m);
+/* Whether a session can have it: it needs neither that nor rows to come. */
+bool rig_in_session(const kv_method *m);
 
 /* Opens the method of a specification ("h2o:budget=4") and lets the prompt
  * enter and be compressed. */

@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Oracle eviction: the tokens that the decode steps still to come look at.
+ *
+ *   after the prompt and after every step, while n > budget:
+ *     score[j] = sum of p[row][j] over the decode rows that follow and over the
+ *                lane's query heads, p being the exact attention over the whole
+ *                cache
+ *     keep the `budget` entries of largest score, the newest one competing like
+ *     any other; of equal scores the lower entry
+ *
+ * No paper: what methods that drop tokens for good are measured against at
+ * equal entries. It knows the queries to come, which no method does, and as no
+ * method can it never takes a token back. Sums are integers (arithmetic 4)
+ * before they are scores, so neither the order of rows nor of heads matters.
+ *
+ * A ruler, not a bound. It is greedy: a token that goes at a later step counts
+ * with all of its mass now, so another choice may retain a little more in all,
+ * and one that looks at the next row alone may retain more of that row. Mass is
+ * not output error either, as values differ in length and direction. Budgets of
+ * lanes are equal here; methods that share a budget among lanes or layers
+ * (adakv, headkv, leankv, pyramidkv) may retain more with as many entries.
+ * group=query_head has a lane for each query head, against methods that do.
+ *
+ * A step attends budget + 1 tokens. A trace is needed: sessions, where tokens
+ * come one by one, refuse it. Questions that enter as prompts (--turns) are no
+ * decode rows. What is to come is data of the engine and not charged.
+ *
+ * Family: ruler. Acts: every step. Needs: probabilities of decode rows to come.
+ * Bound: min(t, B). Bytes: B R. Gather: the token. Reduce: P of all decode rows
+ * to come. Sample: top-k. Cost: the logits of a dense replay twice; O(n) a lane
+ * and step.
+ */
+#include "ref/methods/oracle_evict.h"
+#include "ref/parts/parts.h"
+
+static const kv_param table[] = {
+    KV_BUDGET_PARAM(params, "tokens left after a compression; must be given"),
+    KV_CHOICE_PARAM("group", params, group, "sum", "sum|query_head",
+                    "sum: the query heads of a KV head add up, as they share "
+                    "its tokens; query_head: each keeps its own tokens"),
+    {.name = NULL}};
+
+static kv_rc open(const kv_shape *shape, void *p, kv_needs *needs, kv_err *e) {
+  const params *o = p;
+  kv_rc rc = kv_open_budget("oracle-evict", o->budget, e);
+  if (rc) return rc;
+  needs->every = 1;
+  needs->future = needs->slides = true;
+  needs->lanes = o->group == QUERY ? QUERY_HEAD : KV_HEAD;
+  return kv_open_sums("oracle-evict", shape->n_tokens - shape->prompt_len,
+                      o->group == QUERY ? 1 : kv_group(shape), 1, e);
+}
+
+static void compress_lane(const kv_at *at, kv_lane *lane) {
+  const params *o = at->params;
+  int n = lane->n;
+  if (n <= o->budget) return;
+  int64_t *sum = KV_TAKE(at->work, int64_t, n);
+  float *score = KV_TAKE(at->work, float, n);
+  for (int i = 0; i < n; i++) sum[i] = lane->future[lane->id[i]];
+  kv_scores(sum, n, score);
+  kv_keep_top_recent(at, lane, score, o->budget, 0);
+}
+
+const kv_method kv_method_oracle_evict = {
+    KV_METHOD_OF(table, params, open),
+    .revision = 1,
+    .name = "oracle-evict",
+    .title = "what decode steps to come attend to: the ruler of evictions",
+    .paper = "none: a ruler",
+    .compress_lane = compress_lane,
+};

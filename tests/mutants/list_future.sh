@@ -1,0 +1,27 @@
+# SPDX-License-Identifier: Apache-2.0
+# shellcheck shell=bash
+#
+# Faults of what is known of rows to come, of the ruler that goes by it, and of
+# what holds other methods against rulers.
+mutant future_of_questions ref/backend/future.c 'future' \
+  'if (!is_asked(f->plan, from)) t[rows++] = from;' 't[rows++] = from;'
+mutant future_past_window ref/backend/future.c 'future' \
+  'int first = kv_layer_first(l->data, t), n = t + 1 - first;' \
+  'int first = 0, n = t + 1 - first;'
+mutant future_without_sink ref/backend/future.c 'future' \
+  'kv_layer_sink(l->data, l->first_head + h), s + first,' 'NULL, s + first,'
+mutant future_stays ref/backend/future.c 'future methods' \
+  'count_rows(f, x, l, from, l->step, false);' ''
+mutant future_of_layer_above ref/backend/future.c 'future' \
+  'f->lane[i].step = -1;' ''
+mutant future_once_on_device gpu/host/step.c 'check_backends.sh' \
+  'if (due) foresee(s);' ''
+mutant ruler_by_place ref/methods/oracle_evict.c 'methods' \
+  'lane->future[lane->id[i]]' 'lane->future[i]'
+mutant ruler_drops_low ref/methods/oracle_evict.c 'methods' \
+  'kv_scores(sum, n, score);' 'for (int i = 0; i < n; i++) score[i] = 0;'
+mutant gap_to_any_ruler analysis/sql/views.sql 'check_gap.sh' \
+  "THEN 'oracle-topp' ELSE 'oracle-topk' END" \
+  "THEN 'oracle-topk' ELSE 'oracle-topk' END"
+mutant gap_off_the_line analysis/sql/views.sql 'check_gap.sh' \
+  'l.mass + (h.mass - l.mass) * coalesce(' 'l.mass + 0 * coalesce('
