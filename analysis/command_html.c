@@ -142,7 +142,7 @@ static void head(const kv_page *p) {
   fputs(needles(p) ? "<a href=\"#needle_stored\">Needles</a>" : "", p->f);
   fputs("<a href=\"#lse\">LSE error and KL</a><a href=\"#stored\">Output "
         "error</a><a href=\"#read\">Bytes read</a><a href=\"#along\">Along "
-        "decode</a><a href=\"#gap\">Gap to the oracle</a><a "
+        "decode</a><a href=\"#gap\">Gap to its ruler</a><a "
         "href=\"#heads\">Layers and heads</a><a "
         "href=\"#check\">Cross-check</a><a href=\"#cells\">All cells</a><a "
         "href=\"#who\">Who computed</a></nav>\n",
@@ -165,7 +165,7 @@ static int body(const kv_page *p) {
   if (!rc) rc = kv_page_fidelity(p);
   section(p, "along", "Error along decode");
   if (!rc) rc = kv_page_along(p);
-  section(p, "gap", "How far from random to the oracle");
+  section(p, "gap", "How far from random to the ruler");
   if (!rc) rc = kv_page_gap(p);
   section(p, "heads", "Kept by layer and head");
   if (!rc) rc = kv_page_heads(p);

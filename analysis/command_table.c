@@ -71,10 +71,32 @@ typedef struct sheet {
   " about(kl, kl_se) AS kl, about(agree, agree_se) AS agree, ppl, CASE"        \
   " WHEN conflicts THEN 'CONFLICT' WHEN questions = 0 THEN 'no answer'"        \
   " WHEN measurable = 0 THEN 'not measurable' END AS note"
+/* Who has no ruler, or stands beside none, says so. */
+#define GAPS                                                                   \
+  PLACE                                                                        \
+  ", method, asked, equal_budget AS entries, ruler,"                           \
+  " reference_budget AS at, output_error AS error, random, oracle AS ruled,"   \
+  " round(gap, 3) AS gap, mass, random_mass AS 'random mass',"                 \
+  " oracle_mass AS 'ruled mass', round(mass_gap, 3) AS 'mass gap', CASE"       \
+  " WHEN ruler IS NULL THEN 'chooses nothing' WHEN random IS NULL"             \
+  " THEN 'not run: random and ' || ruler" CHECKED
 /* Whoever lacks an answer, and why, those of one reason after each other. */
 #define LACKING                                                                \
   "(SELECT * FROM answers WHERE reason IS NOT NULL ORDER BY reason, method,"   \
   " asked, place)"
+
+static const sheet of_gaps = {
+    .view = "gap",
+    .columns = GAPS,
+    .words = "gap: of the way from random to the ruler in mean output error "
+             "(error, random, ruled); mass gap: the same of the attention's "
+             "mass that is kept. 0: no better than chance, 1: as the ruler. "
+             "entries: a query head's, mean of the steps; random and ruler ran "
+             "at as many, or one fewer (at). ruler: oracle-evict of cells that "
+             "dropped or merged tokens, oracle-topk of those that read some of "
+             "what is stored, oracle-topp of those that read a share of the "
+             "probability. All three rule by mass, so that error may pass 1; "
+             "and a budget that lanes share may pass it in mass."};
 
 static const sheet of_answers = {
     .view = "answers",
@@ -289,7 +311,11 @@ int kv_report_table(const kv_args *a) {
   if (a->answers && (a->mean || a->history))
     return kv_tell(KV_EXIT_USAGE, "--answers are means of the newest code: "
                                   "name it alone, or --mean or --history");
+  if (a->gap && (a->answers || a->mean || a->history))
+    return kv_tell(KV_EXIT_USAGE, "--gap is of single cells of the newest "
+                                  "code: name it alone");
   return write(a, a->answers   ? &of_answers
+                  : a->gap     ? &of_gaps
                   : a->mean    ? &mean
                   : a->history ? &every
                                : &cells);

@@ -45,6 +45,9 @@ static const kv_option of_table[] = {
     {KV_SLOT_FLAG, "answers", 'a', AT(answers),
      .help = "what a model answered (kvreplay evaluate): a line per task, "
              "method and budget"},
+    {KV_SLOT_FLAG, "gap", 'g', AT(gap),
+     .help = "how far each cell is on the way from random to the ruler of its "
+             "family, in output error and in mass, at equal entries"},
     {KV_SLOT_FLAG, "history", 'H', AT(history),
      .help = "cells of superseded code, too, marked as such"},
     ROWS,
@@ -151,6 +154,8 @@ static const kv_command table = {
             {"kvreport table results.db --mean", "means over the traces"},
             {"kvreport table results.db --answers",
              "right answers and their likelihood, by task"},
+            {"kvreport table results.db --gap",
+             "what is left to the best choice of as many entries"},
             {NULL, NULL}},
     .task = &table_task};
 

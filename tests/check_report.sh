@@ -122,17 +122,19 @@ replayed "name=a$(printf 'é%.0s' {1..80})"
   grep -qF " a$(printf 'é%.0s' {1..18}) (replay)  " ||
   fail "a long name is cut within a character"
 
-# The gap of what evicts to B: random and the oracle at B stand beside it, B + 1
-# entries attended, until they were run at B + 1 too; a random that grows does
-# not, nor do lists of budgets of which B is the mean. What grew beyond B has
-# none until the page's own command, typed as it stands, was run.
+# The gap of what evicts to B: random and oracle-evict at B stand beside it, B +
+# 1 entries attended, until they were run at B + 1 too; a random that grows does
+# not, nor do lists of budgets of which B is the mean. What grew beyond B, and
+# what reads, has none until the page's own commands, typed as they stand, were
+# run.
 mkdir "$dir/a trace's"
 cp "$trace" "$dir/a trace's/t.safetensors"
 gapped="$dir/a trace's/gap.db"
 "$kvreplay" run "$dir/a trace's/t.safetensors" -q --db "$gapped" -b 30 \
-  -m random,oracle-topk,h2o,snapkv >/dev/null || fail "run for the gap"
+  -m random,oracle-evict,h2o,snapkv,quest:page=8:skip=0 >/dev/null ||
+  fail "run for the gap"
 "$kvreplay" run "$dir/a trace's/t.safetensors" -q --db "$gapped" \
-  -m random:variant=prefill,random,oracle-topk -b 30,20/40/20/40 >/dev/null ||
+  -m random:variant=prefill,random,oracle-evict -b 30,20/40/20/40 >/dev/null ||
   fail "run of what is no reference"
 # gap METHOD: the entries it attends and the budget of its references.
 gap() {
@@ -143,16 +145,24 @@ gap() {
 }
 [ "$(gap h2o)" = '31 30' ] || fail "gap of h2o: $(gap h2o)"
 [[ $(gap snapkv) = *' null' ]] || fail "gap of snapkv: $(gap snapkv)"
+[[ $(gap quest) = *' null' ]] || fail "gap of quest: $(gap quest)"
 "$report" html "$gapped" -o "$dir/gap.html" || fail "html of gaps"
-grep -q '<title>h2o at 30, .*: gap .* at 31 entries .* at budget 30: random' \
+beside='at budget 30: random .*, oracle-evict'
+grep -q "<title>h2o at 30, .*: gap .* at 31 entries .* $beside" \
   "$dir/gap.html" || fail "the page lacks the gap of h2o"
-command=$(sed -n 's/^<p><code>kvreplay \(run .*\)<\/code><\/p>$/\1/p' \
-  "$dir/gap.html")
-eval "\"$kvreplay\" $command -q" >/dev/null || fail "the page's '$command'"
-read -r attends at < <(gap snapkv)
-[ "$attends" = "$at" ] || fail "'$command' left no gap"
+sed -n 's/^<p><code>kvreplay \(run .*\)<\/code><\/p>$/\1/p' "$dir/gap.html" \
+  >"$dir/commands"
+[ "$(wc -l <"$dir/commands")" = 2 ] || fail "the page's commands for gaps"
+while read -r command; do
+  eval "\"$kvreplay\" $command -q" >/dev/null </dev/null ||
+    fail "the page's '$command'"
+done <"$dir/commands"
+for method in snapkv quest; do
+  read -r attends at < <(gap "$method")
+  [ "$attends" = "$at" ] || fail "the page's commands left $method no gap"
+done
 "$kvreplay" run "$dir/a trace's/t.safetensors" -q --db "$gapped" -b 31 \
-  -m random,oracle-topk >/dev/null || fail "run at 31"
+  -m random,oracle-evict >/dev/null || fail "run at 31"
 [ "$(gap h2o)" = '31 31' ] || fail "an equal budget is not preferred"
 
 # --- reading changes nothing ---

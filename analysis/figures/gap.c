@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The gap: how much of the way from random to the oracle a method goes at
- * the entries it attends. A row per method, a point per cell. Where random or
- * oracle-topk is missing there is no point, and the page prints the commands
- * that run them.
+ * The gap: how much of the way from random to the ruler of its family a method
+ * goes at the entries it attends (view `gap`). A row per method, a point per
+ * cell. Where random or the ruler is missing there is no point, and the page
+ * prints the commands that run them.
  */
 #include "analysis/database/say.h"
 #include "analysis/figures/figures.h"
@@ -41,8 +41,8 @@ static void frame(const kv_page *p, const kv_axis *a, int rows, int *row) {
   int n = kv_axis_ticks(a, tick);
   fprintf(p->f,
           "<div class=\"wide\"><svg viewBox=\"0 0 %d %.0f\" role=\"img\" "
-          "aria-label=\"Gap to the oracle by method: 0 is random, 1 is the "
-          "oracle. The data are in the file below.\">\n",
+          "aria-label=\"Gap to its ruler by method: 0 is random, 1 is the "
+          "ruler. The data are in the file below.\">\n",
           WIDTH, bottom + 40);
   for (int i = 0; i < n; i++) {
     double x = place(a, tick[i]);
@@ -53,7 +53,7 @@ static void frame(const kv_page *p, const kv_axis *a, int rows, int *row) {
             mark ? "zero" : "g", x, bottom, x, bottom + 16, tick[i],
             !mark          ? ""
             : tick[i] == 0 ? " random"
-                           : " oracle");
+                           : " ruler");
   }
   for (int i = 0; i < p->variants.n; i++) {
     if (row[i] < 0) continue;
@@ -101,49 +101,60 @@ static void draw(const kv_page *p, const kv_grid *g, int *row) {
     if (v < 0 || !there(g, r)) continue;
     snprintf(tip, sizeof tip,
              "%.*s at %.*s, %.*s: gap %.3g at %s entries attended (error "
-             "%.3g; at budget %s: random %.3g, oracle %.3g)",
+             "%.3g; at budget %s: random %.3g, %s %.3g)",
              kv_text_cut(p->variants.label[v], 60), p->variants.label[v],
              kv_text_cut(asked, 20), asked, kv_text_cut(trace, 60), trace, gap,
              kv_grid_text(g, r, "equal_budget"),
              kv_grid_number(g, r, "output_error"),
              kv_grid_text(g, r, "reference_budget"),
-             kv_grid_number(g, r, "random"), kv_grid_number(g, r, "oracle"));
+             kv_grid_number(g, r, "random"), kv_grid_text(g, r, "ruler"),
+             kv_grid_number(g, r, "oracle"));
     mark(p, v, kv_grid_number(g, r, "confirmed") > 0, &a, gap, row[v], tip);
   }
   fputs("</svg></div>\n", p->f);
 }
 
-/* The budgets at which random and oracle-topk would have to be run. */
+/* oracle-topp has no budget: shares that attend few entries to nearly all, as
+ * its place is between the two nearest. */
+#define SHARES                                                                 \
+  "oracle-topp:p=0.3,oracle-topp:p=0.5,oracle-topp:p=0.7,oracle-topp:p=0.8,"   \
+  "oracle-topp:p=0.9,oracle-topp:p=0.95,oracle-topp:p=0.99"
+
+/* The budgets at which random and the rulers would have to be run. */
 static int missing(const kv_page *p) {
   kv_grid g;
   int rc =
       kv_grid_ask(p->db,
-                  "SELECT file, seen, group_concat(equal_budget) AS budgets"
-                  " FROM (SELECT DISTINCT coalesce(min(path), trace ||"
-                  " '.safetensors') AS file, gap.observe AS seen,"
+                  "SELECT file, seen, ruler, group_concat(equal_budget) AS"
+                  " budgets FROM (SELECT DISTINCT coalesce(min(path), trace ||"
+                  " '.safetensors') AS file, gap.observe AS seen, ruler,"
                   " equal_budget FROM gap JOIN"
                   " run USING (key) LEFT JOIN artefact a ON a.identity ="
                   " run.identity AND kind = 'trace' WHERE"
-                  " equal_budget > 0 AND random IS NULL GROUP BY"
-                  " run.identity, seen, equal_budget ORDER BY file, seen,"
-                  " equal_budget) GROUP BY file, seen ORDER BY file, seen",
+                  " equal_budget > 0 AND ruler IS NOT NULL AND random IS NULL"
+                  " GROUP BY run.identity, seen, ruler, equal_budget ORDER BY"
+                  " file, seen, ruler, equal_budget) GROUP BY file, seen,"
+                  " ruler ORDER BY file, seen, ruler",
                   0, NULL, &g);
   if (rc || !g.rows) {
     if (!rc) kv_grid_free(&g);
     return rc;
   }
-  fputs("<details><summary>Cells without a gap: random and oracle-topk were "
+  fputs("<details><summary>Cells without a gap: random and their ruler were "
         "not run at the entries they attend, or one fewer. These commands fill "
         "them</summary>\n",
         p->f);
   for (int r = 0; r < g.rows; r++) {
+    const char *ruler = kv_grid_text(&g, r, "ruler");
     fputs("<p><code>kvreplay run ", p->f);
     kv_text_shell_html(kv_grid_text(&g, r, "file"), p->f);
     if (strcmp(kv_grid_text(&g, r, "seen"), "recorded")) {
       fputs(" --observe ", p->f);
       kv_text_html(kv_grid_text(&g, r, "seen"), p->f);
     }
-    fputs(" -m random,oracle-topk -b ", p->f);
+    fputs(" -m random,", p->f);
+    fputs(strcmp(ruler, "oracle-topp") ? ruler : SHARES, p->f);
+    fputs(" -b ", p->f);
     kv_text_html(kv_grid_text(&g, r, "budgets"), p->f);
     fputs(" --db ", p->f);
     kv_text_shell_html(p->path, p->f);
@@ -169,19 +180,25 @@ int kv_page_gap(const kv_page *p) {
   if (n)
     draw(p, &g, row);
   else
-    fputs("<p class=\"soft\">No cell has random and oracle-topk beside it at "
+    fputs("<p class=\"soft\">No cell has random and its ruler beside it at "
           "the entries it attends, or one fewer.</p>\n",
           p->f);
   kv_page_caption(p,
-                  "(random \xe2\x88\x92 x) / (random \xe2\x88\x92 "
-                  "oracle-topk) in mean output error, both run at the budget "
+                  "(random \xe2\x88\x92 x) / (random \xe2\x88\x92 ruler) "
+                  "in mean output error, both run at the budget "
                   "that equals the mean entries x attends per query head and "
                   "step or, where that was not run, at one fewer: an evicting "
-                  "method of budget B, random too, attends the token in hand "
-                  "beside its B, and oracle-topk counts it in them. "
-                  "0: no better than chance; 1: as good as choosing "
-                  "with the exact scores; below 0: worse than chance, at the "
-                  "left edge with an arrow where the axis ends before it.",
+                  "method of budget B, random and oracle-evict too, attends "
+                  "the token in hand "
+                  "beside its B, and oracle-topk counts it in them. The ruler "
+                  "is oracle-evict of cells that dropped or merged tokens, "
+                  "which knows the decode steps to come; oracle-topk of those "
+                  "that read some of what they store, and oracle-topp, "
+                  "between its two nearest shares, where a share of the "
+                  "probability says how many. All three are rulers by mass "
+                  "(mass_gap in the file), so error may pass 1. "
+                  "0: no better than chance; below 0: worse than chance, at "
+                  "the left edge with an arrow where the axis ends before it.",
                   "gap", &g);
   rc = missing(p);
   fputs("</figure>\n", p->f);

@@ -141,46 +141,97 @@ GROUP BY r.run_id, a.basis, a.target, p.bin
 ORDER BY trace, r.prompt_len, r.observe, r.method, r.budget, r.params, a.basis,
   a.target, p.bin;
 
--- (random - x) / (random - oracle-topk) in mean output error, both at one
--- budget: the entries x attends on average or, where that was not run, one
--- fewer. What evicts to B attends B + 1, the token in hand with them: so does
--- random, and oracle-topk counts that token in its B. Random is the one with
--- its default parameters, and a budget that is one for all layers.
+-- How far each cell is on the way from random to the ruler of its family, at
+-- the entries that it attends: gap = (random - x) / (random - ruler) in mean
+-- output error, mass_gap the same of the retained mass. The family is what the
+-- cell did, against dense where that was run: who has fewer entries at the end
+-- dropped or merged them (oracle-evict; with lanes of query heads where it has
+-- such), who attends fewer of all reads some (oracle-topk; oracle-topp where
+-- a share p of the probability decides how many); others have no ruler.
+--
+-- Random and ruler stand at one budget: the entries x attends on average or,
+-- where that was not run, one fewer. What evicts to B attends B + 1, the token
+-- in hand with them: so do random and oracle-evict; oracle-topk counts that
+-- token in its B. oracle-topp has no budget: it is taken on the straight line
+-- between its two cells that attend most nearly fewer and more than x. Random
+-- is the one with its default parameters, and budgets are one for all layers.
 CREATE TEMP VIEW gap AS
 WITH ran AS MATERIALIZED
   (SELECT * FROM cell WHERE output_error IS NOT NULL),
-reference AS MATERIALIZED
-  (SELECT DISTINCT r.trace, r.prompt_len, r.observe, r.arithmetic, r.budget,
-    r.output_error AS random, o.output_error AS oracle,
-    min(r.confirmed, o.confirmed) AS confirmed
-  FROM ran r JOIN ran o USING (trace, prompt_len, observe, arithmetic, budget)
-  WHERE r.method = 'random' AND o.method = 'oracle-topk'
-    AND json_type(r.params, '$.budget') = 'integer'
-    AND json_type(o.params, '$.budget') = 'integer'
-    AND coalesce(json_extract(r.params, '$.variant'), 'drop') = 'drop'
-    AND json_extract(r.params, '$.seed') = 1
-    AND json_extract(r.params, '$.recent') = min(32, max(1, budget / 2))),
-same AS
-  (SELECT c.*, CAST(round(c.attended) AS INTEGER) AS equal_budget FROM ran c)
-SELECT c.trace, c.prompt_len, c.observe, c.method, c.params, c.basis, c.asked,
-  c.budget,
-  c.equal_budget, n.budget AS reference_budget, c.output_error, n.random,
-  n.oracle,
-  (n.random - c.output_error) / nullif(n.random - n.oracle, 0) AS gap,
-  min(c.confirmed, coalesce(n.confirmed, 0)) AS confirmed, c.key
-FROM same c LEFT JOIN reference n
-  ON n.trace = c.trace AND n.prompt_len = c.prompt_len
-    AND n.observe = c.observe
-    AND n.arithmetic = c.arithmetic AND n.budget =
-      (SELECT max(budget) FROM reference
-       WHERE trace = c.trace AND prompt_len = c.prompt_len
-         AND observe = c.observe
-         AND arithmetic = c.arithmetic
-         AND budget BETWEEN c.equal_budget - 1 AND c.equal_budget)
-WHERE c.method NOT IN ('dense', 'random', 'oracle-topk')
-ORDER BY c.trace, c.prompt_len, c.observe, c.method, c.budget, c.params,
-  c.basis,
-  c.asked;
+whole AS MATERIALIZED
+  (SELECT trace, prompt_len, observe, arithmetic, min(kept) AS all_kept,
+    min(attended) AS all_attended
+  FROM ran WHERE method = 'dense' GROUP BY 1, 2, 3, 4),
+ruled AS MATERIALIZED
+  (SELECT c.*, CAST(round(c.attended) AS INTEGER) AS equal_budget,
+    CASE WHEN c.kept < coalesce(all_kept, c.n_tokens) THEN 'oracle-evict'
+      || iif(json_extract(c.params, '$.group') = 'query_head',
+        ':group=query_head', '')
+    WHEN c.attended >= coalesce(all_attended, (c.prompt_len + 1 + c.n_tokens)
+      / 2.0) THEN NULL
+    WHEN c.params LIKE '%"p"%' THEN 'oracle-topp' ELSE 'oracle-topk' END
+    AS ruler
+  FROM ran c LEFT JOIN whole USING (trace, prompt_len, observe, arithmetic)
+  WHERE c.method NOT IN
+    ('dense', 'random', 'oracle-evict', 'oracle-topk', 'oracle-topp')),
+chance AS MATERIALIZED
+  (SELECT DISTINCT trace, prompt_len, observe, arithmetic, budget,
+    output_error AS random, mass AS random_mass, confirmed AS random_confirmed
+  FROM ran
+  WHERE method = 'random' AND json_type(params, '$.budget') = 'integer'
+    AND coalesce(json_extract(params, '$.variant'), 'drop') = 'drop'
+    AND json_extract(params, '$.seed') = 1
+    AND json_extract(params, '$.recent') = min(32, max(1, budget / 2))),
+oracle AS MATERIALIZED
+  (SELECT DISTINCT trace, prompt_len, observe, arithmetic, budget AS at_budget,
+    method || iif(json_extract(params, '$.group') = 'query_head',
+      ':group=query_head', '') AS ruler,
+    attended, output_error, mass, confirmed, key
+  FROM ran
+  WHERE method = 'oracle-topp' OR (method IN ('oracle-evict', 'oracle-topk')
+    AND json_type(params, '$.budget') = 'integer')),
+beside AS MATERIALIZED
+  (SELECT c.key, c.basis, c.asked, n.budget AS reference_budget, n.random,
+    n.random_mass, n.random_confirmed,
+    (SELECT o.key FROM oracle o
+     WHERE o.trace = c.trace AND o.prompt_len = c.prompt_len
+       AND o.observe = c.observe AND o.arithmetic = c.arithmetic
+       AND o.ruler = c.ruler
+       AND iif(c.ruler = 'oracle-topp', o.attended <= c.attended,
+         o.at_budget = n.budget)
+     ORDER BY o.attended DESC, o.key LIMIT 1) AS below,
+    (SELECT o.key FROM oracle o
+     WHERE o.trace = c.trace AND o.prompt_len = c.prompt_len
+       AND o.observe = c.observe AND o.arithmetic = c.arithmetic
+       AND o.ruler = c.ruler
+       AND iif(c.ruler = 'oracle-topp', o.attended >= c.attended,
+         o.at_budget = n.budget)
+     ORDER BY o.attended, o.key LIMIT 1) AS above
+  FROM ruled c JOIN chance n
+    ON n.trace = c.trace AND n.prompt_len = c.prompt_len
+      AND n.observe = c.observe AND n.arithmetic = c.arithmetic
+      AND n.budget BETWEEN c.equal_budget - 1 AND c.equal_budget),
+lined AS
+  (SELECT c.*, reference_budget, random, random_mass,
+    min(c.confirmed, random_confirmed, l.confirmed, h.confirmed) AS all_run,
+    l.output_error + (h.output_error - l.output_error) * coalesce(
+      (c.attended - l.attended) / nullif(h.attended - l.attended, 0), 0)
+      AS oracle,
+    l.mass + (h.mass - l.mass) * coalesce(
+      (c.attended - l.attended) / nullif(h.attended - l.attended, 0), 0)
+      AS oracle_mass,
+    max(reference_budget) OVER (PARTITION BY c.key, c.basis, c.asked) AS nearest
+  FROM ruled c LEFT JOIN (beside b JOIN oracle l ON l.key = b.below
+      JOIN oracle h ON h.key = b.above)
+    ON b.key = c.key AND b.basis IS c.basis AND b.asked IS c.asked)
+SELECT trace, prompt_len, observe, method, params, basis, asked, budget,
+  equal_budget, reference_budget, ruler, output_error, random, oracle,
+  (random - output_error) / nullif(random - oracle, 0) AS gap,
+  mass, random_mass, oracle_mass,
+  (mass - random_mass) / nullif(oracle_mass - random_mass, 0) AS mass_gap,
+  coalesce(all_run, 0) AS confirmed, key
+FROM lined WHERE reference_budget IS nearest
+ORDER BY trace, prompt_len, observe, method, budget, params, basis, asked;
 
 -- The cross-check: digests and who has found the same.
 CREATE TEMP VIEW crosscheck AS
