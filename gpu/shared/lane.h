@@ -147,7 +147,7 @@ typedef struct kv_gpu_lane {
   kv_gpu_raw k_raw, v_raw;
   kv_gpu_slab k_slab[KV_SLABS], v_slab[KV_SLABS]; /* by kv_cell_ref.format, from
                                                      KV_MERGED on */
-  void *own; /* the methods' lane states (kv_gpu_own) */
+  void *own;       /* the methods' lane states (kv_gpu_own) */
   int64_t *future; /* [T] as kv_lane.future, which the host copies here before
                       each compression; NULL where needs.future is not set */
   /* What the verbs of the current step did, for the report. */

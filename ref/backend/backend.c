@@ -186,7 +186,6 @@ static void observe_step(kv_store *s, kv_lane *l, kv_scratch *x) {
 
 /* A lane is compressed by whoever reads queries, and so rows to come, too. */
 static void compress_foreseen(kv_store *s, int i, kv_scratch *x) {
-  kv_ref_slide(s, &s->lane[i]);
   if (due(s, s->lane[i].step)) kv_future_reach(s->future, &s->lane[i]);
   compress_stored(s, i, x);
 }
@@ -195,11 +194,13 @@ static void compress(kv_store *s, int i, kv_scratch *x) {
   kv_lane *l = &s->lane[i];
   observe_step(s, l, x);
   if (changes(s, l->step)) s->state[i] = kv_lane_state(l);
+  kv_ref_slide(s, l);
   compress_foreseen(s, i, x);
 }
 
 static void compress_unhashed(kv_store *s, int i, kv_scratch *x) {
   observe_step(s, &s->lane[i], x);
+  kv_ref_slide(s, &s->lane[i]);
   compress_foreseen(s, i, x);
 }
 

@@ -96,8 +96,7 @@ TEST(no_question) {
 
 TEST(windows_and_sinks) {
   kv_layer_data *data[2];
-  for (int i = 0; i < 2; i++)
-    data[i] = &segments_trace->layer[i].data;
+  for (int i = 0; i < 2; i++) data[i] = &segments_trace->layer[i].data;
   data[0]->sinks = sink;
   data[1]->window = WINDOW;
   replay("oracle-evict:windowed=compress", KV_OBSERVE_RECORDED, 4, none);
