@@ -89,8 +89,9 @@ grep ' kivi ' "$tmp/gaps" | grep -v ' kivi null ' && fail 'kivi has a ruler'
       x = at[t, i]
       if (x <= of[t] && x > low) low = x
       if (x >= of[t] && x < high) high = x }
-    print t, mass[t, low] + (mass[t, high] - mass[t, low]) *
-      (of[t] - low) / (high - low), low, high } }' >"$tmp/line"
+    part = (of[t] - low) / (high - low)
+    y = mass[t, low] + (mass[t, high] - mass[t, low]) * part
+    printf "%s %.9f %s %s\n", t, y, low, high } }' >"$tmp/line"
 while read -r trace ruled low high; do
   [ "$low" != "$high" ] && awk -v t="$trace" -v y="$ruled" '
     $1 == t && $2 == "twilight" && ($7 - y) ^ 2 < 1e-10 { found = 1 }

@@ -153,7 +153,8 @@ ORDER BY trace, r.prompt_len, r.observe, r.method, r.budget, r.params, a.basis,
 -- where that was not run, one fewer. What evicts to B attends B + 1, the token
 -- in hand with them: so do random and oracle-evict; oracle-topk counts that
 -- token in its B. oracle-topp has no budget: it is taken on the straight line
--- between its two cells that attend most nearly fewer and more than x. Random
+-- between its two cells that attend most nearly fewer and more than x, which
+-- lies below its curve: shares that are nearer bring it up. Random
 -- is the one with its default parameters, and budgets are one for all layers.
 CREATE TEMP VIEW gap AS
 WITH ran AS MATERIALIZED
