@@ -37,6 +37,8 @@ is bytes 43285217280
 is users 10
 is codes_users 10
 is weights 141107412992
+# 80 layers of 8 KV heads, 132,096 tokens in pages of 32: 4,128 entries a lane.
+is page_tables $((4 * 80 * 8 * 4128))
 node 0 --context 131072 --output 1024 -m dense
 grep -q '^dense .* 10 .*cache *lengths$' "$tmp/out" || fail "$(cat "$tmp/out")"
 

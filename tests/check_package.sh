@@ -123,6 +123,7 @@ export PATH=$tmp/v/bin:$tmp/bin
   diff "$tmp/want" - >"$tmp/said" || fail "modules: $(sed -n 2p "$tmp/said")"
 kvreplay record --help | grep -q -- --prompts || fail 'kvreplay record'
 kvreplay evaluate --help | grep -q -- --tasks || fail 'kvreplay evaluate'
+kvreplay claims --only 14 | grep -q 0.00233 || fail 'kvreplay claims'
 
 cells=(-m all -b 20% -q -f csv)
 digests() { # digests KVREPLAY: of every cell

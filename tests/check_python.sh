@@ -5,7 +5,8 @@
 # programs: check_python.py (traces), check_python_runs.py (decisions, results),
 # check_python_scores.py, check_python_grades.py and check_python_presses.py
 # (kvpress's formulas); and what of kvreplay.evaluate needs no torch:
-# check_evaluate.py and tasks_text.py. By the first Python that has numpy
+# check_evaluate.py and tasks_text.py; verdicts on what papers claim:
+# check_claims.py. By the first Python that has numpy
 # (PYTHON names another). 77 where none has.
 . "$(dirname "$0")/sh.sh"
 export LC_ALL=C.UTF-8 KVTRACE=$kvtrace KVREPLAY=$kvreplay
@@ -15,6 +16,7 @@ for python in ${PYTHON:-python3 /usr/bin/python3}; do
   "$python" "$src/tests/python/check_evaluate.py" "$src" "$tmp" &&
     "$python" "$src/tests/python/tasks_text.py" "$tmp" \
       "$src/traces/tiny/model" &&
+    "$python" "$src/tests/python/check_claims.py" "$src" "$tmp" &&
     "$python" "$src/tests/python/check_python.py" "$src" "$tmp" &&
     "$python" "$src/tests/python/check_python_runs.py" "$src" "$tmp" &&
     "$python" "$src/tests/python/check_python_grades.py" "$src" "$tmp" &&

@@ -9,6 +9,8 @@
 #include <math.h>
 #include <string.h>
 
+#include "ref/pages/geometry.h"
+#include "ref/pages/pages.h"
 #include "sim/text/json.h"
 #include "traces/text/text.h"
 
@@ -140,6 +142,22 @@ static void print_table(const kv_node *node, const kv_lengths *ask, int n,
 
 /* --- for programs --------------------------------------------------------- */
 
+/* Bytes of the tables that name one user's pages in LeanKV's unified pages: an
+ * entry of 32 bits for each page that all tokens of a lane need in its high
+ * tier, K8V4, as a lane's low pages are entered from the table's other end. 0:
+ * vectors of this length have no page. */
+static int64_t page_tables(const kv_lengths *ask) {
+  const kv_shape *s = &ask->model->shape;
+  const kv_page_config high = {{8, 4}, {1, 1}};
+  kv_page_token token = kv_page_token_of(s->d, s->d_v, &high);
+  int64_t page = kv_page_bytes(s->d, s->d_v);
+  if (page == 0) return 0;
+  int32_t tokens[KV_TIERS] = {kv_page_map_of(page, &token).tokens, 0};
+  int64_t entries = kv_pages_table(KV_PAGES_PAPER, ask->context + ask->output,
+                                   tokens, tokens[KV_HIGH]);
+  return 4 * entries * ask->model->n_layers * s->n_kv_heads;
+}
+
 /* The numbers of one of low, at and high, with a word before each name. */
 static void put_at(kv_json *j, const kv_node *n, const char *key,
                    const kv_capacity_at *a) {
@@ -167,6 +185,7 @@ static void put_node(kv_json *j, const kv_node *n, const kv_lengths *ask) {
   kv_json_integer(j, "tp", n->tp);
   kv_json_integer(j, "weights", n->weights);
   kv_json_integer(j, "room", kv_node_room(n));
+  kv_json_integer(j, "page_tables", page_tables(ask));
 }
 
 static void print_json(const kv_node *node, const kv_lengths *ask, int n,
@@ -211,7 +230,8 @@ static void print_csv(const kv_node *node, const kv_lengths *ask, int n,
                       const kv_capacity_row *row) {
   puts("model,context,output,gpu,gpus,tp,weights,method,budget,traces,bytes,"
        "bytes_prefill,codes,users,users_p10,users_p90,codes_users,read,"
-       "decoding,tokens_per_s,binds,why");
+       "decoding,tokens_per_s,binds,page_tables,why");
+  const int64_t tables = page_tables(ask);
   for (int i = 0; i < n; i++) {
     const kv_capacity_row *r = &row[i];
     const kv_capacity_at *a = &r->at;
@@ -222,7 +242,7 @@ static void print_csv(const kv_node *node, const kv_lengths *ask, int n,
     putchar(',');
     quote(r->budget);
     if (*r->why) {
-      fputs(",,,,,,,,,,,,,", stdout);
+      printf(",,,,,,,,,,,,,%" PRId64 ",", tables);
       quote(r->why);
       putchar('\n');
       continue;
@@ -237,7 +257,7 @@ static void print_csv(const kv_node *node, const kv_lengths *ask, int n,
     real(a->stored.read);
     printf(",%" PRId64, decoding(node, a));
     real(a->speed);
-    printf(",%s,\n", kv_binds_names[a->binds]);
+    printf(",%s,%" PRId64 ",\n", kv_binds_names[a->binds], tables);
   }
 }
 

@@ -295,7 +295,8 @@ static const kv_option options[] = {
                  "10 and 90 %"),
     {KV_SLOT_CHOICE, "format", 'f', "FORMAT", .choices = "table|csv|json",
      AT(format), .group = "What to print",
-     .help = "table (the default), csv or json; these have exact bytes"},
+     .help = "table (the default), csv or json; these have exact bytes, and "
+             "those of the tables of a user's pages, as LeanKV's are"},
     KV_OPTION_JOBS("threads (default: one a processor), which never change a "
                    "number"),
     {.slot = KV_SLOT_END}};

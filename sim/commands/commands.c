@@ -45,6 +45,7 @@ static const kv_example brought[] = {
     {"record", "type pip install '.[hf]' in kvreplay's source tree"},
     {"train-hf", "type pip install '.[hf]' in kvreplay's source tree"},
     {"evaluate", "type pip install '.[hf]' in kvreplay's source tree"},
+    {"claims", "type pip install . in kvreplay's source tree"},
     {NULL, NULL}};
 
 const kv_program kv_kvreplay = {

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # Part of ../Makefile.am: every script in Python.
-in_python = python/answers.py python/check_compressors.py \
+in_python = python/answers.py python/check_claims.py \
+	python/check_compressors.py \
 	python/check_deltakv.py python/check_docs.py python/check_dump.py \
 	python/check_evaluate.py python/check_figures.py \
 	python/check_pack.py python/check_page.py \

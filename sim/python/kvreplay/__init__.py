@@ -10,6 +10,7 @@
     kvreplay.record     traces of a Hugging Face model: `kvreplay record`
     kvreplay.train      what methods read, trained: `kvreplay train-hf`
     kvreplay.evaluate   does it still answer? `kvreplay evaluate`
+    kvreplay.claims     do papers' claims hold? `kvreplay claims`
     kvreplay.hf         hf.capture: one of tokens of yours; hf.session: a
                         model that generates under a method
     kvreplay.kvpress    kvpress both ways: Press, from_press, from_scorer

@@ -1,0 +1,236 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`kvreplay claims`: check_claims.py SOURCE FOLDER; the programs are those of
+KVREPLAY and KVTRACE.
+
+Each condition of each claim with planted numbers, every verdict that it can
+reach; which row decides; queries of device and answers on planted tables; the
+command on a small made trace, against numbers worked out by hand, and again,
+where nothing is run twice; what is refused. And analysis/CLAIMS.md is what the
+command prints of analysis/claims.json."""
+
+import contextlib
+import io
+import json
+import os
+import sqlite3
+import subprocess
+import sys
+
+SOURCE, FOLDER = sys.argv[1:3]
+sys.path.insert(0, os.path.join(SOURCE, "sim", "python"))
+for name in "KVREPLAY", "KVTRACE":
+    os.environ["PATH"] = (os.path.dirname(os.environ[name]) + os.pathsep +
+                          os.environ["PATH"])  # fmt: skip
+os.environ["PATH"] = (os.path.join(os.path.dirname(os.environ["KVREPLAY"]),
+                      "..", "analysis") + os.pathsep + os.environ["PATH"]
+                      )  # fmt: skip
+
+from kvreplay.claims import command  # noqa: E402
+from kvreplay.claims.claim import (HOLDS, NOT, SIZE, UNCHECKED, Claim, Look,
+                                   judge, verdict)  # noqa: E402
+from kvreplay.claims.runs import Numbers  # noqa: E402
+
+BY = {x.number: x for x in command.CLAIMS}
+# Number and look: names of its columns, then values that hold, of which the
+# direction holds (None: there is none), and that do not.
+PLANTED = {
+    ("1", 0): ("least", [.61], [.55], [.5]),
+    ("2", 0): ("close_least", [.51], [.3], [.25]),
+    ("3", 0): ("nearest random raw_first nearest_first", [.2, .6, .7, .1],
+               [.55, .6, .7, .4], [.6, .55, .7, .1]),
+    ("4", 0): ("differ off", [0, .4], [1, 1], [1, 2.5]),
+    ("5", 0): ("cr3 cr2", [30.04, 20], None, [40.9, 30]),
+    ("8", 0): ("share", [.02], None, [.2]),
+    ("8", 1): ("p b all_rows", [2, 8, 88], [2, 156, 88], [9, 156, 88]),
+    ("9", 0): ("gb", [137.4], [120], [99]),
+    ("10", 0): ("kr", [7.21], None, [11.3]),
+    ("11", 0): ("r3 r2", [9, 8], [17, 8.6], [17, 11]),
+    ("13", 0): ("bounded at_54k users", [42.8, 77.8, 0], [50, 77.8, 0],
+                [80, 77.8, 0]),
+    ("13", 1): ("grows dense", [1, 2], [1.5, 2], [2, 2]),
+    ("14", 0): ("x", [.00233], None, [.0026]),
+    ("16", 0): ("base own", [.33, .84], [.33, .7], [.7, .6]),
+    ("17", 0): ("least most", [3, 4], [3, 9], [6, 9]),
+    ("17", 1): ("masks places", [4.5, .5], [5.5, .5], [5.5, 6]),
+    ("18", 0): ("most", [.05], [.8], [1.4]),
+    ("18b", 0): ("off most", [.01, 1.4], [.2, 1.4], [.5, 1.4]),
+    ("19", 0): ("least slowest fastest", [-.1, -.01, -.2], [-.1, .01, -.2],
+                [.1, -.01, -.2]),
+    ("19b", 0): ("merged dropped", [-.04, -.1], [-.09, -.1], [-.11, -.1]),
+    ("20", 0): ("overall most", [.1247, .4998], [.15, .51], [.3, .5]),
+    ("21", 0): ("scores norms", [7, 2], [7, 3.3], [4, 3]),
+    ("22", 0): ("layer_least layer_most head_least head_most",
+                [.1, .3, .1, .3], [.1, .15, .1, .3], [.1, .1, .1, .3]),
+    ("23", 0): ("more less", [.1, .3], [.1, .12], [.12, .1]),
+    ("23", 1): ("more less", [-.05, -2], [-.5, -.6], [-.5, -.4]),
+    ("24", 0): ("most", [.0023], [.02], [.1]),
+    ("25", 0): ("g1 bytes", [2.3, 2.56], [1.04, 2.56], [.9, 2.56]),
+    ("26", 0): ("pages codes", [3, 4], [2, 4], [2, 2.5]),
+    ("27", 0): ("mib gib", [64, 2], [64.5, 2], [64, 1]),
+    ("28", 0): ("dropped mass error fixed", [.5, .98, .1, .2],
+                [.5, .98, .1, .101], [.5, .98, .2, .1]),
+    ("F1", 0): ("sinks layers above", [5, 6, 4], [4, 6, 3], [2, 6, 2]),
+    ("F2", 0): ("low middle high", [.3, .2, .1], [.3, .1, .2], [.1, .2, .3]),
+}  # fmt: skip
+
+
+def check_verdicts():
+    """Every condition, by planted numbers; none is left out."""
+    decide = {(x.number, i) for x in command.CLAIMS
+              for i, look in enumerate(x.looks) if not look.beside}  # fmt: skip
+    assert decide == {*PLANTED}, decide ^ {*PLANTED}
+    for (number, at), (names, *rows) in PLANTED.items():
+        look = BY[number].looks[at]
+        for row, want in zip(rows, (HOLDS, SIZE, NOT)):
+            if row is not None:
+                got = judge(look, dict(zip(names.split(), row))).verdict
+                assert got == want, (number, at, row, got)
+    assert [*map(lambda x: x.number, command.CLAIMS)][:3] == ["1", "2", "3"]
+    assert {str(n) for n in range(1, 29)} < {*BY}
+
+
+def check_deciding():
+    """The weakest row decides, answers alone where there are any, what stands
+    beside never; nothing found is no verdict."""
+    kinds = "replay", "replay", "answers"
+    looks = [Look(k, "", "{x}", "x > 2", "x > 1") for k in kinds]
+    looks.append(Look("answers", "", "{x}", "x > 2", beside=True))
+    claim = Claim("0", "p", "w", "s", tuple(looks))
+
+    def of(*rows, claim=claim):
+        return verdict(claim, [judge(looks[i], {"x": x}) for i, x in rows])
+
+    assert of((0, 3), (1, 3)) == HOLDS
+    assert of((0, 3), (1, 2)) == SIZE == of((1, 2), (0, 3))
+    assert of((0, 3), (0, 2), (1, 0)) == NOT
+    assert of((0, 0), (2, 3)) == HOLDS and of((0, 3), (2, 1)) == NOT
+    assert of((0, 3), (3, 0)) == HOLDS and of((3, 3)) == UNCHECKED == of()
+    why = Claim("0", "p", "w", "s", tuple(looks), why="no device")
+    assert of((0, 3), claim=why) == UNCHECKED
+
+
+def one(number, at, tables):
+    """The rows of a look on planted tables, {name: CSV}, judged."""
+    numbers = Numbers()
+    for name, text in tables.items():
+        numbers.fill_csv(name, io.StringIO(text))
+    look = BY[number].looks[at]
+    return [judge(look, row) for row in numbers.rows(look)]
+
+
+def check_queries():
+    """Of what a device and a model said."""
+    path = os.path.join(SOURCE, "analysis", "gpu-runs", "2026-11-26-h100",
+                        "kernels.csv")  # fmt: skip
+    with open(path, encoding="utf-8") as f:
+        device = f.read()
+    for number, at, want in (("8", 1, SIZE), ("17", 1, HOLDS), ("24", 0, HOLDS),
+                             ("25", 0, SIZE)):  # fmt: skip
+        found, = one(number, at, {"device": device})
+        assert found.verdict == want
+        assert not one(number, at, {})
+    found, = one("24", 0, {"device": device.replace("0.002252", "0.0125")})
+    assert found.verdict == SIZE and "1.25%" in found.sentence()
+    head = "model,task,method,asked,loglik,exact,measurable\n"
+    text = head + "".join(
+        f"m,t{i},{m},,{x},1,1\n" for i in (1, 2) for m, x in (
+            ("dense", -1), ("k8v4", -1.05), ("k4v8", -4)))  # fmt: skip
+    found, = one("23", 1, {"answers": text})
+    assert found.verdict == HOLDS and found.of == "m", found
+    assert abs(found.row["less"] + 3) < 1e-12 and found.row["tasks"] == 2
+    found, = one("23", 1, {"answers": text.replace("-1.05", "-1.3")})
+    assert found.verdict == SIZE
+    assert not one("23", 1, {"answers": text.replace("k4v8", "k4v4")})
+    text = head + "m,t,h2o,a,-2,0,1\nm,t,zsmerge,a,-1,0,1\n"
+    found, = one("15", 0, {"answers": text})
+    assert found.row["better"] == found.row["cells"] == 1
+
+
+def claims(*words, code=0):
+    """The command; what it prints."""
+    done = subprocess.run(
+        [sys.executable, "-m", "kvreplay.claims", *words], text=True,
+        capture_output=True, env={**os.environ, "PYTHONPATH": sys.path[0]}
+    )  # fmt: skip
+    assert done.returncode == code, (words, done)
+    return done.stdout if code == 0 else done.stderr
+
+
+def check_command():
+    """A made trace, twice into one database."""
+    trace, db = (os.path.join(FOLDER, x) for x in ("c.safetensors", "c.db"))
+    subprocess.run(["kvtrace", "synth", "-q", "-o", trace, "-t", "400", "-p",
+                    "200"], check=True)  # fmt: skip
+    asked = ("--only", "9,13,14,20,22,26,27,F1", "--db", db, trace, "-q", "-f",
+             "json")  # fmt: skip
+    text = claims(*asked)
+    found = {x["number"]: x for x in json.loads(text)["claims"]}
+    row = {n: x["rows"][0]["row"] for n, x in found.items()}
+    assert row["9"]["gb"] == 8e-9 * 131072 * 2 * 32 * 8 * 128 * 2
+    assert row["27"] == {"gib": 2, "mib": 64}
+    assert row["14"]["x"] == .98 ** 300
+    # Lane l keeps the whole part of 1024 x 0.890533^l of 2,049 tokens.
+    kept = [int(1024 * .890533 ** l) for l in range(36)]
+    assert abs(row["20"]["overall"] - sum(kept) / 36 / 2049) < 1e-12
+    assert row["20"]["most"] == 1024 / 2049
+    # zsmerge holds 180 entries from the first step on, dense all.
+    dense = found["13"]["rows"][1]["row"]
+    assert dense["grows"] == 1 and 1.99 < dense["dense"] < 2.01, dense
+    assert row["26"]["codes"] > row["26"]["everything"] > 1, row["26"]
+    assert 0 < row["22"]["layer_least"] <= row["22"]["layer_most"] <= 1
+    for n in "9", "14", "20", "27":
+        assert found[n]["verdict"] == HOLDS, n
+
+    def stored():
+        with contextlib.closing(sqlite3.connect(db)) as x:
+            return [x.execute(f"SELECT count(*) FROM {t}").fetchone()[0]
+                    for t in ("run", "confirmation", "figure")]
+
+    before = stored()
+    assert claims(*asked) == text and stored() == before, before
+    with open(os.path.join(FOLDER, "c.json"), "w") as f:
+        f.write(text.replace('"x": 0.00', '"x": 0.01'))
+    page = claims("--from", f.name, "--only", "14")
+    assert "**does not hold**" in page and "0.01" in page, page
+
+
+def check_refused():
+    assert "there is no claim 99" in claims("--only", "9,99", code=2)
+    assert "no such file" in claims("none.safetensors", code=3)
+    with open(os.path.join(FOLDER, "bad.json"), "w") as f:
+        f.write("{}")
+    assert "is not what" in claims("--from", f.name, code=3)
+    assert "has no column method" in claims("--only", "14", "--answers",
+                                            f.name, code=3)  # fmt: skip
+    assert "give no traces" in claims("--from", f.name, f.name, code=2)
+    listed = claims("--list")
+    for x in command.CLAIMS:
+        assert f"{x.number}  {x.paper}, {x.where}: {x.says}\n" in listed
+
+
+def check_committed():
+    """analysis/CLAIMS.md is printed, and its verdicts are those of now."""
+    path = os.path.join(SOURCE, "analysis", "claims.json")
+    with open(path, encoding="utf-8") as f:
+        kept = json.load(f)
+    printed = claims("--from", path)
+    with open(os.path.join(SOURCE, "analysis", "CLAIMS.md"),
+              encoding="utf-8") as f:  # fmt: skip
+        assert f.read() == printed, "kvreplay claims --from analysis/" \
+            "claims.json -o analysis/CLAIMS.md"  # fmt: skip
+    assert [x["number"] for x in kept["claims"]] == [*BY]
+    now = json.loads(claims("--from", path, "-f", "json"))
+    assert now == kept
+    html = os.path.join(FOLDER, "claims.html")
+    claims("--from", path, "--html", html)
+    with open(html, encoding="utf-8") as f:
+        page = f.read()
+    assert page.count("<tr>") == len(BY) + 1 and "http" not in page
+
+
+check_verdicts()
+check_deciding()
+check_queries()
+check_command()
+check_refused()
+check_committed()
