@@ -21,7 +21,8 @@
  * the group's heads. A trace holds no weights; the value itself is what it can
  * say, as if W_o kept 1-norms, and a head's values are weighed alike in all
  * directions. Votes are divided by nothing here, where epsilon is added to
- * means there: epsilon counts less by the number of rows. Scores below 0 (of
+ * means there: kvpress's epsilon is 1e-4 times the rows of the window, the
+ * query heads of a KV head and, of pooling=avg, the kernel. Scores below 0 (of
  * the scorers by keys) are weighed alike, so that of them the larger value goes
  * first.
  *

@@ -4,8 +4,8 @@ is fed to them.
 
 They import transformers, flash attention, CUDA extensions or plotting, which
 their selections need not: load() answers such an import with an empty module.
-Nothing of a selection is replaced but what a function of once.py or steps.py
-names.
+Nothing of a selection is replaced but what a function of once.py, steps.py
+or presses.py names.
 
 A selection mostly returns keys and values, not positions. Few look at values;
 those that do not are given values of places(), each token's own position, and
@@ -68,15 +68,17 @@ def load(folder, path, stand_ins=(), made=(), **names):
     spec = importlib.util.spec_from_file_location(
         name, os.path.join(folder, path))
     theirs = importlib.util.module_from_spec(spec)
-    before = {*sys.modules}
+    hidden = {x: sys.modules.pop(x) for x in [*sys.modules]
+              if finder.find_spec(x)}
     sys.meta_path.insert(0, finder)
     try:
         spec.loader.exec_module(theirs)
     finally:
         sys.meta_path.remove(finder)
-        for x in {*sys.modules} - before:
+        for x in [*sys.modules]:
             if finder.find_spec(x):
                 del sys.modules[x]
+        sys.modules.update(hidden)
     vars(theirs).update(names)
     return theirs
 
@@ -85,6 +87,12 @@ def rows(trace, layer):
     """q, k of a recorded layer as [1, heads, tokens, d], binary32."""
     return [torch.from_numpy(x.copy())[None]
             for x in (trace.q(layer), trace.k(layer))]
+
+
+def prompt(trace):
+    """Layer, q and k of the prompt's rows, of each recorded layer."""
+    for layer in trace.layers:
+        yield (layer, *(x[:, :, :trace.prompt_len] for x in rows(trace, layer)))
 
 
 def repeated(k, heads):

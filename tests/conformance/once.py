@@ -15,24 +15,15 @@ budget and the parameters of the specification, as texts, and returns
                        ReasonSnapKVCluster.update_kv; its file of scores is
                        made up
     l2_compress        l2compress: cache.py, l2_compress
-    lag                LagKV: lag_kv.py, LagKV.update
-    press_keydiff      kvpress: kvpress/presses/*_press.py, .score and
-    press_lagkv        .compress of KeyDiffPress, LagKVPress,
-    press_expected     ExpectedAttentionPress, ChunkKVPress and
-    press_chunkkv      CriticalKVPress, the last two of SnapKVPress's score
-    press_criticalkv"""
+    lag                LagKV: lag_kv.py, LagKV.update"""
 
-import importlib
 import io
 import json
 import math
-import os
-import sys
-import types
 
 import torch
 
-from checkout import attention, kept, load, places, repeated, rows
+from checkout import kept, load, places, prompt, repeated
 from vectors import made_up
 
 POOLS = {"max": "maxpool", "avg": "avgpool"}
@@ -42,12 +33,6 @@ def settings(p):
     """Window, kernel and pooling of SnapKV and those that follow it."""
     return dict(window_size=int(p["window"]), kernel_size=int(p.get(
         "kernel", 7)), pooling=POOLS[p.get("pooling", "max")])
-
-
-def prompt(trace):
-    """Layer, q and k of the prompt's rows, for each recorded layer."""
-    for layer in trace.layers:
-        yield (layer, *(x[:, :, :trace.prompt_len] for x in rows(trace, layer)))
 
 
 def snapkv(folder, trace, budget, p):
@@ -60,14 +45,14 @@ def snapkv(folder, trace, budget, p):
     return out
 
 
-def factory(name, folder, trace, budget, p, **more):
+def factory(name, folder, trace, budget, p):
     theirs = load(folder, "pyramidkv/pyramidkv_utils.py", ["transformers"])
     out = {}
     for layer, q, k in prompt(trace):
-        if name == "PyramidKVCluster":
-            more = dict(num_hidden_layers=trace.n_layers, layer_idx=layer)
+        more = dict(num_hidden_layers=trace.n_layers, layer_idx=layer
+                    ) if name == "PyramidKVCluster" else {}
         cluster = getattr(theirs, name)(
-            max_capacity_prompt=budget, **(more or {}), **settings(p))
+            max_capacity_prompt=budget, **more, **settings(p))
         out[layer] = kept(cluster.update_kv(k, q, places(k), None, None)[1])
     return out
 
@@ -165,121 +150,3 @@ def matched(k, those):
     at = [{x.tobytes(): i for i, x in enumerate(h)} for h in k[0].numpy()]
     return [[at[h][x.tobytes()] for x in those[0, h].contiguous().numpy()]
             for h in range(len(at))]
-
-
-def press(module, name, folder, trace, budget, **options):
-    """A press of kvpress: (layer, keys, values, what it makes of them given a
-    module, hidden states and attention) of each layer."""
-    sys.path.insert(0, folder)
-    theirs = importlib.import_module("kvpress.presses." + module)
-    assert os.path.realpath(theirs.__file__).startswith(
-        os.path.realpath(folder)), f"kvpress is not that of {folder}"
-    return theirs, getattr(theirs, name)(
-        1 - (budget + .5) / trace.prompt_len, **options)
-
-
-def by_score(trace, made, module=None):
-    """What a press keeps whose score looks at values: it scores the recorded
-    ones, and compresses those that say where they are from."""
-    out, n, score = {}, trace.prompt_len, made.score
-    given = types.SimpleNamespace(head_dim=trace.head_dim)
-    for layer, q, k in prompt(trace):
-        v = torch.from_numpy(trace.v(layer)[None, :, :n].copy())
-        x = score(module(q) if module else given, q.transpose(1, 2), k, v,
-                  None, {})
-        made.score = lambda *_: x
-        out[layer] = kept(made.compress(given, None, k, places(k), None, {})[1])
-    return out
-
-
-def press_keydiff(folder, trace, budget, p):
-    _, made = press("keydiff_press", "KeyDiffPress", folder, trace, budget)
-    return by_score(trace, made)
-
-
-def press_lagkv(folder, trace, budget, p):
-    _, made = press(
-        "lagkv_press", "LagKVPress", folder, trace, budget,
-        n_sink=int(p["sinks"]), lag_size=int(p["lag"]),
-        cross_scoring=p.get("cross") == "yes")
-    return by_score(trace, made)
-
-
-def press_expected(folder, trace, budget, p):
-    """Queries as before their rotation are the recorded ones, turned back; the
-    rotation is the trace's frequencies."""
-    theirs, made = press("expected_attention_press", "ExpectedAttentionPress",
-                         folder, trace, budget)
-    angle = torch.from_numpy(trace.inv_freq.copy()).double().repeat(2)
-
-    def turn(x, position_ids):
-        a = position_ids[..., None].double() * angle
-        return a.cos().float(), a.sin().float()
-
-    def back(_, h):
-        q = h.transpose(1, 2)
-        at = torch.arange(trace.prompt_len - q.shape[2], trace.prompt_len)
-        cos, sin = turn(q, at)
-        half = q.shape[3] // 2
-        return q * cos - torch.cat([-q[..., half:], q[..., :half]], -1) * sin
-
-    theirs.get_prerope_query_states = back
-    config = types.SimpleNamespace(num_attention_heads=trace.n_heads)
-    return by_score(trace, made, lambda _: types.SimpleNamespace(
-        head_dim=trace.head_dim, config=config, rotary_emb=turn))
-
-
-def votes(folder, trace, p):
-    """The score of SnapKV's press, by layer: (k, score), of the rows' attention
-    as a model's forward would hand it to the press."""
-    _, made = press("snapkv_press", "SnapKVPress", folder, trace, 1,
-                    window_size=int(p["window"]), kernel_size=int(p["kernel"]))
-    given = types.SimpleNamespace(config=types.SimpleNamespace(
-        num_attention_heads=trace.n_heads))
-    for layer, q, k in prompt(trace):
-        yield layer, k, made.score(given, q.transpose(1, 2), k, None,
-                                   attention(q, k, trace.scale), {})
-
-
-def press_chunkkv(folder, trace, budget, p):
-    """As many chunks as `count=share` has of the same budget, the window being
-    chunks of its own: it is not cut by one."""
-    size, window = int(p["chunk"]), int(p["window"])
-    chunks, own = -(-trace.prompt_len // size), -(-window // size)
-    assert (trace.prompt_len - window) % size == 0
-    kept_chunks = own + (chunks - own) * (budget - window) // (
-        trace.prompt_len - window)
-    theirs, snap = press("chunkkv_press", "ScorerPress", folder, trace, 1)
-    snap.compression_ratio = 1 - (kept_chunks + .5) / chunks
-    made = theirs.ChunkKVPress(snap, size)
-    given = types.SimpleNamespace(head_dim=trace.head_dim)
-    out = {}
-    for layer, k, x in votes(folder, trace, p):
-        snap.score = lambda *_: x
-        out[layer] = kept(made.compress(given, None, k, places(k), None, {})[1])
-    return out
-
-
-def press_criticalkv(folder, trace, budget, p):
-    """With an output projection that leaves values as they are: no trace holds
-    the model's."""
-    theirs, snap = press("criticalkv_press", "ScorerPress", folder, trace,
-                         budget)
-    made = theirs.CriticalKVPress(snap, first_stage_ratio=float(p["first"]))
-    width = trace.n_heads * trace.head_dim
-    groups = trace.n_heads // trace.n_kv_heads
-    given = types.SimpleNamespace(
-        head_dim=trace.head_dim, num_key_value_groups=groups,
-        o_proj=types.SimpleNamespace(weight=torch.eye(width)),
-        config=types.SimpleNamespace(
-            num_attention_heads=trace.n_heads, head_dim=trace.head_dim,
-            hidden_size=width))
-    out, score = {}, made.score
-    for layer, k, x in votes(folder, trace, p):
-        n = trace.prompt_len
-        v = torch.from_numpy(trace.v(layer)[None, :, :n].copy())
-        snap.score = lambda *_: x
-        merged = score(given, None, k, v, None, {})
-        made.score = lambda *_: merged
-        out[layer] = kept(made.compress(given, None, k, places(k), None, {})[1])
-    return out

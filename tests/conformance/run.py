@@ -6,7 +6,7 @@ the same, lane by lane.
 
     run.py --checkouts FOLDER --kvreplay PROGRAM [--only NAME,...] [--update]
 
-FOLDER has clones of the repositories of cases.tsv, at its commits, called as
+FOLDER has clones of the repositories of cases.csv, at its commits, called as
 they are there (SnapKV, H2O, ..). once.py and steps.py say which function of
 which file is called. Needs torch, numpy and this project's Python package on
 PYTHONPATH; presses need what kvpress needs. --update writes vectors and table.
@@ -26,9 +26,11 @@ except ImportError:
 sys.dont_write_bytecode = True  # a checkout is not ours to write to
 
 import once  # noqa: E402
+import presses  # noqa: E402
 import steps  # noqa: E402
 import vectors  # noqa: E402
 
+MODULES = {"once": once, "steps": steps, "presses": presses}
 ORDERED = {"rkv"}  # whose next compression goes by the order of what is held
 
 
@@ -42,12 +44,10 @@ def theirs(case, trace, folder):
     """{layer: {step: lists}}, as the authors' code has it."""
     p = dict(x.split("=") for x in case["specification"].split(":")[1:])
     budget = int(case["budget"]) if case["budget"] else None
-    f = getattr(once, case["by"], None)
-    if f:
-        found = {l: {trace.prompt_len: x} for l, x in f(
-            folder, trace, budget, p).items()}
-    else:
-        found = getattr(steps, case["by"])(folder, trace, budget, p)
+    module, _, name = case["by"].partition(".")
+    found = getattr(MODULES[module], name)(folder, trace, budget, p)
+    if module != "steps":
+        found = {l: {trace.prompt_len: x} for l, x in found.items()}
     if case["method"] not in ORDERED:
         found = {l: {t: [sorted(y) for y in x] for t, x in s.items()}
                  for l, s in found.items()}
@@ -64,7 +64,8 @@ def one(case, folder, program, update):
         finally:
             sys.stdout = out
     n, equal, ties, wrong, why = vectors.graded(program, case, found)
-    print(f"{case['vectors']}: {equal} of {n} equal, {ties} ties, {wrong} wrong")
+    print(f"{case['vectors']}: {equal} of {n} equal, {ties} ties, {wrong} "
+          "wrong")
     if update:
         case.update(commit=at, decisions=n, equal=equal, ties=ties)
         vectors.write(case, found, [

@@ -164,12 +164,13 @@ def omnikv(folder, trace, budget, p):
     that was generated; a projection gives the recorded query."""
     llama = StandIn("modeling.offload_select_once")
     vars(llama).update(
-        torch=torch, math=math, LlamaDecoderLayer=torch.nn.Module,
-        LlamaModel=torch.nn.Module, LlamaForCausalLM=torch.nn.Module,
-        LlamaConfig=object, Cache=object, Optional=Optional, Tuple=Tuple, List=List,
-        Union=Union, CausalLMOutputWithPast=object,
-        BaseModelOutputWithPast=object, repeat_kv=lambda k, n:
-        k.repeat_interleave(n, 1), apply_rotary_pos_emb=lambda q, k, *_: (q, k))
+        torch=torch, math=math, Tuple=Tuple, Cache=object,
+        Optional=Optional, Union=Union, List=List,
+        LlamaConfig=object, repeat_kv=lambda k, n: k.repeat_interleave(n, 1),
+        apply_rotary_pos_emb=lambda q, k, *_: (q, k), **dict.fromkeys((
+            "LlamaDecoderLayer", "LlamaModel", "LlamaForCausalLM",
+            "BaseModelOutputWithPast", "CausalLMOutputWithPast"),
+            torch.nn.Module))
     llama.__all__ = [x for x in vars(llama) if not x.startswith("__")]
     theirs = load(folder, "modeling/omnikv.py", ["modeling"], {
         "modeling.offload_select_once": llama})
@@ -185,7 +186,8 @@ def omnikv(folder, trace, budget, p):
                 config={}, num_heads=trace.n_heads, head_dim=trace.head_dim,
                 num_key_value_heads=trace.n_kv_heads, layer_idx=0,
                 num_key_value_groups=trace.n_heads // trace.n_kv_heads,
-                q_proj=lambda _: q.transpose(1, 2), rotary_emb=lambda *_: (0, 0),
+                q_proj=lambda _: q.transpose(1, 2),
+                rotary_emb=lambda *_: (0, 0),
                 k_proj=lambda _: torch.zeros(1, 1, k.shape[1], k.shape[3])),
                 torch.zeros(1, 1, 1), None, types.SimpleNamespace(key_cache=[
                     k]), budget, trace.prompt_len, 0, SELECTORS[p["score"]])

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the authors' code kept or attended, as text: tests/vectors/authors_*.txt,
-a file a trace, and cases.tsv, the table of them. Needs numpy.
+"""What the authors' code kept or attended, as text in ../vectors/authors_*.txt,
+a file a trace, and cases.csv, the table of them. Needs numpy.
 
 Of each case a line [NAME], two that say where it comes from, and one for each
 layer and step at which something was decided, layers that decided alike
@@ -10,7 +10,8 @@ together:
 
 is layers 3 and 6 with 499 tokens seen, of three heads: runs of positions (or
 pages) in the order in which they are held; `=`, as the head before; -17: what
-this head had the step before and what has arrived since, but for position 17."""
+this head had the step before and what has arrived since, but for position
+17."""
 
 import csv
 import os
@@ -28,14 +29,14 @@ TRACES = os.path.join(HERE, "..", "..", "traces")
 
 
 def cases():
-    """The rows of cases.tsv, as dicts."""
-    with open(os.path.join(HERE, "cases.tsv"), newline="") as f:
-        return list(csv.DictReader(f, delimiter="\t"))
+    """The rows of cases.csv, as dicts."""
+    with open(os.path.join(HERE, "cases.csv"), newline="") as f:
+        return list(csv.DictReader(f))
 
 
 def write_cases(rows):
-    with open(os.path.join(HERE, "cases.tsv"), "w", newline="") as f:
-        out = csv.DictWriter(f, rows[0], delimiter="\t", lineterminator="\n")
+    with open(os.path.join(HERE, "cases.csv"), "w", newline="") as f:
+        out = csv.DictWriter(f, rows[0], lineterminator="\n")
         out.writeheader()
         out.writerows(rows)
 

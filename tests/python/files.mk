@@ -1,14 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 #
-# Part of ../Makefile.am: every script in Python.
-in_python = python/answers.py python/check_claims.py \
+# Part of ../Makefile.am: every script in Python, and what those read.
+in_python = conformance/cases.csv conformance/check.py \
+	conformance/checkout.py conformance/methods.csv \
+	conformance/once.py conformance/presses.py conformance/run.py \
+	conformance/steps.py conformance/vectors.py vectors/authors_smollm2.txt \
+	vectors/authors_tiny.txt python/answers.py python/check_claims.py \
 	python/check_compressors.py \
 	python/check_deltakv.py python/check_docs.py python/check_dump.py \
 	python/check_evaluate.py python/check_figures.py \
 	python/check_pack.py python/check_page.py \
 	python/check_paired.py python/check_pictures.py \
 	python/check_python.py python/check_python_grades.py \
-	python/check_python_presses.py python/check_python_runs.py \
+	python/check_python_runs.py \
 	python/check_python_scores.py python/check_ranks.py \
 	python/check_residuals.py \
 	python/check_selection.py python/check_summary.py \
