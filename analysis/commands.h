@@ -51,6 +51,9 @@ int kv_report_export(const kv_args *a);
 /* kvreport history: every run there was, of superseded code and contradicted
  * ones, too. */
 int kv_report_history(const kv_args *a);
+/* kvreport answer: which method is best at equal bytes, of all that were asked
+ * for. */
+int kv_report_answer(const kv_args *a);
 /* kvreport compare: whether a method is better than others on the same traces
  * at the same bytes. KV_EXIT_USAGE: a name or budget that is not there, or
  * nothing that can be compared. */

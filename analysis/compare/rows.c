@@ -14,6 +14,10 @@ const kv_compared kv_compared_all[] = {
     {"kl", "kl", false, -1, "KL divergence of the attention, nats"},
     {"tv", "tv", false, -1, "total variation of the attention"},
     {"output_error", "output_error", false, -1, "relative error of the output"},
+    {"output_abs_p99",
+     "(SELECT p99 FROM metric JOIN run USING (run_id) WHERE run.key = cell.key"
+     " AND part = 0 AND measure = 'output_abs')",
+     false, -1, "99th percentile of the output's largest difference"},
     {"mass", "mass", false, 1, "attention mass that is left"},
     {"recall_1", "recall_1", false, 1, "rows whose heaviest token is seen"},
     {"recall_16", "recall_16", false, 1, "share of the 16 heaviest tokens"},
@@ -25,15 +29,18 @@ const kv_compared kv_compared_all[] = {
 
 /* --- reading -------------------------------------------------------------- */
 
-/* Bytes by what the budget was asked in: on average over steps, at the end, or
- * read and scanned. */
+/* Bytes by what the budget ?1 was asked in: on average over steps, at the end,
+ * or read and scanned. The mean share of dense's bytes, kr, is not the share of
+ * the means, which `mean:` is of: it stands where dense was not run. */
 #define SHARE                                                                  \
-  "CASE basis WHEN 'end' THEN share_end WHEN 'read' THEN share_read +"         \
-  " coalesce(share_scanned, 0) ELSE kr END AS share"
+  "CASE WHEN ?1 LIKE 'end:%%' THEN share_end WHEN ?1 LIKE 'read:%%' OR ?1"     \
+  " LIKE 'traffic:%%' THEN share_read + coalesce(share_scanned, 0) ELSE"       \
+  " coalesce(bytes_mean / max(iif(method = 'dense', bytes_mean, NULL)) OVER"   \
+  " (PARTITION BY trace, prompt_len, observe), kr) END AS share"
 #define ROWS                                                                   \
   "SELECT trace, prompt_len, observe, method, params, budget, %s AS "          \
-  "value, " SHARE ", 1 AS questions"                                           \
-  " FROM cell WHERE asked IN (?1, '') AND status IN ('ok', 'fixed')"           \
+  "value, " SHARE ", 1 AS questions, status, reason, kl"                       \
+  " FROM cell WHERE asked IN (?1, '') AND (?2 OR status IN ('ok', 'fixed'))"   \
   " ORDER BY trace, prompt_len, observe"
 
 /* What was answered: an item is a place, and a method is named as asked. Only
@@ -94,17 +101,24 @@ static int count(sqlite3 *db, const kv_compared *by, const char *at,
   return rc;
 }
 
+int kv_compare_rows_all(sqlite3 *db, const kv_compared *by, const char *at,
+                        bool refused, kv_compare_rows *out) {
+  const char *bind[] = {at, refused ? "1" : "0"};
+  *out = (kv_compare_rows){.by = by, .at = at};
+  int rc = ask(db, by->answered ? ITEMS : ROWS, by->value, by->answered ? 1 : 2,
+               bind, &out->g);
+  if (!rc && !kv_variants_find(&out->g, &out->v))
+    rc = kv_tell(KV_EXIT_RESOURCE, "not enough memory");
+  return rc;
+}
+
 int kv_compare_rows_find(sqlite3 *db, const kv_compared *by, const char *at,
                          kv_compare_rows *out) {
   bool any = false;
   int rc = count(db, by, at, &any);
   *out = (kv_compare_rows){.by = by, .at = at};
   if (!rc && !any) rc = say_none(db, by, at);
-  if (!rc)
-    rc = ask(db, by->answered ? ITEMS : ROWS, by->value, 1, &at, &out->g);
-  if (!rc && !kv_variants_find(&out->g, &out->v))
-    rc = kv_tell(KV_EXIT_RESOURCE, "not enough memory");
-  return rc;
+  return rc ? rc : kv_compare_rows_all(db, by, at, false, out);
 }
 
 void kv_compare_rows_free(kv_compare_rows *x) {

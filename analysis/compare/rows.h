@@ -25,7 +25,7 @@ typedef struct kv_compare_rows {
   const char *at; /* as asked, "mean:20%" */
   kv_grid g;      /* rows of the view `cell`, with the columns value,
                      questions (that it is the mean of) and share: of dense's
-                     bytes, NaN where dense was not run */
+                     bytes, by what `at` is of, NaN where dense was not run */
   kv_variants v;  /* and what each row's method is called */
 } kv_compare_rows;
 
@@ -34,6 +34,11 @@ typedef struct kv_compare_rows {
  * naming what was. Free *out, also after a failure. */
 int kv_compare_rows_find(sqlite3 *db, const kv_compared *by, const char *at,
                          kv_compare_rows *out);
+/* The same of cells, without a sentence where there are none; refused: those
+ * that were refused or failed, too, and so have no value. Their grid has the
+ * columns status, reason and kl beside. */
+int kv_compare_rows_all(sqlite3 *db, const kv_compared *by, const char *at,
+                        bool refused, kv_compare_rows *out);
 void kv_compare_rows_free(kv_compare_rows *x); /* accepts zeroed */
 
 /* Sets *variant to the one that text means: what a table calls it, or a method

@@ -49,6 +49,7 @@ static kv_rc open_cells(task *s, kv_err *e) {
   s->of.identify = !s->options.people;
   s->of.goes_on = true;
   s->of.layouts = &s->options.layouts;
+  s->of.found_path = s->options.found_path;
   if (s->options.shard.count)
     rc = kv_job_cut(&s->of, &how, s->options.shard, e);
   if (!rc) rc = kv_job_open(&s->of, &how, e);
@@ -385,6 +386,7 @@ static int worse(const task *s) {
 static int conclude(void *self) {
   task *s = self;
   bool nothing = !s->ran && !kv_job_shared(&s->of);
+  if (s->options.people) kv_refusals_unequal(&s->of);
   return kv_refusals_conclude(&s->of, worse(s), nothing, "no cell could run");
 }
 

@@ -10,6 +10,7 @@
 #include "sim/commands/options_verify.h"
 #include "sim/commands/signal.h"
 #include "sim/commands/verify.h"
+#include "sim/commands/verify_found.h"
 #include "sim/look/survive.h"
 #include "sim/sweep/batch.h"
 #include "traces/text/progress.h"
@@ -32,6 +33,8 @@ typedef struct task {
   int64_t evaluations; /* that the database holds, too */
   kv_verdicts verdicts;
   kv_progress progress;
+  bool of_found; /* the file is a table of found budgets */
+  kv_verify_found found;
 } task;
 
 static void tick(void *self, int64_t units) { kv_progress_add(self, units); }
@@ -277,6 +280,8 @@ static int conclude(void *self) {
   const task *s = self;
   const int *left = s->count;
   kv_err e = {0};
+  if (s->of_found)
+    return kv_verify_found_conclude(s->options.db.item[0], &s->found);
   if (s->differed) return KV_DIFFERENT;
   if (left[KV_VERIFY_NO_TRACE] || left[KV_VERIFY_NO_PLUGIN] ||
       left[KV_VERIFY_NO_FILE])
@@ -330,6 +335,24 @@ static kv_rc verify(task *s, bool *stopped, kv_err *e) {
   return rc || !closed ? rc : kv_fail(e, closed, "%s", closing.text);
 }
 
+/* A table of found budgets in place of a database. */
+static kv_rc search_again(task *s, kv_err *e) {
+  kv_rc rc = kv_choose_kernels(&s->kernels, e);
+  kv_replay_how how = {.backend = &kv_backend_ref,
+                       .kernels = s->kernels,
+                       .threads = kv_choose_threads(s->options.jobs),
+                       .stop = kv_interrupted};
+  if (s->options.format != KV_VERDICTS_TABLE)
+    return kv_fail(e, KV_USAGE,
+                   "--format is of the rows of a database: leave it out");
+  kv_stop_cut(true);
+  if (!rc)
+    rc = kv_verify_found_all(s->options.db.item[0], &s->options.traces, &how,
+                             &s->found, e);
+  kv_stop_cut(false);
+  return rc;
+}
+
 /* --- the calls of a command --------------------------------------------- */
 
 static void begin(void *self, int argc, char **argv) {
@@ -341,8 +364,9 @@ static void begin(void *self, int argc, char **argv) {
 static kv_rc work(void *self, bool *stopped, kv_err *e) {
   task *s = self;
   kv_stop_watch();
-  kv_rc rc = start(s, e);
-  if (!rc) rc = verify(s, stopped, e);
+  s->of_found = kv_found_is(s->options.db.item[0]);
+  kv_rc rc = s->of_found ? search_again(s, e) : start(s, e);
+  if (!rc && !s->of_found) rc = verify(s, stopped, e);
   if (kv_interrupted()) *stopped = true;
   return rc;
 }

@@ -89,6 +89,7 @@ kv_batch_ask kv_job_ask(kv_job *s, const kv_replay_how *how, int i) {
       .keep_every = s->keep_every,
       .layouts = s->layouts,
       .identify = s->identify,
+      .record = s->found_path ? &s->found : NULL,
       .probing = probing};
   if (s->shares.shards) ask.shard = s->shares.shard + s->shares.first[i];
   ask.mine = s->shard.index;
@@ -122,6 +123,7 @@ kv_rc kv_job_open(kv_job *s, const kv_replay_how *how, kv_err *e) {
   for (int i = 0; !rc && i < n; i++) rc = open_batch(s, how, i, &lost, e);
   kv_stop_cut(false);
   kv_progress_end(&s->progress);
+  if (!rc && s->found_path) rc = kv_found_write(&s->found, s->found_path, e);
   if (rc || lost < n) return rc;
   return kv_fail(e, KV_INPUT, "none of the %d traces can be replayed", n);
 }
@@ -144,6 +146,7 @@ void kv_job_shut(kv_job *s) {
 void kv_job_close(kv_job *s) {
   kv_stop_unwatch();
   kv_job_shut(s);
+  kv_found_free(&s->found);
   kv_shares_close(&s->shares);
   if (s->db) kv_db_shrink(s->db);
   kv_db_close(s->db);

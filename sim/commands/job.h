@@ -43,6 +43,9 @@ typedef struct kv_job {
   kv_shares shares; /* filled by kv_job_cut */
   bool identify;    /* set by the command: compute identities of traces even
                        without a database */
+  const char *found_path; /* set by the command: of a table of what searches
+                             found, which kv_job_open writes; NULL: none */
+  kv_found found;
   bool goes_on; /* set by the command: a bad trace fails only its own cells */
 } kv_job;
 

@@ -29,7 +29,8 @@ static kv_rc check_budgets(const kv_specs *specs, kv_err *e) {
 static kv_rc check_turns(const kv_budgets *budgets, kv_err *e) {
   for (int i = 0; i < budgets->n; i++) {
     kv_basis basis = budgets->budget[i].basis;
-    if (basis == KV_BASIS_MEAN || basis == KV_BASIS_READ)
+    if (basis == KV_BASIS_MEAN || basis == KV_BASIS_READ ||
+        basis == KV_BASIS_TRAFFIC)
       return kv_fail(e, KV_USAGE,
                      "--turns: %s is a mean over decode steps alone; take "
                      "entries, end:20%% or peak:20%%",

@@ -65,7 +65,8 @@ typedef struct kv_cells_options {
 #define KV_BUDGETS                                                             \
   "512 or entries:512; 20% or prompt:20%; ratio:0.8, a compression ratio as "  \
   "kvpress has it, keeps int(n * (1 - 0.8)) of a prompt's n tokens; end:20%, " \
-  "mean:20%, peak:20%, read:20% of the bytes of dense; a budget a layer: "     \
+  "mean:20%, peak:20%, read:20%, traffic:20% (read and "                       \
+  "scanned) of the bytes of dense; a budget a layer: "                         \
   "64/32/32/16, 20%/10%, or layers:FILE (one a line, or a JSON list)"
 #define KV_OPTION_METHODS(heading, what, more, text)                           \
   {                                                                            \

@@ -85,6 +85,10 @@ static const kv_option options[] = {
      .help = "the same, for the process of a job: which shard it is stands in "
              "the environment, as Slurm and PBS arrays, MPI and Indexed jobs "
              "of Kubernetes set it"},
+    {KV_SLOT_TEXT, "found", 0, "FILE", AT(found_path), .use = KV_USE_CREATED,
+     .help = "also write the values that budgets in bytes came to, each "
+             "searched for anew: as budgets.csv in the folder of the traces, "
+             "or above it, later runs take them from there"},
     KV_OPTION_STRICT,
     {KV_SLOT_FLAG, "dry-run", 'n', AT(dry_run),
      .help = "open every cell, print what would run, with --shard at which "
@@ -116,6 +120,8 @@ static const kv_example examples[] = {
      "do they decide the same where the prompt comes in pieces?"},
     {"kvreplay run *.safetensors -m all -b 10%,20% --shard 2/4 --db r.%.db",
      "the second quarter of a sweep, in r.2-of-4.db"},
+    {"kvreplay run *.safetensors -m all -b mean:20% -n --found budgets.csv",
+     "only searches, so that later runs need not"},
     {NULL, NULL}};
 
 static const char *const notes[] = {

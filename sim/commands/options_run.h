@@ -31,6 +31,7 @@ typedef struct kv_run_options {
                    digests */
   bool dry_run; /* open every cell, replay nothing */
   bool tokens;  /* keep in the database when each token leaves each lane */
+  const char *found_path; /* --found: a file, or NULL */
   const char *shard_text; /* --shard I/N, as typed, or NULL */
   int shards;          /* --shards N, of which the environment says the index;
                           0: not given */

@@ -25,6 +25,8 @@ static const kv_example examples[] = {
     {"kvreplay verify results.db", "run every row again and compare"},
     {"KVREPLAY_ISA=portable kvreplay verify results.db -j 1",
      "the same with other kernels: an independent confirmation"},
+    {"kvreplay verify traces/budgets.csv",
+     "search again for budgets that kvreplay run --found wrote"},
     {"kvreplay verify results.db -f junit >verify.xml",
      "a test case a row, for a CI system"},
     {NULL, NULL}};
@@ -37,6 +39,10 @@ static const char *const notes[] = {
     "The exit code is 1 where a row differs; else 3 where a trace, a plugin "
     "(KVREPLAY_PLUGINS) or a file that a method reads is not found, or where "
     "there was nothing to verify; 0 where all else is the same.",
+    "A table of budgets in bytes, which kvreplay run --found writes, is "
+    "verified "
+    "by searching again: a row that a search would not find is an error. Rows "
+    "of an older revision are counted and left, as no run takes them.",
     NULL};
 
 const kv_command kv_command_verify = KV_COMMAND_OF_FILES(

@@ -5,8 +5,10 @@
 #include "sim/commands/refusals.h"
 
 #include "sim/show/row_label.h"
+#include "sim/show/unequal.h"
 #include "traces/option/program.h"
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 typedef struct refusals {
@@ -92,6 +94,18 @@ static refusals find(kv_job *s) {
     snprintf(all.text, sizeof all.text, "%d of %d cells refused:%s",
              all.refused, all.cells, reasons);
   return all;
+}
+
+void kv_refusals_unequal(const kv_job *s) {
+  char line[KV_UNEQUAL_LINE] = "";
+  int traces = s->options->quiet ? 0 : s->options->traces.n;
+  for (int i = 0; i < traces && !*line; i++) {
+    const kv_batch *b = &s->batch[i];
+    const kv_result **r = kv_zalloc((size_t)b->cells + 1, sizeof *r);
+    for (int c = 0; r && c < b->cells; c++) r[c] = &b->cell[c].result;
+    if (r && kv_unequal_find(b->cells, r, line)) kv_note(line);
+    free(r);
+  }
 }
 
 int kv_refusals_conclude(kv_job *s, int code, bool nothing, const char *what) {

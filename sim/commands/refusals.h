@@ -25,6 +25,11 @@
  *   KV_OK     else */
 int kv_refusals_conclude(kv_job *s, int code, bool nothing, const char *what);
 
+/* Says, unless quiet, that rows of a table are of different bytes and so no
+ * comparison, of the first trace where they are (sim/show/unequal.h). Call it
+ * when all is replayed, before kv_refusals_conclude. */
+void kv_refusals_unequal(const kv_job *s);
+
 /* The row --strict of such commands' option tables; their struct begins with a
  * kv_cells_options, whose `strict` it sets. */
 #define KV_OPTION_STRICT                                                       \

@@ -222,6 +222,9 @@ void kv_db_shrink(kv_db *db);
 /* --- searches for a budget in bytes ---------------------------------------
  * r as for kv_db_find, with the knob null in its params. */
 
+/* The key of a search, 64 hex digits. */
+void kv_db_budget_key(const kv_result *r, char out[65]);
+
 /* Stored answers: B is the value of the knob (entries, or another
  * kv_knob_value); -1: no value fits. A put leaves an answer that is there, and
  * deletes the probes of the search. */

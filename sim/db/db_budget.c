@@ -5,9 +5,8 @@
  */
 #include "sim/db/db_private.h"
 
-/* The key of a search: that of a refused row, which includes basis and target.
- */
-static void budget_key(const kv_result *r, char out[65]) {
+/* That of a refused row, which includes basis and target. */
+void kv_db_budget_key(const kv_result *r, char out[65]) {
   kv_result asked = *r;
   asked.status = KV_CELL_REFUSED;
   kv_db_key(&asked, out);
@@ -18,7 +17,7 @@ kv_rc kv_db_find_budget(kv_db *db, const kv_result *r, bool *found, int *B,
   sqlite3_stmt *s;
   char key[65];
   kv_rc rc;
-  budget_key(r, key);
+  kv_db_budget_key(r, key);
   *found = false;
   rc = kv_db_bind(db, &s, e, "SELECT budget FROM budget WHERE key = ?", "s",
                   key);
@@ -32,7 +31,7 @@ kv_rc kv_db_put_budget(kv_db *db, const kv_result *r, int B, kv_err *e) {
   char key[65];
   kv_rc rc = kv_db_begin(db, e);
   if (rc) return rc;
-  budget_key(r, key);
+  kv_db_budget_key(r, key);
   rc = kv_db_trace_row(db, r->trace, &r->identity, r->n_tokens, NULL, e);
   if (!rc)
     rc = kv_db_do(db, e, "INSERT OR IGNORE INTO budget VALUES (?,?,?,?,?,?)",
@@ -48,7 +47,7 @@ kv_rc kv_db_find_probe(kv_db *db, const kv_result *r, kv_db_probe *p,
                        bool *found, kv_err *e) {
   sqlite3_stmt *s;
   char key[65];
-  budget_key(r, key);
+  kv_db_budget_key(r, key);
   *found = false;
   kv_rc rc = kv_db_bind(db, &s, e,
                         "SELECT bytes, dense FROM probe WHERE search = ? AND"
@@ -64,7 +63,7 @@ kv_rc kv_db_find_probe(kv_db *db, const kv_result *r, kv_db_probe *p,
 kv_rc kv_db_put_probe(kv_db *db, const kv_result *r, const kv_db_probe *p,
                       kv_err *e) {
   char key[65];
-  budget_key(r, key);
+  kv_db_budget_key(r, key);
   return kv_db_do(db, e, "INSERT OR IGNORE INTO probe VALUES (?,?,?,?)", "siii",
                   key, (int64_t)p->entries, p->bytes, p->dense);
 }

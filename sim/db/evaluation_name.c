@@ -59,8 +59,8 @@ static kv_rc check_basis(const char *basis, kv_err *e) {
     if (!strcmp(basis, kv_basis_names[i])) return KV_OK;
   return kv_fail(e, KV_USAGE,
                  "the evaluation's basis is %.40s: give entries, prompt, "
-                 "ratio, end, mean, peak or read, or \"\" where the method was "
-                 "asked without a budget",
+                 "ratio, end, mean, peak, read or traffic, or \"\" where the "
+                 "method was asked without a budget",
                  basis);
 }
 

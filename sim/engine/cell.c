@@ -324,8 +324,12 @@ double kv_cell_achieved(const kv_cell *c) {
   case KV_BASIS_PEAK:
     return share((double)t->peak, whole);
   case KV_BASIS_READ:
+  case KV_BASIS_TRAFFIC:
     whole = (double)kv_cell_dense(c, p + 1, last, true);
-    return share(t->read, last > p ? whole / (last - p) : 0);
+    whole = last > p ? whole / (last - p) : 0;
+    return share(c->result.basis == KV_BASIS_READ ? t->read
+                                                  : t->read + t->scanned,
+                 whole);
   default:
     return NAN;
   }

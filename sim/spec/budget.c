@@ -10,7 +10,7 @@
 #include <string.h>
 
 const char *const kv_basis_names[KV_BASES] = {
-    "", "entries", "prompt", "ratio", "end", "mean", "peak", "read"};
+    "", "entries", "prompt", "ratio", "end", "mean", "peak", "read", "traffic"};
 
 enum { MOST_PERCENT = 1000, MOST_ENTRIES = 1 << 30 };
 
@@ -93,11 +93,12 @@ static kv_rc parse_count(const char *text, const char *at, kv_budget *b,
   if (!kv_text_count(at, MOST_ENTRIES, &count)) {
     if (*at && at[strspn(at, "0123456789")] == 0)
       return bad(text, "must be at most 1073741824", e);
-    return bad(text,
-               "write a number of entries (512) or a percentage (20%), with "
-               "entries:, prompt:, end:, mean:, peak: or read: before it; a "
-               "compression ratio (ratio:0.8); or a list, a layer each (64/32)",
-               e);
+    return bad(
+        text,
+        "write a number of entries (512) or a percentage (20%), with "
+        "entries:, prompt:, end:, mean:, peak:, read: or traffic: before "
+        "it; a compression ratio (ratio:0.8); or a list, a layer each (64/32)",
+        e);
   }
   if (count < 1) return bad(text, "must be at least 1; the nearest is 1", e);
   b->entries = (int)count;
@@ -114,17 +115,17 @@ static kv_rc parse_basis(const char *text, const char **at, kv_budget *b,
   if (n >= sizeof name) n = sizeof name - 1;
   memcpy(name, text, n);
   name[n] = 0;
-  for (int i = KV_BASIS_ENTRIES; i <= KV_BASIS_READ; i++) {
+  for (int i = KV_BASIS_ENTRIES; i < KV_BASES; i++) {
     if (strcmp(name, kv_basis_names[i]) == 0) {
       b->basis = (kv_basis)i;
       *at = colon + 1;
       return KV_OK;
     }
   }
-  const char *near = kv_text_nearest(name, KV_BASIS_READ, kv_basis_names + 1);
+  const char *near = kv_text_nearest(name, KV_BASES - 1, kv_basis_names + 1);
   return kv_fail(e, KV_USAGE,
                  "budget %s: the basis is none of entries, prompt, ratio, end, "
-                 "mean, peak, read%s%s%s",
+                 "mean, peak, read, traffic%s%s%s",
                  kv_show(text, show), near ? "; did you mean " : "",
                  near ? near : "", near ? "?" : "");
 }

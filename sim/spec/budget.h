@@ -7,7 +7,7 @@
  *
  *   budget = one | one { "/" one } | "layers:" FILE
  *   one    = [basis ":"] number      basis = entries
- *          | [basis ":"] number "%"  basis = prompt end mean peak read
+ *          | [basis ":"] number "%"  basis = prompt end mean peak read traffic
  *          | "ratio:" number         0 <= number < 1
  *
  * A compression ratio r is the share of the prompt's n tokens that goes, as
@@ -32,10 +32,11 @@ typedef enum kv_basis {
   KV_BASIS_END,     /* bytes at the end, share of dense */
   KV_BASIS_MEAN,    /* bytes averaged over decode */
   KV_BASIS_PEAK,    /* bytes at the peak */
-  KV_BASIS_READ     /* bytes read per step */
+  KV_BASIS_READ,    /* bytes read per step */
+  KV_BASIS_TRAFFIC  /* read and scanned per step */
 } kv_basis;
 
-enum { KV_BASES = KV_BASIS_READ + 1 };
+enum { KV_BASES = KV_BASIS_TRAFFIC + 1 };
 extern const char *const kv_basis_names[KV_BASES]; /* "" entries prompt ... */
 
 typedef struct kv_budget {
@@ -117,6 +118,9 @@ typedef kv_rc kv_probe(void *self, int place, int64_t *bytes, int64_t *dense,
 kv_rc kv_budget_search(const kv_budget *b, int least, int most,
                        const char *named, kv_probe *probe, void *self, int *out,
                        kv_err *e);
+/* The same sentence, KV_REFUSED, for a search that was made before. */
+kv_rc kv_budget_refuse(const kv_budget *b, const char *named, int64_t bytes,
+                       int64_t dense, kv_err *e);
 /* The most probes that kv_budget_search needs: `most`, `least`, then two for
  * each halving. */
 int kv_budget_probes(int least, int most);

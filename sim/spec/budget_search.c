@@ -11,9 +11,9 @@
 #include <assert.h>
 #include <inttypes.h>
 
-static kv_rc over(const kv_budget *b, const char *least, int64_t bytes,
-                  int64_t dense, kv_err *e) {
-  bool sums = b->basis == KV_BASIS_MEAN || b->basis == KV_BASIS_READ;
+kv_rc kv_budget_refuse(const kv_budget *b, const char *least, int64_t bytes,
+                       int64_t dense, kv_err *e) {
+  bool sums = b->basis != KV_BASIS_END && b->basis != KV_BASIS_PEAK;
   double percent = dense > 0 ? 100.0 * (double)bytes / (double)dense : 0;
   return kv_fail(e, KV_REFUSED,
                  "the least legal %s takes %" PRId64 " of dense %" PRId64
@@ -92,7 +92,8 @@ kv_rc kv_budget_search(const kv_budget *b, int least, int most,
     hi.over = kv_budget_over(b, bytes, dense);
   }
   if ((rc = probe(self, least, &bytes, &dense, e))) return rc;
-  if (!kv_budget_fits(b, bytes, dense)) return over(b, named, bytes, dense, e);
+  if (!kv_budget_fits(b, bytes, dense))
+    return kv_budget_refuse(b, named, bytes, dense, e);
   lo.over = kv_budget_over(b, bytes, dense);
   if (least > most) hi.place = least;
   return narrow(b, lo, hi, probe, self, out, e);

@@ -14,6 +14,7 @@ void kv_batch_close(kv_batch *b) {
   free(b->cell);
   free(b->each);
   free(b->probe);
+  kv_found_free(&b->found);
   if (b->owns) kv_trace_close(b->trace);
   *b = (kv_batch){0};
 }
@@ -103,6 +104,12 @@ static kv_rc open_cells(const kv_batch_ask *ask, kv_batch *b, kv_err *e) {
   return rc;
 }
 
+static bool searches_for(const kv_budgets *all) {
+  for (int i = 0; i < all->n; i++)
+    if (kv_budget_in_bytes(&all->budget[i])) return true;
+  return false;
+}
+
 kv_rc kv_batch_open(const kv_batch_ask *ask, kv_batch *b, kv_err *e) {
   *b = (kv_batch){0};
   kv_rc rc = kv_trace_open(ask->path, &b->trace, e);
@@ -113,7 +120,10 @@ kv_rc kv_batch_open(const kv_batch_ask *ask, kv_batch *b, kv_err *e) {
   if (rc == KV_REFUSED) b->blind = why;
   if (rc && rc != KV_REFUSED) return kv_fail(e, rc, "%s", why.text);
   rc = KV_OK;
-  if (!rc && (ask->db || ask->identify)) {
+  bool searches = searches_for(ask->budgets);
+  if (searches && !ask->record) rc = kv_found_beside(ask->path, &b->found, e);
+  if (rc) return rc;
+  if (ask->db || ask->identify || ask->record || b->found.n) {
     rc = kv_trace_identity(b->trace, &b->identity, e);
     b->has_identity = !rc;
   }

@@ -12,6 +12,7 @@
 
 #include "sim/db/db.h"
 #include "sim/engine/replay.h"
+#include "sim/sweep/found.h"
 
 /* A probe of a search (search.c): the knob's value and the bytes in a basis. */
 typedef struct kv_batch_probe {
@@ -33,6 +34,7 @@ typedef struct kv_batch {
   int cells;
   kv_cell *cell;  /* [cells]; they do not move */
   kv_cell **each; /* [cells] pointers to them, for kv_replay */
+  kv_found found; /* searches that were made before, beside the trace */
   int n_probes;
   kv_batch_probe *probe; /* [n_probes] of all searches: budgets of one method
                             ask some places together */
@@ -53,6 +55,8 @@ typedef struct kv_batch_ask {
                        which only those of `mine` are opened; NULL: all are */
   int mine;         /* a shard's number, from 1 */
   bool identify;    /* compute the trace's identity even without db */
+  kv_found *record; /* or NULL; the answers of all searches are added, each by
+                       replays, whatever was found before */
   /* Called before a search makes its n-th (from 1) of at most `most` probes,
    * each a replay of `units` units of how.tick unless db has it; or NULL. self
    * is that of `how`. */

@@ -9,6 +9,7 @@
 #include "sim/spec/knob.h"
 #include "sim/spec/param.h"
 #include "sim/sweep/batch.h"
+#include "traces/text/text.h"
 
 #include <omp.h>
 #include <stdlib.h>
@@ -41,8 +42,11 @@ static void in_basis(const kv_cell *c, kv_basis basis, int64_t *bytes,
     *bytes = r->totals.peak;
     return;
   case KV_BASIS_READ:
+  case KV_BASIS_TRAFFIC:
     *bytes = 0;
-    for (int i = 1; i < r->n_steps; i++) *bytes += r->step[i].read;
+    for (int i = 1; i < r->n_steps; i++)
+      *bytes += r->step[i].read +
+                (basis == KV_BASIS_TRAFFIC ? r->step[i].scanned : 0);
     *dense = kv_cell_dense(c, p + 1, t, true);
     return;
   default:
@@ -61,7 +65,8 @@ static void tell(const probe *p, int n) {
 /* Lengths decide what is stored, and for bytes read no view hook reads less
  * than the lane. */
 bool kv_batch_blind(const kv_plan *plan, kv_basis basis) {
-  return plan->needs.lengths && (basis != KV_BASIS_READ || !plan->method->view);
+  bool reads = basis == KV_BASIS_READ || basis == KV_BASIS_TRAFFIC;
+  return plan->needs.lengths && (!reads || !plan->method->view);
 }
 
 /* Opens the cell with that value of the knob. */
@@ -123,7 +128,7 @@ static void remember(probe *p, const kv_db_probe *said) {
 static kv_rc at(void *self, int place, int64_t *bytes, int64_t *dense,
                 kv_err *e) {
   probe *p = self;
-  kv_db *db = p->ask->db;
+  kv_db *db = p->ask->record ? NULL : p->ask->db;
   int value = kv_knob_value(p->knob, p->tokens, place);
   kv_db_probe known = {.entries = value};
   bool found = remembered(p, &known), new = !found;
@@ -177,14 +182,15 @@ static kv_rc least_legal(const probe *p, int most, int *least, kv_err *e) {
   return rc ? kv_fail(e, rc, "%s", why.text) : KV_OK;
 }
 
-/* Parameters as JSON with the knob null; NULL without memory. */
-static char *params_of(const probe *p) {
+/* Parameters with the knob null, as `text` of spec.h gives them; NULL without
+ * memory. */
+static char *params_of(const probe *p, char *text(const kv_spec *s)) {
   kv_spec open;
   if (kv_spec_copy(p->spec, &open, NULL)) return NULL;
   kv_param_unset(p->knob, open.params);
-  char *json = kv_spec_json(&open);
+  char *out = text(&open);
   kv_spec_free(&open);
-  return json;
+  return out;
 }
 
 /* The row under which a search is remembered: all but the knob. */
@@ -192,11 +198,70 @@ static kv_rc question(const probe *p, kv_result *r, kv_cell *c, kv_err *e) {
   kv_rc rc = open_at(p, kv_knob_value(p->knob, p->tokens, 1), c, e);
   if (rc) return rc;
   *r = c->result;
-  r->params = params_of(p);
+  r->params = params_of(p, kv_spec_json);
   r->has_identity = p->batch->has_identity;
   r->identity = p->batch->identity;
   if (r->params) return KV_OK;
   return kv_no_memory(e, "a search", sizeof *r);
+}
+
+/* --- what was found before ------------------------------------------------ */
+
+/* The sentence names the knob with its least legal value. */
+static kv_rc refuse(const probe *p, const kv_found_row *row, kv_err *e) {
+  char named[KV_TEXT_MAX];
+  kv_knob_text(p->knob, row->value, named);
+  return kv_budget_refuse(p->budget, named, row->bytes, row->dense, e);
+}
+
+/* Of a file beside the trace. */
+static kv_rc look_up(const probe *p, bool *found, int *value, kv_err *e) {
+  char key[65];
+  if (!p->batch->found.n || p->ask->record) return KV_OK;
+  kv_db_budget_key(p->row, key);
+  const kv_found_row *row = kv_found_of(&p->batch->found, key);
+  if (!row) return KV_OK;
+  *found = true;
+  *value = row->value;
+  return row->bytes < 0 ? KV_OK : refuse(p, row, e);
+}
+
+/* The specification to search by again: its name where no parameter was
+ * typed, as defaults may be. NULL without memory. */
+static char *spec_of(const probe *p) {
+  const kv_method *m = p->spec->method;
+  bool typed = p->spec->windowed_given;
+  for (int i = 0; m->params[i].name; i++) typed |= p->spec->given[i];
+  return typed ? params_of(p, kv_spec_text)
+               : kv_text_copy(strlen(m->name), m->name);
+}
+
+/* Adds what a search found, `value`, or that even the least legal value does
+ * not fit, to the caller's. A search that failed otherwise has no answer. */
+static kv_rc record(const probe *p, kv_rc rc, int value, kv_err *e) {
+  kv_db_probe said = {.entries = value};
+  kv_found_row row = {.trace = (char *)p->ask->path,
+                      .revision = p->spec->method->revision,
+                      .target = (char *)p->budget->target,
+                      .value = value,
+                      .bytes = -1,
+                      .dense = -1};
+  char key[65];
+  if (rc == KV_REFUSED) {
+    if (!remembered(p, &said) ||
+        kv_budget_fits(p->budget, said.bytes, said.dense))
+      return KV_OK;
+    row.bytes = said.bytes;
+    row.dense = said.dense;
+  }
+  kv_db_budget_key(p->row, key);
+  memcpy(row.key, key, sizeof row.key - 1);
+  row.spec = spec_of(p);
+  if (!row.spec) return kv_no_memory(e, "a search", sizeof row);
+  kv_rc added =
+      strchr(row.spec, ',') ? KV_OK : kv_found_add(p->ask->record, &row, e);
+  free(row.spec);
+  return added;
 }
 
 kv_rc kv_batch_search(const kv_batch_ask *ask, kv_batch *b, const kv_spec *spec,
@@ -214,15 +279,23 @@ kv_rc kv_batch_search(const kv_batch_ask *ask, kv_batch *b, const kv_spec *spec,
   int most = kv_knob_places(p.knob, p.tokens), least = 1, place;
   bool found = false;
   char named[KV_TEXT_MAX];
-  kv_rc rc = ask->db ? question(&p, &r, &cell, e) : KV_OK;
-  if (!rc && ask->db) rc = kv_db_find_budget(ask->db, &r, &found, value, e);
+  bool asks = ask->db || ask->record || b->found.n;
+  kv_rc rc = asks ? question(&p, &r, &cell, e) : KV_OK;
+  if (!rc && ask->db && !ask->record)
+    rc = kv_db_find_budget(ask->db, &r, &found, value, e);
+  if (!rc && !found) rc = look_up(&p, &found, value, e);
   if (rc || (found && *value >= 0)) goto out;
   rc = least_legal(&p, most, &least, e);
+  if (rc) goto out;
   p.most = kv_budget_probes(least, most);
   kv_knob_text(p.knob, kv_knob_value(p.knob, p.tokens, least), named);
-  if (!rc) rc = kv_budget_search(budget, least, most, named, at, &p, &place, e);
+  rc = kv_budget_search(budget, least, most, named, at, &p, &place, e);
+  *value = kv_knob_value(p.knob, p.tokens, rc ? least : place);
+  if (ask->record && (!rc || rc == KV_REFUSED)) {
+    kv_rc kept = record(&p, rc, *value, e);
+    if (kept) rc = kept;
+  }
   if (rc) goto out;
-  *value = kv_knob_value(p.knob, p.tokens, place);
   if (ask->db) rc = kv_db_put_budget(ask->db, &r, *value, e);
 out:
   free(r.params);

@@ -225,7 +225,7 @@ mutant lengths_promised ref/methods/tova.c 'laws' \
   'needs->decode_rows = every_step;' \
   'needs->decode_rows = every_step, needs->lengths = true;'
 mutant lengths_for_reads sim/sweep/search.c 'run' \
-  '(basis != KV_BASIS_READ || !plan->method->view)' '1'
+  '(!reads || !plan->method->view)' '1'
 
 # Store, journal, ledger.
 mutant keep_unrecorded ref/lane/verbs.c 'laws' \

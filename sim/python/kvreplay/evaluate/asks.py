@@ -13,7 +13,7 @@ from typing import Any, Dict, List, NamedTuple, Optional
 
 from ..programs import program
 
-BYTES = "end", "mean", "peak", "read"
+BYTES = "end", "mean", "peak", "read", "traffic"
 
 
 class Usage(Exception):
