@@ -5,8 +5,9 @@
 # SmolLM2-135M-Instruct, a folder or a .gguf file; databases go to FOLDER, and a
 # command that was stopped goes on when it is repeated. PART: smollm2 (two hours
 # on two cores), reads, statements, generate, tiny; all by default, but kvpress,
-# which needs that. Needs kvreplay and kvreport on the path, and PYTHON, which
-# has torch and transformers and finds the package kvreplay.
+# which needs that, and trained, which needs weights (kvreplay train). Needs
+# kvreplay and kvreport on the path, and PYTHON, which has torch and transformers
+# and finds the package kvreplay.
 set -eu
 model=$1 folder=$2
 here=$(cd "$(dirname "$0")" && pwd)
@@ -45,6 +46,9 @@ for part; do
     -b read:50%,read:25%,read:12.5% ;;
   statements) smol s --tasks "$tasks" --items 12 -b mean:25% \
     -m window,k4v8,zsmerge:residual=0,headkv,criticalkv,duoattention ;;
+  trained) # weights of these names in FOLDER/assets
+    KVREPLAY_ASSETS=$folder/assets smol e -m deltakv,less,palu --items 12 \
+      --tasks "${tasks%,multiturn*}" -b mean:50%,mean:25% ;;
   generate) smol d --tasks generate:length=512 --items 6 --new 512 \
     -m h2o,tova,streamingllm,rkv -b mean:50%,mean:25% ;;
   kvpress) # methods as they are, kvpress's, then those that decide as these

@@ -12,7 +12,7 @@
 void kv_page_rank(const kv_page *p) {
   fputs("<p class=\"rank\">", p->f);
   kv_text_html(KV_SAY_RANK, p->f);
-  fputs("</p>\n<details><summary>The 29 specifications, and another check"
+  fputs("</p>\n<details><summary>What was asked, and how sure it is"
         "</summary><p>",
         p->f);
   fputs(ranked_txt, p->f);

@@ -2,29 +2,30 @@
 --
 -- Evaluations: what a model answered while a method held its cache. Closed
 -- loop, so these are no cells. As of runs the newest code of a method counts,
--- here of a method as it was asked. The program fills newest_evaluation,
--- item_mean and task_mean once, where they are asked (kv_results_answers), for
--- a large database has a million numbers; before that the views over them are
--- empty.
+-- here of a method as it was asked of a model: code is that of its file, too.
+-- The program fills newest_evaluation, item_mean and task_mean once, where they
+-- are asked (kv_results_answers), for a large database has a million numbers;
+-- before that the views over them are empty.
 
 CREATE TEMP VIEW newest_evaluations AS
 WITH found AS MATERIALIZED
   (SELECT evaluation_id, count(*) AS confirmations, min(started) AS first_seen
   FROM evaluator JOIN environment USING (environment_id)
   GROUP BY evaluation_id),
+asked AS
+  (SELECT e.*, m.model, q.model_digest, q.task, q.item, q.number, q.prompt_len,
+    q.n_tokens, q.request_digest, coalesce(f.confirmations, 0) AS confirmations,
+    coalesce(f.first_seen, '') AS first_seen
+  FROM evaluation e JOIN question q USING (question)
+    JOIN model m USING (model_digest) LEFT JOIN found f USING (evaluation_id)),
 aged AS
-  (SELECT *, dense_rank() OVER (PARTITION BY method ORDER BY arithmetic DESC,
-    revision DESC, code_seen DESC, code) AS age
-  FROM (SELECT e.*, coalesce(f.confirmations, 0) AS confirmations,
-          max(coalesce(f.first_seen, '')) OVER
-            (PARTITION BY method, arithmetic, revision, code) AS code_seen
-        FROM evaluation e LEFT JOIN found f USING (evaluation_id)))
-SELECT a.*, m.model, q.model_digest, q.task, q.item, q.number, q.prompt_len,
-  q.n_tokens, q.request_digest,
-  (SELECT count(*) FROM evaluation_diff d
+  (SELECT *, dense_rank() OVER (PARTITION BY model_digest, method ORDER BY
+    arithmetic DESC, revision DESC, code_seen DESC, code) AS age
+  FROM (SELECT *, max(first_seen) OVER (PARTITION BY model_digest, method,
+          arithmetic, revision, code) AS code_seen FROM asked))
+SELECT a.*, (SELECT count(*) FROM evaluation_diff d
    WHERE d.evaluation_id = a.evaluation_id) AS conflicts
-FROM aged a JOIN question q USING (question) JOIN model m USING (model_digest)
-WHERE age = 1;
+FROM aged a WHERE age = 1;
 CREATE TEMP TABLE newest_evaluation AS SELECT * FROM newest_evaluations LIMIT 0;
 
 -- One row per question, method and budget.

@@ -35,11 +35,10 @@ assert ids[: len(want)] == want, ids
 assert ("#needle_stored" in text) == has_needles
 said = re.search(r'<h2 id="stored">.*?</h2>\n<p class="rank">(.*?)</p>', text)
 said = html.unescape(said.group(1))
-for words in ("does not rank right answers", "kvtiny-6l", "29 specifications",
-              "needle (Kendall's tau-b .79)", "provisional"):  # fmt: skip
+for words in ("hardly ranks what a model answers", "SmolLM2-135M-Instruct",
+              "needle (Kendall's tau-b .78)", "(output_abs, p99: .66)"):
     assert words in said, said
-named = re.search(r"The 29: (.*?), those with", text, re.S).group(1)
-assert len(set(re.split(r",\s|\sand\s", named))) == 29, named
+assert re.search(r"1,915 pairs of methods.*1,145 whose task", text, re.S)
 
 # --- marks: one for each line ---
 
