@@ -3,10 +3,10 @@
 #
 # kvreplay.trace, .decisions, .scores, .results and .grade against the C
 # programs: check_python.py (traces), check_python_runs.py (decisions, results),
-# check_python_scores.py and check_python_grades.py; and what of
-# kvreplay.evaluate needs no torch: check_evaluate.py and tasks_text.py; verdicts
-# on what papers claim: check_claims.py. By the first Python that has numpy
-# (PYTHON names another). 77 where none has.
+# check_python_scores.py and check_python_grades.py; what of kvreplay.evaluate
+# needs no torch: check_evaluate.py and tasks_text.py; verdicts on what papers
+# claim: check_claims.py. By the first Python that has numpy (PYTHON names
+# another). 77 where none has.
 . "$(dirname "$0")/sh.sh"
 export LC_ALL=C.UTF-8 KVTRACE=$kvtrace KVREPLAY=$kvreplay
 

@@ -6,8 +6,8 @@
 # command that was stopped goes on when it is repeated. PART: smollm2 (two hours
 # on two cores), reads, statements, generate, tiny; all by default, but kvpress,
 # which needs that, and trained, which needs weights (kvreplay train). Needs
-# kvreplay and kvreport on the path, and PYTHON, which has torch and transformers
-# and finds the package kvreplay.
+# kvreplay and kvreport on the path, and PYTHON, which has torch and
+# transformers and finds the package kvreplay.
 set -eu
 model=$1 folder=$2
 here=$(cd "$(dirname "$0")" && pwd)

@@ -50,6 +50,6 @@ mutant vectors_miss_layers sim/engine/cell_layers.c 'check_vectors.sh' \
   'c->layer[l].method = c->plan.method;' ''
 # What the authors' own code decided.
 mutant critical_without_epsilon ref/methods/criticalkv.c \
-  'check_conformance.sh' 'kv_add(score[i], o->epsilon)' 'score[i]'
-mutant ada_shares_cut ref/methods/adakv.c 'check_conformance.sh' \
+  'conformance/check_conformance.sh' 'kv_add(score[i], o->epsilon)' 'score[i]'
+mutant ada_shares_cut ref/methods/adakv.c 'conformance/check_conformance.sh' \
   '(int)kv_rint(kv_add(c, (float)least))' '(int)kv_add(c, (float)least)'

@@ -5,7 +5,7 @@
 # in tests/vectors/authors_*.txt: conformance/check.py, by the first Python that
 # has numpy (PYTHON names another); 77 where none has. The authors' code itself
 # is run again by conformance/run.py, by hand (README.md, The authors' code).
-. "$(dirname "$0")/sh.sh"
+. "$(dirname "$0")/../sh.sh"
 
 for python in ${PYTHON:-python3 /usr/bin/python3}; do
   "$python" -c 'import numpy' 2>"$tmp/err" || continue
