@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #define HEAD "trace,method,revision,budget,value,bytes,dense,key\n"
 enum { FIELDS = 8, LINE = 1024 };
@@ -90,9 +91,12 @@ static bool parse(char *line, kv_found_row *row) {
   return true;
 }
 
+/* The file behind its first line, or NULL: it is no table. What is no regular
+ * file may never come to an end. */
 static FILE *begin(const char *path) {
   char head[sizeof HEAD] = "";
-  FILE *f = fopen(path, "r");
+  struct stat is;
+  FILE *f = !stat(path, &is) && S_ISREG(is.st_mode) ? fopen(path, "r") : NULL;
   if (f && fgets(head, sizeof head, f) && !strcmp(head, HEAD)) return f;
   if (f) fclose(f);
   return NULL;
