@@ -188,8 +188,10 @@ static void count_finished(void *self, int layer, const kv_lane *lane) {
   (void)lane;
 }
 
-/* Rows of the prompt and of decoding that the needs ask for. */
-static counts asked_of(const kv_cell *cell) {
+/* Rows of the prompt and of decoding that the needs ask for. by_kernels: those
+ * are counted, too, of which `future` is made: every decode row, before the
+ * first compression, and once more when it has gone by. */
+static counts asked_of(const kv_cell *cell, bool by_kernels) {
   const kv_needs *need = &cell->plan.needs;
   const kv_shape *s = &cell->shape;
   int layers = 0;
@@ -202,6 +204,10 @@ static counts asked_of(const kv_cell *cell) {
   if (wants) n.prompt = p * heads;
   if (wants && need->decode_rows)
     n.decode = (s->n_tokens - s->prompt_len) * heads;
+  if (need->future && by_kernels) {
+    n.prompt += (s->n_tokens - s->prompt_len) * heads;
+    n.decode += (s->n_tokens - s->prompt_len) * heads;
+  }
   return n;
 }
 
@@ -232,7 +238,7 @@ kv_rc kv_law_observation(const kv_law_case *c, const kv_law_run *first,
       c, &(kv_law_how){.kernels = &counting, .threads = 1, .watch = &watch},
       &cell, e);
   if (rc) goto out;
-  counts asked = asked_of(&cell);
+  counts asked = asked_of(&cell, !c->rows);
   bool decode = asked.decode ? n.decode >= asked.decode : n.decode == 0;
   bool prompt = records_all(c->trace) ? n.prompt == asked.prompt
                                       : n.prompt <= asked.prompt;

@@ -15,8 +15,9 @@
 enum { MOST = 256 };
 
 /* Baselines, bounds and files. */
-static const char *const without[] = {"random", "oracle-topk", "oracle-topp",
-                                      "replay", "topk",        NULL};
+static const char *const without[] = {
+    "random", "oracle-evict", "oracle-topk", "oracle-topp",
+    "replay", "topk",         NULL};
 
 static bool may_have_none(const char *name) {
   for (int i = 0; without[i]; i++)
