@@ -17,7 +17,9 @@ import subprocess
 import sys
 
 SOURCE, FOLDER = sys.argv[1:3]
-sys.path.insert(0, os.path.join(SOURCE, "sim", "python"))
+PACKAGE = os.path.join(SOURCE, "sim", "python")
+if not os.environ.get("KV_INSTALLED"):
+    sys.path.insert(0, PACKAGE)
 for name in "KVREPLAY", "KVTRACE":
     os.environ["PATH"] = (os.path.dirname(os.environ[name]) + os.pathsep +
                           os.environ["PATH"])  # fmt: skip
@@ -148,10 +150,11 @@ def check_queries():
 
 def claims(*words, code=0):
     """The command; what it prints."""
-    done = subprocess.run(
-        [sys.executable, "-m", "kvreplay.claims", *words], text=True,
-        capture_output=True, env={**os.environ, "PYTHONPATH": sys.path[0]}
-    )  # fmt: skip
+    env = dict(os.environ)
+    if not env.get("KV_INSTALLED"):
+        env["PYTHONPATH"] = PACKAGE
+    done = subprocess.run([sys.executable, "-m", "kvreplay.claims", *words],
+                          text=True, capture_output=True, env=env)
     assert done.returncode == code, (words, done)
     return done.stdout if code == 0 else done.stderr
 
