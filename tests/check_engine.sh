@@ -164,28 +164,41 @@ PY
 refused 2 '--db is for --engine' "$kvreplay" methods --db "$db"
 refused 4 'none.db' "$kvreplay" methods --engine dense --db "$tmp/none.db"
 
+# --- beside rows --------------------------------------------------------------
+# beside KEY METHODS OPTION...: $tmp/rows1 has the rows with KEY in each. They
+# are the same by two threads, and but for KEY those of a run without OPTION.
+beside() {
+  local key=$1 run=(run "$small" -q -p 300 -b 20% -f json -m "$2") jobs
+  shift 2
+  for jobs in 1 2; do
+    ran 3 "$kvreplay" "${run[@]}" "$@" -j $jobs
+    grep -v '"seconds"\|"threads"' "$tmp/out" >"$tmp/rows$jobs"
+  done
+  cmp -s "$tmp/rows1" "$tmp/rows2" || fail "$key: other rows by two threads"
+  ran 3 "$kvreplay" "${run[@]}"
+  python3 - "$tmp/rows1" "$tmp/out" "$key" <<'PY' || fail "$key: other rows"
+import json, sys
+beside, without = [json.load(open(x)) for x in sys.argv[1:3]]
+assert len(beside) == len(without)
+for x, y in zip(beside, without):
+    assert x["journal"] == y["journal"], x["method"]
+    assert sys.argv[3] in x and sys.argv[3] not in y, x["method"]
+PY
+}
+
 # --- ranks --------------------------------------------------------------------
 alone=dense,snapkv,h2o,criticalkv,keydiff,quest,kivi,zsmerge
-tp=(run "$small" -q -p 300 -m "$alone,adakv,tova,random,less" -b 20%)
-for jobs in 1 2; do
-  ran 3 "$kvreplay" "${tp[@]}" --tp 2 -f json -j $jobs
-  grep -v '"seconds"\|"threads"' "$tmp/out" >"$tmp/ranks$jobs"
-done
-ran 3 "$kvreplay" "${tp[@]}" -f json
-python3 - "$tmp/ranks1" "$tmp/ranks2" "$tmp/out" $alone <<'PY' || fail ranks
+beside tp "$alone,adakv,tova,random,less" --tp 2
+python3 - "$tmp/rows1" $alone <<'PY' || fail ranks
 import json, sys
-one, two, without = [json.load(open(x)) for x in sys.argv[1:4]]
-rank = {x["method"]: x["tp"] for x in one}
-assert rank == {x["method"]: x["tp"] for x in two}, "threads"
-for x, y in zip(one, without):
-    assert x["journal"] == y["journal"] and "tp" not in y, x["method"]
+rank = {x["method"]: x["tp"] for x in json.load(open(sys.argv[1]))}
 for m, x in rank.items():
     if m == "less":
         assert x["not_asked"] and x["lanes"] is None, m
         continue
     assert x["ranks"] == 2 and x["lanes"] == 16 and x["not_asked"] is None, m
     assert 1 <= x["fullest"] < 2 and 1 <= x["fullest_told"] < 2, m
-for m in sys.argv[4].split(","):
+for m in sys.argv[2].split(","):
     assert rank[m]["decide_other"] == 0, m
     assert rank[m]["fullest"] == rank[m]["fullest_told"] == 1, m
 for m in "adakv", "tova":
@@ -198,27 +211,19 @@ grep -qE '^  retrieval_8_small  +snapkv  .* 0 of +16 +1[.]000 +1[.]000$' \
   "$tmp/out" || fail 'the table of ranks'
 refused 2 '4 KV heads cannot be dealt to 3 ranks' \
   "$kvreplay" run "$small" -q -m dense --tp 3
+
 # --- prompts in pieces --------------------------------------------------------
 # A prompt of 300 in 10 pieces of 30: the last holds what `same` go by.
-same=dense,window,random,streamingllm,knorm,quest,oracle-topk,kivi
-pieces=(run "$small" -q -p 300 -m "$same,h2o,snapkv,rkv,zsmerge,less" -b 20%)
-for jobs in 1 2; do
-  ran 3 "$kvreplay" "${pieces[@]}" --chunk 30 -f json -j $jobs
-  grep -v '"seconds"\|"threads"' "$tmp/out" >"$tmp/pieces$jobs"
-done
-ran 3 "$kvreplay" "${pieces[@]}" -f json
-python3 - "$tmp/pieces1" "$tmp/pieces2" "$tmp/out" $same <<'PY' || fail pieces
+same=dense,window,random,streamingllm,knorm,quest,oracle-topk,oracle-evict,kivi
+beside chunked "$same,h2o,snapkv,rkv,zsmerge,less" --chunk 30
+python3 - "$tmp/rows1" $same <<'PY' || fail pieces
 import json, sys
-one, two, without = [json.load(open(x)) for x in sys.argv[1:4]]
-chunked = {x["method"]: x["chunked"] for x in one}
-assert chunked == {x["method"]: x["chunked"] for x in two}, "threads"
-for x, y in zip(one, without):
-    assert x["journal"] == y["journal"] and "chunked" not in y, x["method"]
+chunked = {x["method"]: x["chunked"] for x in json.load(open(sys.argv[1]))}
 assert chunked.pop("less")["not_asked"]
 for m, x in chunked.items():
     assert x["chunk"] == 30 and x["lanes"] == 16, m
     assert x["not_asked"] is None and 0 < x["shared"] <= 100, m
-for m in sys.argv[4].split(","):
+for m in sys.argv[2].split(","):
     assert chunked[m]["decide_other"] == 0 and chunked[m]["shared"] == 100, m
 for m in "h2o", "snapkv", "rkv":
     assert chunked[m]["decide_other"] > 0 and chunked[m]["shared"] < 100, m

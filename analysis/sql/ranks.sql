@@ -38,8 +38,9 @@ cell AS MATERIALIZED
       a.task, a.basis, a.asked) AS items_all
   FROM asked a LEFT JOIN counted c
     USING (model_digest, platform, task, basis, asked, method)
-  LEFT JOIN task_mean m ON m.measure = CASE a.basis WHEN 'end' THEN 'bytes.end'
-      WHEN 'read' THEN 'bytes.read' ELSE 'bytes.mean' END
+  LEFT JOIN task_mean m ON m.measure = CASE WHEN a.basis = 'end'
+      THEN 'bytes.end' WHEN a.basis IN ('read', 'traffic') THEN 'bytes.read'
+      ELSE 'bytes.mean' END
     AND (m.model_digest, m.platform, m.task, m.basis, m.asked, m.method)
     = (a.model_digest, a.platform, a.task, a.basis, a.asked, a.method)),
 middle AS

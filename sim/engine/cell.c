@@ -105,8 +105,6 @@ static kv_rc take_turns(kv_cell *c, const kv_asked_cell *asked, kv_err *e) {
   kv_rc rc = kv_observe_turns(c->trace, asked->observe, c->shape.prompt_len,
                               &c->turns, &c->turn, &why);
   if (rc == KV_REFUSED) kv_cell_refuse(c, why.text);
-  c->plan.asked = c->turn;
-  c->plan.n_asked = c->turns;
   return rc && rc != KV_REFUSED ? kv_fail(e, rc, "%s", why.text) : KV_OK;
 }
 
@@ -250,6 +248,8 @@ static kv_rc open_fidelity(kv_cell *c, kv_err *e) {
 kv_rc kv_cell_prepare(kv_cell *c, bool fidelity, bool apart, kv_err *e) {
   size_t layers = (size_t)c->trace->n_layers;
   c->plan.logits = fidelity;
+  c->plan.asked = c->turn;
+  c->plan.n_asked = c->turns;
   kv_cell_tell_layers(c);
   int lanes = kv_lane_count(&c->plan.needs, &c->shape);
   kv_rc rc = kv_cost_open(&c->shape, (int)layers, lanes, c->blocks, apart,

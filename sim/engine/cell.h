@@ -139,8 +139,8 @@ double kv_cell_achieved(const kv_cell *c);
  * floating-point mode. */
 kv_rc kv_cell_ask(kv_cell *c, void *params, kv_needs *needs, kv_err *e);
 /* If layers have plans of their own, copies to them from c->plan: method,
- * colsum, logits, scores, paged, indices and slides; to plans of windows logits
- * and scores alone. Call after changing those. */
+ * colsum, logits, scores, paged, indices, slides and asked; to plans of windows
+ * logits and scores alone. Call after changing those. */
 void kv_cell_tell_layers(kv_cell *c);
 
 /* --- cell_windows.c: layers with a sliding window ------------------------- */
