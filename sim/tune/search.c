@@ -173,7 +173,7 @@ bool kv_tune_search_next(kv_tune_search *s, int *first) {
 kv_rc kv_tune_search_open(int axes, const int *size, int most,
                           kv_tune_search *s, kv_err *e) {
   *s = (kv_tune_search){.axes = axes, .most = most, .best = -1};
-  memcpy(s->size, size, (size_t)axes * sizeof *size);
+  if (axes > 0) memcpy(s->size, size, (size_t)axes * sizeof *size);
   s->point = kv_zalloc((size_t)most, sizeof *s->point);
   if (s->point) return KV_OK;
   return kv_no_memory(e, "points", (size_t)most * sizeof *s->point);
