@@ -51,6 +51,22 @@ print(json.load(open(sys.argv[1]))[0]["bytes"]["end"]["total"])' "$tmp/out")
 node 0 --context 300 --output 20 -m streamingllm -b 20% -f csv
 is bytes $((40 * two))
 
+# A budget in bytes finds the value that a run finds: the same bytes.
+for method in streamingllm snapkv h2o; do
+  ran 0 "$kvreplay" run "$tmp/t.safetensors" -q -m "$method" -b mean:40% \
+    -f json
+  end=$(python3 -c 'import json, sys
+print(json.load(open(sys.argv[1]))[0]["bytes"]["end"]["total"])' "$tmp/out")
+  node 0 --context 300 --output 20 -m "$method" -b mean:40% -f csv
+  is bytes $((40 * end))
+done
+node 3 --context 300 --output 20 -m dense,snapkv -b mean:.1%
+grep -q '^snapkv .* the least legal budget ' "$tmp/out" ||
+  fail "$(cat "$tmp/out")"
+node 3 --context 300 --output 20 -m dense,quest -b read:20%
+grep -q '^quest .*needs traces: what quest reads depends on them$' \
+  "$tmp/out" || fail "$(cat "$tmp/out")"
+
 # --- where data decides ---
 db=$tmp/r.db
 for t in retrieval_8_small.f32 retrieval_8_small; do
@@ -108,8 +124,6 @@ wrong 2 'the weights of llama-3.1-70b, 141.1 GB over --tp 1, leave nothing' \
 wrong 2 '--weights fp3 is neither bf16, fp16' $m --weights fp3 --gpu l40
 wrong 2 'how many weights tiny has is not known' --model tiny --gpu l40 \
   -m dense
-wrong 2 'budget mean:20% is one of bytes, which is searched for in a recorded' \
-  $m --gpu h100-80g -m snapkv -b mean:20%
 wrong 2 'snapkv needs a budget' --model llama-3.1-8b --gpu l40 -m snapkv
 printf '{"model_type": "x", "sliding_window": 8, "num_hidden_layers": 2,
  "hidden_size": 64, "num_attention_heads": 2}' >"$tmp/w.json"

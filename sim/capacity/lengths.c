@@ -3,11 +3,10 @@
  * The replay of lengths: sim/capacity/lengths.h.
  */
 #define _GNU_SOURCE 1
-#include "sim/capacity/lengths.h"
+#include "sim/capacity/lengths_part.h"
 
 #include "sim/engine/cell.h"
 #include "sim/engine/layer.h"
-#include "sim/spec/knob.h"
 #include "traces/text/threads.h"
 #include <math.h>
 #include <stdio.h>
@@ -119,25 +118,25 @@ static kv_rc make_trace(work *w, kv_err *e) {
   return rc;
 }
 
-static kv_rc open_cell(work *w, kv_err *e) {
+/* value: of the knob; -1: what the budget says. */
+static kv_rc open_cell(work *w, int value, kv_err *e) {
   const kv_lengths *a = w->ask;
   const kv_budget *b = a->budget;
-  kv_asked_cell asked = {.spec = a->spec, .budget = b, .entries = -1};
+  kv_asked_cell asked = {.spec = a->spec, .budget = b, .entries = value};
   kv_rc rc = KV_OK;
-  if (b && kv_budget_in_bytes(b))
-    return kv_fail(e, KV_USAGE,
-                   "budget %s is one of bytes, which is searched for in a "
-                   "recorded trace; give entries (512), a share of the prompt "
-                   "(20%%) or a compression ratio (ratio:0.8)",
-                   b->target);
-  if (b && !b->layers) rc = kv_budget_entries(b, a->context, &asked.entries, e);
+  if (b && !b->layers && value < 0)
+    rc = kv_budget_entries(b, a->context, &asked.entries, e);
   if (!rc)
     rc = kv_cell_open(&w->trace, 0, kv_kernels_best(), &asked, &w->cell, e);
   if (rc) return rc;
   if (!w->cell.runs) return kv_fail(e, KV_REFUSED, "%s", w->cell.result.reason);
-  if (w->cell.plan.needs.lengths) return KV_OK;
-  return kv_fail(e, KV_REFUSED, "needs traces: what %s stores depends on them",
-                 a->spec->method->name);
+  const kv_plan *plan = &w->cell.plan;
+  if (plan->needs.lengths &&
+      !(b && kv_basis_reads(b->basis) && plan->method->view))
+    return KV_OK;
+  return kv_fail(e, KV_REFUSED, "needs traces: what %s %s depends on them",
+                 a->spec->method->name,
+                 plan->needs.lengths ? "reads" : "stores");
 }
 
 static kv_rc take_memory(work *w, kv_err *e) {
@@ -286,15 +285,20 @@ static void release(work *w) {
   for (size_t i = 0; i < sizeof block / sizeof *block; i++) free(block[i]);
 }
 
-kv_rc kv_lengths_replay(const kv_lengths *ask, kv_stored *out, kv_err *e) {
+kv_rc kv_lengths_try(const kv_lengths *ask, int value, kv_stored *out,
+                     int64_t *bytes, int64_t *dense, kv_err *e) {
   work w = {.ask = ask};
-  *out = (kv_stored){0};
   kv_rc rc = make_trace(&w, e);
-  if (!rc) rc = open_cell(&w, e);
-  if (!rc) rc = take_memory(&w, e);
-  if (!rc) rc = walk(&w, e);
-  if (!rc) rc = kv_cell_finish(&w.cell, e);
-  if (!rc) sum_up(&w, out);
+  if (!rc) rc = open_cell(&w, value, e);
+  if (!rc && out) {
+    *out = (kv_stored){0};
+    rc = take_memory(&w, e);
+    if (!rc) rc = walk(&w, e);
+    if (!rc) rc = kv_cell_finish(&w.cell, e);
+    if (!rc) sum_up(&w, out);
+    if (!rc && bytes)
+      kv_cell_in_basis(&w.cell, ask->budget->basis, bytes, dense);
+  }
   release(&w);
   return rc;
 }

@@ -46,9 +46,11 @@ typedef struct kv_stored {
   char spec[256];      /* the specification written out */
 } kv_stored;
 
-/* KV_REFUSED, with the reason: queries decide what is stored, or the method
- * cannot run so. KV_USAGE: the budget is one of bytes, or the specification is
- * wrong; KV_RESOURCE: memory, or stop said so. e is not NULL. */
+/* A budget in bytes is searched for, each probe a replay of lengths.
+ * KV_REFUSED, with the reason: queries decide what is stored (or, by the
+ * budget, read), the method cannot run so, or no value of its knob fits the
+ * budget. KV_USAGE: the specification is wrong; KV_RESOURCE: memory, or stop
+ * said so. e is not NULL. */
 kv_rc kv_lengths_replay(const kv_lengths *ask, kv_stored *out, kv_err *e);
 
 /* Bytes of dense K and V of one request with t tokens, in the model's type, of

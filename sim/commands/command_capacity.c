@@ -162,9 +162,8 @@ static kv_rc fill_row(task *s, const kv_lengths *ask, kv_capacity_row *r,
                       kv_err *e) {
   kv_stored stored;
   kv_err why = {0};
-  bool bytes = ask->budget && kv_budget_in_bytes(ask->budget) && s->cells.db;
   kv_rc rc = kv_lengths_replay(ask, &stored, &why);
-  if (rc && rc != KV_REFUSED && !bytes) return kv_fail(e, rc, "%s", why.text);
+  if (rc && rc != KV_REFUSED) return kv_fail(e, rc, "%s", why.text);
   if (rc) snprintf(r->why, sizeof r->why, "%s", why.text);
   if (!rc) kv_capacity_take(&s->node, ask, &stored, &r->at);
   if ((rc || isnan(stored.read)) && s->cells.db)
@@ -270,9 +269,11 @@ static const kv_option options[] = {
              "F16, BF16 or F32"},
     KV_OPTION_METHODS("By which method", "SPEC,...", "all",
                       "methods, as `kvreplay run` takes them"),
-    KV_OPTION_BUDGET("LIST",
-                     "budgets for every method that has one: 512, 20% of the "
-                     "prompt, ratio:0.8; bytes (mean:20%) from --db only"),
+    KV_OPTION_BUDGET(
+        "LIST",
+        "budgets for every method that has one: 512, 20% of the "
+        "prompt, ratio:0.8, or bytes (mean:20%), for which each method's "
+        "value is searched"),
     {KV_SLOT_TEXT, "gpu", 'g', "NAME", .words = kv_gpu_name, AT(gpu),
      .must = true, .group = "On what", .help = "the device (required)"},
     {KV_SLOT_COUNT, "gpus", 0, "N", .min = 1, .max = 4096, AT(gpus),

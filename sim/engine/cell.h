@@ -131,6 +131,10 @@ int kv_cell_entries(const kv_cell *c, int index);
  * entries, percent of the prompt's tokens, the share of them that went (ratio),
  * or percent of dense bytes. NaN: no budget. */
 double kv_cell_achieved(const kv_cell *c);
+/* What the finished cell took in a basis of bytes, and what dense takes; sums
+ * over the steps in place of means. */
+void kv_cell_in_basis(const kv_cell *c, kv_basis basis, int64_t *bytes,
+                      int64_t *dense);
 
 /* Calls the method's open with the cell's shape and these parameters (its
  * struct), which it may resolve, and fills *needs. Returns what it does, as

@@ -201,6 +201,10 @@ void kv_budgets_free(kv_budgets *b) {
 
 bool kv_budget_in_bytes(const kv_budget *b) { return b->basis >= KV_BASIS_END; }
 
+bool kv_basis_reads(kv_basis basis) {
+  return basis == KV_BASIS_READ || basis == KV_BASIS_TRAFFIC;
+}
+
 /* As Python's int(n * (1 - r)): three roundings of binary64, and truncation. */
 static int left_by_ratio(const kv_budget *b, int n) {
   double r = (double)b->num / (double)b->den, rest = 1 - r;

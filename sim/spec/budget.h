@@ -21,6 +21,7 @@
 #define KV_SIM_BUDGET_H
 
 #include "ref/ground/err.h"
+#include <stdbool.h>
 #include <stdint.h>
 
 /* The unit of a budget. */
@@ -87,6 +88,8 @@ void kv_budget_name_layers(int n, const char *const *text, char out[64]);
 /* True if the budget is in bytes, so that its number of entries must be found
  * by search. */
 bool kv_budget_in_bytes(const kv_budget *b);
+/* True if the basis is bytes that are read, not stored. */
+bool kv_basis_reads(kv_basis basis);
 /* *out: entries that a budget in entries, in percent of a prompt of prompt_len
  * tokens or as a compression ratio means (rounded down). KV_USAGE if that is
  * less than 1. b is neither a list nor in bytes (asserted). */
@@ -108,6 +111,17 @@ double kv_budget_over(const kv_budget *b, int64_t bytes, int64_t dense);
 typedef kv_rc kv_probe(void *self, int place, int64_t *bytes, int64_t *dense,
                        kv_err *e);
 
+/* The caller's: *runs says whether the method is refused with its knob at that
+ * place, for the reason in e; without a replay. */
+typedef kv_rc kv_legal(void *self, int place, bool *runs, kv_err *e);
+
+/* *out: the least place up to `most` that is not refused, in at most
+ * 2 log2(most) + 2 questions. The search measures the last place first and may
+ * try any between, so where `most` is refused so is the search (KV_REFUSED);
+ * else what is refused is taken to be small. The place doubles until it is not
+ * refused, so that of several such ones a small one is found. */
+kv_rc kv_budget_least(int most, kv_legal *legal, void *self, int *out,
+                      kv_err *e);
 /* Finds by straight lines and halvings the largest place between `least` (the
  * smallest legal one) and `most` whose bytes fit, if bytes grow with the place,
  * else one that fits before one that does not. *out is `most` if that fits, and

@@ -76,6 +76,29 @@ static kv_rc narrow(const kv_budget *b, end lo, end hi, kv_probe *probe,
   return KV_OK;
 }
 
+kv_rc kv_budget_least(int most, kv_legal *legal, void *self, int *out,
+                      kv_err *e) {
+  int low = 0, high = 1;
+  bool runs;
+  kv_err why = {0};
+  kv_rc rc = legal(self, most, &runs, e);
+  if (rc || !runs) return rc ? rc : KV_REFUSED;
+  for (;; low = high, high = high > most / 2 ? most : 2 * high) {
+    if ((rc = legal(self, high, &runs, &why))) break;
+    if (runs) break;
+  }
+  while (!rc && high - low > 1) {
+    int middle = low + (high - low) / 2;
+    rc = legal(self, middle, &runs, &why);
+    if (runs)
+      high = middle;
+    else
+      low = middle;
+  }
+  *out = high;
+  return rc ? kv_fail(e, rc, "%s", why.text) : KV_OK;
+}
+
 kv_rc kv_budget_search(const kv_budget *b, int least, int most,
                        const char *named, kv_probe *probe, void *self, int *out,
                        kv_err *e) {

@@ -27,34 +27,6 @@ typedef struct probe {
   const kv_result *row; /* the question, in a database */
 } probe;
 
-/* Bytes in the budget's basis, and those of dense; sums in place of means. */
-static void in_basis(const kv_cell *c, kv_basis basis, int64_t *bytes,
-                     int64_t *dense) {
-  const kv_result *r = &c->result;
-  int p = c->shape.prompt_len, t = c->shape.n_tokens;
-  *dense = kv_cell_dense(c, t, t, false);
-  switch (basis) {
-  case KV_BASIS_MEAN:
-    *bytes = r->totals.mti;
-    *dense = kv_cell_dense(c, p, t, false);
-    return;
-  case KV_BASIS_PEAK:
-    *bytes = r->totals.peak;
-    return;
-  case KV_BASIS_READ:
-  case KV_BASIS_TRAFFIC:
-    *bytes = 0;
-    for (int i = 1; i < r->n_steps; i++)
-      *bytes += r->step[i].read +
-                (basis == KV_BASIS_TRAFFIC ? r->step[i].scanned : 0);
-    *dense = kv_cell_dense(c, p + 1, t, true);
-    return;
-  default:
-    *bytes = kv_bytes_total(&r->totals.end);
-    return;
-  }
-}
-
 static void tell(const probe *p, int n) {
   const kv_batch_ask *a = p->ask;
   if (!a->probing) return;
@@ -65,7 +37,7 @@ static void tell(const probe *p, int n) {
 /* Lengths decide what is stored, and for bytes read no view hook reads less
  * than the lane. */
 bool kv_batch_blind(const kv_plan *plan, kv_basis basis) {
-  bool reads = basis == KV_BASIS_READ || basis == KV_BASIS_TRAFFIC;
+  bool reads = kv_basis_reads(basis);
   return plan->needs.lengths && (!reads || !plan->method->view);
 }
 
@@ -96,7 +68,7 @@ static kv_rc replay(probe *p, int value, int64_t *bytes, int64_t *dense,
   if (!rc && stopped) rc = kv_fail(e, KV_RESOURCE, "interrupted");
   if (!rc && !kv_result_ran(&cell.result))
     rc = kv_fail(e, KV_REFUSED, "%s", cell.result.reason);
-  if (!rc) in_basis(&cell, p->budget->basis, bytes, dense);
+  if (!rc) kv_cell_in_basis(&cell, p->budget->basis, bytes, dense);
   kv_cell_close(&cell);
   return rc;
 }
@@ -145,41 +117,15 @@ static kv_rc at(void *self, int place, int64_t *bytes, int64_t *dense,
   return db && !found && worth ? kv_db_put_probe(db, p->row, &known, e) : KV_OK;
 }
 
-/* *runs: a cell with the knob at that place is not refused. Only opens it. */
-static kv_rc legal(const probe *p, int place, bool *runs, kv_err *e) {
+/* Only opens the cell with the knob at that place. */
+static kv_rc legal(void *self, int place, bool *runs, kv_err *e) {
+  const probe *p = self;
   kv_cell cell;
   kv_rc rc = open_at(p, kv_knob_value(p->knob, p->tokens, place), &cell, e);
   *runs = !rc && cell.runs;
   if (!rc && !*runs) kv_fail(e, KV_REFUSED, "%s", cell.result.reason);
   kv_cell_close(&cell);
   return rc;
-}
-
-/* The least place whose cell is not refused, in at most 2 log2(n) + 1 opens.
- * The search replays the last place first and may try any between, so where
- * that one is refused so is the search; else what is refused is taken to be
- * small. The place doubles until it is not refused, so that of several such
- * ones a small one is found. */
-static kv_rc least_legal(const probe *p, int most, int *least, kv_err *e) {
-  int low = 0, high = 1;
-  bool runs;
-  kv_err why = {0};
-  kv_rc rc = legal(p, most, &runs, e);
-  if (rc || !runs) return rc ? rc : KV_REFUSED;
-  for (;; low = high, high = high > most / 2 ? most : 2 * high) {
-    if ((rc = legal(p, high, &runs, &why))) break;
-    if (runs) break;
-  }
-  while (!rc && high - low > 1) {
-    int middle = low + (high - low) / 2;
-    rc = legal(p, middle, &runs, &why);
-    if (runs)
-      high = middle;
-    else
-      low = middle;
-  }
-  *least = high;
-  return rc ? kv_fail(e, rc, "%s", why.text) : KV_OK;
 }
 
 /* Parameters with the knob null, as `text` of spec.h gives them; NULL without
@@ -285,7 +231,7 @@ kv_rc kv_batch_search(const kv_batch_ask *ask, kv_batch *b, const kv_spec *spec,
     rc = kv_db_find_budget(ask->db, &r, &found, value, e);
   if (!rc && !found) rc = look_up(&p, &found, value, e);
   if (rc || (found && *value >= 0)) goto out;
-  rc = least_legal(&p, most, &least, e);
+  rc = kv_budget_least(most, legal, &p, &least, e);
   if (rc) goto out;
   p.most = kv_budget_probes(least, most);
   kv_knob_text(p.knob, kv_knob_value(p.knob, p.tokens, least), named);

@@ -82,7 +82,7 @@ mutant capacity_tables_of_k4v2 sim/capacity/rows.c \
   'check_capacity.sh check_python.sh' 'high = {{8, 4}, {1, 1}};' \
   'high = {{4, 2}, {1, 1}};'
 # What a command costs and says.
-mutant search_is_linear sim/sweep/search.c 'search' \
+mutant search_is_linear sim/spec/budget_search.c 'search' \
   'high = high > most / 2 ? most : 2 * high)' 'high++)'
 mutant threads_by_name sim/engine/replay.c 'search' \
   'return w == NULL && how->backend->threads;' 'return w == NULL;'
