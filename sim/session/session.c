@@ -151,6 +151,19 @@ static kv_rc make_trace(kv_session *s, const kv_session_shape *x,
   return kv_session_take_variant(s, x, e);
 }
 
+/* K and V of all layers in one block on large pages: a fork copies them
+ * all, and small ones would cost it as much again. */
+static kv_rc take_rows(kv_session *s, kv_err *e) {
+  const kv_shape *p = &s->cell.shape;
+  size_t n =
+      (size_t)s->trace.n_layers * (size_t)p->n_kv_heads * (size_t)p->n_tokens;
+  size_t token = (size_t)(p->d + p->d_v) * kv_dtype_size(p->dtype);
+  s->kv = kv_zalloc_large(n, token);
+  if (!s->kv) return kv_no_memory(e, "keys and values", n * token);
+  kv_large_at_once(s->kv, n * token);
+  return KV_OK;
+}
+
 static kv_rc take_layer(kv_session *s, int i, kv_err *e) {
   const kv_shape *p = &s->cell.shape;
   kv_fed *f = &s->fed[i];
@@ -161,7 +174,6 @@ static kv_rc take_layer(kv_session *s, int i, kv_err *e) {
   f->q = kv_zalloc(heads * rows * d + 1, sizeof(float));
   f->rows = kv_zalloc(rows + 1, sizeof *f->rows);
   f->step_q = kv_zalloc(heads * d, sizeof(float));
-  f->k = kv_zalloc_large(kv_heads * t * (d + d_v), size);
   f->out = kv_zalloc(heads * d_v, sizeof *f->out);
   f->lse = kv_zalloc(heads, sizeof *f->lse);
   f->id = kv_zalloc((size_t)s->lanes * t, sizeof *f->id);
@@ -169,12 +181,11 @@ static kv_rc take_layer(kv_session *s, int i, kv_err *e) {
   f->run = kv_zalloc(heads * s->most_runs, sizeof *f->run);
   f->runs = kv_zalloc(heads, sizeof *f->runs);
   f->told = kv_zalloc((size_t)s->lanes, sizeof *f->told);
-  if (!f->q || !f->rows || !f->step_q || !f->k || !f->out || !f->lse ||
-      !f->id || !f->same || !f->run || !f->runs || !f->told)
-    return kv_no_memory(e, "a layer of a session",
-                        rows * heads * d * 4 + t * kv_heads * (d + d_v) * size);
+  if (!f->q || !f->rows || !f->step_q || !f->out || !f->lse || !f->id ||
+      !f->same || !f->run || !f->runs || !f->told)
+    return kv_no_memory(e, "a layer of a session", rows * heads * d * 4);
   for (int r = 0; r < s->asked; r++) f->rows[r] = p->prompt_len - s->asked + r;
-  kv_large_at_once(f->k, kv_heads * t * (d + d_v) * size);
+  f->k = s->kv + (size_t)i * kv_heads * t * (d + d_v) * size;
   f->v = f->k + kv_heads * t * d * size;
   kv_layer_data *data = f->data = &s->trace.layer[i].data;
   data->q = f->q; /* changed by session_feed.c */
@@ -305,6 +316,7 @@ static kv_rc open(kv_session *s, const kv_session_shape *x, const kv_spec *spec,
   if (s->cell.plan.method->observe) s->asked = s->cell.plan.needs.prompt_rows;
   if (s->asked > prompt_len) s->asked = prompt_len;
   rc = take_scratch(s, e);
+  if (!rc) rc = take_rows(s, e);
   for (int i = 0; !rc && i < s->trace.n_layers; i++) rc = take_layer(s, i, e);
   return rc;
 }
@@ -351,7 +363,7 @@ kv_rc kv_session_open(const kv_session_shape *shape, const char *text,
 
 static void close_fed(kv_fed *f) {
   kv_layer_close(f->layer);
-  void *const block[] = {f->q,  f->rows, f->step_q, f->k,    f->out, f->lse,
+  void *const block[] = {f->q,  f->rows, f->step_q, f->out,  f->lse,
                          f->id, f->same, f->run,    f->runs, f->told};
   for (size_t i = 0; i < sizeof block / sizeof *block; i++) free(block[i]);
 }
@@ -364,9 +376,9 @@ void kv_session_close(kv_session *s) {
   kv_cell_close(&s->cell);
   kv_asset_close(s->given);
   kv_session_free_variant(s);
-  void *const block[] = {s->fed,      s->trace.layer, s->positions,
-                         s->inv_freq, s->row,         s->q,
-                         s->s,        s->o,           s->l};
+  void *const block[] = {s->fed, s->kv,       s->trace.layer, s->positions,
+                         s->row, s->inv_freq, s->q,           s->s,
+                         s->o,   s->l};
   for (size_t i = 0; i < sizeof block / sizeof *block; i++) free(block[i]);
   free(s);
 }

@@ -23,7 +23,8 @@ typedef struct kv_fed {
   int32_t *rows;    /* [asked] tokens of these rows */
   char *step_q;     /* [n_heads][d] queries of the decode step; room for F32 */
   int32_t step_row; /* token of the decode step */
-  char *k, *v; /* [n_kv_heads][n_tokens][d], [..][d_v] in the shape's dtype */
+  char *k, *v; /* [n_kv_heads][n_tokens][d], [..][d_v] in the shape's dtype,
+                  within the session's kv */
   bool *told;  /* [lanes] kv_session_keep said what stays */
   int arrived; /* tokens in the buffers */
   int entered; /* tokens in the engine */
@@ -51,6 +52,7 @@ struct kv_session {
   kv_watch watch;     /* copies what a decode step attended */
   kv_worker worker;   /* the engine's scratch */
   kv_fed *fed;        /* [trace.n_layers] in the order of shape.fed */
+  char *kv;           /* [trace.n_layers] k and v of each */
   kv_fed *hand;       /* the layer that the engine works on */
   int lanes;          /* lanes of a layer */
   int asked;          /* prompt queries, the last ones, that the method needs */
