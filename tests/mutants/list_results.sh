@@ -81,6 +81,8 @@ mutant claims_drift_rises sim/python/kvreplay/claims/hardkv.py \
 mutant capacity_tables_of_k4v2 sim/capacity/rows.c \
   'check_capacity.sh check_python.sh' 'high = {{8, 4}, {1, 1}};' \
   'high = {{4, 2}, {1, 1}};'
+mutant release_step_edited sim/db/db_schema.c 'release/check_release.sh' \
+  'budget INTEGER, observe TEXT NOT NULL' 'budget INTEGER, observe TEXT'
 # What a command costs and says.
 mutant search_is_linear sim/spec/budget_search.c 'search' \
   'high = high > most / 2 ? most : 2 * high)' 'high++)'
