@@ -1,14 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * kvreport html: one self-contained page. No script, no network, no time of
- * day: the same database gives the same bytes. Its own policy forbids the
- * browser what it does not use, so that nothing a database says can become
- * more than text.
+ * kvreport html: one self-contained page, of one database or of two beside each
+ * other. It opens with the answer and four figures; the rest folds. No network,
+ * no time of day: the same databases give the same bytes. Its own policy lets
+ * the browser use one style sheet and one script (embed/), by their digests, so
+ * that nothing a database says can become more than text; without the script
+ * all of it can be read.
  */
 #include "analysis/commands.h"
 #include "analysis/database/results.h"
 #include "analysis/database/say.h"
 #include "analysis/figures/figures.h"
+#include "analysis/page/sections.h"
+#include "analysis/page_js.h"
 #include "analysis/style_css.h"
 #include "analysis/tables/lines.h"
 #include "analysis/tables/output.h"
@@ -49,14 +53,18 @@ static void release(kv_page *p) {
   sqlite3_close(p->db);
 }
 
-static int load(kv_page *p) {
+/* first: of the page, whose lines look as they do there; perhaps itself. */
+static int load(kv_page *p, const kv_page *first) {
+  static const kv_variants none = {.n = 0};
   int rc = kv_results_open(p->path, &p->db);
   if (!rc) rc = kv_grid_ask(p->db, "SELECT * FROM cell", 0, NULL, &p->cell);
   if (rc) return rc;
   if (!find_places(p) || !kv_variants_find(&p->cell, &p->variants) ||
-      !kv_look_all(&p->variants, &p->cell))
+      !kv_look_all(&p->variants, &p->cell,
+                   p == first ? &none : &first->variants))
     return kv_tell(KV_EXIT_RESOURCE, "not enough memory for the page");
-  return kv_lines_put(p->db, &p->cell, &p->variants);
+  rc = kv_lines_put(p->db, &p->cell, &p->variants);
+  return rc ? rc : kv_page_find_answers(p);
 }
 
 /* --- its head ------------------------------------------------------------- */
@@ -76,123 +84,157 @@ static int sum(const kv_page *p, const char *column) {
   return n;
 }
 
-static void tile(FILE *f, int n, const char *class, const char *text) {
-  fprintf(f, "<div%s%s%s><b>%d</b><span>%s</span></div>\n",
-          *class ? " class=\"" : "", class, *class ? "\"" : "", n, text);
+static void say(FILE *f, int n, const char *class, const char *text) {
+  fprintf(f, ", <span class=\"%s\"><b>%d</b> %s</span>", n ? class : "", n,
+          text);
 }
 
-static void tiles(const kv_page *p) {
-  int ran = count(p, "ok") + count(p, "fixed");
-  int confirmed = sum(p, "confirmed"), against = 0;
+/* What is in a database, counted. */
+static void counts(const kv_page *p, FILE *f) {
+  int ran = count(p, "ok") + count(p, "fixed"), against = 0;
   for (int r = 0; r < p->cell.rows; r++)
     against += kv_grid_number(&p->cell, r, "conflicts") > 0;
-  fputs("<div class=\"tiles\">\n", p->f);
-  tile(p->f, p->places, "", p->places == 1 ? "trace" : "traces");
-  tile(p->f, p->variants.n, "", "methods and variants");
-  tile(p->f, ran, "", "cells with a result");
-  tile(p->f, confirmed, confirmed ? "good" : "", "of them confirmed");
-  tile(p->f, against, against ? "bad" : "", "contradicted");
-  tile(p->f, count(p, "refused") + count(p, "failed"), "",
-       "refused or failed, with reason");
-  fputs("</div>\n", p->f);
+  kv_text_html(p->path, f);
+  fputs(": ", f);
+  kv_page_count(f, p->places, "trace");
+  say(f, p->variants.n, "", "methods and variants");
+  say(f, ran, "", "cells with a result");
+  say(f, sum(p, "confirmed"), "yes", "of them confirmed");
+  say(f, against, "no", "contradicted");
+  say(f, count(p, "refused") + count(p, "failed"), "", "refused or failed");
 }
 
-/* Does any trace say where its answers stand? */
-static bool needles(const kv_page *p) {
-  for (int r = 0; r < p->cell.rows; r++)
-    if (isfinite(kv_grid_number(&p->cell, r, "needle_share"))) return true;
-  return false;
-}
-
-static void head(const kv_page *p) {
+static void head(const kv_page *page, int pages, FILE *f) {
   fputs("<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta "
         "charset=\"utf-8\">\n<meta name=\"viewport\" "
         "content=\"width=device-width, initial-scale=1\">\n"
         "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src "
         "'none'; img-src data:; base-uri 'none'; form-action 'none'; style-src "
         "'sha256-",
-        p->f);
-  fputs(style_hash, p->f);
-  fputs("'\">\n<link rel=\"icon\" href=\"data:,\">\n"
+        f);
+  fprintf(f, "%s'; script-src 'sha256-%s'\">\n", style_hash, script_hash);
+  fputs("<link rel=\"icon\" href=\"data:,\">\n"
         "<title>KV-cache compression, replayed</title>\n<style>",
-        p->f);
-  fputs(style_css, p->f);
-  fputs("</style>\n</head>\n<body><main>\n"
-        "<h1>KV-cache compression, replayed</h1>\n<p class=\"sub\">From ",
-        p->f);
-  kv_text_html(p->path, p->f);
-  fprintf(p->f, ", by kvreport %s</p>\n", VERSION);
-  tiles(p);
-  fputs("<p>Recorded attention (queries, keys and values of every layer and "
-        "head) was replayed through each method. What the compressed cache "
-        "answers is compared with what the full cache answers to the same "
-        "query, and bytes are counted by walking what is stored.</p>\n"
-        "<p><strong>Open loop:</strong> the queries are the recorded ones "
+        f);
+  fputs(style_css, f);
+  fprintf(f, "</style>\n</head>\n<body><main%s>\n",
+          pages > 1 ? " class=\"two\"" : "");
+  kv_look_shapes(f);
+  fputs("<h1>KV-cache compression, replayed</h1>\n", f);
+  for (int i = 0; i < pages; i++) {
+    fputs("<p class=\"sub\">", f);
+    if (pages > 1) fprintf(f, "%c: ", "AB"[i]);
+    counts(page + i, f);
+    fputs("</p>\n", f);
+  }
+}
+
+static int write_about(const kv_page *p, const kv_figure *f) {
+  (void)f;
+  fprintf(p->f,
+          "<p>By kvreport %s. Recorded attention (queries, keys and values of "
+          "every layer and head) was replayed through each method. What the "
+          "compressed cache answers is compared with what the full cache "
+          "answers to the same query, and bytes are counted by walking what is "
+          "stored.</p>\n",
+          VERSION);
+  fputs("<p><strong>Open loop:</strong> the queries are the recorded ones "
         "and do not feel the approximation, so errors do not build up as "
         "they would in generation. Read these figures as faithfulness of "
         "attention, not as accuracy on a task. They stand in the order in "
-        "which they were seen to rank right answers; output error, which "
-        "does not, comes <a href=\"#stored\">last</a>.</p>\n"
+        "which they were seen to rank right answers; <a href=\"#stored\">"
+        "output error</a>, which does not, comes last.</p>\n"
         "<p>Filled points are <em>confirmed</em>: two runs that differ in "
         "backend, kernel set or processor found the same bits. Hollow ones "
-        "are one run.</p>\n"
-        "<nav aria-label=\"Sections\">",
+        "are one run.</p>\n",
         p->f);
-  fputs(kv_page_has_answers(p) ? "<a href=\"#answers\">Answers</a>" : "", p->f);
-  fputs(needles(p) ? "<a href=\"#needle_stored\">Needles</a>" : "", p->f);
-  fputs("<a href=\"#lse\">LSE error and KL</a><a href=\"#stored\">Output "
-        "error</a><a href=\"#read\">Bytes read</a><a href=\"#along\">Along "
-        "decode</a><a href=\"#gap\">Gap to its ruler</a><a "
-        "href=\"#heads\">Layers and heads</a><a "
-        "href=\"#check\">Cross-check</a><a href=\"#cells\">All cells</a><a "
-        "href=\"#who\">Who computed</a></nav>\n",
-        p->f);
+  return KV_EXIT_OK;
 }
 
-static void section(const kv_page *p, const char *id, const char *title) {
-  fprintf(p->f, "<h2 id=\"%s\">%s</h2>\n", id, title);
+static const kv_figure about[] = {
+    {"about", "How to read this page", .write = write_about}, {.id = NULL}};
+
+/* --- its sections --------------------------------------------------------- */
+
+/* In the order of the page. */
+static const kv_figure *const figures[] = {about,
+                                           kv_figures_answers,
+                                           kv_figures_ranks,
+                                           kv_figures_fidelity,
+                                           kv_figures_along,
+                                           kv_figures_gap,
+                                           kv_figures_heads,
+                                           kv_figures_pages,
+                                           kv_figures_tokens,
+                                           kv_figures_needles,
+                                           kv_figures_attention,
+                                           kv_figures_residuals,
+                                           kv_figures_selection,
+                                           kv_figures_formats,
+                                           kv_figures_deltakv,
+                                           kv_figures_held,
+                                           kv_figures_regular,
+                                           kv_figures_tables};
+enum { TABLES = sizeof figures / sizeof *figures, FIRST = 4 };
+
+/* Which four stand open, before the rest: of each line the first that there is.
+ * What ranks answers, how far that is from what could be had, what a model
+ * answered, and what ranked it. */
+static const char *const first[FIRST][4] = {{"needle_stored", "lse"},
+                                            {"gap"},
+                                            {"right", "needle_read", "read"},
+                                            {"ranks", "needles", "along"}};
+
+static const kv_figure *find(const char *id) {
+  for (int i = 0; i < TABLES; i++)
+    for (const kv_figure *f = figures[i]; f->id; f++)
+      if (!strcmp(f->id, id)) return f;
+  return NULL;
 }
 
-static int body(const kv_page *p) {
-  static const kv_figure *const figures[] = {
-      kv_figures_pages,     kv_figures_tokens,    kv_figures_needles,
-      kv_figures_attention, kv_figures_residuals, kv_figures_selection,
-      kv_figures_formats,   kv_figures_deltakv,   kv_figures_held,
-      kv_figures_regular};
-  int rc;
-  head(p);
-  rc = kv_page_answers(p);
-  if (!rc) rc = kv_page_fidelity(p);
-  section(p, "along", "Error along decode");
-  if (!rc) rc = kv_page_along(p);
-  section(p, "gap", "How far from random to the ruler");
-  if (!rc) rc = kv_page_gap(p);
-  section(p, "heads", "Kept by layer and head");
-  if (!rc) rc = kv_page_heads(p);
-  for (size_t i = 0; i < sizeof figures / sizeof *figures && !rc; i++)
-    rc = kv_figures_draw(p, figures[i]);
-  section(p, "check", "Cross-check");
-  if (!rc) rc = kv_page_check(p);
-  section(p, "cells", "All cells");
-  if (!rc) rc = kv_page_cells(p);
-  if (!rc) rc = kv_page_layouts(p);
-  if (!rc) rc = kv_page_classes(p);
-  section(p, "who", "Who computed");
-  if (!rc) rc = kv_page_machines(p);
-  fputs("</main></body>\n</html>\n", p->f);
+static int body(FILE *f, int pages, kv_page *page) {
+  const kv_figure *open[FIRST] = {NULL};
+  bool shown;
+  int rc = kv_section_write(f, pages, page, kv_figures_answer, false, &shown);
+  if (!rc && pages > 1)
+    rc = kv_section_write(f, 1, page, kv_figures_beside, false, &shown);
+  for (int i = 0; i < FIRST; i++)
+    for (const char *const *id = first[i]; *id && !open[i] && !rc; id++) {
+      rc = kv_section_write(f, pages, page, find(*id), false, &shown);
+      if (shown) open[i] = find(*id);
+    }
+  fputs("<h2 id=\"more\">Everything else</h2>\n", f);
+  for (int i = 0; i < TABLES; i++)
+    for (const kv_figure *g = figures[i]; g->id && !rc; g++)
+      if (g != open[0] && g != open[1] && g != open[2] && g != open[3])
+        rc = kv_section_write(f, pages, page, g, true, &shown);
+  return rc;
+}
+
+static int write(FILE *f, int pages, kv_page *page) {
+  head(page, pages, f);
+  int rc = body(f, pages, page);
+  fputs("</main>\n<script>", f);
+  fputs(script_js, f);
+  fputs("</script>\n</body>\n</html>\n", f);
   return rc;
 }
 
 int kv_report_html(const kv_args *a) {
-  kv_page p = {.path = a->files.item[0]};
-  int rc, end;
-  rc = load(&p);
-  if (!rc && !(p.f = kv_output_open(a->output))) rc = KV_EXIT_RESOURCE;
-  if (!rc) {
-    rc = body(&p);
-    end = kv_output_close(p.f, a->output);
+  kv_page page[2] = {{.f = NULL}, {.f = NULL}};
+  int pages = a->files.n, rc = KV_EXIT_OK, end;
+  for (int i = 0; i < pages && !rc; i++) {
+    page[i].path = a->files.item[i];
+    page[i].beside = pages > 1 ? page + !i : NULL;
+    rc = load(page + i, page);
+  }
+  FILE *f = rc ? NULL : kv_output_open(a->output);
+  if (!rc && !f) rc = KV_EXIT_RESOURCE;
+  if (f) {
+    rc = write(f, pages, page);
+    end = kv_output_close(f, a->output);
     if (!rc) rc = end;
   }
-  release(&p);
+  for (int i = 0; i < pages; i++) release(page + i);
   return rc;
 }

@@ -188,11 +188,17 @@ static const kv_command table = {
 
 static const kv_command html = {
     .name = "html",
-    .summary = "one page with figures, tables and their data",
-    DB,
+    .summary = "one page with the answer, figures, tables and their data",
+    .operands = "DB [DB]",
+    .least = 1,
+    .most = 2,
+    .offset = offsetof(kv_args, files),
+    .use = KV_USE_KEPT,
     .options = of_html,
     .examples = (const kv_example[]){{"kvreport html results.db -o report.html",
                                       "which needs nothing from outside"},
+                                     {"kvreport html a.db b.db -o report.html",
+                                      "two databases beside each other"},
                                      {NULL, NULL}},
     .task = &html_task};
 

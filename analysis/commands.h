@@ -41,8 +41,8 @@ int kv_report_table(const kv_args *a);
 /* What export does without a folder: cells, with all columns, to standard
  * output. a->format is here a kv_grid_format. */
 int kv_report_cells(const kv_args *a);
-/* kvreport html: one page with figures and tables, which needs nothing from
- * outside. */
+/* kvreport html: one page with figures and tables, of one database or of two
+ * beside each other, which needs nothing from outside. */
 int kv_report_html(const kv_args *a);
 /* kvreport export: every view as a file of its own, VIEW.csv or VIEW.jsonl, in
  * the folder a->output, which is made where it is not. KV_EXIT_USAGE: a file

@@ -26,7 +26,8 @@ here=$(cd "$(dirname "$0")/.." && pwd)
 rooms='ref gpu traces sim analysis tests'
 generated='config.h commit.h ref/methods/list.h gpu/methods/list.h'
 generated+=' ref/formats/list.h gpu/formats/list.h gpu/formats/all.h'
-generated+=' analysis/ranked_txt.h analysis/style_css.h analysis/views_sql.h'
+generated+=' analysis/page_js.h analysis/ranked_txt.h analysis/style_css.h'
+generated+=' analysis/views_sql.h'
 generated+=' sim/capacity/gpus_csv.h traces/trace/models_csv.h sim/new_texts.h'
 generated+=' ref/METHODS_EACH.md ref/METHODS_TABLE.md'
 

@@ -228,7 +228,8 @@ for file in t.html t.txt t.csv t.json h.txt a.txt; do
 done
 grep -q '<img' "$dir/t.html" && fail "a name became a tag"
 tags=$(grep -o '<[a-z][a-z0-9]*' "$dir/t.html" | sort -u | tr -d '\n')
-for tag in script iframe object form; do
+[ "$(grep -c '<script' "$dir/t.html")" = 1 ] || fail "a script too many"
+for tag in iframe object form; do
   [[ "$tags<" != *"<$tag<"* ]] || fail "the page has $tag"
 done
 if command -v python3 >/dev/null; then
@@ -241,14 +242,16 @@ with open(sys.argv[1] + "/t.json", encoding="utf-8") as f:
 END
 fi
 
-# The page's own style is the one thing that its policy lets in.
-sed -n '/<style>/,/<\/style>/p' "$dir/t.html" | sed '1s/.*<style>//
-  $s/<\/style>.*//' | head -c -1 >"$dir/style"
-hash=$(printf "$(sha256sum <"$dir/style" | cut -c 1-64 |
-  sed 's/../\\x&/g')" | base64)
+# The page's own style and script are all that its policy lets in.
+hash_of() { # hash_of TAG
+  sed -n "/<$1>/,/<\/$1>/p" "$dir/t.html" | sed "1s/.*<$1>//
+    \$s/<\/$1>.*//" | head -c -1 >"$dir/$1"
+  printf "$(sha256sum <"$dir/$1" | cut -c 1-64 | sed 's/../\\x&/g')" | base64
+}
 grep -qF "content=\"default-src 'none'; img-src data:; base-uri 'none'; \
-form-action 'none'; style-src 'sha256-$hash'\"" "$dir/t.html" ||
-  fail "the page's policy forbids its own style, or allows more"
+form-action 'none'; style-src 'sha256-$(hash_of style)'; script-src \
+'sha256-$(hash_of script)'\"" "$dir/t.html" ||
+  fail "the page's policy forbids its own style or script, or allows more"
 grep -q ' style="' "$dir/t.html" && fail "a style outside the sheet"
 
 # kvreplay's own rows of a trace whose name is odd

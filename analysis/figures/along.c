@@ -107,7 +107,8 @@ static void draw(const kv_page *p, const kv_grid *g, const int *variant,
   fputs("</figure>\n", p->f);
 }
 
-int kv_page_along(const kv_page *p) {
+static int write_along(const kv_page *p, const kv_figure *f) {
+  (void)f;
   kv_grid g;
   int rc = kv_grid_ask(p->db, "SELECT * FROM along", 0, NULL, &g);
   int *variant;
@@ -133,3 +134,6 @@ int kv_page_along(const kv_page *p) {
   kv_grid_free(&g);
   return rc;
 }
+
+const kv_figure kv_figures_along[] = {
+    {"along", "Error along decode", .write = write_along}, {.id = NULL}};

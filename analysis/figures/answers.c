@@ -22,7 +22,49 @@
   " ORDER BY panel, method, share_mean"
 #define BYTES "bytes stored, share of dense"
 
-static const kv_figure figures[] = {
+static int write_table(const kv_page *p, const kv_figure *f) {
+  (void)f;
+  static const kv_column column[] = {{"place", "task", KV_LONG},
+                                     {"method", "method", KV_LONG},
+                                     {"asked", "asked", KV_PLAIN},
+                                     {"questions", "questions", KV_PLAIN},
+                                     {"share_mean", "bytes, mean", KV_PERCENT},
+                                     {"share_end", "at the end", KV_PERCENT},
+                                     {"answered", "right", KV_PLAIN},
+                                     {"likely", "log-likelihood", KV_PLAIN},
+                                     {"apart", "KL", KV_PLAIN},
+                                     {"alike", "agrees", KV_PLAIN},
+                                     {"ppl", "perplexity", KV_PLAIN},
+                                     {"note", "note", KV_LONG},
+                                     {NULL, NULL, KV_PLAIN}};
+  kv_grid g;
+  int rc = kv_grid_ask(
+      p->db,
+      "SELECT *, share(exact, exact_se) AS answered, about(loglik, loglik_se)"
+      " AS likely, about(kl, kl_se) AS apart, about(agree, agree_se) AS alike,"
+      " CASE WHEN conflicts THEN 'conflict' WHEN questions = 0 THEN"
+      " reason WHEN questions < questions_all THEN questions || ' of ' ||"
+      " questions_all || ': ' || coalesce(reason, 'the rest was not asked')"
+      " ELSE why END AS note FROM answers LEFT JOIN unmeasured USING (place)"
+      " ORDER BY place, basis, asked, exact DESC, loglik DESC, ppl, method",
+      0, NULL, &g);
+  if (rc) return rc;
+  if (g.rows) {
+    fputs("<figure>", p->f);
+    kv_page_table(p, &g, "Answers by task, method and budget", column);
+    kv_page_answered(p,
+                     "Means over the items of a task with two standard errors "
+                     "of it, within each budget the most right answers first. "
+                     "Perplexity: less dense's, mean over positions.",
+                     "answers", &g);
+    fputs("</figure>\n", p->f);
+  }
+  kv_grid_free(&g);
+  return rc;
+}
+
+const kv_figure kv_figures_answers[] = {
+    {"answers", "What the model answered", .write = write_table},
     {"right", "Right answers", PLACE("exact"),
      "Questions whose greedy answer holds the reference answer, mean over the "
      "items of the task, against the bytes that were stored, mean over the "
@@ -58,61 +100,14 @@ static const kv_figure figures[] = {
      .closed = true},
     {.id = NULL}};
 
-static int table(const kv_page *p) {
-  static const kv_column column[] = {{"place", "task", KV_LONG},
-                                     {"method", "method", KV_LONG},
-                                     {"asked", "asked", KV_PLAIN},
-                                     {"questions", "questions", KV_PLAIN},
-                                     {"share_mean", "bytes, mean", KV_PERCENT},
-                                     {"share_end", "at the end", KV_PERCENT},
-                                     {"answered", "right", KV_PLAIN},
-                                     {"likely", "log-likelihood", KV_PLAIN},
-                                     {"apart", "KL", KV_PLAIN},
-                                     {"alike", "agrees", KV_PLAIN},
-                                     {"ppl", "perplexity", KV_PLAIN},
-                                     {"note", "note", KV_LONG},
-                                     {NULL, NULL, KV_PLAIN}};
-  kv_grid g;
-  int rc = kv_grid_ask(
-      p->db,
-      "SELECT *, share(exact, exact_se) AS answered, about(loglik, loglik_se)"
-      " AS likely, about(kl, kl_se) AS apart, about(agree, agree_se) AS alike,"
-      " CASE WHEN conflicts THEN 'conflict' WHEN questions = 0 THEN"
-      " reason WHEN questions < questions_all THEN questions || ' of ' ||"
-      " questions_all || ': ' || coalesce(reason, 'the rest was not asked')"
-      " ELSE why END AS note FROM answers LEFT JOIN unmeasured USING (place)"
-      " ORDER BY place, basis, asked, exact DESC, loglik DESC, ppl, method",
-      0, NULL, &g);
-  if (rc) return rc;
-  fputs("<figure>", p->f);
-  kv_page_table(p, &g, "Answers by task, method and budget", column);
-  kv_page_answered(p,
-                   "Means over the items of a task with two standard errors "
-                   "of it, within each budget the most right answers first. "
-                   "Perplexity: less dense's, mean over positions.",
-                   "answers", &g);
-  fputs("</figure>\n", p->f);
-  kv_grid_free(&g);
-  return rc;
-}
-
-bool kv_page_has_answers(const kv_page *p) {
+int kv_page_find_answers(const kv_page *p) {
   kv_grid g = {0};
-  bool has =
-      !kv_grid_ask(p->db, "SELECT 1 FROM evaluation LIMIT 1", 0, NULL, &g) &&
-      g.rows;
+  int rc = kv_grid_ask(p->db, "SELECT 1 FROM evaluation LIMIT 1", 0, NULL, &g);
+  bool has = g.rows > 0;
   kv_grid_free(&g);
-  return has;
-}
-
-int kv_page_answers(const kv_page *p) {
-  if (!kv_page_has_answers(p)) return 0;
-  fputs("<h2 id=\"answers\">What the model answered</h2>\n", p->f);
-  int rc = kv_results_answers(p->db, p->path);
-  if (!rc) rc = table(p);
-  if (!rc) rc = kv_figures_draw(p, figures);
-  if (!rc)
-    rc = kv_ranked_fill(p->db, p->path,
-                        &(kv_ranked_how){.draws = KV_RANKED_DRAWS});
-  return rc ? rc : kv_figures_draw(p, kv_figures_ranks);
+  if (rc || !has) return rc;
+  rc = kv_results_answers(p->db, p->path);
+  return rc ? rc
+            : kv_ranked_fill(p->db, p->path,
+                             &(kv_ranked_how){.draws = KV_RANKED_DRAWS});
 }

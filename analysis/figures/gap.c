@@ -57,8 +57,9 @@ static void frame(const kv_page *p, const kv_axis *a, int rows, int *row) {
   }
   for (int i = 0; i < p->variants.n; i++) {
     if (row[i] < 0) continue;
-    fprintf(p->f, "<text class=\"r end\" x=\"%d\" y=\"%d\">", NAMES - 14,
-            row[i] * ROW + 22);
+    fputs("<text class=\"r end", p->f);
+    kv_look_line_class(kv_look_line(&p->variants, i).line, p->f);
+    fprintf(p->f, "\" x=\"%d\" y=\"%d\">", NAMES - 14, row[i] * ROW + 22);
     kv_text_html(p->variants.label[i], p->f);
     fputs("</text>\n", p->f);
   }
@@ -69,10 +70,11 @@ static void mark(const kv_page *p, int line, bool solid, const kv_axis *a,
                  double gap, int row, const char *tip) {
   kv_look k = kv_look_line(&p->variants, line);
   double x = place(a, fmax(gap, a->lo)), y = row * ROW + 18;
-  if (gap < a->lo)
-    fprintf(p->f,
-            "<path class=\"k%d l\" d=\"M%.1f,%.1fh-12m4,-3l-4,3l4,3\"/>\n",
-            k.colour, x, y);
+  if (gap < a->lo) {
+    fprintf(p->f, "<path class=\"k%d l", k.colour);
+    kv_look_line_class(k.line, p->f);
+    fprintf(p->f, "\" d=\"M%.1f,%.1fh-12m4,-3l-4,3l4,3\"/>\n", x, y);
+  }
   kv_plot_mark(k, solid, x, y, 5, tip, p->f);
 }
 
@@ -165,7 +167,8 @@ static int missing(const kv_page *p) {
   return rc;
 }
 
-int kv_page_gap(const kv_page *p) {
+static int write_gap(const kv_page *p, const kv_figure *f) {
+  (void)f;
   kv_grid g;
   int *row = calloc((size_t)p->variants.n + 1, sizeof *row), n = 0;
   int rc = kv_grid_ask(p->db, "SELECT * FROM gap", 0, NULL, &g);
@@ -206,3 +209,7 @@ int kv_page_gap(const kv_page *p) {
   free(row);
   return rc;
 }
+
+const kv_figure kv_figures_gap[] = {
+    {"gap", "How far from random to the ruler", .write = write_gap},
+    {.id = NULL}};

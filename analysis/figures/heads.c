@@ -44,7 +44,8 @@ static int draw_shape(const kv_page *p, const kv_grid *g, int first) {
   return end;
 }
 
-int kv_page_heads(const kv_page *p) {
+static int write_heads(const kv_page *p, const kv_figure *f) {
+  (void)f;
   kv_grid g = {0}, at = {0};
   char text[512];
   int rc = kv_grid_ask(p->db, KV_PICTURED("heads"), 0, NULL, &g);
@@ -69,3 +70,6 @@ int kv_page_heads(const kv_page *p) {
   kv_grid_free(&g);
   return rc;
 }
+
+const kv_figure kv_figures_heads[] = {
+    {"heads", "Kept by layer and head", .write = write_heads}, {.id = NULL}};

@@ -15,7 +15,7 @@
 #include <string.h>
 
 typedef struct figure {
-  const char *id, *title;    /* of the section; id NULL: in the one before */
+  const char *id;            /* of the row of kv_figures_fidelity */
   const char *name;          /* of its data */
   const char *column, *axis; /* the measure, and what it is called */
   const char *words;
@@ -35,26 +35,23 @@ typedef struct figure {
   "both axes logarithmic, points of error 0 (dense) are not drawn."
 
 static const figure figures[] = {
-    {"needle_stored", "Needles against bytes stored", "needle_stored",
-     "needle_share", "needle, dense is 1", NEEDLE, false, true, false, true,
-     KV_BY_NEEDLE},
-    {"needle_read", "Needles against bytes read", "needle_read", "needle_share",
-     "needle, dense is 1", NEEDLE, false, true, true, false, KV_NO_RANKING},
-    {"lse", "LSE error and KL against bytes stored", "lse", "lse_error",
-     "LSE error, size, nats",
+    {"needle_stored", "needle_stored", "needle_share", "needle, dense is 1",
+     NEEDLE, false, true, false, true, KV_BY_NEEDLE},
+    {"needle_read", "needle_read", "needle_share", "needle, dense is 1", NEEDLE,
+     false, true, true, false, KV_NO_RANKING},
+    {"lse", "lse", "lse_error", "LSE error, size, nats",
      "LSE error: by how much the log-sum-exp of what is stored is off, its "
      "mean "
      "over layers, heads and decode steps, either way.",
      false, false, false, false, KV_BY_LSE},
-    {NULL, NULL, "kl", "kl", "KL divergence, nats",
+    {"lse", "kl", "kl", "KL divergence, nats",
      "KL divergence of the attention over what is viewed from dense attention, "
      "mean over layers, heads and decode steps.",
      false, false, false, false, KV_BY_KL},
-    {"stored", "Output error against bytes stored", "bytes_stored",
-     "output_error", "output error", ERROR, true, false, false, true,
-     KV_BY_ERROR},
-    {"read", "Output error against bytes read", "bytes_read", "output_error",
-     "output error", ERROR, true, false, true, true, KV_NO_RANKING}};
+    {"stored", "bytes_stored", "output_error", "output error", ERROR, true,
+     false, false, true, KV_BY_ERROR},
+    {"read", "bytes_read", "output_error", "output error", ERROR, true, false,
+     true, true, KV_NO_RANKING}};
 
 typedef struct asked {
   int variant;
@@ -219,11 +216,15 @@ static void draw_places(const kv_page *p, kv_plot *plot, const figure *d) {
   fputs("</div>\n", p->f);
 }
 
-/* One pair of axes for all plots: places can be compared by eye. */
+/* One pair of axes for all plots: places, and two databases, can be compared by
+ * eye. */
 static void fit(const kv_page *p, kv_plot *plot, const figure *d) {
+  const kv_page *both[] = {p, p->beside};
   kv_mark *m = plot->mark;
   int n = 0;
-  for (int i = 0; i < p->places; i++) n += of_place(p, i, d, m + n);
+  for (int k = 0; k < 2 && both[k]; k++)
+    for (int i = 0; i < both[k]->places; i++)
+      n += of_place(both[k], i, d, m + n);
   plot->x = (kv_axis){d->read ? "bytes read per step, share of dense"
                               : "bytes stored, share of dense, decode's mean",
                       0, 0, true, true};
@@ -269,8 +270,7 @@ static int caption(const kv_page *p, const figure *d, int all) {
 }
 
 static void head(const kv_page *p, const figure *d) {
-  if (d->id) fprintf(p->f, "<h2 id=\"%s\">%s</h2>\n", d->id, d->title);
-  if (d->id && !strcmp(d->column, "output_error") && !d->read) kv_page_rank(p);
+  if (!strcmp(d->column, "output_error") && !d->read) kv_page_rank(p);
 }
 
 static bool some(const kv_page *p, const figure *d) {
@@ -303,7 +303,8 @@ static int section(const kv_page *p, const figure *d) {
   bool any = some(p, d);
   int rc = KV_EXIT_OK;
   if (!any && strcmp(d->column, "output_error")) return rc;
-  plot.mark = calloc((size_t)p->cell.rows + 1, sizeof *plot.mark);
+  int rows = p->cell.rows + (p->beside ? p->beside->cell.rows : 0);
+  plot.mark = calloc((size_t)rows + 1, sizeof *plot.mark);
   if (!plot.mark) {
     kv_tell_short();
   } else if (any) {
@@ -320,9 +321,17 @@ static int section(const kv_page *p, const figure *d) {
   return rc;
 }
 
-int kv_page_fidelity(const kv_page *p) {
+static int write_all(const kv_page *p, const kv_figure *f) {
   int rc = KV_EXIT_OK;
   for (size_t i = 0; i < sizeof figures / sizeof *figures && !rc; i++)
-    rc = section(p, figures + i);
+    if (!strcmp(figures[i].id, f->id)) rc = section(p, figures + i);
   return rc;
 }
+
+const kv_figure kv_figures_fidelity[] = {
+    {"needle_stored", "Needles against bytes stored", .write = write_all},
+    {"needle_read", "Needles against bytes read", .write = write_all},
+    {"lse", "LSE error and KL against bytes stored", .write = write_all},
+    {"stored", "Output error against bytes stored", .write = write_all},
+    {"read", "Output error against bytes read", .write = write_all},
+    {.id = NULL}};

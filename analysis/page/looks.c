@@ -73,15 +73,18 @@ static int family_of(const deeds *d, const char *label) {
   return d->more > .5 * d->steps ? GROWS : DROPS;
 }
 
-bool kv_look_all(kv_variants *v, const kv_grid *g) {
+bool kv_look_all(kv_variants *v, const kv_grid *g, const kv_variants *before) {
   deeds *d = calloc((size_t)v->n + 1, sizeof *d);
-  int among[FAMILIES] = {0};
+  int among[FAMILIES] = {0}, lines = before->n;
   v->look = calloc((size_t)v->n + 1, sizeof *v->look);
+  for (int i = 0; i < before->n; i++) among[before->look[i].colour]++;
   for (int r = 0; d && r < g->rows; r++) add(d + v->of[r], g, r);
   for (int i = 0; d && v->look && i < v->n; i++) {
-    int of = family_of(d + i, v->label[i]), n = among[of]++;
+    int same = kv_variants_same(before, v->label[i]);
+    int of = family_of(d + i, v->label[i]), n = same < 0 ? among[of]++ : 0;
     v->look[i] = (kv_look){of, n % KV_SHAPES, (n + n / KV_SHAPES) % DASHES,
-                           n / KV_SHAPES % 2 > 0};
+                           n / KV_SHAPES % 2 > 0, same < 0 ? ++lines : 0};
+    if (same >= 0) v->look[i] = before->look[same];
   }
   free(d);
   return d && v->look;
@@ -91,7 +94,7 @@ bool kv_look_all(kv_variants *v, const kv_grid *g) {
  * one that they had with it. */
 kv_look kv_look_number(int n) {
   return (kv_look){n % KV_COLOURS, (n + n / 24) % KV_SHAPES,
-                   n / KV_COLOURS % DASHES, false};
+                   n / KV_COLOURS % DASHES, false, 0};
 }
 
 kv_look kv_look_line(const kv_variants *v, int line) {
@@ -100,8 +103,11 @@ kv_look kv_look_line(const kv_variants *v, int line) {
 
 /* --- drawing -------------------------------------------------------------- */
 
-void kv_plot_mark(kv_look k, bool solid, double x, double y, double r,
-                  const char *tip, FILE *f) {
+void kv_look_line_class(int line, FILE *f) {
+  if (line) fprintf(f, " v%d", line);
+}
+
+void kv_look_shapes(FILE *f) {
   /* circle, square, triangle up, diamond, triangle down, plus, star of four,
    * cross, hourglass, bow tie, triangle left, triangle right: unit outlines of
    * about equal area */
@@ -118,17 +124,25 @@ void kv_plot_mark(kv_look k, bool solid, double x, double y, double r,
       "M-1.1,-1V1L0,.3L1.1,1V-1L0,-.3Z",
       "M-1.2,0L.8,-1.1V1.1Z",
       "M1.2,0L-.8,-1.1V1.1Z"};
-  fprintf(f,
-          "<path class=\"k%d m%s\" d=\"%s\" transform=\"translate(%.1f %.1f) "
-          "scale(%.1f)\">",
-          k.colour, solid ? "" : " o", shape[k.shape], x, y,
-          k.small ? .6 * r : r);
+  fputs("<svg class=\"defs\" aria-hidden=\"true\"><defs>", f);
+  for (int i = 0; i < KV_SHAPES; i++)
+    fprintf(f, "<path id=\"m%d\" d=\"%s\"/>", i, shape[i]);
+  fputs("</defs></svg>\n", f);
+}
+
+void kv_plot_mark(kv_look k, bool solid, double x, double y, double r,
+                  const char *tip, FILE *f) {
+  fprintf(f, "<use class=\"k%d m%s", k.colour, solid ? "" : " o");
+  kv_look_line_class(k.line, f);
+  fprintf(f, "\" href=\"#m%d\" transform=\"translate(%.1f %.1f) scale(%.3g)\"",
+          k.shape, x, y, k.small ? .6 * r : r);
   if (*tip) {
-    fputs("<title>", f);
+    fputs("><title>", f);
     kv_text_html(tip, f);
-    fputs("</title>", f);
+    fputs("</title></use>\n", f);
+  } else {
+    fputs("/>\n", f);
   }
-  fputs("</path>\n", f);
 }
 
 void kv_look_swatch(kv_look k, FILE *f) {
@@ -136,13 +150,18 @@ void kv_look_swatch(kv_look k, FILE *f) {
           "<svg class=\"key\" viewBox=\"0 0 34 14\" aria-hidden=\"true\"><path "
           "class=\"k%d l d%d\" d=\"M1,7H33\"/>",
           k.colour, k.dash % DASHES);
+  k.line = 0; /* shown whether the line is or not */
   kv_plot_mark(k, true, 17, 7, 4.5, "", f);
   fputs("</svg>", f);
 }
 
 static void entry(const kv_variants *v, int i, FILE *f) {
-  fputs("<li>", f);
-  kv_look_swatch(kv_look_line(v, i), f);
+  kv_look k = kv_look_line(v, i);
+  if (k.line)
+    fprintf(f, "<li class=\"v%d\">", k.line);
+  else
+    fputs("<li>", f);
+  kv_look_swatch(k, f);
   kv_text_html(v->label[i], f);
   fputs("</li>\n", f);
 }

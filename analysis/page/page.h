@@ -17,8 +17,10 @@
 typedef struct kv_page {
   FILE *f;     /* where it is written */
   sqlite3 *db; /* opened by kv_results_open, with the table of lines filled */
-  const char *path;     /* of the database, as typed */
-  kv_grid cell;         /* every row of the view `cell` */
+  const char *path;             /* of the database, as typed */
+  const struct kv_page *beside; /* another database's, beside which it stands,
+                                   so that plots have the same axes; or NULL */
+  kv_grid cell;                 /* every row of the view `cell` */
   kv_variants variants; /* which line of the figures each cell belongs to */
   int *place; /* [cell.rows] which place a cell is of: a trace, a prompt length
                  and what is observed */
@@ -45,18 +47,6 @@ int kv_page_ranking(const kv_page *p, kv_ranking by);
 /* .. why some of its rows are not means over all traces: below the first such
  * table. */
 int kv_page_reasons(const kv_page *p);
-/* The cross-check: contradictions, kernels of others that were found wrong, and
- * the digests of every cell with who has found them. */
-int kv_page_check(const kv_page *p);
-/* Every cell; and how many by superseded code are not there. */
-int kv_page_cells(const kv_page *p);
-/* What memory layouts hold; nothing where none was asked for. */
-int kv_page_layouts(const kv_page *p);
-/* Bytes by class; nothing where no method gives its entries classes. */
-int kv_page_classes(const kv_page *p);
-/* Processors, systems and builds that computed the results. */
-int kv_page_machines(const kv_page *p);
-
 /* What stands below every figure: the caption `text`, that it is open loop, and
  * `data` as a link to a file NAME.csv within the page (NULL: no file). */
 void kv_page_caption(const kv_page *p, const char *text, const char *name,
@@ -67,23 +57,28 @@ void kv_page_answered(const kv_page *p, const char *text, const char *name,
 
 /* A column of a table on the page, and how its values are shown. */
 typedef struct kv_column {
-  const char *name, *title; /* in the grid; on the page, as HTML */
+  const char *name, *title; /* in the grid; on the page */
   enum {
     KV_PLAIN,   /* a text, or a number to 4 digits where it is not whole */
     KV_PERCENT, /* a share as whole percent, to 2 digits below 10 */
     KV_TENTH,   /* a share as percent, to a tenth */
     KV_TWICE,   /* twice the number: a standard error */
     KV_BYTES,   /* B, KiB, MiB, .. to 3 digits */
-    KV_SHORT,   /* a digest, its first 10 digits */
-    KV_LONG,    /* a text that may break after a colon or a comma */
-    KV_MARK,    /* "confirmed", "one run", "conflict", or the status of a cell
-                   without a result; of `confirmed`, `conflicts`, `status` */
-    KV_NAME /* the name of a cell's line, with all parameters when pointed at;
+    /* No numbers: */
+    KV_SHORT, /* a digest, its first 10 digits */
+    KV_LONG,  /* a text that may break after a colon or a comma */
+    KV_LINE,  /* a text, with the mark of the line that the row is of */
+    KV_MARK,  /* "confirmed", "one run", "conflict", or the status of a cell
+                 without a result; of `confirmed`, `conflicts`, `status` */
+    KV_NAME   /* the name of a cell's line, with all parameters when pointed at;
                only in a table of p->cell */
   } kind;
 } kv_column;
-/* Writes all rows of g as a table that may scroll. label: its name for who
- * cannot see it; column: ended by a NULL name, each of them in g. */
+enum { KV_COLUMNS = 64 }; /* of a table, at most, its end counted */
+/* Writes all rows of g as a table that may scroll; a row that is of a line of
+ * the page, by g's column key or method, goes when the line is switched off.
+ * label: its name for who cannot see it; column: ended by a NULL name, each of
+ * them in g. */
 void kv_page_table(const kv_page *p, const kv_grid *g, const char *label,
                    const kv_column *column);
 

@@ -131,12 +131,13 @@ static void draw_all(const kv_page *p, const kv_grid *g, const kv_panels *s) {
   free(v.look);
 }
 
-static int draw_figure(const kv_page *p, const kv_figure *f) {
+int kv_figure_draw(const kv_page *p, const kv_figure *f) {
   kv_grid g;
+  if (f->write) return f->write(p, f);
   int rc = kv_grid_ask(p->db, f->ask, 0, NULL, &g);
   if (rc) return rc;
   if (g.rows) {
-    fprintf(p->f, "<h2 id=\"%s\">%s</h2>\n<figure>\n", f->id, f->title);
+    fputs("<figure>\n", p->f);
     if (f->group) fprintf(p->f, "<div class=\"%s\">\n", f->group);
     if (f->draw)
       f->draw(p, &g);
@@ -148,11 +149,5 @@ static int draw_figure(const kv_page *p, const kv_figure *f) {
     fputs("</figure>\n", p->f);
   }
   kv_grid_free(&g);
-  return rc;
-}
-
-int kv_figures_draw(const kv_page *p, const kv_figure *figure) {
-  int rc = KV_EXIT_OK;
-  for (; figure->id && !rc; figure++) rc = draw_figure(p, figure);
   return rc;
 }

@@ -3,7 +3,7 @@
  * A figure of the page as a table row: heading, SQL, caption, and how its
  * answer is drawn - as small line plots beside each other (kv_panels), or by a
  * function of its own over maps (maps.h) or rows along an axis (strip.h).
- * analysis/figures has the tables; kv_figures_draw draws one.
+ * analysis/figures has the tables, sections.h puts them on the page.
  */
 #ifndef KV_ANALYSIS_PANELS_H
 #define KV_ANALYSIS_PANELS_H
@@ -55,14 +55,22 @@ typedef struct kv_figure {
   kv_panels panels;
   /* Draws g, which has rows, within the figure; NULL: its panels are drawn. */
   void (*draw)(const kv_page *p, const kv_grid *g);
+  /* Writes all of it, without heading, in place of what else is here, or
+   * nothing; an exit code (analysis/database/say.h). NULL: as above. */
+  int (*write)(const kv_page *p, const struct kv_figure *f);
   const char *group; /* class of what is around the drawing; NULL: nothing is */
   bool unlinked;     /* too many numbers to stand in the page as a file */
   bool closed;       /* of answers, in closed loop; the caption says so */
 } kv_figure;
 
-/* Draws the figures of a table in their order into the page p. Returns an exit
- * code (analysis/database/say.h): KV_EXIT_OK, or what went wrong with a query,
- * which has been said. */
-int kv_figures_draw(const kv_page *p, const kv_figure *figure);
+/* The tables at the page's end: the cross-check (contradictions, kernels of
+ * others that were found wrong, digests and who has found them), every cell,
+ * layouts, bytes by class, machines. */
+extern const kv_figure kv_figures_tables[];
+
+/* Draws a figure into the page p, without its heading, or nothing where its SQL
+ * has no rows. Returns an exit code (analysis/database/say.h): KV_EXIT_OK, or
+ * what went wrong with a query, which has been said. */
+int kv_figure_draw(const kv_page *p, const kv_figure *figure);
 
 #endif

@@ -23,8 +23,10 @@ void kv_page_shape(const kv_page *p, const kv_grid *g, int row) {
 }
 
 int kv_page_variant(const kv_page *p, const char *key) {
-  for (int r = 0; r < p->cell.rows; r++)
-    if (!strcmp(kv_grid_text(&p->cell, r, "key"), key))
+  const kv_grid *g = &p->cell;
+  int at = kv_grid_column(g, "key"); /* looked up once, of thousands of rows */
+  for (int r = 0; r < g->rows; r++)
+    if (!strcmp(g->value[r * g->columns + at].text, key))
       return p->variants.of[r];
   return -1;
 }
@@ -42,7 +44,17 @@ static void percent(const char *t, FILE *f) {
       fprintf(f, "%%%02X", (unsigned)(unsigned char)*t);
 }
 
-static void data_link(const char *name, const kv_grid *g, FILE *f) {
+/* Text of a file that is larger stands elsewhere: a page is to be sent. */
+enum { MOST_DATA = 100 * 1024 };
+
+static void link_text(const char *name, const char *text, FILE *f) {
+  fprintf(f, " <a download=\"%s.csv\" href=\"data:text/csv;charset=utf-8,",
+          name);
+  percent(text, f);
+  fprintf(f, "\">Data: %s.csv</a>", name);
+}
+
+static void data_link(const kv_page *p, const char *name, const kv_grid *g) {
   char *text = NULL;
   size_t size = 0;
   FILE *memory = open_memstream(&text, &size);
@@ -53,11 +65,12 @@ static void data_link(const char *name, const kv_grid *g, FILE *f) {
   kv_grid_write(g, KV_CSV, memory);
   if (fclose(memory)) {
     kv_tell_short();
+  } else if (size <= MOST_DATA) {
+    link_text(name, text, p->f);
   } else {
-    fprintf(f, " <a download=\"%s.csv\" href=\"data:text/csv;charset=utf-8,",
-            name);
-    percent(text, f);
-    fprintf(f, "\">Data: %s.csv</a>", name);
+    fputs(" Data: too many to stand in the page; <code>kvreport export ", p->f);
+    kv_text_shell_html(p->path, p->f);
+    fputs(" -o data</code> writes them.", p->f);
   }
   free(text);
 }
@@ -67,7 +80,7 @@ static void caption(const kv_page *p, const char *text, const char *loop,
   fputs("<figcaption>", p->f);
   kv_text_html(text, p->f);
   fputs(loop, p->f);
-  if (data) data_link(name, data, p->f);
+  if (data) data_link(p, name, data);
   fputs("</figcaption>\n", p->f);
 }
 
@@ -129,32 +142,35 @@ static void short_text(const char *t, FILE *f) {
   kv_text_html(text, f);
 }
 
-static void name(const kv_page *p, int row) {
-  fputs("<td title=\"", p->f);
-  kv_text_html(kv_grid_text(&p->cell, row, "spec"), p->f);
-  fputs("\">", p->f);
-  kv_text_html(p->variants.label[p->variants.of[row]], p->f);
-  fputs("</td>", p->f);
+/* The line that a row is of; -1: of none of them. */
+static int line_of(const kv_page *p, const kv_grid *g, int row) {
+  char name[200];
+  if (g == &p->cell) return p->variants.of[row];
+  if (kv_grid_column(g, "key") >= 0)
+    return kv_page_variant(p, kv_grid_text(g, row, "key"));
+  if (kv_grid_column(g, "method") < 0) return -1;
+  snprintf(name, sizeof name, "%s", kv_grid_text(g, row, "method"));
+  char *ruler = strstr(name, ", ruler"); /* as kv_answer_ask says it */
+  if (ruler) *ruler = 0;
+  return kv_variants_same(&p->variants, name);
 }
 
-static void cell(const kv_grid *g, int row, const kv_column *c, FILE *f) {
-  const char *text = kv_grid_text(g, row, c->name);
-  double n = kv_grid_number(g, row, c->name);
-  bool number = isfinite(n);
-  fprintf(f, "<td class=\"%s\">",
-          c->kind == KV_LONG             ? "long"
-          : c->kind == KV_SHORT          ? "mono"
-          : number && c->kind != KV_MARK ? "num"
-                                         : "");
-  if (c->kind == KV_MARK)
-    mark(g, row, f);
-  else if (!*text)
-    fputs("&ndash;", f);
-  else if (c->kind == KV_SHORT)
-    short_text(text, f);
-  else if (c->kind == KV_LONG)
-    long_text(text, f);
-  else if (c->kind == KV_PERCENT)
+static bool has_numbers(const kv_grid *g, const kv_column *c) {
+  if (c->kind >= KV_SHORT) return false;
+  for (int r = 0; r < g->rows; r++)
+    if (isfinite(kv_grid_number(g, r, c->name))) return true;
+  return false;
+}
+
+/* Numbers stand at the right, which needs no class: most cells are numbers. */
+static const char *class_of(const kv_grid *g, const kv_column *c) {
+  if (c->kind == KV_LONG) return " class=long";
+  if (c->kind == KV_SHORT) return " class=mono";
+  return has_numbers(g, c) ? "" : " class=x";
+}
+
+static void number(const kv_column *c, double n, const char *text, FILE *f) {
+  if (c->kind == KV_PERCENT)
     fprintf(f, n < .0995 ? "%.2g%%" : "%.0f%%", 100 * n);
   else if (c->kind == KV_TENTH)
     fprintf(f, "%.1f%%", 100 * n);
@@ -162,38 +178,68 @@ static void cell(const kv_grid *g, int row, const kv_column *c, FILE *f) {
     bytes(n, f);
   else if (c->kind == KV_TWICE)
     fprintf(f, "%.2g", 2 * n);
-  else if (number && (floor(n) != n || strchr(text, '.')))
+  else if (floor(n) != n || strchr(text, '.'))
     fprintf(f, "%.4g", n);
   else
     kv_text_html(text, f);
-  fputs("</td>", f);
 }
 
-static bool has_numbers(const kv_grid *g, const kv_column *c) {
-  if (c->kind == KV_MARK || c->kind == KV_SHORT) return false;
-  for (int r = 0; r < g->rows; r++)
-    if (isfinite(kv_grid_number(g, r, c->name))) return true;
-  return false;
+static void cell(const kv_page *p, const kv_grid *g, int row, int line,
+                 const kv_column *c) {
+  const char *text = kv_grid_text(g, row, c->name);
+  double n = kv_grid_number(g, row, c->name);
+  if (c->kind == KV_LINE && line >= 0)
+    kv_look_swatch(kv_look_line(&p->variants, line), p->f);
+  if (c->kind == KV_MARK)
+    mark(g, row, p->f);
+  else if (!*text)
+    fputs("\u2013", p->f);
+  else if (c->kind == KV_NAME)
+    kv_text_html(p->variants.label[line], p->f);
+  else if (c->kind == KV_SHORT)
+    short_text(text, p->f);
+  else if (c->kind == KV_LONG)
+    long_text(text, p->f);
+  else if (isfinite(n) && c->kind != KV_LINE)
+    number(c, n, text, p->f);
+  else
+    kv_text_html(text, p->f);
 }
 
+static void row(const kv_page *p, const kv_grid *g, int r,
+                const kv_column *column, const char *const *class) {
+  int line = line_of(p, g, r);
+  if (line >= 0)
+    fprintf(p->f, "<tr class=v%d>", kv_look_line(&p->variants, line).line);
+  else
+    fputs("<tr>", p->f);
+  for (int i = 0; column[i].name; i++) {
+    fprintf(p->f, "<td%s", class[i]);
+    if (column[i].kind == KV_NAME) {
+      fputs(" title=\"", p->f);
+      kv_text_html(kv_grid_text(g, r, "spec"), p->f);
+      fputs("\"", p->f);
+    }
+    fputs(">", p->f);
+    cell(p, g, r, line, column + i);
+  }
+  fputs("\n", p->f);
+}
+
+/* HTML lets the ends of cells and rows be left out: a page has 100,000. */
 void kv_page_table(const kv_page *p, const kv_grid *g, const char *label,
                    const kv_column *column) {
+  const char *class[KV_COLUMNS];
   fputs("<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"",
         p->f);
   kv_text_html(label, p->f);
   fputs("\"><table><thead><tr>", p->f);
-  for (const kv_column *c = column; c->name; c++)
-    fprintf(p->f, "<th scope=\"col\"%s>%s</th>",
-            has_numbers(g, c) ? " class=\"num\"" : "", c->title);
-  fputs("</tr></thead><tbody>\n", p->f);
-  for (int r = 0; r < g->rows; r++) {
-    fputs("<tr>", p->f);
-    for (const kv_column *c = column; c->name; c++)
-      if (c->kind == KV_NAME)
-        name(p, r);
-      else
-        cell(g, r, c, p->f);
-    fputs("</tr>\n", p->f);
+  for (int i = 0; column[i].name; i++) {
+    class[i] = class_of(g, column + i);
+    fprintf(p->f, "<th scope=col%s>", class[i]);
+    kv_text_html(column[i].title, p->f);
   }
-  fputs("</tbody></table></div>\n", p->f);
+  fputs("<tbody>\n", p->f);
+  for (int r = 0; r < g->rows; r++) row(p, g, r, column, class);
+  fputs("</table></div>\n", p->f);
 }

@@ -97,7 +97,9 @@ static void draw_lines(const kv_plot *p, FILE *f) {
     kv_look k;
     if (i && p->mark[i - 1].variant == v) continue;
     k = kv_look_line(p->variants, v);
-    fprintf(f, "<path class=\"k%d l d%d\" d=\"", k.colour, k.dash % 4);
+    fprintf(f, "<path class=\"k%d l d%d", k.colour, k.dash % 4);
+    kv_look_line_class(k.line, f);
+    fputs("\" d=\"", f);
     for (int j = i; j < p->n && p->mark[j].variant == v; j++)
       if (drawn(p, p->mark + j))
         fprintf(f, "%c%.1f,%.1f", points++ ? 'L' : 'M', px(p, p->mark[j].x),
@@ -178,8 +180,10 @@ static void draw_labels(const kv_plot *p, FILE *f) {
     if (i && p->mark[i - 1].variant == v) continue;
     while (last + 1 < p->n && p->mark[last + 1].variant == v) last++;
     if (!place_label(p, i, last, wide, n, taken, taken + n)) continue;
-    fprintf(f, "<text class=\"k%d n\" x=\"%.1f\" y=\"%.1f\">",
-            kv_look_line(p->variants, v).colour, taken[n].x, taken[n].y + 11);
+    kv_look k = kv_look_line(p->variants, v);
+    fprintf(f, "<text class=\"k%d n", k.colour);
+    kv_look_line_class(k.line, f);
+    fprintf(f, "\" x=\"%.1f\" y=\"%.1f\">", taken[n].x, taken[n].y + 11);
     kv_text_html(label, f);
     fputs("</text>\n", f);
     n++;
@@ -190,9 +194,11 @@ static void draw_mark(const kv_plot *p, int i, FILE *f) {
   const kv_mark *m = p->mark + i;
   kv_look k = kv_look_line(p->variants, m->variant);
   double x = at_x(p, i), y = py(p, m->y);
-  if (beyond(p, m->y))
-    fprintf(f, "<path class=\"k%d l\" d=\"M%.1f,%.1fv-11m-3,4l3,-4l3,4\"/>\n",
-            k.colour, x, y - 4);
+  if (beyond(p, m->y)) {
+    fprintf(f, "<path class=\"k%d l", k.colour);
+    kv_look_line_class(k.line, f);
+    fprintf(f, "\" d=\"M%.1f,%.1fv-11m-3,4l3,-4l3,4\"/>\n", x, y - 4);
+  }
   kv_plot_mark(k, m->solid, x, y, p->labels ? 5 : 4, m->tip, f);
 }
 

@@ -21,14 +21,20 @@ enum { KV_COLOURS = 8, KV_SHAPES = 12 };
 /* --- looks (looks.c) ------------------------------------------------------ */
 
 /* Gives the lines of v their looks (v->look), by what the cells of g, the grid
- * that v was found in, say that they do. False: no memory. */
-bool kv_look_all(kv_variants *v, const kv_grid *g);
+ * that v was found in, say that they do; those that are in `before`, too, the
+ * looks that they have there. False: no memory. */
+bool kv_look_all(kv_variants *v, const kv_grid *g, const kv_variants *before);
 /* How line number `line` of v looks; and how the n-th of things that are no
  * methods does. */
 kv_look kv_look_line(const kv_variants *v, int line);
 kv_look kv_look_number(int n);
 /* Writes a small line with its mark, for tables. */
 void kv_look_swatch(kv_look k, FILE *f);
+/* Writes the class, a blank before it, of what goes when a line is switched
+ * off: kv_look's line. Nothing for 0. */
+void kv_look_line_class(int line, FILE *f);
+/* Writes the shapes of marks, once a page, before the first mark. */
+void kv_look_shapes(FILE *f);
 
 /* --- marks and axes (axis.c) ---------------------------------------------- */
 

@@ -52,10 +52,10 @@ static const char *const order[] = {
 static void head(const kv_page *p, kv_ranking by) {
   fputs("<div class=\"scroll whole\" tabindex=\"0\" role=\"region\" "
         "aria-label=\"Means over traces, sorted\"><table><thead><tr>"
-        "<th scope=\"col\">method</th>",
+        "<th scope=col class=x>method</th>",
         p->f);
   for (int i = 0; i < FIELDS; i++)
-    fprintf(p->f, "<th scope=\"col\" class=\"num\"%s>%s</th>",
+    fprintf(p->f, "<th scope=col%s>%s</th>",
             i                    ? ""
             : by == KV_BY_NEEDLE ? " aria-sort=\"descending\""
                                  : " aria-sort=\"ascending\"",
@@ -65,13 +65,16 @@ static void head(const kv_page *p, kv_ranking by) {
 
 static void row(const kv_page *p, const kv_grid *g, int r, kv_ranking by) {
   int line = kv_variants_same(&p->variants, kv_grid_text(g, r, "method"));
-  fputs("<tr><td>", p->f);
+  fputs("<tr", p->f);
+  if (line >= 0)
+    fprintf(p->f, " class=\"v%d\"", kv_look_line(&p->variants, line).line);
+  fputs("><td class=x>", p->f);
   if (line >= 0) kv_look_swatch(kv_look_line(&p->variants, line), p->f);
   kv_text_html(kv_grid_text(g, r, "method"), p->f);
   fputs("</td>", p->f);
   for (int i = 0; i < FIELDS; i++) {
     const char *text = kv_grid_text(g, r, field_at(i, by)->name);
-    fputs("<td class=\"num\">", p->f);
+    fputs("<td>", p->f);
     kv_text_html(*text ? text : "\u2013", p->f);
     fputs("</td>", p->f);
   }

@@ -2,7 +2,7 @@
  *
  * The page's tables: the cross-check, every cell, who computed.
  */
-#include "analysis/page/page.h"
+#include "analysis/page/panels.h"
 
 static void conflicts(const kv_page *p, const kv_grid *g) {
   static const kv_column column[] = {{"spec", "cell", KV_LONG},
@@ -46,7 +46,8 @@ static int graded(const kv_page *p) {
   return rc;
 }
 
-int kv_page_check(const kv_page *p) {
+static int write_check(const kv_page *p, const kv_figure *f) {
+  (void)f;
   static const kv_column column[] = {
       {"trace", "trace", KV_PLAIN},
       {"observe", "observe", KV_PLAIN},
@@ -95,7 +96,8 @@ static int older(const kv_page *p) {
   return rc;
 }
 
-int kv_page_cells(const kv_page *p) {
+static int write_cells(const kv_page *p, const kv_figure *f) {
+  (void)f;
   static const kv_column column[] = {
       {"trace", "trace", KV_PLAIN},
       {"observe", "observe", KV_PLAIN},
@@ -109,13 +111,13 @@ int kv_page_cells(const kv_page *p) {
       {"share_read", "read", KV_PERCENT},
       {"share_scanned", "scanned", KV_PERCENT},
       {"needle_share", "needle", KV_PLAIN},
-      {"needle_share_se", "&plusmn;", KV_TWICE},
+      {"needle_share_se", "\u00b1", KV_TWICE},
       {"lse_error", "LSE error", KV_PLAIN},
-      {"lse_error_se", "&plusmn;", KV_TWICE},
+      {"lse_error_se", "\u00b1", KV_TWICE},
       {"kl", "KL", KV_PLAIN},
-      {"kl_se", "&plusmn;", KV_TWICE},
+      {"kl_se", "\u00b1", KV_TWICE},
       {"output_error", "error", KV_PLAIN},
-      {"output_error_se", "&plusmn;", KV_TWICE},
+      {"output_error_se", "\u00b1", KV_TWICE},
       {"output_error_p95", "error p95", KV_PLAIN},
       {"mass", "mass", KV_PLAIN},
       {"recall_16", "top-16", KV_PLAIN},
@@ -144,25 +146,25 @@ int kv_page_cells(const kv_page *p) {
   return older(p);
 }
 
-/* A view's table under a heading of its own; nothing where it has no row. */
-static int optional(const kv_page *p, const char *view, const char *title,
+/* The table of the view of the figure's name; nothing where it has no row. */
+static int optional(const kv_page *p, const kv_figure *f,
                     const kv_column *column, const char *caption) {
   char sql[64];
   kv_grid g;
-  snprintf(sql, sizeof sql, "SELECT * FROM %s", view);
+  snprintf(sql, sizeof sql, "SELECT * FROM %s", f->id);
   int rc = kv_grid_ask(p->db, sql, 0, NULL, &g);
   if (rc) return rc;
   if (g.rows) {
-    fprintf(p->f, "<h2 id=\"%s\">%s</h2>\n<figure>", view, title);
-    kv_page_table(p, &g, title, column);
-    kv_page_caption(p, caption, view, &g);
+    fputs("<figure>", p->f);
+    kv_page_table(p, &g, f->title, column);
+    kv_page_caption(p, caption, f->id, &g);
     fputs("</figure>\n", p->f);
   }
   kv_grid_free(&g);
   return rc;
 }
 
-int kv_page_layouts(const kv_page *p) {
+static int write_layouts(const kv_page *p, const kv_figure *f) {
   static const kv_column column[] = {
       {"trace", "trace", KV_PLAIN},
       {"spec", "cell", KV_LONG},
@@ -197,10 +199,10 @@ int kv_page_layouts(const kv_page *p) {
       "moved, or the masks in its place; entries held as a share of as many in "
       "every lane as in the longest; and decode steps until a rewrite's "
       "memory-time integral was no more than that of masks.";
-  return optional(p, "layouts", "Memory layouts", column, caption);
+  return optional(p, f, column, caption);
 }
 
-int kv_page_classes(const kv_page *p) {
+static int write_classes(const kv_page *p, const kv_figure *f) {
   static const kv_column column[] = {{"trace", "trace", KV_PLAIN},
                                      {"spec", "cell", KV_LONG},
                                      {"asked", "asked", KV_PLAIN},
@@ -211,10 +213,11 @@ int kv_page_classes(const kv_page *p) {
   static const char caption[] =
       "What the entries of each class hold, where a method gives its entries "
       "classes (a residual, a tier): K and V, their metadata and columns.";
-  return optional(p, "classes", "Bytes by class", column, caption);
+  return optional(p, f, column, caption);
 }
 
-int kv_page_machines(const kv_page *p) {
+static int write_machines(const kv_page *p, const kv_figure *f) {
+  (void)f;
   static const kv_column column[] = {{"cpu", "processor", KV_PLAIN},
                                      {"cores", "cores", KV_PLAIN},
                                      {"os", "system", KV_PLAIN},
@@ -236,3 +239,11 @@ int kv_page_machines(const kv_page *p) {
   kv_grid_free(&g);
   return rc;
 }
+
+const kv_figure kv_figures_tables[] = {
+    {"check", "Cross-check", .write = write_check},
+    {"cells", "All cells", .write = write_cells},
+    {"layouts", "Memory layouts", .write = write_layouts},
+    {"classes", "Bytes by class", .write = write_classes},
+    {"who", "Who computed", .write = write_machines},
+    {.id = NULL}};

@@ -12,6 +12,7 @@ typedef struct rows {
   const kv_grid *g;
   json_t **params;
   char (*name)[LABEL];
+  int *first; /* the first row of its name at its place */
 } rows;
 
 /* What a row is called before its parameters: decisions that were replayed,
@@ -27,28 +28,64 @@ static void name_row(const rows *x, int row) {
     snprintf(x->name[row], LABEL, "%s", method);
 }
 
-/* A budget a layer is a list, of which the grid has the mean. */
-static bool same_place(const rows *x, int a, int b) {
-  static const char *const name[] = {"trace", "prompt_len", "observe",
-                                     "budget"};
-  json_t *p = json_object_get(x->params[a], "budget");
-  json_t *q = json_object_get(x->params[b], "budget");
-  for (int i = 0; i < 4; i++)
-    if (strcmp(kv_grid_text(x->g, a, name[i]), kv_grid_text(x->g, b, name[i])))
-      return false;
-  return json_equal(p, q) || (!p && !q);
+/* --- which rows can be told apart ----------------------------------------- */
+
+enum { AT = 5 };
+
+typedef struct place {
+  const char *at[AT]; /* trace, prompt_len, observe, budget, name */
+  char *budgets;      /* a budget a layer is a list, of which the grid has the
+                         mean; NULL: it has all */
+  int row;
+} place;
+
+static int differ(const place *a, const place *b) {
+  int d = 0;
+  for (int i = 0; i < AT && !d; i++) d = strcmp(a->at[i], b->at[i]);
+  if (d) return d;
+  return strcmp(a->budgets ? a->budgets : "", b->budgets ? b->budgets : "");
 }
 
-/* Does any row of that name differ from another at its place in key? */
-static bool tells_apart(const rows *x, const char *name, const char *key) {
-  for (int a = 0; a < x->g->rows; a++) {
-    if (strcmp(x->name[a], name)) continue;
-    for (int b = 0; b < a; b++)
-      if (!strcmp(x->name[b], name) && same_place(x, a, b) &&
-          !json_equal(json_object_get(x->params[a], key),
-                      json_object_get(x->params[b], key)))
-        return true;
+static int by_place(const void *a, const void *b) {
+  const place *x = a, *y = b;
+  int d = differ(x, y);
+  return d ? d : x->row - y->row;
+}
+
+static place place_of(const rows *x, int row) {
+  static const char *const name[] = {"trace", "prompt_len", "observe",
+                                     "budget"};
+  json_t *budget = json_object_get(x->params[row], "budget");
+  place out = {.row = row};
+  for (int i = 0; i < AT - 1; i++) out.at[i] = kv_grid_text(x->g, row, name[i]);
+  out.at[AT - 1] = x->name[row];
+  out.budgets = budget ? json_dumps(budget, JSON_ENCODE_ANY) : NULL;
+  return out;
+}
+
+/* Sets x->first of each row: the first one at its place, and of its name.
+ * False: no memory. */
+static bool find_firsts(rows *x) {
+  place *all = calloc((size_t)x->g->rows + 1, sizeof *all);
+  int n = x->g->rows, first = 0;
+  for (int r = 0; all && r < n; r++) all[r] = place_of(x, r);
+  if (all) qsort(all, (size_t)n, sizeof *all, by_place);
+  for (int i = 0; all && i < n; i++) {
+    if (!i || differ(all + i, all + i - 1)) first = all[i].row;
+    x->first[all[i].row] = first;
   }
+  for (int i = 0; all && i < n; i++) free(all[i].budgets);
+  free(all);
+  return all;
+}
+
+/* Does any row of that name differ from the first at its place in key? */
+static bool tells_apart(const rows *x, const char *name, const char *key) {
+  for (int r = 0; r < x->g->rows; r++)
+    if (x->first[r] != r && !strcmp(x->name[r], name) &&
+        !json_equal(json_object_get(x->params[r], key),
+                    json_object_get(x->params[x->first[r]], key)))
+      return true;
   return false;
 }
 
@@ -110,23 +147,26 @@ static bool collect(char **label, kv_variants *v) {
 
 bool kv_variants_find(const kv_grid *g, kv_variants *out) {
   size_t n = (size_t)g->rows + 1;
-  rows x = {g, calloc(n, sizeof *x.params), calloc(n, sizeof *x.name)};
+  rows x = {g, calloc(n, sizeof *x.params), calloc(n, sizeof *x.name),
+            calloc(n, sizeof *x.first)};
   char **label = calloc(n, sizeof *label);
   bool good = false;
   *out = (kv_variants){0, calloc(n, sizeof *out->label), g->rows,
                        calloc(n, sizeof *out->of), NULL};
-  if (!x.params || !x.name || !label || !out->label || !out->of) goto out;
+  if (!x.params || !x.name || !x.first || !label || !out->label || !out->of)
+    goto out;
   for (int r = 0; r < g->rows; r++) {
     x.params[r] = json_loads(kv_grid_text(g, r, "params"), 0, NULL);
     name_row(&x, r);
   }
-  good = label_rows(&x, label);
+  good = find_firsts(&x) && label_rows(&x, label);
   good = good && collect(label, out);
 out:
   for (int r = 0; x.params && r < g->rows; r++) json_decref(x.params[r]);
   for (int r = 0; label && r < g->rows; r++) free(label[r]);
   free(x.params);
   free(x.name);
+  free(x.first);
   free(label);
   return good;
 }

@@ -12,10 +12,12 @@
 #include "analysis/database/grid.h"
 
 /* How a line is drawn (analysis/page/looks.c): numbers of a colour, of the
- * shape of its marks and of its dashes; small: marks are. */
+ * shape of its marks and of its dashes; small: marks are. line: from 1 on, by
+ * which a reader switches it off all over the page; 0: it stays. */
 typedef struct kv_look {
   int colour, shape, dash;
   bool small;
+  int line;
 } kv_look;
 
 /* The variants of a grid. */
@@ -27,8 +29,7 @@ typedef struct kv_variants {
 } kv_variants;
 
 /* Finds them. g has the columns trace, prompt_len, observe, method, params,
- * budget. False: no memory. Cost grows with the square of the rows of a method.
- * Free *out with kv_variants_free, also after a failure. */
+ * budget. False: no memory. * Free *out with kv_variants_free, also after a failure. */
 bool kv_variants_find(const kv_grid *g, kv_variants *out);
 void kv_variants_free(kv_variants *v); /* accepts zeroed */
 /* The number of the variant with that label; -1: there is none. */

@@ -20,20 +20,25 @@ has_needles = any(m["needle_share"] for m in means)
 
 # --- the order of sections, and the sentence ---
 
-# What a model answered stands before what is replayed, and is left out here.
+# The answer, four figures, what the page is of; then the rest, which folds.
 ids = re.findall(r'<h2 id="(\w+)">', text)
-if "answers" in ids:
-    answers = "answers right loglik next_token agreement perplexity".split()
-    answers += ["ranks"] * ("ranks" in ids)
-    assert ids[: len(answers)] == answers, ids
-    ids = ids[len(answers) :]
-    text = (text[: text.index('<h2 id="answers">')]
-            + text[text.index(f'<h2 id="{ids[0]}">'):])  # fmt: skip
-first = ["needle_stored", "needle_read"] if has_needles else []
-want = [*first, "lse", "stored", "read", "along"]
-assert ids[: len(want)] == want, ids
-assert ("#needle_stored" in text) == has_needles
-said = re.search(r'<h2 id="stored">.*?</h2>\n<p class="rank">(.*?)</p>', text)
+folds = re.findall(r'<details class="fold"><summary><h2 id="(\w+)">', text)
+answers = "answers right loglik next_token agreement perplexity ranks".split()
+fidelity = ["needle_stored", "needle_read"] if has_needles else []
+fidelity += ["lse", "stored", "read"]
+at = ids.index("more")
+first = ids[:at]
+want = ["answer", fidelity[0], "gap"]
+assert first[:3] == want and len(first) == 5, first
+assert first[3] in ("right", "needle_read", "read"), first
+assert first[4] in ("ranks", "needles", "along"), first
+assert ids[at + 1 :] == folds and folds[0] == "about", ids
+rest = [x for x in answers + fidelity + ["along"]
+        if x in ids and x not in first]  # fmt: skip
+assert folds[1 : 1 + len(rest)] == rest, ids
+assert all(x in ids for x in fidelity), ids
+said = re.search(
+    r'<h2 id="stored">.*?</h2></summary>\n<p class="rank">(.*?)</p>', text)
 said = html.unescape(said.group(1))
 for words in ("hardly ranks what a model answers", "SmolLM2-135M-Instruct",
               "needle (Kendall's tau-b .78)", "(output_abs, p99: .66)"):
@@ -44,11 +49,12 @@ assert re.search(r"1,915 pairs of methods.*1,145 whose task", text, re.S)
 
 legend = text[text.index('<ul class="legend">'):]
 legend = re.findall(
-    r'<li><svg.*?class="k(\d) m" d="(.*?)".*?</svg>(.*?)</li>',
+    r'<li class="v\d+"><svg.*?class="k(\d) m" href="(.*?)" '
+    r'transform="(.*?)".*?</svg>(.*?)</li>',
     legend[: legend.index("</ul>")], re.S)  # fmt: skip
-looks = {html.unescape(name): (k, d) for k, d, name in legend}
+looks = {html.unescape(name): look for *look, name in legend}
 assert set(looks) == {m["method"] for m in means}
-assert len(set(looks.values())) == len(looks), "two lines look alike"
+assert len(set(map(tuple, looks.values()))) == len(looks), "two lines look alike"
 
 # --- large figures ---
 
@@ -109,7 +115,7 @@ def check(name, number, column, across):
         labels = [
             (float(x), float(y), html.unescape(label))
             for x, y, label in re.findall(
-                r'<text class="k\d n" x="([\d.]+)" y="([\d.]+)">(.*?)</text>',
+                r'<text class="k\d n v\d+" x="([\d.]+)" y="([\d.]+)">(.*?)</text>',
                 svg)]  # fmt: skip
         # A mean of sizes is no size of the mean: only where all are of a sign.
         if column != "lse_error" and (every or not more):
