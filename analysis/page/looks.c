@@ -126,7 +126,9 @@ void kv_look_shapes(FILE *f) {
       "M1.2,0L-.8,-1.1V1.1Z"};
   fputs("<svg class=\"defs\" aria-hidden=\"true\"><defs>", f);
   for (int i = 0; i < KV_SHAPES; i++)
-    fprintf(f, "<path id=\"m%d\" d=\"%s\"/>", i, shape[i]);
+    fprintf(f,
+            "<path id=\"m%d\" vector-effect=\"non-scaling-stroke\" d=\"%s\"/>",
+            i, shape[i]);
   fputs("</defs></svg>\n", f);
 }
 

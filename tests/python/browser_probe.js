@@ -125,7 +125,8 @@ if (count) {
 const wide = document.documentElement.scrollWidth;
 if (wide > innerWidth) {
   const far = all('body *').filter(e => seen(e) &&
-      e.getBoundingClientRect().right > innerWidth + 1 &&
+      Math.max(e.getBoundingClientRect().right, e.scrollWidth) >
+          innerWidth + 1 && !e.matches('body, main') &&
       !e.closest('.scroll, .wide'));
   wrong.push(`width: ${wide} of ${innerWidth}: ` + far.slice(0, 4).map(
       e => `${e.tagName}.${e.className.baseVal ?? e.className}`).join(', '));

@@ -25,7 +25,7 @@ DARK, LIGHT = 0, 1
 
 def browse(name, body, size, scheme, *more):
     """The page as the browser has it after its scripts, and its console."""
-    file = pathlib.Path(folder, name)
+    file = pathlib.Path(folder, name).absolute()
     file.write_text(body, encoding="utf-8")
     ran = subprocess.run(
         [chromium, "--headless=new", "--no-sandbox", "--disable-gpu",
@@ -67,7 +67,7 @@ if '<input type="search"' not in alone:
     wrong.append("policy: the page's own script did not run")
 # Without a script a page has no control that does nothing, and all its texts.
 main = text[text.index("<main") : text.index("</main>")]
-if re.search(r"<(button|input)|hidden", main):
+if re.search(r"<(button|input)|\shidden", main):
     wrong.append("script: a control without it")
 probed("1280,900", LIGHT)
 probed("420,900", DARK)
