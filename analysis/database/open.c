@@ -30,6 +30,20 @@ int kv_results_open(const char *path, sqlite3 **db) {
   return rc;
 }
 
+/* A table cannot be made in the name of the view that fills it, and one that is
+ * renamed takes the views that read it along. */
+#define KEEP(view)                                                             \
+  "CREATE TEMP TABLE kept AS SELECT * FROM " view ";"                          \
+  "DROP VIEW temp." view ";"                                                   \
+  "CREATE TEMP TABLE " view " AS SELECT * FROM kept;"                          \
+  "DROP TABLE kept;"
+
+int kv_results_keep(sqlite3 *db, const char *path) {
+  const char *keep = KEEP("aged") KEEP("counted") KEEP("stored") KEEP("cell");
+  return sqlite3_exec(db, keep, NULL, NULL, NULL) ? kv_results_fail(db, path)
+                                                  : KV_EXIT_OK;
+}
+
 int kv_results_answers(sqlite3 *db, const char *path) {
   const char *fill =
       "INSERT INTO newest_evaluation SELECT * FROM newest_evaluations;"
