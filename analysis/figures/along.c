@@ -89,6 +89,7 @@ static void draw(const kv_page *p, const kv_grid *g, const int *variant,
   fputs("<figure>\n", p->f);
   kv_page_legend(p);
   fputs("<div class=\"small two\">\n", p->f);
+  plot.bare = n * p->variants.n > KV_PAGE_MOST / 16; /* bins of a line */
   for (int i = 0; i < n; i++) {
     plot.n = gather(p, g, variant, name[i], mark);
     plot.title = name[i];

@@ -279,6 +279,19 @@ static bool some(const kv_page *p, const figure *d) {
   return false;
 }
 
+/* One plot a trace, or the word that they would be too many marks. */
+static void draw_each(const kv_page *p, kv_plot *plot, const figure *d) {
+  int n = 0;
+  for (int r = 0; r < p->cell.rows; r++) n += has(&p->cell, r, d);
+  if (n <= KV_PAGE_MOST)
+    draw_places(p, plot, d);
+  else
+    fprintf(p->f,
+            "<p class=\"soft\">%d marks are too many to draw a plot a trace, "
+            "too.</p>\n",
+            n);
+}
+
 static int draw(const kv_page *p, kv_plot *plot, const figure *d) {
   int rc = KV_EXIT_OK, all = places(p, d, plot->mark);
   head(p, d);
@@ -291,7 +304,7 @@ static int draw(const kv_page *p, kv_plot *plot, const figure *d) {
   rc = kv_page_ranking(p, d->rank);
   if (!rc && d->rank == (some(p, figures) ? KV_BY_NEEDLE : KV_BY_LSE))
     rc = kv_page_reasons(p);
-  if (!rc && all > 1 && d->places) draw_places(p, plot, d);
+  if (!rc && all > 1 && d->places) draw_each(p, plot, d);
   if (!rc) rc = caption(p, d, all);
   fputs("</figure>\n", p->f);
   return rc;

@@ -82,6 +82,10 @@ enum { KV_COLUMNS = 64 }; /* of a table, at most, its end counted */
 void kv_page_table(const kv_page *p, const kv_grid *g, const char *label,
                    const kv_column *column);
 
+/* Marks, or rows of a table, beyond which a page that is to be sent is too
+ * large: what a figure has besides is then left to files. */
+enum { KV_PAGE_MOST = 1000 };
+
 /* Writes n and a noun, `one` being its singular: "1 result", "2 results". */
 void kv_page_count(FILE *f, int n, const char *one);
 /* Columns by which views of layers and heads tell models of different shape

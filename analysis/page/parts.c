@@ -47,26 +47,29 @@ static void percent(const char *t, FILE *f) {
 /* Text of a file that is larger stands elsewhere: a page is to be sent. */
 enum { MOST_DATA = 100 * 1024 };
 
-static void link_text(const char *name, const char *text, FILE *f) {
-  fprintf(f, " <a download=\"%s.csv\" href=\"data:text/csv;charset=utf-8,",
-          name);
-  percent(text, f);
-  fprintf(f, "\">Data: %s.csv</a>", name);
+/* The text of a file, to be freed; NULL: too large, or no memory, which is
+ * said.
+ */
+static char *csv_of(const kv_grid *g) {
+  size_t size = 0, cells = (size_t)g->rows * (size_t)g->columns;
+  char *text = NULL;
+  if (cells > MOST_DATA / 2) return NULL; /* each takes two bytes and more */
+  FILE *memory = open_memstream(&text, &size);
+  if (memory) kv_grid_write(g, KV_CSV, memory);
+  bool good = memory && !fclose(memory);
+  if (!good) kv_tell_short();
+  if (good && size <= MOST_DATA) return text;
+  free(text);
+  return NULL;
 }
 
 static void data_link(const kv_page *p, const char *name, const kv_grid *g) {
-  char *text = NULL;
-  size_t size = 0;
-  FILE *memory = open_memstream(&text, &size);
-  if (!memory) {
-    kv_tell_short();
-    return;
-  }
-  kv_grid_write(g, KV_CSV, memory);
-  if (fclose(memory)) {
-    kv_tell_short();
-  } else if (size <= MOST_DATA) {
-    link_text(name, text, p->f);
+  char *text = csv_of(g);
+  if (text) {
+    fprintf(p->f, " <a download=\"%s.csv\" href=\"data:text/csv;charset=utf-8,",
+            name);
+    percent(text, p->f);
+    fprintf(p->f, "\">Data: %s.csv</a>", name);
   } else {
     fputs(" Data: too many to stand in the page; <code>kvreport export ", p->f);
     kv_text_shell_html(p->path, p->f);

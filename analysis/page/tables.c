@@ -69,7 +69,7 @@ static int write_check(const kv_page *p, const kv_figure *f) {
   rc = kv_grid_ask(p->db, "SELECT * FROM crosscheck", 0, NULL, &g);
   if (rc) return rc;
   fputs("<figure>", p->f);
-  kv_page_table(p, &g, "Cross-check", column);
+  if (g.rows <= KV_PAGE_MOST) kv_page_table(p, &g, "Cross-check", column);
   kv_page_caption(p,
                   "Digests of every decision (journal), of what is stored "
                   "(state) and of every output bit (output), first ten "
