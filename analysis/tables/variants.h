@@ -29,7 +29,8 @@ typedef struct kv_variants {
 } kv_variants;
 
 /* Finds them. g has the columns trace, prompt_len, observe, method, params,
- * budget. False: no memory. * Free *out with kv_variants_free, also after a failure. */
+ * budget. False: no memory. * Free *out with kv_variants_free, also after a
+ * failure. */
 bool kv_variants_find(const kv_grid *g, kv_variants *out);
 void kv_variants_free(kv_variants *v); /* accepts zeroed */
 /* The number of the variant with that label; -1: there is none. */

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""check_browser.py CHROMIUM PAGE FOLDER [OLD NEW]...: a page of kvreport in a
-headless browser. As it is, under its own policy, its script must run and nothing
-be said on the console; a copy, whose policy lets browser_probe.js in, must stand
-what that does, wide and at 420 pixels, light and dark. What is wrong is printed,
-a line each; exit 1. FOLDER is for copies. OLD NEW: seeds of faults, texts of the
-page that are replaced first. Standard library only."""
+"""browse.py CHROMIUM PAGE FOLDER [OLD NEW]...: a page of kvreport in a headless
+browser. As it is, under its own policy, its script must run and nothing be said
+on the console; a copy, whose policy lets probe.js in, must stand what that
+does, wide and at 420 pixels, light and dark. What is wrong is printed, a line
+each; exit 1. FOLDER is for copies. OLD NEW: seeds of faults, texts of the page
+that are replaced first. Standard library only."""
 
 import html
 import json
@@ -18,7 +18,7 @@ text = pathlib.Path(page).read_text(encoding="utf-8")
 for old, new in zip(seeds[::2], seeds[1::2]):
     assert old in text, f"the page has no {old!r} to be seeded"
     text = text.replace(old, new)
-probe = pathlib.Path(__file__).with_name("browser_probe.js").read_text()
+probe = pathlib.Path(__file__).with_name("probe.js").read_text()
 wrong = []
 DARK, LIGHT = 0, 1
 
