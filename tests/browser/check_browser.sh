@@ -21,12 +21,14 @@ looked() {
 # seen WORDS OLD NEW...: a page with that fault is found wrong by these words.
 seen() {
   checks=$((checks + 1))
-  looked "$tmp/a.html" "${@:2}"
+  looked "$tmp/one.html" "${@:2}"
   [ $? = 1 ] && grep -q "^$1" "$tmp/wrong" ||
     fail "not seen: $1: $(head -n 3 "$tmp/wrong" "$tmp/err")"
 }
 
-"$fill" "$tmp/a.db" 0 3 0 && "$fill" "$tmp/b.db" 1 3 1 || fail fill_db
+"$fill" "$tmp/a.db" 0 3 0 && "$fill" "$tmp/b.db" 1 3 1 &&
+  "$fill" "$tmp/one.db" 0 1 0 || fail fill_db
+"$kvreport" html "$tmp/one.db" -o "$tmp/one.html" || fail 'html of one trace'
 "$kvreport" html "$tmp/a.db" -o "$tmp/a.html" || fail html
 "$kvreport" html "$tmp/a.db" "$tmp/b.db" -o "$tmp/two.html" || fail 'two'
 for page in a two; do

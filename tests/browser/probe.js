@@ -90,6 +90,8 @@ figures.slice(0, 12).forEach(svg => {
   point.dispatchEvent(new PointerEvent('pointerover', {bubbles: true}));
   says(!tip.hidden && tip.textContent && (!want || tip.textContent === want),
        `points: silent under the pointer: ${svg.getAttribute('aria-label')}`);
+  document.body.dispatchEvent(new PointerEvent('pointerover', {bubbles: true}));
+  says(tip.hidden, 'points: a tip stays where no point is');
   svg.focus({preventScroll: true});
   const texts = ['ArrowRight', 'ArrowRight'].map(key => {
     svg.dispatchEvent(new KeyboardEvent('keydown', {key, bubbles: true}));
