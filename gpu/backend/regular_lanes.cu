@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Lanes whose rows lie in a store of regular indices (gpu/shared/regular.h,
- * gpu/host/indexed.h): masks that say what the lanes' entries say, and entries
- * that name their places after the lanes were rewritten. K and V of an entry
- * have one place. A block a lane; each entry is looked at once.
+ * gpu/host/indexed.h): masks that say what the lanes' entries say, or those of
+ * all lanes together, and entries that name their places after the lanes were
+ * rewritten. K and V of an entry have one place. A block a lane, but a thread a
+ * word where masks are joined; each entry is looked at once.
  */
 #include "gpu/block/block.cuh"
 #include "gpu/lane/entry.cuh"
@@ -27,6 +28,16 @@ static __global__ void mark(const __grid_constant__ kv_gpu_layer l,
     int at = lane->k[i].block;
     if (all || is_read(l, lane, i)) atomicOr(&mask[at / 32], 1u << at % 32);
   }
+}
+
+/* .. those of all lanes in each of them, .. */
+static __global__ void join(const __grid_constant__ kv_gpu_layer l,
+                            const __grid_constant__ kv_gpu_regular r) {
+  int w = (int)blockIdx.x * KV_BLOCK + kv_thread();
+  if (w >= r.words) return;
+  uint32_t *mask = r.half[*r.which].mask + w, any = 0;
+  for (int i = 0; i < l.lanes; i++) any |= mask[(size_t)i * (size_t)r.words];
+  for (int i = 0; i < l.lanes; i++) mask[(size_t)i * (size_t)r.words] = any;
 }
 
 /* .. and where the j-th of them was gathered to place j, entries say so; the
@@ -74,8 +85,11 @@ static __global__ void follow(const __grid_constant__ kv_gpu_layer l,
 extern "C" void kv_gpu_start_regular_lanes(void *stream, const kv_gpu_layer *l,
                                            const kv_gpu_regular *r, int act) {
   unsigned lanes = (unsigned)l->lanes;
+  unsigned words = (unsigned)(r->words + KV_BLOCK - 1) / KV_BLOCK;
   if (act == KV_GPU_REGULAR_FOLLOW)
     KV_LAUNCH(stream, follow, lanes, KV_BLOCK, *l, *r);
+  else if (act == KV_GPU_REGULAR_JOIN)
+    KV_LAUNCH(stream, join, words, KV_BLOCK, *l, *r);
   else
     KV_LAUNCH(stream, mark, lanes, KV_BLOCK, *l, *r,
               act == KV_GPU_REGULAR_HELD);

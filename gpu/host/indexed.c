@@ -4,6 +4,7 @@
  */
 #include "gpu/host/indexed.h"
 #include <stdlib.h>
+#include <string.h>
 
 /* --- memory --------------------------------------------------------------- */
 
@@ -22,12 +23,19 @@ void kv_gpu_indexed_take(kv_store *s) {
     return;
   }
   s->indexed = x;
-  x->rewritten = s->plan->indices == KV_INDICES_REWRITTEN;
+  x->how = s->plan->indices;
+  x->any = kv_zalloc((size_t)shape->n_tokens, sizeof *x->any);
+  if (!x->any) {
+    kv_no_memory(&s->fault, "regular indices", (size_t)shape->n_tokens);
+    return;
+  }
   kv_gpu_regular_open(s->device, shape, s->lanes, room, &x->store, &s->fault);
 }
 
 void kv_gpu_indexed_give(kv_store *s) {
-  if (s->indexed) kv_gpu_regular_close(&s->indexed->store);
+  if (!s->indexed) return;
+  kv_gpu_regular_close(&s->indexed->store);
+  free(s->indexed->any);
   free(s->indexed);
 }
 
@@ -87,24 +95,37 @@ void kv_gpu_seq_indexed_compressed(const kv_store *s, void *stream) {
   if (s->indexed) act(s, KV_GPU_REGULAR_READ, stream);
 }
 
-/* Has a lane places whose entries have gone? */
-static bool has_lost(const kv_store *s) {
+/* Tokens that any lane of the layer holds. */
+static int joined(const kv_store *s) {
+  bool *any = s->indexed->any;
+  int n = 0;
+  memset(any, 0, (size_t)s->plan->shape->n_tokens * sizeof *any);
+  for (int i = 0; i < s->lanes; i++)
+    for (int j = 0; j < s->mirror[i].n; j++) any[s->mirror[i].id[j]] = true;
+  for (int t = 0; t < s->end; t++) n += any[t];
+  return n;
+}
+
+/* Has a lane places whose entries have gone, or all of them at once? Places
+ * that it has after a rewrite: its own entries, or `all`. */
+static bool has_lost(const kv_store *s, int all) {
   bool lost = false;
   for (int i = 0; i < s->lanes; i++)
-    lost = lost || s->head[i].n < s->head[i].k_raw.used;
+    lost = lost || (all ? all : s->head[i].n) < s->head[i].k_raw.used;
   return lost;
 }
 
 /* Also tells the host's copies of the lanes what the device does. */
-static void rewrite(kv_store *s) {
+static void rewrite(kv_store *s, int all) {
   void *stream = s->device->stream();
   act(s, KV_GPU_REGULAR_HELD, stream);
+  if (all) act(s, KV_GPU_REGULAR_JOIN, stream);
   act(s, KV_GPU_REGULAR_REWRITE, stream);
   act(s, KV_GPU_REGULAR_FOLLOW, stream);
   act(s, KV_GPU_REGULAR_READ, stream);
   for (int i = 0; i < s->lanes; i++) {
     kv_gpu_lane *l = &s->head[i];
-    l->k_raw.used = l->v_raw.used = l->n;
+    l->k_raw.used = l->v_raw.used = all ? all : l->n;
     l->k_raw.n_free = l->v_raw.n_free = 0;
   }
 }
@@ -118,7 +139,8 @@ static bool ascends(const kv_lane *l) {
 void kv_gpu_indexed_compressed(kv_store *s) {
   struct kv_gpu_indexed *x = s->indexed;
   if (!x || kv_gpu_lost(s)) return;
-  if (x->rewritten && has_lost(s)) rewrite(s);
+  int all = x->how == KV_INDICES_JOINED ? joined(s) : 0;
+  if (x->how != KV_INDICES_MASKED && has_lost(s, all)) rewrite(s, all);
   bool was = x->in_order;
   for (int i = 0; i < s->lanes && x->in_order; i++)
     x->in_order = ascends(&s->mirror[i]);

@@ -32,6 +32,8 @@ typedef enum kv_gpu_regular_act {
   /* Where the store holds the lanes of a layer: */
   KV_GPU_REGULAR_READ,  /* masks become the entries of classes that are read */
   KV_GPU_REGULAR_HELD,  /* .. become all entries; before REWRITE */
+  KV_GPU_REGULAR_JOIN,  /* .. become what any lane's mask has, where a token has
+                           one place in all lanes; between these two */
   KV_GPU_REGULAR_FOLLOW /* entries and pools name the new places; after it */
 } kv_gpu_regular_act;
 

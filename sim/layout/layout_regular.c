@@ -81,7 +81,7 @@ kv_indices kv_layout_indices(const kv_layout_asked *asked) {
   if (task == KV_REGULAR_NONE || task == KV_REGULAR_BASE)
     return KV_INDICES_NONE;
   if (asked->sparse) return KV_INDICES_MASKED;
-  return apart ? KV_INDICES_REWRITTEN : KV_INDICES_NONE;
+  return apart ? KV_INDICES_REWRITTEN : KV_INDICES_JOINED;
 }
 
 /* --- life --------------------------------------------------------------- */

@@ -6,12 +6,13 @@
  *   whether threads and blocks run forwards or backwards;
  * - after every block and step each entry's place has its K and V, as the
  *   trace has them; the bits that are set are those of entries that views
- *   hold; masked, a lane has a place for every token seen, and rewritten, for
- *   what it holds and no more. What is not a lane's is scribbled over;
+ *   hold; masked, a lane has a place for every token seen, rewritten, for what
+ *   it holds and no more, and joined, for what any lane of its layer holds, a
+ *   token in the same place of each. What is not a lane's is scribbled over;
  * - what was gathered is what the layout counts, slot for slot;
  * - attention goes by masks where views are the lanes or what classes leave of
  *   them, and else reads rows one by one; where rows are merged, coded or
- *   re-indexed, and where a layout's sets are shared by lanes, there is no such
+ *   re-indexed, and for base, whose set is that of all layers, there is no such
  *   store.
  */
 #include "gpu/host/backends.h"
@@ -34,7 +35,7 @@ static kv_device device;
 static kv_backend indexed;
 static char trace[512];
 static expected must;
-static bool rewritten;
+static bool rewritten, joined;
 static int blocks, walked, read_rows;     /* of the replay */
 static int64_t rewrites, gathered, hides; /* slots; clear bits of entries */
 
@@ -45,12 +46,27 @@ static void attend(void *stream, const kv_gpu_layer *l, int masked) {
   kv_device_emu()->attend(stream, l, masked);
 }
 
+/* Tokens that any lane of the layer holds. Joined, each has one place. */
+static int union_of(const kv_gpu_layer *l) {
+  int32_t at[TOKENS];
+  int n = 0;
+  memset(at, 0xff, sizeof at);
+  for (int i = 0; i < l->lanes; i++)
+    for (int j = 0; j < l->lane[i].n; j++) {
+      int32_t token = l->lane[i].id[j], own = l->lane[i].k[j].block;
+      n += at[token] < 0;
+      if (joined && at[token] >= 0) assert_int_equal(own, at[token]);
+      at[token] = own;
+    }
+  return n;
+}
+
 static void regular(void *stream, const kv_gpu_layer *l,
                     const kv_gpu_regular *r, int act) {
   walked += act == KV_GPU_REGULAR_ATTEND;
   rewrites += act == KV_GPU_REGULAR_REWRITE;
   for (int i = 0; act == KV_GPU_REGULAR_REWRITE && i < l->lanes; i++)
-    gathered += l->lane[i].n;
+    gathered += joined ? union_of(l) : l->lane[i].n;
   kv_device_emu()->regular(stream, l, r, act);
 }
 
@@ -97,7 +113,9 @@ static void check_lane(const kv_store *s, int i) {
   char *owned = calloc((size_t)r->room, 1);
   int taken = half_of(s)->taken[i];
   assert_non_null(owned);
-  assert_int_equal(taken, rewritten ? l->n : s->end);
+  assert_int_equal(taken, joined      ? union_of(&s->layer)
+                          : rewritten ? l->n
+                                      : s->end);
   for (int j = 0; j < l->n; j++) {
     bool hidden = l->tier && s->plan->needs.unread >> l->tier[j] & 1;
     int at = place_of(s, i, j);
@@ -167,12 +185,13 @@ static const struct {
     {"zsmerge", POOLS, 0, false},
     {"tova+int8", POOLS, 0, false}};
 
-static void test_layout(const char *layout, bool rewrite) {
+static void test_layout(const char *layout, bool rewrite, bool join) {
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     kv_digest of_ref[3];
     gpucell plain = {trace, NULL, 0, BUDGET, NULL};
     must = cases[i].where;
     rewritten = rewrite;
+    joined = join;
     gpucell_replay(&plain, cases[i].spec, &kv_backend_ref, of_ref);
     must_match(cases[i].spec, layout, of_ref, (int)(i + rewrite) % 2);
     if (must == POOLS) continue;
@@ -184,12 +203,17 @@ static void test_layout(const char *layout, bool rewrite) {
 
 TEST(test_max) {
   gpucell_trace("indexed", KV_F32, 32, TOKENS, PROMPT, trace);
-  test_layout("ha:max", true);
+  test_layout("ha:max", true, false);
 }
 
 TEST(test_sparse) {
   gpucell_trace("indexed", KV_F16, 20, TOKENS, PROMPT, trace);
-  test_layout("ha:sparse", false);
+  test_layout("ha:sparse", false, false);
+}
+
+TEST(test_joined) {
+  gpucell_trace("indexed", KV_F16, 24, TOKENS, PROMPT, trace);
+  test_layout("la:max", true, true);
 }
 
 /* Of every layout what a store does where it is asked for first. */
@@ -200,7 +224,7 @@ TEST(test_layouts) {
   } asked[] = {
       {"hs:max", KV_INDICES_REWRITTEN}, {"hs:sparse", KV_INDICES_MASKED},
       {"ls:sparse", KV_INDICES_MASKED}, {"la:sparse,ha:max", KV_INDICES_MASKED},
-      {"ls:max", KV_INDICES_NONE},      {"la:max,hs:max", KV_INDICES_REWRITTEN},
+      {"ls:max", KV_INDICES_JOINED},    {"la:max,hs:max", KV_INDICES_JOINED},
       {"base", KV_INDICES_NONE},        {"pages:16", KV_INDICES_NONE}};
   const char *text = "snapkv:window=16";
   gpucell_trace("indexed", KV_BF16, 12, TOKENS, PROMPT, trace);
@@ -208,7 +232,8 @@ TEST(test_layouts) {
     kv_digest of_ref[3], of[3];
     gpucell c = {trace, asked[i].layouts, 0, BUDGET, NULL};
     must = asked[i].stored ? WALKED : POOLS;
-    rewritten = asked[i].stored == KV_INDICES_REWRITTEN;
+    rewritten = asked[i].stored > KV_INDICES_MASKED;
+    joined = asked[i].stored == KV_INDICES_JOINED;
     walked = 0;
     gpucell_replay(&c, text, &kv_backend_ref, of_ref);
     gpucell_replay(&c, text, &indexed, of);
@@ -220,6 +245,7 @@ TEST(test_layouts) {
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(test_max),
                                      cmocka_unit_test(test_sparse),
+                                     cmocka_unit_test(test_joined),
                                      cmocka_unit_test(test_layouts)};
   if (!kv_device_emu()) return 77;
   device = *kv_device_emu();

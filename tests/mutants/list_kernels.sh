@@ -153,7 +153,12 @@ mutant device_indexed_in_pools gpu/host/take.c 'gpu_indexed' \
 mutant device_indexed_out_of_order gpu/host/indexed.c 'gpu_indexed' \
   'up = up && l->id[i - 1] < l->id[i];' 'up = up && i > 0;'
 mutant device_indexed_not_gathered gpu/host/indexed.c 'gpu_indexed' \
-  'if (x->rewritten && has_lost(s)) rewrite(s);' ''
+  'if (x->how != KV_INDICES_MASKED && has_lost(s, all))' 'if (false)'
+mutant device_indexed_not_joined gpu/host/indexed.c 'gpu_indexed' \
+  'if (all) act(s, KV_GPU_REGULAR_JOIN, stream);' ''
+mutant device_indexed_joins_first gpu/backend/regular_lanes.cu 'gpu_indexed' \
+  'any |= mask[(size_t)i * (size_t)r.words];' \
+  'any |= mask[0 * (size_t)i * (size_t)r.words];'
 
 # Latent vectors that a replay's attention decodes.
 mutant device_rebuilt_unpacked gpu/backend/rebuilt_lanes.cu 'gpu_rows' \
