@@ -45,8 +45,9 @@ static const kv_option options[] = {
              "each lane, layer, or the model), unified[:paper|code] (pages of "
              "two precisions, as LeanKV has them), or indices that one graph "
              "of kernels can use: base (one set of tokens for all lanes), ls, "
-             "la (one a layer), hs, ha (one a lane), with :sparse (masks) or "
-             ":max (rewritten)"},
+             "la (one a layer), hs, ha (one a lane), with :sparse (masks; of ls "
+             "and la :masks=layer, one a layer) or :max (rewritten), and :tp=N "
+             "(the fullest of N ranks that share the KV heads)"},
     {KV_SLOT_FLAG, "together", 0, AT(together),
      .help = "the traces are requests that share one pool of unified pages, "
              "each method and budget by itself: who finds no page is refused"},

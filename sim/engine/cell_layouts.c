@@ -15,11 +15,12 @@ void kv_cell_refuse(kv_cell *c, const char *why) {
 /* Rows that a layout has no place for: this cell is refused. */
 static void suit(kv_cell *c, const kv_layout_list *asked) {
   for (int i = 0; i < asked->n && c->runs; i++) {
-    const kv_layout *l = asked->item[i].layout;
+    const kv_layout_asked *a = &asked->item[i];
+    const kv_layout *l = a->layout;
     kv_err why = {0};
     c->plan.paged |= l->paged;
-    if (!c->plan.indices) c->plan.indices = kv_layout_indices(&asked->item[i]);
-    if (!l->suits || !l->suits(&c->shape, &c->plan.needs, &why)) continue;
+    if (!c->plan.indices) c->plan.indices = kv_layout_indices(a);
+    if (!l->suits || !l->suits(a, &c->shape, &c->plan.needs, &why)) continue;
     kv_cell_refuse(c, why.text);
     c->result.of_layout = true;
   }

@@ -35,18 +35,23 @@ typedef enum kv_layout_scope {
 
 enum {
   KV_MOST_PAGE = 65536, /* tokens of a page */
+  KV_MOST_RANKS = 1024, /* of tensor parallelism */
   KV_LAYOUT_NAME = 32   /* bytes of a layout's name, with its end */
 };
 
 /* A layout with its settings. */
 typedef struct kv_layout_asked {
   const kv_layout *layout;
-  int page;                  /* tokens of one side that a page holds */
-  kv_layout_scope scope;     /* of pages */
-  int variant;               /* of unified: a kv_pages_variant */
-  bool sparse;               /* of regular indices: masked, not rewritten */
-  bool record;               /* of unified: also what lanes hold, block by
-                                block, for sim/layout/together.h */
+  int page;              /* tokens of one side that a page holds */
+  kv_layout_scope scope; /* of pages */
+  int variant;           /* of unified: a kv_pages_variant */
+  /* Of regular indices: */
+  bool sparse;   /* masked, not rewritten */
+  bool one_mask; /* sparse: a mask for all lanes of a layer, whose
+                    bits are what any of them holds */
+  int ranks;     /* KV heads are dealt to so many; 0: they are not */
+  bool record;   /* of unified: also what lanes hold, block by
+                    block, for sim/layout/together.h */
   char name[KV_LAYOUT_NAME]; /* its name in rows: "pages:16:layer" */
 } kv_layout_asked;
 
@@ -81,9 +86,7 @@ typedef struct kv_layout_state {
   const kv_layout_tier *tier;         /* [KV_TIERS] that entries ever were in */
   const struct kv_pages_count *count; /* [lanes] entries by tier now */
   /* Of layouts with a task: */
-  kv_regular_layer regular;
-  int64_t cleared;   /* bytes of rows that masks have taken out since begin, but
-                        those that were left later */
+  const kv_regular_layer *regular; /* [ranks] */
   const char *fault; /* why nothing more can be counted, or NULL */
   int64_t *freed;    /* [points] bytes of rows in pages that became free at that
                         block and stayed free; complete after end */
@@ -119,7 +122,8 @@ struct kv_layout {
                  kv_layout_shared *out);
   /* KV_REFUSED: what such entries are held in has no place in this layout.
    * NULL: it has one for all. */
-  kv_rc (*suits)(const kv_shape *shape, const kv_needs *needs, kv_err *e);
+  kv_rc (*suits)(const kv_layout_asked *asked, const kv_shape *shape,
+                 const kv_needs *needs, kv_err *e);
   kv_rc (*open)(const kv_layout_asked *asked, const kv_layout_room *room,
                 kv_layout_state **out, kv_err *e); /* KV_RESOURCE: memory */
   void (*begin)(kv_layout_state *s); /* a new layer begins: empty the state */
@@ -142,12 +146,22 @@ struct kv_layout {
   void (*close)(kv_layout_state *s); /* accepts NULL */
 };
 
+/* Ranks to which a layout deals a layer's lanes, the first to rank 0: 1 where
+ * it does not. */
+static inline int kv_layout_ranks(const kv_layout_asked *asked) {
+  return asked->ranks ? asked->ranks : 1;
+}
+
 /* How a backend that can store rows by regular indices is to store them where
- * this layout is asked for (kv_plan.indices): by masks or rewritten, where each
- * lane has indices of its own or masks; for other layouts there are only the
+ * this layout is asked for (kv_plan.indices): by masks or rewritten; for base,
+ * whose set is that of all layers, and for other layouts there are only the
  * numbers, and KV_INDICES_NONE is returned. */
 kv_indices kv_layout_indices(const kv_layout_asked *asked);
 
+/* The hooks parse and suits of regular indices. */
+kv_rc kv_regular_parse(const char *settings, kv_layout_asked *out, kv_err *e);
+kv_rc kv_regular_suits(const kv_layout_asked *asked, const kv_shape *shape,
+                       const kv_needs *needs, kv_err *e);
 /* The hook parse of a layout without settings. */
 kv_rc kv_layout_parse_plain(const char *settings, kv_layout_asked *out,
                             kv_err *e);

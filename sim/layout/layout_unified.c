@@ -62,7 +62,9 @@ static kv_rc parse(const char *settings, kv_layout_asked *out, kv_err *e) {
   return KV_OK;
 }
 
-static kv_rc suits(const kv_shape *shape, const kv_needs *needs, kv_err *e) {
+static kv_rc suits(const kv_layout_asked *asked, const kv_shape *shape,
+                   const kv_needs *needs, kv_err *e) {
+  (void)asked;
   if (needs->merges)
     return kv_fail(e, KV_REFUSED,
                    "layout unified has no page for merged rows: ask for slots "

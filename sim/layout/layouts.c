@@ -35,7 +35,8 @@ static kv_rc open_account(const kv_layouts *l, kv_layout_account *a,
   a->held = kv_zalloc(points * a->words, sizeof *a->held);
   a->wrote = kv_zalloc(rows * (size_t)a->shared.pages, sizeof *a->wrote);
   a->left = kv_zalloc(rows * (size_t)a->shared.pages, sizeof *a->left);
-  size_t regular = a->asked->layout->task ? points : 0;
+  a->ranks = kv_layout_ranks(a->asked);
+  size_t regular = a->asked->layout->task ? points * (size_t)a->ranks : 0;
   a->regular = kv_zalloc(regular, sizeof *a->regular);
   if (a->at && a->regular && a->tables && a->held && a->wrote && a->left)
     return a->asked->record ? open_record(l, a, e) : KV_OK;
@@ -117,7 +118,7 @@ static void parts_of(const kv_layouts *l, const kv_layout_account *a, int row,
   out[2] = (part){a->wrote + r * pages, pages * sizeof *a->wrote};
   out[3] = (part){a->left + r * pages, pages * sizeof *a->left};
   out[4] = (part){a->tables + r, sizeof *a->tables};
-  size_t regular = a->asked->layout->task ? points : 0;
+  size_t regular = a->asked->layout->task ? points * (size_t)a->ranks : 0;
   out[5] = (part){a->regular + r * regular, regular * sizeof *a->regular};
 }
 

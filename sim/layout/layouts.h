@@ -15,8 +15,8 @@
  * bytes a block and layout, and, if layers share pages, a bit for each block,
  * page and pool (with layers held apart, as much for each layer); where what
  * lanes hold is recorded, 8 bytes a block, layer and lane; of regular indices
- * 72 bytes a block, and in flight 2 bytes a token and lane, 15 where a class of
- * entries (kv_retier) is never read.
+ * 96 bytes a block and rank, and in flight 2 bytes a token and lane, 15 where a
+ * class of entries (kv_retier) is never read.
  */
 #ifndef KV_SIM_LAYOUTS_H
 #define KV_SIM_LAYOUTS_H

@@ -148,7 +148,9 @@ static void add_regular(kv_layout_regular *to, const kv_regular_layer *s) {
   kv_counter_add(&to->longest, s->fullest);
   kv_counter_add(&to->joined, s->joined);
   kv_counter_raise(&to->widest, s->joined);
+  kv_counter_add(&to->stored, s->stored);
   kv_counter_add(&to->masked, s->masked);
+  kv_counter_add(&to->vacated, s->vacated);
   if (!s->changed) return;
   kv_counter_add(&to->changed, 1);
   kv_counter_add(&to->changed_kept, s->kept);
@@ -163,14 +165,12 @@ void kv_layouts_flight_close_block(kv_layouts_flight *f) {
     const kv_layout_account *a = &l->of[i];
     const kv_layout_state *s = f->state[i], *was = &f->before[i];
     kv_layout_block *b = kv_layout_block_of(l, a, row, f->block);
-    kv_counter_add(&b->vacated, f->vacated + s->cleared - was->cleared);
+    kv_counter_add(&b->vacated, f->vacated);
     kv_counter_add(&b->pages, s->pages);
     kv_counter_add(&b->bytes, s->bytes);
     kv_counter_add(&b->unused, s->unused);
-    if (a->asked->layout->task)
-      add_regular(
-          &a->regular[(size_t)row * (size_t)l->points + (size_t)f->block],
-          &s->regular);
+    for (int k = 0; k < a->ranks && s->regular; k++)
+      add_regular(kv_layout_regular_of(l, a, row, f->block, k), &s->regular[k]);
     if (a->count) record(f, a, s, s->moved - was->moved);
     kv_counter_raise(&b->more_pages,
                      kv_larger(was->pages, s->most_pages) - s->pages);

@@ -24,8 +24,8 @@ typedef struct kv_layout_block {
   kv_counter unused;                 /* bytes of pages in which nothing lies */
 } kv_layout_block;
 
-/* One block of a layout of regular indices (--layout base, ls, la, hs, ha), in
- * entries, summed over layers but for the maxima. */
+/* One block of a layout of regular indices (--layout base, ls, la, hs, ha) on
+ * one rank, in entries, summed over layers but for the maxima. */
 typedef struct kv_layout_regular {
   kv_counter kept;    /* of all lanes */
   kv_counter fullest; /* of the longest lane: a maximum */
@@ -34,7 +34,7 @@ typedef struct kv_layout_regular {
   kv_counter widest;  /* the largest such union: a maximum */
   /* Of layers whose indices changed: how many, their kept and joined. */
   kv_counter changed, changed_kept, changed_joined;
-  kv_counter masked; /* bytes of rows that a mask hides */
+  kv_counter stored, masked, vacated; /* bytes, as in kv_regular_layer */
 } kv_layout_regular;
 
 /* Of a layout with page tables, over all blocks, as in kv_layout_state. */
@@ -45,8 +45,9 @@ typedef struct kv_layout_tables {
 /* The account of one layout. */
 typedef struct kv_layout_account {
   const kv_layout_asked *asked;
-  kv_layout_block *at;        /* [rows][points] */
-  kv_layout_regular *regular; /* the same, where the layout has a task */
+  kv_layout_block *at; /* [rows][points] */
+  int ranks;
+  kv_layout_regular *regular; /* [rows][points][ranks] where it has a task */
   kv_layout_tables *tables;   /* [rows] */
   /* Where asked->record, by layer, whatever rows there are; else NULL. */
   kv_pages_count *count; /* [layers][points][lanes] tokens by tier */
@@ -82,8 +83,10 @@ void kv_layouts_take_step(kv_layout_result *r, int64_t pages, int64_t bytes,
                           int64_t slack, kv_layout_step *step);
 
 /* Fills r, but for dividing its means, from account a of a layout of regular
- * indices, after the replay. `of`: the cell's row, whose steps are there;
- * joined: two rooms of a->words words, whose contents are lost. Cannot fail. */
+ * indices, after the replay; of several ranks with the one that holds most. r
+ * has its name and steps, and is 0 elsewhere. `of`: the cell's row, whose steps
+ * are there; joined: two rooms of a->words words, whose contents are lost.
+ * Cannot fail. */
 void kv_layouts_regular(const kv_layouts *l, const kv_layout_account *a,
                         uint64_t *const joined[2], const kv_result *of,
                         kv_layout_result *r);
@@ -99,6 +102,13 @@ static inline kv_layout_block *kv_layout_block_of(const kv_layouts *l,
                                                   const kv_layout_account *a,
                                                   int row, int block) {
   return &a->at[(size_t)row * (size_t)l->points + (size_t)block];
+}
+
+static inline kv_layout_regular *
+kv_layout_regular_of(const kv_layouts *l, const kv_layout_account *a, int row,
+                     int block, int rank) {
+  size_t at = (size_t)row * (size_t)l->points + (size_t)block;
+  return &a->regular[at * (size_t)a->ranks + (size_t)rank];
 }
 
 static inline kv_layout_bits *kv_layout_bits_of(const kv_layouts *l,

@@ -2,11 +2,20 @@
  *
  * Summing up the account of a layout of regular indices for a row of results:
  * counts of a block over all layers, put into the formulas of
- * sim/layout/regular.h.
+ * sim/layout/regular.h, for each rank to which lanes are dealt.
  */
 #include "sim/layout/layouts_part.h"
 
 #include <string.h>
+
+/* One rank's share of an account: its lanes of all layers. */
+typedef struct share {
+  const kv_layouts *l;
+  const kv_layout_account *a;
+  int rank, lanes;        /* lanes of a layer */
+  size_t words;           /* of its tokens, where it has bits of them */
+  uint64_t *now, *before; /* [words] scratch */
+} share;
 
 /* What the store holds after a block, and while it was compressed. */
 typedef struct held {
@@ -37,44 +46,45 @@ static uint64_t below(size_t n, size_t w) {
   return n > 64 * w ? (1ull << (n - 64 * w)) - 1 : 0;
 }
 
-/* Tokens that any lane of any layer holds; joined[0] of this block, [1] of the
- * one before. Is one gone that was held or entered, or another back? */
-static void count_all(const kv_layouts *l, const kv_layout_account *a, int b,
-                      uint64_t *const joined[2], kv_regular_counts *c) {
-  uint64_t *now = joined[0], *before = joined[1];
-  size_t seen = b ? (size_t)kv_layouts_seen(l, b - 1) : 0;
-  memcpy(before, now, a->words * sizeof *now);
-  memset(now, 0, a->words * sizeof *now);
-  for (int r = 0; r < l->rows; r++) {
-    const kv_layout_bits *bit = kv_layout_bits_of(l, a, r, b);
-    for (size_t w = 0; w < a->words; w++)
-      now[w] |= atomic_load_explicit(&bit[w], memory_order_relaxed);
+/* Tokens that any of its lanes holds, into x->now; x->before: after the block
+ * before. Is one gone that was held or entered, or another back? */
+static void count_all(const share *x, int b, kv_regular_counts *c) {
+  size_t seen = b ? (size_t)kv_layouts_seen(x->l, b - 1) : 0;
+  memcpy(x->before, x->now, x->words * sizeof *x->now);
+  memset(x->now, 0, x->words * sizeof *x->now);
+  for (int r = 0; r < x->l->rows; r++) {
+    const kv_layout_bits *bit = kv_layout_bits_of(x->l, x->a, r, b);
+    bit += (size_t)x->rank * x->words;
+    for (size_t w = 0; w < x->words; w++)
+      x->now[w] |= atomic_load_explicit(&bit[w], memory_order_relaxed);
   }
-  for (size_t w = 0; w < a->words; w++) {
+  for (size_t w = 0; w < x->words; w++) {
     uint64_t entered = below((size_t)c->seen, w) & ~below(seen, w);
-    c->all += __builtin_popcountll(now[w]);
-    c->changed_all = c->changed_all || now[w] != (before[w] | entered);
+    c->all += __builtin_popcountll(x->now[w]);
+    c->changed_all = c->changed_all || x->now[w] != (x->before[w] | entered);
   }
 }
 
-static kv_regular_counts counts_of(const kv_layouts *l,
-                                   const kv_layout_account *a, int b,
-                                   uint64_t *const joined[2]) {
-  kv_regular_counts c = {
-      .layers = l->layers, .lanes = l->lanes, .seen = kv_layouts_seen(l, b)};
-  for (int r = 0; r < l->rows; r++) {
+static kv_regular_counts counts_of(const share *x, int b) {
+  kv_regular_counts c = {.layers = x->l->layers,
+                         .lanes = x->lanes,
+                         .seen = kv_layouts_seen(x->l, b)};
+  for (int r = 0; r < x->l->rows; r++) {
     const kv_layout_regular *at =
-        &a->regular[(size_t)r * (size_t)l->points + (size_t)b];
+        kv_layout_regular_of(x->l, x->a, r, b, x->rank);
     c.kept += kv_counter_get(&at->kept);
     c.longest += kv_counter_get(&at->longest);
+    c.joined += kv_counter_get(&at->joined);
     c.fullest = kv_larger(c.fullest, kv_counter_get(&at->fullest));
     c.widest = kv_larger(c.widest, kv_counter_get(&at->widest));
     c.changed += kv_counter_get(&at->changed);
     c.changed_kept += kv_counter_get(&at->changed_kept);
     c.changed_joined += kv_counter_get(&at->changed_joined);
+    c.stored += kv_counter_get(&at->stored);
     c.masked += kv_counter_get(&at->masked);
+    c.vacated += kv_counter_get(&at->vacated);
   }
-  if (a->words) count_all(l, a, b, joined, &c);
+  if (x->words) count_all(x, b, &c);
   return c;
 }
 
@@ -88,7 +98,7 @@ static held held_at(const kv_layout_account *a, const kv_regular_counts *c,
             .changed =
                 task == KV_REGULAR_BASE ? c->changed_all : c->changed > 0,
             .all = lanes * c->seen,
-            .mask = kv_regular_mask(c)};
+            .mask = kv_regular_mask(a->asked->one_mask, c)};
   if (h.changed && !a->asked->sparse) h.moves = kv_regular_moves(task, c);
   return h;
 }
@@ -119,54 +129,73 @@ static void take(kv_layout_result *r, const held *h, int64_t slot, int64_t mask,
 }
 
 /* Adds what a step of the row has. */
-static void take_step(kv_layout_result *r, const kv_regular_counts *c,
-                      int64_t bytes, int64_t slots, int64_t payload,
+static void take_step(kv_layout_result *r, bool one_mask,
+                      const kv_regular_counts *c, int64_t bytes, int64_t slots,
                       kv_layout_step *step) {
   r->regular.mti += bytes;
-  r->regular.kept += c->kept;
-  r->regular.fullest += c->fullest;
-  kv_layouts_take_step(r, KV_SIDES * slots, bytes, bytes - payload, step);
+  r->regular.kept += kv_regular_kept(one_mask, c);
+  r->regular.fullest += kv_regular_fullest(one_mask, c);
+  kv_layouts_take_step(r, KV_SIDES * slots, bytes,
+                       bytes - (c->stored - c->masked), step);
 }
 
-static int64_t vacated_at(const kv_layouts *l, const kv_layout_account *a,
-                          int b) {
-  int64_t sum = 0;
-  for (int r = 0; r < l->rows; r++)
-    sum += kv_counter_get(&kv_layout_block_of(l, a, r, b)->vacated);
-  return sum;
-}
-
-void kv_layouts_regular(const kv_layouts *l, const kv_layout_account *a,
-                        uint64_t *const joined[2], const kv_result *of,
-                        kv_layout_result *r) {
+/* Fills what is 0 of r. */
+static void fill(const share *x, const kv_result *of, kv_layout_result *r) {
+  const kv_layouts *l = x->l;
   kv_regular_counts was = {0};
   kv_regular_race run;
   int64_t slot = slot_of(l), slots = 0;
-  bool sparse = a->asked->sparse;
+  bool sparse = x->a->asked->sparse;
   kv_regular_begin(&run);
-  memset(joined[0], 0, a->words * sizeof *joined[0]);
+  memset(x->now, 0, x->words * sizeof *x->now);
   r->regular =
       (kv_layout_regular_result){.there = 1,
-                                 .lanes = (int64_t)l->layers * l->lanes,
+                                 .lanes = (int64_t)l->layers * x->lanes,
                                  .rewritten = -1,
                                  .break_even = -1};
   for (int b = 0; b < l->points; b++) {
     int i = b - (l->blocks - 1);
-    kv_regular_counts c = counts_of(l, a, b, joined);
-    held h = held_at(a, &c, &was, slots);
+    kv_regular_counts c = counts_of(x, b);
+    held h = held_at(x->a, &c, &was, slots);
     int64_t mask = sparse ? h.mask : 0;
     race(&run, &h, slot, i > 0);
     if (h.changed && r->regular.rewritten < 0) r->regular.rewritten = c.seen;
-    take(r, &h, slot, mask, vacated_at(l, a, b));
+    take(r, &h, slot, mask, c.vacated);
     slots = h.after;
     was = c;
     if (i < 0) continue;
     if (i > 0) r->regular.loads += h.before;
     r->regular.mask_end = mask;
     r->step[i].step = of->step[i].step;
-    take_step(r, &c, slots * slot + mask, slots, of->step[i].codes - c.masked,
+    take_step(r, x->a->asked->one_mask, &c, slots * slot + mask, slots,
               &r->step[i]);
   }
-  if (!sparse && a->asked->layout->task != KV_REGULAR_BASE)
+  if (!sparse && x->a->asked->layout->task != KV_REGULAR_BASE)
     r->regular.break_even = run.paid_at;
+}
+
+void kv_layouts_regular(const kv_layouts *l, const kv_layout_account *a,
+                        uint64_t *const joined[2], const kv_result *of,
+                        kv_layout_result *r) {
+  const kv_layout_result empty = *r;
+  share x = {.l = l,
+             .a = a,
+             .lanes = l->lanes / a->ranks,
+             .words = a->words / (size_t)a->ranks,
+             .now = joined[0],
+             .before = joined[1]};
+  int64_t most = -1;
+  int fullest = 0;
+  for (; x.rank < a->ranks; x.rank++) {
+    *r = empty;
+    fill(&x, of, r);
+    if (r->regular.mti > most) {
+      most = r->regular.mti;
+      fullest = x.rank;
+    }
+  }
+  if (fullest == a->ranks - 1) return; /* r has it */
+  x.rank = fullest;
+  *r = empty;
+  fill(&x, of, r);
 }

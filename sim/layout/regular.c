@@ -21,8 +21,16 @@ int64_t kv_regular_slots(kv_regular_task task, bool sparse,
   }
 }
 
-int64_t kv_regular_mask(const kv_regular_counts *c) {
-  return c->layers * c->lanes * ((c->seen + 7) / 8);
+int64_t kv_regular_mask(bool one, const kv_regular_counts *c) {
+  return c->layers * (one ? 1 : c->lanes) * ((c->seen + 7) / 8);
+}
+
+int64_t kv_regular_kept(bool one, const kv_regular_counts *c) {
+  return one ? c->lanes * c->joined : c->kept;
+}
+
+int64_t kv_regular_fullest(bool one, const kv_regular_counts *c) {
+  return one ? c->widest : c->fullest;
 }
 
 int64_t kv_regular_moves(kv_regular_task task, const kv_regular_counts *c) {

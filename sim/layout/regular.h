@@ -26,11 +26,15 @@ typedef enum kv_regular_task {
   KV_REGULAR_HA    /* a set for each lane; room for the longest of the model */
 } kv_regular_task;
 
-/* Entries of one layer's lanes after a block. */
+/* Entries of one layer's lanes after a block: of those of one rank where heads
+ * are dealt to ranks, as in all that follows. */
 typedef struct kv_regular_layer {
   int64_t kept, fullest; /* of all lanes; of the longest */
   int64_t joined;        /* of the union over lanes */
-  int64_t masked;        /* bytes of rows that are stored and do not count */
+  int64_t stored;        /* bytes of rows; .. */
+  int64_t masked;        /* .. of these, of rows that do not count */
+  int64_t vacated;       /* bytes of rows that were left or masked out in this
+                            block */
   bool changed; /* a set that the task has indices for, a lane's or the union,
                    has lost an entry in this block, or has one back */
 } kv_regular_layer;
@@ -42,13 +46,14 @@ typedef struct kv_regular_counts {
   int64_t kept;          /* of all lanes */
   int64_t fullest;       /* of the longest lane */
   int64_t longest;       /* of each layer's longest lane, summed over layers */
+  int64_t joined;        /* of each layer's union, summed over layers */
   int64_t widest;        /* of a layer's union: the largest */
   int64_t all;           /* of the union over all lanes */
   bool changed_all; /* it has lost a token in this block, or has one back */
   /* Of layers whose own set is not what it was: how many, and their share of
    * kept and of the unions. */
   int64_t changed, changed_kept, changed_joined;
-  int64_t masked; /* bytes of rows that are stored and do not count */
+  int64_t stored, masked, vacated; /* bytes, as of a layer */
 } kv_regular_counts;
 
 /* Slots that the store holds, which attention loads at each decode step.
@@ -56,8 +61,12 @@ typedef struct kv_regular_counts {
 int64_t kv_regular_slots(kv_regular_task task, bool sparse,
                          const kv_regular_counts *c);
 /* Bytes of the masks: a bit for each token seen, in whole bytes for each layer
- * and lane. */
-int64_t kv_regular_mask(const kv_regular_counts *c);
+ * and lane; one: for each layer, where one mask serves its lanes. */
+int64_t kv_regular_mask(bool one, const kv_regular_counts *c);
+/* Entries that lanes read, of all of them and of the longest: by masks of their
+ * own what they hold; one: what any lane of their layer holds. */
+int64_t kv_regular_kept(bool one, const kv_regular_counts *c);
+int64_t kv_regular_fullest(bool one, const kv_regular_counts *c);
 /* Slots that a rewrite of the changed layers fills. */
 int64_t kv_regular_moves(kv_regular_task task, const kv_regular_counts *c);
 

@@ -53,7 +53,7 @@ static int union_of(const kv_gpu_layer *l) {
   memset(at, 0xff, sizeof at);
   for (int i = 0; i < l->lanes; i++)
     for (int j = 0; j < l->lane[i].n; j++) {
-      int32_t token = l->lane[i].id[j], own = l->lane[i].k[j].block;
+      int32_t token = (int32_t)l->lane[i].id[j], own = l->lane[i].k[j].block;
       n += at[token] < 0;
       if (joined && at[token] >= 0) assert_int_equal(own, at[token]);
       at[token] = own;
@@ -243,10 +243,9 @@ TEST(test_layouts) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_max),
-                                     cmocka_unit_test(test_sparse),
-                                     cmocka_unit_test(test_joined),
-                                     cmocka_unit_test(test_layouts)};
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_max), cmocka_unit_test(test_sparse),
+      cmocka_unit_test(test_joined), cmocka_unit_test(test_layouts)};
   if (!kv_device_emu()) return 77;
   device = *kv_device_emu();
   device.attend = attend;

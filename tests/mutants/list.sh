@@ -392,7 +392,8 @@ mutant unified_frees_nothing sim/layout/layout_unified.c 'layouts_unified' \
 mutant regular_moves_all sim/layout/layouts_flight.c 'layouts_regular' \
   'add(&to->changed_kept, s->kept);' 'add(&to->changed_kept, s->fullest);'
 mutant regular_union_once sim/layout/layout_regular.c 'layouts_regular' \
-  'if (--s->sharers[place]) return;' '--s->sharers[place];'
+  'if (--*sharers_of(s, lane, place)) return;' \
+  '--*sharers_of(s, lane, place);'
 mutant reserve_unseen sim/layout/layouts_flight.c 'layouts_unified' \
   'larger(was->pages, s->most_pages) - s->pages' 'was->pages - s->pages'
 mutant pages_turns_unseen ref/pages/pages_compact.c 'pages pages_many' \

@@ -7,11 +7,13 @@ mutant masks_unheard sim/layout/layout_regular.c 'layouts_hand' \
 mutant bits_come_back_unseen sim/layout/layout_regular.c 'layouts_hand' \
   's->back[lane] = true;' ''
 mutant masked_rows_vacated_twice sim/layout/layout_regular.c 'layouts_hand' \
-  'state->cleared -= s->row[side][format];' ''
+  'layer_of(s, lane)->vacated += s->bytes[at];' \
+  'layer_of(s, lane)->vacated += 2 * s->bytes[at];'
 mutant masked_rows_no_slack sim/layout/layouts_regular.c 'layouts_regular' \
-  'of->step[i].codes - c.masked' 'of->step[i].codes'
+  '(c->stored - c->masked)' 'c->stored'
 mutant base_swaps_unseen sim/layout/layouts_regular.c 'layouts_regular' \
-  'now[w] != (before[w] | entered)' '(before[w] & ~now[w])'
+  'x->now[w] != (x->before[w] | entered)' \
+  '(x->before[w] & ~x->now[w])'
 mutant merged_rows_stay_fp32 ref/lane/lane.c 'merged' \
   'k->type = v->type = kv_merged_type(l->needs, s);' \
   'k->type = v->type = KV_F32;'

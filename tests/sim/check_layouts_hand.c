@@ -95,11 +95,12 @@ static void counts(const kv_layout *p, kv_layout_state *s, int step, int kept,
                    int fullest, int joined, int masked, bool changed) {
   p->compressed(s, step, NULL);
   assert_true(p->sound(s));
-  assert_int_equal(s->regular.kept, kept);
-  assert_int_equal(s->regular.fullest, fullest);
-  assert_int_equal(s->regular.joined, joined);
-  assert_int_equal(s->regular.masked, masked * 2 * ROW);
-  assert_int_equal(s->regular.changed, changed);
+  assert_int_equal(s->regular->kept, kept);
+  assert_int_equal(s->regular->fullest, fullest);
+  assert_int_equal(s->regular->joined, joined);
+  assert_int_equal(s->regular->masked, masked * 2 * ROW);
+  assert_int_equal(s->regular->stored, (kept + masked) * 2 * ROW);
+  assert_int_equal(s->regular->changed, changed);
 }
 
 /* sim/layout/README.md, "Masks by hand": two lanes; `lanes`: are their own
@@ -127,7 +128,7 @@ static void masks_of(const char *name, bool lanes) {
   for (int t = 2; t < 5; t++) p->retier(s, 0, t, HIDDEN);
   p->retier(s, 1, 3, HIDDEN);
   counts(p, s, 8, 12, 7, 7, 4, true); /* 5 and 7, of all but 3 */
-  assert_int_equal(s->cleared, 4 * 2 * ROW);
+  assert_int_equal(s->regular->vacated, 4 * 2 * ROW);
   for (int lane = 0; lane < 2; lane++) both(p, s, true, lane, 8);
   p->retier(s, 0, 5, HIDDEN);
   p->retier(s, 0, 2, READ);
@@ -138,11 +139,11 @@ static void masks_of(const char *name, bool lanes) {
   p->retier(s, 0, 4, READ); /* and does not change its mind */
   p->retier(s, 0, 4, HIDDEN);
   counts(p, s, 10, 16, 8, 9, 4, lanes);
-  int64_t cleared = s->cleared;
+  p->entered(s, 10);
   both(p, s, false, 0, 3); /* out of the masks, and now of the store */
   both(p, s, false, 0, 6);
   counts(p, s, 10, 15, 8, 9, 3, lanes);
-  assert_int_equal(cleared - s->cleared, 2 * ROW);
+  assert_int_equal(s->regular->vacated, 2 * ROW); /* 3 was before */
   p->close(s);
   kv_layout_list_free(&l);
 }
@@ -152,6 +153,91 @@ TEST(test_masks) {
   masks_of("hs:max", true);
   masks_of("ls:max", false);
   masks_of("la:sparse", false);
+}
+
+/* --- masks of a layer, and ranks ------------------------------------------ */
+
+/* sim/layout/README.md, "Dealt to two ranks by hand": one layer of four lanes,
+ * 8 tokens, of which they keep 8, 2, 3 and 3, the last two not the same. */
+static kv_layout_state *four_lanes(const char *name, kv_layout_list *l) {
+  static const kv_shape shape = {.n_layers = 1,
+                                 .n_heads = 4,
+                                 .n_kv_heads = 4,
+                                 .d = 4,
+                                 .d_v = 4,
+                                 .n_tokens = 8,
+                                 .prompt_len = 8,
+                                 .dtype = KV_F16};
+  static const kv_needs needs = {0};
+  const kv_layout_room room = {&shape, &needs, 4, 1, 1};
+  static const char *const kept[] = {"01234567", "07", "017", "027"};
+  kv_layout_state *s = NULL;
+  kv_err e = {0};
+  assert_int_equal(kv_layouts_parse(name, l, &e), KV_OK);
+  const kv_layout *p = l->item[0].layout;
+  assert_int_equal(p->suits(&l->item[0], &shape, &needs, &e), KV_OK);
+  assert_int_equal(p->open(&l->item[0], &room, &s, &e), KV_OK);
+  p->begin(s);
+  p->entered(s, 8);
+  for (int lane = 0; lane < 4; lane++)
+    for (int t = 0; t < 8; t++) {
+      both(p, s, true, lane, t);
+      if (!strchr(kept[lane], '0' + t)) both(p, s, false, lane, t);
+    }
+  p->compressed(s, 8, NULL);
+  assert_true(p->sound(s));
+  return s;
+}
+
+static void must_count(const kv_regular_layer *r, int kept, int fullest,
+                       int joined, int vacated) {
+  assert_int_equal(r->kept, kept);
+  assert_int_equal(r->fullest, fullest);
+  assert_int_equal(r->joined, joined);
+  assert_int_equal(r->vacated, vacated * 2 * ROW);
+  assert_int_equal(r->stored, kept * 2 * ROW);
+}
+
+TEST(test_ranks) {
+  kv_layout_list l = {0};
+  kv_layout_state *s = four_lanes("ha:max:tp=2", &l);
+  must_count(&s->regular[0], 10, 8, 8, 6);
+  must_count(&s->regular[1], 6, 3, 4, 10);
+  l.item[0].layout->close(s);
+  kv_layout_list_free(&l);
+  s = four_lanes("ha:max", &l);
+  must_count(s->regular, 16, 8, 8, 16);
+  l.item[0].layout->close(s);
+  kv_layout_list_free(&l);
+}
+
+TEST(test_ranks_refused) {
+  const kv_shape shape = {.n_kv_heads = 4};
+  const kv_needs needs = {0};
+  kv_layout_list l = {0};
+  kv_err e = {0};
+  assert_int_equal(kv_layouts_parse("ls:max:tp=3", &l, &e), KV_OK);
+  assert_int_equal(l.item[0].layout->suits(&l.item[0], &shape, &needs, &e),
+                   KV_REFUSED);
+  assert_non_null(strstr(e.text, "4 KV heads cannot be dealt to 3 ranks"));
+  kv_layout_list_free(&l);
+}
+
+/* A mask for all lanes reads what any of them holds: 2 layers of 4 lanes, whose
+ * unions are 8 and 4 of 9 tokens. */
+TEST(test_one_mask) {
+  const kv_regular_counts c = {.layers = 2,
+                               .lanes = 4,
+                               .seen = 9,
+                               .kept = 22,
+                               .fullest = 7,
+                               .joined = 12,
+                               .widest = 8};
+  assert_int_equal(kv_regular_mask(false, &c), 2 * 4 * 2);
+  assert_int_equal(kv_regular_mask(true, &c), 2 * 2);
+  assert_int_equal(kv_regular_kept(false, &c), 22);
+  assert_int_equal(kv_regular_kept(true, &c), 48);
+  assert_int_equal(kv_regular_fullest(true, &c), 8);
 }
 
 /* --- the paper's shapes ------------------------------------------------- */
@@ -196,9 +282,9 @@ TEST(test_shapes) {
   kv_regular_counts ls = shape(1, 1);
   assert_int_equal(kv_regular_moves(KV_REGULAR_LS, &ls), full / 2);
   assert_int_equal(kv_regular_slots(KV_REGULAR_LS, true, &ls), full);
-  assert_int_equal(kv_regular_mask(&ls), lanes * BIG / 8);
+  assert_int_equal(kv_regular_mask(false, &ls), lanes * BIG / 8);
   ls.seen = 9;
-  assert_int_equal(kv_regular_mask(&ls), lanes * 2);
+  assert_int_equal(kv_regular_mask(false, &ls), lanes * 2);
 }
 
 /* 1,000 bytes, of which 400 stay: 1,400 are held for 800 bytes of reading and
@@ -227,7 +313,20 @@ TEST(test_refused) {
   } bad[] = {{"ha:sum", "load what the others keep"},
              {"ls", "wants sparse (masks) or max"},
              {"hs:most", "not \"most\""},
-             {"base:max", "has no settings"},
+             {"base:max", "take tp=N"},
+             {"base:masks=lane", "take sparse"},
+             {"ls:max:masks=layer", "take sparse"},
+             {"ha:sparse:masks=layer", "take ls:sparse or la:sparse"},
+             {"ls:sparse:masks=head", "take lane or layer"},
+             {"ls:sparse:", "take tp=N"},
+             {"ls::tp=2", "wants sparse (masks) or max"},
+             {"ha:max:tp=1", "from 2 to 1024"},
+             {"ha:max:tp=1025", "from 2 to 1024"},
+             {"ha:max:tp=2x", "from 2 to 1024"},
+             {"ha:max:tp=+2", "from 2 to 1024"},
+             {"ls:sparse:tp=2:masks=layer,ls:sparse:masks=layer:tp=2",
+              "layout ls:sparse:masks=layer:tp=2 is named twice"},
+             {"hs:sparse,hs:sparse:masks=lane", "named twice"},
              {"la:max,la:max", "named twice"},
              {"xs:max", "ls, la, hs or ha"},
              {"", "there is no layout"},
@@ -255,8 +354,9 @@ TEST(test_refused) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_by_hand), cmocka_unit_test(test_masks),
-      cmocka_unit_test(test_shapes), cmocka_unit_test(test_pays),
-      cmocka_unit_test(test_refused)};
+      cmocka_unit_test(test_by_hand),  cmocka_unit_test(test_masks),
+      cmocka_unit_test(test_ranks),    cmocka_unit_test(test_ranks_refused),
+      cmocka_unit_test(test_one_mask), cmocka_unit_test(test_shapes),
+      cmocka_unit_test(test_pays),     cmocka_unit_test(test_refused)};
   return cmocka_run_group_tests_name("layouts by hand", tests, NULL, NULL);
 }

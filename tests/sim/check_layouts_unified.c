@@ -52,7 +52,7 @@ static hand opened(const char *text) {
   hand h = {0};
   assert_int_equal(kv_layouts_parse(text, &h.list, &e), KV_OK);
   h.layout = h.list.item[0].layout;
-  assert_int_equal(h.layout->suits(&shape, &needs, &e), KV_OK);
+  assert_int_equal(h.layout->suits(NULL, &shape, &needs, &e), KV_OK);
   assert_int_equal(h.layout->open(&h.list.item[0], &room, &h.s, &e), KV_OK);
   assert_int_equal(kv_replica_open(TOKENS, 3, &h.lane, &e), KV_OK);
   h.layout->begin(h.s);
@@ -168,11 +168,11 @@ TEST(test_refused) {
   kv_shape wide = shape;
   kv_err e = {0};
   wide.d = wide.d_v = 6000;
-  assert_int_equal(kv_layout_unified.suits(&shape, &merges, &e), KV_REFUSED);
+  assert_int_equal(kv_layout_unified.suits(NULL, &shape, &merges, &e), KV_REFUSED);
   assert_non_null(strstr(e.text, "no page for merged rows"));
-  assert_int_equal(kv_layout_unified.suits(&shape, &shares, &e), KV_REFUSED);
+  assert_int_equal(kv_layout_unified.suits(NULL, &shape, &shares, &e), KV_REFUSED);
   assert_non_null(strstr(e.text, "format channel has one for 32 tokens"));
-  assert_int_equal(kv_layout_unified.suits(&wide, &needs, &e), KV_REFUSED);
+  assert_int_equal(kv_layout_unified.suits(NULL, &wide, &needs, &e), KV_REFUSED);
   assert_non_null(strstr(e.text, "rows of 6000 and 6000 elements"));
 }
 
