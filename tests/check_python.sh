@@ -3,7 +3,8 @@
 #
 # kvreplay.trace, .decisions, .scores, .results and .grade against the C
 # programs: check_python.py (traces), check_python_runs.py (decisions, results),
-# check_python_scores.py and check_python_grades.py; what of kvreplay.evaluate
+# check_python_scores.py, check_python_grades.py and check_python_layouts.py
+# (regular indices, recounted); what of kvreplay.evaluate
 # needs no torch: check_evaluate.py and tasks_text.py; verdicts on what papers
 # claim: check_claims.py. By the first Python that has numpy (PYTHON names
 # another). 77 where none has.
@@ -19,6 +20,7 @@ for python in ${PYTHON:-python3 /usr/bin/python3}; do
     "$python" "$src/tests/python/check_python.py" "$src" "$tmp" &&
     "$python" "$src/tests/python/check_python_runs.py" "$src" "$tmp" &&
     "$python" "$src/tests/python/check_python_grades.py" "$src" "$tmp" &&
+    "$python" "$src/tests/python/check_python_layouts.py" "$src" "$tmp" &&
     "$python" "$src/tests/python/check_python_scores.py" "$src" "$tmp"
   exit
 done

@@ -40,14 +40,15 @@ static const kv_option options[] = {
                 "unified:code|base|ls:sparse|ls:max|la:sparse|la:max|hs:sparse|"
                 "hs:max|ha:sparse|ha:max",
      AT(layout_text),
-     .help = "also account for memory layouts: slots (one a row), "
-             "pages:N[:lane|layer|model] (pages of N tokens, with a table for "
-             "each lane, layer, or the model), unified[:paper|code] (pages of "
-             "two precisions, as LeanKV has them), or indices that one graph "
-             "of kernels can use: base (one set of tokens for all lanes), ls, "
-             "la (one a layer), hs, ha (one a lane), with :sparse (masks; of ls "
-             "and la :masks=layer, one a layer) or :max (rewritten), and :tp=N "
-             "(the fullest of N ranks that share the KV heads)"},
+     .help =
+         "also account for memory layouts: slots (one a row), "
+         "pages:N[:lane|layer|model] (pages of N tokens, with a table for "
+         "each lane, layer, or the model), unified[:paper|code] (pages of "
+         "two precisions, as LeanKV has them), or indices that one graph "
+         "of kernels can use: base (one set of tokens for all lanes), ls, "
+         "la (one a layer), hs, ha (one a lane), with :sparse (masks; of ls "
+         "and la :masks=layer, one a layer) or :max (rewritten), and :tp=N "
+         "(the fullest of N ranks that share the KV heads)"},
     {KV_SLOT_FLAG, "together", 0, AT(together),
      .help = "the traces are requests that share one pool of unified pages, "
              "each method and budget by itself: who finds no page is refused"},

@@ -12,6 +12,7 @@ in_python = conformance/cases.csv conformance/check.py \
 	python/check_pack.py python/check_page.py \
 	python/check_paired.py python/check_pictures.py \
 	python/check_python.py python/check_python_grades.py \
+	python/check_python_layouts.py \
 	python/check_python_runs.py \
 	python/check_python_scores.py python/check_ranks.py \
 	python/check_residuals.py \

@@ -168,11 +168,14 @@ TEST(test_refused) {
   kv_shape wide = shape;
   kv_err e = {0};
   wide.d = wide.d_v = 6000;
-  assert_int_equal(kv_layout_unified.suits(NULL, &shape, &merges, &e), KV_REFUSED);
+  assert_int_equal(kv_layout_unified.suits(NULL, &shape, &merges, &e),
+                   KV_REFUSED);
   assert_non_null(strstr(e.text, "no page for merged rows"));
-  assert_int_equal(kv_layout_unified.suits(NULL, &shape, &shares, &e), KV_REFUSED);
+  assert_int_equal(kv_layout_unified.suits(NULL, &shape, &shares, &e),
+                   KV_REFUSED);
   assert_non_null(strstr(e.text, "format channel has one for 32 tokens"));
-  assert_int_equal(kv_layout_unified.suits(NULL, &wide, &needs, &e), KV_REFUSED);
+  assert_int_equal(kv_layout_unified.suits(NULL, &wide, &needs, &e),
+                   KV_REFUSED);
   assert_non_null(strstr(e.text, "rows of 6000 and 6000 elements"));
 }
 

@@ -3,6 +3,7 @@
 
     kvreplay.trace      traces: read_trace, write_trace, Trace
     kvreplay.decisions  what a method of yours kept: write_decisions
+    kvreplay.base       decisions as one store of all lanes follows them
     kvreplay.scores     scores of tokens that methods read: write_scores
     kvreplay.results    rows and means of a database: read_results, summary
     kvreplay.session    a method fed token by token: Session

@@ -1,0 +1,168 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Regular indices in float64 and numpy: as check_python.py, but of layouts.
+
+What layouts of regular indices hold and load is recounted from what query heads
+attended to, which another file says, rank by rank. The dynamic base of
+kvreplay.base attends to the same tokens as the first pass, so its outputs are
+those of plain attention over them; it holds a token as long as any head of any
+layer will attend to it, and the ledger counts that, walking its store.
+"""
+import glob
+import json
+import sqlite3
+import unittest
+
+import numpy as np
+
+from check_python import SMALL, Case, at, call
+from kvreplay import base, container, decisions, trace
+
+METHODS = ("hardkv:upper=100:lower=10:window=4:every=6:p=0.6",
+           "hardkv:upper=137:lower=10:window=1:sinks=0:local=0:every=1:"
+           "adapter=vanilla:variant=code")  # fmt: skip
+STORES = ("base", "ls:sparse", "ls:max", "la:max", "hs:max", "ha:max",
+          "ls:sparse:masks=layer")  # fmt: skip
+LAYOUTS = [x + y for y in ("", ":tp=2") for x in STORES]
+
+
+def run(*words):
+    return json.loads(call("KVREPLAY", "run", SMALL, "-q", "--format", "json",
+                           *words))[0]
+
+
+def column(db, query):
+    with sqlite3.connect(db) as c:
+        return [x for x, in c.execute(query)]
+
+
+class Layouts(Case):
+    @classmethod
+    def setUpClass(cls):
+        cls.t = trace.read_trace(SMALL)
+        cls.first = []
+        for i, method in enumerate(METHODS):
+            made = [at(f"{i}{x}") for x in ("dec", "out.safetensors", "r.db")]
+            row = run("-m", method, "--decisions", made[0], "--db", made[2],
+                      "--layout", ",".join(LAYOUTS))
+            run("-m", method, "--outputs", made[1])
+            path, = glob.glob(made[0] + "/*")
+            cls.first.append((row, path, made[1], made[2]))
+
+    def attended(self, path):
+        """[layers, steps, query heads, tokens] of the decisions at path."""
+        t, d = self.t, decisions.read_decisions(path)
+        views = d["lists"] if d["kind"] == "view" else d["views"]
+        lists = {} if d["kind"] == "view" else d["lists"]
+        return np.array([base.attended(
+            t, t.prompt_len, t.n_kv_heads, lists.get(l, {}), views.get(l, {}))
+                         for l in t.layers])
+
+    def counted(self, name, lanes):
+        """Slots held after each step but the last, of lanes [layers, steps,
+        lanes, tokens]; and bytes of masks."""
+        layers, steps, heads, _ = lanes.shape
+        n, union = lanes.sum(3), lanes.any(axis=2).sum(2)
+        seen = self.t.prompt_len + np.arange(steps)
+        masks = np.zeros(steps, int)
+        if ":sparse" in name:
+            slots = layers * heads * seen
+            masks = layers * (1 if "=layer" in name else heads) * (
+                (seen + 7) // 8)
+        elif name.startswith("base"):
+            slots = layers * heads * lanes.any(axis=(0, 2)).sum(1)
+        elif name.startswith("l"):
+            slots = layers * heads * union.max(0)
+        elif name.startswith("hs"):
+            slots = heads * n.max(2).sum(0)
+        else:
+            slots = layers * heads * n.max(axis=(0, 2))
+        return slots, masks
+
+    def test_layouts_are_what_heads_attend_to(self):
+        t = self.t
+        slot = 2 * t.head_dim * t.layer(t.layers[0])["k"].dtype.itemsize
+        for row, path, _, db in self.first:
+            seen = self.attended(path)
+            group = t.n_heads // t.n_kv_heads
+            lanes = seen.reshape(*seen.shape[:2], -1, group, t.n_tokens)
+            self.assertTrue((lanes.any(3) == lanes.all(3)).all())
+            lanes = lanes.any(3)
+            for i in range(lanes.shape[1]):  # not the step's own token
+                lanes[:, i, :, t.prompt_len + i] = False
+            for name in LAYOUTS:
+                with sqlite3.connect(db) as c:
+                    held = np.array(c.execute(
+                        "SELECT pages, bytes FROM layout_step WHERE layout = ?"
+                        " ORDER BY step", (name,)).fetchall())
+                half = t.n_kv_heads // 2
+                parts = [lanes[:, :, :half], lanes[:, :, half:]] if (
+                    "tp=2" in name) else [lanes]
+                found = [self.counted(name, x) for x in parts]
+                same = [(held[:-1, 0] == 2 * slots).all() and
+                        (held[:-1, 1] == slots * slot + masks).all()
+                        for slots, masks in found]
+                self.assertTrue(any(same), name)
+                slots = found[same.index(True)][0]
+                of = row["layout"][name]
+                self.assertEqual(of["lanes"], parts[0].shape[0] *
+                                 parts[0].shape[2])
+                self.assertEqual(of["loads"], (slots + of["lanes"]).sum())
+
+    def test_the_base_attends_to_the_same_and_holds_what_any_head_will(self):
+        t = self.t
+        for _, path, outputs, db in self.first:
+            out, second = at("base.safetensors"), db + ".base"
+            base.share(path, t, out)
+            run("-m", f"replay:file={out}", "--db", second, "--outputs",
+                at("again.safetensors"))
+            seen = self.attended(path)
+            self.assertTrue((self.attended(out) == seen).all())
+            any_head = seen.any(axis=(0, 2))
+            later = np.maximum.accumulate(any_head[::-1])[::-1]
+            for i in range(len(later)):  # not what enters later
+                later[i, t.prompt_len + i:] = False
+            # Bytes of K and V after each step but the last.
+            lane = 2 * t.head_dim * t.layer(t.layers[0])["k"].dtype.itemsize
+            codes = column(second, "SELECT codes FROM step_cost ORDER BY step")
+            alone = column(db, "SELECT bytes FROM layout_step "
+                           "WHERE layout = 'base' ORDER BY step")
+            mine = later.sum(1) * len(t.layers) * t.n_kv_heads * lane
+            self.assertEqual(codes[:-1], [*mine])
+            # A bit that comes back is held here, and not in the account.
+            self.assertTrue(all(x >= y for x, y in zip(codes, alone)))
+            self.near(seen, at("again.safetensors"), outputs)
+
+    def near(self, seen, *paths):
+        """Outputs at paths are those of attention in float64."""
+        t = self.t
+        group = t.n_heads // t.n_kv_heads
+        for i, l in enumerate(t.layers):
+            rows = np.flatnonzero(t.rows(l) >= t.prompt_len)
+            q = t.q(l)[:, rows].astype(np.float64)
+            k, v = (np.repeat(x(l).astype(np.float64), group, axis=0)
+                    for x in (t.k, t.v))
+            z = np.einsum("hsd,htd->hst", q, k) * t.scale
+            z[~seen[i].transpose(1, 0, 2)] = -np.inf
+            p = np.exp(z - z.max(axis=2, keepdims=True))
+            o = np.einsum("hst,htd->hsd", p / p.sum(2, keepdims=True), v)
+            for path in paths:
+                mine = container.array(container.load(path)[1][f"layers.{l}.o"])
+                self.assertLess(np.abs(mine - o).max(), 1e-5)
+
+    def test_what_has_no_base_is_refused(self):
+        other = trace.read_trace(SMALL)
+        other.identity = "0" * 64
+        path = self.first[0][1]
+        self.refused("is of another trace", base.share, path, other,
+                     at("no.safetensors"))
+        lists = {s: [[0]] * self.t.n_heads for s in
+                 range(self.t.prompt_len + 1, self.t.n_tokens + 1)}
+        decisions.write_decisions(
+            at("pages.safetensors"), self.t, "pages",
+            {l: lists for l in self.t.layers}, "view", "query", "page:16")
+        self.refused("in tokens", base.share, at("pages.safetensors"), self.t,
+                     at("no.safetensors"))
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
