@@ -13,10 +13,10 @@
  * a layer of which a lane has lost an entry is gathered when its block or step
  * is over, each lane to what it holds; joined (max, of sets that lanes share),
  * a layer of which all lanes have lost a token, to what any of them holds, so
- * that a token has one place in all lanes. The pages of the lanes' pools are pieces of the store, so all that
- * reads rows finds them there; attention goes by masks where every view is its
- * lane, or what classes leave of it, and lanes are in the order in which tokens
- * entered.
+ * that a token has one place in all lanes. The pages of the lanes' pools are
+ * pieces of the store, so all that reads rows finds them there; attention goes
+ * by masks where every view is its lane, or what classes leave of it, and lanes
+ * are in the order in which tokens entered.
  *
  * Memory: the store's two halves each have room for K and V of every token.
  */
@@ -30,9 +30,9 @@
 struct kv_gpu_indexed {
   kv_gpu_regular_store store;
   kv_indices how;
-  bool *any;      /* joined: [tokens] scratch, does any lane hold it? */
-  bool in_order;  /* the layer's lanes are still in the order of tokens; if not,
-                     attention reads rows one by one */
+  bool *any;     /* joined: [tokens] scratch, does any lane hold it? */
+  bool in_order; /* the layer's lanes are still in the order of tokens; if not,
+                    attention reads rows one by one */
 };
 
 /* When a store opens: sets s->indexed, or leaves it NULL where the plan does
@@ -53,8 +53,8 @@ void kv_gpu_seq_indexed_enter(const kv_store *s, void *stream);
 /* .. makes masks say what is read after a compression. */
 void kv_gpu_seq_indexed_compressed(const kv_store *s, void *stream);
 /* When s->mirror has what a compression left: rewrites the layer, if that is
- * wanted (max) and its indices are others now; and where attention by masks ends,
- * drops the recorded sequences (kv_gpu_forget). */
+ * wanted (max) and its indices are others now; and where attention by masks
+ * ends, drops the recorded sequences (kv_gpu_forget). */
 void kv_gpu_indexed_compressed(kv_store *s);
 
 #endif

@@ -111,10 +111,10 @@ class Layouts(Case):
     def test_the_base_attends_to_the_same_and_holds_what_any_head_will(self):
         t = self.t
         for _, path, outputs, db in self.first:
-            out, second = at("base.safetensors"), db + ".base"
+            out, second = db + ".base.safetensors", db + ".base"
             base.share(path, t, out)
             run("-m", f"replay:file={out}", "--db", second, "--outputs",
-                at("again.safetensors"))
+                db + ".again.safetensors")
             seen = self.attended(path)
             self.assertTrue((self.attended(out) == seen).all())
             any_head = seen.any(axis=(0, 2))
@@ -130,7 +130,7 @@ class Layouts(Case):
             self.assertEqual(codes[:-1], [*mine])
             # A bit that comes back is held here, and not in the account.
             self.assertTrue(all(x >= y for x, y in zip(codes, alone)))
-            self.near(seen, at("again.safetensors"), outputs)
+            self.near(seen, db + ".again.safetensors", outputs)
 
     def near(self, seen, *paths):
         """Outputs at paths are those of attention in float64."""

@@ -57,12 +57,12 @@ def attended(trace: Trace, first: int, heads: int, lists: Mapping[int, Any],
 def share(path: str | os.PathLike[str], trace: Trace,
           out: str | os.PathLike[str]) -> None:
     """Writes the decisions at path, of a run of the trace, to out, as the base
-    follows them. ValueError: they are of another trace, of pages, of a prompt in
-    pieces, or re-indexed."""
+    follows them. ValueError: they are of another trace, of pages, of a prompt
+    in pieces, or re-indexed."""
     d = read_decisions(path)
     plain = d["unit"] == "token" and not d["reindex"] and not d.get("block")
-    need(d["trace"] == trace.identity, path, "is of another trace: give the one "
-         "that was replayed")
+    need(d["trace"] == trace.identity, path, "is of another trace: give the "
+         "one that was replayed")
     need(plain and not any(trace.windows), path, "give decisions in tokens, of "
          "one prompt at once, without reindex or sliding windows")
     first = d.get("prompt_len", trace.prompt_len)
