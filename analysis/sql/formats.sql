@@ -159,7 +159,8 @@ ORDER BY s.layout DESC, trace, prompt_len, observe, label, basis, asked, s.step;
 
 -- Layouts of regular indices: what lanes hold as a share of what all would if
 -- they were as long as the longest (utilisation, the paper's), and of the slots
--- that the layout holds (used).
+-- that the layout holds (used). Without those of ranks (tp=) and of one mask
+-- (masks=), which count other lanes or other entries of the same cell.
 CREATE TEMP VIEW utilised AS
 WITH shares AS
   (SELECT c.*, l.layout, kept_steps * 1.0 / (lanes * fullest_steps) AS full,
@@ -169,7 +170,7 @@ WITH shares AS
   FROM (SELECT *, n_tokens - prompt_len + 1 AS steps,
       n_tokens + prompt_len AS seen FROM told) c
     JOIN run r USING (key) JOIN layout l USING (run_id)
-  WHERE lanes * fullest_steps > 0)
+  WHERE lanes * fullest_steps > 0 AND l.layout NOT LIKE '%=%')
 SELECT label AS method, layout, basis, asked, count(*) AS traces,
   avg(full) AS utilisation, avg(used) AS used, avg(overall) AS overall,
   avg(fullest) AS fullest, min(confirmed) AS confirmed

@@ -14,6 +14,15 @@ mutant masked_rows_no_slack sim/layout/layouts_regular.c 'layouts_regular' \
 mutant base_swaps_unseen sim/layout/layouts_regular.c 'layouts_regular' \
   'x->now[w] != (x->before[w] | entered)' \
   '(x->before[w] & ~x->now[w])'
+mutant ranks_take_turns sim/layout/layout_regular.c 'layouts_hand' \
+  'return lane / (s->lanes / s->ranks);' 'return lane % s->ranks;'
+mutant ranks_first_alone sim/layout/layouts_regular.c 'layouts_regular' \
+  'if (r->regular.mti > most)' 'if (x.rank == 0)'
+mutant one_mask_of_lanes sim/layout/regular.c 'layouts_hand' \
+  '(one ? 1 : c->lanes)' '(one ? c->lanes : c->lanes)'
+mutant one_mask_reads_own sim/layout/regular.c 'layouts_hand' \
+  'return one ? c->lanes * c->joined : c->kept;' \
+  'return one ? c->kept : c->kept;'
 mutant merged_rows_stay_fp32 ref/lane/lane.c 'merged' \
   'k->type = v->type = kv_merged_type(l->needs, s);' \
   'k->type = v->type = KV_F32;'
