@@ -47,7 +47,8 @@ static const kv_option options[] = {
          "two precisions, as LeanKV has them), or indices that one graph "
          "of kernels can use: base (one set of tokens for all lanes), ls, "
          "la (one a layer), hs, ha (one a lane), with :sparse (masks; of ls "
-         "and la :masks=layer, one a layer) or :max (rewritten), and :tp=N "
+         "and la :masks=layer, one a layer) or :max (rewritten; with "
+         ":masks=lane only where entries go), and :tp=N "
          "(the fullest of N ranks that share the KV heads)"},
     {KV_SLOT_FLAG, "together", 0, AT(together),
      .help = "the traces are requests that share one pool of unified pages, "

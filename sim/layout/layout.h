@@ -49,6 +49,8 @@ typedef struct kv_layout_asked {
   bool sparse;   /* masked, not rewritten */
   bool one_mask; /* sparse: a mask for all lanes of a layer, whose
                     bits are what any of them holds */
+  bool stays;    /* rewritten; but what no view holds stays as a clear bit until
+                    it is dropped */
   int ranks;     /* KV heads are dealt to so many; 0: they are not */
   bool record;   /* of unified: also what lanes hold, block by
                     block, for sim/layout/together.h */

@@ -101,13 +101,15 @@ static kv_rc take_memory(regular *s, kv_err *e) {
   return kv_no_memory(e, "the indices of a layout", lanes * n);
 }
 
-static kv_rc take_masks(regular *s, const kv_layout_room *room, kv_err *e) {
+/* stays: whatever its class, an entry that is stored counts. */
+static kv_rc take_masks(regular *s, const kv_layout_room *room, bool stays,
+                        kv_err *e) {
   size_t places = (size_t)s->lanes * (size_t)s->n_tokens;
   for (int side = 0; side < KV_SIDES; side++)
     for (int f = 0; f < KV_CODED + room->needs->codings; f++)
       s->row[side][f] =
           (int64_t)kv_row_bytes(room->shape, room->needs, side, f);
-  s->unread = room->needs->unread;
+  s->unread = stays ? 0 : room->needs->unread;
   if (!s->unread) return KV_OK;
   s->bits = kv_zalloc(places, sizeof *s->bits);
   s->bytes = kv_zalloc(places, sizeof *s->bytes);
@@ -129,7 +131,7 @@ static kv_rc open_regular(const kv_layout_asked *asked,
   s->n_tokens = room->shape->n_tokens;
   s->words = words_of(room);
   kv_rc rc = take_memory(s, e);
-  if (!rc) rc = take_masks(s, room, e);
+  if (!rc) rc = take_masks(s, room, asked->stays, e);
   if (rc) {
     close_regular(&s->books);
     return rc;

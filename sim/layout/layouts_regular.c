@@ -22,7 +22,9 @@ typedef struct held {
   int64_t before, after; /* slots: of what was there and entered; compressed */
   int64_t moves;         /* slots that a rewrite fills meanwhile */
   bool changed;
-  int64_t all, mask; /* slots of a store that drops nothing; bytes of masks */
+  int64_t all,
+      mask;    /* slots of a store that drops nothing; bytes of masks, .. */
+  int64_t own; /* .. that the store itself has */
 } held;
 
 /* Bytes of a slot: the largest rows of K and of V that an entry may have, for
@@ -99,6 +101,7 @@ static held held_at(const kv_layout_account *a, const kv_regular_counts *c,
                 task == KV_REGULAR_BASE ? c->changed_all : c->changed > 0,
             .all = lanes * c->seen,
             .mask = kv_regular_mask(a->asked->one_mask, c)};
+  if (a->asked->sparse || a->asked->stays) h.own = h.mask;
   if (h.changed && !a->asked->sparse) h.moves = kv_regular_moves(task, c);
   return h;
 }
@@ -107,14 +110,14 @@ static held held_at(const kv_layout_account *a, const kv_regular_counts *c,
 static void race(kv_regular_race *race, const held *h, int64_t slot,
                  bool decodes) {
   int64_t all = h->all * slot + h->mask;
-  if (decodes) kv_regular_step(race, h->before * slot, all);
+  if (decodes) kv_regular_step(race, h->before * slot + h->own, all);
   if (h->changed)
-    kv_regular_rewrite(race, (h->before + h->moves) * slot, h->moves * slot,
-                       all, h->mask);
+    kv_regular_rewrite(race, (h->before + h->moves) * slot + h->own,
+                       h->moves * slot, all, h->mask);
 }
 
 /* Adds what every block has. */
-static void take(kv_layout_result *r, const held *h, int64_t slot, int64_t mask,
+static void take(kv_layout_result *r, const held *h, int64_t slot,
                  int64_t vacated) {
   kv_layout_regular_result *g = &r->regular;
   int64_t most = kv_larger(h->before, h->after) + h->moves;
@@ -122,7 +125,7 @@ static void take(kv_layout_result *r, const held *h, int64_t slot, int64_t mask,
   r->vacated += vacated;
   r->freed = kv_larger(r->freed, back < r->vacated ? back : r->vacated);
   r->pages_peak = kv_larger(r->pages_peak, KV_SIDES * most);
-  r->peak = kv_larger(r->peak, most * slot + mask);
+  r->peak = kv_larger(r->peak, most * slot + h->own);
   g->rewrites += h->changed;
   g->moves += h->moves;
   g->moved += h->moves * slot;
@@ -157,17 +160,16 @@ static void fill(const share *x, const kv_result *of, kv_layout_result *r) {
     int i = b - (l->blocks - 1);
     kv_regular_counts c = counts_of(x, b);
     held h = held_at(x->a, &c, &was, slots);
-    int64_t mask = sparse ? h.mask : 0;
     race(&run, &h, slot, i > 0);
     if (h.changed && r->regular.rewritten < 0) r->regular.rewritten = c.seen;
-    take(r, &h, slot, mask, c.vacated);
+    take(r, &h, slot, c.vacated);
     slots = h.after;
     was = c;
     if (i < 0) continue;
     if (i > 0) r->regular.loads += h.before;
-    r->regular.mask_end = mask;
+    r->regular.mask_end = h.own;
     r->step[i].step = of->step[i].step;
-    take_step(r, x->a->asked->one_mask, &c, slots * slot + mask, slots,
+    take_step(r, x->a->asked->one_mask, &c, slots * slot + h.own, slots,
               &r->step[i]);
   }
   if (!sparse && x->a->asked->layout->task != KV_REGULAR_BASE)

@@ -40,10 +40,11 @@ static kv_rc take_masks(const char *what, kv_layout_asked *out, kv_err *e) {
   if (!out->one_mask && strcmp(what, "lane"))
     return kv_fail(e, KV_USAGE, "layout %s: masks=%s: take lane or layer", name,
                    what);
-  if (!out->sparse)
-    return kv_fail(e, KV_USAGE,
-                   "layout %s: masks= is of a store with masks: take sparse",
-                   name);
+  if (out->layout->task == KV_REGULAR_BASE || (out->one_mask && !out->sparse))
+    return kv_fail(e, KV_USAGE, "layout %s: masks=%s: take %s", name, what,
+                   *name == 'b' ? "no masks beside base"
+                                : "masks=lane, or sparse");
+  out->stays = !out->sparse;
   if (!out->one_mask || lanes_share(out)) return KV_OK;
   return kv_fail(e, KV_USAGE,
                  "layout %s: a mask a layer is for sets that a layer's lanes "
@@ -85,7 +86,10 @@ static void write_name(kv_layout_asked *out) {
            base          ? ""
            : out->sparse ? ":sparse"
                          : ":max",
-           out->one_mask ? ":masks=layer" : "", ranks);
+           out->one_mask ? ":masks=layer"
+           : out->stays  ? ":masks=lane"
+                         : "",
+           ranks);
 }
 
 kv_rc kv_regular_parse(const char *settings, kv_layout_asked *out, kv_err *e) {

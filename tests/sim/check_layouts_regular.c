@@ -19,8 +19,8 @@
 #define ALL                                                                    \
   "base,ls:sparse,ls:max,la:sparse,la:max,hs:sparse,hs:max,ha:sparse,ha:max,"  \
   "ls:sparse:masks=layer,la:sparse:tp=2:masks=layer,base:tp=2,ls:max:tp=2,"    \
-  "hs:sparse:tp=2,ha:max:tp=2"
-enum { N_LAYOUTS = 15 };
+  "hs:sparse:tp=2,ha:max:tp=2,la:max:masks=lane,ha:max:masks=lane:tp=2"
+enum { N_LAYOUTS = 17 };
 enum { LAYERS = 3, LANES = 2, TOKENS = 110, PROMPT = 70, HEAD = 32 };
 
 static const kv_small small = {"regular", LAYERS, 4,      LANES,
@@ -31,7 +31,10 @@ static kv_layout_list layouts;
 /* --- what lanes hold ---------------------------------------------------- */
 
 enum { POINTS = TOKENS + 8 };
-static bool seen[POINTS][LAYERS][LANES][TOKENS];
+typedef bool tokens[LAYERS][LANES][TOKENS];
+static tokens reads[POINTS],
+    stores[POINTS]; /* views leave nothing out of these */
+static tokens *seen = reads;
 static int layer_now, points, tokens_at[POINTS];
 static kv_layout witness;
 static unsigned unread; /* classes that the witness leaves out */
@@ -48,9 +51,12 @@ static void watch_compressed(kv_layout_state *s, int step,
   tokens_at[s->block] = step;
   if (s->block >= points) points = s->block + 1;
   for (int h = 0; h < LANES; h++)
-    for (int i = 0; i < lane[h].n; i++)
-      seen[s->block][layer_now][h][lane[h].order[i]] =
+    for (int i = 0; i < lane[h].n; i++) {
+      int t = lane[h].order[i];
+      stores[s->block][layer_now][h][t] = true;
+      reads[s->block][layer_now][h][t] =
           !(unread >> kv_replica_at(&lane[h], i)->tier & 1);
+    }
 }
 
 static const kv_method *registry(int i) {
@@ -79,7 +85,8 @@ static bool replay(const char *text, const kv_layout_list *asked, kv_cell *c) {
 static void see(const char *text, kv_cell *c) {
   kv_layout_asked item = {.layout = &witness, .page = 1, .name = "witness"};
   const kv_layout_list one = {1, &item};
-  memset(seen, 0, sizeof seen);
+  memset(reads, 0, sizeof reads);
+  memset(stores, 0, sizeof stores);
   layer_now = -1;
   points = 0;
   assert_true(replay(text, &one, c));
@@ -191,7 +198,9 @@ static kv_layout_regular_result sum_up(const char *name, int64_t slot,
     int64_t moves = moves_of(name, b, &k, &changed), fullest = 0, widest = 0;
     if (b > first) g.loads += held + g.lanes * (k.seen - was.seen);
     held = sparse ? g.lanes * k.seen : slots_of(name, &k);
-    g.mask_end = sparse ? (one ? LAYERS : g.lanes) * ((k.seen + 7) / 8) : 0;
+    g.mask_end = sparse || strstr(name, "masks=")
+                     ? (one ? LAYERS : g.lanes) * ((k.seen + 7) / 8)
+                     : 0;
     g.rewrites += changed;
     if (changed && g.rewritten < 0) g.rewritten = k.seen;
     g.moves += sparse ? 0 : moves;
@@ -219,6 +228,7 @@ static void recount(const kv_result *r, const kv_layout_result *l) {
       l->pages_end ? (l->end - l->regular.mask_end) * 2 / l->pages_end : 0;
   int each = strstr(l->name, "tp=2") ? LANES / 2 : LANES, fullest = 0;
   int64_t most = -1;
+  seen = strstr(l->name, "masks=lane") ? stores : reads;
   for (int i = 0; i < LANES; i += each) {
     lane_0 = i;
     lane_n = i + each;
@@ -261,7 +271,8 @@ static void laws_of(const kv_result *r, const kv_layout_result *l,
   for (int i = 0; i < r->n_steps; i++) {
     const kv_layout_step *s = &l->step[i];
     assert_true(s->slack >= 0 && s->freed <= s->vacated);
-    if (!need->unread && g->lanes == LAYERS * LANES)
+    if ((!need->unread || strstr(l->name, "masks=lane")) &&
+        g->lanes == LAYERS * LANES)
       assert_int_equal(s->bytes - s->slack, r->step[i].codes);
     if (i) assert_true(s->freed >= s[-1].freed);
     if (sparse) assert_int_equal(s->pages, 2 * g->lanes * s->step);
