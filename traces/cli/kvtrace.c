@@ -8,8 +8,9 @@
 #include "traces/trace/check.h"
 
 static const kv_command *const commands[] = {
-    &kv_command_info, &kv_command_check, &kv_command_convert, &kv_command_slim,
-    &kv_command_pack, &kv_command_plan,  &kv_command_synth,   NULL};
+    &kv_command_info,  &kv_command_check,   &kv_command_convert,
+    &kv_command_slim,  &kv_command_pack,    &kv_command_plan,
+    &kv_command_synth, &kv_command_prefill, NULL};
 
 static const kv_example examples[] = {
     {"kvtrace info traces/tiny/haystack_8.safetensors", "what a trace is"},
