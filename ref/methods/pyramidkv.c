@@ -15,6 +15,8 @@
  *     layers' budgets sum to L * C exactly
  *   schedule=ratio: b(l) = (base * (beta (L - 1) - (beta - 1) l))
  *     div (beta (L - 1)), whatever n; base is the bottom layer's
+ *   schedule=printed: b(l) = 2 base - l * (2 base - base / beta) / (L - 1), in
+ *     reals, to the nearest whole number (a half: up), whatever n
  *
  * Everything else is snapkv's, its parameters too, with b(l) for its best and
  * the schedule's w being sinks + recent where they are given. With grow=yes n
@@ -24,8 +26,13 @@
  * most what the next token sees: each layer has what it has in a model of such
  * layers alone.
  *
- * Cai et al. 2024, PyramidKV. The paper gives shares of the total, in reals.
- * The schedule is that of the authors' framework (KVCache-Factory), integer
+ * Cai et al. 2024, PyramidKV. The paper gives shares of the total, in reals,
+ * which lectures print as k(0) = 2 K / L and k(L-1) = K / (beta L), K = L base,
+ * and a straight line between: schedule=printed. It exceeds L * C by L base /
+ * (2 beta). Their formula of the line, k(L-1) - (k(L-1) - k(0)) / L * l, runs
+ * the wrong way, the top's share at l = 0, and would not arrive, as it divides
+ * by L; here L - 1 divides and the bottom has most, as the text says.
+ * The default schedule is that of the authors' framework (KVCache-Factory), integer
  * divisions included, whose floor makes the total exceed L * C by (L / 2) *
  * ((max - min) mod (L - 1)) entries. The default follows it, and beta is its
  * 20; the ledger shows the true total. The framework's script has window=8;
@@ -56,19 +63,21 @@ static const kv_param table[] = {
     KV_CHOICE_PARAM("exact_total", params, exact_total, "no", "no|yes",
                     "make the layers' budgets sum to L times the mean; no as "
                     "in the authors' code"),
-    KV_CHOICE_PARAM("schedule", params, schedule, "mean", "mean|ratio",
+    KV_CHOICE_PARAM("schedule", params, schedule, "mean", "mean|ratio|printed",
                     "budget is the layers' mean, as in the authors' code, or "
-                    "the bottom layer's, as in Sparse-vLLM"),
+                    "the bottom layer's, as in Sparse-vLLM; printed: a line in "
+                    "reals from twice the mean, as the paper's formulas"),
     KV_GROW_PARAMS(params, g),
     {.name = NULL}};
 
 static kv_rc open(const kv_shape *shape, void *p, kv_needs *needs, kv_err *e) {
   params *o = p;
   needs->lengths = true;
-  if (o->schedule == RATIO && o->exact_total == YES)
+  if (o->schedule != MEAN && o->exact_total == YES)
     return kv_fail(e, KV_REFUSED,
                    "pyramidkv: exact_total=yes means nothing with "
-                   "schedule=ratio, whose budget is no mean; use one of both");
+                   "schedule=%s, whose budget is no mean; use one of both",
+                   o->schedule == RATIO ? "ratio" : "printed");
   return kv_open_grow(shape, "pyramidkv", o->budget, false, &o->w, &o->g, needs,
                       e);
 }

@@ -10,11 +10,11 @@
 #include "ref/parts/grow.h"
 
 enum { NO, YES };     /* exact_total */
-enum { MEAN, RATIO }; /* schedule */
+enum { MEAN, RATIO, PRINTED }; /* schedule */
 
 typedef struct params {
   int budget;          /* entries of a lane: on average over the layers; of
-                          RATIO in the first layer */
+                          RATIO in the first layer, of PRINTED about */
   kv_window_options w; /* what votes */
   int beta;            /* the last layer has base / beta beside its ends */
   int exact_total, schedule; /* of the enums above */
@@ -55,8 +55,18 @@ KV_FN int ratio_of_layer(int base, int layers, int l, int beta) {
   return (int)(base * (whole - (int64_t)(beta - 1) * l) / whole);
 }
 
+/* A straight line from 2 base (layer 0) to base / beta, to the nearest entry,
+ * half ones up: the paper's shares of all layers' entries, in reals. */
+KV_FN int printed_of_layer(int base, int layers, int l, int beta) {
+  int64_t whole = (int64_t)beta * (layers - 1);
+  if (layers == 1) return base;
+  return (int)((2 * base * (2 * whole - (2 * (int64_t)beta - 1) * l) + whole) /
+               (2 * whole));
+}
+
 /* Entries that the layer keeps by score, of a prompt of n tokens. Where n is
- * below the budget: base, which keeps them all; RATIO does not look at n. */
+ * below the budget: base, which keeps them all; RATIO and PRINTED do not look
+ * at n. */
 KV_FN int past_of_layer(const params *o, int layers, int layer, int n) {
   int ends = kv_grow_ends(&o->g, &o->w), base = o->budget - ends;
   bool all;

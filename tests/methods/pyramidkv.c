@@ -107,6 +107,26 @@ TEST(ratio) {
   assert_int_equal(kept(32, 31, 200, spec), 1 + 2);
 }
 
+/* The line as printed: 40 27 14 1 of a mean of 20, where the authors' code has
+ * 39 27 15 3; of 10 it is 20, 13.5, 7, .5, and halves are rounded up. */
+TEST(printed) {
+  static const struct {
+    const char *spec;
+    int prompt, kept[4];
+  } at[] = {
+      {"pyramidkv:budget=22:window=2:schedule=printed", 100, {42, 29, 16, 3}},
+      {"pyramidkv:budget=22:window=2", 100, {41, 29, 17, 5}},
+      {"pyramidkv:budget=12:window=2:schedule=printed", 100, {22, 16, 9, 3}},
+      {"pyramidkv:budget=12:window=2:schedule=printed", 20, {20, 16, 9, 3}},
+      {"pyramidkv:budget=12:window=2:schedule=printed:beta=1",
+       100,
+       {22, 19, 15, 12}}};
+  for (size_t i = 0; i < sizeof at / sizeof *at; i++)
+    for (int l = 0; l < 4; l++)
+      assert_int_equal(kept(4, l, at[i].prompt, at[i].spec), at[i].kept[l]);
+  assert_int_equal(kept(1, 0, 100, at[0].spec), 22);
+}
+
 /* Decoding: as snapkv does at the layer's budget, which stays the prompt's. */
 TEST(again) {
   static const char *const more[] = {"grow=no:every=5", "grow=twice:voters=1",
@@ -153,6 +173,10 @@ static const rig_laws laws = {
      {"pyramidkv:budget=4:window=5", KV_REFUSED, .says = {"window=5", "4"}},
      {"pyramidkv:budget=8:schedule=ratio:exact_total=yes", KV_REFUSED,
       .says = {"exact_total", "ratio"}},
+     {"pyramidkv:budget=8:schedule=printed:exact_total=yes", KV_REFUSED,
+      .says = {"exact_total", "printed"}},
+     {"pyramidkv:budget=12:window=2:schedule=printed",
+      .same = "snapkv:budget=16:window=2"},
      {"pyramidkv:budget=8:every=9", KV_REFUSED,
       .says = {"every=9", "grow=yes"}}}};
 
@@ -164,5 +188,5 @@ TEST(opening) {
 }
 
 RIG_TESTS(pyramidkv, RIG_CASE(worked), RIG_CASE(long_ones),
-          RIG_CASE(exact_total), RIG_CASE(ratio), RIG_CASE(again),
-          RIG_LAWS(laws), RIG_CASE(opening))
+          RIG_CASE(exact_total), RIG_CASE(ratio), RIG_CASE(printed),
+          RIG_CASE(again), RIG_LAWS(laws), RIG_CASE(opening))
