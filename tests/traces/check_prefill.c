@@ -245,8 +245,8 @@ TEST(even) {
   measured(t, 35, 84, x);
   for (int h = 0; h < HEADS; h++) {
     assert_int_equal(x[h].needed, 2);
-    double first = (double)x[h].kept[SHAPE] * 0x1p-40;
-    assert_true(first - (35 + far) < 1e-4 && first - (35 + far) > -1e-4);
+    double most = (double)x[h].kept[SHAPE] * 0x1p-40;
+    assert_true(most - (35 + far) < 1e-4 && most - (35 + far) > -1e-4);
   }
   kv_trace_close(t);
   memcpy(q, was, sizeof q);

@@ -114,7 +114,7 @@ static void put_table(const task *s, const kv_trace *t) {
          t->shape.prompt_len, s->block);
   printf(
       "pairs: fewest of a query and a key block with %d %% of the mass; then "
-      "what a pattern\nof as many pairs has of it\n\n",
+      "what\na pattern of as many pairs has of it\n\n",
       s->share);
   printf("layer  head    pairs");
   for (int p = 0; p < KV_PATTERNS; p++) printf("  %14s", kv_patterns[p].title);
