@@ -9,6 +9,7 @@ METHODS =
 METHODS += dense.c
 METHODS += window.c
 METHODS += random.c
+METHODS += strided.c
 METHODS += streamingllm.c
 METHODS += h2o.c
 METHODS += less.c

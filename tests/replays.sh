@@ -81,6 +81,7 @@ replay_variants+=,snapkv:grow=past_more:voters=1:sinks=1
 replay_variants+=,adakv:normalise=yes:safeguard=minimum
 replay_variants+=,pyramidkv:exact_total=yes:beta=3
 replay_variants+=,pyramidkv:grow=twice_past:voters=1:schedule=ratio
+replay_variants+=,pyramidkv:schedule=printed
 replay_variants+=,adakv:grow=no:every=40
 replay_variants+=,h2o:variant=masked,h2o:variant=prefill:group=max
 replay_variants+=,h2o:group=query_head,h2o:recent=0:scale=seen
@@ -139,7 +140,8 @@ replay_variants+=,deltakv:compressor=none:recent=16:retrieve=all:full=0:self=yes
 
 # What a window changes, for replay_windows.
 replay_windowed=
-for replay_one in dense window random h2o h2o:variant=prefill:group=max tova \
+for replay_one in dense window random strided h2o \
+  h2o:variant=prefill:group=max tova \
   snapkv snapkv:group=max:window=4:grow=no:every=8 pyramidkv headkv \
   pyramidkv:window=4:grow=no:every=8:exact_total=yes adakv adakv:score=keydiff \
   knorm:skip=0 rkv:every=16 rkv:every=16:slots=position keydiff lagkv \

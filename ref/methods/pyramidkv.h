@@ -9,7 +9,7 @@
 
 #include "ref/parts/grow.h"
 
-enum { NO, YES };     /* exact_total */
+enum { NO, YES };              /* exact_total */
 enum { MEAN, RATIO, PRINTED }; /* schedule */
 
 typedef struct params {
@@ -71,6 +71,8 @@ KV_FN int past_of_layer(const params *o, int layers, int layer, int n) {
   int ends = kv_grow_ends(&o->g, &o->w), base = o->budget - ends;
   bool all;
   if (o->schedule == RATIO) return ratio_of_layer(base, layers, layer, o->beta);
+  if (o->schedule == PRINTED)
+    return printed_of_layer(base, layers, layer, o->beta);
   if (o->exact_total == NO)
     return schedule_of_layer(o->budget, ends, layers, layer, n, o->beta, &all);
   int max = schedule_of_layer(o->budget, ends, layers, 0, n, o->beta, &all);

@@ -47,17 +47,18 @@ int kv_ranked_order(const void *a, const void *b);
  *
  *   vertical_slash  FlexPrefill's (Lai et al. 2025), of MInference (Jiang et
  *                   al. 2024): key blocks in whole columns, and diagonals, by
- *                   what the prompt's last rows give them. The first column, then
- *                   the main diagonal lead. Line r of a kind enters once gamma
- *                   reaches the mass of the r * block - 1 largest tokens, or
- *                   distances, as their code counts blocks of a gamma; at equal
- *                   gamma columns do first.
+ *                   what the prompt's last rows give them. The first column and
+ *                   the main diagonal lead; line r of a kind enters once gamma
+ *                   reaches the mass of the r * block - 1 largest tokens (or
+ *                   distances), as their code makes blocks of a gamma; at equal
+ *                   gamma columns do first
  *   a_shape         MInference's A-shape, StreamingLLM's of a prompt: the first
- *                   column (one block, where MInference has 128 tokens), the
- *                   main diagonal, then the others as they are near.
+ *                   column (one block; MInference has 128 tokens), the main
+ *                   diagonal, then the others as they are near
  *   block_topk      MInference's block-sparse: of each query block the k key
  *                   blocks of the largest `pooled` (equal: the lower), with one
- *                   k for all. */
+ *                   k for all
+ */
 enum { KV_PATTERNS = 3 };
 typedef struct kv_pattern {
   const char *name, *title;

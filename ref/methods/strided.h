@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The parameters of strided as its open (ref/methods/strided.c) has resolved
+ * them, for it and its CUDA twin, and the stride, which both compute. Defaults
+ * and sources stand in its table of parameters.
+ */
+#ifndef KV_REF_METHODS_STRIDED_H
+#define KV_REF_METHODS_STRIDED_H
+
+#include "ref/ground/formula.h"
+
+typedef struct params {
+  int budget, recent; /* entries attended; of these the last ones, 1 at least */
+} params;
+
+/* The least s for which no more than budget - recent of n > budget entries lie
+ * before the last `recent` at a multiple of s from the last. */
+KV_FN int stride_of(const params *o, int n) {
+  int most = o->budget - o->recent, s = (n - o->recent) / (most + 1) + 1;
+  while ((n - 1) / s - (o->recent - 1) / s > most) s++;
+  return s;
+}
+
+/* Is entry i of n among those attended? s: the stride. */
+KV_FN bool strided_has(const params *o, int n, int s, int i) {
+  return i >= n - o->recent || (n - 1 - i) % s == 0;
+}
+
+#endif
