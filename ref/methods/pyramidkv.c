@@ -32,8 +32,8 @@
  * (2 beta). Their formula of the line, k(L-1) - (k(L-1) - k(0)) / L * l, runs
  * the wrong way, the top's share at l = 0, and would not arrive, as it divides
  * by L; here L - 1 divides and the bottom has most, as the text says. The
- * default is that of the authors' framework (KVCache-Factory), integer divisions
- * included, whose floor makes the total exceed L * C by (L / 2) *
+ * default is that of the authors' framework (KVCache-Factory), integer
+ * divisions included, whose floor makes the total exceed L * C by (L / 2) *
  * ((max - min) mod (L - 1)) entries, and beta is its 20; the ledger shows the
  * true total. The framework's script has window=8; here it is SnapKV's 32.
  * kvpress computes in reals and falls back to equal budgets where the schedule
