@@ -236,6 +236,28 @@ mutant class_of_next_edge traces/trace/sparsity.c 'attention' \
   'while (c > first && x < edge(c)) c--;' \
   'while (c > first && x <= edge(c)) c--;'
 
+# Sparse prefill, and what looks at nothing.
+mutant line_enters_late traces/prefill/pattern.c 'prefill' \
+  'while (n < r * g->block - 1)' 'while (n < r * g->block && n < g->tokens)'
+mutant pair_counted_twice traces/prefill/pattern.c 'prefill' \
+  'if (!x->left || at < 0 || x->in[at]) return;' \
+  'if (!x->left || at < 0) return;'
+mutant topk_first_rows traces/prefill/pattern.c 'prefill' \
+  'if (k < g->first[i + 1] - g->first[i])
+        take_pair' \
+  'if (k < i - g->from[i])
+        take_pair'
+mutant window_has_all_pairs traces/prefill/blocks.c 'prefill' \
+  'x->from[b] = kv_layer_first(data, b * block) / block;' 'x->from[b] = 0;'
+mutant share_rounds_down traces/prefill/prefill.c 'prefill' \
+  '(x % 100 * percent + 99) / 100' 'x % 100 * percent / 100'
+mutant last_rows_of_first_head traces/prefill/hints.c 'check_kvtrace.sh' \
+  '(size_t)(h % r->group) * r->stride' '0 * (size_t)h'
+mutant printed_rounds_down ref/methods/pyramidkv.h 'methods' \
+  '* l) + whole) /' '* l)) /'
+mutant stride_from_start ref/methods/strided.h 'methods' \
+  '(n - 1 - i) % s == 0' 'i % s == 0'
+
 # Compression again of the window methods.
 mutant grow_one_late ref/parts/grow.h 'methods' \
   'if (n <= budget) n = budget + 1;' 'if (n <= budget) n = budget + 2;'
