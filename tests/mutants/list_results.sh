@@ -249,8 +249,6 @@ mutant topk_first_rows traces/prefill/pattern.c 'prefill' \
         take_pair'
 mutant window_has_all_pairs traces/prefill/blocks.c 'prefill' \
   'x->from[b] = kv_layer_first(data, b * block) / block;' 'x->from[b] = 0;'
-mutant share_rounds_down traces/prefill/prefill.c 'prefill' \
-  '(x % 100 * percent + 99) / 100' 'x % 100 * percent / 100'
 mutant last_rows_of_first_head traces/prefill/hints.c 'check_kvtrace.sh' \
   '(size_t)(h % r->group) * r->stride' '0 * (size_t)h'
 mutant printed_rounds_down ref/methods/pyramidkv.h 'methods' \
