@@ -10,10 +10,10 @@
  *
  * Child et al. 2019 have the pattern, with a fixed stride l of about the square
  * root of the length: (i - j) mod l = 0, and the last l; that is recent=l and a
- * budget of l + n / l - 1. Zhang et al. 2023 (H2O) draw it beside theirs as static
- * sparsity. As distances are counted from the query, every step attends other
- * tokens: everything stays stored, and little is read. It looks at nothing, so
- * a method that looks at something must win.
+ * budget of l + n / l - 1. Zhang et al. 2023 (H2O) draw it beside theirs as
+ * static sparsity. As distances are counted from the query, every step attends
+ * other tokens: everything stays stored, and little is read. It looks at
+ * nothing, so a method that looks at something must win.
  *
  * Family: ruler. Acts: every step. Needs: nothing. Bound: t stored, min(t, B)
  * attended. Bytes: t R. Gather: the token. Reduce: its distance. Sample: every
