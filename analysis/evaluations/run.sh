@@ -4,8 +4,9 @@
 # run.sh MODEL FOLDER [PART...]: what the tables beside it come from. MODEL is
 # SmolLM2-135M-Instruct, a folder or a .gguf file; databases go to FOLDER, and a
 # command that was stopped goes on when it is repeated. PART: smollm2 (two hours
-# on two cores), reads, statements, generate, tiny; all by default, but kvpress,
-# which needs that, and trained, which needs weights (kvreplay train). Needs
+# on two cores), reads, statements, generate, tiny; all by default, but long (an
+# hour and a half), kvpress, which needs that, and trained, which needs weights
+# (kvreplay train). Needs
 # kvreplay and kvreport on the path, and PYTHON, which has torch and
 # transformers and finds the package kvreplay.
 set -eu
@@ -42,6 +43,8 @@ for part; do
   case $part in
   smollm2) smol a --tasks "$tasks" --items 12 -m "$methods" \
     -b mean:50%,mean:25%,mean:12.5% ;;
+  long) smol l --tasks niah_single_2:length=4096,prose:length=4096 --items 4 \
+    -m "$methods" -b mean:50%,mean:25%,mean:12.5% ;;
   reads) smol b --tasks "$tasks" --items 12 -m quest,omnikv,oracle-topk \
     -b read:50%,read:25%,read:12.5% ;;
   statements) smol s --tasks "$tasks" --items 12 -b mean:25% \
