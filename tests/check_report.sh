@@ -200,7 +200,8 @@ for name in bytes_stored bytes_read gap crosscheck; do
 done
 for id in along cells; do
   sed -n "/<h2 id=\"$id\">/,/<\/figure>/p" "$dir/p1.html" |
-    grep -q 'Data: too many to .*<code>kvreport export .*b.db. -o data</code>' ||
+    grep 'Data: too many to ' |
+    grep -q '<code>kvreport export .*b.db. -o data</code>' ||
     fail "no word on where the data of $id are"
 done
 if command -v jq >/dev/null; then
