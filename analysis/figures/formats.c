@@ -34,7 +34,7 @@ static int add_mirror(const kv_grid *g, int r, kv_strip *s) {
   }
   item[2] = (kv_strip_item){
       .row = s->rows, .kind = KV_STRIP_LINE, .x0 = x[0], .x1 = x[1]};
-  kv_strip_name(g, r, row);
+  kv_strip_name(g, r, s);
   size_t n = strlen(row->name);
   snprintf(row->name + n, sizeof row->name - n, ", %s and %s",
            kv_grid_text(g, r, "pair"), kv_grid_text(g, r, "mirror"));
@@ -49,7 +49,8 @@ static void draw_mirrors(const kv_page *p, const kv_grid *g) {
   kv_plot_legend(&(kv_variants){.n = 2, .label = names}, p->f);
   kv_strip_rows(
       &(kv_strip){.title = "Output error of formats and their mirrors",
-                  .x = {"output error", 0, 0, true, false}},
+                  .x = {"output error", 0, 0, true, false},
+                  .lines = &p->variants},
       g, 0, g->rows, 3, add_mirror, p->f);
 }
 

@@ -45,7 +45,7 @@ static int stack(const kv_grid *g, int r, kv_strip *s) {
              "%.*s, in unified pages: %.3g%% of dense", cut, method,
              100 * pages);
   }
-  kv_strip_name(g, r, row);
+  kv_strip_name(g, r, s);
   snprintf(row->note, sizeof row->note, "%.1f%%, all %.1f%%",
            100 * kv_grid_number(g, r, "codes"),
            100 * kv_grid_number(g, r, "everything"));
@@ -80,7 +80,8 @@ static void draw_charged(const kv_page *p, const kv_grid *g) {
   legend(g, p->f);
   kv_strip_rows(
       &(kv_strip){.title = "Bytes held at the end by kind",
-                  .x = {"bytes at the end, share of dense", 0, 0, false, true}},
+                  .x = {"bytes at the end, share of dense", 0, 0, false, true},
+                  .lines = &p->variants},
       g, 0, g->rows, KINDS + 1, stack, p->f);
 }
 

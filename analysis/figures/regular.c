@@ -31,7 +31,7 @@ static int add_cell(const kv_grid *g, int r, kv_strip *s) {
   double full = kv_grid_number(g, r, "utilisation");
   kv_strip_row *row = &s->row[s->rows];
   kv_strip_item *bar = &s->item[s->n++];
-  kv_strip_name(g, r, row);
+  kv_strip_name(g, r, s);
   snprintf(row->note, sizeof row->note, "%.1f%% of %.1f%%",
            100 * kv_grid_number(g, r, "overall"),
            100 * kv_grid_number(g, r, "fullest"));
@@ -76,7 +76,8 @@ static void legend(const kv_grid *g, FILE *f) {
 static void draw_utilised(const kv_page *p, const kv_grid *g) {
   legend(g, p->f);
   kv_strip_rows(&(kv_strip){.title = "How full lanes are",
-                            .x = {"entries held, share", 0, 0, false, true}},
+                            .x = {"entries held, share", 0, 0, false, true},
+                            .lines = &p->variants},
                 g, 0, g->rows, 2, add_cell, p->f);
 }
 

@@ -82,39 +82,53 @@ static void draw_axis(const frame *w, FILE *f) {
 
 static void draw_names(const frame *w, FILE *f) {
   for (int r = 0; r < w->s->rows; r++) {
-    fprintf(f, "<text class=\"r end\" x=\"%.1f\" y=\"%.1f\">", w->left - 14,
-            middle(r) + 4);
-    kv_text_html(w->s->row[r].name, f);
-    fprintf(f, "</text><text class=\"t end\" x=\"%d\" y=\"%.1f\">", WIDTH - 4,
-            middle(r) + 4);
-    kv_text_html(w->s->row[r].note, f);
+    const kv_strip_row *row = &w->s->row[r];
+    fputs("<text class=\"r end", f);
+    kv_look_line_class(row->line, f);
+    fprintf(f, "\" x=\"%.1f\" y=\"%.1f\">", w->left - 14, middle(r) + 4);
+    kv_text_html(row->name, f);
+    fputs("</text><text class=\"t end", f);
+    kv_look_line_class(row->line, f);
+    fprintf(f, "\" x=\"%d\" y=\"%.1f\">", WIDTH - 4, middle(r) + 4);
+    kv_text_html(row->note, f);
     fputs("</text>\n", f);
   }
 }
 
 static void draw_bar(const frame *w, const kv_strip_item *i, FILE *f) {
   double x = at(w, i->x0);
-  fprintf(f, "<path class=\"k%d b\" d=\"M%.1f,%.1fH%.1fv%dH%.1fz\"><title>",
-          i->series % 8, x, middle(i->row) - BAR / 2., at(w, i->x1), BAR, x);
+  fprintf(f, "<path class=\"k%d b", i->series % 8);
+  kv_look_line_class(w->s->row[i->row].line, f);
+  fprintf(f, "\" d=\"M%.1f,%.1fH%.1fv%dH%.1fz\"><title>", x,
+          middle(i->row) - BAR / 2., at(w, i->x1), BAR, x);
   kv_text_html(i->tip, f);
   fputs("</title></path>\n", f);
 }
 
+static void draw_line(const frame *w, const kv_strip_item *i, FILE *f) {
+  fputs("<path class=\"w", f);
+  kv_look_line_class(w->s->row[i->row].line, f);
+  fprintf(f, "\" d=\"M%.1f,%.1fH%.1f\"/>\n", at(w, i->x0), middle(i->row),
+          at(w, i->x1));
+}
+
+static void draw_point(const frame *w, const kv_strip_item *i, FILE *f) {
+  kv_look look = kv_look_number(i->series);
+  look.line = w->s->row[i->row].line;
+  kv_plot_mark(look, i->solid, at(w, i->x0), middle(i->row), 5, i->tip, f);
+}
+
+/* Points last, above what else is in their row. */
 static void draw_items(const frame *w, FILE *f) {
   for (int n = 0; n < w->s->n; n++) {
     const kv_strip_item *i = &w->s->item[n];
-    if (!drawn(w, i) || i->kind == KV_STRIP_POINT) continue;
-    if (i->kind == KV_STRIP_BAR)
-      draw_bar(w, i, f);
-    else
-      fprintf(f, "<path class=\"w\" d=\"M%.1f,%.1fH%.1f\"/>\n", at(w, i->x0),
-              middle(i->row), at(w, i->x1));
+    if (!drawn(w, i)) continue;
+    if (i->kind == KV_STRIP_BAR) draw_bar(w, i, f);
+    if (i->kind == KV_STRIP_LINE) draw_line(w, i, f);
   }
   for (int n = 0; n < w->s->n; n++) {
     const kv_strip_item *i = &w->s->item[n];
-    if (i->kind == KV_STRIP_POINT && drawn(w, i))
-      kv_plot_mark(kv_look_number(i->series), i->solid, at(w, i->x0),
-                   middle(i->row), 5, i->tip, f);
+    if (i->kind == KV_STRIP_POINT && drawn(w, i)) draw_point(w, i, f);
   }
 }
 
@@ -151,10 +165,13 @@ void kv_strip_rows(kv_strip *s, const kv_grid *g, int first, int end, int most,
   free(s->item);
 }
 
-void kv_strip_name(const kv_grid *g, int r, kv_strip_row *row) {
+void kv_strip_name(const kv_grid *g, int r, kv_strip *s) {
   const char *method = kv_grid_text(g, r, "method");
   const char *asked = kv_grid_text(g, r, "asked");
+  kv_strip_row *row = &s->row[s->rows];
+  int line = s->lines ? kv_variants_same(s->lines, method) : -1;
   snprintf(row->name, sizeof row->name, "%.*s%s%.*s",
            kv_text_cut(method, KV_STRIP_METHOD), method, *asked ? " at " : "",
            kv_text_cut(asked, 20), asked);
+  if (line >= 0) row->line = kv_look_line(s->lines, line).line;
 }

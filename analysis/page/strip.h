@@ -26,17 +26,19 @@ typedef struct kv_strip_item {
 
 typedef struct kv_strip_row {
   char name[160], note[96]; /* at the left; its numbers, at the right end */
+  int line;                 /* kv_look's: by which it is switched off */
 } kv_strip_row;
 
-/* A chart. title and x are the caller's; the rest, zeroed before, kv_strip_rows
- * fills. */
+/* A chart. title, x and lines are the caller's; the rest, zeroed before,
+ * kv_strip_rows fills. */
 typedef struct kv_strip {
   const char *title; /* for who cannot see it */
   kv_axis x;         /* title and scale; its limits are found in the items, and
                         include 0 where it is not logarithmic */
-  int rows, n;       /* so far */
-  kv_strip_row *row; /* [rows] during kv_strip_rows alone */
-  kv_strip_item *item; /* [n] the same, in any order */
+  const kv_variants *lines; /* those of the page; NULL: rows are no methods */
+  int rows, n;              /* so far */
+  kv_strip_row *row;        /* [rows] during kv_strip_rows alone */
+  kv_strip_item *item;      /* [n] the same, in any order */
 } kv_strip;
 
 /* Adds row r of g to the chart as s->row[s->rows] and s->item[s->n], .., zeroed
@@ -49,10 +51,10 @@ typedef int kv_strip_add(const kv_grid *g, int r, kv_strip *s);
  * (kv_tell_short). */
 void kv_strip_rows(kv_strip *s, const kv_grid *g, int first, int end, int most,
                    kv_strip_add *add, FILE *f);
-/* Writes row->name for row r of g, which has the columns method and asked:
- * "METHOD at ASKED", both cut where they are long; "METHOD" without a budget.
- */
+/* Names the row of the chart that is being added after row r of g, which has
+ * the columns method and asked: "METHOD at ASKED", both cut where they are
+ * long; "METHOD" without a budget. It goes where that method's line does. */
 enum { KV_STRIP_METHOD = 76 }; /* bytes of a method that a name or tip shows */
-void kv_strip_name(const kv_grid *g, int r, kv_strip_row *row);
+void kv_strip_name(const kv_grid *g, int r, kv_strip *s);
 
 #endif

@@ -50,6 +50,7 @@ seen 'points: silent under' "addEventListener('pointerover'" \
   "addEventListener('pointerout'"
 seen 'points: silent at' 'e.preventDefault();' 'return;'
 seen 'methods: ' 'insertRule(`:is(${names})' 'insertRule(`p:is(${names})'
+seen 'methods: none leaves rows' 'class="r end v' 'class="r end n'
 seen 'width: ' '.scroll{overflow:auto' '.scroll{overflow:visible'
 seen 'colours: ' '--soft:#a3adba' '--soft:#3a3f46'
 seen 'script: ' '<main' '<main><button>x</button><p'

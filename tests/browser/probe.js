@@ -118,6 +118,7 @@ if (count) {
   const buttons = all('.legend button');
   buttons.find(b => b.textContent === 'none').click();
   says(!all('.m[class*=" v"]').some(seen), 'methods: none leaves some');
+  says(!all('svg:has([class*=" v"]) .r').some(seen), 'methods: none leaves rows');
   buttons.find(b => b.textContent === 'all').click();
   says(drawn() === count, 'methods: all leaves some out');
 }
