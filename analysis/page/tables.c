@@ -83,8 +83,10 @@ static int write_check(const kv_page *p, const kv_figure *f) {
 
 static int older(const kv_page *p) {
   kv_grid g;
-  int rc = kv_grid_ask(
-      p->db, "SELECT count(*) AS n FROM every_cell WHERE age > 1", 0, NULL, &g);
+  int rc = kv_grid_ask(p->db,
+                       "SELECT count(*) AS n FROM aged JOIN ask USING (run_id) "
+                       "WHERE age > 1",
+                       0, NULL, &g);
   double n = rc ? 0 : kv_grid_number(&g, 0, "n");
   if (rc) return rc;
   if (n > 0)

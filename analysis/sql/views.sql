@@ -27,7 +27,7 @@ SELECT run_id,
   max(CASE measure WHEN 'needle_mass' THEN mean END) AS needle_mass,
   max(CASE measure WHEN 'needle_all' THEN mean END) AS needle_all,
   max(CASE measure WHEN 'needle_dense' THEN mean END) AS needle_dense
-FROM metric WHERE part = 0 GROUP BY run_id;
+FROM run CROSS JOIN metric USING (run_id) WHERE part = 0 GROUP BY run_id;
 
 -- What a run holds at the end: all of it, and the kinds that every database
 -- has; view `kinds` has every kind.
