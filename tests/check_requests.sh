@@ -36,7 +36,7 @@ cmp -s <(rows plain) <(rows two) || fail 'a refusal changes a row'
   [ "$(grep -c ', request 3: refused at step 0: it holds 0 pages' err)" = 2 ] &&
   [ "$(wc -l <err)" = 2 ] || fail 'not one sentence for each refusal'
 share --pool $room --db r.db -j 1 >table || fail 'the table'
-grep -q '^  *3  retrieval_8_small  *0  *0  *0  refused at step 0$' table &&
+grep -q '^  *3  retrieval_8_small  *0  *0  *-  *0  *0  refused at step 0$' table &&
   grep -q 'fragmentation: [0-9.]*% of what was held' table ||
   fail "the table says $(cat table)"
 share --pool $room --db s.db --arrive 400 -f jsonl >apart || fail 'arrivals'

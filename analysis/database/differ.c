@@ -127,6 +127,7 @@ static const char two_pools[] =
     "  OR d.peak != s.peak OR d.held != s.held OR d.unused != s.unused"
     "  OR d.unused_peak != s.unused_peak OR d.moved != s.moved"
     "  OR d.list_operations != s.list_operations"
+    "  OR d.running != s.running OR d.waiting != s.waiting"
     " ORDER BY d.pool LIMIT 1";
 
 #define ASKED                                                                  \

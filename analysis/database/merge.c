@@ -25,7 +25,7 @@ const char *const kv_results_tables[] = {
     "environment", "trace", "artefact", "shard", "run", "held", "scalar", "ask",
     "part", "metric", "step_mean", "step_cost", "journal_digest",
     "confirmation", "diff", "budget", "layout", "layout_step", "survival",
-    "pool", "request", "figure", "compressor",
+    "pool", "pool_step", "request", "figure", "compressor",
     /* of evaluations */
     "model", "question", "platform", "evaluation", "quantity", "evaluated",
     "evaluator", "evaluation_diff", NULL};

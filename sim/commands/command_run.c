@@ -40,7 +40,8 @@ static kv_replay_how how_of(task *s) {
 }
 
 static kv_together together_of(task *s) {
-  return (kv_together){s->options.pool, s->options.arrive, how_of(s).threads};
+  return (kv_together){s->options.pool, s->options.arrive, how_of(s).threads,
+                       s->options.wait};
 }
 
 static kv_rc open_cells(task *s, kv_err *e) {

@@ -58,6 +58,9 @@ static const kv_option options[] = {
     {KV_SLOT_COUNT, "arrive", 0, "EVERY", .min = 1, .max = 1 << 20, AT(arrive),
      .help = "requests of --together arrive one every EVERY steps (default: "
              "all at once)"},
+    {KV_SLOT_FLAG, "wait", 0, AT(wait),
+     .help = "requests of --together that find no page wait, first come first "
+             "served, in place of leaving"},
     {KV_SLOT_COUNT, "tp", 0, "N", .min = 2, .max = 1024, AT(beside.ranks),
      .help = "also deal the KV heads to N ranks that decide alone, as tensor "
              "parallelism does: how many lanes then decide otherwise, and how "
@@ -309,7 +312,10 @@ static kv_rc pick_layout(kv_run_options *o, kv_err *e) {
 }
 
 static kv_rc check_together(kv_run_options *o, kv_err *e) {
-  const char *one = o->pool_text ? "pool" : o->arrive ? "arrive" : NULL;
+  const char *one = o->pool_text ? "pool"
+                    : o->arrive  ? "arrive"
+                    : o->wait    ? "wait"
+                                 : NULL;
   if (!o->together && one)
     return kv_fail(e, KV_USAGE,
                    "--%s is of requests that share: add --together", one);

@@ -45,6 +45,7 @@ typedef struct kv_run_options {
   int64_t pool;           /* made: its bytes */
   kv_beside_asked beside; /* --tp and --chunk */
   int arrive;             /* steps between two arrivals; 0: all at once */
+  bool wait;              /* who finds no room waits */
   const char *selections, *views, *stored, *outputs; /* files, or NULL */
   const char *decisions;                             /* a folder, or NULL */
 } kv_run_options;

@@ -63,6 +63,17 @@ static kv_rc tell(kv_job *s, const kv_result *r, kv_err *e) {
   return KV_OK;
 }
 
+static kv_rc tell_each(kv_job *s, int cell, const kv_layouts **from,
+                       bool *served, kv_err *e) {
+  kv_rc rc = KV_OK;
+  for (int i = 0; !rc && i < requests(s); i++) {
+    const kv_result *r = row(s, i, cell);
+    rc = tell(s, r, e);
+    *served = *served || (from[i] && r->together.refused < 0);
+  }
+  return rc;
+}
+
 /* These requests cannot share a pool; others may. */
 static kv_rc tell_all(kv_job *s, int cell, const kv_err *why, kv_err *e) {
   char text[900];
@@ -76,13 +87,13 @@ static kv_rc tell_all(kv_job *s, int cell, const kv_err *why, kv_err *e) {
   return KV_OK;
 }
 
-static kv_rc put(kv_job *s, int cell, kv_err *e) {
+static kv_rc put(kv_job *s, int cell, const kv_pool_steps *steps, kv_err *e) {
   int n = requests(s);
   const kv_result **of = kv_zalloc((size_t)n, sizeof *of);
   kv_err why = {0};
   if (!of) return kv_no_memory(e, "requests", (size_t)n * sizeof *of);
   for (int i = 0; i < n; i++) of[i] = row(s, i, cell);
-  kv_rc rc = kv_db_put_pool(s->db, n, of, &why);
+  kv_rc rc = kv_db_put_pool(s->db, n, of, steps->n, steps->at, &why);
   free(of);
   if (rc == KV_DIFFERENT) kv_job_differ(s, &why);
   return rc && rc != KV_DIFFERENT ? kv_fail(e, rc, "%s", why.text) : KV_OK;
@@ -100,14 +111,17 @@ static kv_rc share(kv_job *s, const kv_together *how, int cell,
     any = any || from[i];
   }
   kv_err why = {0};
-  kv_rc rc = kv_together_run(how, requests(s), from, out, &why);
-  if (rc == KV_REFUSED) return tell_all(s, cell, &why, e);
-  if (rc) return kv_fail(e, rc, "%s", why.text);
-  for (int i = 0; !rc && i < requests(s); i++) {
-    rc = tell(s, row(s, i, cell), e);
-    *served = *served || (from[i] && out[i]->refused < 0);
-  }
-  return rc || !s->db || !any ? rc : put(s, cell, e);
+  kv_pool_steps steps = {0};
+  kv_rc rc = kv_together_run(how, requests(s), from, out, &steps, &why);
+  if (rc == KV_REFUSED)
+    rc = tell_all(s, cell, &why, e);
+  else if (rc)
+    kv_fail(e, rc, "%s", why.text);
+  else
+    rc = tell_each(s, cell, from, served, e);
+  if (!rc && !why.rc && s->db && any) rc = put(s, cell, &steps, e);
+  free(steps.at);
+  return rc;
 }
 
 kv_rc kv_together_cells(kv_job *s, const kv_together *how, bool *served,
@@ -147,8 +161,14 @@ static void print_request(FILE *out, const kv_result *r, int request) {
     fprintf(out, "  %s\n", kv_result_ran(r) ? "cannot share" : "did not run");
     return;
   }
-  fprintf(out, "  %8" PRId64 "  %8" PRId64 "  %8" PRId64, t->arrives, t->ends,
+  fprintf(out, "  %8" PRId64 "  %8" PRId64, t->arrives, t->waited);
+  if (t->first < 0)
+    fprintf(out, "  %8s", "-");
+  else
+    fprintf(out, "  %8" PRId64, t->first - t->arrives + 1);
+  fprintf(out, "  %8" PRId64 "  %8" PRId64, t->ends - t->arrives,
           t->pages_peak);
+  if (t->put_back) fprintf(out, "  put back %" PRId64 " times", t->put_back);
   if (t->refused >= 0)
     fprintf(out, "  refused at step %" PRId64 "\n", t->refused);
   else
@@ -157,12 +177,19 @@ static void print_request(FILE *out, const kv_result *r, int request) {
 
 static void print_pool(FILE *out, const kv_pool_result *p) {
   char size[KV_NUMBER], most[KV_NUMBER];
-  double held = (double)p->held * (double)p->page;
+  double held = (double)p->held * (double)p->page, steps = (double)p->steps;
   fprintf(out,
           "  pool of %s, %s: at most %" PRId64 " of %" PRId64
           " pages of %" PRId64 " bytes in %" PRId64 " steps\n",
           kv_number_bytes((double)p->bytes, size), p->layout, p->peak, p->pages,
           p->page, p->steps);
+  if (p->steps)
+    fprintf(out,
+            "  in use: %.1f%% of them; %.2f requests run, at most %" PRId64
+            ", and %.2f wait, at most %" PRId64 "\n",
+            100 * (double)p->held / (steps * (double)p->pages),
+            (double)p->running / steps, p->running_peak,
+            (double)p->waiting / steps, p->waiting_peak);
   fprintf(out,
           "  fragmentation: %.1f%% of what was held, %s at most; moved %" PRId64
           "; table entries %" PRId64 ", list operations %" PRId64 "\n",
@@ -178,8 +205,8 @@ static kv_rc print_cell(const kv_job *s, int cell, FILE *out, kv_err *e) {
   if (rc) return rc;
   fprintf(out, "\n%s", label.brief);
   if (first->target[0]) fprintf(out, " at %s", first->target);
-  fprintf(out, "\n  request  %-40s  %8s  %8s  %8s\n", "trace", "arrives",
-          "ends", "pages");
+  fprintf(out, "\n  request  %-40s  %8s  %8s  %8s  %8s  %8s\n", "trace",
+          "arrives", "waits", "first in", "done in", "pages");
   for (int i = 0; i < requests(s); i++) {
     print_request(out, row(s, i, cell), i);
     if (shared(row(s, i, cell))) ran = row(s, i, cell);
@@ -192,7 +219,9 @@ static kv_rc print_cell(const kv_job *s, int cell, FILE *out, kv_err *e) {
 kv_rc kv_together_print(const kv_job *s, FILE *out, kv_err *e) {
   kv_rc rc = KV_OK;
   fprintf(out, "\nrequests over one pool of pages, each method by itself; "
-               "steps are the pool's\n");
+               "steps are the pool's\n"
+               "first in, done in: steps from arrival to the first token, and "
+               "to the end\n");
   for (int c = 0; !rc && c < cells(s); c++) rc = print_cell(s, c, out, e);
   return rc;
 }

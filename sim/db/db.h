@@ -166,10 +166,11 @@ kv_rc kv_db_put(kv_db *db, const kv_result *r, const kv_environment *env,
                 kv_err *e);
 
 /* Stores what n requests that shared a pool of pages held, r[i]->together, in
- * the order in which they arrived; the rows of those that ran must be there
+ * the order in which they arrived, and the pool after each of its steps; the rows of those that ran must be there
  * (else KV_INTERNAL). Where none ran, it does nothing. KV_DIFFERENT: the pool
  * is there with other numbers. */
-kv_rc kv_db_put_pool(kv_db *db, int n, const kv_result *const *r, kv_err *e);
+kv_rc kv_db_put_pool(kv_db *db, int n, const kv_result *const *r, int64_t steps,
+                     const kv_pool_step *step, kv_err *e);
 
 /* Records that somebody else's kernel (`who`: its name) differs from the row of
  * r, which must be there (asserted): on which layer (its number in the model),

@@ -20,7 +20,8 @@ static const kv_db_column of_all[] = {
     ALL('i', pages_end), ALL('i', pages_peak), ALL('d', pages_mean),
     ALL('i', end),       ALL('i', peak),       ALL('d', mean),
     ALL('i', slack_end), ALL('i', slack_peak), ALL('d', slack_mean),
-    ALL('i', vacated),   ALL('i', freed),      {0}};
+    ALL('i', vacated),   ALL('i', freed),      ALL('o', map_end),
+    ALL('o', map_peak),  {0}};
 static const kv_db_column of_tables[] = {TABLE(unused_end), TABLE(unused_peak),
                                          TABLE(moved),      TABLE(entries),
                                          TABLE(operations), {0}};
@@ -43,7 +44,7 @@ kv_rc kv_db_put_layouts(kv_db *db, int64_t run, const kv_result *r, kv_err *e) {
     const kv_layout_result *l = &r->layout[i];
     rc = kv_db_do(db, e,
                   "INSERT OR IGNORE INTO layout VALUES (?,?,?,?,?,?,?,?,?,?,?,"
-                  "?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)",
+                  "?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)",
                   "isttt", run, l->name, of_all, l, of_tables,
                   l->tables.there ? &l->tables : NULL, of_regular,
                   l->regular.there ? &l->regular : NULL);

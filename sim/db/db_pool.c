@@ -5,7 +5,8 @@
  * named by the digest of lines of text that say what it follows from, so that
  * anyone can compute it again:
  *
- *   layout NAME | bytes N | every N | request PLACE KEY, a line each
+ *   layout NAME | bytes N | every N | wait 1, where requests wait |
+ *   request PLACE KEY, a line each
  *
  * Where it is there already it is compared, and what differs is reported.
  */
@@ -22,6 +23,7 @@ static void name_of(const kv_pool_result *p, int n, const kv_result *const *r,
   kv_db_line(&h, "layout", p->layout);
   kv_db_line_int(&h, "bytes", p->bytes);
   kv_db_line_int(&h, "every", p->every);
+  if (p->wait) kv_db_line_int(&h, "wait", p->wait);
   for (int i = 0; i < n; i++) {
     if (!kv_result_ran(r[i])) continue;
     kv_db_key(r[i], key);
@@ -34,8 +36,9 @@ static void name_of(const kv_pool_result *p, int n, const kv_result *const *r,
 
 /* --- the pool ------------------------------------------------------------- */
 
-/* Columns of the tables pool and request, in the schema's order. */
+/* Columns of the tables pool, pool_step and request, in the schema's order. */
 #define POOL(member) KV_DB_OF('i', kv_pool_result, member, 0)
+#define STEP(member) KV_DB_OF('i', kv_pool_step, member, 0)
 #define REQUEST(member) KV_DB_OF('i', kv_together_result, member, 0)
 
 static const kv_db_column of_pool[] = {POOL(bytes),      POOL(every),
@@ -45,8 +48,19 @@ static const kv_db_column of_pool[] = {POOL(bytes),      POOL(every),
                                        POOL(unused),     POOL(unused_peak),
                                        POOL(moved),      POOL(entries),
                                        POOL(operations), {0}};
+static const kv_db_column of_queue[] = {POOL(wait),       POOL(map_peak),
+                                       POOL(running),    POOL(running_peak),
+                                       POOL(waiting),    POOL(waiting_peak),
+                                       {0}};
+static const kv_db_column of_step[] = {STEP(step),  STEP(running),
+                                       STEP(waiting), STEP(pages),
+                                       STEP(unused), {0}};
 static const kv_db_column of_request[] = {
     REQUEST(arrives), REQUEST(ends), REQUEST(pages_peak), {0}};
+static const kv_db_column of_waiting[] = {
+    KV_DB_OF('o', kv_together_result, admitted, 0),
+    KV_DB_OF('o', kv_together_result, first, 0), REQUEST(waited),
+    REQUEST(put_back), {0}};
 static const kv_db_column of_refusal[] = {
     REQUEST(refused), REQUEST(holds), REQUEST(wanted), REQUEST(spare), {0}};
 
@@ -59,7 +73,7 @@ static kv_rc load(kv_db *db, const char *name, kv_pool_result *was, bool *found,
   *found = false;
   if (rc || !kv_db_row(db, s, &rc, e)) return rc;
   *found = true;
-  kv_db_take(db, s, 2, of_pool, was);
+  kv_db_take(db, s, kv_db_take(db, s, 2, of_pool, was) + 1, of_queue, was);
   return kv_db_done(db, s, kv_db_sound(db, "pool", 0, e), e);
 }
 
@@ -75,16 +89,18 @@ static kv_rc put_request(kv_db *db, const char *name, const kv_result *r,
   if (!rc && !run)
     return kv_fail(e, KV_INTERNAL, "a request of a pool has no row");
   if (rc) return rc;
-  return kv_db_do(db, e, "INSERT INTO request VALUES (?,?,?,?,?,?,?,?,?,?)",
-                  "siitt", name, t->place, run, of_request, t, of_refusal,
-                  t->refused < 0 ? NULL : t);
+  return kv_db_do(
+      db, e, "INSERT INTO request VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?)",
+      "siittt", name, t->place, run, of_request, t, of_refusal,
+      t->refused < 0 ? NULL : t, of_waiting, t);
 }
 
 /* --- both ----------------------------------------------------------------- */
 
 static kv_rc check(const kv_db *db, const kv_pool_result *was,
                    const kv_pool_result *now, kv_err *e) {
-  if (kv_db_same(of_pool, was, now)) return KV_OK;
+  if (kv_db_same(of_pool, was, now) && kv_db_same(of_queue, was, now))
+    return KV_OK;
   return kv_fail(e, KV_DIFFERENT,
                  "the pool of %" PRId64 " bytes contradicts %.80s: at most "
                  "%" PRId64 " pages in %" PRId64 " steps and %" PRId64
@@ -94,7 +110,24 @@ static kv_rc check(const kv_db *db, const kv_pool_result *was,
                  now->peak, now->steps, now->operations);
 }
 
-kv_rc kv_db_put_pool(kv_db *db, int n, const kv_result *const *r, kv_err *e) {
+static kv_rc put(kv_db *db, const char *name, int n, const kv_result *const *r,
+                 const kv_pool_result *now, int64_t steps,
+                 const kv_pool_step *step, kv_err *e) {
+  kv_rc rc = kv_db_do(db, e,
+                      "INSERT INTO pool VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,"
+                      "?,?,?,?,?,?,?)",
+                      "sstst", name, now->layout, of_pool, now, now->arrive,
+                      of_queue, now);
+  for (int64_t i = 0; i < steps && !rc; i++)
+    rc = kv_db_do(db, e, "INSERT INTO pool_step VALUES (?,?,?,?,?,?)", "st",
+                  name, of_step, &step[i]);
+  for (int i = 0; i < n && !rc; i++)
+    if (kv_result_ran(r[i])) rc = put_request(db, name, r[i], e);
+  return rc;
+}
+
+kv_rc kv_db_put_pool(kv_db *db, int n, const kv_result *const *r, int64_t steps,
+                     const kv_pool_step *step, kv_err *e) {
   const kv_pool_result *now = NULL;
   kv_pool_result was = {0};
   char name[65];
@@ -105,13 +138,8 @@ kv_rc kv_db_put_pool(kv_db *db, int n, const kv_result *const *r, kv_err *e) {
   name_of(now, n, r, name);
   kv_rc rc = db->still ? KV_OK : kv_db_begin(db, e);
   if (!rc) rc = load(db, name, &was, &found, e);
-  if (!rc && !found && !db->still) {
-    rc = kv_db_do(db, e,
-                  "INSERT INTO pool VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)",
-                  "sst", name, now->layout, of_pool, now);
-    for (int i = 0; i < n && !rc; i++)
-      if (kv_result_ran(r[i])) rc = put_request(db, name, r[i], e);
-  }
+  if (!rc && !found && !db->still)
+    rc = put(db, name, n, r, now, steps, step, e);
   if (!db->still) rc = kv_db_end(db, rc, e);
   return rc || !found ? rc : check(db, &was, now, e);
 }

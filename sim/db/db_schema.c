@@ -192,6 +192,7 @@ static const char tables[] =
     " slack_end INTEGER NOT NULL, slack_peak INTEGER NOT NULL,"
     " slack_mean REAL NOT NULL, slack_mean_bits INTEGER NOT NULL,"
     " vacated INTEGER NOT NULL, freed INTEGER NOT NULL,"
+    " map_end INTEGER, map_peak INTEGER,"
     " unused_end INTEGER, unused_peak INTEGER, moved INTEGER,"
     " table_entries INTEGER, list_operations INTEGER,"
     " lanes INTEGER, loads INTEGER, rewrites INTEGER, rewritten INTEGER,"
@@ -215,9 +216,11 @@ static const char tables[] =
     " PRIMARY KEY (run_id, layer, lane)) STRICT;"
     /* Pools of pages that requests shared, named by a digest (db_pool.c), and
      * those requests; steps are the pool's. held: pages in use after each step,
-     * summed; unused: bytes of these in which no token lies, summed. refused:
-     * the step in which a request found too few pages, else null like those
-     * behind it. */
+     * summed; unused: bytes of these in which no token lies, summed; running,
+     * waiting: requests, summed; pool_step has all these by step. refused: the
+     * step in which a request found too few pages, else null like the three
+     * behind it; admitted, first: the steps of its first block and of the first
+     * token, null: it came to none; waited: steps; put_back: how often. */
     "CREATE TABLE pool("
     " pool TEXT PRIMARY KEY CHECK (length(pool) = 64),"
     " layout TEXT NOT NULL, bytes INTEGER NOT NULL, every INTEGER NOT NULL,"
@@ -226,13 +229,23 @@ static const char tables[] =
     " peak INTEGER NOT NULL, held INTEGER NOT NULL,"
     " unused INTEGER NOT NULL, unused_peak INTEGER NOT NULL,"
     " moved INTEGER NOT NULL, table_entries INTEGER NOT NULL,"
-    " list_operations INTEGER NOT NULL) STRICT, WITHOUT ROWID;"
+    " list_operations INTEGER NOT NULL, arrive TEXT NOT NULL,"
+    " wait INTEGER NOT NULL, map_peak INTEGER NOT NULL,"
+    " running INTEGER NOT NULL, running_peak INTEGER NOT NULL,"
+    " waiting INTEGER NOT NULL, waiting_peak INTEGER NOT NULL)"
+    " STRICT, WITHOUT ROWID;"
+    "CREATE TABLE pool_step("
+    " pool TEXT NOT NULL REFERENCES pool, step INTEGER NOT NULL,"
+    " running INTEGER NOT NULL, waiting INTEGER NOT NULL,"
+    " pages INTEGER NOT NULL, unused INTEGER NOT NULL,"
+    " PRIMARY KEY (pool, step)) STRICT, WITHOUT ROWID;"
     "CREATE TABLE request("
     " pool TEXT NOT NULL REFERENCES pool, place INTEGER NOT NULL,"
     " run_id INTEGER NOT NULL REFERENCES run,"
     " arrives INTEGER NOT NULL, ends INTEGER NOT NULL,"
     " pages_peak INTEGER NOT NULL, refused INTEGER, holds INTEGER,"
-    " wanted INTEGER, spare INTEGER,"
+    " wanted INTEGER, spare INTEGER, admitted INTEGER, first INTEGER,"
+    " waited INTEGER NOT NULL, put_back INTEGER NOT NULL,"
     " PRIMARY KEY (pool, place)) STRICT, WITHOUT ROWID;"
     /* What is found in a trace without a replay, a number a row (db_figure.c
      * says which): its name, the recorded layer and KV head (-1: the layer's),

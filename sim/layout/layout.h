@@ -36,7 +36,8 @@ typedef enum kv_layout_scope {
 enum {
   KV_MOST_PAGE = 65536, /* tokens of a page */
   KV_MOST_RANKS = 1024, /* of tensor parallelism */
-  KV_LAYOUT_NAME = 32   /* bytes of a layout's name, with its end */
+  KV_LAYOUT_NAME = 32,  /* bytes of a layout's name, with its end */
+  KV_MAP_ENTRY = 4      /* bytes of an entry of a table: a page's or slot's id */
 };
 
 /* A layout with its settings. */
@@ -52,8 +53,8 @@ typedef struct kv_layout_asked {
   bool stays;    /* rewritten; but what no view holds stays as a clear bit until
                     it is dropped */
   int ranks;     /* KV heads are dealt to so many; 0: they are not */
-  bool record;   /* of unified: also what lanes hold, block by
-                    block, for sim/layout/together.h */
+  bool record;   /* also what is held, block by block, for
+                    sim/layout/together.h */
   char name[KV_LAYOUT_NAME]; /* its name in rows: "pages:16:layer" */
 } kv_layout_asked;
 
@@ -126,6 +127,11 @@ struct kv_layout {
    * NULL: it has one for all. */
   kv_rc (*suits)(const kv_layout_asked *asked, const kv_shape *shape,
                  const kv_needs *needs, kv_err *e);
+  /* Bytes of the tables that say where rows lie, of all lanes and layers, when
+   * `step` tokens are seen and so many pages held; NULL: they are counted
+   * otherwise, or a mask says it. */
+  int64_t (*map)(const kv_layout_asked *asked, const kv_layout_room *room,
+                 int step, int64_t held);
   kv_rc (*open)(const kv_layout_asked *asked, const kv_layout_room *room,
                 kv_layout_state **out, kv_err *e); /* KV_RESOURCE: memory */
   void (*begin)(kv_layout_state *s); /* a new layer begins: empty the state */

@@ -114,6 +114,19 @@ static void shared(const kv_layout_asked *asked, const kv_layout_room *room,
   for (int i = 0; i < KV_SIDES; i++) out->raw[i] = pool[i][KV_RAW];
 }
 
+/* A table of a pool has an entry for each page up to that of the newest token:
+ * a page is found by its number, and that of a free one stays empty. */
+static int64_t map(const kv_layout_asked *asked, const kv_layout_room *room,
+                   int step, int64_t held) {
+  int pool[KV_SIDES][KV_SLABS];
+  int64_t row[2 * KV_SLABS];
+  int64_t tables = asked->scope == KV_SCOPE_LANE ? room->lanes : 1;
+  (void)held;
+  if (asked->scope != KV_SCOPE_MODEL) tables *= room->layers;
+  return KV_MAP_ENTRY * tables * count_pools(room, pool, row) *
+         ((step + asked->page - 1) / asked->page);
+}
+
 static size_t room_of(const pages *s) {
   return (size_t)s->units * (size_t)s->pools * (size_t)s->per_pool;
 }
@@ -278,6 +291,7 @@ const kv_layout kv_layout_pages = {
             "layer, or for the model",
     .parse = parse,
     .shared = shared,
+    .map = map,
     .open = open_pages,
     .begin = begin,
     .write = write_row,

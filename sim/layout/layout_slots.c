@@ -46,6 +46,13 @@ static kv_rc open_slots(const kv_layout_asked *asked,
   return KV_OK;
 }
 
+/* Each row says in which slot it lies. */
+static int64_t map(const kv_layout_asked *asked, const kv_layout_room *room,
+                   int step, int64_t held) {
+  (void)asked, (void)room, (void)step;
+  return KV_MAP_ENTRY * held;
+}
+
 static void begin(kv_layout_state *s) {
   memset(s->freed, 0, (size_t)of(s)->points * sizeof *s->freed);
   s->pages = s->bytes = s->taken = s->given = 0;
@@ -79,6 +86,7 @@ const kv_layout kv_layout_slots = {
     .usage = "slots",
     .help = "a slot for each row, free as soon as the row is: no slack",
     .parse = kv_layout_parse_plain,
+    .map = map,
     .open = open_slots,
     .begin = begin,
     .write = write_row,

@@ -14,6 +14,10 @@
 static kv_rc open_record(const kv_layouts *l, kv_layout_account *a, kv_err *e) {
   size_t layers = (size_t)l->layers, points = layers * (size_t)l->points;
   size_t lanes = (size_t)l->lanes;
+  if (!kv_layout_tabled(a->asked->layout)) {
+    a->point = kv_zalloc((size_t)l->points, sizeof *a->point);
+    return a->point ? KV_OK : kv_no_memory(e, "what a request holds", points);
+  }
   a->count = kv_zalloc(points, lanes * sizeof *a->count);
   a->moved = kv_zalloc(points, sizeof *a->moved);
   a->tier = kv_zalloc(layers, KV_TIERS * sizeof *a->tier);
@@ -84,6 +88,7 @@ void kv_layouts_close(kv_layouts *l) {
     free(l->of[i].count);
     free(l->of[i].moved);
     free(l->of[i].tier);
+    free(l->of[i].point);
   }
   free(l->of);
   free(l);

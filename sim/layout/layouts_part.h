@@ -42,6 +42,16 @@ typedef struct kv_layout_tables {
   kv_counter moved, operations, entries;
 } kv_layout_tables;
 
+/* What a request holds at a block, in bytes, of a layout without page tables.
+ */
+typedef struct kv_layout_point {
+  int64_t most, bytes; /* while its layers compress one after another, and then;
+                          most is not less */
+  int64_t payload; /* of bytes, those in which rows lie; before the prompt's end
+                      it is not known and all bytes count */
+  int64_t map;     /* of the tables that say where rows lie */
+} kv_layout_point;
+
 /* The account of one layout. */
 typedef struct kv_layout_account {
   const kv_layout_asked *asked;
@@ -49,10 +59,13 @@ typedef struct kv_layout_account {
   int ranks;
   kv_layout_regular *regular; /* [rows][points][ranks] where it has a task */
   kv_layout_tables *tables;   /* [rows] */
-  /* Where asked->record, by layer, whatever rows there are; else NULL. */
+  /* Where asked->record, of a layout with page tables, by layer, whatever rows
+   * there are; else NULL. */
   kv_pages_count *count; /* [layers][points][lanes] tokens by tier */
   int64_t *moved;        /* [layers][points] entries that changed theirs */
   kv_layout_tier *tier;  /* [layers][KV_TIERS] */
+  /* Where asked->record, of other layouts; else NULL. */
+  kv_layout_point *point; /* [points], made by kv_layouts_finish */
   /* Where layers share pages: */
   kv_layout_shared shared; /* pages 0: they do not */
   size_t words;            /* words of bits for a block: 64 pages each */
@@ -72,6 +85,11 @@ struct kv_layouts {
   int n;                 /* layouts */
   kv_layout_account *of; /* [n] */
 };
+
+/* A layout that has page tables of its own. */
+static inline bool kv_layout_tabled(const kv_layout *l) {
+  return l->compressed && !l->task;
+}
 
 /* The larger of two. */
 static inline int64_t kv_larger(int64_t a, int64_t b) { return a > b ? a : b; }

@@ -141,15 +141,29 @@ static void take(kv_layout_result *r, const sums *s, int64_t payload,
   kv_layouts_take_step(r, s->pages, s->bytes, s->bytes - payload, step);
 }
 
+/* Tables after a block; -1: a mask says what counts, or nothing has to. */
+static void take_map(const kv_layouts *l, const kv_layout_account *a, int b,
+                     int64_t pages, kv_layout_result *r) {
+  const kv_layout_room room = {l->shape, l->needs, l->lanes, l->layers,
+                               l->points};
+  r->map_end = -1;
+  if (r->tables.there) r->map_end = KV_MAP_ENTRY * r->tables.entries;
+  if (a->asked->layout->map)
+    r->map_end =
+        a->asked->layout->map(a->asked, &room, kv_layouts_seen(l, b), pages);
+  r->map_peak = kv_larger(r->map_peak, r->map_end);
+}
+
 static void finish(const kv_layouts *l, const kv_layout_account *a,
                    const marks *m, int64_t *freed, const kv_result *of,
                    kv_layout_result *r) {
+  r->map_end = r->map_peak = -1;
   if (a->asked->layout->task) {
     kv_layouts_regular(l, a, (uint64_t *[]){m->now, m->most}, of, r);
     return;
   }
   if (a->words) free_shared(l, a, m, freed);
-  r->tables.there = a->asked->layout->compressed != NULL;
+  r->tables.there = kv_layout_tabled(a->asked->layout);
   for (int i = 0; i < l->rows && r->tables.there; i++) {
     r->tables.moved += kv_counter_get(&a->tables[i].moved);
     r->tables.operations += kv_counter_get(&a->tables[i].operations);
@@ -160,7 +174,12 @@ static void finish(const kv_layouts *l, const kv_layout_account *a,
     sums s = a->words ? sum_shared(l, a, b, m) : sum_own(l, a, b);
     if (a->words) s.freed = freed[b];
     if (i >= 0) r->step[i].step = of->step[i].step;
-    take(r, &s, i < 0 ? 0 : of->step[i].codes, i < 0 ? NULL : &r->step[i]);
+    int64_t payload = i < 0 ? s.bytes : of->step[i].codes;
+    take(r, &s, payload, i < 0 ? NULL : &r->step[i]);
+    take_map(l, a, b, s.pages, r);
+    if (a->point)
+      a->point[b] =
+          (kv_layout_point){s.most_bytes, s.bytes, payload, r->map_end};
   }
 }
 

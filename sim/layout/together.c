@@ -6,36 +6,34 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 /* --- what a request does at a step ---------------------------------------- */
 
-/* Its block: below 0 before it arrives, `points` once it is over. */
-static int64_t block_at(const kv_request *r, int64_t step) {
-  return step - r->out->arrives;
+static bool arrived(const kv_request *r, int64_t step) {
+  return !r->over && r->out->arrives <= step;
 }
 
-static bool ends_at(const kv_request *r, int64_t step) {
-  return block_at(r, step) >= r->of->points;
+static bool waits(const kv_request *r, int64_t step) {
+  return arrived(r, step) && !r->in;
 }
 
-static bool is_there(const kv_request *r, int64_t step) {
-  return !r->over && block_at(r, step) >= 0;
-}
-
-/* Tokens that enter with a block of the prompt; 0: it is a decode step. */
-static int enter_with(const kv_request *r, int64_t block) {
+/* Tokens that enter with its next block as a prompt's: all that it has seen
+ * where it has none of them in the pool; 0: it decodes one. */
+static int enter_with(const kv_request *r) {
   const kv_layouts *l = r->of;
-  if (block >= l->blocks) return 0;
-  int seen = block ? kv_layouts_seen(l, (int)block - 1) : 0;
-  return kv_layouts_seen(l, (int)block) - seen;
+  int seen = kv_layouts_seen(l, r->block);
+  if (!r->in || !r->block) return seen;
+  return r->block < l->blocks ? seen - kv_layouts_seen(l, r->block - 1) : 0;
 }
 
-/* Tokens of every head after a block, in the pool's tiers. */
-static void fill(const kv_pool *x, const kv_request *r, int64_t block) {
+/* Tokens of every head after its block, in the pool's tiers. */
+static void fill(const kv_pool *x, const kv_request *r) {
   for (int layer = 0; layer < x->layers; layer++) {
     const uint8_t *tier = r->tier + layer * KV_TIERS;
     const kv_pages_count *from =
-        r->account->count + (layer * (int64_t)r->of->points + block) * x->lanes;
+        r->account->count +
+        (layer * (int64_t)r->of->points + r->block) * x->lanes;
     for (int i = 0; i < x->lanes; i++) {
       kv_pages_count c = {{0, 0}};
       for (int t = 0; t < KV_TIERS; t++) c.of[tier[t]] += from[i].of[t];
@@ -44,10 +42,10 @@ static void fill(const kv_pool *x, const kv_request *r, int64_t block) {
   }
 }
 
-static int64_t moved_in(const kv_pool *x, const kv_request *r, int64_t block) {
+static int64_t moved_in(const kv_pool *x, const kv_request *r) {
   int64_t n = 0;
   for (int layer = 0; layer < x->layers; layer++)
-    n += r->account->moved[layer * (int64_t)r->of->points + block];
+    n += r->account->moved[layer * (int64_t)r->of->points + r->block];
   return n;
 }
 
@@ -75,7 +73,7 @@ static holding walk(kv_pool *x) {
     reduction(+ : pages, high, low) if (x->how->threads > 1)
   for (int i = 0; i < x->n; i++) {
     kv_together_result *out = x->request[i].out;
-    if (x->request[i].over) continue;
+    if (!x->request[i].in) continue;
     holding h = of_request(x, i);
     if (h.pages > out->pages_peak) out->pages_peak = h.pages;
     pages += h.pages;
@@ -89,17 +87,99 @@ static bool agrees(const kv_pool *x, const holding *h) {
   return h->pages == kv_pages_used(&x->p);
 }
 
+static bool look(kv_pool *x) {
+  holding h = walk(x);
+  return agrees(x, &h);
+}
+
+static kv_rc remember(kv_pool *x, const kv_pool_step *now, kv_err *e) {
+  kv_pool_steps *s = x->steps;
+  if (s->n == x->room) {
+    int64_t room = x->room ? 2 * x->room : 256;
+    kv_pool_step *at = realloc(s->at, (size_t)room * sizeof *at);
+    if (!at)
+      return kv_no_memory(e, "the steps of a pool", (size_t)room * sizeof *at);
+    s->at = at;
+    x->room = room;
+  }
+  s->at[s->n++] = *now;
+  return KV_OK;
+}
+
 /* After a step. */
-static bool book(kv_pool *x) {
+static kv_rc book(kv_pool *x, int64_t step, bool *sound, kv_err *e) {
   kv_pool_result *r = &x->result;
   holding h = walk(x);
-  int64_t unused = h.pages * x->page;
-  for (int t = 0; t < KV_TIERS; t++) unused -= h.tokens[t] * x->tier[t].payload;
+  kv_pool_step now = {step, x->ran, 0, h.pages, h.pages * x->page};
+  for (int t = 0; t < KV_TIERS; t++)
+    now.unused -= h.tokens[t] * x->tier[t].payload;
+  for (int i = 0; i < x->n; i++) {
+    kv_request *r = &x->request[i];
+    if (!waits(r, step) || r->served == step) continue;
+    now.waiting++;
+    r->out->waited++;
+  }
   r->steps++;
-  r->held += h.pages;
-  r->unused += unused;
-  if (unused > r->unused_peak) r->unused_peak = unused;
-  return agrees(x, &h);
+  r->held += now.pages;
+  r->unused += now.unused;
+  r->running += now.running;
+  r->waiting += now.waiting;
+  r->unused_peak = kv_larger(r->unused_peak, now.unused);
+  r->running_peak = kv_larger(r->running_peak, now.running);
+  r->waiting_peak = kv_larger(r->waiting_peak, now.waiting);
+  *sound = *sound && agrees(x, &h);
+  return remember(x, &now, e);
+}
+
+/* --- who leaves ----------------------------------------------------------- */
+
+static void give_back(kv_pool *x, int at) {
+  kv_pages_job leave = {.phase = KV_PAGES_END, .request = at};
+  x->request[at].in = false;
+  kv_pages_compact(&x->p, 1, &leave);
+}
+
+static void refuse(kv_pool *x, const kv_pages_job *j, int64_t step) {
+  kv_request *r = &x->request[j->request];
+  r->out->refused = r->out->ends = step;
+  r->out->holds = of_request(x, j->request).pages;
+  r->out->wanted = j->wanted;
+  r->out->spare = x->p.count;
+  r->over = true;
+  give_back(x, j->request);
+}
+
+static void put_back(kv_pool *x, int at) {
+  kv_request *r = &x->request[at];
+  r->out->put_back++;
+  r->lacked = -1;
+  x->made_room = true;
+  give_back(x, at);
+}
+
+/* The last of those that have a place; -1: none has. */
+static int last_of(const kv_pool *x) {
+  int i = x->n - 1;
+  while (i >= 0 && !x->request[i].in) i--;
+  return i;
+}
+
+static bool alone(const kv_pool *x) {
+  int n = 0;
+  for (int i = 0; i < x->n; i++) n += x->request[i].in;
+  return n == 1;
+}
+
+/* The first n jobs found too few pages: one request leaves, or is put back.
+ * Returns how many of the jobs are left to ask again. */
+static int make_room(kv_pool *x, int n, int64_t step) {
+  int last = last_of(x);
+  if (!x->how->wait || alone(x)) {
+    refuse(x, &x->job[n - 1], step);
+    return n - 1;
+  }
+  put_back(x, last);
+  return n - (x->job[n - 1].request == last);
 }
 
 /* --- a step --------------------------------------------------------------- */
@@ -111,27 +191,30 @@ static void ask(kv_pool *x, int at, kv_pages_phase phase, int tokens) {
                                      .count = x->request[at].count};
 }
 
-static void refuse(kv_pool *x, const kv_pages_job *j, int64_t step) {
-  kv_pages_job leave = {.phase = KV_PAGES_END, .request = j->request};
-  kv_together_result *out = x->request[j->request].out;
-  out->refused = out->ends = step;
-  out->holds = of_request(x, j->request).pages;
-  out->wanted = j->wanted;
-  out->spare = x->p.count;
-  x->request[j->request].over = true;
-  kv_pages_compact(&x->p, 1, &leave);
+/* Its block is done: with the prompt's last it has its first token. */
+static void serve(kv_pool *x, const kv_pages_job *j, int64_t step) {
+  kv_request *r = &x->request[j->request];
+  if (j->phase != KV_PAGES_COMPRESSED && j->phase != KV_PAGES_STEP) return;
+  x->result.moved += moved_in(x, r);
+  x->ran++;
+  if (r->out->admitted < 0) r->out->admitted = step;
+  if (r->block == r->of->blocks - 1) r->out->first = step;
+  r->served = step;
+  r->block++;
 }
 
-/* One compaction; a further one where the last of those who were refused has
+/* One compaction; a further one where one of those that found too few pages has
  * left and others may find pages now. */
 static void call(kv_pool *x, int64_t step) {
   int n = x->jobs;
-  while (n && kv_pages_compact(&x->p, n, x->job)) {
-    int refused = 0;
+  while (n) {
+    int refused = kv_pages_compact(&x->p, n, x->job), left = 0;
     for (int i = 0; i < n; i++)
-      if (x->job[i].refused) x->job[refused++] = x->job[i];
-    n = refused - 1;
-    refuse(x, &x->job[n], step);
+      if (x->job[i].refused)
+        x->job[left++] = x->job[i];
+      else
+        serve(x, &x->job[i], step);
+    n = refused ? make_room(x, left, step) : 0;
   }
 }
 
@@ -140,37 +223,64 @@ static bool come_and_go(kv_pool *x, int64_t step) {
   x->jobs = 0;
   for (int i = 0; i < x->n; i++) {
     kv_request *r = &x->request[i];
-    if (!is_there(r, step)) continue;
-    int tokens = ends_at(r, step) ? 0 : enter_with(r, block_at(r, step));
-    if (ends_at(r, step)) {
+    if (!arrived(r, step) || (x->how->wait && !r->in)) continue;
+    r->over = r->in && r->block >= r->points;
+    r->enters = r->over ? 0 : enter_with(r);
+    if (r->over) {
       ask(x, i, KV_PAGES_END, 0);
-      r->over = true;
+      r->in = false;
       r->out->ends = step;
-    } else if (tokens) {
-      ask(x, i, KV_PAGES_PROMPT, tokens);
+    } else if (r->enters) {
+      ask(x, i, KV_PAGES_PROMPT, r->enters);
+      r->in = true;
     }
   }
   if (!x->jobs) return true;
   call(x, step);
-  holding h = walk(x);
-  return agrees(x, &h);
+  return look(x);
 }
 
-/* The compaction of a step. */
-static void compress(kv_pool *x, int64_t step) {
+/* The compaction of those that have a place from the first-th request on. */
+static void compress(kv_pool *x, int first, int64_t step) {
   x->jobs = 0;
-  for (int i = 0; i < x->n; i++) {
+  for (int i = first; i < x->n; i++) {
     const kv_request *r = &x->request[i];
-    if (!is_there(r, step)) continue;
-    int64_t block = block_at(r, step);
-    fill(x, r, block);
-    ask(x, i, enter_with(r, block) ? KV_PAGES_COMPRESSED : KV_PAGES_STEP, 0);
+    if (!r->in) continue;
+    fill(x, r);
+    ask(x, i, r->enters ? KV_PAGES_COMPRESSED : KV_PAGES_STEP, 0);
   }
+  x->asked += x->jobs;
   call(x, step);
-  for (int i = 0; i < x->n; i++) {
-    const kv_request *r = &x->request[i];
-    if (is_there(r, step)) x->result.moved += moved_in(x, r, block_at(r, step));
-  }
+}
+
+/* Reserves for one that waits. False: there are too few pages, and some will
+ * come back. It is asked again when there are as many as it lacked. */
+static bool reserve(kv_pool *x, int at, bool alone, int64_t step) {
+  kv_request *r = &x->request[at];
+  if (!alone && r->lacked > x->p.count) return false;
+  r->enters = enter_with(r);
+  x->jobs = 0;
+  ask(x, at, KV_PAGES_PROMPT, r->enters);
+  r->in = !kv_pages_compact(&x->p, 1, x->job);
+  if (r->in) return true;
+  r->lacked = x->job[0].wanted;
+  if (alone) refuse(x, &x->job[0], step);
+  return alone;
+}
+
+/* Lets in who waits, in the order of arrival, while there are pages. All that
+ * run arrived before. */
+static bool admit(kv_pool *x, int64_t step) {
+  int first = last_of(x) + 1;
+  if (x->made_room) return true;
+  for (int i = first; i < x->n; i++)
+    if (waits(&x->request[i], step) &&
+        !reserve(x, i, last_of(x) < 0, step))
+      break;
+  if (last_of(x) < first) return true;
+  bool sound = look(x);
+  compress(x, first, step);
+  return sound;
 }
 
 /* The next step from `from` on at which anybody is there; -1: none is left. */
@@ -186,21 +296,28 @@ static int64_t next_step(const kv_pool *x, int64_t from) {
 
 static kv_rc run(kv_pool *x, kv_err *e) {
   bool sound = true;
-  for (int64_t s = next_step(x, 0); sound && s >= 0; s = next_step(x, s + 1)) {
+  kv_rc rc = KV_OK;
+  for (int64_t s = next_step(x, 0); sound && !rc && s >= 0;
+       s = next_step(x, s + 1)) {
+    x->asked = x->ran = 0;
+    x->made_room = false;
     sound = come_and_go(x, s);
-    compress(x, s);
+    compress(x, 0, s);
+    if (x->how->wait) sound = admit(x, s) && sound;
     /* The step at which the last one leaves is nobody's. */
-    if (x->jobs) sound = book(x) && sound;
+    if (x->asked) rc = book(x, s, &sound, e);
   }
   x->result.peak = x->p.books.peak;
   x->result.operations = x->p.books.taken + x->p.books.given;
-  if (sound && !kv_pages_used(&x->p) && kv_pages_sound(&x->p)) return KV_OK;
+  if (rc || (sound && !kv_pages_used(&x->p) && kv_pages_sound(&x->p)))
+    return rc;
   return kv_fail(e, KV_INTERNAL, "the books of a pool of pages do not agree");
 }
 
 kv_rc kv_together_run(const kv_together *how, int n,
                       const kv_layouts *const *request,
-                      kv_together_result *const *out, kv_err *e) {
+                      kv_together_result *const *out, kv_pool_steps *steps,
+                      kv_err *e) {
   kv_pool x;
   bool any = false;
   for (int i = 0; i < n; i++) {
@@ -209,6 +326,7 @@ kv_rc kv_together_run(const kv_together *how, int n,
   }
   if (!any) return KV_OK;
   kv_rc rc = kv_pool_open(how, n, request, out, &x, e);
+  x.steps = steps;
   if (!rc) rc = run(&x, e);
   for (int i = 0; !rc && i < n; i++) out[i]->pool = x.result;
   kv_pool_close(&x);

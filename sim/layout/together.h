@@ -11,14 +11,24 @@
  *           all layers of all requests, blocks of prompts are compressed and
  *           the others decode a token
  *   a request takes a step for each block of its prompt and each token behind
- *           it, from the step at which it arrives
- *   refused is one that asks for more pages than there are: of what it asks for
- *           nothing is done, it gives back what it has, and does not go on.
- *           Requests ask in the order in which they arrive; of several that
- *           find too few, the last leaves, and the others ask again
+ *           it, from the step at which it is let in
+ *
+ * Requests ask in the order in which they arrive. One that asks for more pages
+ * than there are gets none of them, and then
+ *
+ *   without wait  it is refused: it gives back what it has, and does not go on.
+ *           Of several that find too few, the last leaves, and the others ask
+ *           again
+ *   with wait  nobody who waits is let in before who arrived earlier, and only
+ *           after those that run had their step. Where one that runs finds too
+ *           few pages, the last of all that run gives back what it has, and is
+ *           the first to wait; it comes back by one block of all the tokens
+ *           that it had seen, and goes on from there, as an engine that
+ *           computes them again lets it. In a step in which one was put back
+ *           nobody is let in. Refused is only who finds too few pages alone
  *
  * The result is the same for any number of threads. Cost: O(heads) a request
- * and step. Decides nothing, prints nothing.
+ * that is there and step. Decides nothing, prints nothing.
  */
 #ifndef KV_SIM_TOGETHER_H
 #define KV_SIM_TOGETHER_H
@@ -29,16 +39,25 @@ typedef struct kv_together {
   int64_t pool; /* bytes */
   int every;    /* steps from one arrival to the next; 0: all at once */
   int threads;  /* >= 1 */
+  bool wait;    /* who finds no room waits */
 } kv_together;
 
-/* Runs n requests in the order in which they arrive, and fills out[n].
+/* The pool after each step in which any request asked for one. */
+typedef struct kv_pool_steps {
+  int64_t n;
+  kv_pool_step *at; /* [n], for free() */
+} kv_pool_steps;
+
+/* Runs n requests in the order in which they arrive, and fills out[n] and
+ * *steps, which the caller zeroed and frees, after a failure, too.
  * request[n]: the accounts of replayed cells, one layout of each recorded;
  * NULL: that cell did not run, and arrives without asking for anything.
  * KV_REFUSED: these cannot share a pool; the sentence says why. KV_RESOURCE:
  * memory. KV_INTERNAL: the counts of pages do not agree. */
 kv_rc kv_together_run(const kv_together *how, int n,
                       const kv_layouts *const *request,
-                      kv_together_result *const *out, kv_err *e);
+                      kv_together_result *const *out, kv_pool_steps *steps,
+                      kv_err *e);
 
 /* Before anything is replayed: *pages of a pool of `pool` bytes for rows of
  * `shape`, of `layers` recorded layers; 0: such rows have no page. KV_USAGE: a

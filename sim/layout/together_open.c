@@ -88,9 +88,12 @@ static kv_rc open_request(kv_pool *x, const kv_layouts *first, int i,
   *out = (kv_together_result){.there = true,
                               .place = i,
                               .arrives = (int64_t)i * x->how->every,
-                              .refused = -1};
-  *r = (kv_request){.of = of, .out = out, .over = !of};
+                              .refused = -1,
+                              .admitted = -1,
+                              .first = -1};
+  *r = (kv_request){.of = of, .out = out, .over = !of, .served = -1, .lacked = -1};
   if (!of) return KV_OK;
+  r->points = of->points;
   if (!same_model(of, first))
     return kv_fail(e, KV_REFUSED,
                    "requests share a pool if they have the same layers, heads "
@@ -149,7 +152,9 @@ kv_rc kv_pool_open(const kv_together *how, int n,
   x->result = (kv_pool_result){.bytes = how->pool,
                                .page = x->page,
                                .pages = how->pool / x->page,
-                               .every = how->every};
+                               .arrive = "every",
+                               .every = how->every,
+                               .wait = how->wait};
   if (!x->request || !x->job)
     rc = kv_no_memory(e, "requests", (size_t)n * sizeof *x->request);
   for (int i = 0; !rc && i < n; i++) {

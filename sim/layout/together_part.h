@@ -19,7 +19,14 @@ typedef struct kv_request {
                     kv_layout_tier of a layer is stored in */
   kv_pages_count *count; /* [heads] tokens by precision of each head, as they
                             are passed to kv_pages_* at the step in hand */
+  bool in;               /* it has a place in the pool */
   bool over;             /* finished or refused, or its cell did not run */
+  int block, points;     /* the one that it takes next; how many it has */
+  int enters;            /* tokens that enter as a prompt's with the block in
+                            hand; 0: it decodes one */
+  int64_t served;        /* the last step in which it took one; -1: none */
+  int64_t lacked;        /* pages that it asked for in vain with that block; -1:
+                            it has not asked */
 } kv_request;
 
 /* The pool and its requests. */
@@ -33,6 +40,11 @@ typedef struct kv_pool {
   kv_pages_job *job;             /* [n] of one call of the manager */
   int jobs;                      /* how many of them are used */
   kv_pages p;                    /* the manager (ref/pages) */
+  int asked, ran;                /* in the step in hand: requests that asked for
+                                    one, that were served */
+  bool made_room;                /* one was put back in it */
+  kv_pool_steps *steps;          /* of the caller */
+  int64_t room;                  /* that steps->at has memory for */
   kv_pool_result result;         /* of the steps so far */
 } kv_pool;
 

@@ -141,6 +141,8 @@ static void layout(const kv_result *r, const kv_layout_result *l,
   real(to, "slack_mean", ran, l->slack_mean);
   integer(to, "vacated", ran, l->vacated);
   integer(to, "freed", ran, l->freed);
+  integer(to, "map_end", ran && l->map_end >= 0, l->map_end);
+  integer(to, "map_peak", ran && l->map_peak >= 0, l->map_peak);
   ran = ran && l->tables.there;
   integer(to, "unused_end", ran, l->tables.unused_end);
   integer(to, "unused_peak", ran, l->tables.unused_peak);
@@ -175,6 +177,13 @@ static void pool(const kv_pool_result *p, bool ran, const kv_row_sink *to) {
   integer(to, "moved", ran, p->moved);
   integer(to, "table_entries", ran, p->entries);
   integer(to, "list_operations", ran, p->operations);
+  text(to, "arrive", ran ? p->arrive : NULL);
+  integer(to, "wait", ran, p->wait);
+  integer(to, "map_peak", ran, p->map_peak);
+  integer(to, "running", ran, p->running);
+  integer(to, "running_peak", ran, p->running_peak);
+  integer(to, "waiting", ran, p->waiting);
+  integer(to, "waiting_peak", ran, p->waiting_peak);
   to->close(to->self);
 }
 
@@ -193,6 +202,10 @@ static void together(const kv_result *r, const kv_row_sink *to) {
   integer(to, "holds", refused, t->holds);
   integer(to, "wanted", refused, t->wanted);
   integer(to, "spare", refused, t->spare);
+  integer(to, "admitted", ran && t->admitted >= 0, t->admitted);
+  integer(to, "first", ran && t->first >= 0, t->first);
+  integer(to, "waited", ran, t->waited);
+  integer(to, "put_back", ran, t->put_back);
   pool(&t->pool, ran, to);
   to->close(to->self);
 }

@@ -267,7 +267,8 @@ mutant together_keeps_pages sim/layout/together.c 'together' \
 mutant together_all_alike sim/layout/together_open.c 'together' \
   'if (alike(&x->tier[i], t))' 'if (alike(&x->tier[i], t) || i)'
 mutant together_uncompared sim/db/db_pool.c 'check_requests.sh' \
-  'if (kv_db_same(of_pool, was, now))' 'if (was)'
+  'if (kv_db_same(of_pool, was, now) && kv_db_same(of_queue, was, now))' \
+  'if (was)'
 mutant columns_one_early sim/db/db_value.c 'db' \
   '++at, INT64_MIN, INT64_MAX);' 'at, INT64_MIN, INT64_MAX), at++;'
 mutant layout_numbers_lost sim/db/db_sql.c 'check_verify.sh' \

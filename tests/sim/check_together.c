@@ -12,6 +12,7 @@
 #include "tests/support/traces/opened.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* --- by hand ---------------------------------------------------------------
@@ -57,15 +58,24 @@ typedef struct answer {
   kv_together_result of[4];
 } answer;
 
-static answer ask(int64_t pages, int64_t page, int every, int threads, int n,
-                  const kv_layouts *const *request) {
-  const kv_together how = {pages * page, every, threads};
+static answer ask_how(kv_together how, int n, const kv_layouts *const *request,
+                      kv_pool_steps *steps) {
   kv_together_result *out[4];
   answer a;
   kv_err e = {0};
   memset(&a, 0xff, sizeof a);
   for (int i = 0; i < 4; i++) out[i] = &a.of[i];
-  if (kv_together_run(&how, n, request, out, &e)) fail_msg("%s", e.text);
+  if (kv_together_run(&how, n, request, out, steps, &e)) fail_msg("%s", e.text);
+  return a;
+}
+
+static answer ask(int64_t pages, int64_t page, int every, int threads, int n,
+                  const kv_layouts *const *request) {
+  const kv_together how = {pages * page, every, threads, false};
+  kv_pool_steps steps = {0};
+  answer a = ask_how(how, n, request, &steps);
+  assert_int_equal(steps.n, a.of[0].pool.steps);
+  free(steps.at);
   return a;
 }
 
@@ -173,6 +183,103 @@ TEST(test_too_small) {
   assert_int_equal(pages, 2);
 }
 
+/* --- who finds no room waits ---------------------------------------------- */
+
+static answer wait_for(int64_t pages, int every, int n,
+                       const kv_layouts *const *request, kv_pool_steps *steps) {
+  return ask_how((kv_together){pages * PAGE, every, 1, true}, n, request,
+                 steps);
+}
+
+static void must_wait(const kv_together_result *r, int64_t admitted,
+                      int64_t token, int64_t waited, int64_t put_back) {
+  assert_int_equal(r->admitted, admitted);
+  assert_int_equal(r->first, token);
+  assert_int_equal(r->waited, waited);
+  assert_int_equal(r->put_back, put_back);
+}
+
+/* Four pages. At step 3 the first needs a third page and there is none: the
+ * second, which had its token, is put back, comes back at step 5 by one block
+ * of the 42 tokens that it had seen, and goes on. */
+TEST(test_put_back) {
+  static const int64_t after[][3] = {/* ran, wait, pages */
+                                     {1, 0, 2}, {1, 0, 2}, {2, 0, 4}, {2, 0, 3},
+                                     {1, 1, 3}, {1, 0, 2}, {1, 0, 3}, {1, 0, 3}};
+  kv_pool_steps steps = {0};
+  answer a = wait_for(4, 2, 2, both, &steps);
+  const kv_pool_result *p = &a.of[0].pool;
+  must_be(&a.of[0], 0, 5, -1, 3);
+  must_wait(&a.of[0], 0, 0, 0, 0);
+  must_be(&a.of[1], 2, 8, -1, 3);
+  must_wait(&a.of[1], 2, 2, 1, 1);
+  assert_int_equal(steps.n, 8);
+  for (int i = 0; i < 8; i++) {
+    assert_int_equal(steps.at[i].step, i);
+    assert_int_equal(steps.at[i].running, after[i][0]);
+    assert_int_equal(steps.at[i].waiting, after[i][1]);
+    assert_int_equal(steps.at[i].pages, after[i][2]);
+  }
+  assert_int_equal(p->wait, 1);
+  assert_int_equal(p->steps, 8);
+  assert_int_equal(p->held, 22);
+  assert_int_equal(p->peak, 4);
+  assert_int_equal(p->running, 10); /* five blocks each, no block twice */
+  assert_int_equal(p->running_peak, 2);
+  assert_int_equal(p->waiting, 1);
+  assert_int_equal(p->waiting_peak, 1);
+  assert_int_equal(p->moved, 2 * 6);
+  assert_int_equal(p->operations, (3 + 3) + (2 + 2) + (3 + 3));
+  free(steps.at);
+}
+
+/* Three pages: the second finds one where it asks for two, and comes when the
+ * first has left. A third, whose ten tokens would fit, does not overtake it. */
+TEST(test_first_come) {
+  static const kv_shape few = {.n_layers = 1,
+                               .n_heads = 1,
+                               .n_kv_heads = 1,
+                               .d = 128,
+                               .d_v = 128,
+                               .n_tokens = 10 + STEPS,
+                               .prompt_len = 10,
+                               .dtype = KV_F16};
+  static kv_pages_count high[POINTS] = {
+      {{10, 0}}, {{11, 0}}, {{12, 0}}, {{13, 0}}, {{14, 0}}};
+  kv_layout_account of = account;
+  kv_layouts small = hand;
+  const kv_layouts *const three[] = {&hand, &hand, &small};
+  kv_pool_steps steps = {0};
+  of.count = high;
+  small.of = &of;
+  small.shape = &few;
+  answer a = wait_for(3, 0, 3, three, &steps);
+  must_be(&a.of[0], 0, 5, -1, 3);
+  must_be(&a.of[1], 0, 10, -1, 3);
+  must_wait(&a.of[1], 5, 5, 5, 0);
+  must_wait(&a.of[2], 5, 5, 5 + 1, 1); /* put back at step 8, after its token */
+  must_be(&a.of[2], 0, 11, -1, 1);
+  free(steps.at);
+}
+
+/* Two pages: neither has room for its third step, alone in the pool, and the
+ * second is let in when the first was refused. One page: both at once. */
+TEST(test_too_small_alone) {
+  kv_pool_steps steps = {0};
+  answer a = wait_for(2, 0, 2, both, &steps);
+  must_be(&a.of[0], 0, 3, 3, 2);
+  must_be(&a.of[1], 0, 6, 6, 2);
+  must_wait(&a.of[1], 3, 3, 3, 0);
+  free(steps.at);
+  steps = (kv_pool_steps){0};
+  a = wait_for(1, 0, 2, both, &steps);
+  must_be(&a.of[0], 0, 0, 0, 0);
+  must_be(&a.of[1], 0, 0, 0, 0);
+  must_wait(&a.of[0], -1, -1, 0, 0);
+  assert_int_equal(steps.n, 0);
+  free(steps.at);
+}
+
 /* --- what cannot share ---------------------------------------------------- */
 
 TEST(test_cannot_share) {
@@ -182,17 +289,19 @@ TEST(test_cannot_share) {
   const kv_layouts *const tiers[] = {&hand, &one};
   const kv_layouts *const models[] = {&hand, &lanes};
   kv_together_result a, b, *const out[] = {&a, &b};
-  const kv_together how = {8 * PAGE, 0, 1};
+  const kv_together how = {8 * PAGE, 0, 1, false};
+  kv_pool_steps s = {0};
   kv_err e = {0};
   other.tier = third;
   one.of = &other;
-  assert_int_equal(kv_together_run(&how, 2, tiers, out, &e), KV_OK);
+  assert_int_equal(kv_together_run(&how, 2, tiers, out, &s, &e), KV_OK);
   third[0].format[0] = KV_RAW;
-  assert_int_equal(kv_together_run(&how, 2, tiers, out, &e), KV_REFUSED);
+  assert_int_equal(kv_together_run(&how, 2, tiers, out, &s, &e), KV_REFUSED);
   assert_non_null(strstr(e.text, "three pairs of formats"));
   lanes.lanes = 2;
-  assert_int_equal(kv_together_run(&how, 2, models, out, &e), KV_REFUSED);
+  assert_int_equal(kv_together_run(&how, 2, models, out, &s, &e), KV_REFUSED);
   assert_non_null(strstr(e.text, "the same layers, heads and rows"));
+  free(s.at);
 }
 
 /* --- replayed ------------------------------------------------------------- */
@@ -230,6 +339,40 @@ static int64_t pages_of(const kv_cell *c) {
   return n;
 }
 
+/* In pages for all but one: nobody is refused, somebody waits, every block is
+ * served once, and the numbers of a step are the sums of the row. */
+static void check_queue(const kv_layouts *const *from, int64_t pages) {
+  kv_together how = {pages * kv_page_bytes(32, 32), 25, 1, true};
+  kv_pool_steps one = {0}, three = {0};
+  int64_t blocks = 0, waited = 0, ran = 0, held = 0;
+  answer a = ask_how(how, REQUESTS, from, &one);
+  how.threads = 3;
+  answer b = ask_how(how, REQUESTS, from, &three);
+  assert_memory_equal(&a, &b, sizeof a);
+  assert_int_equal(one.n, three.n);
+  assert_memory_equal(one.at, three.at, (size_t)one.n * sizeof *one.at);
+  for (int i = 0; i < REQUESTS; i++) {
+    const kv_together_result *r = &a.of[i];
+    assert_int_equal(r->refused, -1);
+    assert_true(r->admitted >= r->arrives && r->first >= r->admitted);
+    assert_int_equal(r->ends - r->arrives, from[i]->points + r->waited);
+    blocks += from[i]->points;
+    waited += r->waited;
+  }
+  for (int64_t i = 0; i < one.n; i++) {
+    ran += one.at[i].running;
+    held += one.at[i].pages;
+    assert_true(one.at[i].pages <= pages);
+  }
+  assert_int_equal(ran, blocks);
+  assert_int_equal(ran, a.of[0].pool.running);
+  assert_int_equal(held, a.of[0].pool.held);
+  assert_int_equal(waited, a.of[0].pool.waiting);
+  assert_true(waited > 0);
+  free(one.at);
+  free(three.at);
+}
+
 TEST(test_replayed) {
   static const char *const texts[] = {"leankv:window=16:alpha_l=0.5",
                                       "snapkv+k8v4", "dense+k8v4:residual=32"};
@@ -264,6 +407,7 @@ TEST(test_replayed) {
       assert_int_equal(a.of[i].pages_peak, b.of[i].pages_peak);
     }
     assert_true(refused > 0 && refused < REQUESTS);
+    check_queue(from, b.of[0].pool.peak - 1);
     for (int i = 0; i < REQUESTS; i++) kv_cell_close(&c[i]);
   }
 }
@@ -274,6 +418,9 @@ int main(void) {
                                      cmocka_unit_test(test_last_leaves),
                                      cmocka_unit_test(test_refused_at_once),
                                      cmocka_unit_test(test_too_small),
+                                     cmocka_unit_test(test_put_back),
+                                     cmocka_unit_test(test_first_come),
+                                     cmocka_unit_test(test_too_small_alone),
                                      cmocka_unit_test(test_cannot_share),
                                      cmocka_unit_test(test_replayed)};
   return cmocka_run_group_tests_name("requests over one pool", tests,
