@@ -40,8 +40,12 @@ static kv_replay_how how_of(task *s) {
 }
 
 static kv_together together_of(task *s) {
-  return (kv_together){s->options.pool, s->options.arrive, how_of(s).threads,
-                       s->options.wait};
+  const kv_run_options *o = &s->options;
+  return (kv_together){.pool = o->pool,
+                       .threads = how_of(s).threads,
+                       .wait = o->wait,
+                       .bytes = o->pool_of_bytes,
+                       .arrive = o->arrive};
 }
 
 static kv_rc open_cells(task *s, kv_err *e) {
@@ -365,7 +369,8 @@ static kv_rc check(void *self, kv_err *e) {
 static kv_rc work(void *self, bool *stopped, kv_err *e) {
   task *s = self;
   bool dry = s->options.dry_run;
-  kv_rc rc = kv_job_start(&s->options.cells, !dry, &s->of, e);
+  kv_rc rc = kv_together_deal(&s->options.arrive, &s->options.cells, e);
+  if (!rc) rc = kv_job_start(&s->options.cells, !dry, &s->of, e);
   if (!rc) rc = open_cells(s, e);
   if (!rc && dry)
     list_cells(s);

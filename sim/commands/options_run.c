@@ -55,9 +55,14 @@ static const kv_option options[] = {
              "each method and budget by itself: who finds no page is refused"},
     {KV_SLOT_TEXT, "pool", 0, "BYTES", AT(pool_text),
      .help = "the pool of --together: 64MiB, 512KiB, 2GiB, or bytes"},
-    {KV_SLOT_COUNT, "arrive", 0, "EVERY", .min = 1, .max = 1 << 20, AT(arrive),
-     .help = "requests of --together arrive one every EVERY steps (default: "
-             "all at once)"},
+    {KV_SLOT_TEXT, "arrive", 0, "WHEN", AT(arrive_text),
+     .help = "when requests of --together arrive (default: all at once): 100, "
+             "one every 100 steps; poisson:100[:SEED], that on average; or a "
+             "FILE with a JSON object a line, a request each: timestamp, and "
+             "perhaps input_length and output_length"},
+    {KV_SLOT_COUNT, "pace", 0, "N", .min = 1, .max = 1 << 30, AT(pace),
+     .help = "a step takes N units of the file's timestamps (default: 1; of "
+             "milliseconds perhaps 25)"},
     {KV_SLOT_FLAG, "wait", 0, AT(wait),
      .help = "requests of --together that find no page wait, first come first "
              "served, in place of leaving"},
@@ -120,6 +125,9 @@ static const kv_example examples[] = {
     {"kvreplay run a.safetensors b.safetensors -m leankv,snapkv+k8v4 -b 20% "
      "--together --pool 64MiB --arrive 100",
      "two requests over one pool of pages, the second 100 steps later"},
+    {"kvreplay run *.safetensors -m leankv --together --pool 64MiB --wait "
+     "--arrive poisson:20",
+     "requests that wait for room: how long, and how full the pool is"},
     {"kvreplay run chat.safetensors -m snapkv,adakv -b 20% --tp 2",
      "do two ranks that know their own heads decide the same?"},
     {"kvreplay run chat.safetensors -m snapkv,h2o -b 20% --chunk 512",
@@ -174,8 +182,12 @@ static const char *const notes[] = {
     "nothing; then all requests of a method and budget go step by step over "
     "one pool: a block of the prompt, or a token, of each at every step. A "
     "request that finds no page is refused and leaves, and nothing of the "
-    "others changes. The layout is unified, or what --layout "
-    "says of it; rows that are in the database are replayed again.",
+    "others changes; or, with --wait, waits until there is one. The layout is "
+    "unified, or what --layout says: unified:code, slots or pages. Of a file "
+    "of --arrive each line is a request, of the trace whose prompt and answer "
+    "are nearest to its lengths, and it is over after output_length tokens, if "
+    "not before; without lengths traces take turns. Rows that are in the "
+    "database are replayed again.",
     "With --tp a rank is opened and replayed as if its KV heads, with their "
     "query heads, were all there are: no scores, messages or rows of other "
     "ranks. `decide other`: lanes whose verbs or views differ then from those "
@@ -205,6 +217,7 @@ void kv_run_options_free(kv_run_options *o) {
   free(o->db_path);
   kv_cells_options_free(&o->cells);
   kv_layout_list_free(&o->layouts);
+  kv_arrivals_free(&o->arrive);
 }
 
 /* What has a place for every step, and none for a question that enters whole.
@@ -292,30 +305,34 @@ static int64_t bytes_of(const char *text) {
   return 0;
 }
 
-/* The layout whose pages the requests share. */
+/* The layout whose memory the requests share: unified, where that is asked for
+ * or nothing is, else slots or pages. */
 static kv_rc pick_layout(kv_run_options *o, kv_err *e) {
   kv_layout_asked *own = NULL;
   for (int i = 0; i < o->layouts.n; i++) {
     kv_layout_asked *a = &o->layouts.item[i];
-    if (a->layout != &kv_layout_unified) continue;
-    if (own)
+    bool unified = a->layout == &kv_layout_unified;
+    if (a->layout->task) continue;
+    if (own && unified == (own->layout == &kv_layout_unified))
       return kv_fail(e, KV_USAGE,
                      "--together has one pool: give --layout %s or %s",
                      own->name, a->name);
-    own = a;
+    if (!own || unified) own = a;
   }
   kv_rc rc = own ? KV_OK : kv_layouts_parse("unified", &o->layouts, e);
   if (rc) return rc;
   if (!own) own = &o->layouts.item[o->layouts.n - 1];
   own->record = true;
-  return KV_OK;
+  o->pool_of_bytes = own->layout != &kv_layout_unified;
+  return kv_arrivals_read(o->arrive_text, o->pace ? o->pace : 1, &o->arrive, e);
 }
 
 static kv_rc check_together(kv_run_options *o, kv_err *e) {
   const char *one = o->pool_text ? "pool"
-                    : o->arrive  ? "arrive"
-                    : o->wait    ? "wait"
-                                 : NULL;
+                    : o->arrive_text ? "arrive"
+                    : o->wait        ? "wait"
+                    : o->pace        ? "pace"
+                                     : NULL;
   if (!o->together && one)
     return kv_fail(e, KV_USAGE,
                    "--%s is of requests that share: add --together", one);

@@ -9,6 +9,7 @@
 
 #include "sim/commands/beside_cells.h"
 #include "sim/commands/options_cells.h"
+#include "sim/layout/arrivals.h"
 #include "sim/layout/layout.h"
 #include "sim/show/rows.h"
 #include "sim/spec/shard.h"
@@ -43,8 +44,11 @@ typedef struct kv_run_options {
   bool together;          /* the traces are requests that share a pool */
   const char *pool_text;  /* --pool, as typed, or NULL */
   int64_t pool;           /* made: its bytes */
+  bool pool_of_bytes;     /* made: its layout is not unified */
   kv_beside_asked beside; /* --tp and --chunk */
-  int arrive;             /* steps between two arrivals; 0: all at once */
+  const char *arrive_text; /* --arrive, as typed, or NULL: all at once */
+  int pace;                /* times of a file of arrivals to a step; 0: one */
+  kv_arrivals arrive;      /* made */
   bool wait;              /* who finds no room waits */
   const char *selections, *views, *stored, *outputs; /* files, or NULL */
   const char *decisions;                             /* a folder, or NULL */

@@ -22,6 +22,60 @@ static const kv_result *row(const kv_job *s, int request, int cell) {
 
 /* --- before --------------------------------------------------------------- */
 
+/* By how many tokens a line's lengths are not those of a trace. */
+static int64_t apart(const kv_arrival *line, const int64_t length[2]) {
+  int64_t prompt = line->prompt ? line->prompt - length[0] : 0;
+  int64_t output = line->output ? line->output - length[1] : 0;
+  return llabs(prompt) + llabs(output);
+}
+
+/* The trace of the i-th line. */
+static int nearest(const kv_arrival *line, int i, int n,
+                   const int64_t (*length)[2]) {
+  int best = i % n;
+  if (!line->prompt && !line->output) return best;
+  best = 0;
+  for (int t = 1; t < n; t++)
+    if (apart(line, length[t]) < apart(line, length[best])) best = t;
+  return best;
+}
+
+static kv_rc lengths_of(const kv_cells_options *o, int64_t (*length)[2],
+                        kv_err *e) {
+  kv_rc rc = KV_OK;
+  for (int i = 0; !rc && i < o->traces.n; i++) {
+    kv_trace *t = NULL;
+    rc = kv_trace_open(o->traces.item[i], &t, e);
+    if (rc) break;
+    length[i][0] = o->prompt_len ? o->prompt_len : t->shape.prompt_len;
+    length[i][1] = t->shape.n_tokens - length[i][0];
+    kv_trace_close(t);
+  }
+  return rc;
+}
+
+kv_rc kv_together_deal(const kv_arrivals *a, kv_cells_options *o, kv_err *e) {
+  kv_list *traces = &o->traces;
+  if (!a->n) return KV_OK;
+  int64_t(*length)[2] = kv_zalloc((size_t)traces->n, sizeof *length);
+  const char **item = kv_zalloc((size_t)a->n, sizeof *item);
+  kv_rc rc = KV_OK;
+  if (!length || !item)
+    rc = kv_no_memory(e, "requests", (size_t)a->n * sizeof *item);
+  if (!rc) rc = lengths_of(o, length, e);
+  for (int i = 0; !rc && i < a->n; i++)
+    item[i] = traces->item[nearest(&a->at[i], i, traces->n,
+                                   (const int64_t(*)[2])length)];
+  free(length);
+  if (rc) {
+    free(item);
+    return rc;
+  }
+  free(traces->item);
+  *traces = (kv_list){a->n, item};
+  return KV_OK;
+}
+
 static bool same_model(const kv_trace *a, const kv_trace *b) {
   const kv_shape *x = &a->shape, *y = &b->shape;
   return a->n_layers == b->n_layers && x->n_heads == y->n_heads &&
@@ -43,8 +97,7 @@ kv_rc kv_together_check(const kv_job *s, const kv_together *how, kv_err *e) {
                      t->name, first->name);
   }
   if (!first) return KV_OK; /* reported already */
-  return kv_together_pages(how->pool, &first->shape, first->n_layers, &pages,
-                           e);
+  return kv_together_pages(how, &first->shape, first->n_layers, &pages, e);
 }
 
 /* --- after ---------------------------------------------------------------- */
@@ -178,11 +231,11 @@ static void print_request(FILE *out, const kv_result *r, int request) {
 static void print_pool(FILE *out, const kv_pool_result *p) {
   char size[KV_NUMBER], most[KV_NUMBER];
   double held = (double)p->held * (double)p->page, steps = (double)p->steps;
-  fprintf(out,
-          "  pool of %s, %s: at most %" PRId64 " of %" PRId64
-          " pages of %" PRId64 " bytes in %" PRId64 " steps\n",
-          kv_number_bytes((double)p->bytes, size), p->layout, p->peak, p->pages,
-          p->page, p->steps);
+  fprintf(out, "  pool of %s, %s: at most %" PRId64 " of %" PRId64,
+          kv_number_bytes((double)p->bytes, size), p->layout, p->peak,
+          p->pages);
+  if (p->page > 1) fprintf(out, " pages of %" PRId64, p->page);
+  fprintf(out, " bytes in %" PRId64 " steps\n", p->steps);
   if (p->steps)
     fprintf(out,
             "  in use: %.1f%% of them; %.2f requests run, at most %" PRId64

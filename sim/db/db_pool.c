@@ -6,7 +6,8 @@
  * anyone can compute it again:
  *
  *   layout NAME | bytes N | every N | wait 1, where requests wait |
- *   request PLACE KEY, a line each
+ *   arrive NAME, where not one every N steps | request PLACE KEY, a line each,
+ *   of a file behind it arrives STEP BLOCKS
  *
  * Where it is there already it is compared, and what differs is reported.
  */
@@ -14,6 +15,7 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 
 static void name_of(const kv_pool_result *p, int n, const kv_result *const *r,
                     char out[65]) {
@@ -24,11 +26,16 @@ static void name_of(const kv_pool_result *p, int n, const kv_result *const *r,
   kv_db_line_int(&h, "bytes", p->bytes);
   kv_db_line_int(&h, "every", p->every);
   if (p->wait) kv_db_line_int(&h, "wait", p->wait);
+  if (strcmp(p->arrive, "every")) kv_db_line(&h, "arrive", p->arrive);
   for (int i = 0; i < n; i++) {
     if (!kv_result_ran(r[i])) continue;
     kv_db_key(r[i], key);
     snprintf(line, sizeof line, "%" PRId64 " %s", r[i]->together.place, key);
     kv_db_line(&h, "request", line);
+    if (strcmp(p->arrive, "file")) continue;
+    snprintf(line, sizeof line, "%" PRId64 " %" PRId64, r[i]->together.arrives,
+             r[i]->together.blocks);
+    kv_db_line(&h, "arrives", line);
   }
   kv_digest d = kv_sha256_end(&h);
   kv_digest_hex(&d, out);
@@ -58,6 +65,7 @@ static const kv_db_column of_step[] = {STEP(step),  STEP(running),
 static const kv_db_column of_request[] = {
     REQUEST(arrives), REQUEST(ends), REQUEST(pages_peak), {0}};
 static const kv_db_column of_waiting[] = {
+    REQUEST(blocks),
     KV_DB_OF('o', kv_together_result, admitted, 0),
     KV_DB_OF('o', kv_together_result, first, 0), REQUEST(waited),
     REQUEST(put_back), {0}};
@@ -90,7 +98,7 @@ static kv_rc put_request(kv_db *db, const char *name, const kv_result *r,
     return kv_fail(e, KV_INTERNAL, "a request of a pool has no row");
   if (rc) return rc;
   return kv_db_do(
-      db, e, "INSERT INTO request VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?)",
+      db, e, "INSERT INTO request VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)",
       "siittt", name, t->place, run, of_request, t, of_refusal,
       t->refused < 0 ? NULL : t, of_waiting, t);
 }

@@ -219,6 +219,7 @@ static const char tables[] =
      * summed; unused: bytes of these in which no token lies, summed; running,
      * waiting: requests, summed; pool_step has all these by step. refused: the
      * step in which a request found too few pages, else null like the three
+     * behind it; blocks: of its prompt, and tokens
      * behind it; admitted, first: the steps of its first block and of the first
      * token, null: it came to none; waited: steps; put_back: how often. */
     "CREATE TABLE pool("
@@ -244,7 +245,8 @@ static const char tables[] =
     " run_id INTEGER NOT NULL REFERENCES run,"
     " arrives INTEGER NOT NULL, ends INTEGER NOT NULL,"
     " pages_peak INTEGER NOT NULL, refused INTEGER, holds INTEGER,"
-    " wanted INTEGER, spare INTEGER, admitted INTEGER, first INTEGER,"
+    " wanted INTEGER, spare INTEGER, blocks INTEGER NOT NULL,"
+    " admitted INTEGER, first INTEGER,"
     " waited INTEGER NOT NULL, put_back INTEGER NOT NULL,"
     " PRIMARY KEY (pool, place)) STRICT, WITHOUT ROWID;"
     /* What is found in a trace without a replay, a number a row (db_figure.c

@@ -51,44 +51,29 @@ static int64_t moved_in(const kv_pool *x, const kv_request *r) {
 
 /* --- what the tables hold ------------------------------------------------- */
 
-typedef struct holding {
-  int64_t pages, tokens[KV_TIERS];
-} holding;
-
-static holding of_request(const kv_pool *x, int at) {
-  const int64_t first = (int64_t)at * x->heads;
-  holding h = {0, {0, 0}};
-  for (int64_t i = first; i < first + x->heads; i++)
-    for (int t = 0; t < KV_TIERS; t++) {
-      h.pages += x->p.held[i].of[t];
-      h.tokens[t] += x->p.store[i].of[t];
-    }
-  return h;
-}
-
 /* Walks the tables of all; the sums are of integers. */
-static holding walk(kv_pool *x) {
-  int64_t pages = 0, high = 0, low = 0;
+static kv_holding walk(kv_pool *x) {
+  int64_t pages = 0, payload = 0, map = 0;
 #pragma omp parallel for schedule(static) num_threads(x->how->threads)         \
-    reduction(+ : pages, high, low) if (x->how->threads > 1)
+    reduction(+ : pages, payload, map) if (x->how->threads > 1)
   for (int i = 0; i < x->n; i++) {
     kv_together_result *out = x->request[i].out;
     if (!x->request[i].in) continue;
-    holding h = of_request(x, i);
+    kv_holding h = kv_pool_holding(x, i);
     if (h.pages > out->pages_peak) out->pages_peak = h.pages;
     pages += h.pages;
-    high += h.tokens[KV_HIGH];
-    low += h.tokens[KV_LOW];
+    payload += h.payload;
+    map += h.map;
   }
-  return (holding){pages, {high, low}};
+  return (kv_holding){pages, payload, map};
 }
 
-static bool agrees(const kv_pool *x, const holding *h) {
-  return h->pages == kv_pages_used(&x->p);
+static bool agrees(const kv_pool *x, const kv_holding *h) {
+  return h->pages == kv_pool_used(x);
 }
 
 static bool look(kv_pool *x) {
-  holding h = walk(x);
+  kv_holding h = walk(x);
   return agrees(x, &h);
 }
 
@@ -109,15 +94,13 @@ static kv_rc remember(kv_pool *x, const kv_pool_step *now, kv_err *e) {
 /* After a step. */
 static kv_rc book(kv_pool *x, int64_t step, bool *sound, kv_err *e) {
   kv_pool_result *r = &x->result;
-  holding h = walk(x);
-  kv_pool_step now = {step, x->ran, 0, h.pages, h.pages * x->page};
-  for (int t = 0; t < KV_TIERS; t++)
-    now.unused -= h.tokens[t] * x->tier[t].payload;
+  kv_holding h = walk(x);
+  kv_pool_step now = {step, x->ran, 0, h.pages, h.pages * x->page - h.payload};
   for (int i = 0; i < x->n; i++) {
-    kv_request *r = &x->request[i];
-    if (!waits(r, step) || r->served == step) continue;
+    const kv_request *q = &x->request[i];
+    if (!waits(q, step) || q->served == step) continue;
     now.waiting++;
-    r->out->waited++;
+    q->out->waited++;
   }
   r->steps++;
   r->held += now.pages;
@@ -125,6 +108,7 @@ static kv_rc book(kv_pool *x, int64_t step, bool *sound, kv_err *e) {
   r->running += now.running;
   r->waiting += now.waiting;
   r->unused_peak = kv_larger(r->unused_peak, now.unused);
+  r->map_peak = kv_larger(r->map_peak, h.map);
   r->running_peak = kv_larger(r->running_peak, now.running);
   r->waiting_peak = kv_larger(r->waiting_peak, now.waiting);
   *sound = *sound && agrees(x, &h);
@@ -136,15 +120,15 @@ static kv_rc book(kv_pool *x, int64_t step, bool *sound, kv_err *e) {
 static void give_back(kv_pool *x, int at) {
   kv_pages_job leave = {.phase = KV_PAGES_END, .request = at};
   x->request[at].in = false;
-  kv_pages_compact(&x->p, 1, &leave);
+  kv_pool_compact(x, 1, &leave);
 }
 
 static void refuse(kv_pool *x, const kv_pages_job *j, int64_t step) {
   kv_request *r = &x->request[j->request];
   r->out->refused = r->out->ends = step;
-  r->out->holds = of_request(x, j->request).pages;
+  r->out->holds = kv_pool_holding(x, j->request).pages;
   r->out->wanted = j->wanted;
-  r->out->spare = x->p.count;
+  r->out->spare = kv_pool_spare(x);
   r->over = true;
   give_back(x, j->request);
 }
@@ -195,7 +179,7 @@ static void ask(kv_pool *x, int at, kv_pages_phase phase, int tokens) {
 static void serve(kv_pool *x, const kv_pages_job *j, int64_t step) {
   kv_request *r = &x->request[j->request];
   if (j->phase != KV_PAGES_COMPRESSED && j->phase != KV_PAGES_STEP) return;
-  x->result.moved += moved_in(x, r);
+  if (!x->how->bytes) x->result.moved += moved_in(x, r);
   x->ran++;
   if (r->out->admitted < 0) r->out->admitted = step;
   if (r->block == r->of->blocks - 1) r->out->first = step;
@@ -208,7 +192,7 @@ static void serve(kv_pool *x, const kv_pages_job *j, int64_t step) {
 static void call(kv_pool *x, int64_t step) {
   int n = x->jobs;
   while (n) {
-    int refused = kv_pages_compact(&x->p, n, x->job), left = 0;
+    int refused = kv_pool_compact(x, n, x->job), left = 0;
     for (int i = 0; i < n; i++)
       if (x->job[i].refused)
         x->job[left++] = x->job[i];
@@ -246,7 +230,7 @@ static void compress(kv_pool *x, int first, int64_t step) {
   for (int i = first; i < x->n; i++) {
     const kv_request *r = &x->request[i];
     if (!r->in) continue;
-    fill(x, r);
+    if (!x->how->bytes) fill(x, r);
     ask(x, i, r->enters ? KV_PAGES_COMPRESSED : KV_PAGES_STEP, 0);
   }
   x->asked += x->jobs;
@@ -257,11 +241,11 @@ static void compress(kv_pool *x, int first, int64_t step) {
  * come back. It is asked again when there are as many as it lacked. */
 static bool reserve(kv_pool *x, int at, bool alone, int64_t step) {
   kv_request *r = &x->request[at];
-  if (!alone && r->lacked > x->p.count) return false;
+  if (!alone && r->lacked > kv_pool_spare(x)) return false;
   r->enters = enter_with(r);
   x->jobs = 0;
   ask(x, at, KV_PAGES_PROMPT, r->enters);
-  r->in = !kv_pages_compact(&x->p, 1, x->job);
+  r->in = !kv_pool_compact(x, 1, x->job);
   if (r->in) return true;
   r->lacked = x->job[0].wanted;
   if (alone) refuse(x, &x->job[0], step);
@@ -307,9 +291,9 @@ static kv_rc run(kv_pool *x, kv_err *e) {
     /* The step at which the last one leaves is nobody's. */
     if (x->asked) rc = book(x, s, &sound, e);
   }
-  x->result.peak = x->p.books.peak;
+  x->result.peak = kv_pool_peak(x);
   x->result.operations = x->p.books.taken + x->p.books.given;
-  if (rc || (sound && !kv_pages_used(&x->p) && kv_pages_sound(&x->p)))
+  if (rc || (sound && !kv_pool_used(x) && (x->how->bytes || kv_pages_sound(&x->p))))
     return rc;
   return kv_fail(e, KV_INTERNAL, "the books of a pool of pages do not agree");
 }

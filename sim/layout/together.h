@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Requests that share one pool of unified pages, all their lanes and layers.
+ * Requests that share one pool, all their lanes and layers, of unified pages
+ * or, of layouts slots and pages, of bytes (together_pool.c).
  * Each was replayed by itself, and what its lanes held was recorded block by
  * block (kv_layout_asked.record): pages decide nothing, so what a method does
  * is the same with and without neighbours. Here one page manager (ref/pages)
@@ -33,13 +34,17 @@
 #ifndef KV_SIM_TOGETHER_H
 #define KV_SIM_TOGETHER_H
 
+#include "sim/layout/arrivals.h"
 #include "sim/layout/layouts.h"
 
 typedef struct kv_together {
   int64_t pool; /* bytes */
-  int every;    /* steps from one arrival to the next; 0: all at once */
   int threads;  /* >= 1 */
   bool wait;    /* who finds no room waits */
+  bool bytes;   /* the layout has no page tables of its own: a pool of bytes */
+  /* When they arrive, and after how many tokens behind the prompt each is over
+   * at the latest; of a file there is a line for each request. */
+  kv_arrivals arrive;
 } kv_together;
 
 /* The pool after each step in which any request asked for one. */
@@ -59,11 +64,11 @@ kv_rc kv_together_run(const kv_together *how, int n,
                       kv_together_result *const *out, kv_pool_steps *steps,
                       kv_err *e);
 
-/* Before anything is replayed: *pages of a pool of `pool` bytes for rows of
- * `shape`, of `layers` recorded layers; 0: such rows have no page. KV_USAGE: a
- * request needs a page at least for each of its heads, and there are fewer. */
-kv_rc kv_together_pages(int64_t pool, const kv_shape *shape, int layers,
-                        int64_t *pages, kv_err *e);
+/* Before anything is replayed: *pages of a pool for rows of `shape`, of `layers`
+ * recorded layers; 0: such rows have no page. KV_USAGE: a request needs a page
+ * at least for each of its heads, and there are fewer. */
+kv_rc kv_together_pages(const kv_together *how, const kv_shape *shape,
+                        int layers, int64_t *pages, kv_err *e);
 
 /* Writes why a refused request was, as the end of a sentence about it, cut to
  * `size` bytes. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Opening a pool: may these requests share one, what is high and what is low in
- * it, and the memory of its manager (sim/layout/together.h).
+ * Opening a pool: may these requests share one, and of pages what is high and
+ * what is low in it, and the memory of its manager (sim/layout/together.h).
  */
 #include "sim/layout/together_part.h"
 
@@ -10,12 +10,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-kv_rc kv_together_pages(int64_t pool, const kv_shape *shape, int layers,
-                        int64_t *pages, kv_err *e) {
+kv_rc kv_together_pages(const kv_together *how, const kv_shape *shape,
+                        int layers, int64_t *pages, kv_err *e) {
+  int64_t pool = how->pool;
   int64_t page = kv_page_bytes(shape->d, shape->d_v);
   int64_t heads = (int64_t)layers * shape->n_kv_heads;
-  *pages = page ? pool / page : 0;
-  if (!page || *pages >= heads) return KV_OK;
+  *pages = how->bytes ? pool : page ? pool / page : 0;
+  if (how->bytes || !page || *pages >= heads) return KV_OK;
   return kv_fail(e, KV_USAGE,
                  "--pool: %" PRId64 " bytes are %" PRId64 " pages of %" PRId64
                  ", and a request has one at least for each of its %" PRId64
@@ -71,7 +72,7 @@ static kv_rc join_tiers(kv_pool *x, kv_err *e) {
 static const kv_layout_account *recorded(const kv_layouts *l) {
   const kv_layout_account *a = NULL;
   for (int i = 0; i < l->n && !a; i++)
-    if (l->of[i].count) a = &l->of[i];
+    if (l->of[i].asked->record) a = &l->of[i];
   return a;
 }
 
@@ -87,19 +88,24 @@ static kv_rc open_request(kv_pool *x, const kv_layouts *first, int i,
   kv_request *r = &x->request[i];
   *out = (kv_together_result){.there = true,
                               .place = i,
-                              .arrives = (int64_t)i * x->how->every,
+                              .arrives = x->arrives[i],
                               .refused = -1,
                               .admitted = -1,
                               .first = -1};
   *r = (kv_request){.of = of, .out = out, .over = !of, .served = -1, .lacked = -1};
   if (!of) return KV_OK;
   r->points = of->points;
+  if (x->how->arrive.n && x->how->arrive.at[i].output &&
+      x->how->arrive.at[i].output < of->points - of->blocks)
+    r->points = of->blocks + x->how->arrive.at[i].output;
+  out->blocks = r->points;
   if (!same_model(of, first))
     return kv_fail(e, KV_REFUSED,
                    "requests share a pool if they have the same layers, heads "
                    "and rows, and these have not");
   x->result.requests++;
   r->account = recorded(of);
+  if (x->how->bytes) return KV_OK;
   r->tier = kv_zalloc((size_t)x->layers, KV_TIERS);
   r->count = kv_zalloc((size_t)x->heads, sizeof *r->count);
   if (r->tier && r->count) return KV_OK;
@@ -146,24 +152,29 @@ kv_rc kv_pool_open(const kv_together *how, int n,
                  .layers = first->layers,
                  .lanes = first->lanes,
                  .heads = first->layers * first->lanes,
-                 .page = kv_page_bytes(first->shape->d, first->shape->d_v),
+                 .page = how->bytes ? 1
+                                    : kv_page_bytes(first->shape->d,
+                                                    first->shape->d_v),
                  .request = kv_zalloc((size_t)n, sizeof *x->request),
-                 .job = kv_zalloc((size_t)n, sizeof *x->job)};
+                 .job = kv_zalloc((size_t)n, sizeof *x->job),
+                 .arrives = kv_zalloc((size_t)n, sizeof *x->arrives)};
   x->result = (kv_pool_result){.bytes = how->pool,
                                .page = x->page,
                                .pages = how->pool / x->page,
-                               .arrive = "every",
-                               .every = how->every,
+                               .every = how->arrive.every,
                                .wait = how->wait};
-  if (!x->request || !x->job)
+  memcpy(x->result.arrive, how->arrive.name, sizeof x->result.arrive);
+  if (!x->request || !x->job || !x->arrives)
     rc = kv_no_memory(e, "requests", (size_t)n * sizeof *x->request);
+  else
+    kv_arrivals_steps(&how->arrive, n, x->arrives);
   for (int i = 0; !rc && i < n; i++) {
     rc = open_request(x, first, i, request[i], out[i], e);
     if (!rc && request[i] && request[i]->shape->n_tokens > most_tokens)
       most_tokens = request[i]->shape->n_tokens;
   }
-  if (!rc) rc = join_tiers(x, e);
-  if (!rc) rc = open_manager(x, most_tokens, e);
+  if (!rc && !how->bytes) rc = join_tiers(x, e);
+  if (!rc && !how->bytes) rc = open_manager(x, most_tokens, e);
   if (!rc)
     memcpy(x->result.layout, recorded(first)->asked->name,
            sizeof x->result.layout);
@@ -177,5 +188,6 @@ void kv_pool_close(kv_pool *x) {
   }
   free(x->request);
   free(x->job);
+  free(x->arrives);
   kv_pages_close(&x->p);
 }

@@ -19,6 +19,7 @@ typedef struct kv_request {
                     kv_layout_tier of a layer is stored in */
   kv_pages_count *count; /* [heads] tokens by precision of each head, as they
                             are passed to kv_pages_* at the step in hand */
+  int64_t bytes;         /* of a pool of bytes: that it holds */
   bool in;               /* it has a place in the pool */
   bool over;             /* finished or refused, or its cell did not run */
   int block, points;     /* the one that it takes next; how many it has */
@@ -38,8 +39,10 @@ typedef struct kv_pool {
   kv_layout_tier tier[KV_TIERS]; /* high, then low precision */
   kv_request *request;           /* [n] */
   kv_pages_job *job;             /* [n] of one call of the manager */
+  int64_t *arrives;              /* [n] the steps at which they do */
   int jobs;                      /* how many of them are used */
-  kv_pages p;                    /* the manager (ref/pages) */
+  kv_pages p;                    /* the manager (ref/pages); of bytes: zeroed */
+  int64_t used, peak;            /* of bytes: in use, and most of them */
   int asked, ran;                /* in the step in hand: requests that asked for
                                     one, that were served */
   bool made_room;                /* one was put back in it */
@@ -47,6 +50,19 @@ typedef struct kv_pool {
   int64_t room;                  /* that steps->at has memory for */
   kv_pool_result result;         /* of the steps so far */
 } kv_pool;
+
+/* What a request has in a pool. */
+typedef struct kv_holding {
+  int64_t pages;        /* of bytes: bytes */
+  int64_t payload, map; /* bytes in which tokens lie, and of its tables */
+} kv_holding;
+
+/* As kv_pages_compact, of whatever the pool is made of. */
+int kv_pool_compact(kv_pool *x, int n, kv_pages_job *job);
+int64_t kv_pool_used(const kv_pool *x);
+int64_t kv_pool_spare(const kv_pool *x);
+int64_t kv_pool_peak(const kv_pool *x);
+kv_holding kv_pool_holding(const kv_pool *x, int at);
 
 /* Opens a pool of how->pool bytes for n requests, of which at least one is not
  * NULL: decides which precision of the pool each tier of each layer is stored

@@ -198,6 +198,7 @@ typedef struct kv_together_result {
   int64_t there;                /* 0 or 1: it was asked for */
   int64_t place;                /* among those asked for, from 0 */
   int64_t arrives, ends;        /* ends: it holds nothing from here on */
+  int64_t blocks;               /* that it has: of its prompt, and tokens */
   int64_t refused;              /* the step in which it found too few pages, -1:
                                    none; then, in pages: */
   int64_t holds, wanted, spare; /* what it had, asked for, and was free */

@@ -202,6 +202,7 @@ static void together(const kv_result *r, const kv_row_sink *to) {
   integer(to, "holds", refused, t->holds);
   integer(to, "wanted", refused, t->wanted);
   integer(to, "spare", refused, t->spare);
+  integer(to, "blocks", ran, t->blocks);
   integer(to, "admitted", ran && t->admitted >= 0, t->admitted);
   integer(to, "first", ran && t->first >= 0, t->first);
   integer(to, "waited", ran, t->waited);

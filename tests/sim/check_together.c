@@ -71,7 +71,9 @@ static answer ask_how(kv_together how, int n, const kv_layouts *const *request,
 
 static answer ask(int64_t pages, int64_t page, int every, int threads, int n,
                   const kv_layouts *const *request) {
-  const kv_together how = {pages * page, every, threads, false};
+  const kv_together how = {.pool = pages * page,
+                           .threads = threads,
+                           .arrive = {.name = "every", .every = every}};
   kv_pool_steps steps = {0};
   answer a = ask_how(how, n, request, &steps);
   assert_int_equal(steps.n, a.of[0].pool.steps);
@@ -176,10 +178,13 @@ TEST(test_too_small) {
   assert_int_equal(a.of[0].pool.steps, 0);
   kv_together_say(&a.of[0], sizeof why, why);
   assert_non_null(strstr(why, "too small for it alone: give --pool 13568 or"));
-  assert_int_equal(kv_together_pages(PAGE - 1, &shape, 1, &pages, &e),
+  assert_int_equal(kv_together_pages(&(kv_together){.pool = PAGE - 1}, &shape,
+                                     1, &pages, &e),
                    KV_USAGE);
   assert_non_null(strstr(e.text, "give 6784 bytes or more"));
-  assert_int_equal(kv_together_pages(2 * PAGE, &shape, 2, &pages, &e), KV_OK);
+  assert_int_equal(kv_together_pages(&(kv_together){.pool = 2 * PAGE}, &shape,
+                                     2, &pages, &e),
+                   KV_OK);
   assert_int_equal(pages, 2);
 }
 
@@ -187,8 +192,11 @@ TEST(test_too_small) {
 
 static answer wait_for(int64_t pages, int every, int n,
                        const kv_layouts *const *request, kv_pool_steps *steps) {
-  return ask_how((kv_together){pages * PAGE, every, 1, true}, n, request,
-                 steps);
+  return ask_how((kv_together){.pool = pages * PAGE,
+                               .threads = 1,
+                               .wait = true,
+                               .arrive = {.name = "every", .every = every}},
+                 n, request, steps);
 }
 
 static void must_wait(const kv_together_result *r, int64_t admitted,
@@ -289,7 +297,7 @@ TEST(test_cannot_share) {
   const kv_layouts *const tiers[] = {&hand, &one};
   const kv_layouts *const models[] = {&hand, &lanes};
   kv_together_result a, b, *const out[] = {&a, &b};
-  const kv_together how = {8 * PAGE, 0, 1, false};
+  const kv_together how = {.pool = 8 * PAGE, .threads = 1};
   kv_pool_steps s = {0};
   kv_err e = {0};
   other.tier = third;
@@ -342,7 +350,10 @@ static int64_t pages_of(const kv_cell *c) {
 /* In pages for all but one: nobody is refused, somebody waits, every block is
  * served once, and the numbers of a step are the sums of the row. */
 static void check_queue(const kv_layouts *const *from, int64_t pages) {
-  kv_together how = {pages * kv_page_bytes(32, 32), 25, 1, true};
+  kv_together how = {.pool = pages * kv_page_bytes(32, 32),
+                     .threads = 1,
+                     .wait = true,
+                     .arrive = {.name = "every", .every = 25}};
   kv_pool_steps one = {0}, three = {0};
   int64_t blocks = 0, waited = 0, ran = 0, held = 0;
   answer a = ask_how(how, REQUESTS, from, &one);
