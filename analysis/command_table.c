@@ -21,6 +21,7 @@
 typedef struct sheet {
   const char *view, *columns, *order, *words, *more;
   bool answers; /* of evaluations, which are in closed loop, and not of cells */
+  bool pools;   /* of requests that shared a pool: of bytes, not of attention */
 } sheet;
 
 /* SQL of columns for people. */
@@ -80,6 +81,16 @@ typedef struct sheet {
   " oracle_mass AS 'ruled mass', round(mass_gap, 3) AS 'mass gap', CASE"       \
   " WHEN ruler IS NULL THEN 'chooses nothing' WHEN random IS NULL"             \
   " THEN 'not run: random and ' || ruler" CHECKED
+/* Times of requests are steps. */
+#define POOLS                                                                  \
+  "spec, layout, bytes AS 'pool B', iif(arrive = 'file', arrive, arrive ||"    \
+  " ' ' || every) AS arrive, iif(wait, 'waits', 'leaves') AS full,"            \
+  " requests || iif(refused, ', ' || refused || ' refused', '') AS requests,"  \
+  " steps" PERCENT("utilisation", "in use") PERCENT("unused", "unused")        \
+  ", round(batch, 2) AS batch, round(queue, 2) AS queue,"                      \
+  " round(to_first, 1) AS 'to first', to_first_p95 AS 'p95',"                  \
+  " round(to_end, 1) AS 'to end', to_end_p95 AS 'end p95', put_back AS"        \
+  " 'put back', map_peak AS 'tables B'"
 /* Whoever lacks an answer, and why, those of one reason after each other. */
 #define LACKING                                                                \
   "(SELECT * FROM answers WHERE reason IS NOT NULL ORDER BY reason, method,"   \
@@ -110,6 +121,19 @@ static const sheet of_answers = {
              "perplexity less dense's. *: of those questions alone that have "
              "an answer.",
     .answers = true};
+
+static const sheet of_pools = {
+    .view = "pools",
+    .columns = POOLS,
+    .words = "Steps: a block of the prompt, or a token, of every request that "
+             "runs. in use: of the pool, on average over steps; unused: of "
+             "that, bytes in which no token lies. batch, queue: requests that "
+             "took a step, that took none, on average. to first, to end: steps "
+             "from arrival to the first token and to the last, means and 95th "
+             "percentiles of those that were not refused. put back: how often "
+             "one had to give up its pages and wait. tables: bytes that say "
+             "where rows lie, at most; they are not in the pool.",
+    .pools = true};
 
 /* --- names of lines ------------------------------------------------------- */
 
@@ -229,8 +253,8 @@ static int put(sqlite3 *db, const kv_args *a, const sheet *s, const kv_grid *g,
     fputs("\n", f);
     kv_help_wrap(f, 0, 0, s->words);
     if (s->more) kv_help_wrap(f, 0, 0, s->more);
-    if (!s->answers) kv_help_wrap(f, 0, 0, KV_SAY_RANK);
-    if (!s->answers)
+    if (!s->answers && !s->pools) kv_help_wrap(f, 0, 0, KV_SAY_RANK);
+    if (!s->answers && !s->pools)
       kv_help_wrap(f, 0, 0,
                    "Open loop: the recorded queries do not feel the "
                    "approximation.");
@@ -256,7 +280,7 @@ static int answer(sqlite3 *db, const kv_args *a, const sheet *s,
   if (!rc)
     rc = kv_where_ask(db, sorted, people ? s->columns : "*", a->mean ? &all : w,
                       &g);
-  if (!rc && people && !a->mean && !s->answers)
+  if (!rc && people && !a->mean && !s->answers && !s->pools)
     rc = name_variants(db, s->view, w, &g);
   if (!rc && !g.rows)
     rc = kv_where_say_empty(db, a->mean ? "cell" : s->view, w);
@@ -295,16 +319,18 @@ static int write(const kv_args *a, const sheet *s) {
 /* --- the commands --------------------------------------------------------- */
 
 int kv_report_table(const kv_args *a) {
-  static const sheet cells = {"cell", CELLS, NULL, WORDS, NULL, false};
+  static const sheet cells = {.view = "cell", .columns = CELLS, .words = WORDS};
   static const sheet every = {
-      "every_cell",
-      CELLS ", iif(length(code) = 64, substr(code, 1, 12), code) AS code,"
-            " iif(age = 1, 'newest', 'superseded') AS 'of the code'",
-      NULL,
-      WORDS,
-      NULL,
-      false};
-  static const sheet mean = {"summary", MEANS, KV_RANKED, WORDS, SPREAD, false};
+      .view = "every_cell",
+      .columns =
+          CELLS ", iif(length(code) = 64, substr(code, 1, 12), code) AS code,"
+                " iif(age = 1, 'newest', 'superseded') AS 'of the code'",
+      .words = WORDS};
+  static const sheet mean = {.view = "summary",
+                             .columns = MEANS,
+                             .order = KV_RANKED,
+                             .words = WORDS,
+                             .more = SPREAD};
   if (a->mean && a->history)
     return kv_tell(KV_EXIT_USAGE, "--mean is of the newest code: name it or "
                                   "--history, not both");
@@ -314,7 +340,10 @@ int kv_report_table(const kv_args *a) {
   if (a->gap && (a->answers || a->mean || a->history))
     return kv_tell(KV_EXIT_USAGE, "--gap is of single cells of the newest "
                                   "code: name it alone");
-  return write(a, a->answers   ? &of_answers
+  if (a->pools && (a->gap || a->answers || a->mean || a->history))
+    return kv_tell(KV_EXIT_USAGE, "--pools are of requests: name it alone");
+  return write(a, a->pools     ? &of_pools
+                  : a->answers ? &of_answers
                   : a->gap     ? &of_gaps
                   : a->mean    ? &mean
                   : a->history ? &every
@@ -323,18 +352,15 @@ int kv_report_table(const kv_args *a) {
 
 int kv_report_history(const kv_args *a) {
   static const sheet history = {
-      "history",
+      .view = "history",
+      .columns =
       PLACE ", method, budget, state, code, arithmetic, status, first_seen,"
             " confirmations, conflicts, output_error AS error,"
-            " substr(key, 1, 12) AS key",
-      NULL,
-      NULL,
-      NULL,
-      false};
+            " substr(key, 1, 12) AS key"};
   return write(a, &history);
 }
 
 int kv_report_cells(const kv_args *a) {
-  static const sheet cells = {"cell", "*", NULL, NULL, NULL, false};
+  static const sheet cells = {.view = "cell", .columns = "*"};
   return write(a, &cells);
 }

@@ -48,6 +48,9 @@ static const kv_option of_table[] = {
     {KV_SLOT_FLAG, "gap", 'g', AT(gap),
      .help = "how far each cell is on the way from random to the ruler of its "
              "family, in output error and in mass, at equal entries"},
+    {KV_SLOT_FLAG, "pools", 'p', AT(pools),
+     .help = "requests that shared a pool (kvreplay run --together): a line a "
+             "pool, how full it was and how long they took"},
     {KV_SLOT_FLAG, "history", 'H', AT(history),
      .help = "cells of superseded code, too, marked as such"},
     ROWS,
@@ -183,6 +186,8 @@ static const kv_command table = {
              "right answers and their likelihood, by task"},
             {"kvreport table results.db --gap",
              "what is left to the best choice of as many entries"},
+            {"kvreport table results.db --pools --where wait=1",
+             "steps to the first token and to the end, where requests wait"},
             {NULL, NULL}},
     .task = &table_task};
 

@@ -372,7 +372,7 @@ CREATE TEMP VIEW layouts AS
 SELECT c.trace, c.prompt_len, c.observe, c.method, c.spec, c.basis, c.asked,
   c.budget, c.kept, l.layout, l.pages_end, l.pages_peak, l.pages_mean,
   l.bytes_end, l.bytes_peak, l.bytes_mean, l.slack_end, l.slack_peak,
-  l.slack_mean, l.vacated, l.freed,
+  l.slack_mean, l.vacated, l.freed, l.map_end, l.map_peak,
   l.bytes_end * 1.0 / n.codes_end AS share_end,
   l.freed * 1.0 / nullif(l.vacated, 0) AS share_freed,
   l.unused_end, l.unused_peak, l.moved, l.table_entries, l.list_operations,

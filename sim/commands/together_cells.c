@@ -243,12 +243,16 @@ static void print_pool(FILE *out, const kv_pool_result *p) {
             100 * (double)p->held / (steps * (double)p->pages),
             (double)p->running / steps, p->running_peak,
             (double)p->waiting / steps, p->waiting_peak);
-  fprintf(out,
-          "  fragmentation: %.1f%% of what was held, %s at most; moved %" PRId64
-          "; table entries %" PRId64 ", list operations %" PRId64 "\n",
+  fprintf(out, "  fragmentation: %.1f%% of what was held, %s at most; ",
           held > 0 ? 100 * (double)p->unused / held : 0.0,
-          kv_number_bytes((double)p->unused_peak, most), p->moved, p->entries,
-          p->operations);
+          kv_number_bytes((double)p->unused_peak, most));
+  if (p->page > 1)
+    fprintf(out,
+            "moved %" PRId64 "; table entries %" PRId64
+            ", list operations %" PRId64 "; ",
+            p->moved, p->entries, p->operations);
+  fprintf(out, "tables of %s at most\n",
+          kv_number_bytes((double)p->map_peak, most));
 }
 
 static kv_rc print_cell(const kv_job *s, int cell, FILE *out, kv_err *e) {
@@ -259,7 +263,7 @@ static kv_rc print_cell(const kv_job *s, int cell, FILE *out, kv_err *e) {
   fprintf(out, "\n%s", label.brief);
   if (first->target[0]) fprintf(out, " at %s", first->target);
   fprintf(out, "\n  request  %-40s  %8s  %8s  %8s  %8s  %8s\n", "trace",
-          "arrives", "waits", "first in", "done in", "pages");
+          "arrives", "waits", "first in", "done in", "peak");
   for (int i = 0; i < requests(s); i++) {
     print_request(out, row(s, i, cell), i);
     if (shared(row(s, i, cell))) ran = row(s, i, cell);

@@ -321,9 +321,10 @@ void kv_together_say(const kv_together_result *r, size_t size, char *out) {
   int64_t needs = r->holds + r->wanted, pages = r->pool.pages;
   int at = snprintf(out, size,
                     "refused at step %" PRId64 ": it holds %" PRId64
-                    " pages and asks for %" PRId64 ", and %" PRId64
+                    " %s and asks for %" PRId64 ", and %" PRId64
                     " of the pool's %" PRId64 " are free; ",
-                    r->refused, r->holds, r->wanted, r->spare, pages);
+                    r->refused, r->holds, r->pool.page > 1 ? "pages" : "bytes",
+                    r->wanted, r->spare, pages);
   if (at < 0 || (size_t)at >= size) return;
   if (needs > pages)
     snprintf(out + at, size - (size_t)at,
@@ -332,5 +333,5 @@ void kv_together_say(const kv_together_result *r, size_t size, char *out) {
              needs * r->pool.page);
   else
     snprintf(out + at, size - (size_t)at,
-             "give --pool more, or let requests --arrive later");
+             "give --pool more, let requests --arrive later, or --wait");
 }

@@ -139,8 +139,8 @@ TEST(test_refused_later) {
   kv_together_say(&a.of[0], sizeof why, why);
   assert_string_equal(why,
                       "refused at step 3: it holds 2 pages and asks for 1, and "
-                      "0 of the pool's 4 are free; give --pool more, or let "
-                      "requests --arrive later");
+                      "0 of the pool's 4 are free; give --pool more, let "
+                      "requests --arrive later, or --wait");
 }
 
 /* Both ask for a page in the same step and none is there: the last leaves, and
