@@ -4,7 +4,9 @@
 # `kvreplay run --together`, as programs show it: rows and digests are those of
 # a run without it, whoever is refused, for any number of threads; a refusal is
 # one sentence; what pools held is stored, compared when it is computed again,
-# merged and verified with its rows; and what is asked wrongly is one sentence.
+# merged and verified with its rows; those that wait all come, over any layout
+# and whenever they arrive, and as python/pool_queue.py has it; and what is
+# asked wrongly is one sentence.
 . "$(dirname "$0")/shards.sh"
 a=$src/traces/tiny/retrieval_8_small.safetensors
 b=$src/traces/tiny/text_400.safetensors
@@ -58,12 +60,68 @@ same_rows m.db n.db
 share --pool $room --db r.db >/dev/null
 [ $? = 1 ] && grep -q 'the pool of .* contradicts' err || fail 'a false pool'
 
+# --- who waits ---------------------------------------------------------------
+share --pool $room --wait --db w.db -f jsonl >wait || fail 'who waits'
+cmp -s <(rows plain) <(rows wait) || fail 'a queue changes a row'
+[ ! -s err ] && [ "$(field refused wait)" = 'null null null null null null ' ] ||
+  fail 'who waits is refused'
+[ "$(field waited two)" = '0 0 0 0 0 0 ' ] &&
+  ! field waited wait | grep -q '^0 0 0 0 0 0 $' || fail 'nobody waits'
+share --pool $room --wait --db w.db -j 1 -f jsonl >again || fail 'a queue again'
+[ "$("$ask" w.db 'SELECT count(*) FROM pool')" = 2 ] ||
+  fail 'a queue is another one by one thread'
+for layout in unified:code slots pages:16 pages:16:model; do
+  share --pool 1MiB --wait --arrive poisson:9:3 -l $layout --db w.db -f jsonl \
+    >out || fail "a queue over $layout: $(cat err)"
+  [ "$(field refused out)" = 'null null null null null null ' ] ||
+    fail "who waits over $layout is refused"
+done
+cat >times.jsonl <<'END'
+{"timestamp": 1000, "input_length": 300, "output_length": 20, "hash_ids": [0]}
+{"timestamp": 1051.5, "input_length": 250, "output_length": 900}
+
+{"timestamp": 1075, "input_length": 700}
+END
+"$kvreplay" run "$b" "$src/traces/tiny/retrieval_16.safetensors" -q -p 250 \
+  -m snapkv -b 20% --together --pool 64MiB --wait --arrive times.jsonl \
+  --pace 25 -l slots --db w.db -f jsonl >of 2>err ||
+  fail "a file of times: $(cat err)"
+[ "$(field arrives of)" = '0 2 3 ' ] || fail "times of a file: $(cat of)"
+[ "$(grep -o '"trace": "[a-z0-9_]*"' of | cut -d '"' -f 4 | tr '\n' ' ')" = \
+  'text_400 retrieval_16 text_400 ' ] || fail 'not the nearest trace of a line'
+[ "$(field blocks of)" = '21 360 151 ' ] ||
+  fail "how long answers are: $(field blocks of)"
+"$kvreport" table w.db --pools >table || fail 'a table of pools'
+grep -q 'slots  *1048576  poisson:3 9  waits  *3 ' table ||
+  fail "the table of pools says $(cat table)"
+"$kvreport" export w.db -o views && [ "$(wc -l <views/pools.csv)" = 12 ] &&
+  [ "$(wc -l <views/requests.csv)" = 34 ] || fail 'views of pools'
+[ "$("$ask" w.db 'SELECT count(*) FROM pool WHERE running != (SELECT
+  sum(s.running) FROM pool_step s WHERE s.pool = pool.pool)')" = 0 ] ||
+  fail 'steps of a pool'
+if command -v python3 >/dev/null; then
+  python3 "$src/tests/python/pool_queue.py" "$kvreplay" "$a" >out ||
+    fail "the queue by hand: $(head -n 3 out)"
+fi
+
 # --- what is wrong -----------------------------------------------------------
 run=("$kvreplay" run "$a" "${cells[@]}")
 refused 2 'as --pool 64MiB' "${run[@]}" --together
 refused 2 'as --pool 64MiB; not 64MB' "${run[@]}" --together --pool 64MB
 refused 2 'add --together' "${run[@]}" --pool 64MiB
 refused 2 'add --together' "${run[@]}" --arrive 3
+refused 2 'add --together' "${run[@]}" --wait
+wrong() { refused "$1" "$2" "${run[@]}" --together --pool 1MiB --arrive "$3"; }
+wrong 2 'poisson:EVERY' poisson:0
+wrong 2 'perhaps a seed' poisson:3:x
+wrong 2 'or a file of times, and nothing: No such' nothing
+wrong 3 'has no line' /dev/null
+bad_line() { echo "$2" >>bad.jsonl && wrong 3 "line $1: " bad.jsonl; }
+echo '{"timestamp": 5}' >bad.jsonl
+bad_line 2 '{"timestamp": 4}'
+sed -i '$d' bad.jsonl && bad_line 2 '[5]'
+sed -i '$d' bad.jsonl && bad_line 2 '{"timestamp": "6"}'
+sed -i '$d' bad.jsonl && bad_line 2 '{"timestamp": 6, "output_length": 0}'
 refused 2 'leave out --shard' "${run[@]}" --together --pool 1MiB --shard 1/2
 refused 2 'has one pool' "${run[@]}" --together --pool 1MiB \
   -l unified,unified:code

@@ -27,7 +27,7 @@ in_python = conformance/cases.csv conformance/check.py \
 	python/record_shared.py python/record_text.py python/session_feed.py \
 	python/session_forks.py python/session_hf.py \
 	python/session_made_up.py python/session_store.py \
-	python/splitmix.py \
+	python/pool_queue.py python/splitmix.py \
 	python/tasks_text.py python/trace_hf.py python/trace_made_up.py \
 	python/trace_shared.py python/train_hf.py python/two_runtimes.py \
 	python/types_hf.py python/types_small.py python/variants.py \
