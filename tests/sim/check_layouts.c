@@ -89,11 +89,27 @@ static void pages_hold(const kv_result *r, const kv_layout_result *l) {
   }
 }
 
+/* Tables: 4 bytes a row of slots; of pages 4 for each that the tokens seen, 110,
+ * reach into, whoever shares them: a table for each of 2 lanes, then one for
+ * these, then one for 3 layers. */
+static void laws_of_maps(const kv_layout_result *l) {
+  assert_int_equal(l[SLOTS].map_end, 4 * l[SLOTS].pages_end);
+  assert_true(l[SLOTS].map_peak >= l[SLOTS].map_end);
+  assert_int_equal(l[ONES].map_end * 28, l[LANE].map_end * 110);
+  assert_int_equal(l[LANE].map_end, 2 * l[LAYER].map_end);
+  assert_int_equal(l[LAYER].map_end, 3 * l[MODEL].map_end);
+  assert_true(l[MODEL].map_end > 0 && l[MODEL].map_end % (4 * 28) == 0);
+}
+
 static void laws_of(const kv_result *r) {
   const kv_layout_result *l = r->layout;
+  kv_layout_result ones = l[ONES];
   assert_int_equal(r->n_layouts, N_LAYOUTS);
   is_ledger(r, &l[SLOTS]);
-  cells_same_layout(&l[SLOTS], &l[ONES]);
+  laws_of_maps(l);
+  ones.map_end = l[SLOTS].map_end;
+  ones.map_peak = l[SLOTS].map_peak;
+  cells_same_layout(&l[SLOTS], &ones);
   for (int i = LANE; i <= MODEL; i++) {
     pages_hold(r, &l[i]);
     assert_int_equal(l[i].vacated, l[SLOTS].vacated);
