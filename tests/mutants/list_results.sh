@@ -263,12 +263,25 @@ mutant grow_pools_sinks ref/parts/parts_grow.c 'methods' \
   'w->kernel, g->sinks, n, score);' 'w->kernel, 0, n, score);'
 # Requests over one pool.
 mutant together_keeps_pages sim/layout/together.c 'together' \
-  'kv_pages_compact(&x->p, 1, &leave);' '(void)leave;'
+  'kv_pool_compact(x, 1, &leave);' '(void)leave;'
 mutant together_all_alike sim/layout/together_open.c 'together' \
   'if (alike(&x->tier[i], t))' 'if (alike(&x->tier[i], t) || i)'
 mutant together_uncompared sim/db/db_pool.c 'check_requests.sh' \
   'if (kv_db_same(of_pool, was, now) && kv_db_same(of_queue, was, now))' \
   'if (was)'
+mutant queue_overtaken sim/layout/together.c 'together' \
+  '!reserve(x, i, last_of(x) < 0, step))' \
+  '!reserve(x, i, last_of(x) < 0, step) && !x->n)'
+mutant queue_in_two_steps sim/layout/together.c 'together' \
+  'if (x->made_room) return true;' ''
+mutant queue_backwards sim/layout/together.c 'together' \
+  'while (i >= 0 && !x->request[i].in) i--;' 'while (i > 0) i--;'
+mutant bytes_of_the_end sim/layout/together_pool.c 'check_requests.sh' \
+  'return point_of(r, r->block)->most;' 'return point_of(r, r->block)->bytes;'
+mutant arrivals_late sim/layout/arrivals.c 'check_requests.sh' \
+  'if (i && a->poisson)' 'if (a->poisson)'
+mutant map_of_held_rows sim/layout/layout_pages.c 'layouts' \
+  '((step + asked->page - 1) / asked->page);' '(step / asked->page);'
 mutant columns_one_early sim/db/db_value.c 'db' \
   '++at, INT64_MIN, INT64_MAX);' 'at, INT64_MIN, INT64_MAX), at++;'
 mutant layout_numbers_lost sim/db/db_sql.c 'check_verify.sh' \
