@@ -101,6 +101,7 @@ void theme_session(const bench *b);  /* session.c: against the replay */
 void theme_shards(const bench *b);   /* pass.c: a sweep in four shards */
 void theme_train(const bench *b);    /* train.c: against its products */
 void theme_trigger(const bench *b);  /* trigger.c: hardkv asks its window */
+void theme_queue(const bench *b);    /* queue.c: requests that wait */
 void theme_slim(const bench *b);     /* slim.c: against a copy; column sums */
 void theme_latents(const bench *b);  /* latents.c: search, and made again */
 void theme_pack(const bench *b);     /* pack.c: kvtrace pack, and a copy */

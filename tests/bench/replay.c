@@ -13,7 +13,7 @@
  *   --runs N  medians are of N runs (3)
  *   --theme   one of pass, attend, growth, compress, memory, serial,
  *             session, shards, bundled, compact, codes, train,
- *             trigger, latents, pack, slim
+ *             trigger, latents, pack, slim, queue
  *   BUILD     top folder of the build, SOURCE: of the sources
  * TMPDIR (/tmp) must have 2 GiB free, 300 MiB with --small.
  */
@@ -73,7 +73,8 @@ static const struct {
              {"bundled", theme_bundled}, {"compact", theme_compact},
              {"codes", theme_codes},     {"train", theme_train},
              {"trigger", theme_trigger}, {"latents", theme_latents},
-             {"pack", theme_pack},       {"slim", theme_slim}};
+             {"pack", theme_pack},       {"slim", theme_slim},
+             {"queue", theme_queue}};
 enum { THEMES = sizeof theme / sizeof *theme };
 
 static int usage(void) {
