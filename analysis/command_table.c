@@ -86,11 +86,13 @@ typedef struct sheet {
   "spec, layout, bytes AS 'pool B', iif(arrive = 'file', arrive, arrive ||"    \
   " ' ' || every) AS arrive, iif(wait, 'waits', 'leaves') AS full,"            \
   " requests || iif(refused, ', ' || refused || ' refused', '') AS requests,"  \
-  " steps" PERCENT("utilisation", "in use") PERCENT("unused", "unused")        \
-  ", round(batch, 2) AS batch, round(queue, 2) AS queue,"                      \
-  " round(to_first, 1) AS 'to first', to_first_p95 AS 'p95',"                  \
-  " round(to_end, 1) AS 'to end', to_end_p95 AS 'end p95', put_back AS"        \
-  " 'put back', map_peak AS 'tables B'"
+  " steps" PERCENT("utilisation", "in use") PERCENT(                           \
+      "unused",                                                                \
+      "unused") ", round(batch, 2) AS batch, round(queue, 2) AS queue,"        \
+                " round(to_first, 1) AS 'to first', to_first_p95 AS 'p95',"    \
+                " round(to_end, 1) AS 'to end', to_end_p95 AS 'end p95', "     \
+                "put_back AS"                                                  \
+                " 'put back', map_peak AS 'tables B'"
 /* Whoever lacks an answer, and why, those of one reason after each other. */
 #define LACKING                                                                \
   "(SELECT * FROM answers WHERE reason IS NOT NULL ORDER BY reason, method,"   \
@@ -354,9 +356,9 @@ int kv_report_history(const kv_args *a) {
   static const sheet history = {
       .view = "history",
       .columns =
-      PLACE ", method, budget, state, code, arithmetic, status, first_seen,"
-            " confirmations, conflicts, output_error AS error,"
-            " substr(key, 1, 12) AS key"};
+          PLACE ", method, budget, state, code, arithmetic, status, first_seen,"
+                " confirmations, conflicts, output_error AS error,"
+                " substr(key, 1, 12) AS key"};
   return write(a, &history);
 }
 

@@ -328,7 +328,7 @@ static kv_rc pick_layout(kv_run_options *o, kv_err *e) {
 }
 
 static kv_rc check_together(kv_run_options *o, kv_err *e) {
-  const char *one = o->pool_text ? "pool"
+  const char *one = o->pool_text     ? "pool"
                     : o->arrive_text ? "arrive"
                     : o->wait        ? "wait"
                     : o->pace        ? "pace"

@@ -40,16 +40,16 @@ typedef struct kv_run_options {
   char *db_path;       /* made: where the name of cells.db has a shard in it;
                           cells.db then points to it */
   kv_list layout_text; /* --layout, as typed */
-  kv_layout_list layouts; /* made: the layouts to account for */
-  bool together;          /* the traces are requests that share a pool */
-  const char *pool_text;  /* --pool, as typed, or NULL */
-  int64_t pool;           /* made: its bytes */
-  bool pool_of_bytes;     /* made: its layout is not unified */
-  kv_beside_asked beside; /* --tp and --chunk */
+  kv_layout_list layouts;  /* made: the layouts to account for */
+  bool together;           /* the traces are requests that share a pool */
+  const char *pool_text;   /* --pool, as typed, or NULL */
+  int64_t pool;            /* made: its bytes */
+  bool pool_of_bytes;      /* made: its layout is not unified */
+  kv_beside_asked beside;  /* --tp and --chunk */
   const char *arrive_text; /* --arrive, as typed, or NULL: all at once */
   int pace;                /* times of a file of arrivals to a step; 0: one */
   kv_arrivals arrive;      /* made */
-  bool wait;              /* who finds no room waits */
+  bool wait;               /* who finds no room waits */
   const char *selections, *views, *stored, *outputs; /* files, or NULL */
   const char *decisions;                             /* a folder, or NULL */
 } kv_run_options;

@@ -17,8 +17,9 @@
  * traces in turn, of lines without lengths. KV_INPUT: a trace is bad;
  * KV_RESOURCE: memory. */
 kv_rc kv_together_deal(const kv_arrivals *a, kv_cells_options *o, kv_err *e);
-/* Can these requests share? how: the pool. KV_USAGE: the traces are not of one model, or the pool has fewer
- * pages than a request has heads. KV_OK where no trace could be opened. */
+/* Can these requests share? how: the pool. KV_USAGE: the traces are not of one
+ * model, or the pool has fewer pages than a request has heads. KV_OK where no
+ * trace could be opened. */
 kv_rc kv_together_check(const kv_job *s, const kv_together *how, kv_err *e);
 /* Lets the requests of each method and budget go step by step over one pool,
  * fills `together` of every row, says on standard error which request was

@@ -166,9 +166,9 @@ kv_rc kv_db_put(kv_db *db, const kv_result *r, const kv_environment *env,
                 kv_err *e);
 
 /* Stores what n requests that shared a pool of pages held, r[i]->together, in
- * the order in which they arrived, and the pool after each of its steps; the rows of those that ran must be there
- * (else KV_INTERNAL). Where none ran, it does nothing. KV_DIFFERENT: the pool
- * is there with other numbers. */
+ * the order in which they arrived, and the pool after each of its steps; the
+ * rows of those that ran must be there (else KV_INTERNAL). Where none ran, it
+ * does nothing. KV_DIFFERENT: the pool is there with other numbers. */
 kv_rc kv_db_put_pool(kv_db *db, int n, const kv_result *const *r, int64_t steps,
                      const kv_pool_step *step, kv_err *e);
 

@@ -55,20 +55,24 @@ static const kv_db_column of_pool[] = {POOL(bytes),      POOL(every),
                                        POOL(unused),     POOL(unused_peak),
                                        POOL(moved),      POOL(entries),
                                        POOL(operations), {0}};
-static const kv_db_column of_queue[] = {POOL(wait),       POOL(map_peak),
-                                       POOL(running),    POOL(running_peak),
-                                       POOL(waiting),    POOL(waiting_peak),
-                                       {0}};
-static const kv_db_column of_step[] = {STEP(step),  STEP(running),
-                                       STEP(waiting), STEP(pages),
-                                       STEP(unused), {0}};
+static const kv_db_column of_queue[] = {POOL(wait),
+                                        POOL(map_peak),
+                                        POOL(running),
+                                        POOL(running_peak),
+                                        POOL(waiting),
+                                        POOL(waiting_peak),
+                                        {0}};
+static const kv_db_column of_step[] = {
+    STEP(step), STEP(running), STEP(waiting), STEP(pages), STEP(unused), {0}};
 static const kv_db_column of_request[] = {
     REQUEST(arrives), REQUEST(ends), REQUEST(pages_peak), {0}};
 static const kv_db_column of_waiting[] = {
     REQUEST(blocks),
     KV_DB_OF('o', kv_together_result, admitted, 0),
-    KV_DB_OF('o', kv_together_result, first, 0), REQUEST(waited),
-    REQUEST(put_back), {0}};
+    KV_DB_OF('o', kv_together_result, first, 0),
+    REQUEST(waited),
+    REQUEST(put_back),
+    {0}};
 static const kv_db_column of_refusal[] = {
     REQUEST(refused), REQUEST(holds), REQUEST(wanted), REQUEST(spare), {0}};
 
@@ -97,10 +101,10 @@ static kv_rc put_request(kv_db *db, const char *name, const kv_result *r,
   if (!rc && !run)
     return kv_fail(e, KV_INTERNAL, "a request of a pool has no row");
   if (rc) return rc;
-  return kv_db_do(
-      db, e, "INSERT INTO request VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)",
-      "siittt", name, t->place, run, of_request, t, of_refusal,
-      t->refused < 0 ? NULL : t, of_waiting, t);
+  return kv_db_do(db, e,
+                  "INSERT INTO request VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)",
+                  "siittt", name, t->place, run, of_request, t, of_refusal,
+                  t->refused < 0 ? NULL : t, of_waiting, t);
 }
 
 /* --- both ----------------------------------------------------------------- */

@@ -182,7 +182,7 @@ void kv_arrivals_steps(const kv_arrivals *a, int n, int64_t *step) {
   int64_t now = 0;
   for (int i = 0; i < n; i++) {
     if (i && a->poisson) now += gap(a->seed, i) * a->every;
-    step[i] = a->n        ? a->at[i].step
+    step[i] = a->n         ? a->at[i].step
               : a->poisson ? now >> 16
                            : (int64_t)i * a->every;
   }

@@ -37,7 +37,7 @@ enum {
   KV_MOST_PAGE = 65536, /* tokens of a page */
   KV_MOST_RANKS = 1024, /* of tensor parallelism */
   KV_LAYOUT_NAME = 32,  /* bytes of a layout's name, with its end */
-  KV_MAP_ENTRY = 4      /* bytes of an entry of a table: a page's or slot's id */
+  KV_MAP_ENTRY = 4 /* bytes of an entry of a table: a page's or slot's id */
 };
 
 /* A layout with its settings. */

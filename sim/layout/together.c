@@ -258,8 +258,7 @@ static bool admit(kv_pool *x, int64_t step) {
   int first = last_of(x) + 1;
   if (x->made_room) return true;
   for (int i = first; i < x->n; i++)
-    if (waits(&x->request[i], step) &&
-        !reserve(x, i, last_of(x) < 0, step))
+    if (waits(&x->request[i], step) && !reserve(x, i, last_of(x) < 0, step))
       break;
   if (last_of(x) < first) return true;
   bool sound = look(x);
@@ -293,7 +292,8 @@ static kv_rc run(kv_pool *x, kv_err *e) {
   }
   x->result.peak = kv_pool_peak(x);
   x->result.operations = x->p.books.taken + x->p.books.given;
-  if (rc || (sound && !kv_pool_used(x) && (x->how->bytes || kv_pages_sound(&x->p))))
+  if (rc ||
+      (sound && !kv_pool_used(x) && (x->how->bytes || kv_pages_sound(&x->p))))
     return rc;
   return kv_fail(e, KV_INTERNAL, "the books of a pool of pages do not agree");
 }

@@ -64,9 +64,9 @@ kv_rc kv_together_run(const kv_together *how, int n,
                       kv_together_result *const *out, kv_pool_steps *steps,
                       kv_err *e);
 
-/* Before anything is replayed: *pages of a pool for rows of `shape`, of `layers`
- * recorded layers; 0: such rows have no page. KV_USAGE: a request needs a page
- * at least for each of its heads, and there are fewer. */
+/* Before anything is replayed: *pages of a pool for rows of `shape`, of
+ * `layers` recorded layers; 0: such rows have no page. KV_USAGE: a request
+ * needs a page at least for each of its heads, and there are fewer. */
 kv_rc kv_together_pages(const kv_together *how, const kv_shape *shape,
                         int layers, int64_t *pages, kv_err *e);
 

@@ -92,7 +92,8 @@ static kv_rc open_request(kv_pool *x, const kv_layouts *first, int i,
                               .refused = -1,
                               .admitted = -1,
                               .first = -1};
-  *r = (kv_request){.of = of, .out = out, .over = !of, .served = -1, .lacked = -1};
+  *r = (kv_request){
+      .of = of, .out = out, .over = !of, .served = -1, .lacked = -1};
   if (!of) return KV_OK;
   r->points = of->points;
   if (x->how->arrive.n && x->how->arrive.at[i].output &&
@@ -147,17 +148,17 @@ kv_rc kv_pool_open(const kv_together *how, int n,
   kv_rc rc = KV_OK;
   for (int i = 0; i < n; i++)
     if (request[i] && !first) first = request[i];
-  *x = (kv_pool){.how = how,
-                 .n = n,
-                 .layers = first->layers,
-                 .lanes = first->lanes,
-                 .heads = first->layers * first->lanes,
-                 .page = how->bytes ? 1
-                                    : kv_page_bytes(first->shape->d,
-                                                    first->shape->d_v),
-                 .request = kv_zalloc((size_t)n, sizeof *x->request),
-                 .job = kv_zalloc((size_t)n, sizeof *x->job),
-                 .arrives = kv_zalloc((size_t)n, sizeof *x->arrives)};
+  *x = (kv_pool){
+      .how = how,
+      .n = n,
+      .layers = first->layers,
+      .lanes = first->lanes,
+      .heads = first->layers * first->lanes,
+      .page =
+          how->bytes ? 1 : kv_page_bytes(first->shape->d, first->shape->d_v),
+      .request = kv_zalloc((size_t)n, sizeof *x->request),
+      .job = kv_zalloc((size_t)n, sizeof *x->job),
+      .arrives = kv_zalloc((size_t)n, sizeof *x->arrives)};
   x->result = (kv_pool_result){.bytes = how->pool,
                                .page = x->page,
                                .pages = how->pool / x->page,

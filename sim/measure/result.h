@@ -159,8 +159,9 @@ typedef struct kv_layout_result {
   double slack_mean;
   int64_t vacated; /* bytes of rows dropped, merged or recoded */
   int64_t freed; /* of these, bytes in pages that became free and stayed free */
-  int64_t map_end, map_peak; /* bytes of the tables that say where rows lie, part
-                                of no other number; -1: of regular indices */
+  int64_t map_end,
+      map_peak; /* bytes of the tables that say where rows lie, part
+                   of no other number; -1: of regular indices */
   kv_layout_table_result tables;
   kv_layout_regular_result regular;
   int n_steps; /* as many as the row has */
@@ -173,16 +174,16 @@ typedef struct kv_pool_result {
   char layout[32];            /* its name, as in kv_layout_result */
   int64_t bytes, page, pages; /* of the pool; of a page; pages of the pool */
   char arrive[32]; /* how they arrive: "every", "poisson:SEED" or "file" */
-  int64_t every, requests;    /* steps between two that arrive; how many */
-  int64_t steps;              /* in which any of them was there */
-  int64_t wait;               /* 1: who finds no room waits; 0: leaves */
+  int64_t every, requests; /* steps between two that arrive; how many */
+  int64_t steps;           /* in which any of them was there */
+  int64_t wait;            /* 1: who finds no room waits; 0: leaves */
   int64_t map_peak; /* most bytes of the tables of all that have a place */
   int64_t running, running_peak; /* requests that took a step, summed, and the
                                     most; and those that took none meanwhile */
   int64_t waiting, waiting_peak;
-  int64_t peak;               /* most pages in use, reserved ones too */
-  int64_t held;               /* pages in use after each step, summed */
-  int64_t unused;             /* bytes of these without a token, summed */
+  int64_t peak;   /* most pages in use, reserved ones too */
+  int64_t held;   /* pages in use after each step, summed */
+  int64_t unused; /* bytes of these without a token, summed */
   int64_t unused_peak;
   int64_t moved, entries, operations; /* as of a layout with tables */
 } kv_pool_result;
@@ -205,9 +206,9 @@ typedef struct kv_together_result {
   int64_t pages_peak;           /* the most that it had */
   int64_t admitted, first;      /* steps: its first, and that after which it has
                                    its first token; -1: it came to none */
-  int64_t waited, put_back;     /* steps between in which it took none; how often it had to give
-                                   up what it had and wait */
-  kv_pool_result pool;          /* the same for all of them */
+  int64_t waited, put_back; /* steps between in which it took none; how often it
+                               had to give up what it had and wait */
+  kv_pool_result pool;      /* the same for all of them */
 } kv_together_result;
 
 /* What ranks of tensor parallelism gave that have a share of the KV heads each

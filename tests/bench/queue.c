@@ -16,10 +16,11 @@ enum { MOST = 64, FIRST = 15 };
 /* Processor time of the requests, `queue` of them over a pool. */
 static double seconds(const bench *b, char *trace, int n, bool queue) {
   char *argv[FIRST + MOST + 1];
-  char *fixed[] = {"sim/kvreplay", "run", "--methods", "leankv", "--jobs", "1",
-                   "--format", "jsonl", "--quiet"};
-  char *pool[] = {"--together", "--wait", "--pool", "2MiB", "--arrive",
-                  "poisson:8"};
+  char *fixed[] = {"sim/kvreplay", "run",    "--methods",
+                   "leankv",       "--jobs", "1",
+                   "--format",     "jsonl",  "--quiet"};
+  char *pool[] = {"--together", "--wait",   "--pool",
+                  "2MiB",       "--arrive", "poisson:8"};
   int at = (int)(sizeof fixed / sizeof *fixed);
   memcpy(argv, fixed, sizeof fixed);
   for (size_t i = 0; queue && i < sizeof pool / sizeof *pool; i++)

@@ -89,9 +89,9 @@ static void pages_hold(const kv_result *r, const kv_layout_result *l) {
   }
 }
 
-/* Tables: 4 bytes a row of slots; of pages 4 for each that the tokens seen, 110,
- * reach into, whoever shares them: a table for each of 2 lanes, then one for
- * these, then one for 3 layers. */
+/* Tables: 4 bytes a row of slots; of pages 4 for each that the tokens seen,
+ * 110, reach into, whoever shares them: a table for each of 2 lanes, then one
+ * for these, then one for 3 layers. */
 static void laws_of_maps(const kv_layout_result *l) {
   assert_int_equal(l[SLOTS].map_end, 4 * l[SLOTS].pages_end);
   assert_true(l[SLOTS].map_peak >= l[SLOTS].map_end);

@@ -212,8 +212,9 @@ static void must_wait(const kv_together_result *r, int64_t admitted,
  * of the 42 tokens that it had seen, and goes on. */
 TEST(test_put_back) {
   static const int64_t after[][3] = {/* ran, wait, pages */
-                                     {1, 0, 2}, {1, 0, 2}, {2, 0, 4}, {2, 0, 3},
-                                     {1, 1, 3}, {1, 0, 2}, {1, 0, 3}, {1, 0, 3}};
+                                     {1, 0, 2}, {1, 0, 2}, {2, 0, 4},
+                                     {2, 0, 3}, {1, 1, 3}, {1, 0, 2},
+                                     {1, 0, 3}, {1, 0, 3}};
   kv_pool_steps steps = {0};
   answer a = wait_for(4, 2, 2, both, &steps);
   const kv_pool_result *p = &a.of[0].pool;
