@@ -39,15 +39,6 @@ static kv_replay_how how_of(task *s) {
   return how;
 }
 
-static kv_together together_of(task *s) {
-  const kv_run_options *o = &s->options;
-  return (kv_together){.pool = o->pool,
-                       .threads = how_of(s).threads,
-                       .wait = o->wait,
-                       .bytes = o->pool_of_bytes,
-                       .arrive = o->arrive};
-}
-
 static kv_rc open_cells(task *s, kv_err *e) {
   kv_replay_how how = how_of(s);
   kv_rc rc = KV_OK;
@@ -60,7 +51,7 @@ static kv_rc open_cells(task *s, kv_err *e) {
   if (!rc) rc = kv_job_open(&s->of, &how, e);
   if (!rc) rc = kv_beside_cells_check(&s->of, &s->options.beside, e);
   if (rc || !s->options.together) return rc;
-  kv_together together = together_of(s);
+  kv_together together = kv_run_together(&s->options, how_of(s).threads);
   return kv_together_check(&s->of, &together, e);
 }
 
@@ -257,7 +248,7 @@ static kv_rc run_trace(task *s, int at, bool *stopped, kv_err *e) {
 
 /* No row of requests that share a pool is whole before all were replayed. */
 static kv_rc run_together(task *s, bool *stopped, kv_err *e) {
-  const kv_together how = together_of(s);
+  const kv_together how = kv_run_together(&s->options, how_of(s).threads);
   bool *bad = kv_zalloc((size_t)traces(s), sizeof *bad);
   kv_rc rc = bad ? KV_OK : kv_no_memory(e, "traces", (size_t)traces(s));
   for (int i = 0; !rc && !*stopped && i < traces(s); i++) {

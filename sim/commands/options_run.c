@@ -367,3 +367,11 @@ kv_rc kv_run_options_check(kv_registry *registry, kv_run_options *o,
   if (!rc) rc = kv_cells_options_backend(strlen(name), name, &o->backend, e);
   return rc;
 }
+
+kv_together kv_run_together(const kv_run_options *o, int threads) {
+  return (kv_together){.pool = o->pool,
+                       .threads = threads,
+                       .wait = o->wait,
+                       .bytes = o->pool_of_bytes,
+                       .arrive = o->arrive};
+}

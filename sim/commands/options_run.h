@@ -66,5 +66,7 @@ void kv_run_options_free(kv_run_options *o); /* accepts zeroed */
  * --views, --stored, --outputs, --decisions), so that no row may be taken from
  * a database. */
 bool kv_run_options_files(const kv_run_options *o);
+/* How the requests share their pool, on so many threads. */
+kv_together kv_run_together(const kv_run_options *o, int threads);
 
 #endif
