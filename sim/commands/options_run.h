@@ -11,6 +11,7 @@
 #include "sim/commands/options_cells.h"
 #include "sim/layout/arrivals.h"
 #include "sim/layout/layout.h"
+#include "sim/layout/together.h"
 #include "sim/show/rows.h"
 #include "sim/spec/shard.h"
 
