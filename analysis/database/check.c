@@ -14,7 +14,7 @@
 #include <stdint.h>
 #include <string.h>
 
-enum { APPLICATION = 0x6b767270, VERSION_KNOWN = 1 };
+enum { APPLICATION = 0x6b767270, VERSION_KNOWN = 2 };
 
 static const char *const digests[] = {
     "identity", "digest",   "key",    "subject",      "journal",
@@ -213,15 +213,12 @@ int kv_results_check(sqlite3 *db, const char *schema, const char *path) {
                    "%s was written by a later kvreplay (version %d, this "
                    "kvreport knows %d): update kvreport",
                    path, version, VERSION_KNOWN);
-  if (version < 0)
+  if (version < 1)
     return kv_tell(KV_EXIT_INPUT,
                    "%s is of version %d, which no kvreplay writes: restore it "
                    "from a copy",
                    path, version);
-  if (version < VERSION_KNOWN)
-    return kv_tell(KV_EXIT_INPUT,
-                   "%s was written by an earlier kvreplay (version %d): any "
-                   "'kvreplay run ... --db %s' brings it to version %d",
-                   path, version, path, VERSION_KNOWN);
-  return check_rows(db, schema, path);
+  int rc = version < VERSION_KNOWN ? kv_results_forward(db, schema, path)
+                                   : KV_EXIT_OK;
+  return rc ? rc : check_rows(db, schema, path);
 }

@@ -62,6 +62,7 @@ static const char two_layouts[] =
     "  OR d.slack_end != s.slack_end OR d.slack_peak != s.slack_peak"
     "  OR d.slack_mean_bits != s.slack_mean_bits"
     "  OR d.vacated != s.vacated OR d.freed != s.freed"
+    "  OR d.map_end != s.map_end OR d.map_peak != s.map_peak"
     "  OR (d.loads, d.rewrites, d.moves, d.mti, d.break_even) IS NOT"
     "  (s.loads, s.rewrites, s.moves, s.mti, s.break_even)"
     "  OR (d.kept_steps, d.fullest_steps) IS NOT"

@@ -95,7 +95,8 @@ static char *copy_sql(sqlite3 *db, const char *to, const char *from,
 /* What is not named by its contents: the lesser of two names (of a trace, of a
  * model) or reasons, the shape from whoever knows it; the lesser of what two
  * LAPACKs found; the digest of all values from the kvreplay that took more
- * measures, whose further ones came with `metric`. The first name is that of
+ * measures, whose further ones came with `metric`; numbers that 0.1.0 did not
+ * take. The first name is that of
  * the database which is changed, the second of the other. */
 static const char *const lesser[] = {
     "UPDATE %s.trace AS d SET name = min(d.name, s.name),"
@@ -113,6 +114,13 @@ static const char *const lesser[] = {
     " s.figure, s.layer, s.head, s.series, s.part, s.x, s.y) = (d.identity,"
     " d.figure, d.layer, d.head, d.series, d.part, d.x, d.y) AND"
     " s.value != d.value",
+    "UPDATE %s.pool AS d SET map_peak = s.map_peak, running = s.running,"
+    " running_peak = s.running_peak, waiting = s.waiting,"
+    " waiting_peak = s.waiting_peak FROM %s.pool s"
+    " WHERE s.pool = d.pool AND d.running IS NULL",
+    "UPDATE %s.request AS d SET blocks = s.blocks, admitted = s.admitted,"
+    " first = s.first FROM %s.request s WHERE s.pool = d.pool"
+    " AND s.place = d.place AND d.blocks IS NULL",
     "UPDATE %s.model AS d SET model = s.model FROM %s.model s"
     " WHERE s.model_digest = d.model_digest AND s.model < d.model",
     "UPDATE %s.evaluation AS d SET reason = s.reason FROM %s.evaluation s"
@@ -128,19 +136,25 @@ static int compress(sqlite3 *db, const char *to, const char *from) {
   return rc;
 }
 
-/* Digests of scores, which nobody in `to` took, from whoever did. */
-static int take_scores(sqlite3 *db, const char *to, const char *from) {
+/* Digests of scores, and bytes of tables, which nobody in `to` took, from
+ * whoever did. */
+static int take_later(sqlite3 *db, const char *to, const char *from) {
   static const struct {
-    const char *table, *same;
-  } of[] = {{"journal_digest", "s.layer = d.layer"}, {"run", "1"}};
+    const char *table, *same, *lacks, *set;
+  } of[] = {
+      {"journal_digest", "s.layer = d.layer", "scores", "scores = s.scores"},
+      {"run", "1", "scores", "scores = s.scores"},
+      {"layout", "s.layout = d.layout", "map_end",
+       "map_end = s.map_end, map_peak = s.map_peak"}};
   int rc = KV_EXIT_OK;
   for (size_t i = 0; i < sizeof of / sizeof *of && !rc; i++)
     rc = run(db, sqlite3_mprintf(
-                     "UPDATE %s.%s AS d SET scores = s.scores FROM %s.run tr"
+                     "UPDATE %s.%s AS d SET %s FROM %s.run tr"
                      " JOIN %s.run fr ON fr.key = tr.key JOIN %s.%s s ON"
                      " s.run_id = fr.run_id WHERE tr.run_id = d.run_id AND %s"
-                     " AND d.scores IS NULL AND s.scores IS NOT NULL",
-                     to, of[i].table, to, from, from, of[i].table, of[i].same));
+                     " AND d.%s IS NULL AND s.%s IS NOT NULL",
+                     to, of[i].table, of[i].set, to, from, from, of[i].table,
+                     of[i].same, of[i].lacks, of[i].lacks));
   return rc;
 }
 
@@ -149,7 +163,7 @@ static int copy(sqlite3 *db, const char *to, const char *from) {
   for (int i = 0; kv_results_tables[i] && !rc; i++)
     rc = run(db, copy_sql(db, to, from, kv_results_tables[i]));
   if (!rc) rc = compress(db, to, from);
-  return rc ? rc : take_scores(db, to, from);
+  return rc ? rc : take_later(db, to, from);
 }
 
 /* --- the union ------------------------------------------------------------ */
@@ -246,6 +260,11 @@ static int write_new(sqlite3 *db, const char *out) {
 
 static int write_into(sqlite3 *db, const char *out) {
   int rc = attach(db, out), end;
+  if (!rc && sqlite3_db_readonly(db, "source"))
+    rc = kv_tell(KV_EXIT_RESOURCE,
+                 "%s was written by an earlier kvreplay, or cannot be written: "
+                 "name a new file, and this one among those to merge",
+                 out);
   if (!rc) rc = run(db, sqlite3_mprintf("PRAGMA source.synchronous = FULL"));
   if (!rc) rc = run(db, sqlite3_mprintf("BEGIN IMMEDIATE"));
   if (!rc) rc = kv_merge_contradictions(db, out);

@@ -51,8 +51,12 @@ int kv_results_there(const char *path);
 int kv_results_fail(sqlite3 *db, const char *path);
 /* check.c. An exit code: is schema, "main" or the name of an attached database,
  * of a version that this program knows, with tables as kvreplay writes them?
- * path is for the sentence. */
+ * One of an earlier version becomes a copy in memory that is of this one and
+ * that nobody can write (sqlite3_db_readonly). path is for the sentence. */
 int kv_results_check(sqlite3 *db, const char *schema, const char *path);
+/* forward.c. Puts that copy in the place of schema, which is of version 1; no
+ * query on db may be running. An exit code. */
+int kv_results_forward(sqlite3 *db, const char *schema, const char *path);
 
 /* kvreport merge OUT DB...: files[0] becomes the union of itself, where it
  * exists, and the others, whole or not at all. An exit code: KV_EXIT_DIFFERENT

@@ -22,8 +22,7 @@ static const kv_db_column of_all[] = {
     ALL('i', peak),       ALL('d', mean),
     ALL('i', slack_end),  ALL('i', slack_peak),
     ALL('d', slack_mean), ALL('i', vacated),
-    ALL('i', freed),      ALL('o', map_end),
-    ALL('o', map_peak),   {0}};
+    ALL('i', freed),      {0}};
 static const kv_db_column of_tables[] = {TABLE(unused_end), TABLE(unused_peak),
                                          TABLE(moved),      TABLE(entries),
                                          TABLE(operations), {0}};
@@ -32,6 +31,9 @@ static const kv_db_column of_regular[] = {
     INDEX('o', rewritten), INDEX('i', moves),      INDEX('i', moved),
     INDEX('i', mask_end),  INDEX('i', mti),        INDEX('i', kept),
     INDEX('i', fullest),   INDEX('o', break_even), {0}};
+/* Of rows of 0.1.0 nobody counted them. */
+static const kv_db_column of_map[] = {
+    ALL('o', map_end), ALL('o', map_peak), {0}};
 static const kv_db_column of_step[] = {STEP('n', step),
                                        STEP('i', pages),
                                        STEP('i', bytes),
@@ -45,11 +47,14 @@ kv_rc kv_db_put_layouts(kv_db *db, int64_t run, const kv_result *r, kv_err *e) {
   for (int i = 0; i < r->n_layouts && !rc && kv_result_ran(r); i++) {
     const kv_layout_result *l = &r->layout[i];
     rc = kv_db_do(db, e,
-                  "INSERT OR IGNORE INTO layout VALUES (?,?,?,?,?,?,?,?,?,?,?,"
-                  "?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)",
-                  "isttt", run, l->name, of_all, l, of_tables,
+                  "INSERT INTO layout VALUES (?,?,?,?,?,?,?,?,?,?,?,"
+                  "?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)"
+                  " ON CONFLICT DO UPDATE SET"
+                  " map_end = coalesce(map_end, excluded.map_end),"
+                  " map_peak = coalesce(map_peak, excluded.map_peak)",
+                  "istttt", run, l->name, of_all, l, of_tables,
                   l->tables.there ? &l->tables : NULL, of_regular,
-                  l->regular.there ? &l->regular : NULL);
+                  l->regular.there ? &l->regular : NULL, of_map, l);
     for (int j = 0; j < l->n_steps && !rc; j++)
       rc = kv_db_do(
           db, e, "INSERT OR IGNORE INTO layout_step VALUES (?,?,?,?,?,?,?,?)",
@@ -76,11 +81,15 @@ static kv_rc load(kv_db *db, int64_t run, const char *name, kv_layout_result *l,
   l->regular = (kv_layout_regular_result){.there = sqlite3_column_type(s, at) !=
                                                    SQLITE_NULL};
   if (l->regular.there) kv_db_take(db, s, at, of_regular, &l->regular);
+  at += (int)(sizeof of_regular / sizeof *of_regular) - 1;
+  kv_db_take(db, s, at, of_map, l);
   return kv_db_done(db, s, kv_db_sound(db, "layout", run, e), e);
 }
 
+/* a: the row that is there. */
 static bool same(const kv_layout_result *a, const kv_layout_result *b) {
   return kv_db_same(of_all, a, b) &&
+         (a->map_end < 0 || kv_db_same(of_map, a, b)) &&
          !memcmp(&a->tables, &b->tables, sizeof a->tables) &&
          !memcmp(&a->regular, &b->regular, sizeof a->regular);
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The schema, as numbered steps that only go forward: a released step is
- * never edited, a change is a new step at the end. So far there is one.
+ * never edited, a change is a new step at the end. The first is 0.1.0's; later
+ * ones are SQL files of their own, which kvreport reads, too.
  *
  * A number that must be exact is stored twice: as REAL for people, and its 64
  * bits as an integer for us. Parts (part 0 is the run, then layers, KV heads,
@@ -9,6 +10,7 @@
  * outside the file: across files only keys and digests count.
  */
 #include "sim/db/db_private.h"
+#include "sim/db/step_2_sql.h"
 
 static const char tables[] =
     /* Traces and environments, which runs refer to. */
@@ -192,7 +194,6 @@ static const char tables[] =
     " slack_end INTEGER NOT NULL, slack_peak INTEGER NOT NULL,"
     " slack_mean REAL NOT NULL, slack_mean_bits INTEGER NOT NULL,"
     " vacated INTEGER NOT NULL, freed INTEGER NOT NULL,"
-    " map_end INTEGER, map_peak INTEGER,"
     " unused_end INTEGER, unused_peak INTEGER, moved INTEGER,"
     " table_entries INTEGER, list_operations INTEGER,"
     " lanes INTEGER, loads INTEGER, rewrites INTEGER, rewritten INTEGER,"
@@ -216,12 +217,9 @@ static const char tables[] =
     " PRIMARY KEY (run_id, layer, lane)) STRICT;"
     /* Pools of pages that requests shared, named by a digest (db_pool.c), and
      * those requests; steps are the pool's. held: pages in use after each step,
-     * summed; unused: bytes of these in which no token lies, summed; running,
-     * waiting: requests, summed; pool_step has all these by step. refused: the
-     * step in which a request found too few pages, else null like the three
-     * behind it; blocks: of its prompt, and tokens
-     * behind it; admitted, first: the steps of its first block and of the first
-     * token, null: it came to none; waited: steps; put_back: how often. */
+     * summed; unused: bytes of these in which no token lies, summed. refused:
+     * the step in which a request found too few pages, else null like those
+     * behind it. */
     "CREATE TABLE pool("
     " pool TEXT PRIMARY KEY CHECK (length(pool) = 64),"
     " layout TEXT NOT NULL, bytes INTEGER NOT NULL, every INTEGER NOT NULL,"
@@ -230,24 +228,13 @@ static const char tables[] =
     " peak INTEGER NOT NULL, held INTEGER NOT NULL,"
     " unused INTEGER NOT NULL, unused_peak INTEGER NOT NULL,"
     " moved INTEGER NOT NULL, table_entries INTEGER NOT NULL,"
-    " list_operations INTEGER NOT NULL, arrive TEXT NOT NULL,"
-    " wait INTEGER NOT NULL, map_peak INTEGER NOT NULL,"
-    " running INTEGER NOT NULL, running_peak INTEGER NOT NULL,"
-    " waiting INTEGER NOT NULL, waiting_peak INTEGER NOT NULL)"
-    " STRICT, WITHOUT ROWID;"
-    "CREATE TABLE pool_step("
-    " pool TEXT NOT NULL REFERENCES pool, step INTEGER NOT NULL,"
-    " running INTEGER NOT NULL, waiting INTEGER NOT NULL,"
-    " pages INTEGER NOT NULL, unused INTEGER NOT NULL,"
-    " PRIMARY KEY (pool, step)) STRICT, WITHOUT ROWID;"
+    " list_operations INTEGER NOT NULL) STRICT, WITHOUT ROWID;"
     "CREATE TABLE request("
     " pool TEXT NOT NULL REFERENCES pool, place INTEGER NOT NULL,"
     " run_id INTEGER NOT NULL REFERENCES run,"
     " arrives INTEGER NOT NULL, ends INTEGER NOT NULL,"
     " pages_peak INTEGER NOT NULL, refused INTEGER, holds INTEGER,"
-    " wanted INTEGER, spare INTEGER, blocks INTEGER NOT NULL,"
-    " admitted INTEGER, first INTEGER,"
-    " waited INTEGER NOT NULL, put_back INTEGER NOT NULL,"
+    " wanted INTEGER, spare INTEGER,"
     " PRIMARY KEY (pool, place)) STRICT, WITHOUT ROWID;"
     /* What is found in a trace without a replay, a number a row (db_figure.c
      * says which): its name, the recorded layer and KV head (-1: the layer's),
@@ -345,5 +332,5 @@ const kv_db_column kv_db_of_step[] = {KV_DB_OF('n', kv_step_cost, step, 0),
                                       STEP(scanned),
                                       {0}};
 
-const char *const kv_db_steps[] = {tables};
+const char *const kv_db_steps[] = {tables, step_2_sql};
 const int kv_db_n_steps = sizeof kv_db_steps / sizeof *kv_db_steps;

@@ -1,0 +1,36 @@
+-- SPDX-License-Identifier: Apache-2.0
+--
+-- Step 2 of the schema, from 0.1.0: bytes of the tables of layouts, and queues
+-- of requests. kvreplay takes it when it opens a database of 0.1.0 to write
+-- (db_schema.c), kvreport in a copy of one that it reads. Null in rows from
+-- before are the numbers that nobody took then.
+
+-- Bytes of what says where rows lie; null too of layouts of regular indices.
+ALTER TABLE layout ADD COLUMN map_end INTEGER;
+ALTER TABLE layout ADD COLUMN map_peak INTEGER;
+
+-- wait: 1 where requests wait in place of leaving; running, waiting: requests,
+-- summed over the pool's steps.
+ALTER TABLE pool ADD COLUMN arrive TEXT NOT NULL DEFAULT 'every';
+ALTER TABLE pool ADD COLUMN wait INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE pool ADD COLUMN map_peak INTEGER;
+ALTER TABLE pool ADD COLUMN running INTEGER;
+ALTER TABLE pool ADD COLUMN running_peak INTEGER;
+ALTER TABLE pool ADD COLUMN waiting INTEGER;
+ALTER TABLE pool ADD COLUMN waiting_peak INTEGER;
+
+-- A pool after each of its steps.
+CREATE TABLE pool_step(
+  pool TEXT NOT NULL REFERENCES pool, step INTEGER NOT NULL,
+  running INTEGER NOT NULL, waiting INTEGER NOT NULL,
+  pages INTEGER NOT NULL, unused INTEGER NOT NULL,
+  PRIMARY KEY (pool, step)) STRICT, WITHOUT ROWID;
+
+-- blocks: of its prompt, and tokens behind it; admitted, first: the steps of
+-- its first block and of its first token, null too where it came to none;
+-- waited: steps; put_back: how often.
+ALTER TABLE request ADD COLUMN blocks INTEGER;
+ALTER TABLE request ADD COLUMN admitted INTEGER;
+ALTER TABLE request ADD COLUMN first INTEGER;
+ALTER TABLE request ADD COLUMN waited INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE request ADD COLUMN put_back INTEGER NOT NULL DEFAULT 0;
