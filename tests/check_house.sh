@@ -27,7 +27,8 @@ rooms='ref gpu traces sim analysis tests'
 generated='config.h commit.h ref/methods/list.h gpu/methods/list.h'
 generated+=' ref/formats/list.h gpu/formats/list.h gpu/formats/all.h'
 generated+=' analysis/page_js.h analysis/ranked_txt.h analysis/style_css.h'
-generated+=' analysis/views_sql.h sim/capacity/gpus_csv.h sim/new_texts.h'
+generated+=' analysis/step_2_sql.h analysis/views_sql.h'
+generated+=' sim/capacity/gpus_csv.h sim/db/step_2_sql.h sim/new_texts.h'
 generated+=' traces/trace/models_csv.h ref/METHODS_EACH.md ref/METHODS_TABLE.md'
 
 # What a file of room $1 may include, as an extended regular expression.

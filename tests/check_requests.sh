@@ -12,6 +12,7 @@ a=$src/traces/tiny/retrieval_8_small.safetensors
 b=$src/traces/tiny/text_400.safetensors
 cd "$tmp" || exit 1
 cells=(-q -m 'snapkv+k8v4,leankv:window=16:alpha_l=0.2' -b 20% -p 250)
+nobody='null null null null null null ' # refused
 share() { "$kvreplay" run "$a" "$a" "$a" "${cells[@]}" --together "$@" 2>err; }
 
 # rows FILE: what does not follow from the pool, of the rows in it.
@@ -26,7 +27,7 @@ field() { grep -o "\"$1\": [0-9a-z]*" "$2" | cut -d ' ' -f 2 | tr '\n' ' '; }
 "$kvreplay" run "$a" "$a" "$a" "${cells[@]}" -f jsonl >plain 2>err || fail plain
 share --pool 64MiB -f jsonl >all || fail 'room for all'
 cmp -s <(rows plain) <(rows all) || fail 'rows are others beside a pool'
-[ ! -s err ] && [ "$(field refused all)" = 'null null null null null null ' ] ||
+[ ! -s err ] && [ "$(field refused all)" = "$nobody" ] ||
   fail 'somebody was refused'
 page=$(field page all | cut -d ' ' -f 1)
 most=$(grep -o '"peak": [0-9]*, "held"' all | grep -o '[0-9]*' | sort -n |
@@ -38,11 +39,11 @@ cmp -s <(rows plain) <(rows two) || fail 'a refusal changes a row'
   [ "$(grep -c ', request 3: refused at step 0: it holds 0 pages' err)" = 2 ] &&
   [ "$(wc -l <err)" = 2 ] || fail 'not one sentence for each refusal'
 share --pool $room --db r.db -j 1 >table || fail 'the table'
-grep -q '^  *3  retrieval_8_small  *0  *0  *-  *0  *0  refused at step 0$' table &&
-  grep -q 'fragmentation: [0-9.]*% of what was held' table ||
+grep -q '^  *3  retrieval_8_small  *0  *0  *-  *0  *0  refused at step 0$' \
+  table && grep -q 'fragmentation: [0-9.]*% of what was held' table ||
   fail "the table says $(cat table)"
 share --pool $room --db s.db --arrive 400 -f jsonl >apart || fail 'arrivals'
-[ "$(field refused apart)" = 'null null null null null null ' ] ||
+[ "$(field refused apart)" = "$nobody" ] ||
   fail 'who comes later finds no page'
 
 # --- in a database -----------------------------------------------------------
@@ -63,7 +64,7 @@ share --pool $room --db r.db >/dev/null
 # --- who waits ---------------------------------------------------------------
 share --pool $room --wait --db w.db -f jsonl >wait || fail 'who waits'
 cmp -s <(rows plain) <(rows wait) || fail 'a queue changes a row'
-[ ! -s err ] && [ "$(field refused wait)" = 'null null null null null null ' ] ||
+[ ! -s err ] && [ "$(field refused wait)" = "$nobody" ] ||
   fail 'who waits is refused'
 [ "$(field waited two)" = '0 0 0 0 0 0 ' ] &&
   ! field waited wait | grep -q '^0 0 0 0 0 0 $' || fail 'nobody waits'
@@ -73,7 +74,7 @@ share --pool $room --wait --db w.db -j 1 -f jsonl >again || fail 'a queue again'
 for layout in unified:code slots pages:16 pages:16:model; do
   share --pool 1MiB --wait --arrive poisson:9:3 -l $layout --db w.db -f jsonl \
     >out || fail "a queue over $layout: $(cat err)"
-  [ "$(field refused out)" = 'null null null null null null ' ] ||
+  [ "$(field refused out)" = "$nobody" ] ||
     fail "who waits over $layout is refused"
 done
 cat >times.jsonl <<'END'

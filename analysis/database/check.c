@@ -198,7 +198,8 @@ static bool pragma(sqlite3 *db, const char *schema, const char *name, int *n) {
   return answered;
 }
 
-int kv_results_check(sqlite3 *db, const char *schema, const char *path) {
+int kv_results_check(sqlite3 *db, const char *schema, const char *path,
+                     bool write) {
   int application = 0, version = 0;
   if (!pragma(db, schema, "application_id", &application) ||
       !pragma(db, schema, "user_version", &version))
@@ -217,6 +218,11 @@ int kv_results_check(sqlite3 *db, const char *schema, const char *path) {
     return kv_tell(KV_EXIT_INPUT,
                    "%s is of version %d, which no kvreplay writes: restore it "
                    "from a copy",
+                   path, version);
+  if (version < VERSION_KNOWN && write)
+    return kv_tell(KV_EXIT_INPUT,
+                   "%s was written by an earlier kvreplay (version %d): name a "
+                   "new file, and this one among those to merge",
                    path, version);
   int rc = version < VERSION_KNOWN ? kv_results_forward(db, schema, path)
                                    : KV_EXIT_OK;

@@ -22,9 +22,9 @@ static bool put_in_place(sqlite3 *copy, sqlite3 *db, const char *schema) {
   unsigned char *bytes = sqlite3_serialize(copy, "main", &n, 0);
   if (!bytes) return false;
   bytes[18] = bytes[19] = 1;
-  return !sqlite3_deserialize(
-      db, schema, bytes, n, n,
-      SQLITE_DESERIALIZE_FREEONCLOSE | SQLITE_DESERIALIZE_READONLY);
+  return !sqlite3_deserialize(db, schema, bytes, n, n,
+                              SQLITE_DESERIALIZE_FREEONCLOSE |
+                                  SQLITE_DESERIALIZE_READONLY);
 }
 
 int kv_results_forward(sqlite3 *db, const char *schema, const char *path) {

@@ -168,7 +168,7 @@ static int copy(sqlite3 *db, const char *to, const char *from) {
 
 /* --- the union ------------------------------------------------------------ */
 
-static int attach(sqlite3 *db, const char *path) {
+static int attach(sqlite3 *db, const char *path, bool write) {
   char *sql, *uri = NULL;
   int bad = kv_results_there(path);
   if (!bad) bad = kv_results_name(path, &uri);
@@ -177,7 +177,8 @@ static int attach(sqlite3 *db, const char *path) {
   sqlite3_free(uri);
   bad = !sql || sqlite3_exec(db, sql, NULL, NULL, NULL);
   sqlite3_free(sql);
-  return bad ? kv_results_fail(db, path) : kv_results_check(db, "source", path);
+  return bad ? kv_results_fail(db, path)
+             : kv_results_check(db, "source", path, write);
 }
 
 static int make(sqlite3 *db, const char *sql) {
@@ -227,7 +228,7 @@ static int take_head(sqlite3 *db) {
 }
 
 static int add(sqlite3 *db, bool first, const char *path) {
-  int rc = attach(db, path), end;
+  int rc = attach(db, path, false), end;
   if (!rc && first) rc = take_schema(db);
   if (!rc && first) rc = take_head(db);
   if (!rc) rc = kv_merge_contradictions(db, path);
@@ -259,12 +260,7 @@ static int write_new(sqlite3 *db, const char *out) {
 }
 
 static int write_into(sqlite3 *db, const char *out) {
-  int rc = attach(db, out), end;
-  if (!rc && sqlite3_db_readonly(db, "source"))
-    rc = kv_tell(KV_EXIT_RESOURCE,
-                 "%s was written by an earlier kvreplay, or cannot be written: "
-                 "name a new file, and this one among those to merge",
-                 out);
+  int rc = attach(db, out, true), end;
   if (!rc) rc = run(db, sqlite3_mprintf("PRAGMA source.synchronous = FULL"));
   if (!rc) rc = run(db, sqlite3_mprintf("BEGIN IMMEDIATE"));
   if (!rc) rc = kv_merge_contradictions(db, out);

@@ -17,7 +17,7 @@ int kv_results_open(const char *path, sqlite3 **db) {
     rc = kv_results_fail(*db, path);
   else {
     kv_results_wait(*db, path);
-    rc = kv_results_check(*db, "main", path);
+    rc = kv_results_check(*db, "main", path, false);
   }
   sqlite3_free(uri);
   if (!rc && (kv_results_functions(*db) ||

@@ -51,9 +51,10 @@ int kv_results_there(const char *path);
 int kv_results_fail(sqlite3 *db, const char *path);
 /* check.c. An exit code: is schema, "main" or the name of an attached database,
  * of a version that this program knows, with tables as kvreplay writes them?
- * One of an earlier version becomes a copy in memory that is of this one and
- * that nobody can write (sqlite3_db_readonly). path is for the sentence. */
-int kv_results_check(sqlite3 *db, const char *schema, const char *path);
+ * One of an earlier version becomes a copy of this one in memory, or is refused
+ * where it is to be written. path is for the sentence. */
+int kv_results_check(sqlite3 *db, const char *schema, const char *path,
+                     bool write);
 /* forward.c. Puts that copy in the place of schema, which is of version 1; no
  * query on db may be running. An exit code. */
 int kv_results_forward(sqlite3 *db, const char *schema, const char *path);

@@ -17,12 +17,10 @@
 #define STEP(type, member) KV_DB_OF(type, kv_layout_step, member, 0)
 
 static const kv_db_column of_all[] = {
-    ALL('i', pages_end),  ALL('i', pages_peak),
-    ALL('d', pages_mean), ALL('i', end),
-    ALL('i', peak),       ALL('d', mean),
-    ALL('i', slack_end),  ALL('i', slack_peak),
-    ALL('d', slack_mean), ALL('i', vacated),
-    ALL('i', freed),      {0}};
+    ALL('i', pages_end), ALL('i', pages_peak), ALL('d', pages_mean),
+    ALL('i', end),       ALL('i', peak),       ALL('d', mean),
+    ALL('i', slack_end), ALL('i', slack_peak), ALL('d', slack_mean),
+    ALL('i', vacated),   ALL('i', freed),      {0}};
 static const kv_db_column of_tables[] = {TABLE(unused_end), TABLE(unused_peak),
                                          TABLE(moved),      TABLE(entries),
                                          TABLE(operations), {0}};

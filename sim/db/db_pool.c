@@ -9,8 +9,8 @@
  *   arrive NAME, where not one every N steps | request PLACE KEY, a line each,
  *   of a file behind it arrives STEP BLOCKS
  *
- * Where it is there already it is compared, and what differs is reported; one of
- * 0.1.0 without the numbers of queues is stored again with them.
+ * Where it is there already it is compared, and what differs is reported; one
+ * of 0.1.0, without the numbers of queues, is stored again with them.
  */
 #include "sim/db/db_private.h"
 
