@@ -24,12 +24,11 @@ export LC_ALL=C.UTF-8
 here=$(cd "$(dirname "$0")/.." && pwd)
 . "$here/tests/house/host.sh"
 rooms='ref gpu traces sim analysis tests'
-generated='config.h commit.h ref/methods/list.h gpu/methods/list.h'
-generated+=' ref/formats/list.h gpu/formats/list.h gpu/formats/all.h'
-generated+=' analysis/page_js.h analysis/ranked_txt.h analysis/style_css.h'
-generated+=' analysis/step_2_sql.h analysis/views_sql.h'
-generated+=' sim/capacity/gpus_csv.h sim/db/step_2_sql.h sim/new_texts.h'
-generated+=' traces/trace/models_csv.h ref/METHODS_EACH.md ref/METHODS_TABLE.md'
+generated=$(echo config.h commit.h {ref,gpu}/methods/list.h \
+  {ref,gpu}/formats/list.h gpu/formats/all.h sim/new_texts.h \
+  analysis/{page_js,ranked_txt,step_2_sql,style_css,views_sql}.h \
+  sim/capacity/gpus_csv.h sim/db/step_2_sql.h traces/trace/models_csv.h \
+  ref/METHODS_{EACH,TABLE}.md)
 
 # What a file of room $1 may include, as an extended regular expression.
 arrows() {
