@@ -269,6 +269,25 @@ mutant together_all_alike sim/layout/together_open.c 'together' \
 mutant together_uncompared sim/db/db_pool.c 'check_requests.sh' \
   'if (kv_db_same(of_pool, was, now) && kv_db_same(of_queue, was, now))' \
   'if (was)'
+mutant pools_stay_as_they_were sim/db/db_pool.c 'old_db' \
+  'if (!rc && (!found || before) && !db->still)' \
+  'if (!rc && !found && !db->still)'
+mutant maps_stay_unknown sim/db/db_layout.c 'old_db' \
+  'coalesce(map_peak, excluded.map_peak)' 'map_peak'
+mutant lacking_map_contradicts sim/db/db_layout.c 'old_db' \
+  '(a->map_end < 0 || kv_db_same(of_map, a, b)) &&' \
+  'kv_db_same(of_map, a, b) &&'
+mutant numbers_of_first_pool analysis/database/merge.c 'check_requests.sh' \
+  'AND s.place = d.place AND d.blocks IS NULL' \
+  'AND s.place = d.place AND 0'
+mutant step_in_the_log analysis/database/forward.c \
+  'release/check_release.sh' 'bytes[18] = bytes[19] = 1;' ''
+mutant step_unnumbered analysis/database/forward.c \
+  'release/check_release.sh' 'PRAGMA user_version = 2' \
+  'PRAGMA user_version = 1'
+mutant old_file_written analysis/database/check.c \
+  'release/check_release.sh' 'version < VERSION_KNOWN && write)' \
+  'version < 1 && write)'
 mutant queue_overtaken sim/layout/together.c 'together' \
   '!reserve(x, i, last_of(x) < 0, step))' \
   '!reserve(x, i, last_of(x) < 0, step) && !x->n)'

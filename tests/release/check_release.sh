@@ -33,6 +33,9 @@ for file in "$here"/*.db.gz; do
   ran 0 "$kvreport" merge "$tmp/alone.$release.db" "$db"
   ran 3 "$kvreport" merge "$db" "$tmp/new.db"
   gzip -dc "$file" | cmp -s - "$db" || fail "$release: reading changed it"
+  cp "$db" "$tmp/logged.db"
+  "$sql" "$tmp/logged.db" 'PRAGMA journal_mode = WAL' >"$tmp/out"
+  ran 0 "$kvreport" table "$tmp/logged.db" -f csv
 
   ran 0 bash "$here/make.sh" "$kvreplay" "$db"
   [ "$(rows "$db") $(runs "$db")" = "$n $before" ] ||
