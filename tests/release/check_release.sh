@@ -27,12 +27,13 @@ for file in "$here"/*.db.gz; do
   gzip -dc "$file" >"$db" || fail "$release: gzip"
   n=$(rows "$db") before=$(runs "$db")
   [ "$n" -ge 8 ] || fail "$release has $n rows"
+  cp "$db" "$tmp/was.db"
   ran 0 "$kvreport" table "$db" -f csv
   [ "$(wc -l <"$tmp/out")" -gt "$n" ] || fail "$release: not every row"
   ran 0 "$kvreport" table "$db" --pools
   ran 0 "$kvreport" merge "$tmp/alone.$release.db" "$db"
   ran 3 "$kvreport" merge "$db" "$tmp/new.db"
-  gzip -dc "$file" | cmp -s - "$db" || fail "$release: reading changed it"
+  cmp -s "$tmp/was.db" "$db" || fail "$release: reading changed it"
   cp "$db" "$tmp/logged.db"
   "$sql" "$tmp/logged.db" 'PRAGMA journal_mode = WAL' >"$tmp/out"
   ran 0 "$kvreport" table "$tmp/logged.db" -f csv
