@@ -39,6 +39,7 @@ variants+=,snapkv:grow=no,pyramidkv:exact_total=yes
 variants+=,adakv:normalise=yes:safeguard=minimum,quest:rule=paper:skip=0
 variants+=,quest:share=group_sum:skip=0,quest:share=group_max:skip=0
 variants+=,zsmerge:variant=code,kivi:bits=4:variant=paper,kivi:variant=code
+variants+=,deltakv:compressor=none:full=0:recent=16:kept=int4
 variants+=,tova:variant=prefill,h2o:variant=prefill:recent=0:scale=seen
 variants+=,h2o:scale=seen,snapkv:budget=34/9/20/60,quest:budget=34/9/20/60
 

@@ -137,6 +137,7 @@ replay_variants+=,quest:page=8:skip=0+kivi:group=8:residual=16
 replay_variants+=,deltakv:compressor=none:full=0:recent=16
 replay_variants+=,deltakv:compressor=none:full=0:recent=16:refs=recon:score=prob
 replay_variants+=,deltakv:compressor=none:recent=16:retrieve=all:full=0:self=yes
+replay_variants+=,deltakv:compressor=none:full=0:recent=16:kept=int4
 
 # What a window changes, for replay_windows.
 replay_windowed=
@@ -177,6 +178,7 @@ digests() {
 }
 # Of methods that need weights, for a trace that has them.
 replay_weighted=less,less:policy=lambda:recent=20,deltakv:latent=int4:recent=32
+replay_weighted+=,deltakv:latent=int4:recent=32:kept=int4
 replay_weighted+=,palu,palu:share=0.25:allocation=energy:unit=8
 replay_weighted+=,palu:share=0.75:latent=int4
 # One of each family, for the trace of SmolLM2.

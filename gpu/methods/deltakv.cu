@@ -10,6 +10,8 @@
  *   nvcc's path for shared memory, where the word of what failed never is
  * Allowed local: kv_run_in_order<deltakv_rule>,
  *   a tile and its room, passed by reference to what is not inlined
+ * Allowed local: kv_run_keep<deltakv_rule>,
+ *   what a format passes by reference, once an entry settled
  */
 #include "gpu/parts/filter.cuh"
 #include "gpu/parts/residual.cuh"
@@ -77,6 +79,12 @@ static __device__ void view(kv_gpu_at &at, const kv_gpu_lane *lane,
 
 /* --- a layer that is compressed ------------------------------------------- */
 
+static __device__ bool is_full(const kv_gpu_at &at) {
+  const params &o = mine(at);
+  int i = kv_layer_above(&o.list, at.layer->layer);
+  return i >= 0 && o.list.layer[i] == at.layer->layer;
+}
+
 struct deltakv_rule {
   static __device__ const kv_residual &how(const kv_gpu_at &at) {
     return mine(at).by;
@@ -86,11 +94,9 @@ struct deltakv_rule {
     return end < mine(at).by.sink ? mine(at).by.sink : end;
   }
   static __device__ int end(const kv_gpu_at &at) {
-    const params &o = mine(at);
-    int i = kv_layer_above(&o.list, at.layer->layer);
-    bool full = i >= 0 && o.list.layer[i] == at.layer->layer;
-    return full ? 0 : compressed_end(&o, at.step);
+    return compressed_end(&mine(at), at.step);
   }
+  static __device__ bool whole(const kv_gpu_at &at) { return is_full(at); }
   static __device__ int host(const kv_gpu_at &at) {
     return mine(at).tier == HOST ? (int)HOST : -1;
   }

@@ -4,6 +4,7 @@
  * ref/parts/residual.h, by kernels one after another:
  *
  *   plan     one block: which tokens are references, which are coded, and where
+ *   keep     a block a lane: what stays, in 4 bits (kept=int4)
  *   rows     blocks that take a few references at a time: their vectors, norms
  *   nearest  a block for each tile of tokens: the search
  *   code     blocks that take a few tokens at a time: mean, latent vector, what
@@ -20,6 +21,7 @@
  *   struct x_rule { static __device__ functions of the method x:
  *     const kv_residual &how(at)
  *     int from(at), end(at): entries from..end-1 are compressed now
+ *     bool whole(at): none of them is, as the layer keeps everything
  *     int host(at): coded entries become of this class (kv_gpu_retier); -1:
  *       they keep theirs
  *     void done(at, lane, end): the lane is compressed; called by all threads
@@ -318,6 +320,7 @@ static void kv_gpu_start_residual(void *s, const kv_gpu_layer *l) {
   unsigned tiles = (unsigned)((l->stride - 1) / KV_LATENT_TILE + 1);
   dim3 slots((unsigned)KV_CODE_SLOTS, lanes);
   KV_LAUNCH(s, kv_run_plan<Rule>, 1, KV_BLOCK, *l);
+  KV_LAUNCH(s, kv_run_keep<Rule>, lanes, KV_BLOCK, *l);
   KV_LAUNCH(s, kv_run_rows<Rule>, rows < MOST ? rows : MOST, KV_BLOCK, *l);
   KV_LAUNCH(s, kv_run_nearest<Rule>, tiles, KV_BLOCK, *l);
   KV_LAUNCH(s, kv_run_code<Rule>, slots, KV_BLOCK, *l);

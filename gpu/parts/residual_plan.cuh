@@ -79,17 +79,43 @@ __global__ void kv_run_plan(const __grid_constant__ kv_gpu_layer l) {
   const kv_residual &o = Rule::how(at);
   kv_gpu_latents a = kv_gpu_take_latents(at, o);
   int from = Rule::from(at), end = Rule::end(at), n = 0, references = 0;
-  if (!kv_gpu_compresses(l) || end <= from) from = end = 0;
+  bool whole = Rule::whole(at);
+  if (!kv_gpu_compresses(l) || end <= from || (whole && !o.kept))
+    from = end = 0;
   kv_gpu_flag_references(at, o, from, end, a.flag);
-  if (end > 0) references = kv_gpu_indexes(0, end, a.flag, true, a.id);
+  if (end > 0 && !whole)
+    references = kv_gpu_indexes(0, end, a.flag, true, a.id);
   bool all = o.self || kv_gpu_in_order(o);
   int alone = kv_gpu_in_order(o) && references == 0; /* the first of all */
   for (int i = kv_thread(); i < end; i += KV_BLOCK)
-    a.flag[i] = i >= from + alone && (all || !kv_is_reference(&o, i, from));
+    a.flag[i] =
+        !whole && i >= from + alone && (all || !kv_is_reference(&o, i, from));
   __syncthreads();
   if (end > from) n = kv_gpu_indexes(from, end, a.flag, true, a.entry);
   kv_gpu_number_blocks(at, o, a, n, from);
   if (kv_thread() == 0) *a.now = {from, end, references, n, ~0ull};
+}
+
+/* --- what is kept -------------------------------------------------------- */
+
+/* Kernel, a block a lane: kv_residual_keep, by what the plan says. */
+template <class Rule>
+__global__ void kv_run_keep(const __grid_constant__ kv_gpu_layer l) {
+  kv_gpu_lane *lane = &l.lane[blockIdx.x];
+  kv_gpu_at at = kv_at_lane(l, &l.lane[0]), own = kv_at_lane(l, lane);
+  const kv_residual &o = Rule::how(at);
+  kv_gpu_latents a = kv_gpu_take_latents(at, o);
+  int from = a.now->from, end = a.now->end;
+  int format = kv_gpu_coded(at, KV_CODED_KEPT);
+  if (!o.kept) return;
+  own.used = at.used;
+  int32_t *list = KV_GPU_TAKE(own, int32_t, 1);
+  for (int i = from == o.sink ? 0 : from; i < end; i++) {
+    if (!Rule::whole(at) && !kv_is_reference(&o, i, from)) continue;
+    if (kv_thread() == 0) list[0] = i; /* not &i: registers have no address */
+    __syncthreads();
+    kv_gpu_recode(own, lane, 1, list, format, format);
+  }
 }
 
 /* --- references ---------------------------------------------------------- */
@@ -106,7 +132,7 @@ static __device__ void kv_gpu_reference_row(kv_gpu_at &at, const kv_residual &o,
     kv_gpu_part p = kv_gpu_part_of(l.shape, x);
     size_t place = (size_t)j * (size_t)(d + d_v) + (p.key ? p.x : d + p.x);
     float *kept = o.self ? Rule::kept(at, &l.lane[p.lane]) + place : nullptr;
-    if (raw)
+    if (raw || o.kept) /* in 4 bits: as it is read */
       row[x] = kv_gpu_vector_raw(l, i, x);
     else
       row[x] = recon ? kv_gpu_vector_stored(l, i, x) : *kept;

@@ -61,7 +61,14 @@
  *   leaves out the ids of references, positions, and that references have no
  *   latent vector; the ledger has all three. Its CR = F/L + (S/L) r gives 30 %
  *   for r = 0.1704, not for the 0.3 of its table; its 7.2 % for 4 bits
- *   everywhere is 11.3 % by its own rule.
+ *   everywhere is 11.3 % by its own rule, and 11.6 % counted at its geometry
+ *   (kept=int4:latent=int4; tests/methods/deltakv_kept.c).
+ * - The paper computes what 4 bits for full layers and references would take
+ *   and never runs it. kept=int4 does: a head's K (rotated, as the engine has
+ *   it) and V each share one scale and minimum, as a latent vector does. Coded
+ *   are all tokens of full layers and references of others, sinks among them,
+ *   up to where coded tokens end, before others are coded by them: a reference
+ *   is then what its codes decode to, in distances, means and what is read.
  * - A prompt is attended whole: what Sparse-vLLM reads of a prompt's history in
  *   its chunks changes outputs of the prompt, which nobody sees here. Its
  *   admission and back-pressure are not here.
@@ -114,6 +121,7 @@ static const kv_param table[] = {
     KV_CHOICE_PARAM("tier", params, tier, "device", "device|host",
                     "host: latents lie in the host's memory, from which a step "
                     "fetches what it attends"),
+    KV_KEPT_PARAM(params, by),
     KV_FILE_PARAM(
         "compressor", params, by.file, KV_FILE_BESIDE, &kv_latents_kind,
         "weights: safetensors, as `kvreplay train deltakv` writes them; none: "
@@ -233,10 +241,13 @@ static void compress_layer(const kv_at *at, kv_lane *const *lane, int lanes) {
   const params *o = at->params;
   int from = *end_of(at, lane[0]);
   int end = compressed_end(o, at->step);
+  bool full = is_full(o, at->layer);
   if (from < o->by.sink) from = o->by.sink;
-  if (end <= from || is_full(o, at->layer)) return;
-  kv_residual_compress(at, lane, lanes, &o->by, from, end,
-                       o->tier == HOST ? HOST : -1);
+  if (end <= from || (full && !o->by.kept)) return;
+  kv_residual_keep(at, lane, lanes, &o->by, from, end, full);
+  if (!full)
+    kv_residual_compress(at, lane, lanes, &o->by, from, end,
+                         o->tier == HOST ? HOST : -1);
   for (int g = 0; g < lanes; g++) *end_of(at, lane[g]) = end;
 }
 

@@ -30,6 +30,16 @@ void kv_vector_recorded(const kv_at *at, kv_lane *const *lane, int lanes, int i,
   }
 }
 
+/* The same as it is read, of an entry that no layered coding has. */
+static void vector_read(kv_lane *const *lane, int lanes, int i, float *out) {
+  const kv_shape *s = lane[0]->shape;
+  for (int g = 0; g < lanes; g++) {
+    kv_lane_key(lane[g], i, key_of(s, out, g));
+    kv_lane_value(lane[g], i, value_of(s, out, g));
+    kv_turn_back(lane[g]->turns, lane[g]->id[i], key_of(s, out, g));
+  }
+}
+
 /* A row of a layered coding is as before its rotation. */
 static const float *row_of(const kv_slab *slab, const kv_cell_ref *r) {
   const kv_slab *s = &slab[r->format];
@@ -39,8 +49,9 @@ static const float *row_of(const kv_slab *slab, const kv_cell_ref *r) {
 void kv_vector_stored(const kv_at *at, kv_lane *const *lane, int lanes, int i,
                       float *out) {
   const kv_shape *s = at->shape;
-  if (lane[0]->k[i].format == KV_RAW) {
-    kv_vector_recorded(at, lane, lanes, i, out);
+  int f = lane[0]->k[i].format;
+  if (f < KV_CODED || !lane[0]->needs->coding[f - KV_CODED].format->layered) {
+    vector_read(lane, lanes, i, out);
     return;
   }
   for (int g = 0; g < lanes; g++) {

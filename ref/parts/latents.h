@@ -103,7 +103,8 @@ void kv_latent_fails(kv_err *e, int layer, int step, uint32_t token,
                      bool decoded);
 
 /* out[w] = the vector of entry i of the layer's lanes: as it was recorded, or
- * as it is stored (of an entry in a layered coding what that decodes to). */
+ * as it is stored: what its coding decodes to, turned back where the coding is
+ * of rotated keys. */
 void kv_vector_recorded(const kv_at *at, kv_lane *const *lane, int lanes, int i,
                         float *out);
 void kv_vector_stored(const kv_at *at, kv_lane *const *lane, int lanes, int i,

@@ -33,6 +33,11 @@ static kv_rc check(const char *method, const kv_residual *o, kv_err *e) {
                    "%s: references=none and compressor=none leave nothing of a "
                    "token; take one of them",
                    method);
+  if (o->kept && (o->self || o->refs == KV_REFS_RECON))
+    return kv_fail(e, KV_REFUSED,
+                   "%s: kept=int4 is of references that are stored as K and V, "
+                   "and %s codes them as latent vectors; leave one out",
+                   method, o->self ? "self=yes" : "refs=recon");
   return check_latent(method, o, e);
 }
 
@@ -55,11 +60,15 @@ static void fill_in(const kv_shape *s, kv_residual *o, int compressions,
   o->how[KV_CODED_LATENT] = o->how[KV_CODED_REFERENCE] = d;
   o->how[KV_CODED_REFERENCE].reference = true;
   o->how[KV_CODED_REFERENCE].raw = o->refs == KV_REFS_RAW ? (int32_t)own : 0;
+  o->four = (kv_minmax){4, s->d > s->d_v ? s->d : s->d_v, KV_RULE_STORED};
   needs->rope = true;
-  needs->codings = all ? KV_RESIDUAL_CODINGS : KV_CODED_REFERENCE;
+  needs->codings = all || o->kept ? KV_RESIDUAL_CODINGS : KV_CODED_REFERENCE;
   for (int i = 0; i < needs->codings; i++)
     needs->coding[i] =
         (kv_coding){&kv_format_delta, &o->how[i], true, KV_BOTH_SIDES};
+  if (o->kept)
+    needs->coding[KV_CODED_KEPT] =
+        (kv_coding){&kv_format_token, &o->four, false, KV_BOTH_SIDES};
   o->most = most_references(s, o, compressions);
   needs->work = kv_latents_work(s, &o->by, o->most);
 }
@@ -75,6 +84,17 @@ kv_rc kv_open_residual(const kv_shape *shape, const char *method,
   return rc;
 }
 
+/* --- what is kept -------------------------------------------------------- */
+
+void kv_residual_keep(const kv_at *at, kv_lane *const *lane, int lanes,
+                      const kv_residual *o, int from, int end, bool whole) {
+  int format = kv_coded(at, KV_CODED_KEPT);
+  for (int g = 0; g < lanes && o->kept; g++)
+    for (int32_t i = from == o->sink ? 0 : from; i < end; i++)
+      if (whole || kv_is_reference(o, i, from))
+        kv_recode(lane[g], 1, &i, format, format);
+}
+
 /* --- a compression ------------------------------------------------------- */
 
 typedef struct compression {
@@ -87,9 +107,10 @@ typedef struct compression {
   kv_latent_batch b;
 } compression;
 
+/* What is kept in 4 bits is all that a store has of a reference. */
 static void add_reference(compression *s, int i, bool recorded) {
   float *x = kv_references_add(s->at, &s->r, i);
-  if (recorded)
+  if (recorded && !s->o->kept)
     kv_vector_recorded(s->at, s->lane, s->lanes, i, x);
   else
     kv_vector_stored(s->at, s->lane, s->lanes, i, x);

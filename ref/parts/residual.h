@@ -7,24 +7,32 @@
 #ifndef KV_REF_PARTS_RESIDUAL_H
 #define KV_REF_PARTS_RESIDUAL_H
 
+#include "ref/formats/minmax.h"
 #include "ref/parts/latents.h"
 
 /* Values of the parameters phase, refs and references: the rows below. */
 enum { KV_PHASE_TEXT, KV_PHASE_BLOCK };
 enum { KV_REFS_RAW, KV_REFS_RECON };
 enum { KV_REFERENCES_NEAREST, KV_REFERENCES_NONE };
+enum { KV_KEPT_RAW, KV_KEPT_INT4 }; /* of the parameter kept */
 /* Codings, by their number for kv_coded: of a token that is no reference, of a
- * reference. */
-enum { KV_CODED_LATENT, KV_CODED_REFERENCE, KV_RESIDUAL_CODINGS };
+ * reference, or of all that is kept, in 4 bits. */
+enum {
+  KV_CODED_LATENT,
+  KV_CODED_REFERENCE,
+  KV_CODED_KEPT = KV_CODED_REFERENCE, /* who has one has no other */
+  KV_RESIDUAL_CODINGS
+};
 
 /* In a method's params. */
 typedef struct kv_residual {
   kv_file file;                             /* the compressor, or none */
   int sink, stride, nearest, latent, group; /* parameters, as in the rows */
-  int phase, self, refs, references;
+  int phase, self, refs, references, kept;
   /* By kv_open_residual. */
   kv_compressor by;
   kv_delta how[KV_RESIDUAL_CODINGS]; /* settings of the codings */
+  kv_minmax four;                    /* those of KV_CODED_KEPT */
   int most;                          /* references of a layer at most */
 } kv_residual;
 
@@ -64,6 +72,11 @@ typedef struct kv_residual {
           "references", type, member.references, "nearest", "nearest|none",    \
           "none: an ablation, z = f_c(kv), by weights that learned "           \
           "so (kvreplay train deltakv:references=none)")
+#define KV_KEPT_PARAM(type, member)                                            \
+  KV_CHOICE_PARAM("kept", type, member.kept, "raw", "raw|int4",                \
+                  "how what is not coded as a latent vector is stored but "    \
+                  "the newest tokens: as it came, or in 4 bits",               \
+                  .later = true)
 
 /* Is the token a reference by its place, where tokens from `from` on are coded
  * together? */
@@ -83,6 +96,12 @@ kv_rc kv_open_residual(const kv_shape *shape, const char *method,
                        kv_residual *o, int compressions,
                        bool (*skip)(const void *ctx, int layer),
                        const void *ctx, kv_needs *needs, kv_err *e);
+
+/* In compress_layer, before tokens from..end-1 are coded: of kept=int4, codes
+ * in 4 bits those of them, and the first time (from is the first behind the
+ * sinks) sinks, that stay K and V: all where `whole`, else references. */
+void kv_residual_keep(const kv_at *at, kv_lane *const *lane, int lanes,
+                      const kv_residual *o, int from, int end, bool whole);
 
 /* In compress_layer, of lanes in which entry i is token i: codes the tokens
  * from..end-1 of all of them, but for references that stay as they came, by

@@ -13,12 +13,18 @@
 
 enum { T = DELTA_T, W = DELTA_W, H = DELTA_H, SINK = 2, R = 8 };
 
+/* Is entry i kept in 4 bits? */
+static bool in_four(const kv_lane *l, int i) {
+  int f = l->k[i].format;
+  return f != KV_RAW && !l->needs->coding[f - KV_CODED].format->layered;
+}
+
 /* What decoding the attended tokens reads: theirs, and all that they name, and
  * where a reference is what it decodes to, what that one names. */
 static void named_too(const kv_lane *l, bool recon, bool *in, bool *part) {
   for (int i = l->n - 1; i >= 0; i--) {
     if (!in[i] && !(recon && part[i])) continue;
-    if (l->k[i].format == KV_RAW) continue;
+    if (l->k[i].format == KV_RAW || in_four(l, i)) continue;
     const int32_t *named = kv_lane_named(l, i);
     for (int j = 0; j < 4 && named[j] != KV_NO_TOKEN; j++)
       part[named[j]] = true;
@@ -36,6 +42,11 @@ static void read_of(const kv_lane *l, bool held, bool recon, bool *in,
     bool coded = l->k[i].format != KV_RAW, reference = i % 5 == 0;
     bool as_it_came = part[i] && !in[i] && !recon;
     if (!in[i] && !part[i]) continue;
+    if (in_four(l,
+                i)) { /* rows of 4 and 3 elements: 2 bytes, and 4 of scales */
+      *bytes += H * 2 * (2 + 4);
+      continue;
+    }
     *bytes +=
         !coded || as_it_came ? row : block + (held && reference ? row : 0);
     *made += coded && !as_it_came ? row : 0;
@@ -92,6 +103,7 @@ TEST(step_reads) {
   reads_of(":tier=host", false, false);
   reads_of(":self=yes", true, false);
   reads_of(":refs=recon", false, true);
+  reads_of(":kept=int4", false, false);
 }
 
 RIG_TESTS(deltakv_reads, RIG_CASE(step_reads))

@@ -45,6 +45,14 @@ mutant buffer_too_short ref/methods/deltakv.h 'methods' \
   '(whole > 1 ? whole - 1 : 0)' 'whole'
 mutant made_again_without_mean ref/parts/latents.c 'methods' \
   'decode_latents(&b, n, k > 0);' 'decode_latents(&b, n, false);'
+mutant kept_is_as_it_came ref/parts/residual.c 'methods' \
+  'recorded && !s->o->kept' 'recorded'
+mutant sinks_stay_whole ref/parts/residual.c 'methods' \
+  'from == o->sink ? 0 : from' 'from'
+mutant full_layers_stay_whole ref/methods/deltakv.c 'methods' \
+  'from, end, full);' 'from, end, false);'
+mutant kept_is_read_rotated ref/parts/latents.c 'methods' \
+  '    kv_turn_back(lane[g]->turns, lane[g]->id[i], key_of(s, out, g));' ''
 mutant less_forgets ref/methods/less.c 'methods' \
   's->z[j] = kv_add(s->z[j], p);' 's->z[j] = p;'
 mutant less_no_floor ref/methods/less.h 'methods' \
