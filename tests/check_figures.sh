@@ -134,7 +134,8 @@ delta=deltakv:r=0.25:recent=8:full=0 by=compressor=$dir/w.safetensors
 none=references=none
 run "$dir/d.db" -m dense,$delta:compressor=none:stride=5 \
   -m "$delta:compressor=none,$delta:$by,$delta:$by:$none" \
-  -m "$delta:compressor=$dir/alone.safetensors:$none" || fail 'a run of deltakv'
+  -m "$delta:compressor=$dir/alone.safetensors:$none" \
+  -m "$delta:$by:kept=int4:latent=int4" || fail 'a run of deltakv'
 # An ablation is trained as it is run, and who did not look does not know.
 "$report" export "$dir/d.db" -o "$dir/csv_d" || fail 'export of deltakv'
 [ "$(grep -c 'without references, weights not looked at' \

@@ -11,7 +11,8 @@ SELECT DISTINCT key, place, kr, cr, output_error, confirmed, params,
   json_extract(params, '$.nearest') AS k, json_extract(params, '$.r') AS r,
   json_extract(params, '$.compressor') AS compressor,
   json_extract(params, '$.references') AS refs,
-  json_extract(params, '$.full') AS full, c.kind, c.latent, c.hidden,
+  json_extract(params, '$.full') AS full,
+  json_extract(params, '$.kept') IS 'int4' AS four, c.kind, c.latent, c.hidden,
   iif(c.code IS NULL, NULL, coalesce(c.learned, 'nearest')) AS learned
 FROM told LEFT JOIN (SELECT key, code FROM run) USING (key)
   LEFT JOIN compressor c USING (code) WHERE method = 'deltakv';
@@ -46,6 +47,7 @@ mean AS
     json_extract(params, '$.recent') ||
     iif(compressor = 'none', ' without compressor', '') ||
     iif(refs = 'none', ' without references', '') ||
+    iif(four, ' kept in 4 bits', '') ||
     iif(dial IN ('dc', 'd_h') AND (learned = 'none') <> (refs = 'none'),
       ' (learned with' || iif(refs = 'none', '', 'out') || ')', '') ||
     iif(dial = 'dc', ' ' || kind || ' of ' || hidden, '') ||
@@ -77,7 +79,8 @@ mean AS
   (SELECT rest, compressor, series, 's=' || stride || ' k=' || k ||
       iif(coalesce(r, 0) = 0, '', ' r=' || round(r, 4)) || ' ' ||
       json_extract(params, '$.latent') || ' R=' ||
-      json_extract(params, '$.recent') AS panel,
+      json_extract(params, '$.recent') || iif(four, ' kept in 4 bits', '')
+      AS panel,
     count(*) AS traces, avg(kr) AS kr, avg(cr) AS cr,
     avg(output_error) AS output_error, min(confirmed) AS confirmed
   FROM one GROUP BY rest, compressor, series
@@ -111,7 +114,8 @@ ran AS MATERIALIZED
       ' r=' || round(d.r, 4)) || ' ' || json_extract(d.params, '$.latent') ||
       ' R=' || json_extract(d.params, '$.recent') ||
       iif(compressor = 'none', ' without compressor', '') ||
-      iif(refs = 'none', ' without references', '') AS label,
+      iif(refs = 'none', ' without references', '') ||
+      iif(four, ' kept in 4 bits', '') AS label, iif(four, .25, 1.0) AS part,
     json_remove(d.params, '$.full') AS rest, place, d.kr, d.cr,
     n_layers AS layers,
     iif(full = '', 0, 1 + length(full) - length(replace(full, '/', '')))
@@ -127,7 +131,8 @@ SELECT 1 AS part, place AS row, what, layers, full, per_stride, z, r,
 FROM paper WHERE EXISTS (SELECT 1 FROM ran)
 UNION ALL
 SELECT 2, 0, label, layers, full, per_stride,
-  (avg(kr) - full * 1.0 / layers) * layers / (layers - full) - per_stride, r,
+  (avg(kr) - part * full / layers) * layers / (layers - full) -
+    part * per_stride, r,
   NULL, full * 1.0 / layers + (layers - full) * nullif(r, 0) / layers, NULL,
   NULL, avg(kr), avg(cr)
 FROM ran WHERE full < layers GROUP BY rest, layers, full

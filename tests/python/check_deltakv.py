@@ -16,9 +16,10 @@ for r in db.execute(
     " WHERE method = 'deltakv' AND part = 0 AND measure = 'output_error'"
 ):
     p = json.loads(r["params"])
-    key = (p["stride"], p["compressor"].split("/")[-1], p["references"])
+    key = (p["stride"], p["compressor"].split("/")[-1], p["references"],
+           *([p["kept"]] if "kept" in p else []))
     runs.setdefault(key, []).append(r)
-assert len(runs) == 5 and all(len(of) == 2 for of in runs.values()), runs
+assert len(runs) == 6 and all(len(of) == 2 for of in runs.values()), runs
 
 
 def mean(key, column):
@@ -84,14 +85,33 @@ for r, (kr, cr) in zip(paper, WANT):
     assert (abs(float(r["paper_kr"]) - kr) < 0.005) != slip, r
     slip = "as printed" in r["what"]
     assert not cr or (abs(float(r["paper_cr"]) - cr) < 0.005) != slip, r
+FOUR = (10, "w.safetensors", "nearest", "int4")
 counted = [r for r in ratios if r["part"] == "2"]
-assert len(counted) == 5, counted
+assert len(counted) == 6, counted
 for r in counted:
     key = [k for k in runs if abs(mean(k, "kr") - float(r["kr"])) < 1e-12]
     assert len(key) == 1, r
     per = 0 if key[0][2] == "none" else 1 / key[0][0]
     near(float(r["cr"]), mean(key[0], "cr"), "CR counted")
     near(float(r["per_stride"]), per, "references")
-    near(0.5 + 0.5 * (per + float(r["z"])), float(r["kr"]), "equation 5")
+    part = 0.25 if key[0] == FOUR else 1
+    near(part * (0.5 + 0.5 * per) + 0.5 * float(r["z"]), float(r["kr"]),
+         "equation 5")
     near(float(r["equation_cr"]), 0.5 + 0.5 * 0.25, "equation 6")
     assert f">{100 * float(r['kr']):.1f}%<" in section("ratios"), r
+
+
+# All in 4 bits: its bytes, token by token, of a layer that is full and one that
+# is not. Rows of 64 elements, of 2 heads' keys and values; latents of 32.
+def held(seen, full):
+    whole = (seen - 8) // 8
+    end = 8 + (whole - 1) * 8 if whole > 1 else 0
+    kept = sum(full or i < 8 or i % 10 == 0 for i in range(end))
+    row = 64 // 2 + 2 + 2  # codes, scale and minimum
+    block = 32 // 2 + 2 + 2 + 4 * 4 + 4  # ids of four references, a position
+    return 4 * (kept * row + (seen - end) * 64 * 2) + (end - kept) * block
+
+
+steps = range(112, 153)  # tokens seen, from the prompt's end on
+near(sum((held(t, True) + held(t, False)) / (2 * t * 4 * 64 * 2)
+         for t in steps) / len(steps), mean(FOUR, "kr"), "all in 4 bits")
