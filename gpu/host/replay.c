@@ -114,7 +114,7 @@ static void end_step(kv_store *s) {
   kv_leaves_records(&s->leaves, s->lanes, s->mirror,
                     s->published ? &s->said : NULL, s->plan->needs.message);
   if (kv_gpu_due(s)) kv_leaves_state(&s->leaves, s->lanes, s->state);
-  if (!kv_gpu_in_prompt(s))
+  if (kv_gpu_attends(s))
     kv_leaves_output(&s->leaves, s->plan->shape, s->both);
   kv_leaves_scores(&s->leaves, &s->shows, s->end);
 }

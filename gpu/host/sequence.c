@@ -173,6 +173,13 @@ static void step_alone(void *self, void *stream) {
   show_part(self, stream);
 }
 
+/* A row of the prompt, which its chunk observes. */
+static void row_alone(void *self, void *stream) {
+  kv_gpu_seq_enter(self, 1, stream);
+  attend_part(self, stream);
+  show_part(self, stream);
+}
+
 static void step_and_compress(void *self, void *stream) {
   step(self, stream);
   kv_gpu_seq_compress(self, stream, 0);
@@ -194,5 +201,6 @@ static void block_seen(void *self, void *stream) { block(self, stream, true); }
 kv_gpu_sequence *const kv_gpu_sequences[KV_GPU_RECORDS] = {
     [KV_GPU_RECORD_STEP] = step_alone,
     [KV_GPU_RECORD_DUE] = step_and_compress,
+    [KV_GPU_RECORD_ROW] = row_alone,
     [KV_GPU_RECORD_BLOCK] = block_alone,
     [KV_GPU_RECORD_SEEN] = block_seen};

@@ -25,7 +25,7 @@ static void tell(kv_store *s, int row, int rows, int at) {
 static void tell_entered(kv_store *s) {
   int first = s->clock.first;
   tell(s, s->end - 1, 1,
-       kv_gpu_in_prompt(s) ? 0 : kv_layer_row(s->data, first));
+       kv_gpu_attends(s) ? kv_layer_row(s->data, first) : 0);
 }
 
 void kv_gpu_enter(kv_store *s, int first, int count) {
@@ -37,7 +37,7 @@ void kv_gpu_enter(kv_store *s, int first, int count) {
   s->waiting = kv_gpu_in_prompt(s) && s->plan->needs.block > 0;
   if (!s->waiting && !kv_gpu_lost(s)) {
     tell_entered(s);
-    if (kv_gpu_in_prompt(s)) kv_gpu_seq_enter(s, count, s->device->stream());
+    if (!kv_gpu_attends(s)) kv_gpu_seq_enter(s, count, s->device->stream());
   }
   for (int i = 0; i < s->lanes; i++)
     kv_lane_append(&s->mirror[i], first, count);
@@ -67,6 +67,11 @@ static void run_recorded(kv_store *s, kv_gpu_recording kind) {
 
 void kv_gpu_run_step(kv_store *s) {
   bool due = kv_gpu_due(s);
+  if (kv_gpu_in_prompt(s)) {
+    run_recorded(s, KV_GPU_RECORD_ROW);
+    kv_gpu_read(s, KV_GPU_STEP);
+    return;
+  }
   if (due) hold_log(s);
   if (due) foresee(s);
   run_recorded(s, due ? KV_GPU_RECORD_DUE : KV_GPU_RECORD_STEP);

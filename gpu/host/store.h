@@ -35,6 +35,7 @@
 typedef enum kv_gpu_recording {
   KV_GPU_RECORD_STEP,  /* a decode step without a compression */
   KV_GPU_RECORD_DUE,   /* and with one */
+  KV_GPU_RECORD_ROW,   /* a row of a later chunk of the prompt */
   KV_GPU_RECORD_BLOCK, /* a block of the prompt that compresses, unobserved */
   KV_GPU_RECORD_SEEN,  /* the same with all its rows observed */
   KV_GPU_RECORDS
@@ -159,6 +160,11 @@ void kv_gpu_pages_grow(kv_store *s, int count);
 static inline bool kv_gpu_in_prompt(const kv_store *s) {
   return s->end <= s->shape.prompt_len;
 }
+/* True where the row that ends there attends: of decoding, or of a later chunk
+ * of the prompt. */
+static inline bool kv_gpu_attends(const kv_store *s) {
+  return kv_row_attends(&s->shape, s->end);
+}
 /* True if a method observes rows of this phase, prompt or decoding. */
 bool kv_gpu_observed(const kv_store *s);
 /* The clock's tokens, `count` of them, enter, with pages or places where they
@@ -189,7 +195,8 @@ void kv_gpu_enter(kv_store *s, int first, int count);
  * tile, or on recorded sums; returns early where the plan's stop() says so. Of
  * a block that compresses (s->waiting) that is done then. */
 void kv_gpu_show_prompt(kv_store *s, int first, int count);
-/* Each starts its work and reads the report: a whole decode step, .. */
+/* Each starts its work and reads the report: a whole decode step, or the row of
+ * a chunk of the prompt but for its observation, .. */
 void kv_gpu_run_step(kv_store *s);
 void kv_gpu_run_compression(kv_store *s); /* a block of the prompt compresses */
 void kv_gpu_run_last(kv_store *s);        /* columns at the end of a layer */

@@ -61,13 +61,29 @@ static __device__ void remember(const kv_gpu_at &at, kv_gpu_lane *l,
   }
 }
 
+/* Rows of a chunk of the prompt, of which the first has nobody to choose from.
+ */
+static __device__ void observe_chunk(kv_gpu_at &at, const kv_gpu_lane *l,
+                                     const kv_gpu_rows &rows) {
+  const params *o = mine(at);
+  const kv_shape *s = &at.layer->shape;
+  contest c = chunk_contest(o, s, at.step);
+  if (kv_row_attends(s, at.step))
+    kv_gpu_chunk_vote(at, l, rows, o->score, c.first, c.end - c.first,
+                      (char *)kv_gpu_own(at, l) + sums_at(s, voters(o)),
+                      best_of(at, l, at.step - 1));
+}
+
 static __device__ void observe(kv_gpu_at &at, kv_gpu_lane *l,
                                const kv_gpu_rows &rows) {
   const params *o = mine(at);
   const kv_shape &s = at.layer->shape;
   if (!is_filter(at)) return;
   remember(at, l, rows);
-  if (at.step <= s.prompt_len) return;
+  if (at.step <= s.prompt_len) {
+    observe_chunk(at, l, rows);
+    return;
+  }
   contest c = contest_at(o, s.prompt_len, at.step);
   int32_t *end = (int32_t *)kv_gpu_own(at, l);
   int from = *end == c.end ? at.step - 1 : oldest(o, at.step);
@@ -104,12 +120,15 @@ static __device__ bool publish(kv_gpu_at &at, const kv_gpu_lane *lane,
                                int lanes, void *message) {
   const params *o = mine(at);
   const kv_shape &s = at.layer->shape;
-  if (!is_filter(at) || at.step <= s.prompt_len) return false;
-  contest c = contest_at(o, s.prompt_len, at.step);
+  bool chunk = at.step <= s.prompt_len;
+  if (!is_filter(at) || !kv_row_attends(&s, at.step)) return false;
+  contest c = chunk ? chunk_contest(o, &s, at.step)
+                    : contest_at(o, s.prompt_len, at.step);
   int n = c.end - c.first;
   float *score = KV_GPU_TAKE(at, float, n);
   for (int i = kv_thread(); i < n; i += KV_BLOCK)
-    score[i] = votes_of(at, lane, lanes, i);
+    score[i] = chunk ? largest(at, lane, lanes, at.step - 1, i)
+                     : votes_of(at, lane, lanes, i);
   __syncthreads();
   kv_gpu_choose_tokens(at, score, c.first, n, c.k, (kv_chosen *)message);
   return true;
@@ -128,11 +147,11 @@ static __device__ void view(kv_gpu_at &at, const kv_gpu_lane *lane,
 static __device__ void compress_lane(kv_gpu_at &at, kv_gpu_lane *lane) {
   const params *o = mine(at);
   const kv_shape &s = at.layer->shape;
-  int n = s.prompt_len - o->recent - o->sink;
+  int from = first_gone(o, &s, at.step), n = s.prompt_len - o->recent - from;
   if (o->tier != HOST || at.step != s.prompt_len || !follows(at)) return;
   if (n <= 0) return;
   int32_t *list = KV_GPU_TAKE(at, int32_t, n);
-  for (int i = kv_thread(); i < n; i += KV_BLOCK) list[i] = o->sink + i;
+  for (int i = kv_thread(); i < n; i += KV_BLOCK) list[i] = from + i;
   __syncthreads();
   kv_gpu_retier(at, lane, n, list, HOST);
 }

@@ -32,6 +32,84 @@ KV_DEVICE void kv_gpu_vote_best(kv_gpu_at &at, const kv_gpu_lane *lane,
   at.used = used;
 }
 
+/* What each query head makes of entry first + i, in x[n], by the query q [d]. */
+KV_DEVICE void kv_gpu_shares(kv_gpu_at &at, const kv_gpu_lane *lane,
+                             const float *q, int first, int n, float *x) {
+  const kv_shape &s = at.layer->shape;
+  kv_gpu_key_logits(at, lane, q, first, n, s.scale, s.softcap, x);
+  kv_gpu_probabilities(n, x);
+}
+
+/* Adds a row's probabilities to the sums [queries][n] of a chunk. */
+KV_DEVICE void kv_gpu_chunk_shares(kv_gpu_at &at, const kv_gpu_lane *lane,
+                                   const float *q, int first, int n,
+                                   int64_t *sum) {
+  size_t used = at.used;
+  float *x = KV_GPU_TAKE(at, float, n);
+  for (int h = 0; h < lane->queries; h++) {
+    kv_gpu_shares(at, lane, q + (size_t)h * (size_t)at.layer->shape.d, first, n,
+                  x);
+    for (int i = kv_thread(); i < n; i += KV_BLOCK)
+      sum[(size_t)h * (size_t)n + (size_t)i] += kv_fix(x[i]);
+    __syncthreads();
+  }
+  at.used = used;
+}
+
+/* best[n] of a chunk of `rows` rows, from its sums. */
+KV_DEVICE void kv_gpu_chunk_best(kv_gpu_at &at, const kv_gpu_lane *lane,
+                                 int vote, int first, int n, int rows,
+                                 const void *sum, float *best) {
+  const int64_t *share = (const int64_t *)sum;
+  if (vote != KV_VOTE_PROB) {
+    int each = lane->queries * at.layer->shape.d;
+    size_t used = at.used;
+    float *mean = KV_GPU_TAKE(at, float, each);
+    for (int j = kv_thread(); j < each; j += KV_BLOCK)
+      mean[j] = kv_div(((const float *)sum)[j], (float)rows);
+    __syncthreads();
+    kv_gpu_vote_best(at, lane, mean, vote, first, n, best);
+    at.used = used;
+    return;
+  }
+  for (int i = kv_thread(); i < n; i += KV_BLOCK) {
+    int64_t most = share[i];
+    for (int h = 1; h < lane->queries; h++) {
+      int64_t x = share[(size_t)h * (size_t)n + (size_t)i];
+      most = x > most ? x : most;
+    }
+    best[i] = kv_unfix(most);
+  }
+  __syncthreads();
+}
+
+/* As kv_chunk_vote of ref/parts/filter.h. */
+KV_DEVICE void kv_gpu_chunk_vote(kv_gpu_at &at, const kv_gpu_lane *lane,
+                                 const kv_gpu_rows &rows, int vote, int first,
+                                 int n, void *sum, float *best) {
+  int begin = kv_chunk_first(&at.layer->shape, at.step), d = at.layer->shape.d;
+  int each = lane->queries * d, all = vote == KV_VOTE_PROB ? n * lane->queries
+                                                           : each;
+  int64_t *share = (int64_t *)sum;
+  float *q = (float *)sum;
+  for (int j = kv_thread(); rows.first == begin && j < all; j += KV_BLOCK)
+    if (vote == KV_VOTE_PROB)
+      share[j] = 0;
+    else
+      q[j] = 0;
+  __syncthreads();
+  for (int r = 0; r < rows.rows && n > 0; r++) {
+    const float *row = rows.q + (size_t)r * (size_t)rows.places * (size_t)d;
+    if (vote == KV_VOTE_PROB)
+      kv_gpu_chunk_shares(at, lane, row, first, n, share);
+    for (int j = kv_thread(); vote != KV_VOTE_PROB && j < each; j += KV_BLOCK)
+      q[j] = kv_add(q[j], row[j]);
+  }
+  __syncthreads();
+  if (rows.first + rows.rows == at.step && n > 0)
+    kv_gpu_chunk_best(at, lane, vote, first, n, at.step - begin, sum, best);
+}
+
 /* Fills in the message: it names the k tokens of largest score [n] among tokens
  * first .. first + n - 1, and all outside of these below at.step. A thread
  * makes 64 tokens of it at a time. */

@@ -255,7 +255,7 @@ static void end_step(kv_store *s) {
   kv_leaves_records(&s->leaves, s->lanes, s->lane,
                     s->published ? &s->said : NULL, s->plan->needs.message);
   if (changes(s, step)) kv_leaves_state(&s->leaves, s->lanes, s->state);
-  if (step > shape->prompt_len) kv_leaves_output(&s->leaves, shape, s->out);
+  if (kv_row_attends(shape, step)) kv_leaves_output(&s->leaves, shape, s->out);
   kv_leaves_scores(&s->leaves, &s->shows, step);
 }
 

@@ -9,7 +9,10 @@
  * end_step; now and then: ahead, for every lane; for each decode step: receive,
  * append, view, materialise, attend, (seen), compress for every lane,
  * compress_layer, publish, end_step; finish. A later prompt begins with
- * `prompt`, and its blocks follow. sim/engine/order.h makes the calls of a
+ * `prompt`, and its blocks follow. So does each chunk of a prompt that is read
+ * in chunks (kv_shape.chunk); of all but the first, after receive, each row:
+ * append of its token, view, materialise, attend, (seen), end_step, but the last
+ * instead: observation of the chunk, and on as of a block. sim/engine/order.h makes the calls of a
  * block and of a step. Where `threads` is true, those for different lanes of
  * one store may run at the same time, each with a scratch of its own. Only open
  * and scratch_open return a code; what fails later stands in `fault`, where the

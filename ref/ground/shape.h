@@ -24,6 +24,8 @@ typedef struct kv_shape {
   int d, d_v;              /* head dimension of q and k; of v */
   int n_tokens;            /* T: tokens recorded */
   int prompt_len;          /* P: 1..T; decode steps are P+1..T tokens seen */
+  int chunk; /* tokens of a chunk in which the prompt is read, the last perhaps
+                fewer (ref/ground/chunk.h); 0: it is read whole */
   kv_dtype dtype;          /* of k and v in the trace */
   float scale;             /* logit = (q . k) * scale */
   float softcap;           /* c > 0: that logit becomes c tanh(logit / c)

@@ -154,6 +154,7 @@ static void add(kv_needs *sum, const kv_needs *b, int queries) {
   sum->view_logits |= b->view_logits;
   if (b->work > sum->work) sum->work = b->work;
   sum->slides &= b->slides;
+  sum->chunks &= b->chunks;
   sum->future |= b->future;
   sum->lengths &= b->lengths;
 }

@@ -15,6 +15,7 @@
 #define KV_REF_METHOD_H
 
 #include "ref/formats/format.h"
+#include "ref/ground/chunk.h"
 #include "ref/ground/err.h"
 #include "ref/ground/shape.h"
 #include "ref/lane/param.h"
@@ -137,6 +138,8 @@ typedef struct kv_needs {
   int slid;     /* with slides: so many rows of n_tokens numbers of 8 bytes,
                    a number an entry, at the beginning of lane_state, which
                    move with the entries */
+  bool chunks;  /* a prompt may be read in chunks (kv_shape.chunk): the view
+                   serves its rows, too */
   bool future;  /* compressions read kv_lane.future: what exact mass each token
                    gets from decode rows still to come. Of a ruler: no method
                    can know it, and where rows come one by one (a session) it

@@ -50,6 +50,7 @@ const kv_need kv_need_list[] = {
     ONE(work, SIZE, MOST, 0, TERABYTE),
     ONE(slides, BOOL, ALL, 0, 1),
     ONE(slid, INT, OWN, 0, 1 << 16),
+    ONE(chunks, BOOL, ALL, 0, 1),
     ONE(future, BOOL, MOST, 0, 1),
     ONE(lengths, BOOL, ALL, 0, 1),
     {.name = NULL}};

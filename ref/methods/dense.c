@@ -14,7 +14,7 @@ static const kv_param table[] = {{.name = NULL}};
 static kv_rc open(const kv_shape *shape, void *params, kv_needs *needs,
                   kv_err *e) {
   (void)shape, (void)params, (void)e;
-  needs->lengths = needs->slides = true;
+  needs->lengths = needs->slides = needs->chunks = true;
   return KV_OK;
 }
 

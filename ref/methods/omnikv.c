@@ -25,6 +25,13 @@
  *              max(1, k - inside)
  *     history: end = t - 1
  *     and then end = min(end, t - recent)
+ *   a prompt that is read in chunks (prefill=N): a chunk but the first, tokens
+ *     a .., attends in layers that follow as a decode step does; candidates are
+ *     sink .. a - recent - 1; m[c] is the largest, over heads, of the mean over
+ *     the chunk's queries, whatever the selector: of prob that of the
+ *     probabilities, their sum fixed as in arithmetic 4; of logit and dot what
+ *     the mean query makes of c. So do DeltaKV's equation 1 and the engine of
+ *     roles=sparse-vllm
  *   tier=host: tokens sink .. P - recent - 1 get class 1 where the prompt ends,
  *     in layers that follow: the host's memory, from which a step fetches what
  *     it attends of them (the ledger's `fetched`). What is generated stays on
@@ -49,8 +56,8 @@
  * layers 0, 1, 2, 4, 7, 14, of 64 layers 0 to 5, 17, 29, 40: DeltaKV's Table
  * 7), the last of each run of them chooses for the layers up to the next;
  * candidates are the history without 64 sinks and 512 recent tokens; ranked by
- * q . k as it is, 4096 of them; all of it on the device. That engine also
- * selects within a chunked prompt, which is attended whole here.
+ * q . k as it is, 4096 of them; all of it on the device. With prefill=N
+ * it selects within the prompt, too, as that engine does.
  *
  * Family: read. Acts: every step. Needs: a message from layer to layer; host
  * memory. Bound: t stored; attended where a layer follows k + t - P, of history
@@ -170,13 +177,19 @@ static kv_rc check(const params *o, kv_err *e) {
 static void say_needs(const kv_shape *shape, const params *o, kv_needs *needs) {
   int group = kv_group(shape), votes = voters(o);
   size_t n = (size_t)shape->n_tokens, ring = kv_ring_floats(shape, votes);
-  needs->prompt_rows = votes - 1;
+  needs->prompt_rows = votes - 1 > shape->chunk ? votes - 1 : shape->chunk;
+  needs->chunks = true;
   needs->decode_rows = true;
   needs->want = KV_Q;
   needs->across = KV_DOWN;
   needs->message = KV_CHOSEN_BYTES(n);
   needs->lane_state = (AHEAD + ring + (size_t)votes * n) * sizeof(float);
   needs->work = KV_VOTE_WORK(group, n, shape->d);
+  if (shape->chunk) {
+    needs->lane_state = sums_at(shape, votes) +
+                        KV_CHUNK_SUM(group, n, shape->d);
+    needs->work += (size_t)group * (size_t)shape->d * sizeof(float);
+  }
   if (o->tier == HOST) {
     needs->classes = 2;
     needs->host = 1u << HOST;
@@ -233,6 +246,17 @@ static void vote(const kv_at *at, const kv_lane *l, int token,
                c->first, c->end - c->first, best_of(at, l, token));
 }
 
+/* Rows of a chunk of the prompt, of which the first has nobody to choose from. */
+static void observe_chunk(const kv_at *at, const kv_lane *l,
+                          const kv_rows *rows) {
+  const params *o = at->params;
+  contest c = chunk_contest(o, at->shape, at->step);
+  if (kv_row_attends(at->shape, at->step))
+    kv_chunk_vote(at, l, rows, (kv_vote)o->score, c.first, c.end - c.first,
+                  (char *)kv_own(at, l) + sums_at(at->shape, voters(o)),
+                  best_of(at, l, at->step - 1));
+}
+
 /* Remembers the queries and, in decoding, lets them vote: all of them where
  * other tokens compete than at the last step, else the newest. */
 static void observe(const kv_at *at, kv_lane *lane, const kv_rows *rows) {
@@ -240,7 +264,10 @@ static void observe(const kv_at *at, kv_lane *lane, const kv_rows *rows) {
   const kv_shape *s = at->shape;
   if (role_of(o, s->n_layers, at->layer) != KV_CHOOSES) return;
   kv_ring_add(at, lane, rows, voters(o), ring_of(at, lane));
-  if (at->step <= s->prompt_len) return;
+  if (at->step <= s->prompt_len) {
+    observe_chunk(at, lane, rows);
+    return;
+  }
   contest c = contest_at(o, s->prompt_len, at->step);
   int32_t *end = last_end(at, lane);
   int from = *end == c.end ? at->step - 1 : oldest(o, at->step);
@@ -284,11 +311,14 @@ static bool publish(const kv_at *at, const kv_lane *const *lane, int lanes,
   const params *o = at->params;
   const kv_shape *s = at->shape;
   if (role_of(o, s->n_layers, at->layer) != KV_CHOOSES) return false;
-  if (at->step <= s->prompt_len) return false;
-  contest c = contest_at(o, s->prompt_len, at->step);
+  bool chunk = at->step <= s->prompt_len;
+  if (!kv_row_attends(s, at->step)) return false;
+  contest c = chunk ? chunk_contest(o, s, at->step)
+                    : contest_at(o, s->prompt_len, at->step);
   int n = c.end - c.first;
   float *score = KV_TAKE(at->work, float, n);
-  if (n) count_votes(at, lane, lanes, n, score);
+  if (n && chunk) largest(at, lane, lanes, at->step - 1, n, score);
+  if (n && !chunk) count_votes(at, lane, lanes, n, score);
   kv_choose_tokens(at, score, c.first, n, c.k, message);
   return true;
 }
@@ -302,7 +332,7 @@ static void view(const kv_at *at, const kv_lane *lane, const kv_query *q,
                  out);
 }
 
-/* Where the prompt ends, what competes from here on goes to the host. */
+/* Where the prompt ends, or a chunk of it, what competes from here on goes to the host. */
 static void compress_lane(const kv_at *at, kv_lane *lane) {
   const params *o = at->params;
   const kv_shape *s = at->shape;
@@ -310,7 +340,7 @@ static void compress_lane(const kv_at *at, kv_lane *lane) {
   if (o->tier != HOST || at->step != s->prompt_len) return;
   if (role_of(o, s->n_layers, at->layer) != KV_FOLLOWS) return;
   int32_t *list = KV_TAKE(at->work, int32_t, lane->n);
-  for (int i = o->sink; i < end; i++) list[n++] = i;
+  for (int i = first_gone(o, s, at->step); i < end; i++) list[n++] = i;
   if (n) kv_retier(lane, n, list, HOST);
 }
 

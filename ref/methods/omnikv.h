@@ -9,6 +9,7 @@
 #define KV_REF_METHODS_OMNIKV_H
 
 #include "ref/parts/filter.h"
+#include "ref/parts/ring.h"
 
 enum { OMNIKV, SPARSE_VLLM };          /* roles */
 enum { LAST, UNIFORM, EXP };           /* selector */
@@ -45,13 +46,36 @@ KV_FN int voters(const params *o) {
   return o->selector == LAST ? 1 : o->window;
 }
 
+/* Bytes of a lane's state before the sums of a chunk: the ring, and the largest
+ * values of each query that votes. */
+KV_FN size_t sums_at(const kv_shape *s, int votes) {
+  size_t floats = AHEAD + kv_ring_floats(s, votes) +
+                  (size_t)votes * (size_t)s->n_tokens;
+  return (floats * sizeof(float) + 7) / 8 * 8;
+}
+
 /* Tokens first..end-1 compete at a step, and k of them win; all others are
  * attended. */
 typedef struct contest {
   int first, end, k;
 } contest;
 
-/* The contest at `step` tokens seen. */
+/* The contest of the chunk of a prompt that ends at `step`: what was there when
+ * it began, but for sinks and recent tokens. */
+KV_FN contest chunk_contest(const params *o, const kv_shape *s, int step) {
+  contest c = {o->sink, kv_chunk_first(s, step) - o->recent, o->k};
+  if (c.end < c.first) c.end = c.first;
+  return c;
+}
+
+/* The first token that goes to the host at the end of the prompt, or of a chunk
+ * of it, at `step`: those before went with earlier chunks. */
+KV_FN int first_gone(const params *o, const kv_shape *s, int step) {
+  int gone = kv_chunk_first(s, step) - o->recent;
+  return gone > o->sink ? gone : o->sink;
+}
+
+/* The contest at `step` tokens seen, of decoding. */
 KV_FN contest contest_at(const params *o, int prompt_len, int step) {
   int inside = voters(o) - (step - prompt_len); /* of the prompt, that vote */
   contest c = {o->sink, o->candidates == PROMPT ? prompt_len : step - 1, o->k};

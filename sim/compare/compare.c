@@ -33,6 +33,7 @@ typedef struct walk {
   bool (*stop)(void);
   bool stopped;
   bool decodes, looks; /* the current closing is a decode step; is compared */
+  bool row;            /* so is the row of the prompt in hand */
   bool output, found;  /* its output differs; anything differs */
   kv_seen seen[2];
   kv_look look;
@@ -97,9 +98,15 @@ static bool look_bytes(const walk *w, int i, const char *when) {
          kv_look_bytes(&w->look, lane_of(w, 0, i), lane_of(w, 1, i), when);
 }
 
+static bool look_output(walk *w) {
+  return kv_look_seen(&w->look, w->cell->shape.d_v, &w->seen[0], &w->seen[1]);
+}
+
 static void keep_seen(void *self, int who, const kv_seen *seen) {
   walk *w = self;
   w->seen[who] = *seen;
+  if (who && w->row && w->looks && !w->output)
+    w->output = look_output(w);
 }
 
 /* Both have attended, or the prompt's block is stored, and neither is
@@ -107,8 +114,7 @@ static void keep_seen(void *self, int who, const kv_seen *seen) {
 static void look_before(void *self, int who, int lane) {
   walk *w = self;
   if (who > 0 || !w->looks || w->output) return;
-  w->output = (w->decodes && kv_look_seen(&w->look, w->cell->shape.d_v,
-                                          &w->seen[0], &w->seen[1])) ||
+  w->output = (w->decodes && look_output(w)) ||
               look_bytes(w, lane, " before compression");
 }
 
@@ -156,6 +162,48 @@ static void look_after(void *self, int who) {
   if (who == 0 && w->looks) w->found = look_step(w, w->output);
 }
 
+static bool look_views(walk *w) {
+  bool found = false;
+  for (int i = 0; !found && i < w->lanes; i++)
+    found = kv_look_records(&w->look, i, &lane_of(w, 0, i)->views,
+                            &lane_of(w, 1, i)->views);
+  return found;
+}
+
+/* A later chunk of the prompt, row by row; all but the last are compared here,
+ * by views before outputs. */
+static void advance_rows(walk *w, const kv_order *o, int first, int count) {
+  w->row = true;
+  for (int t = first; t < first + count && !w->found; t++) {
+    w->look.step = t + 1;
+    for (int g = 0; g < o->heads; g++) kv_order_row(o, g, t);
+    if (t + 1 == first + count) break;
+    if (w->looks) w->found = look_scores(w, true) || look_views(w) || w->output;
+    for (int x = 0; x < 2; x++) kv_look_shown_forget(&w->side[x].shown);
+    kv_order_row_close(o);
+  }
+  w->row = false;
+  for (int g = 0; g < o->heads && !w->found; g++)
+    kv_order_rows_end(o, g, first, count);
+}
+
+/* Tokens from.. enter as a prompt, or as a block of one. */
+static void advance_prompt(walk *w, const kv_order *o, int from, int count) {
+  const kv_shape *s = &w->cell->shape;
+  const kv_asking *q = kv_cell_asks(w->cell, from);
+  int end = q ? q->first + q->count : s->chunk && from < s->prompt_len
+                                          ? from + count
+                                          : 0;
+  for (int x = 0; end && x < 2; x++)
+    w->side[x].backend->prompt(w->side[x].store, end);
+  kv_order_receive(o);
+  if (kv_row_attends(s, from + count) && !q) {
+    advance_rows(w, o, from, count);
+    return;
+  }
+  for (int g = 0; g < o->heads; g++) kv_order_prompt(o, g, from, count);
+}
+
 /* Runs the n-th closing (a block of the prompt, or a decode step) on both;
  * looks: compares it. True if a difference was found. */
 static bool advance(walk *w, int n, bool looks) {
@@ -164,9 +212,6 @@ static bool advance(walk *w, int n, bool looks) {
   bool decodes;
   kv_rider rider[2];
   if (!kv_cell_closing(w->cell, n, &from, &count, &decodes)) return false;
-  const kv_asking *q = decodes ? NULL : kv_cell_asks(w->cell, from);
-  for (int x = 0; q && x < 2; x++)
-    w->side[x].backend->prompt(w->side[x].store, q->first + q->count);
   for (int x = 0; x < 2; x++)
     rider[x] =
         (kv_rider){.backend = w->side[x].backend,
@@ -189,13 +234,11 @@ static bool advance(walk *w, int n, bool looks) {
   w->output = w->found = false;
   w->look.step = from + count;
   for (int x = 0; x < 2; x++) kv_look_shown_forget(&w->side[x].shown);
-  kv_order_receive(&o);
-  for (int g = 0; g < shape->n_kv_heads; g++)
-    if (decodes)
-      kv_order_decode(&o, g, from);
-    else
-      kv_order_prompt(&o, g, from, count);
-  kv_order_close(&o);
+  if (decodes) kv_order_receive(&o);
+  for (int g = 0; g < shape->n_kv_heads && decodes; g++)
+    kv_order_decode(&o, g, from);
+  if (!decodes) advance_prompt(w, &o, from, count);
+  if (!w->found) kv_order_close(&o);
   return w->found;
 }
 

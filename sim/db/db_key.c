@@ -80,12 +80,21 @@ static void int64s(kv_sha256 *h, int n, const int64_t *v) {
   }
 }
 
+static void stat(kv_sha256 *h, const kv_stat *s) {
+  int64_t v[] = {s->count,           kv_db_bits(s->mean), kv_db_bits(s->p50),
+                 kv_db_bits(s->p95), kv_db_bits(s->p99),  kv_db_bits(s->max)};
+  int64s(h, s->count ? 6 : 1, v);
+}
+
+/* Measures that were added after the first ones follow these, by name, where
+ * there are any: rows without keep their digest. */
 static void stats(kv_sha256 *h, const kv_stat *s) {
-  for (int m = 0; m < KV_MEASURES; m++) {
-    int64_t v[] = {s[m].count,           kv_db_bits(s[m].mean),
-                   kv_db_bits(s[m].p50), kv_db_bits(s[m].p95),
-                   kv_db_bits(s[m].p99), kv_db_bits(s[m].max)};
-    int64s(h, s[m].count ? 6 : 1, v);
+  for (int m = 0; m < KV_DB_FIRST_MEASURES; m++) stat(h, &s[m]);
+  for (int m = KV_DB_FIRST_MEASURES; m < KV_MEASURES; m++) {
+    const char *name = kv_measure_table[m].name;
+    if (!s[m].count) continue;
+    kv_sha256_add(h, name, strlen(name) + 1);
+    stat(h, &s[m]);
   }
 }
 
@@ -102,7 +111,7 @@ static void later_kinds(kv_sha256 *h, const kv_bytes *b) {
   }
 }
 
-int kv_db_measures(void) { return KV_MEASURES + kv_n_scalars; }
+int kv_db_measures(void) { return KV_DB_FIRST_MEASURES + kv_n_scalars; }
 
 static void totals(kv_sha256 *h, const kv_totals *t) {
   for (int i = 0; i < KV_DB_FIRST_KINDS; i++) {

@@ -40,7 +40,7 @@ kv_rc kv_db_put_means(kv_db *db, int64_t run, const kv_result *r, kv_err *e) {
   unsigned char *bytes = kv_zalloc(1, size + 1);
   kv_rc rc = bytes ? KV_OK : kv_no_memory(e, "means of steps", size);
   for (int m = 0; m < KV_MEASURES && !rc; m++) {
-    if (!r->stat[m].count) continue;
+    if (!r->stat[m].count || !kv_measure_of_steps(m)) continue;
     to_bytes(steps, r->step_mean + m * steps, bytes);
     rc = kv_db_do(db, e, "INSERT INTO step_mean VALUES (?,?,?)", "isb", run,
                   kv_measure_table[m].name,

@@ -16,6 +16,8 @@
 enum {
   KV_DB_APPLICATION = 0x6b767270, /* PRAGMA application_id of our files */
   KV_DB_STATEMENTS = 96, /* literals that one connection can have prepared */
+  KV_DB_FIRST_MEASURES = KV_PROMPT_ERROR, /* measures that the digest of each
+                                             run counts, there or not */
   KV_DB_FIRST_KINDS = 5, /* kinds of bytes (ref/lane/ledger.h) that each run
                             has a row of; later kinds may be missing */
   KV_DB_WHERE = 256      /* bytes of a text that says where results differ */

@@ -148,7 +148,7 @@ static kv_rc write_out(kv_cell *c, kv_err *e) {
   const kv_method *m = c->spec.method;
   c->result.params =
       c->plan.layer
-          ? kv_windowed_json(&c->spec,
+          ? kv_keys_json(&c->spec,
                              kv_params_json_each(m->params, c->spec.n_layers,
                                                  m->params_size, c->params))
           : kv_spec_json(&c->spec);
@@ -186,6 +186,7 @@ kv_rc kv_cell_open(const kv_trace *trace, int prompt_len,
                    kv_cell *c, kv_err *e) {
   *c = (kv_cell){.trace = trace, .shape = trace->shape, .runs = true};
   if (prompt_len) c->shape.prompt_len = prompt_len;
+  c->shape.chunk = asked->spec->chunk;
   kv_rc rc = kv_spec_copy(asked->spec, &c->spec, e);
   if (!rc) rc = kv_cell_find_windows(c, e);
   if (!rc) rc = take_budget(c, asked, e);
@@ -212,12 +213,11 @@ kv_rc kv_cell_open(const kv_trace *trace, int prompt_len,
   if (none) return none;
   if (!rc && c->result.status == KV_CELL_FIXED)
     c->result.budget = get_budget(&c->spec);
-  c->blocks = 1;
-  if (c->plan.needs.block)
-    c->blocks =
-        (c->shape.prompt_len + c->plan.needs.block - 1) / c->plan.needs.block;
+  int block = kv_cell_block(c);
+  c->blocks = block ? (c->shape.prompt_len + block - 1) / block : 1;
   kv_cell_tell_layers(c);
   rc = take_turns(c, asked, e);
+  if (!rc && c->runs) kv_cell_check_chunks(c);
   return rc ? rc : write_out(c, e);
 }
 

@@ -172,6 +172,12 @@ double kv_cell_mean_share(const kv_cell *c);
  * steps read, where a row that several query heads read counts once. */
 int64_t kv_cell_dense(const kv_cell *c, int first, int last, bool attended);
 
+/* Most tokens of the prompt that enter at once: of a chunk, or of a block that
+ * the method asks for; 0: all. */
+static inline int kv_cell_block(const kv_cell *c) {
+  return c->shape.chunk ? c->shape.chunk : c->plan.needs.block;
+}
+
 /* --- cell_turns.c: blocks, where later questions enter as prompts --------- */
 
 /* Tokens seen at the end of the last prompt that had begun when `step` tokens
@@ -185,6 +191,12 @@ const kv_asking *kv_cell_asks(const kv_cell *c, int t);
  * ends with it. */
 bool kv_cell_closing(const kv_cell *c, int n, int *first, int *count,
                      bool *decodes);
+
+/* --- cell_chunks.c, for cell.c: a prompt that is read in chunks ----------- */
+
+/* Refuses a cell of shape.chunk whose method, layers, questions or trace do not
+ * let its prompt be read in chunks. */
+void kv_cell_check_chunks(kv_cell *c);
 
 /* --- cell_file.c, for cell.c: the method's files -------------------------- */
 

@@ -6,7 +6,11 @@
 #include "sim/engine/cell.h"
 
 int kv_cell_prompt_at(const kv_cell *c, int step) {
-  int end = c->shape.prompt_len;
+  int end = c->shape.prompt_len, chunk = c->shape.chunk;
+  if (chunk && step < end) {
+    int last = kv_chunk_first(&c->shape, step) + chunk;
+    return last < end ? last : end;
+  }
   for (int i = 0; i < c->turns && c->turn[i].first < step; i++)
     end = c->turn[i].first + c->turn[i].count;
   return end;
@@ -20,7 +24,7 @@ const kv_asking *kv_cell_asks(const kv_cell *c, int t) {
 
 bool kv_cell_closing(const kv_cell *c, int n, int *first, int *count,
                      bool *decodes) {
-  int size = c->plan.needs.block, p = c->shape.prompt_len;
+  int size = kv_cell_block(c), p = c->shape.prompt_len;
   int from = n < c->blocks ? 0 : p, t = p + n - c->blocks, to = t + 1;
   *decodes = n >= c->blocks;
   if (!*decodes) {

@@ -54,6 +54,7 @@ typedef struct look {
   const int *cell; /* of each rider */
   kv_worker *worker;
   int block, step; /* the block being closed; tokens seen at its end */
+  bool row;        /* it is a row of the prompt */
 } look;
 
 /* Adds the bytes of a lane of a layer with a sliding window to *sum, as far as
@@ -92,6 +93,11 @@ static void measure_row(void *self, int who, const kv_seen *seen) {
   if (kv_layer_plan(l, k->cell[who])->method->view)
     row.scanned = kv_lane_scanned(seen->lane);
   l->materialised[k->cell[who]][seen->lane->lane] = row.materialised;
+  if (k->row) {
+    if (cell->fidelity && truth && truth->finite)
+      kv_fidelity_prompt_row(cell->fidelity, l->index, seen, k->worker->truth);
+    return;
+  }
   kv_cost_read(cell->cost, l->index, k->block, &row);
   if (cell->fidelity && truth && truth->finite)
     kv_fidelity_row(cell->fidelity, l->index, seen, k->worker->truth);
@@ -145,7 +151,8 @@ static kv_rider rider_of(const kv_layer *l, int c, const kv_worker *worker) {
   return (kv_rider){.backend = l->backend,
                     .store = l->store[c],
                     .scratch = worker->scratch,
-                    .alone = need->block || need->reindex,
+                    .alone = need->block || need->reindex ||
+                             l->cell[c]->shape.chunk,
                     .above = messages,
                     .below = messages,
                     .seconds = &worker->seconds[c]};
@@ -166,7 +173,7 @@ static kv_order order_of(look *k, int riders, const kv_rider *rider) {
 /* Closes a step of cell c, every KV head of which is compressed. */
 static void close_step(kv_layer *l, int c, int block, int step,
                        const kv_team *team) {
-  look k = {l, &c, &team->worker[0], block, step};
+  look k = {l, &c, &team->worker[0], block, step, false};
   kv_rider rider = rider_of(l, c, k.worker);
   kv_order o = order_of(&k, 1, &rider);
   kv_order_close(&o);
@@ -193,7 +200,7 @@ static void enter_block(const work *w, int g, kv_worker *worker) {
 
 void kv_layer_block(kv_layer *l, int c, int first, int count,
                     const kv_team *team) {
-  int size = l->cell[c]->plan.needs.block, block = size ? first / size : 0;
+  int size = kv_cell_block(l->cell[c]), block = size ? first / size : 0;
   open_step(l, c, block, team);
   each_head(&(work){l, c, first, count}, team, enter_block);
   close_step(l, c, block, first + count, team);
@@ -207,6 +214,60 @@ static void prompt_in_blocks(kv_layer *l, int c, const kv_team *team) {
     kv_layer_block(l, c, first, first + size < p ? size : p - first, team);
 }
 
+static void attend_row(const work *w, int g, kv_worker *worker) {
+  kv_layer *l = w->layer;
+  look k = {.layer = l, .cell = &w->cell, .worker = worker, .row = true};
+  kv_rider rider = rider_of(l, w->cell, worker);
+  kv_order o = order_of(&k, 1, &rider);
+  kv_known known = {0};
+  if (worker->truth) kv_truth_fill(worker->truth, l->data, g, w->first, NULL);
+  if (worker->truth && worker->truth->finite) {
+    known = kv_truth_known(worker->truth);
+    o.known = &known;
+  }
+  kv_order_row(&o, g, w->first);
+}
+
+static void end_rows(const work *w, int g, kv_worker *worker) {
+  look k = {.layer = w->layer, .cell = &w->cell, .worker = worker};
+  kv_rider rider = rider_of(w->layer, w->cell, worker);
+  kv_order o = order_of(&k, 1, &rider);
+  kv_order_rows_end(&o, g, w->first, w->count);
+}
+
+static void close_row(kv_layer *l, int c, const kv_team *team) {
+  look k = {.layer = l, .cell = &c, .worker = &team->worker[0]};
+  kv_rider rider = rider_of(l, c, k.worker);
+  kv_order o = order_of(&k, 1, &rider);
+  kv_order_row_close(&o);
+}
+
+/* A chunk of the prompt but the first: row by row. */
+static void attend_chunk(kv_layer *l, int c, int first, int count,
+                         const kv_team *team) {
+  int block = first / l->cell[c]->shape.chunk, end = first + count;
+  open_step(l, c, block, team);
+  for (int t = first; t < end && !unwanted(team); t++) {
+    if (t > first) close_row(l, c, team);
+    each_head(&(work){l, c, t, 1}, team, attend_row);
+  }
+  each_head(&(work){l, c, first, count}, team, end_rows);
+  close_step(l, c, block, end, team);
+}
+
+/* A prompt that is read in chunks. */
+static void prompt_in_chunks(kv_layer *l, int c, const kv_team *team) {
+  int size = l->cell[c]->shape.chunk, p = l->cell[c]->shape.prompt_len;
+  for (int first = 0; first < p && !unwanted(team); first += size) {
+    int count = first + size < p ? size : p - first;
+    l->backend->prompt(l->store[c], first + count);
+    if (first)
+      attend_chunk(l, c, first, count, team);
+    else
+      kv_layer_block(l, c, first, count, team);
+  }
+}
+
 /* A prompt that enters at once has the same rows for every method, so its
  * observation is computed in one pass for all cells. Lanes with re-indexed
  * positions see other keys and are computed alone. */
@@ -215,7 +276,7 @@ static void enter_prompt(const work *w, int g, kv_worker *worker) {
   look k = {.layer = l, .cell = worker->who, .worker = worker};
   int n = 0;
   for (int i = 0; i < l->active; i++) {
-    if (l->cell[l->at[i]]->plan.needs.block) continue;
+    if (kv_cell_block(l->cell[l->at[i]])) continue;
     worker->who[n] = l->at[i];
     worker->rider[n++] = rider_of(l, l->at[i], worker);
   }
@@ -225,11 +286,13 @@ static void enter_prompt(const work *w, int g, kv_worker *worker) {
 
 void kv_layer_prompt(kv_layer *l, const kv_team *team) {
   for (int i = 0; i < l->active; i++)
-    if (!l->cell[l->at[i]]->plan.needs.block) open_step(l, l->at[i], 0, team);
+    if (!kv_cell_block(l->cell[l->at[i]])) open_step(l, l->at[i], 0, team);
   each_head(&(work){l, -1, 0, 0}, team, enter_prompt);
   for (int i = 0; i < l->active && !unwanted(team); i++) {
     int c = l->at[i];
-    if (l->cell[c]->plan.needs.block)
+    if (l->cell[c]->shape.chunk)
+      prompt_in_chunks(l, c, team);
+    else if (l->cell[c]->plan.needs.block)
       prompt_in_blocks(l, c, team);
     else
       close_step(l, c, 0, l->cell[c]->shape.prompt_len, team);
@@ -251,7 +314,7 @@ static void decode(const work *w, int g, kv_worker *worker) {
   if (true_row) known = kv_truth_known(worker->truth);
   for (int i = 0; i < l->active; i++) {
     int c = l->at[i];
-    look k = {l, &c, worker, block_of(l->cell[c], t), t + 1};
+    look k = {l, &c, worker, block_of(l->cell[c], t), t + 1, false};
     kv_rider rider = rider_of(l, c, worker);
     kv_order o = order_of(&k, 1, &rider);
     if (true_row) o.known = &known;

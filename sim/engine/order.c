@@ -35,6 +35,9 @@ static void enter(const kv_order *o, const kv_rider *r, int g, int first,
   int from, n = lanes_of(o, r, g, &from);
   for (int i = from; i < from + n; i++)
     r->backend->append(r->store, i, first, count, r->scratch);
+}
+
+static void show_alone(const kv_rider *r, int g, int first, int count) {
   if (r->alone)
     r->backend->observation(&r->store, 1, g, first, count, r->scratch);
 }
@@ -52,19 +55,24 @@ static void show_shared(const kv_order *o, int g, int first, int count) {
     one->backend->observation(o->shared, n, g, first, count, one->scratch);
 }
 
-void kv_order_prompt(const kv_order *o, int g, int first, int count) {
-  for (int i = 0; i < o->riders; i++) {
-    double start = now(&o->rider[i]);
-    enter(o, &o->rider[i], g, first, count);
-    spent(&o->rider[i], start);
-  }
-  show_shared(o, g, first, count);
+static void compress_all(const kv_order *o, int g) {
   for (int i = 0; i < o->riders; i++) {
     double start = now(&o->rider[i]);
     int from, n = lanes_of(o, &o->rider[i], g, &from);
     for (int lane = from; lane < from + n; lane++) compress(o, i, lane);
     spent(&o->rider[i], start);
   }
+}
+
+void kv_order_prompt(const kv_order *o, int g, int first, int count) {
+  for (int i = 0; i < o->riders; i++) {
+    double start = now(&o->rider[i]);
+    enter(o, &o->rider[i], g, first, count);
+    show_alone(&o->rider[i], g, first, count);
+    spent(&o->rider[i], start);
+  }
+  show_shared(o, g, first, count);
+  compress_all(o, g);
 }
 
 /* --- decode steps to come ----------------------------------------------- */
@@ -95,12 +103,16 @@ static void attend(const kv_order *o, int who, int lane, int t) {
   o->attended(o->self, who, &seen);
 }
 
-static void decode_lane(const kv_order *o, int lane, int t) {
+static void attend_all(const kv_order *o, int lane, int t) {
   for (int i = 0; i < o->riders; i++) {
     double start = now(&o->rider[i]);
     attend(o, i, lane, t);
     spent(&o->rider[i], start);
   }
+}
+
+static void decode_lane(const kv_order *o, int lane, int t) {
+  attend_all(o, lane, t);
   for (int i = 0; i < o->riders; i++) {
     double start = now(&o->rider[i]);
     compress(o, i, lane);
@@ -111,6 +123,27 @@ static void decode_lane(const kv_order *o, int lane, int t) {
 void kv_order_decode(const kv_order *o, int g, int t) {
   int first, n = lanes_of(o, &o->rider[0], g, &first);
   for (int lane = first; lane < first + n; lane++) decode_lane(o, lane, t);
+}
+
+/* --- rows of a chunk ----------------------------------------------------- */
+
+void kv_order_row(const kv_order *o, int g, int t) {
+  int first, n = lanes_of(o, &o->rider[0], g, &first);
+  for (int lane = first; lane < first + n; lane++) attend_all(o, lane, t);
+}
+
+void kv_order_rows_end(const kv_order *o, int g, int first, int count) {
+  for (int i = 0; i < o->riders; i++) {
+    double start = now(&o->rider[i]);
+    show_alone(&o->rider[i], g, first, count);
+    spent(&o->rider[i], start);
+  }
+  compress_all(o, g);
+}
+
+void kv_order_row_close(const kv_order *o) {
+  for (int i = 0; i < o->riders; i++)
+    o->rider[i].backend->end_step(o->rider[i].store);
 }
 
 /* --- the layer ---------------------------------------------------------- */

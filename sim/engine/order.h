@@ -11,7 +11,10 @@
  *   compress for its lanes
  *   a decode step, one KV head, lane after lane: append; view;
  *   materialise; attend; compress
- *   then, once for the layer: compress_layer; publish, as receive; end_step
+ *   a row of a later chunk (kv_shape.chunk), one KV head: as a decode step, but
+ *   compress; after the last one observation of the chunk, and compress
+ *   then, once for the layer: compress_layer; publish, as receive; end_step;
+ *   after a row that is not its chunk's last, end_step alone
  *
  * The caller begins the layer before the first block and finishes it after the
  * last step. Different KV heads may be worked on at the same time, each with
@@ -66,6 +69,12 @@ typedef struct kv_order {
 void kv_order_receive(const kv_order *o);
 /* Enters tokens first..first+count-1 of the prompt for KV head g. */
 void kv_order_prompt(const kv_order *o, int g, int first, int count);
+/* Row t of a later chunk of the prompt, KV head g: its token enters and attends.
+ * After the last one of a chunk kv_order_rows_end follows for each KV head, and
+ * kv_order_close; after others kv_order_row_close. */
+void kv_order_row(const kv_order *o, int g, int t);
+void kv_order_rows_end(const kv_order *o, int g, int first, int count);
+void kv_order_row_close(const kv_order *o);
 /* Lets the riders compute the attention of decode steps t..t+steps-1 of KV head
  * g before they come (ref/backend/ahead.h). known: exact queries and logits of
  * the first of these rows, the others behind it; NULL where one is not finite.

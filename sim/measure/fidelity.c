@@ -12,7 +12,8 @@
 /* --- memory ------------------------------------------------------------- */
 
 static int width_of(const kv_fidelity *f, kv_measure m) {
-  if (m >= KV_NEEDLE_STORED) return f->searches;
+  if (kv_measured_of(m) == KV_OF_PROMPT) return f->rows;
+  if (kv_measured_of(m) == KV_OF_SEARCHES) return f->searches;
   return m == KV_RECALL_B && f->budget[0] < 1 ? 0 : f->steps;
 }
 
@@ -43,6 +44,8 @@ kv_rc kv_fidelity_open(const kv_shape *shape, int layers, const int *layer,
   f->shape = shape;
   f->layers = layers;
   f->steps = shape->n_tokens - shape->prompt_len;
+  if (shape->chunk && shape->chunk < shape->prompt_len)
+    f->rows = shape->prompt_len - shape->chunk;
   kv_rc rc = take(f, n_needles, needle, layer, budget, e);
   if (rc)
     kv_fidelity_close(f);
@@ -79,9 +82,11 @@ void kv_fidelity_layer_copy(kv_fidelity *f, int layer, kv_copier *x) {
 
 double kv_fidelity_value(const kv_fidelity *f, kv_measure m, int layer, int h,
                          int t) {
-  int at = t - f->shape->prompt_len;
-  assert(at >= 0 && at < f->steps && "only decode rows have values");
-  if (m >= KV_NEEDLE_STORED) at = f->search_at[at];
+  bool prompt = kv_measured_of(m) == KV_OF_PROMPT;
+  int at = t - (prompt ? f->shape->chunk : f->shape->prompt_len);
+  assert(at >= 0 && at < (prompt ? f->rows : f->steps) &&
+         "only rows that attend have values");
+  if (kv_measured_of(m) == KV_OF_SEARCHES) at = f->search_at[at];
   if (at < 0 || !f->width[m]) return (double)NAN;
   return kv_fidelity_head(f, m, layer, h)[at];
 }

@@ -27,11 +27,24 @@ struct kv_fidelity {
   int searches;          /* rows that look for a needle */
   kv_search *search;     /* [searches], steps ascending */
   int32_t *search_at;    /* [steps] index in search, or -1 */
-  int width[KV_MEASURES];    /* values of a head: steps, searches or 0 */
+  int rows;                  /* of the prompt behind its first chunk */
+  int width[KV_MEASURES];    /* values of a head: steps, searches, rows or 0 */
   size_t start[KV_MEASURES]; /* of a measure's values in its layer's slice */
   size_t values;             /* of a layer, all measures */
   kv_spill spill;            /* a slice a layer: [measure][n_heads][width] */
 };
+
+/* What a head has values of. */
+typedef enum kv_measured {
+  KV_OF_STEPS,    /* decode steps */
+  KV_OF_SEARCHES, /* those that look for a needle */
+  KV_OF_PROMPT    /* rows of the prompt */
+} kv_measured;
+
+static inline kv_measured kv_measured_of(kv_measure m) {
+  if (!kv_measure_of_steps((int)m)) return KV_OF_PROMPT;
+  return m >= KV_NEEDLE_STORED ? KV_OF_SEARCHES : KV_OF_STEPS;
+}
 
 /* The f->width[m] values of a measure for query head h of the layer of that
  * index, in the spill; maps them into memory. */

@@ -25,25 +25,10 @@ static const float tiny = 0x1p-126f; /* p^ below it counts as 0 */
 
 /* --- the output --------------------------------------------------------- */
 
-/* a / b, where 0/0 is 0 and x/0 is null (NaN), as is what is made of one. */
-static double ratio(double a, double b) {
-  if (a == 0 && b == 0) return 0;
-  return b > 0 ? a / b : (double)NAN;
-}
-
-static void compare_output(const kv_row *r, int h) {
-  int d_v = r->truth->shape->d_v;
-  const float *exact = r->truth->out + (r->head0 + h) * d_v;
-  const float *got = r->seen->out + h * d_v;
-  double square = 0, most = 0;
-  for (int i = 0; i < d_v; i++) {
-    double gap = (double)got[i] - (double)exact[i];
-    square += gap * gap;
-    most = fabs(gap) > most ? fabs(gap) : most;
-  }
-  if (isnan(square)) most = (double)NAN; /* a maximum passes over it */
-  kv_row_put(r, KV_OUTPUT_ERROR, h,
-             ratio(sqrt(square), r->truth->norm[r->head0 + h]));
+static void put_output(const kv_row *r, int h) {
+  double error, most;
+  kv_row_output(r, h, &error, &most);
+  kv_row_put(r, KV_OUTPUT_ERROR, h, error);
   kv_row_put(r, KV_OUTPUT_ABS, h, most);
 }
 
@@ -342,14 +327,6 @@ static void put_untouched(const kv_row *r, int h) {
 
 /* --- the row ------------------------------------------------------------ */
 
-static bool is_plain(const kv_lane *l) {
-  uint32_t disorder = 0;
-  for (int i = 1; i < l->n; i++) disorder |= l->id[i] <= l->id[i - 1];
-  if (l->last)
-    for (int i = 0; i < l->n; i++) disorder |= l->weight[i] != 1;
-  return !disorder;
-}
-
 static void plan_recalls(kv_row *r) {
   const int k[3] = {1, 16, r->f->budget[r->layer]};
   for (int j = 0; j < 3; j++) {
@@ -361,26 +338,13 @@ static void plan_recalls(kv_row *r) {
 
 void kv_fidelity_row(kv_fidelity *f, int layer, const kv_seen *seen,
                      kv_truth *truth) {
-  const kv_lane *l = seen->lane;
-  kv_row r = {.f = f,
-              .layer = layer,
-              .seen = seen,
-              .truth = truth,
-              .lane = l,
-              .n = truth->t + 1,
-              .visible = truth->t + 1 - truth->first,
-              .step = truth->t - f->shape->prompt_len,
-              .head0 = l->first_head - truth->kv_head * kv_group(f->shape),
-              .plain = is_plain(l),
-              .top = {-1, -1, -1}};
-  assert(l->kv_head == truth->kv_head && f->layer[layer] == truth->layer);
-  kv_truth_weigh(truth);
+  kv_row r = kv_row_of(f, layer, seen, truth, f->shape->prompt_len);
   plan_recalls(&r);
   kv_row_stored(&r);
   int first = 0, count = 0;
   for (int h = 0; h < seen->queries; h++) {
     bool same = untouched(&r, h);
-    compare_output(&r, h);
+    put_output(&r, h);
     if (same) put_untouched(&r, h);
     if (!same && count++ == 0) first = h;
     if (count && (same || count == KV_TOGETHER || h + 1 == seen->queries)) {

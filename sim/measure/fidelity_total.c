@@ -33,7 +33,8 @@ typedef struct range {
 /* --- memory ------------------------------------------------------------- */
 
 static size_t layer_values(const kv_fidelity *f) {
-  return (size_t)f->shape->n_heads * (size_t)f->steps;
+  int widest = f->steps > f->rows ? f->steps : f->rows;
+  return (size_t)f->shape->n_heads * (size_t)widest;
 }
 
 static void release(room *r) {
@@ -68,25 +69,29 @@ static int bin_start(const kv_fidelity *f, int b) {
 }
 
 /* First value of a head that is of step `step` or later: rows that look for
- * nothing have no value of a needle. */
-static int place_of(const kv_fidelity *f, kv_measure m, int step) {
-  int i = 0;
-  if (m < KV_NEEDLE_STORED) return step < f->width[m] ? step : f->width[m];
+ * nothing have no value of a needle, and those of the prompt are of the range of
+ * all steps. */
+static int place_of(const kv_fidelity *f, const range *r, int end) {
+  int i = 0, step = r->step[end];
+  kv_measure m = r->measure;
+  bool all = r->step[0] == 0 && r->step[1] == f->steps;
+  if (kv_measured_of(m) == KV_OF_PROMPT) return end && all ? f->width[m] : 0;
+  if (kv_measured_of(m) == KV_OF_STEPS)
+    return step < f->width[m] ? step : f->width[m];
   while (i < f->searches && f->search[i].step < step) i++;
   return i;
 }
 
 static size_t count_of(const kv_fidelity *f, const range *r) {
-  int n =
-      place_of(f, r->measure, r->step[1]) - place_of(f, r->measure, r->step[0]);
+  int n = place_of(f, r, 1) - place_of(f, r, 0);
   return (size_t)n * (size_t)(r->at[1] - r->at[0]) *
          (size_t)(r->head[1] - r->head[0]);
 }
 
 static kv_stat stat_in_memory(const kv_fidelity *f, const range *r,
                               double *value) {
-  int low = place_of(f, r->measure, r->step[0]);
-  int n = place_of(f, r->measure, r->step[1]) - low;
+  int low = place_of(f, r, 0);
+  int n = place_of(f, r, 1) - low;
   int64_t all = 0;
   for (int l = r->at[0]; l < r->at[1]; l++) {
     for (int h = r->head[0]; h < r->head[1]; h++, all += n)
@@ -99,8 +104,8 @@ static kv_stat stat_in_memory(const kv_fidelity *f, const range *r,
 
 static kv_stat stat_in_passes(const kv_fidelity *f, const range *r,
                               kv_tally *t) {
-  int low = place_of(f, r->measure, r->step[0]);
-  int high = place_of(f, r->measure, r->step[1]);
+  int low = place_of(f, r, 0);
+  int high = place_of(f, r, 1);
   kv_tally_begin(t);
   while (kv_tally_pass(t))
     for (int l = r->at[0]; l < r->at[1]; l++) {
@@ -148,6 +153,7 @@ static void fill_part(const kv_fidelity *f, int layer, int g, int bin,
                  .drift = drift_of(f, &r)};
   for (int m = 0; m < KV_MEASURES; m++) {
     r.measure = (kv_measure)m;
+    if (bin >= 0 && kv_measured_of(r.measure) == KV_OF_PROMPT) continue;
     p->stat[m] = count_of(f, &r) > own->values
                      ? stat_in_passes(f, &r, own->tally)
                      : stat_in_memory(f, &r, own->value);
@@ -160,7 +166,8 @@ static void add_head(const kv_fidelity *f, kv_measure m, int layer, int h,
                      const room *r) {
   const double *v = kv_fidelity_head(f, m, layer, h);
   for (int i = 0; i < f->width[m]; i++) {
-    int step = m < KV_NEEDLE_STORED ? i : f->search[i].step;
+    int step =
+        kv_measured_of(m) == KV_OF_SEARCHES ? f->search[i].step : i;
     if (isnan(v[i])) continue;
     r->sum[step] += v[i];
     r->count[step]++;
@@ -172,7 +179,8 @@ static void fill_means(const kv_fidelity *f, kv_measure m, const room *r,
                        float *mean) {
   memset(r->sum, 0, (size_t)f->steps * sizeof *r->sum);
   memset(r->count, 0, (size_t)f->steps * sizeof *r->count);
-  for (int l = 0; l < f->layers; l++) {
+  bool prompt = kv_measured_of(m) == KV_OF_PROMPT; /* of no step */
+  for (int l = 0; l < f->layers && !prompt; l++) {
     for (int h = 0; h < f->shape->n_heads; h++) add_head(f, m, l, h, r);
     kv_spill_put_away(&f->spill, l);
   }

@@ -26,6 +26,11 @@ const kv_measure_info kv_measure_table[KV_MEASURES] = {
     [KV_NEEDLE_MASS] = {"needle_mass", "mass on the needle", "", 1},
     [KV_NEEDLE_ALL] = {"needle_all", "whole answers in the view", "", 1},
     [KV_NEEDLE_DENSE] = {"needle_dense", "exact mass on the needle", "", 0},
+    [KV_PROMPT_ERROR] = {"prompt_error", "output error of the prompt's rows",
+                         "", -1},
+    [KV_PROMPT_MASS] = {"prompt_mass", "exact mass of their views", "", 1},
+    [KV_PROMPT_ATTENDED] = {"prompt_attended", "share that they attended", "",
+                            0},
 };
 
 double kv_needle_share(const kv_stat *s) {

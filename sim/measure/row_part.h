@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Private to sim/measure/fidelity_row.c and fidelity_stored.c: one decode row
- * of one lane while kv_fidelity_row measures it against exact attention.
- * Nothing here allocates or fails.
+ * Private to sim/measure/fidelity_*.c: one row of one lane while it is measured
+ * against exact attention. Nothing here allocates or fails.
  */
 #ifndef KV_SIM_ROW_PART_H
 #define KV_SIM_ROW_PART_H
@@ -38,6 +37,18 @@ static inline void kv_row_put(const kv_row *r, kv_measure m, int h, double x) {
   if (r->f->width[m])
     kv_fidelity_head(r->f, m, r->layer, r->lane->first_head + h)[r->step] = x;
 }
+
+/* --- fidelity_prompt.c ---------------------------------------------------- */
+
+/* The row that was attended, with its truth weighed. first: the token whose row
+ * is at place 0 of the values. */
+kv_row kv_row_of(kv_fidelity *f, int layer, const kv_seen *seen,
+                 kv_truth *truth, int first);
+/* How far the output of the lane's query head h is off: relative, NaN where
+ * exact attention is 0 and this is not, and at most. */
+void kv_row_output(const kv_row *r, int h, double *error, double *most);
+
+/* --- fidelity_row.c -------------------------------------------------------- */
 
 /* Lists the tokens of a view in truth->compare.token, ascending, and the place
  * of each in the view in truth->compare.place; returns how many. Heads that see

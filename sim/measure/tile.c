@@ -184,7 +184,7 @@ void kv_tile_fill(kv_tile *x, int head, const kv_layer_data *data, int g, int t,
   side k = side_of(data->k, g, s->n_tokens, s->d, s->dtype);
   side v = side_of(data->v, g, s->n_tokens, s->d_v, s->dtype);
   float *q = x->q + row * (size_t)s->d, *logit = x->s + row * x->stride;
-  assert(rows <= x->steps && t >= s->prompt_len && t + rows <= s->n_tokens);
+  assert(rows <= x->steps && t >= 0 && t + rows <= s->n_tokens);
   x->t[head] = t;
   x->rows[head] = rows;
   attend->sink = kv_layer_sink(data, g * group);

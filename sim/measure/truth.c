@@ -130,7 +130,7 @@ static double norm_of(const float *x, int n) {
 void kv_truth_fill(kv_truth *x, const kv_layer_data *data, int g, int t,
                    const kv_tile *tile) {
   const kv_shape *s = x->shape;
-  assert(t >= s->prompt_len && t < s->n_tokens && "the truth is of decoding");
+  assert(t >= 0 && t < s->n_tokens && "the row is recorded");
   if (!tile) kv_tile_fill(x->one, 0, data, g, t, 1, &x->attend);
   kv_tile_row row = tile ? kv_tile_at(tile, g, t) : kv_tile_at(x->one, 0, t);
   x->layer = data->layer;

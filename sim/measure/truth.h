@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The exact attention of one decode row, over the whole, uncompressed cache,
+ * The exact attention of one row, of decoding or of a prompt read in chunks, over the whole, uncompressed cache,
  * for the query heads of one KV head. It is computed once per (layer, KV head,
  * step) and shared by all cells of a run: their stores reuse its logits
  * (kv_known), and their fidelity is measured against the rest.
@@ -90,7 +90,7 @@ kv_rc kv_truth_open(const kv_shape *shape, const kv_kernels *kernels, int steps,
                     int n_top, const int *top, kv_truth **out, kv_err *e);
 void kv_truth_close(kv_truth *x); /* accepts NULL */
 
-/* Fills x with the row of token t >= prompt_len (asserted) of a layer for the
+/* Fills x with the row of token t, whose query is recorded, of a layer for the
  * query heads of KV head g: from place g of the tile, which then must not
  * change until the next fill, or computed by itself where tile is NULL. */
 void kv_truth_fill(kv_truth *x, const kv_layer_data *data, int g, int t,

@@ -23,6 +23,7 @@ static const char *unasked(const kv_trace *t, int chunk, const kv_cell *c,
                            const kv_decided *whole) {
   if (!whole || !kv_result_ran(&c->result)) return "it did not run";
   if (c->turns) return "its later questions are prompts of their own (--turns)";
+  if (c->shape.chunk) return "its prompt is read in chunks already (prefill)";
   if (c->shape.prompt_len <= chunk)
     return "its prompt is no longer than a piece";
   if (c->plan.needs.prompt_rows && !has_queries(t, c->shape.prompt_len))

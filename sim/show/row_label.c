@@ -108,8 +108,8 @@ kv_rc kv_row_label_make(const kv_result *r, kv_row_label *out, kv_err *e) {
       !kv_door_names_path(r->method) &&
       kv_spec_parse(kv_method_at, r->spec, &given, NULL) == KV_OK &&
       kv_spec_parse(kv_method_at, r->method, &plain, NULL) == KV_OK) {
-    out->brief = kv_windowed_text(&given, compose(&given, &plain, true));
-    out->full = kv_windowed_text(&given, compose(&given, &plain, false));
+    out->brief = kv_keys_text(&given, compose(&given, &plain, true));
+    out->full = kv_keys_text(&given, compose(&given, &plain, false));
     char *name = name_of(&given);
     if (name) {
       free(out->brief);

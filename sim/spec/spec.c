@@ -121,7 +121,7 @@ char *kv_spec_text(const kv_spec *s) {
                       : kv_params_spec(part[i]->name, part[i]->params, values);
     text = i ? joined(text, own) : own;
   }
-  return kv_windowed_text(s, text);
+  return kv_keys_text(s, text);
 }
 
 void kv_spec_free(kv_spec *s) {
@@ -169,13 +169,15 @@ kv_rc kv_spec_copy(const kv_spec *from, kv_spec *out, kv_err *e) {
   }
   out->windowed = from->windowed;
   out->windowed_given = from->windowed_given;
+  out->chunk = from->chunk;
+  out->chunk_given = from->chunk_given;
   memcpy(out->params, from->params, from->method->params_size);
   memcpy(out->given, from->given, flags(from->method) * sizeof(bool));
   return KV_OK;
 }
 
 char *kv_spec_json(const kv_spec *s) {
-  return kv_windowed_json(
+  return kv_keys_json(
       s, s->layers ? kv_spec_list_json(s)
                    : kv_params_json(s->method->params, s->params));
 }
@@ -223,14 +225,26 @@ typedef struct piece {
   void *values;
 } piece;
 
-/* Whether parameter i of the part was typed; -1: `windowed`. */
+/* What is no parameter of a method but a key of all. */
+enum { WINDOWED = -1, PREFILL = -2, NO_KEY = -3 };
+
+static int find(const kv_method *m, const char *key) {
+  int i = kv_params_find(m->params, key);
+  if (i >= 0) return i;
+  if (strcmp(key, KV_WINDOWED) == 0) return WINDOWED;
+  return strcmp(key, KV_PREFILL) == 0 ? PREFILL : NO_KEY;
+}
+
+/* Whether parameter i of the part was typed, or the key. */
 static bool *given(const piece *x, int i, kv_spec *s) {
-  return i < 0 ? &s->windowed_given : &s->given[x->first + i];
+  if (i == WINDOWED) return &s->windowed_given;
+  return i == PREFILL ? &s->chunk_given : &s->given[x->first + i];
 }
 
 static kv_rc set(const piece *x, int i, const char *value, kv_spec *s,
                  kv_err *e) {
-  if (i < 0) return kv_windowed_parse(value, s, e);
+  if (i == WINDOWED) return kv_windowed_parse(value, s, e);
+  if (i == PREFILL) return kv_prefill_parse(value, s, e);
   const kv_param *whole = &s->method->params[x->first + i];
   if (kv_spec_lists(s, whole, value)) return kv_spec_parse_list(s, value, e);
   return kv_param_set(&x->method->params[i], value, x->values, e);
@@ -246,8 +260,8 @@ static kv_rc assign(char *pair, const piece *x, kv_spec *s, kv_err *e) {
     return kv_fail(e, KV_USAGE, "%s: a parameter is missing after a colon",
                    m->name);
   }
-  int i = kv_params_find(m->params, pair);
-  if (i < 0 && strcmp(pair, KV_WINDOWED) != 0) return no_param(m, pair, e);
+  int i = find(m, pair);
+  if (i == NO_KEY) return no_param(m, pair, e);
   if (value == NULL) {
     return kv_fail(e, KV_USAGE, "%s: %s has no value; write %s=...", m->name,
                    pair, pair);

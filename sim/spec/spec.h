@@ -9,6 +9,9 @@
  * The key `windowed` is every method's, unless it has a parameter of that name:
  * what a cell does where layers have a sliding window.
  *
+ * So is the key `prefill`: whole, or the tokens of a chunk in which the prompt is
+ * read (kv_shape.chunk).
+ *
  * The value of a budget may be a list, 64/32: a number for each layer of the
  * model.
  *
@@ -53,6 +56,9 @@ typedef struct kv_spec {
   bool of_all;             /* of the word `all`: nobody named it */
   kv_windowed windowed;
   bool windowed_given; /* it was typed */
+  int chunk;           /* tokens of a chunk in which the prompt is read; 0: it
+                          is read whole */
+  bool chunk_given;    /* it was typed */
   int n_layers; /* budgets in `layers`: layers of the model; 0: no list */
   int *layers;  /* [n_layers] entries for each layer, else NULL */
 } kv_spec;
@@ -114,22 +120,25 @@ const kv_method *kv_spec_reader(const kv_spec *s, int i);
  * Freed with free(); NULL if memory ends. */
 char *kv_spec_json(const kv_spec *s);
 char *kv_spec_text(const kv_spec *s);
-/* True if method, values, list and `windowed` are equal: such cells are the
+/* True if method, values, list, `windowed` and `prefill` are equal: such cells are the
  * same. */
 bool kv_spec_same(const kv_spec *a, const kv_spec *b);
 
-/* --- windowed.c: the key `windowed` ------------------------------------- */
+/* --- keys.c: the keys of every method ------------------------------------ */
 
-/* The key, as typed, and its values by kv_windowed; ends with NULL. */
+/* The keys, as typed, and the values of the first by kv_windowed; ends with
+ * NULL. */
 #define KV_WINDOWED "windowed"
+#define KV_PREFILL "prefill"
 extern const char *const kv_windowed_names[];
-/* Sets s->windowed from what was typed. KV_USAGE: it is no such value. */
+/* Sets what was typed for either. KV_USAGE: it is no such value. */
 kv_rc kv_windowed_parse(const char *value, kv_spec *s, kv_err *e);
-/* A specification's text, or its JSON object, with the key behind where it is
- * not `leave`, which no row names. Frees the argument; NULL: it was, or memory
- * ends. */
-char *kv_windowed_text(const kv_spec *s, char *text);
-char *kv_windowed_json(const kv_spec *s, char *json);
+kv_rc kv_prefill_parse(const char *value, kv_spec *s, kv_err *e);
+/* A specification's text, or its JSON object, with the keys behind that are not
+ * `leave` and `whole`, which no row names. Frees the argument; NULL: it was, or
+ * memory ends. */
+char *kv_keys_text(const kv_spec *s, char *text);
+char *kv_keys_json(const kv_spec *s, char *json);
 
 /* --- spec_layers.c: a budget a layer ------------------------------------ */
 

@@ -56,7 +56,7 @@ kv_rc kv_spec_set_list(kv_spec *s, int n, const int *entries, kv_err *e) {
 
 bool kv_spec_same(const kv_spec *a, const kv_spec *b) {
   return a->method == b->method && a->windowed == b->windowed &&
-         a->n_layers == b->n_layers &&
+         a->chunk == b->chunk && a->n_layers == b->n_layers &&
          memcmp(a->params, b->params, a->method->params_size) == 0 &&
          (!a->layers || memcmp(a->layers, b->layers,
                                (size_t)a->n_layers * sizeof *a->layers) == 0);

@@ -43,7 +43,7 @@ fail:
   return rc;
 }
 
-/* with: what follows each name, "" or ":windowed=..". */
+/* with: what follows each name, "" or ":windowed=.." and the like. */
 static kv_rc put_all(kv_registry *registry, const char *with, kv_specs *out,
                      kv_err *e) {
   kv_spec one;
@@ -61,11 +61,15 @@ static kv_rc put_all(kv_registry *registry, const char *with, kv_specs *out,
   return rc;
 }
 
+static bool begins(const char *text, const char *with) {
+  return strncmp(text, with, strlen(with)) == 0;
+}
+
 static kv_rc put_text(kv_registry *registry, const char *text, kv_specs *out,
                       kv_err *e) {
   kv_spec one;
-  static const char every[] = "all:" KV_WINDOWED "=";
-  if (strcmp(text, "all") == 0 || strncmp(text, every, sizeof every - 1) == 0)
+  if (strcmp(text, "all") == 0 || begins(text, "all:" KV_WINDOWED "=") ||
+      begins(text, "all:" KV_PREFILL "="))
     return put_all(registry, text + strlen("all"), out, e);
   kv_rc rc = kv_spec_parse(registry, text, &one, e);
   return rc ? rc : put(&one, out, e);

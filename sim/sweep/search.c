@@ -176,7 +176,7 @@ static kv_rc look_up(const probe *p, bool *found, int *value, kv_err *e) {
  * typed, as defaults may be. NULL without memory. */
 static char *spec_of(const probe *p) {
   const kv_method *m = p->spec->method;
-  bool typed = p->spec->windowed_given;
+  bool typed = p->spec->windowed_given || p->spec->chunk_given;
   for (int i = 0; m->params[i].name; i++) typed |= p->spec->given[i];
   return typed ? params_of(p, kv_spec_text)
                : kv_text_copy(strlen(m->name), m->name);

@@ -54,6 +54,50 @@ TEST(worked) {
   chooses("omnikv:layers=1:k=3", (int[]){0, 1, 2, 3, 4, 5, 6, 7, 8, -1});
 }
 
+/* A prompt of two chunks of four: the first tokens are what the second chooses
+ * from. Head 0 asks (4, 0) in the chunk's first row, head 1 (-8, 0) in its last,
+ * (0, 0) elsewhere. Their mean queries, (1, 0) and (-2, 0), give 1 0 2 -1 and -2
+ * 0 -4 2: the best is 2 (a tie of 2, 3), by the last query alone it would be 3.
+ * The sums of the probabilities are .8056 .7533 1.6909 .7502 and .75 .7535 .75
+ * 1.7465: 3, then 2, then 0. */
+static void chooses_in_chunk(const char *spec, const int *ids) {
+  float q[36] = {0}, k[18] = {0};
+  static const float v[9] = {0};
+  q[8] = 4;
+  q[32] = -8;
+  memcpy(k, rig_key8, sizeof rig_key8);
+  rig_case c =
+      RIG_SHAPE(2, 1, 2, 1, 9, 8, .n_layers = 2, .q = q, .k = k, .v = v);
+  rig *filter = rig_open(&c, spec);
+  c.layer = 1;
+  rig *below = rig_below(&c, spec, filter);
+  for (int h = 0; h < 2; h++) {
+    rig_saw(filter, h, (int[]){0, 1, 2, 3, 4, 5, 6, 7, -1});
+    rig_saw(below, h, ids);
+  }
+  rig_close(below);
+  rig_close(filter);
+}
+
+TEST(chunk) {
+  chooses_in_chunk("omnikv:layers=0:prefill=4:k=1:score=dot",
+                   (int[]){2, 4, 5, 6, 7, -1});
+  chooses_in_chunk("omnikv:layers=0:prefill=4:k=1:score=logit",
+                   (int[]){2, 4, 5, 6, 7, -1});
+  chooses_in_chunk("omnikv:layers=0:prefill=4:k=1",
+                   (int[]){3, 4, 5, 6, 7, -1});
+  chooses_in_chunk("omnikv:layers=0:prefill=4:k=3",
+                   (int[]){0, 2, 3, 4, 5, 6, 7, -1});
+  chooses_in_chunk("omnikv:layers=0:prefill=4:k=1:score=dot:sink=1",
+                   (int[]){0, 2, 4, 5, 6, 7, -1});
+  chooses_in_chunk("omnikv:layers=0:prefill=4:k=1:recent=1:tier=device",
+                   (int[]){2, 3, 4, 5, 6, 7, -1});
+  chooses_in_chunk("omnikv:layers=0:prefill=4:k=1:recent=9",
+                   (int[]){0, 1, 2, 3, 4, 5, 6, 7, -1});
+  chooses_in_chunk("omnikv:layers=0:prefill=8:k=1",
+                   (int[]){0, 1, 2, 3, 4, 5, 6, 7, -1});
+}
+
 /* --- layers --------------------------------------------------------------- */
 
 static void opened(const char *text, int layers, params *out) {
@@ -234,6 +278,95 @@ TEST(definition) {
   rig_data_free(&c);
 }
 
+/* Fails unless the last row of the prompt attended the best k candidates, and all
+ * that are none: score[j] is the largest, over heads, of the mean over the
+ * queries of the last chunk, which begins at `a`. */
+static void chunk_as_defined(const rig_case *c, const rig *r, const params *o,
+                             int a) {
+  double best[T] = {0}, worst = INFINITY, out = -INFINITY;
+  bool in[T] = {false};
+  uint32_t id[T];
+  int first = o->sink, end = a - o->recent, n = 0;
+  for (int h = 0; h < HEADS; h++) {
+    double sum[T] = {0};
+    for (int t = a; t < P; t++) {
+      double x[T], mass = 0, scale = o->score == KV_VOTE_DOT ? 1 : sqrt(D);
+      for (int j = first; j < end; j++) {
+        x[j] = dot(c, h, t, j) / scale;
+        mass += exp(x[j]);
+      }
+      for (int j = first; j < end; j++)
+        sum[j] += o->score == KV_VOTE_PROB ? exp(x[j]) / mass : x[j];
+    }
+    for (int j = first; j < end; j++)
+      best[j] = h ? fmax(best[j], sum[j]) : sum[j];
+  }
+  for (int i = rig_seen(r, 1, id) - 1; i >= 0; i--) in[id[i]] = true;
+  for (int j = 0; j < P; j++) {
+    bool competes = j >= first && j < end;
+    if (!competes) assert_true(in[j]);
+    if (!competes) continue;
+    n += in[j];
+    if (in[j])
+      worst = fmin(worst, best[j]);
+    else
+      out = fmax(out, best[j]);
+  }
+  assert_int_equal(n, o->k < end - first ? o->k : end - first);
+  assert_true(worst >= out - 1e-5);
+}
+
+TEST(chunks) {
+  static const char *const specs[] = {
+      "omnikv:k=9",
+      "omnikv:k=5:score=logit:sink=1",
+      "omnikv:k=9:selector=uniform:window=5:recent=2",
+      "omnikv:k=9:roles=sparse-vllm:layers=1:sink=2:recent=6",
+      "omnikv:k=30"};
+  static const int chunk[] = {7, 9, 16, 24, 39};
+  rig_case c = RIG_SHAPE(HEADS, KV_HEADS, D, 4, T, P, .n_layers = 4);
+  rig_data(&c, 31);
+  for (size_t i = 0; i < sizeof specs / sizeof *specs; i++)
+    for (size_t j = 0; j < sizeof chunk / sizeof *chunk; j++) {
+      char spec[128];
+      params o;
+      snprintf(spec, sizeof spec, "%s:prefill=%d", specs[i], chunk[j]);
+      opened(specs[i], 4, &o);
+      c.layer = 1;
+      rig *filter = rig_open(&c, spec);
+      c.layer = 3;
+      rig *below = rig_below(&c, spec, filter);
+      chunk_as_defined(&c, below, &o, (P - 1) / chunk[j] * chunk[j]);
+      rig_close(below);
+      rig_close(filter);
+    }
+  rig_data_free(&c);
+}
+
+/* Of so many that all are chosen each row of the prompt is dense's, and after a
+ * chunk that is the prompt nothing is other than after the whole one. */
+TEST(everything_in_chunks) {
+  rig_case c = RIG_SHAPE(HEADS, KV_HEADS, D, 4, T, P, .n_layers = 2);
+  rig_data(&c, 34);
+  rig *filter = rig_open(&c, "omnikv:layers=0:k=60:prefill=7");
+  c.layer = 1;
+  rig *below = rig_below(&c, "omnikv:layers=0:k=60:prefill=7", filter);
+  kv_layer_digests got = rig_digests(below);
+  c.n_tokens = P;
+  kv_layer_digests dense = rig_replay(&c, "dense:prefill=7");
+  assert_true(rig_same(&dense.output, &got.output));
+  c.n_tokens = T;
+  c.layer = 0;
+  kv_layer_digests one = rig_replay(&c, "omnikv:layers=0:k=9:prefill=40");
+  kv_layer_digests whole = rig_replay(&c, "omnikv:layers=0:k=9");
+  assert_true(rig_same(&one.journal, &whole.journal));
+  assert_true(rig_same(&one.output, &whole.output));
+  assert_true(rig_same(&one.state, &whole.state));
+  rig_close(below);
+  rig_close(filter);
+  rig_data_free(&c);
+}
+
 /* --- laws ----------------------------------------------------------------- */
 
 /* Prompts of layers that follow lie in class 1; queries that vote are paid. */
@@ -282,6 +415,7 @@ TEST(laws) {
   rig_data_free(&c);
 }
 
-RIG_TESTS(omnikv, RIG_CASE(worked), RIG_CASE(roles), RIG_CASE(defaults),
-          RIG_LAWS(refusals), RIG_CASE(definition), RIG_CASE(memory),
+RIG_TESTS(omnikv, RIG_CASE(worked), RIG_CASE(chunk), RIG_CASE(roles), RIG_CASE(defaults),
+          RIG_LAWS(refusals), RIG_CASE(definition), RIG_CASE(chunks),
+          RIG_CASE(everything_in_chunks), RIG_CASE(memory),
           RIG_CASE(laws))

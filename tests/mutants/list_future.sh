@@ -25,3 +25,21 @@ mutant gap_to_any_ruler analysis/sql/views.sql 'check_gap.sh' \
   "THEN 'oracle-topk' ELSE 'oracle-topk' END"
 mutant gap_off_the_line analysis/sql/views.sql 'check_gap.sh' \
   'l.mass + (h.mass - l.mass) * coalesce(' 'l.mass + 0 * coalesce('
+
+# Prompts that are read in chunks.
+mutant chunk_mean_is_last ref/parts/filter.c 'methods' \
+  'q[j] = kv_add(q[j], row[j]);' 'q[j] = row[j];'
+mutant chunk_of_all_heads ref/parts/filter.c 'methods' \
+  'most = x > most ? x : most;' 'most += x;'
+mutant chunk_competes ref/methods/omnikv.h 'methods' \
+  'kv_chunk_first(s, step) - o->recent, o->k}' 'step - o->recent, o->k}'
+mutant chunk_rows_whole sim/engine/layer_walk.c 'check_chunked.sh' \
+  '    if (first)
+      attend_chunk(' '    if (first < 0)
+      attend_chunk('
+mutant chunk_row_measured_late sim/measure/fidelity_prompt.c \
+  'check_chunked.sh' '(double)r.visible);' '(double)r.n + 1);'
+mutant chunk_outputs_unhashed ref/backend/backend.c 'check_chunked.sh' \
+  'if (kv_row_attends(shape, step))' 'if (step > shape->prompt_len)'
+mutant device_chunk_sum gpu/parts/filter.cuh 'check_chunked.sh' \
+  'rows.first == begin && j < all' 'rows.first < 0 && j < all'

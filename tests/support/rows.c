@@ -79,7 +79,7 @@ static void fill(kv_stat *s, double err, bool needles) {
     double x = kv_measure_table[m].better > 0 ? kept * kept : err / 3;
     if (m == KV_OUTPUT_ERROR) x = err;
     if (m == KV_NEEDLE_DENSE) x = 1;
-    if (needle && !needles) continue;
+    if (!kv_measure_of_steps(m) || (needle && !needles)) continue;
     s[m] = spread(x, needle ? 160 : 2560);
   }
 }

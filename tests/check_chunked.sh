@@ -1,0 +1,107 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# A prompt that is read in chunks (prefill=N, sim/spec/README.md). Laws: where
+# everything is selected every row of the prompt is exact, and decoding as
+# after the whole prompt; one chunk is the whole prompt, to the bit; both backends,
+# all threads and walks agree; rows are stored, read again and merged. In
+# binary64, where a Python has numpy, what layers that follow attend, and the
+# error and mass of every row. What is refused.
+. "$(dirname "$0")/replays.sh"
+shows=("$tmp/err")
+run() { "$kvreplay" run -q -f jsonl "$@" >"$tmp/out" 2>"$tmp/err"; }
+hold() { # WHAT CONDITION..: the condition is true
+  local what=$1
+  shift
+  checks=$((checks + 1))
+  "$@" >"$tmp/held" 2>&1 || fail "$what: $(tail -n 1 "$tmp/held")"
+}
+refused() { # RC WORDS COMMAND...
+  local rc=$1 words=$2 got=0
+  shift 2
+  "$@" >"$tmp/out" 2>"$tmp/err" || got=$?
+  checks=$((checks + 1))
+  [ "$got" = "$rc" ] && grep -q -- "$words" "$tmp/err" ||
+    fail "rc $got, not $rc with '$words': $*"
+}
+field() { sed -n 's/.*"'"$1"'": \([^,}]*\)[,}].*/\1/p' "$tmp/out"; }
+max() { # MEASURE: its largest value
+  sed -n 's/.*"'"$1"'": {[^}]*"max": \([^,}]*\),.*/\1/p' "$tmp/out"
+}
+p50() { sed -n 's/.*"'"$1"'": {[^}]*"p50": \([^,}]*\),.*/\1/p' "$tmp/out"; }
+distinct() { field "$1" | sort -u | wc -l; }
+
+python=${PYTHON:-python3}
+trace=$tmp/four.safetensors
+"$kvtrace" synth -q --layers 4 --heads 4 --kv-heads 2 --dim 32 --dtype F32 \
+  -t 190 -p 170 -s 11 -o "$trace" 2>"$tmp/err" || fail "synth"
+all=k=170:layers=1
+
+# Everything is selected: no row is off, and decoding measures what it does
+# after the whole prompt.
+run "$trace" -m "dense:prefill=32,omnikv:$all:prefill=32,omnikv:$all:prefill=7" ||
+  fail "everything"
+hold "no row is off" test "$(max prompt_error | sort -u)" = 0.0
+hold "all is attended" test "$(max prompt_attended | sort -u)" = 1.0
+hold "outputs of a chunk of 32" test "$(field output | sed 3d | sort -u |
+  wc -l)" = 1
+run "$trace" -m "omnikv:$all,omnikv:$all:prefill=7" || fail "whole"
+hold "decoding is as after the whole prompt" test "$(sed \
+  's/.*"kr": \(.*\), "prompt_error".*/\1/' "$tmp/out" | sort -u | wc -l)" = 1
+run "$trace" -m "omnikv:k=20:layers=1,omnikv:k=20:layers=1:prefill=170" ||
+  fail "one chunk"
+for d in journal state output; do
+  hold "one chunk is the whole prompt: $d" test "$(distinct $d)" = 1
+done
+hold "a prompt read whole has no rows" grep -q '"prompt_error": null' "$tmp/out"
+
+# Some are selected: something is lost, and by few more than by many.
+some=omnikv:layers=1:k=20:prefill=32
+spec=$some,omnikv:layers=1:k=5:sink=2:recent=9:score=dot:prefill=50
+spec+=,omnikv:layers=0/2:wait=0:k=9:selector=exp:window=5:prefill=19
+run "$trace" -m "$spec" || fail "some"
+cp "$tmp/out" "$tmp/first"
+hold "rows of layers that follow are off" \
+  test "$(max prompt_error | grep -cvx '0\.0')" = 3
+for how in --jobs=1 --jobs=3 --walk=steps; do
+  run "$trace" -m "$spec" "$how" || fail "$how"
+  for d in journal state output prompt_mass; do
+    hold "$how: $d" test "$(field $d)" = \
+      "$(sed -n 's/.*"'$d'": \([^,}]*\)[,}].*/\1/p' "$tmp/first")"
+  done
+done
+if replay_emu; then
+  hold "both backends" "$kvreplay" check -q "$trace" \
+    -m "$spec,dense:prefill=32,omnikv:$all:prefill=7"
+fi
+
+# Rows are stored with their measures, and found again.
+"$kvreplay" run -q "$trace" -m "$some" -d "$tmp/one.db" >"$tmp/out" 2>&1 ||
+  fail "a database"
+hold "measures of the prompt's rows" test "$("$sql" "$tmp/one.db" "SELECT
+  count(*) FROM run_metric WHERE measure LIKE 'prompt_%'")" = 3
+"$kvreplay" run -q -f jsonl "$trace" -m "$some" -d "$tmp/one.db" \
+  >"$tmp/out" 2>&1 || fail "again"
+hold "the row from the database" test "$(p50 prompt_error)" = "$(sed -n 1p \
+  "$tmp/first" | sed 's/.*"prompt_error": {[^}]*"p50": \([^,}]*\),.*/\1/')"
+hold "one row" test "$("$sql" "$tmp/one.db" 'SELECT count(*) FROM run')" = 1
+
+# The definition, in binary64.
+for m in "$some" "omnikv:layers=1:k=5:sink=2:recent=9:score=dot:prefill=50"; do
+  "$python" -c "import numpy" 2>/dev/null || continue
+  run "$trace" -m "$m" || fail "$m"
+  hold "binary64 of $m" "$python" "$src/tests/python/chunked.py" \
+    "$src/sim/python" "$trace" "$tmp/out"
+done
+
+# What is refused.
+refused 2 'neither whole nor' "$kvreplay" run "$trace" -m dense:prefill=0
+refused 2 'neither whole nor' "$kvreplay" run "$trace" -m dense:prefill=half
+refused 2 'given twice' "$kvreplay" run "$trace" -m dense:prefill=5:prefill=whole
+refused 2 'in chunks yet' "$kvreplay" run "$trace" -m zsmerge:prefill=5 -b 20
+"$kvtrace" synth -q --layers 2 --heads 4 --kv-heads 2 --dim 32 --dtype F32 \
+  -t 190 -p 170 -s 11 --window 48 -o "$tmp/win.safetensors" 2>"$tmp/err" ||
+  fail "synth"
+refused 2 'sliding window' "$kvreplay" run "$tmp/win.safetensors" \
+  -m dense:prefill=32
+concluded
