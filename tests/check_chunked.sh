@@ -55,6 +55,24 @@ for d in journal state output; do
 done
 hold "a prompt read whole has no rows" grep -q '"prompt_error": null' "$tmp/out"
 
+# So it is of all methods that read prompts in chunks: with the budget of every
+# token no row is off. Of fewer, those that drop tokens lose of the prompt, too.
+evict=h2o,h2o:variant=prefill,snapkv,pyramidkv,adakv,headkv,criticalkv,chunkkv
+evict+=,keydiff,lagkv,expected
+reads=quest:page=8:skip=0,quest:page=8:skip=0+twilight:skip=0
+with() { # LIST TEXT: a list whose specifications end in TEXT
+  echo "$1" | sed "s/,/$2,/g; s/\$/$2/"
+}
+run "$trace" -b 190 -m "$(with "$evict,${reads%%,*}" :prefill=48)" ||
+  fail "every token"
+hold "no row is off, of every token" test "$(max prompt_error | sort -u)" = 0.0
+run "$trace" -b 24 -m "$(with "$evict,${reads%%,*}" :prefill=48)" ||
+  fail "24 tokens"
+hold "each loses of the prompt" test "$(max prompt_error |
+  grep -cvx '0\.0')" = 12
+hold "attend less" test "$(max prompt_attended | grep -cx '1\.0')" = 0
+cp "$tmp/out" "$tmp/evicted"
+
 # Some are selected: something is lost, and by few more than by many.
 some=omnikv:layers=1:k=20:prefill=32
 spec=$some,omnikv:layers=1:k=5:sink=2:recent=9:score=dot:prefill=50
@@ -73,6 +91,8 @@ done
 if replay_emu; then
   hold "both backends" "$kvreplay" check -q "$trace" \
     -m "$spec,dense:prefill=32,omnikv:$all:prefill=7"
+  hold "both backends, of a budget" "$kvreplay" check -q "$trace" -b 24 \
+    -m "$(with "$evict,$reads" :prefill=48),snapkv+int4:prefill=48"
 fi
 
 # Rows are stored with their measures, and found again.
@@ -87,7 +107,8 @@ hold "the row from the database" test "$(p50 prompt_error)" = "$(sed -n 1p \
 hold "one row" test "$("$sql" "$tmp/one.db" 'SELECT count(*) FROM run')" = 1
 
 # The definition, in binary64.
-for m in "$some" "omnikv:layers=1:k=5:sink=2:recent=9:score=dot:prefill=50"; do
+for m in "$some" "omnikv:layers=1:k=5:sink=2:recent=9:score=dot:prefill=50" \
+  h2o:budget=24:prefill=40 h2o:budget=50:variant=prefill:prefill=33; do
   "$python" -c "import numpy" 2>/dev/null || continue
   run "$trace" -m "$m" || fail "$m"
   hold "binary64 of $m" "$python" "$src/tests/python/chunked.py" \

@@ -51,7 +51,8 @@ static void journal_views(kv_store *s, int i) {
   }
 }
 
-/* Runs the whole step: view, materialise and attend. `known` is not used: the
+/* Runs the whole step: view, materialise and attend. What selections of the last
+ * row of a chunk were shown comes with the report of its compression. `known` is not used: the
  * device computes its own logits, which is what it is tested for. */
 static void view(kv_store *s, int i, int t, const kv_known *known,
                  kv_scratch *x) {
@@ -61,7 +62,7 @@ static void view(kv_store *s, int i, int t, const kv_known *known,
   pthread_mutex_lock(&s->lock);
   if (!s->attended) {
     kv_gpu_run_step(s);
-    kv_gpu_mirror_shows(s);
+    if (!kv_gpu_in_prompt(s) || !kv_gpu_due(s)) kv_gpu_mirror_shows(s);
     kv_gpu_mirror_views(s);
   }
   s->attended = true;

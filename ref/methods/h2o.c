@@ -97,6 +97,7 @@ static kv_rc open(const kv_shape *shape, void *p, kv_needs *needs, kv_err *e) {
   needs->lanes = kv_group_lanes(group);
   /* The newest stays, so that whatever goes leaves a hole. */
   needs->lengths = o->recent > 0;
+  needs->chunks = o->variant != MASKED;
   needs->slides = o->variant != MASKED; /* it hides by what was dropped */
   if (o->variant == PREFILL) {
     needs->lane_state = kv_window_state(shape, group);

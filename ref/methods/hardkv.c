@@ -187,7 +187,8 @@ static void fill(const kv_shape *shape, const params *o, kv_needs *needs) {
   needs->decode_rows = true;
   needs->want |= KV_Q;
   needs->every = o->every;
-  needs->slides = false; /* temperatures are of entries that may be gone */
+  /* temperatures are of entries that may be gone */
+  needs->slides = needs->chunks = false;
   needs->classes = KV_CASCADE_CLASSES;
   needs->unread = 1u << KV_CASCADE_HIDDEN;
   needs->merges = o->condensed == MERGE;

@@ -5,7 +5,8 @@
  *
  *   anchor   = mean over the lane's entries of k / |k|
  *   score(j) = -cos(k_j, anchor)
- *   the prompt enters in blocks of `block` tokens (0: at once); after each,
+ *   the prompt enters in blocks of `block` tokens (0: at once), or in chunks
+ *     that a specification's prefill names instead; after each,
  *   n > budget: the `budget` entries with the largest score stay (equal: the
  *   older), the anchor being that of what is stored and the block
  *
@@ -48,7 +49,7 @@ static kv_rc open(const kv_shape *shape, void *p, kv_needs *needs, kv_err *e) {
   bool decodes = o->s.form == KV_FORM_DECODE;
   o->s.score = KV_SCORE_keydiff;
   if (o->block == KV_UNSET) o->block = decodes ? 0 : BLOCK;
-  needs->block = o->block;
+  needs->block = shape->chunk ? 0 : o->block;
   needs->lengths = o->s.w.window > 0;
   if (decodes && o->block)
     return kv_fail(e, KV_REFUSED,

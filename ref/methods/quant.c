@@ -89,7 +89,7 @@ static kv_rc open(const kv_shape *shape, void *p, kv_needs *needs, kv_err *e) {
   needs->every = 1;
   needs->rope = o->coding[KEYS] != AS_IT_CAME && o->rope == BEFORE;
   needs->lengths = o->residual == 0;
-  needs->slides = true;
+  needs->slides = needs->chunks = true;
   return KV_OK;
 }
 

@@ -89,7 +89,7 @@ static kv_rc open(const kv_shape *shape, void *p, kv_needs *needs, kv_err *e) {
   const params *o = p;
   size_t bounds = 2 * (size_t)shape->d * kv_dtype_size(shape->dtype);
   needs->metas = 1;
-  needs->lengths = true;
+  needs->lengths = needs->chunks = true;
   needs->meta[0] = (kv_meta){.name = "page bounds",
                              .per = KV_PER_PAGE,
                              .page = o->page,

@@ -60,7 +60,7 @@ static kv_rc open(const kv_shape *shape, void *p, kv_needs *needs, kv_err *e) {
   const params *o = p;
   size_t bytes = (size_t)(RANGE + code_bytes(o, shape->d));
   (void)e;
-  needs->lengths = needs->narrows = true;
+  needs->lengths = needs->narrows = needs->chunks = true;
   needs->metas = 1;
   needs->meta[0] = (kv_meta){.name = "copy of the keys",
                              .per = KV_PER_ENTRY,

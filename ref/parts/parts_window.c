@@ -29,7 +29,7 @@ kv_rc kv_open_window(const kv_shape *shape, const char *method, int budget,
   needs->want = KV_SUM;
   needs->lanes = kv_group_lanes(group);
   needs->lane_state = kv_window_state(shape, group);
-  needs->slides = true;
+  needs->slides = needs->chunks = true;
   needs->slid = kv_window_planes(shape, group);
   return kv_open_sums(method, o->window, kv_score_heads(shape, group),
                       o->kernel, e);

@@ -48,6 +48,7 @@ static void fill(const kv_shape *s, const kv_scorer *scorer, int budget,
   needs->prompt_rows = o->form == KV_FORM_DECODE ? 0 : rows;
   needs->reindex = o->reindex == KV_REINDEX_YES;
   needs->slides = !needs->reindex;
+  needs->chunks = true;
   needs->slid = scorer->by_entry ? (int)(o->state / row) : 0;
   needs->lane_state = o->state;
   needs->every = o->every;

@@ -82,11 +82,12 @@ void kv_fidelity_layer_copy(kv_fidelity *f, int layer, kv_copier *x) {
 
 double kv_fidelity_value(const kv_fidelity *f, kv_measure m, int layer, int h,
                          int t) {
+  if (!f->width[m]) return (double)NAN;
   bool prompt = kv_measured_of(m) == KV_OF_PROMPT;
   int at = t - (prompt ? f->shape->chunk : f->shape->prompt_len);
   assert(at >= 0 && at < (prompt ? f->rows : f->steps) &&
          "only rows that attend have values");
   if (kv_measured_of(m) == KV_OF_SEARCHES) at = f->search_at[at];
-  if (at < 0 || !f->width[m]) return (double)NAN;
+  if (at < 0) return (double)NAN;
   return kv_fidelity_head(f, m, layer, h)[at];
 }

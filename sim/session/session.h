@@ -51,7 +51,7 @@
 extern "C" {
 #endif
 
-enum { KV_SESSION_ABI = 3 };
+enum { KV_SESSION_ABI = 4 };
 int kv_session_abi(void); /* KV_SESSION_ABI of the library */
 
 /* The request. Arrays are copied by open, and may be freed then. */

@@ -283,7 +283,7 @@ static void budgets_and_paths(void **state) {
   kv_dbplace *p = *state;
   kv_result r = kv_rows_make(0, 4, 1, "avx2", 2);
   const char *shard[] = {"a.safetensors", "b.safetensors"};
-  kv_shape shape = {4, 8, 4, 32, 32, 800, 480, KV_F16, 1, 0, 0, NULL};
+  kv_shape shape = {4, 8, 4, 32, 32, 800, 480, 0, KV_F16, 1, 0, 0, NULL};
   kv_db_trace t = {r.trace, r.identity, &shape, ".", 2, shard};
   char path[4096];
   bool found;

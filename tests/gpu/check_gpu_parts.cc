@@ -390,6 +390,6 @@ int main(void) {
       TEST(top_p_fits), TEST(arg_fits),    TEST(order_fits),
       TEST(pools_fit),  TEST(window_fits), TEST(keeping_fits)};
   kv_float_ground();
-  layer.shape = {1, HEADS, 1, 1, 1, MOST, MOST, KV_F32, 0, 0, 0, nullptr};
+  layer.shape = {1, HEADS, 1, 1, 1, MOST, MOST, 0, KV_F32, 0, 0, 0, nullptr};
   return cmocka_run_group_tests_name("gpu parts", tests, NULL, NULL);
 }

@@ -1,14 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What rows of a prompt that is read in chunks (prefill=N) attend under omnikv,
-and what they lose by it, recomputed in binary64 by numpy alone.
+"""What rows of a prompt that is read in chunks (prefill=N) attend under omnikv
+and h2o, and what they lose by it, recomputed in binary64 by numpy alone.
 
     chunked.py SRC TRACE ROW
 
 SRC: the folder of the package kvreplay. ROW: the JSON line of `kvreplay run
-TRACE` with one omnikv, by whose params all is done again from q, k and v. At a
-chunk but the first its filter's candidates are ranked by the largest, over query
+TRACE` with one of them, by whose params all is done again from q, k and v. At a
+chunk but the first omnikv's candidates are ranked by the largest, over query
 heads, of the mean over the chunk's queries; the best k and what is no candidate
-are attended below it. Exit 1 where the mean error, mass or share of the prompt's
+are attended below the filter. After each chunk h2o keeps half the budget of last
+tokens and as many of those that its rows' attention weighed most. Exit 1 where the mean error, mass or share of the prompt's
 rows is off by more than 1e-6 of it.
 """
 import json
@@ -47,6 +48,46 @@ def lost(q, k, v, t, keep, scale):
     return error, p[own].sum(), len(own) / (t + 1)
 
 
+def below(t, l, o, a, b, scale):
+    """omnikv: what the layer's heads attend of tokens before b, all alike."""
+    filters = [int(x) for x in str(o["layers"]).split("/")]
+    above = [f for f in filters if f < l]
+    if not above or l in filters:
+        return np.ones(b, bool)
+    q, k = (x(above[-1]).astype(np.float64) for x in (t.q, t.k))
+    return chosen(q, k, a, b, scale, o)
+
+
+def kept(q, k, size, end, scale, o):
+    """h2o: yields for each chunk where it begins, where it ends, and which tokens
+    before its end are stored or its own; q [heads of the lane, tokens, d]."""
+    keep, mass, budget = np.ones(end, bool), np.zeros(end), o["budget"]
+    for a in range(0, end, size):
+        b = min(a + size, end)
+        if a:
+            yield a, b, keep[:b].copy()
+        for x in range(a, b):
+            own = np.flatnonzero(keep[:x + 1])
+            mass[own] += softmax(q[:, x] @ k[own].T * scale).sum(0)
+        own = np.flatnonzero(keep[:b])
+        if len(own) <= budget:
+            continue
+        past = own[:len(own) - budget // 2]
+        best = past[np.argsort(-mass[past], kind="stable")]
+        keep[best[budget - budget // 2:]] = False
+
+
+def chunks(t, l, g, o, q, k, scale):
+    size, end = o["prefill"], t.prompt_len
+    if "budget" in o:
+        group = t.n_heads // t.n_kv_heads
+        yield from kept(q[g * group:(g + 1) * group], k[g], size, end, scale, o)
+        return
+    for a in range(size, end, size):
+        b = min(a + size, end)
+        yield a, b, below(t, l, o, a, b, scale)
+
+
 def main(src, path, row):
     sys.path.insert(0, src)
     from kvreplay import trace as kvtrace
@@ -55,20 +96,14 @@ def main(src, path, row):
     o = {x: int(y) if y.isdigit() else y for x, y in
          ((x, str(y)) for x, y in r["params"].items())}
     scale = np.float64(np.float32(t.scale))
-    filters = [int(x) for x in str(o["layers"]).split("/")]
-    size, end, values = o["prefill"], t.prompt_len, []
+    group, values = t.n_heads // t.n_kv_heads, []
     for l in t.layers:
-        above = [f for f in filters if f < l]
         q, k, v = (x(l).astype(np.float64) for x in (t.q, t.k, t.v))
-        for a in range(size, end, size):
-            b = min(a + size, end)
-            keep = np.ones(b, bool)
-            if above and l not in filters:
-                qf, kf = (x(above[-1]).astype(np.float64) for x in (t.q, t.k))
-                keep = chosen(qf, kf, a, b, scale, o)
-            group = t.n_heads // t.n_kv_heads
-            values += [lost(q[h], k[h // group], v[h // group], x, keep, scale)
-                       for h in range(t.n_heads) for x in range(a, b)]
+        for g in range(t.n_kv_heads):
+            for a, b, keep in chunks(t, l, g, o, q, k, scale):
+                values += [lost(q[h], k[g], v[g], x, keep, scale)
+                           for h in range(g * group, (g + 1) * group)
+                           for x in range(a, b)]
     for name, want in zip(("error", "mass", "attended"),
                           np.mean(values, 0)):
         got = r["prompt_" + name]

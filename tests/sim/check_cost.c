@@ -18,7 +18,7 @@ enum { LAYERS = 3, BLOCKS = 4, STEPS = 5, POINTS = BLOCKS + STEPS };
 
 /* 4 query heads on 2 KV heads, d 8 and 4, F16: a dense token costs 2 heads *
  * 12 elements * 2 bytes a layer. */
-static const kv_shape shape = {9, 4, 2, 8, 4, 20, 15, KV_F16, 1, 0, 0, NULL};
+static const kv_shape shape = {9, 4, 2, 8, 4, 20, 15, 0, KV_F16, 1, 0, 0, NULL};
 
 static kv_bytes before[LAYERS][POINTS], compressed[LAYERS][POINTS];
 static kv_cost_row row[LAYERS][POINTS][2];

@@ -364,7 +364,7 @@ static void aggregation(void **s) {
 static void nothing_decoded(void **s) {
   (void)s;
   static const int layer[] = {0, 2};
-  kv_shape shape = {4, 4, 2, D, DV, T, T, KV_F16, 1, 0, 0, NULL};
+  kv_shape shape = {4, 4, 2, D, DV, T, T, 0, KV_F16, 1, 0, 0, NULL};
   kv_fidelity *f;
   kv_result r = {0};
   good(kv_fidelity_open(&shape, 2, layer, (int[]){-1, -1}, ANSWERS,

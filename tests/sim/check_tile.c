@@ -42,8 +42,15 @@ typedef struct layer {
 } layer;
 
 static void open_layer(layer *l, int group, kv_dtype type) {
-  l->shape = (kv_shape){4,    2 * group, 2, WIDE, WIDE, LONG, LONG - STEPS,
-                        type, 0.25f,     0, 0,    NULL};
+  l->shape = (kv_shape){.n_layers = 4,
+                        .n_heads = 2 * group,
+                        .n_kv_heads = 2,
+                        .d = WIDE,
+                        .d_v = WIDE,
+                        .n_tokens = LONG,
+                        .prompt_len = LONG - STEPS,
+                        .dtype = type,
+                        .scale = 0.25f};
   l->q = elements((size_t)(2 * group * LONG * WIDE), type);
   l->k = elements((size_t)(2 * LONG * WIDE), type);
   l->v = elements((size_t)(2 * LONG * WIDE), type);

@@ -40,7 +40,7 @@ void world_open(world *w, int kv, int group, kv_lanes lanes, int lane,
   static const int budget[] = {BUDGET, 16, 200};
   static const kv_minmax settings = {2, 8, 0};
   *w = (world){
-      .shape = {4, kv * group, kv, D, DV, T, P, KV_F32, 0.25f, 0, 0, NULL},
+      .shape = {4, kv * group, kv, D, DV, T, P, 0, KV_F32, 0.25f, 0, 0, NULL},
       .needs = {.merges = merges,
                 .lanes = lanes,
                 .merge_bias = merges ? 1.0f : 0},

@@ -17,7 +17,7 @@ from .programs import library
 if TYPE_CHECKING:
     from .container import Array
 
-ABI = 3
+ABI = 4
 DTYPES = {"f16": 0, "bf16": 1, "f32": 2}
 NAMES = {"float16": "f16", "uint16": "bf16", "float32": "f32"}  # of numpy
 _NUMPY = {np.dtype(x): DTYPES[y] for x, y in NAMES.items()}
