@@ -51,9 +51,10 @@ static void journal_views(kv_store *s, int i) {
   }
 }
 
-/* Runs the whole step: view, materialise and attend. What selections of the last
- * row of a chunk were shown comes with the report of its compression. `known` is not used: the
- * device computes its own logits, which is what it is tested for. */
+/* Runs the whole step: view, materialise and attend. What selections of the
+ * last row of a chunk were shown comes with the report of its compression.
+ * `known` is not used: the device computes its own logits, which is what it is
+ * tested for. */
 static void view(kv_store *s, int i, int t, const kv_known *known,
                  kv_scratch *x) {
   (void)t;
@@ -115,8 +116,7 @@ static void end_step(kv_store *s) {
   kv_leaves_records(&s->leaves, s->lanes, s->mirror,
                     s->published ? &s->said : NULL, s->plan->needs.message);
   if (kv_gpu_due(s)) kv_leaves_state(&s->leaves, s->lanes, s->state);
-  if (kv_gpu_attends(s))
-    kv_leaves_output(&s->leaves, s->plan->shape, s->both);
+  if (kv_gpu_attends(s)) kv_leaves_output(&s->leaves, s->plan->shape, s->both);
   kv_leaves_scores(&s->leaves, &s->shows, s->end);
 }
 

@@ -24,8 +24,7 @@ static void tell(kv_store *s, int row, int rows, int at) {
 
 static void tell_entered(kv_store *s) {
   int first = s->clock.first;
-  tell(s, s->end - 1, 1,
-       kv_gpu_attends(s) ? kv_layer_row(s->data, first) : 0);
+  tell(s, s->end - 1, 1, kv_gpu_attends(s) ? kv_layer_row(s->data, first) : 0);
 }
 
 void kv_gpu_enter(kv_store *s, int first, int count) {

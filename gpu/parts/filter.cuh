@@ -32,7 +32,8 @@ KV_DEVICE void kv_gpu_vote_best(kv_gpu_at &at, const kv_gpu_lane *lane,
   at.used = used;
 }
 
-/* What each query head makes of entry first + i, in x[n], by the query q [d]. */
+/* What each query head makes of entry first + i, in x[n], by the query q [d].
+ */
 KV_DEVICE void kv_gpu_shares(kv_gpu_at &at, const kv_gpu_lane *lane,
                              const float *q, int first, int n, float *x) {
   const kv_shape &s = at.layer->shape;
@@ -88,8 +89,8 @@ KV_DEVICE void kv_gpu_chunk_vote(kv_gpu_at &at, const kv_gpu_lane *lane,
                                  const kv_gpu_rows &rows, int vote, int first,
                                  int n, void *sum, float *best) {
   int begin = kv_chunk_first(&at.layer->shape, at.step), d = at.layer->shape.d;
-  int each = lane->queries * d, all = vote == KV_VOTE_PROB ? n * lane->queries
-                                                           : each;
+  int each = lane->queries * d,
+      all = vote == KV_VOTE_PROB ? n * lane->queries : each;
   int64_t *share = (int64_t *)sum;
   float *q = (float *)sum;
   for (int j = kv_thread(); rows.first == begin && j < all; j += KV_BLOCK)

@@ -11,12 +11,13 @@
  * compress_layer, publish, end_step; finish. A later prompt begins with
  * `prompt`, and its blocks follow. So does each chunk of a prompt that is read
  * in chunks (kv_shape.chunk); of all but the first, after receive, each row:
- * append of its token, view, materialise, attend, (seen), end_step, but the last
- * instead: observation of the chunk, and on as of a block. sim/engine/order.h makes the calls of a
- * block and of a step. Where `threads` is true, those for different lanes of
- * one store may run at the same time, each with a scratch of its own. Only open
- * and scratch_open return a code; what fails later stands in `fault`, where the
- * engine looks at the end of the layer.
+ * append of its token, view, materialise, attend, (seen), end_step, but the
+ * last instead: observation of the chunk, and on as of a block.
+ * sim/engine/order.h makes the calls of a block and of a step. Where `threads`
+ * is true, those for different lanes of one store may run at the same time,
+ * each with a scratch of its own. Only open and scratch_open return a code;
+ * what fails later stands in `fault`, where the engine looks at the end of the
+ * layer.
  */
 #ifndef KV_REF_BACKEND_H
 #define KV_REF_BACKEND_H

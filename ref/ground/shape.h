@@ -26,12 +26,12 @@ typedef struct kv_shape {
   int prompt_len;          /* P: 1..T; decode steps are P+1..T tokens seen */
   int chunk; /* tokens of a chunk in which the prompt is read, the last perhaps
                 fewer (ref/ground/chunk.h); 0: it is read whole */
-  kv_dtype dtype;          /* of k and v in the trace */
-  float scale;             /* logit = (q . k) * scale */
-  float softcap;           /* c > 0: that logit becomes c tanh(logit / c)
-                              (ref/ground/softcap.h); 0: it stays */
-  int shared;              /* V of a token is the first d_v numbers of its K, so
-                              that a store keeps it once: 1; else 0 */
+  kv_dtype dtype; /* of k and v in the trace */
+  float scale;    /* logit = (q . k) * scale */
+  float softcap;  /* c > 0: that logit becomes c tanh(logit / c)
+                     (ref/ground/softcap.h); 0: it stays */
+  int shared;     /* V of a token is the first d_v numbers of its K, so
+                     that a store keeps it once: 1; else 0 */
   /* [n_layers] 1: that layer of the model has a sliding window, else 0; NULL:
    * none has one. The trace's; only the host reads it. */
   const uint8_t *windowed;

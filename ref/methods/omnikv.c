@@ -186,8 +186,8 @@ static void say_needs(const kv_shape *shape, const params *o, kv_needs *needs) {
   needs->lane_state = (AHEAD + ring + (size_t)votes * n) * sizeof(float);
   needs->work = KV_VOTE_WORK(group, n, shape->d);
   if (shape->chunk) {
-    needs->lane_state = sums_at(shape, votes) +
-                        KV_CHUNK_SUM(group, n, shape->d);
+    needs->lane_state =
+        sums_at(shape, votes) + KV_CHUNK_SUM(group, n, shape->d);
     needs->work += (size_t)group * (size_t)shape->d * sizeof(float);
   }
   if (o->tier == HOST) {
@@ -246,7 +246,8 @@ static void vote(const kv_at *at, const kv_lane *l, int token,
                c->first, c->end - c->first, best_of(at, l, token));
 }
 
-/* Rows of a chunk of the prompt, of which the first has nobody to choose from. */
+/* Rows of a chunk of the prompt, of which the first has nobody to choose from.
+ */
 static void observe_chunk(const kv_at *at, const kv_lane *l,
                           const kv_rows *rows) {
   const params *o = at->params;
@@ -332,7 +333,8 @@ static void view(const kv_at *at, const kv_lane *lane, const kv_query *q,
                  out);
 }
 
-/* Where the prompt ends, or a chunk of it, what competes from here on goes to the host. */
+/* Where the prompt ends, or a chunk of it, what competes from here on goes to
+ * the host. */
 static void compress_lane(const kv_at *at, kv_lane *lane) {
   const params *o = at->params;
   const kv_shape *s = at->shape;

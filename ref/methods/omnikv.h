@@ -49,8 +49,8 @@ KV_FN int voters(const params *o) {
 /* Bytes of a lane's state before the sums of a chunk: the ring, and the largest
  * values of each query that votes. */
 KV_FN size_t sums_at(const kv_shape *s, int votes) {
-  size_t floats = AHEAD + kv_ring_floats(s, votes) +
-                  (size_t)votes * (size_t)s->n_tokens;
+  size_t floats =
+      AHEAD + kv_ring_floats(s, votes) + (size_t)votes * (size_t)s->n_tokens;
   return (floats * sizeof(float) + 7) / 8 * 8;
 }
 

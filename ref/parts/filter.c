@@ -52,8 +52,7 @@ static void largest_share(int heads, int n, const int64_t *sum, float *best) {
 
 /* best by the mean query, the sum of all, q[queries][d]. */
 static void vote_mean(const kv_at *at, const kv_lane *lane, kv_vote vote,
-                      int first, int n, const float *q, int rows,
-                      float *best) {
+                      int first, int n, const float *q, int rows, float *best) {
   size_t used = at->work->used;
   int each = lane->queries * at->shape->d;
   float *mean = KV_TAKE(at->work, float, each);
@@ -69,9 +68,10 @@ void kv_chunk_vote(const kv_at *at, const kv_lane *lane, const kv_rows *rows,
   int64_t *share = sum;
   float *q = sum;
   if (rows->first == begin)
-    memset(sum, 0, vote == KV_VOTE_PROB
-                       ? (size_t)lane->queries * (size_t)n * sizeof *share
-                       : (size_t)each * sizeof *q);
+    memset(sum, 0,
+           vote == KV_VOTE_PROB
+               ? (size_t)lane->queries * (size_t)n * sizeof *share
+               : (size_t)each * sizeof *q);
   for (int r = 0; r < rows->rows && n > 0; r++) {
     const float *row = rows->q + kv_rows_at(rows, r, 0) * (size_t)at->shape->d;
     if (vote == KV_VOTE_PROB) add_shares(at, lane, row, first, n, share);

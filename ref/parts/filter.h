@@ -61,20 +61,20 @@ void kv_vote_best(const kv_at *at, const kv_lane *lane, const float *q,
 #define KV_VOTE_WORK(queries, n, d)                                            \
   ((size_t)(queries) * ((size_t)(n) + 16) * sizeof(float) + KV_KEY_LOGITS(d))
 
-/* In the hook observe, for rows of a chunk of a prompt: the mean over its queries
- * of what each query head makes of n entries from `first` on, and the largest of
- * those means of all heads. kv_chunk_vote adds rows; with those that end the
- * chunk it writes best[n]. `sum`, 8-byte aligned, is room for it from the first
- * row of the chunk on: KV_CHUNK_SUM bytes, which are not read before. Of
- * KV_VOTE_PROB the sums of RN(probability * 2^40), which rank as their mean
+/* In the hook observe, for rows of a chunk of a prompt: the mean over its
+ * queries of what each query head makes of n entries from `first` on, and the
+ * largest of those means of all heads. kv_chunk_vote adds rows; with those that
+ * end the chunk it writes best[n]. `sum`, 8-byte aligned, is room for it from
+ * the first row of the chunk on: KV_CHUNK_SUM bytes, which are not read before.
+ * Of KV_VOTE_PROB the sums of RN(probability * 2^40), which rank as their mean
  * does; else what the mean query makes of an entry: its numbers are added in
  * order of the rows, by add, and divided by their count. Workspace as
  * kv_vote_best, and a row of queries. */
 void kv_chunk_vote(const kv_at *at, const kv_lane *lane, const kv_rows *rows,
                    kv_vote vote, int first, int n, void *sum, float *best);
 #define KV_CHUNK_SUM(queries, n, d)                                            \
-  ((size_t)(queries) * ((size_t)(n) * sizeof(int64_t) +                        \
-                        (size_t)(d) * sizeof(float)))
+  ((size_t)(queries) *                                                         \
+   ((size_t)(n) * sizeof(int64_t) + (size_t)(d) * sizeof(float)))
 
 /* In the hook publish: fills in the zeroed message that names the k tokens of
  * largest score[i] among tokens first + i, i < n, and all others below

@@ -2,42 +2,14 @@
  *
  * Two backends side by side on one layer: contract in sim/compare/compare.h.
  */
-#include "sim/compare/compare_part.h"
-#include "sim/engine/order.h"
+#include "sim/compare/compare_walk.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-typedef struct side {
-  const kv_backend *backend;
-  kv_plan plan; /* the cell's, with `shown` to receive scores */
-  kv_look_shown shown;
-  kv_store *store;
-  kv_scratch *scratch;
-  /* Where layers read what those above publish: that, and what the layer in
-   * hand does; else NULL. */
-  kv_messages *above, *here;
-} side;
-
-typedef struct walk {
-  const kv_cell *cell;
-  const kv_layer_data *data;
-  const kv_plan *plan; /* of that layer: what the stores are opened with */
-  side side[2];
-  int closings; /* blocks of the prompt, then decode steps */
-  int lanes;
-  int closing; /* the current one */
-  bool above;  /* it is of a layer above the one that is compared */
-  bool bytes;  /* only the ledgers differ: compare bytes */
-  bool (*stop)(void);
-  bool stopped;
-  bool decodes, looks; /* the current closing is a decode step; is compared */
-  bool row;            /* so is the row of the prompt in hand */
-  bool output, found;  /* its output differs; anything differs */
-  kv_seen seen[2];
-  kv_look look;
-} walk;
+typedef kv_compare_side side;
+typedef kv_compare_walk walk;
 
 /* --- life --------------------------------------------------------------- */
 
@@ -86,161 +58,7 @@ static kv_rc open_walk(walk *w, kv_err *e) {
   return rc;
 }
 
-/* --- the engine's calls, looked at -------------------------------------- */
-
-static const kv_lane *lane_of(const walk *w, int x, int i) {
-  const side *s = &w->side[x];
-  return s->backend->lane(s->store, i);
-}
-
-static bool look_bytes(const walk *w, int i, const char *when) {
-  return w->bytes &&
-         kv_look_bytes(&w->look, lane_of(w, 0, i), lane_of(w, 1, i), when);
-}
-
-static bool look_output(walk *w) {
-  return kv_look_seen(&w->look, w->cell->shape.d_v, &w->seen[0], &w->seen[1]);
-}
-
-static void keep_seen(void *self, int who, const kv_seen *seen) {
-  walk *w = self;
-  w->seen[who] = *seen;
-  if (who && w->row && w->looks && !w->output)
-    w->output = look_output(w);
-}
-
-/* Both have attended, or the prompt's block is stored, and neither is
- * compressed: compares outputs and bytes, once a step. */
-static void look_before(void *self, int who, int lane) {
-  walk *w = self;
-  if (who > 0 || !w->looks || w->output) return;
-  w->output = (w->decodes && look_output(w)) ||
-              look_bytes(w, lane, " before compression");
-}
-
-static bool look_lanes(walk *w) {
-  bool found = false;
-  for (int i = 0; !found && i < w->lanes; i++)
-    found = kv_look_state(&w->look, lane_of(w, 0, i), lane_of(w, 1, i));
-  return found;
-}
-
-static bool look_scores(const walk *w, bool views) {
-  return kv_look_scores(&w->look, &w->side[0].shown, &w->side[1].shown, views);
-}
-
-static bool look_messages(const walk *w) {
-  const side *s = w->side;
-  return s[0].here && kv_look_message(&w->look, w->plan->needs.message,
-                                      kv_messages_at(s[0].here, w->closing),
-                                      kv_messages_at(s[1].here, w->closing));
-}
-
-/* Compares a compressed step in the order in which values come about: scores
- * before the views that they decide, views before outputs, scores before memory
- * operations, operations before what they leave. An output that differs has
- * been described already. */
-static bool look_step(walk *w, bool output) {
-  bool found = look_scores(w, true);
-  for (int i = 0; !found && i < w->lanes; i++)
-    found = kv_look_records(&w->look, i, &lane_of(w, 0, i)->views,
-                            &lane_of(w, 1, i)->views);
-  if (found || output) return true;
-  found = look_scores(w, false);
-  for (int i = 0; !found && i < w->lanes; i++)
-    found = kv_look_records(&w->look, i, &lane_of(w, 0, i)->verbs,
-                            &lane_of(w, 1, i)->verbs);
-  found = found || look_lanes(w);
-  found = found || look_messages(w);
-  for (int i = 0; !found && i < w->lanes; i++) found = look_bytes(w, i, "");
-  return found;
-}
-
-/* Both are compressed. */
-static void look_after(void *self, int who) {
-  walk *w = self;
-  if (who == 0 && w->looks) w->found = look_step(w, w->output);
-}
-
-static bool look_views(walk *w) {
-  bool found = false;
-  for (int i = 0; !found && i < w->lanes; i++)
-    found = kv_look_records(&w->look, i, &lane_of(w, 0, i)->views,
-                            &lane_of(w, 1, i)->views);
-  return found;
-}
-
-/* A later chunk of the prompt, row by row; all but the last are compared here,
- * by views before outputs. */
-static void advance_rows(walk *w, const kv_order *o, int first, int count) {
-  w->row = true;
-  for (int t = first; t < first + count && !w->found; t++) {
-    w->look.step = t + 1;
-    for (int g = 0; g < o->heads; g++) kv_order_row(o, g, t);
-    if (t + 1 == first + count) break;
-    if (w->looks) w->found = look_scores(w, true) || look_views(w) || w->output;
-    for (int x = 0; x < 2; x++) kv_look_shown_forget(&w->side[x].shown);
-    kv_order_row_close(o);
-  }
-  w->row = false;
-  for (int g = 0; g < o->heads && !w->found; g++)
-    kv_order_rows_end(o, g, first, count);
-}
-
-/* Tokens from.. enter as a prompt, or as a block of one. */
-static void advance_prompt(walk *w, const kv_order *o, int from, int count) {
-  const kv_shape *s = &w->cell->shape;
-  const kv_asking *q = kv_cell_asks(w->cell, from);
-  int end = q ? q->first + q->count : s->chunk && from < s->prompt_len
-                                          ? from + count
-                                          : 0;
-  for (int x = 0; end && x < 2; x++)
-    w->side[x].backend->prompt(w->side[x].store, end);
-  kv_order_receive(o);
-  if (kv_row_attends(s, from + count) && !q) {
-    advance_rows(w, o, from, count);
-    return;
-  }
-  for (int g = 0; g < o->heads; g++) kv_order_prompt(o, g, from, count);
-}
-
-/* Runs the n-th closing (a block of the prompt, or a decode step) on both;
- * looks: compares it. True if a difference was found. */
-static bool advance(walk *w, int n, bool looks) {
-  const kv_shape *shape = &w->cell->shape;
-  int from, count;
-  bool decodes;
-  kv_rider rider[2];
-  if (!kv_cell_closing(w->cell, n, &from, &count, &decodes)) return false;
-  for (int x = 0; x < 2; x++)
-    rider[x] =
-        (kv_rider){.backend = w->side[x].backend,
-                   .store = w->side[x].store,
-                   .scratch = w->side[x].scratch,
-                   .above = w->side[x].above,
-                   .below = w->above ? w->side[x].above : w->side[x].here,
-                   .alone = true};
-  kv_order o = {.riders = 2,
-                .rider = rider,
-                .heads = shape->n_kv_heads,
-                .closing = n,
-                .self = w,
-                .attended = keep_seen,
-                .compresses = look_before,
-                .closes = look_after};
-  w->closing = n;
-  w->decodes = decodes;
-  w->looks = looks;
-  w->output = w->found = false;
-  w->look.step = from + count;
-  for (int x = 0; x < 2; x++) kv_look_shown_forget(&w->side[x].shown);
-  if (decodes) kv_order_receive(&o);
-  for (int g = 0; g < shape->n_kv_heads && decodes; g++)
-    kv_order_decode(&o, g, from);
-  if (!decodes) advance_prompt(w, &o, from, count);
-  if (!w->found) kv_order_close(&o);
-  return w->found;
-}
+/* --- the layer ------------------------------------------------------------ */
 
 /* Replays the layer from its beginning through `closings` closings and takes
  * digests. Returns how many were made: fewer if a comparison found a
@@ -253,7 +71,7 @@ static int run(walk *w, int closings, bool looks, kv_layer_digests out[2]) {
   for (int x = 0; x < 2; x++) w->side[x].shown.looks = looks;
   for (int n = 0; n < closings; n++) {
     w->stopped = w->stopped || (w->stop && w->stop());
-    if (w->stopped || advance(w, n, looks)) return n;
+    if (w->stopped || kv_compare_advance(w, n, looks)) return n;
   }
   for (int x = 0; x < 2; x++)
     out[x] = w->side[x].backend->finish(w->side[x].store);
@@ -314,7 +132,8 @@ static void find_hidden(walk *w, int seen) {
   run(w, n, false, d); /* stays at that step */
   if (w->stopped || differing(d) < 0) return;
   w->look.columns = true;
-  if (!look_lanes(w)) tell_digests(w, d, "which the step no longer shows");
+  if (!kv_compare_lanes(w))
+    tell_digests(w, d, "which the step no longer shows");
 }
 
 /* Finds the first difference. First compares after every step. If only digests

@@ -149,8 +149,8 @@ static kv_rc write_out(kv_cell *c, kv_err *e) {
   c->result.params =
       c->plan.layer
           ? kv_keys_json(&c->spec,
-                             kv_params_json_each(m->params, c->spec.n_layers,
-                                                 m->params_size, c->params))
+                         kv_params_json_each(m->params, c->spec.n_layers,
+                                             m->params_size, c->params))
           : kv_spec_json(&c->spec);
   c->result.spec = kv_spec_text(&c->spec);
   if (c->result.params && c->result.spec) return KV_OK;

@@ -151,8 +151,8 @@ static kv_rider rider_of(const kv_layer *l, int c, const kv_worker *worker) {
   return (kv_rider){.backend = l->backend,
                     .store = l->store[c],
                     .scratch = worker->scratch,
-                    .alone = need->block || need->reindex ||
-                             l->cell[c]->shape.chunk,
+                    .alone =
+                        need->block || need->reindex || l->cell[c]->shape.chunk,
                     .above = messages,
                     .below = messages,
                     .seconds = &worker->seconds[c]};

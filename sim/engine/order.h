@@ -69,9 +69,9 @@ typedef struct kv_order {
 void kv_order_receive(const kv_order *o);
 /* Enters tokens first..first+count-1 of the prompt for KV head g. */
 void kv_order_prompt(const kv_order *o, int g, int first, int count);
-/* Row t of a later chunk of the prompt, KV head g: its token enters and attends.
- * After the last one of a chunk kv_order_rows_end follows for each KV head, and
- * kv_order_close; after others kv_order_row_close. */
+/* Row t of a later chunk of the prompt, KV head g: its token enters and
+ * attends. After the last one of a chunk kv_order_rows_end follows for each KV
+ * head, and kv_order_close; after others kv_order_row_close. */
 void kv_order_row(const kv_order *o, int g, int t);
 void kv_order_rows_end(const kv_order *o, int g, int first, int count);
 void kv_order_row_close(const kv_order *o);

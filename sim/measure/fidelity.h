@@ -17,9 +17,9 @@
  * view. A value that does not exist (no budget, no needle) is NaN.
  *
  * Of a prompt that is read in chunks (kv_shape.chunk) the rows behind the first
- * chunk have three measures of their own: how far their output is off, the exact
- * mass of their views, and how much of what they see these hold. The first chunk
- * attends as a whole prompt does, and is exact.
+ * chunk have three measures of their own: how far their output is off, the
+ * exact mass of their views, and how much of what they see these hold. The
+ * first chunk attends as a whole prompt does, and is exact.
  *
  * Open loop: queries are the recorded ones; they do not change with the
  * approximation.
@@ -76,15 +76,15 @@ void kv_fidelity_layer_copy(kv_fidelity *f, int layer, kv_copier *x);
 void kv_fidelity_row(kv_fidelity *f, int layer, const kv_seen *seen,
                      kv_truth *truth);
 
-/* The same for a row of the prompt behind its first chunk: the measures of those
- * alone. */
+/* The same for a row of the prompt behind its first chunk: the measures of
+ * those alone. */
 void kv_fidelity_prompt_row(kv_fidelity *f, int layer, const kv_seen *seen,
                             kv_truth *truth);
 
 /* One value of a layer (its index among the recorded ones), query head h and
- * the row of token t: of decoding, or of the prompt behind its first chunk where
- * m is of such (asserted). NaN: there
- * is none. For tests, which compare values one by one. */
+ * the row of token t: of decoding, or of the prompt behind its first chunk
+ * where m is of such (asserted). NaN: there is none. For tests, which compare
+ * values one by one. */
 double kv_fidelity_value(const kv_fidelity *f, kv_measure m, int layer, int h,
                          int t);
 

@@ -27,7 +27,7 @@ struct kv_fidelity {
   int searches;          /* rows that look for a needle */
   kv_search *search;     /* [searches], steps ascending */
   int32_t *search_at;    /* [steps] index in search, or -1 */
-  int rows;                  /* of the prompt behind its first chunk */
+  int rows;              /* of the prompt behind its first chunk */
   int width[KV_MEASURES];    /* values of a head: steps, searches, rows or 0 */
   size_t start[KV_MEASURES]; /* of a measure's values in its layer's slice */
   size_t values;             /* of a layer, all measures */

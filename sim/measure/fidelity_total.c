@@ -69,8 +69,8 @@ static int bin_start(const kv_fidelity *f, int b) {
 }
 
 /* First value of a head that is of step `step` or later: rows that look for
- * nothing have no value of a needle, and those of the prompt are of the range of
- * all steps. */
+ * nothing have no value of a needle, and those of the prompt are of the range
+ * of all steps. */
 static int place_of(const kv_fidelity *f, const range *r, int end) {
   int i = 0, step = r->step[end];
   kv_measure m = r->measure;
@@ -166,8 +166,7 @@ static void add_head(const kv_fidelity *f, kv_measure m, int layer, int h,
                      const room *r) {
   const double *v = kv_fidelity_head(f, m, layer, h);
   for (int i = 0; i < f->width[m]; i++) {
-    int step =
-        kv_measured_of(m) == KV_OF_SEARCHES ? f->search[i].step : i;
+    int step = kv_measured_of(m) == KV_OF_SEARCHES ? f->search[i].step : i;
     if (isnan(v[i])) continue;
     r->sum[step] += v[i];
     r->count[step]++;

@@ -2,10 +2,10 @@
  *
  * The measures of fidelity: one table of names, titles and directions that JSON
  * rows, database, tables and page share, and the statistics of many values.
- * Each measure has at most one value per (layer, query head, decode step), or row
- * of the prompt, in binary64 (arithmetic 10). o and p: output and probabilities of exact
- * attention over the whole cache; o^ and p^: of the compressed one; LSE:
- * log-sum-exp of logits. Nothing here fails or allocates.
+ * Each measure has at most one value per (layer, query head, decode step), or
+ * row of the prompt, in binary64 (arithmetic 10). o and p: output and
+ * probabilities of exact attention over the whole cache; o^ and p^: of the
+ * compressed one; LSE: log-sum-exp of logits. Nothing here fails or allocates.
  */
 #ifndef KV_SIM_MEASURE_H
 #define KV_SIM_MEASURE_H
@@ -32,7 +32,8 @@ typedef enum kv_measure {
   KV_NEEDLE_MASS,   /* its p^ */
   KV_NEEDLE_ALL,    /* per answer: 1 if the view held all its tokens */
   KV_NEEDLE_DENSE,  /* exact probability of the needle in the same rows */
-  /* Of rows of the prompt behind its first chunk, where it is read in chunks: */
+  /* Of rows of the prompt behind its first chunk, where it is read in chunks:
+   */
   KV_PROMPT_ERROR,    /* as KV_OUTPUT_ERROR */
   KV_PROMPT_MASS,     /* as KV_MASS */
   KV_PROMPT_ATTENDED, /* entries in the view / tokens that the row sees */

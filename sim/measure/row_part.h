@@ -48,7 +48,8 @@ kv_row kv_row_of(kv_fidelity *f, int layer, const kv_seen *seen,
  * exact attention is 0 and this is not, and at most. */
 void kv_row_output(const kv_row *r, int h, double *error, double *most);
 
-/* --- fidelity_row.c -------------------------------------------------------- */
+/* --- fidelity_row.c --------------------------------------------------------
+ */
 
 /* Lists the tokens of a view in truth->compare.token, ascending, and the place
  * of each in the view in truth->compare.place; returns how many. Heads that see

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The exact attention of one row, of decoding or of a prompt read in chunks, over the whole, uncompressed cache,
- * for the query heads of one KV head. It is computed once per (layer, KV head,
- * step) and shared by all cells of a run: their stores reuse its logits
- * (kv_known), and their fidelity is measured against the rest.
+ * The exact attention of one row, of decoding or of a prompt read in chunks,
+ * over the whole, uncompressed cache, for the query heads of one KV head. It is
+ * computed once per (layer, KV head, step) and shared by all cells of a run:
+ * their stores reuse its logits (kv_known), and their fidelity is measured
+ * against the rest.
  *
  * The row comes from a tile of rows (sim/measure/tile.h), or is computed alone;
  * the bits are the same. What only some measures want (probabilities, their

@@ -300,11 +300,12 @@ static kv_rc make_cell(kv_session *s, const kv_spec *spec, const char *budget,
                  "(kvreplay run)",
                  spec->method->name);
   if (!rc && s->cell.shape.chunk)
-    rc = kv_fail(e, KV_REFUSED,
-                 "prefill=%d: a session reads its prompt whole, as it is given; "
-                 "leave prefill out, or replay a recorded trace with it "
-                 "(kvreplay run)",
-                 s->cell.shape.chunk);
+    rc =
+        kv_fail(e, KV_REFUSED,
+                "prefill=%d: a session reads its prompt whole, as it is given; "
+                "leave prefill out, or replay a recorded trace with it "
+                "(kvreplay run)",
+                s->cell.shape.chunk);
   return rc;
 }
 

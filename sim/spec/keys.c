@@ -67,8 +67,8 @@ char *kv_keys_text(const kv_spec *s, char *text) {
   char chunk[16];
   snprintf(chunk, sizeof chunk, "%d", s->chunk);
   if (s->windowed != KV_WINDOWED_LEAVE)
-    text = followed(text, 0, ":" KV_WINDOWED "=",
-                    kv_windowed_names[s->windowed]);
+    text =
+        followed(text, 0, ":" KV_WINDOWED "=", kv_windowed_names[s->windowed]);
   return s->chunk ? followed(text, 0, ":" KV_PREFILL "=", chunk) : text;
 }
 

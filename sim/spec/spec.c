@@ -177,9 +177,9 @@ kv_rc kv_spec_copy(const kv_spec *from, kv_spec *out, kv_err *e) {
 }
 
 char *kv_spec_json(const kv_spec *s) {
-  return kv_keys_json(
-      s, s->layers ? kv_spec_list_json(s)
-                   : kv_params_json(s->method->params, s->params));
+  return kv_keys_json(s, s->layers
+                             ? kv_spec_list_json(s)
+                             : kv_params_json(s->method->params, s->params));
 }
 
 /* Removes escapes in place. False at a backslash that escapes nothing. */

@@ -9,8 +9,8 @@
  * The key `windowed` is every method's, unless it has a parameter of that name:
  * what a cell does where layers have a sliding window.
  *
- * So is the key `prefill`: whole, or the tokens of a chunk in which the prompt is
- * read (kv_shape.chunk).
+ * So is the key `prefill`: whole, or the tokens of a chunk in which the prompt
+ * is read (kv_shape.chunk).
  *
  * The value of a budget may be a list, 64/32: a number for each layer of the
  * model.
@@ -120,8 +120,8 @@ const kv_method *kv_spec_reader(const kv_spec *s, int i);
  * Freed with free(); NULL if memory ends. */
 char *kv_spec_json(const kv_spec *s);
 char *kv_spec_text(const kv_spec *s);
-/* True if method, values, list, `windowed` and `prefill` are equal: such cells are the
- * same. */
+/* True if method, values, list, `windowed` and `prefill` are equal: such cells
+ * are the same. */
 bool kv_spec_same(const kv_spec *a, const kv_spec *b);
 
 /* --- keys.c: the keys of every method ------------------------------------ */

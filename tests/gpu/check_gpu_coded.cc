@@ -101,8 +101,8 @@ static void open_world(const how &a, world *w) {
   *w = {};
   kv_gpu_layer *l = &w->l;
   kv_gpu_lane *lane = &w->lane;
-  l->shape = {1,       a.heads, 1,       a.d, a.d, a.n,
-              a.n - 1, KV_F16,  0.0625f, 0,   0,   nullptr};
+  l->shape = {1, a.heads, 1,       a.d, a.d, a.n,    a.n - 1,
+              0, KV_F16,  0.0625f, 0,   0,   nullptr};
   l->lanes = 1;
   l->lane = lane;
   l->needs.codings = 2;

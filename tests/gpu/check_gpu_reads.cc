@@ -67,7 +67,8 @@ static void open_world(int lanes, int group, int d, int d_v, int n, world *w) {
   int heads = lanes * group;
   *w = {};
   kv_gpu_layer *l = &w->l;
-  l->shape = {1, heads, lanes, d, d_v, n, n - 1, KV_F16, 0.125f, 0, 0, nullptr};
+  l->shape = {1, heads,  lanes,  d, d_v, n,      n - 1,
+              0, KV_F16, 0.125f, 0, 0,   nullptr};
   l->lanes = lanes;
   take_attention(w, l);
   kv_gpu_clock *clock = take<kv_gpu_clock>(w, 1);

@@ -206,23 +206,16 @@ static void close_step(rig *r, const kv_order *o, int step) {
 static void enter(rig *r, int first, int count) {
   kv_rider rider = rider_of(r);
   kv_order o = order_of(r, &rider);
+  bool rows = r->shape.chunk && first;
+  o.closing = rows ? first / r->shape.chunk : 0;
+  if (r->shape.chunk) backend()->prompt(r->store, first + count);
   kv_order_receive(&o);
-  for (int g = 0; g < r->c.kv_heads; g++) kv_order_prompt(&o, g, first, count);
-  close_step(r, &o, first + count);
-}
-
-/* A later chunk of the prompt: its rows attend. */
-static void read_chunk(rig *r, int first, int count) {
-  kv_rider rider = rider_of(r);
-  kv_order o = order_of(r, &rider);
-  o.closing = first / r->shape.chunk;
-  kv_order_receive(&o);
-  for (int t = first; t < first + count; t++) {
+  for (int t = first; rows && t < first + count; t++) {
     if (t > first) kv_order_row_close(&o);
     for (int g = 0; g < r->c.kv_heads; g++) kv_order_row(&o, g, t);
   }
   for (int g = 0; g < r->c.kv_heads; g++)
-    kv_order_rows_end(&o, g, first, count);
+    (rows ? kv_order_rows_end : kv_order_prompt)(&o, g, first, count);
   close_step(r, &o, first + count);
 }
 
@@ -230,25 +223,17 @@ static bool failed(const rig *r) { return r->fault && r->fault->rc; }
 
 static void enter_prompt(rig *r) {
   int most = r->plan.needs.block, p = r->c.prompt_len;
-  int chunk = r->shape.chunk;
-  if (most == 0) most = chunk ? chunk : p;
-  for (int first = 0; first < p && !failed(r); first += most) {
-    int count = p - first < most ? p - first : most;
-    if (chunk) backend()->prompt(r->store, first + count);
-    if (chunk && first)
-      read_chunk(r, first, count);
-    else
-      enter(r, first, count);
-  }
+  if (most == 0) most = r->shape.chunk ? r->shape.chunk : p;
+  for (int first = 0; first < p && !failed(r); first += most)
+    enter(r, first, p - first < most ? p - first : most);
 }
 
 static void decode(rig *r) {
   kv_rider rider = rider_of(r);
   kv_order o = order_of(r, &rider);
-  int t = r->step;
   kv_order_receive(&o);
-  for (int g = 0; g < r->c.kv_heads; g++) kv_order_decode(&o, g, t);
-  close_step(r, &o, t + 1);
+  for (int g = 0; g < r->c.kv_heads; g++) kv_order_decode(&o, g, r->step);
+  close_step(r, &o, r->step + 1);
 }
 
 static rig *open(const rig_case *c, const char *spec, rig *above,
@@ -278,8 +263,7 @@ static rig *open(const rig_case *c, const char *spec, rig *above,
   if (above)
     r->messages = above->messages;
   else if (plan->needs.across == KV_DOWN)
-    good(kv_messages_open(plan->needs.message, c->prompt_len, &r->messages, &e),
-         &e);
+    good(kv_messages_open(plan->needs.message, 256, &r->messages, &e), &e);
   good(backend()->open(plan, &r->store, &e), &e);
   good(backend()->scratch_open(&r->shape, &plan, 1, &r->scratch, &e), &e);
   r->seen = calloc((size_t)c->heads, sizeof *r->seen);

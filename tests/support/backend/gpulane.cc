@@ -140,8 +140,8 @@ static void mirror_lane(gpulane *w) {
 gpulane *gpulane_open(const gpulane_case *m) {
   gpulane *w = (gpulane *)calloc(1, sizeof *w);
   assert_non_null(w);
-  w->shape = {1, 2,        2,    m->d, m->d_v, m->n_tokens,
-              1, m->dtype, 1.0f, 0,    0,      nullptr};
+  w->shape = {1, 2,        2,    m->d, m->d_v, m->n_tokens, 1,
+              0, m->dtype, 1.0f, 0,    0,      nullptr};
   w->needs.merges = m->merges;
   w->needs.merge_bias = m->merges ? 0.6f : 0;
   w->needs.merged = m->merged;
