@@ -33,13 +33,13 @@ mutant chunk_of_all_heads ref/parts/filter.c 'methods' \
   'most = x > most ? x : most;' 'most += x;'
 mutant chunk_competes ref/methods/omnikv.h 'methods' \
   'kv_chunk_first(s, step) - o->recent, o->k}' 'step - o->recent, o->k}'
-mutant chunk_rows_whole sim/engine/layer_walk.c 'check_chunked.sh' \
+mutant chunk_rows_whole sim/engine/layer_walk.c 'laws/check_chunked.sh' \
   '    if (first)
       attend_chunk(' '    if (first < 0)
       attend_chunk('
 mutant chunk_row_measured_late sim/measure/fidelity_prompt.c \
-  'check_chunked.sh' '(double)r.visible);' '(double)r.n + 1);'
-mutant chunk_outputs_unhashed ref/backend/backend.c 'check_chunked.sh' \
+  'laws/check_chunked.sh' '(double)r.visible);' '(double)r.n + 1);'
+mutant chunk_outputs_unhashed ref/backend/backend.c 'laws/check_chunked.sh' \
   'if (kv_row_attends(shape, step))' 'if (step > shape->prompt_len)'
-mutant device_chunk_sum gpu/parts/filter.cuh 'check_chunked.sh' \
+mutant device_chunk_sum gpu/parts/filter.cuh 'laws/check_chunked.sh' \
   'rows.first == begin && j < all' 'rows.first < 0 && j < all'

@@ -79,8 +79,8 @@ mutant infinity_tolerates sim/grade/outputs.c 'nonumber check_inputs.sh' \
 mutant infinity_tolerates_sums sim/grade/outputs.c 'nonumber' \
   'return isfinite(lse) ? fmax(1, fabs((double)lse)) : 1;' \
   'return fmax(1, fabs((double)lse));'
-mutant nan_is_no_error sim/measure/fidelity_row.c 'check_inputs.sh' \
-  'if (isnan(square)) most' 'if (isnan(most)) most'
+mutant nan_is_no_error sim/measure/fidelity_prompt.c 'check_inputs.sh' \
+  'if (isnan(square)) *most' 'if (isnan(*most)) *most'
 
 # What is refused, and what is asked for without a word.
 mutant refusal_is_silent sim/commands/refusals.c 'check_refused.sh' \

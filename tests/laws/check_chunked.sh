@@ -2,12 +2,12 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # A prompt that is read in chunks (prefill=N, sim/spec/README.md). Laws: where
-# everything is selected every row of the prompt is exact, and decoding as
-# after the whole prompt; one chunk is the whole prompt, to the bit; both backends,
-# all threads and walks agree; rows are stored, read again and merged. In
-# binary64, where a Python has numpy, what layers that follow attend, and the
-# error and mass of every row. What is refused.
-. "$(dirname "$0")/replays.sh"
+# everything is selected every row of the prompt is exact, and decoding as after
+# the whole prompt; one chunk is the whole prompt, to the bit; both backends, all
+# threads and walks agree; rows are stored, read again and merged. In binary64,
+# where a Python has numpy, what rows attend, and their error and mass. What is
+# refused.
+. "$(dirname "$0")/../replays.sh"
 shows=("$tmp/err")
 run() { "$kvreplay" run -q -f jsonl "$@" >"$tmp/out" 2>"$tmp/err"; }
 hold() { # WHAT CONDITION..: the condition is true
@@ -39,7 +39,8 @@ all=k=170:layers=1
 
 # Everything is selected: no row is off, and decoding measures what it does
 # after the whole prompt.
-run "$trace" -m "dense:prefill=32,omnikv:$all:prefill=32,omnikv:$all:prefill=7" ||
+run "$trace" \
+  -m "dense:prefill=32,omnikv:$all:prefill=32,omnikv:$all:prefill=7" ||
   fail "everything"
 hold "no row is off" test "$(max prompt_error | sort -u)" = 0.0
 hold "all is attended" test "$(max prompt_attended | sort -u)" = 1.0
@@ -118,7 +119,8 @@ done
 # What is refused.
 refused 2 'neither whole nor' "$kvreplay" run "$trace" -m dense:prefill=0
 refused 2 'neither whole nor' "$kvreplay" run "$trace" -m dense:prefill=half
-refused 2 'given twice' "$kvreplay" run "$trace" -m dense:prefill=5:prefill=whole
+refused 2 'given twice' "$kvreplay" run "$trace" \
+  -m dense:prefill=5:prefill=whole
 refused 2 'in chunks yet' "$kvreplay" run "$trace" -m zsmerge:prefill=5 -b 20
 "$kvtrace" synth -q --layers 2 --heads 4 --kv-heads 2 --dim 32 --dtype F32 \
   -t 190 -p 170 -s 11 --window 48 -o "$tmp/win.safetensors" 2>"$tmp/err" ||
