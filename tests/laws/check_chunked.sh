@@ -3,9 +3,9 @@
 #
 # A prompt that is read in chunks (prefill=N, sim/spec/README.md). Laws: where
 # everything is selected every row of the prompt is exact, and decoding as after
-# the whole prompt; one chunk is the whole prompt, to the bit; both backends, all
-# threads and walks agree; rows are stored, read again and merged. In binary64,
-# where a Python has numpy, what rows attend, and their error and mass. What is
+# the whole prompt; one chunk is the whole prompt, to the bit; both backends,
+# threads and walks agree; rows are stored, and found again. In binary64, where
+# a Python has numpy, what rows attend, and their error and mass. And what is
 # refused.
 . "$(dirname "$0")/../replays.sh"
 shows=("$tmp/err")

@@ -10,8 +10,8 @@ chunk but the first omnikv's candidates are ranked by the largest, over query
 heads, of the mean over the chunk's queries; the best k and what is no candidate
 are attended below the filter.
 After each chunk h2o keeps half the budget of last tokens and as many of those
-that its rows' attention weighed most. Exit 1 where the mean error, mass or share
-of the prompt's rows is off by more than 1e-6 of it.
+that its rows' attention weighed most. Exit 1 where the mean error, mass or
+share of the prompt's rows is off by more than 1e-6 of it.
 """
 import json
 import sys
@@ -61,7 +61,7 @@ def below(t, l, o, a, b, scale):
 
 def kept(q, k, size, end, scale, o):
     """h2o: yields for each chunk where it begins, where it ends, and which
-    tokens before its end are stored or its own; q [the lane's heads, tokens, d].
+    tokens before its end are stored or its own; q [heads, tokens, d].
     """
     keep, mass, budget = np.ones(end, bool), np.zeros(end), o["budget"]
     for a in range(0, end, size):
