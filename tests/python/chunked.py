@@ -10,8 +10,8 @@ chunk but the first omnikv's candidates are ranked by the largest, over query
 heads, of the mean over the chunk's queries; the best k and what is no candidate
 are attended below the filter.
 After each chunk h2o keeps half the budget of last tokens and as many of those
-that its rows' attention weighed most, all chunks' or, of variant=prefill, this
-one's. Exit 1 where the mean error, mass or
+that its rows' attention weighed most, all chunks' or, of variant=prefill,
+those since it last dropped some. Exit 1 where the mean error, mass or
 share of the prompt's rows is off by more than 1e-6 of it.
 """
 import json
@@ -69,8 +69,6 @@ def kept(q, k, size, end, scale, o):
         b = min(a + size, end)
         if a:
             yield a, b, keep[:b].copy()
-        if o["variant"] == "prefill":
-            mass[:] = 0
         for x in range(a, b):
             own = np.flatnonzero(keep[:x + 1])
             mass[own] += softmax(q[:, x] @ k[own].T * scale).sum(0)
@@ -80,6 +78,8 @@ def kept(q, k, size, end, scale, o):
         past = own[:len(own) - budget // 2]
         best = past[np.argsort(-mass[past], kind="stable")]
         keep[best[budget - budget // 2:]] = False
+        if o["variant"] == "prefill":
+            mass[:] = 0
 
 
 def chunks(t, l, g, o, q, k, scale):
