@@ -291,10 +291,8 @@ mutant old_file_written analysis/database/check.c \
 mutant queue_overtaken sim/layout/together.c 'together' \
   '!reserve(x, i, last_of(x) < 0, step))' \
   '!reserve(x, i, last_of(x) < 0, step) && !x->n)'
-mutant queue_in_two_steps sim/layout/together.c 'together' \
+mutant queue_in_two_steps sim/layout/together.c 'check_requests.sh' \
   'if (x->made_room) return true;' ''
-mutant queue_backwards sim/layout/together.c 'together' \
-  'while (i >= 0 && !x->request[i].in) i--;' 'while (i > 0) i--;'
 mutant bytes_of_the_end sim/layout/together_pool.c 'check_requests.sh' \
   'return point_of(r, r->block)->most;' 'return point_of(r, r->block)->bytes;'
 mutant arrivals_late sim/layout/arrivals.c 'check_requests.sh' \
