@@ -145,6 +145,18 @@ static void fetched(const kv_result *r, kv_row_line *l) {
            n ? "; " : "", text);
 }
 
+/* Adds a remark on the prompt's rows where these attended in chunks. */
+static void chunked(const kv_result *r, kv_row_line *l) {
+  size_t n = strlen(l->note);
+  if (!r->stat[KV_PROMPT_ERROR].count) return;
+  snprintf(l->note + n, sizeof l->note - n,
+           "%sof its prompt's rows the output error is %.4f, the exact mass "
+           "%.4f, and %.1f%% is attended",
+           n ? "; " : "", r->stat[KV_PROMPT_ERROR].mean,
+           r->stat[KV_PROMPT_MASS].mean,
+           100 * r->stat[KV_PROMPT_ATTENDED].mean);
+}
+
 /* Why the cell has no numbers, with the budget that it was asked for. */
 static void ended(const kv_result *r, kv_row_line *l) {
   char text[sizeof l->note];
@@ -167,6 +179,7 @@ kv_rc kv_row_line_make(const kv_result *r, kv_row_line *l, kv_err *e) {
     declared(r, l);
     lent(r, l);
     fetched(r, l);
+    chunked(r, l);
     return kv_row_layouts_take(r, &l->layouts, e);
   }
   ended(r, l);
