@@ -14,9 +14,9 @@ says what it is made of in a remark above it:
     csv NAME.csv ...   the numbers, beside the page: the table t, others by
                        the names of their files; and, or instead:
     $ kvreplay ...     commands that print them, at the top of the tree: t is
-                       the rows of run or capacity and what kvtrace info says
-                       (of a list, how long it is); others fill the database
-                       that is asked
+                       the rows of run, capacity or kvtrace prefill, and what
+                       kvtrace info says (of a list, how long it is); others
+                       fill the database that is asked
     keep SELECT ...    what of them is in the file
     show SELECT ...    the rows of the table; columns behind these are prose
     -->
@@ -142,17 +142,17 @@ def computed(tree, commands, scratch):
     db = sqlite3.connect(":memory:")
     for command in commands:
         words = shlex.split(command)[:2]
-        if words[0] == "kvtrace":
+        if words[1] in ("run", "capacity", "prefill"):
+            quiet = ["-q"] if words[1] == "run" else []
+            said = run(tree, command, *quiet, "--format", "csv")
+            fill(db, said.splitlines())
+        elif words[0] == "kvtrace":
             said = json.loads(run(tree, command, "--format", "json"))
             said = {k: len(v) if isinstance(v, list) else v
                     for k, v in said.items()}
             text = io.StringIO()
             csv.writer(text).writerows([said.keys(), said.values()])
             fill(db, text.getvalue().splitlines())
-        elif words[1] in ("run", "capacity"):
-            quiet = ["-q"] if words[1] == "run" else []
-            said = run(tree, command, *quiet, "--format", "csv")
-            fill(db, said.splitlines())
         else:
             run(tree, command, "-q", "--db", path)
     return sqlite3.connect(path) if os.path.exists(path) else db
