@@ -183,7 +183,7 @@ answers 'Examples:' --help
 answers 'CUDA      no' --version
 answers 'commit' -V
 answers 'snapkv' methods
-answers 'window' methods snapkv
+answers 'prefill=whole' methods snapkv
 answers '@misc{li2024snapkv,' methods snapkv --bibtex
 answers '% oracle-topk: no paper' methods --bibtex
 KVREPLAY_ISA=portable answers 'ISA       portable' --version

@@ -121,6 +121,11 @@ static void show(const kv_method *m, bool colour) {
   if (kv_method_ref_only(m)) puts("backend: ref only, it has no CUDA twin");
   puts(kv_params_count(m->params) ? "parameters:" : "no parameters");
   for (const kv_param *p = m->params; p && p->name; p++) show_param(p, colour);
+  fputs("of every method: ", stdout);
+  kv_help_wrap(stdout, 2, 17,
+               "windowed=leave|compress, whether it acts within layers that "
+               "have a sliding window; prefill=whole|N, whether it reads the "
+               "prompt in chunks of N tokens, whose rows attend as it does");
 }
 
 /* The default, as the parameters of a row would have it. */
