@@ -140,8 +140,8 @@ static int tell(const char *path, const char *table, const char *column,
                  path, column, table, what, row);
 }
 
-/* The first row for which the question has an answer; to look for one within
- * SQLite first costs half of taking every row out of it. */
+/* Tells of the first row for which the question has an answer. Whether there is
+ * one is asked first, as that takes no row out of SQLite. */
 static int find(sqlite3 *db, const char *sql, const char *table,
                 const char *path) {
   char *some =

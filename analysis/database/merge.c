@@ -96,8 +96,8 @@ static char *copy_sql(sqlite3 *db, const char *to, const char *from,
  * model) or reasons, the shape from whoever knows it; the lesser of what two
  * LAPACKs found; the digest of all values from the kvreplay that took more
  * measures, whose further ones came with `metric`; numbers that 0.1.0 did not
- * take. The first name is that of
- * the database which is changed, the second of the other. */
+ * take. The first name is that of the database which is changed, the second of
+ * the other. */
 static const char *const lesser[] = {
     "UPDATE %s.trace AS d SET name = min(d.name, s.name),"
     " n_tokens = max(d.n_tokens, s.n_tokens),"
