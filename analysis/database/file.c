@@ -103,6 +103,8 @@ int kv_results_name(const char *path, char **uri) {
 
 /* --- waiting and guarding ------------------------------------------------- */
 
+/* What views make of a database stays in memory, and up to 200 MB of its pages,
+ * of which most are read by several of them. */
 int kv_results_guard(sqlite3 *db) {
   static const int option[] = {
       SQLITE_DBCONFIG_DEFENSIVE, SQLITE_DBCONFIG_ENABLE_TRIGGER,
@@ -110,7 +112,10 @@ int kv_results_guard(sqlite3 *db) {
   for (int i = 0; i < 4; i++)
     sqlite3_db_config(db, option[i], option[i] == SQLITE_DBCONFIG_DEFENSIVE,
                       NULL);
-  return sqlite3_exec(db, "PRAGMA cell_size_check = ON", NULL, NULL, NULL);
+  return sqlite3_exec(db,
+                      "PRAGMA cell_size_check = ON;"
+                      "PRAGMA temp_store = MEMORY; PRAGMA cache_size = -200000",
+                      NULL, NULL, NULL);
 }
 
 int kv_results_there(const char *path) {

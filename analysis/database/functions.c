@@ -3,10 +3,11 @@
  * What views.sql asks for and SQLite has not:
  *   f32_at(blob, i)    the i-th number, from 0, of a row of step_mean
  *                      (little-endian binary32); null for a NaN, or none
- *   i32_at(blob, i)    the same of whole numbers (32 bits, little-endian)
- *   needle_place(name, i)  of a trace that is called needle_DEPTH_of_LENGTH,
- *                      perhaps _ and more: depth (0) or length (1); else null
- *   standard_error(x)  sqrt(sum of (x - mean)^2 / (n - 1) / n) over what is
+ *   f32_sum(blob, n)   the sum of the first n that are no NaN; null for none
+ *   i32_at(blob, i)    the same as f32_at of whole numbers (32 bits,
+ * little-endian) needle_place(name, i)  of a trace that is called
+ * needle_DEPTH_of_LENGTH, perhaps _ and more: depth (0) or length (1); else
+ * null standard_error(x)  sqrt(sum of (x - mean)^2 / (n - 1) / n) over what is
  *                      not null; null for fewer than two
  *   deviation(x)       the same without / n: the standard deviation
  *   about(x, e)        a mean and twice its standard error, for people; null
@@ -21,16 +22,38 @@
 #include <stdio.h>
 #include <string.h>
 
+/* The i-th number, from 0, of a blob that has so many. */
+static float f32(const unsigned char *blob, sqlite3_int64 i) {
+  uint32_t bits = 0;
+  float x;
+  for (int k = 0; k < 4; k++) bits |= (uint32_t)blob[4 * i + k] << 8 * k;
+  memcpy(&x, &bits, sizeof x);
+  return x;
+}
+
 static void f32_at(sqlite3_context *c, int n, sqlite3_value **v) {
   (void)n;
   const unsigned char *blob = sqlite3_value_blob(v[0]);
   sqlite3_int64 i = sqlite3_value_int64(v[1]);
-  uint32_t bits = 0;
-  float x;
   if (!blob || i < 0 || i >= sqlite3_value_bytes(v[0]) / 4) return;
-  for (int k = 0; k < 4; k++) bits |= (uint32_t)blob[4 * i + k] << 8 * k;
-  memcpy(&x, &bits, sizeof x);
+  float x = f32(blob, i);
   if (isfinite(x)) sqlite3_result_double(c, (double)x);
+}
+
+static void f32_sum(sqlite3_context *c, int n, sqlite3_value **v) {
+  (void)n;
+  const unsigned char *blob = sqlite3_value_blob(v[0]);
+  sqlite3_int64 first = sqlite3_value_int64(v[1]);
+  double sum = 0;
+  bool any = false;
+  if (!blob || first > sqlite3_value_bytes(v[0]) / 4) return;
+  for (sqlite3_int64 i = 0; i < first; i++) {
+    float x = f32(blob, i);
+    if (!isfinite(x)) continue;
+    sum += (double)x;
+    any = true;
+  }
+  if (any) sqlite3_result_double(c, sum);
 }
 
 static void i32_at(sqlite3_context *c, int n, sqlite3_value **v) {
@@ -112,6 +135,9 @@ int kv_results_functions(sqlite3 *db) {
   const int how = SQLITE_UTF8 | SQLITE_DETERMINISTIC | SQLITE_INNOCUOUS;
   int bad = sqlite3_create_function_v2(db, "f32_at", 2, how, NULL, f32_at, NULL,
                                        NULL, NULL);
+  if (!bad)
+    bad = sqlite3_create_function_v2(db, "f32_sum", 2, how, NULL, f32_sum, NULL,
+                                     NULL, NULL);
   if (!bad)
     bad = sqlite3_create_function_v2(db, "i32_at", 2, how, NULL, i32_at, NULL,
                                      NULL, NULL);

@@ -39,7 +39,8 @@ int kv_results_open(const char *path, sqlite3 **db) {
   "DROP TABLE kept;"
 
 int kv_results_keep(sqlite3 *db, const char *path) {
-  const char *keep = KEEP("aged") KEEP("counted") KEEP("stored") KEEP("cell");
+  const char *keep = KEEP("aged") KEEP("counted") KEEP("stored")
+      KEEP("measured") KEEP("binned") KEEP("unsure") KEEP("cell");
   return sqlite3_exec(db, keep, NULL, NULL, NULL) ? kv_results_fail(db, path)
                                                   : KV_EXIT_OK;
 }

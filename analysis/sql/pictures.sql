@@ -14,21 +14,20 @@ ORDER BY count(DISTINCT label) DESC, avg(budget), basis, asked LIMIT 1;
 -- What each layer and KV head keeps at the end, as a share of all tokens: the
 -- mean over the traces of one shape, where each of them has an answer.
 CREATE TEMP VIEW heads AS
-WITH kept AS MATERIALIZED
-  (SELECT run_id, layer, head, kept, count(*) OVER run AS lanes,
-    max(head) OVER run + 1 AS kv_heads
-  FROM part WHERE head >= 0 AND bin < 0 AND kept IS NOT NULL
-  WINDOW run AS (PARTITION BY run_id)),
-ran AS MATERIALIZED
-  (SELECT p.*, p.lanes / p.kv_heads AS layers, r.key, t.n_tokens,
+WITH ran AS MATERIALIZED
+  (SELECT r.run_id, count(*) / (max(head) + 1) AS layers,
+    max(head) + 1 AS kv_heads, r.key, t.n_tokens,
     t.identity || ' ' || r.prompt_len || r.observe AS place
-  FROM newest r JOIN trace t USING (identity) JOIN kept p USING (run_id)),
-shape AS
+  FROM newest r JOIN trace t USING (identity) JOIN part p USING (run_id)
+  WHERE head >= 0 AND bin < 0 AND p.kept IS NOT NULL GROUP BY r.run_id),
+shape AS MATERIALIZED
   (SELECT layers, kv_heads, count(DISTINCT place) AS traces_all
   FROM ran GROUP BY layers, kv_heads)
 SELECT layers, kv_heads, label AS method, basis, asked, layer, head,
   count(*) AS traces, avg(kept) AS kept, avg(kept / n_tokens) AS share
 FROM ran JOIN line USING (key) JOIN shape USING (layers, kv_heads)
+  JOIN part p USING (run_id)
+WHERE head >= 0 AND bin < 0 AND kept IS NOT NULL
 GROUP BY layers, kv_heads, label, basis, asked, layer, head
 HAVING count(*) = traces_all
 ORDER BY layers, kv_heads, label, basis, length(asked), asked, layer, head;

@@ -92,25 +92,22 @@ ORDER BY trace, adapter <> 'vanilla', adapter, part, layer, head;
 -- The running sum of lse_error at the budget of the pictures, of methods that
 -- have any: at most 121 steps of a line, the last among them.
 CREATE TEMP VIEW drifts AS
-WITH ran AS MATERIALIZED
-  (SELECT d.* FROM drawn_run d
-    JOIN part w ON w.run_id = d.run_id AND w.part = 0 AND w.drift <> 0),
-sums AS
-  (SELECT ran.*, s.step, sum(f32_at(m.mean, s.step - prompt_len - 1))
-    OVER (PARTITION BY run_id, label, basis, asked ORDER BY s.step) AS drift
-  FROM ran JOIN step_mean m USING (run_id) JOIN step_cost s USING (run_id)
-  WHERE m.measure = 'lse_error' AND s.step > prompt_len)
 SELECT trace || iif(observe = 'recorded', '', ', observed ' || observe)
     AS panel,
-  label AS series, basis, asked, prompt_len, step, drift, confirmed
-FROM sums WHERE (n_tokens - step) % every = 0
+  label AS series, basis, asked, prompt_len, step,
+  f32_sum(m.mean, step - prompt_len) AS drift, confirmed
+FROM drawn_run d JOIN part w ON w.run_id = d.run_id AND w.part = 0
+  JOIN step_mean m ON m.run_id = d.run_id AND m.measure = 'lse_error'
+  JOIN step_cost s ON s.run_id = d.run_id
+WHERE w.drift <> 0 AND step > prompt_len AND (n_tokens - step) % every = 0
 ORDER BY panel, series, basis, asked, step;
 
 -- What merging adds to it: of two lines that differ in nothing else.
 CREATE TEMP VIEW merging AS
+WITH drawn AS MATERIALIZED (SELECT * FROM drifts)
 SELECT panel, d.series, basis, asked, m.prompt_len, step,
   m.drift - d.drift AS added, min(m.confirmed, d.confirmed) AS confirmed
-FROM drifts m JOIN drifts d USING (panel, basis, asked, step)
+FROM drawn m JOIN drawn d USING (panel, basis, asked, step)
 WHERE m.series <> d.series
   AND d.series = replace(m.series, 'condensed=merge', 'condensed=evict')
 ORDER BY panel, d.series, basis, asked, step;

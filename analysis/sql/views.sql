@@ -40,24 +40,26 @@ SELECT run_id, sum(iif(total, bytes, 0)) AS bytes_end,
   max(CASE kind WHEN 'slack' THEN bytes END) AS slack
 FROM held GROUP BY run_id;
 
+-- The means over layers and heads in each bin of decode steps.
+CREATE TEMP VIEW binned AS
+SELECT run_id, bin, first_step, last_step,
+  max(CASE measure WHEN 'output_error' THEN m.mean END) AS output_error,
+  max(CASE measure WHEN 'mass' THEN m.mean END) AS mass,
+  max(CASE measure WHEN 'kl' THEN m.mean END) AS kl,
+  max(CASE measure WHEN 'lse_error' THEN m.mean END) AS lse_error,
+  max(CASE measure WHEN 'recall_16' THEN m.mean END) AS recall_16,
+  max(CASE measure WHEN 'needle_mass' THEN m.mean END) AS needle_mass,
+  max(CASE measure WHEN 'needle_dense' THEN m.mean END) AS needle_dense
+FROM part p JOIN metric m USING (run_id, part)
+WHERE p.bin >= 0 AND p.head < 0 AND measure IN ('output_error', 'mass', 'kl',
+  'lse_error', 'recall_16', 'needle_mass', 'needle_dense')
+GROUP BY run_id, part;
+
 -- The standard errors of the means of a run. Steps that follow each other are
 -- alike, so neither values nor steps count as independent: the error is that of
 -- the means of 16 bins of steps (batch means). That of needle_share, a ratio,
 -- is that of what its bins miss of the run's share of dense (delta method).
 CREATE TEMP VIEW unsure AS
-WITH bins AS
-  (SELECT run_id, part,
-    max(CASE measure WHEN 'output_error' THEN m.mean END) AS output_error,
-    max(CASE measure WHEN 'mass' THEN m.mean END) AS mass,
-    max(CASE measure WHEN 'kl' THEN m.mean END) AS kl,
-    max(CASE measure WHEN 'lse_error' THEN m.mean END) AS lse_error,
-    max(CASE measure WHEN 'recall_16' THEN m.mean END) AS recall_16,
-    max(CASE measure WHEN 'needle_mass' THEN m.mean END) AS needle_mass,
-    max(CASE measure WHEN 'needle_dense' THEN m.mean END) AS needle_dense
-  FROM part p JOIN metric m USING (run_id, part)
-  WHERE p.bin >= 0 AND p.head < 0 AND measure IN ('output_error', 'mass', 'kl',
-    'lse_error', 'recall_16', 'needle_mass', 'needle_dense')
-  GROUP BY run_id, part)
 SELECT run_id, standard_error(b.output_error) AS output_error_se,
   standard_error(b.mass) AS mass_se, standard_error(b.kl) AS kl_se,
   standard_error(b.lse_error) AS lse_error_se,
@@ -65,7 +67,7 @@ SELECT run_id, standard_error(b.output_error) AS output_error_se,
   standard_error(b.needle_mass - b.needle_dense
     * m.needle_mass / nullif(m.needle_dense, 0)) / m.needle_dense
     AS needle_share_se
-FROM bins b JOIN measured m USING (run_id) GROUP BY run_id;
+FROM binned b JOIN measured m USING (run_id) GROUP BY run_id;
 
 -- One row per cell that was asked for and code that answered it. Shares are of
 -- the dense cache of the same trace, where dense was run; needle_share is of
@@ -129,17 +131,16 @@ ORDER BY trace, prompt_len, observe, kr, method, key;
 -- The error in bins of decode steps, mean over layers and heads.
 CREATE TEMP VIEW along AS
 SELECT t.name AS trace, r.prompt_len, r.observe, t.n_tokens, r.method, r.params,
-  r.budget, a.basis, a.target AS asked, p.bin, p.first_step, p.last_step,
-  avg(m.mean) AS output_error,
-  (p.first_step + p.last_step - 2.0 * r.prompt_len)
+  r.budget, a.basis, a.target AS asked, b.bin, b.first_step, b.last_step,
+  b.output_error,
+  (b.first_step + b.last_step - 2.0 * r.prompt_len)
     / (2.0 * (t.n_tokens - r.prompt_len)) AS progress,
   coalesce(r.confirmed, 0) AS confirmed, r.key
 FROM newest r JOIN trace t USING (identity) JOIN ask a USING (run_id)
-  JOIN part p USING (run_id) JOIN metric m USING (run_id, part)
-WHERE p.bin >= 0 AND p.head < 0 AND m.measure = 'output_error'
-GROUP BY r.run_id, a.basis, a.target, p.bin
+  JOIN binned b USING (run_id)
+WHERE b.output_error IS NOT NULL
 ORDER BY trace, r.prompt_len, r.observe, r.method, r.budget, r.params, a.basis,
-  a.target, p.bin;
+  a.target, b.bin;
 
 -- How far each cell is on the way from random to the ruler of its family, at
 -- the entries that it attends: gap = (random - x) / (random - ruler) in mean

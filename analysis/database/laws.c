@@ -1,0 +1,236 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What must hold of every value of a table: it is of its column's type, digests
+ * are 64 hex digits, numbers in their range, params a JSON object. One SQL
+ * function gets the values of a row at once and says whether one of them breaks
+ * its law, so that a table is scanned once and no row is taken out of SQLite.
+ */
+#include "analysis/database/laws.h"
+#include "analysis/database/results.h"
+#include "analysis/database/say.h"
+
+#include <limits.h>
+#include <stdint.h>
+#include <string.h>
+
+static const char *const digests[] = {
+    "identity", "digest",   "key",    "subject",      "journal",
+    "state",    "output",   "value",  "scores",       "pool",
+    "question", "platform", "answer", "model_digest", "request_digest"};
+
+/* Of which sums are taken. */
+#define MANY ((int64_t)1 << 48)
+
+/* Whole numbers; others are of any size, bits of any value. */
+static const struct {
+  const char *column;
+  int64_t lo, hi;
+} ranges[] = {{"prompt_len", 0, INT_MAX}, {"n_tokens", 0, INT_MAX},
+              {"budget", 0, INT_MAX},     {"arithmetic", 0, INT_MAX},
+              {"revision", 0, INT_MAX},   {"part", 0, INT_MAX},
+              {"layer", -1, INT_MAX},     {"head", -1, INT_MAX},
+              {"lane", 0, INT_MAX},       {"bin", -1, 4095},
+              {"first_step", 0, INT_MAX}, {"last_step", 0, INT_MAX},
+              {"step", 0, INT_MAX},       {"threads", 0, INT_MAX},
+              {"cores", 0, INT_MAX},      {"number", 0, INT_MAX},
+              {"count", 0, INT64_MAX},    {"measures", 0, INT_MAX},
+              {"n_layers", 0, INT_MAX},   {"n_heads", 0, INT_MAX},
+              {"n_kv_heads", 0, INT_MAX}, {"d", 0, INT_MAX},
+              {"d_v", 0, INT_MAX},        {"total", 0, 1},
+              {"x", -1000, INT_MAX},      {"y", -1000, INT_MAX},
+              {"width", 1, INT_MAX},      {"latent", 1, INT_MAX},
+              {"hidden", 1, INT_MAX},     {"length", 1, INT_MAX}};
+
+static bool is_digest(const char *column) {
+  for (size_t i = 0; i < sizeof digests / sizeof *digests; i++)
+    if (!strcmp(digests[i], column)) return true;
+  return false;
+}
+
+/* What values a column may hold. */
+typedef enum kind { WHOLE, REAL, BLOB, TEXT, DIGEST, OBJECT, ANY } kind;
+
+typedef struct law {
+  char *column;
+  kind kind;
+  bool null; /* may be null */
+  int64_t lo, hi;
+} law;
+
+/* The laws of a table, and what is looked at: rows so far; the first column
+ * that broke its law, or NULL. */
+typedef struct laws {
+  law *law;
+  int n;
+  long long row;
+  const char *bad;
+} laws;
+
+static bool is_hex(const unsigned char *s, int n) {
+  for (int i = 0; i < n; i++)
+    if (!strchr("0123456789abcdef", s[i]) || !s[i]) return false;
+  return true;
+}
+
+/* Of binary32 numbers, or integers of 32 bits. */
+static bool blob_holds(sqlite3_value *v) {
+  return sqlite3_value_bytes(v) % 4 == 0;
+}
+
+/* Not infinite, and what a figure can do sums with. */
+static bool real_holds(sqlite3_value *v) {
+  double x = sqlite3_value_double(v);
+  return x >= -1e300 && x <= 1e300;
+}
+
+static bool whole_holds(sqlite3_value *v, int64_t lo, int64_t hi) {
+  int64_t x = sqlite3_value_int64(v);
+  return x >= lo && x <= hi;
+}
+
+/* ANY is one of a figure: a whole number or a real of which sums are taken, or
+ * whole numbers of 32 bits. Of an OBJECT its json_type is asked for. */
+static bool holds(const law *it, sqlite3_value *v) {
+  int type = sqlite3_value_type(v);
+  if (type == SQLITE_NULL) return it->null;
+  switch (it->kind) {
+  case WHOLE:
+    return type == SQLITE_INTEGER && whole_holds(v, it->lo, it->hi);
+  case REAL:
+    return (type == SQLITE_FLOAT || type == SQLITE_INTEGER) && real_holds(v);
+  case BLOB:
+    return type == SQLITE_BLOB && blob_holds(v);
+  case TEXT:
+    return type == SQLITE_TEXT;
+  case DIGEST:
+    return type == SQLITE_TEXT && sqlite3_value_bytes(v) == 64 &&
+           is_hex(sqlite3_value_text(v), 64);
+  case OBJECT:
+    return !strcmp((const char *)sqlite3_value_text(v), "object");
+  case ANY:
+    return type == SQLITE_INTEGER ? whole_holds(v, 0, MANY)
+           : type == SQLITE_FLOAT ? real_holds(v)
+                                  : type == SQLITE_BLOB && blob_holds(v);
+  }
+  return false;
+}
+
+/* broken(values of a row): whether a law of its table is broken by it. */
+static void broken(sqlite3_context *c, int n, sqlite3_value **v) {
+  laws *all = sqlite3_user_data(c);
+  all->row++;
+  for (int i = 0; i < n && i < all->n && !all->bad; i++)
+    if (!holds(&all->law[i], v[i])) all->bad = all->law[i].column;
+  sqlite3_result_int(c, all->bad != NULL);
+}
+
+static law law_of(char *column, const char *type, bool null) {
+  law it = {column, TEXT, null, INT64_MIN, INT64_MAX};
+  if (!strcmp(type, "INTEGER"))
+    it.kind = WHOLE;
+  else if (!strcmp(type, "REAL"))
+    it.kind = REAL;
+  else if (!strcmp(type, "BLOB"))
+    it.kind = BLOB;
+  else if (!strcmp(type, "ANY"))
+    it.kind = ANY;
+  else if (is_digest(column))
+    it.kind = DIGEST;
+  else if (!strcmp(column, "params"))
+    it.kind = OBJECT;
+  for (size_t i = 0; i < sizeof ranges / sizeof *ranges; i++)
+    if (!strcmp(ranges[i].column, column))
+      it.lo = ranges[i].lo, it.hi = ranges[i].hi;
+  return it;
+}
+
+/* Adds a column and its law: 0, or SQLite's reason. */
+static int add(laws *all, sqlite3_stmt *info) {
+  const char *name = (const char *)sqlite3_column_text(info, 1);
+  const char *type = (const char *)sqlite3_column_text(info, 2);
+  char *column = name && type ? sqlite3_mprintf("%s", name) : NULL;
+  law *more = sqlite3_realloc64(all->law, ((sqlite3_uint64)all->n + 1) *
+                                              sizeof *all->law);
+  if (more) all->law = more;
+  if (!more || !column) {
+    sqlite3_free(column);
+    return SQLITE_NOMEM;
+  }
+  more[all->n++] = law_of(column, type, !sqlite3_column_int(info, 3));
+  return SQLITE_OK;
+}
+
+static int read_laws(sqlite3 *db, const char *schema, const char *table,
+                     laws *all) {
+  sqlite3_stmt *info = NULL;
+  char *ask = sqlite3_mprintf("PRAGMA %s.table_info(%s)", schema, table);
+  int bad = ask ? sqlite3_prepare_v2(db, ask, -1, &info, NULL) : SQLITE_NOMEM;
+  while (!bad && (bad = sqlite3_step(info)) == SQLITE_ROW) bad = add(all, info);
+  sqlite3_finalize(info);
+  sqlite3_free(ask);
+  return bad == SQLITE_DONE ? SQLITE_OK : bad;
+}
+
+/* "SELECT 1 FROM table WHERE broken(its columns)": NULL without memory. */
+static char *question(sqlite3 *db, const char *schema, const char *table,
+                      const laws *all) {
+  sqlite3_str *s = sqlite3_str_new(db);
+  sqlite3_str_appendf(s, "SELECT 1 FROM %s.%s WHERE broken(", schema, table);
+  for (int i = 0; i < all->n; i++)
+    sqlite3_str_appendf(
+        s,
+        all->law[i].kind == OBJECT
+            ? "%s CASE WHEN typeof(\"%w\") = 'text' AND json_valid(\"%w\")"
+              " THEN json_type(\"%w\") ELSE '' END"
+            : "%s \"%w\"",
+        i ? "," : "", all->law[i].column, all->law[i].column,
+        all->law[i].column);
+  sqlite3_str_appendall(s, ")");
+  return sqlite3_str_finish(s);
+}
+
+static int tell(const char *path, const char *table, const laws *all) {
+  const char *what = is_digest(all->bad)
+                         ? "has no digest (64 hex digits)"
+                         : "has a value that no kvreplay writes";
+  return kv_tell(KV_EXIT_INPUT,
+                 "%s is damaged: column %s of table %s %s in row %lld: take "
+                 "another copy of it, or run the cells again",
+                 path, all->bad, table, what, all->row);
+}
+
+/* Looks for a row that breaks a law, and tells of the first. */
+static int find(sqlite3 *db, const char *schema, const char *table, laws *all,
+                const char *path) {
+  sqlite3_stmt *s = NULL;
+  char *sql = question(db, schema, table, all);
+  int step = SQLITE_ERROR;
+  if (sql &&
+      !sqlite3_create_function_v2(db, "broken", -1,
+                                  SQLITE_UTF8 | SQLITE_DIRECTONLY, all, broken,
+                                  NULL, NULL, NULL) &&
+      !sqlite3_prepare_v2(db, sql, -1, &s, NULL))
+    step = sqlite3_step(s);
+  int rc = step == SQLITE_ROW    ? tell(path, table, all)
+           : step == SQLITE_DONE ? KV_EXIT_OK
+                                 : kv_results_fail(db, path);
+  sqlite3_finalize(s);
+  sqlite3_free(sql);
+  sqlite3_create_function_v2(db, "broken", -1, SQLITE_UTF8, NULL, NULL, NULL,
+                             NULL, NULL); /* its data are the caller's */
+  return rc;
+}
+
+int kv_laws_check(sqlite3 *db, const char *schema, const char *table,
+                  const char *path) {
+  laws all = {0};
+  int rc = read_laws(db, schema, table, &all) ? kv_results_fail(db, path)
+           : all.n ? find(db, schema, table, &all, path)
+                   : kv_tell(KV_EXIT_INPUT,
+                             "%s is damaged: it has no table %s: take another "
+                             "copy of it",
+                             path, table);
+  for (int i = 0; i < all.n; i++) sqlite3_free(all.law[i].column);
+  sqlite3_free(all.law);
+  return rc;
+}
