@@ -145,6 +145,27 @@ SELECT r.run_id, t.name AS trace, r.prompt_len, r.observe, l.label, l.basis,
 FROM newest r JOIN trace t USING (identity) JOIN line l USING (key)
 WHERE l.asked = '' OR (l.basis, l.asked) = (SELECT basis, asked FROM pictured);
 
+-- What memory each layout would hold (kvreplay run --layout): bytes of K and V,
+-- beside those of dense; share_freed: of the bytes given up, what came free.
+CREATE TEMP VIEW layouts AS
+SELECT c.trace, c.prompt_len, c.observe, c.method, c.spec, c.basis, c.asked,
+  c.budget, c.kept, l.layout, l.pages_end, l.pages_peak, l.pages_mean,
+  l.bytes_end, l.bytes_peak, l.bytes_mean, l.slack_end, l.slack_peak,
+  l.slack_mean, l.vacated, l.freed, l.map_end, l.map_peak,
+  l.bytes_end * 1.0 / n.codes_end AS share_end,
+  l.freed * 1.0 / nullif(l.vacated, 0) AS share_freed,
+  l.unused_end, l.unused_peak, l.moved, l.table_entries, l.list_operations,
+  lanes, loads, rewrites, rewritten, moves, moved_bytes, mask_end, l.mti,
+  l.break_even, kept_steps * 1.0 / (lanes * fullest_steps) AS utilisation, c.key
+FROM layout l JOIN run r USING (run_id) JOIN cell c USING (key)
+  LEFT JOIN newest d ON d.identity = r.identity
+    AND d.prompt_len = r.prompt_len AND d.observe = r.observe
+    AND d.arithmetic = r.arithmetic
+    AND d.method = 'dense' AND d.status = 'ok'
+  LEFT JOIN counted n ON n.run_id = d.run_id
+ORDER BY c.trace, c.prompt_len, c.observe, c.method, c.budget, c.params,
+  c.basis, c.asked, c.key, l.layout;
+
 -- The pages that layouts hold at each step.
 CREATE TEMP VIEW paged AS
 WITH ran AS MATERIALIZED (SELECT * FROM drawn_run)

@@ -26,7 +26,7 @@ shape AS MATERIALIZED
 SELECT layers, kv_heads, label AS method, basis, asked, layer, head,
   count(*) AS traces, avg(kept) AS kept, avg(kept / n_tokens) AS share
 FROM ran JOIN line USING (key) JOIN shape USING (layers, kv_heads)
-  JOIN part p USING (run_id)
+  CROSS JOIN part p USING (run_id)
 WHERE head >= 0 AND bin < 0 AND kept IS NOT NULL
 GROUP BY layers, kv_heads, label, basis, asked, layer, head
 HAVING count(*) = traces_all

@@ -92,14 +92,16 @@ ORDER BY trace, adapter <> 'vanilla', adapter, part, layer, head;
 -- The running sum of lse_error at the budget of the pictures, of methods that
 -- have any: at most 121 steps of a line, the last among them.
 CREATE TEMP VIEW drifts AS
+WITH ran AS MATERIALIZED
+  (SELECT d.*, m.mean FROM drawn_run d
+    JOIN part w ON w.run_id = d.run_id AND w.part = 0 AND w.drift <> 0
+    JOIN step_mean m ON m.run_id = d.run_id AND m.measure = 'lse_error')
 SELECT trace || iif(observe = 'recorded', '', ', observed ' || observe)
     AS panel,
   label AS series, basis, asked, prompt_len, step,
-  f32_sum(m.mean, step - prompt_len) AS drift, confirmed
-FROM drawn_run d JOIN part w ON w.run_id = d.run_id AND w.part = 0
-  JOIN step_mean m ON m.run_id = d.run_id AND m.measure = 'lse_error'
-  JOIN step_cost s ON s.run_id = d.run_id
-WHERE w.drift <> 0 AND step > prompt_len AND (n_tokens - step) % every = 0
+  f32_sum(mean, step - prompt_len) AS drift, confirmed
+FROM ran JOIN step_cost s USING (run_id)
+WHERE step > prompt_len AND (n_tokens - step) % every = 0
 ORDER BY panel, series, basis, asked, step;
 
 -- What merging adds to it: of two lines that differ in nothing else.

@@ -43,17 +43,21 @@ FROM held GROUP BY run_id;
 -- The means over layers and heads in each bin of decode steps.
 CREATE TEMP VIEW binned AS
 SELECT run_id, bin, first_step, last_step,
-  max(CASE measure WHEN 'output_error' THEN m.mean END) AS output_error,
-  max(CASE measure WHEN 'mass' THEN m.mean END) AS mass,
-  max(CASE measure WHEN 'kl' THEN m.mean END) AS kl,
-  max(CASE measure WHEN 'lse_error' THEN m.mean END) AS lse_error,
-  max(CASE measure WHEN 'recall_16' THEN m.mean END) AS recall_16,
-  max(CASE measure WHEN 'needle_mass' THEN m.mean END) AS needle_mass,
-  max(CASE measure WHEN 'needle_dense' THEN m.mean END) AS needle_dense
-FROM part p JOIN metric m USING (run_id, part)
-WHERE p.bin >= 0 AND p.head < 0 AND measure IN ('output_error', 'mass', 'kl',
-  'lse_error', 'recall_16', 'needle_mass', 'needle_dense')
-GROUP BY run_id, part;
+  (SELECT mean FROM metric m WHERE (m.run_id, m.part) = (p.run_id, p.part)
+    AND measure = 'output_error') AS output_error,
+  (SELECT mean FROM metric m WHERE (m.run_id, m.part) = (p.run_id, p.part)
+    AND measure = 'mass') AS mass,
+  (SELECT mean FROM metric m WHERE (m.run_id, m.part) = (p.run_id, p.part)
+    AND measure = 'kl') AS kl,
+  (SELECT mean FROM metric m WHERE (m.run_id, m.part) = (p.run_id, p.part)
+    AND measure = 'lse_error') AS lse_error,
+  (SELECT mean FROM metric m WHERE (m.run_id, m.part) = (p.run_id, p.part)
+    AND measure = 'recall_16') AS recall_16,
+  (SELECT mean FROM metric m WHERE (m.run_id, m.part) = (p.run_id, p.part)
+    AND measure = 'needle_mass') AS needle_mass,
+  (SELECT mean FROM metric m WHERE (m.run_id, m.part) = (p.run_id, p.part)
+    AND measure = 'needle_dense') AS needle_dense
+FROM part p WHERE bin >= 0 AND head < 0;
 
 -- The standard errors of the means of a run. Steps that follow each other are
 -- alike, so neither values nor steps count as independent: the error is that of
@@ -366,27 +370,6 @@ WHERE h.kind LIKE 'tier\_%' ESCAPE '\' AND h.bytes > 0
 ORDER BY c.trace, c.prompt_len, c.observe, c.method, c.budget, c.params,
   c.basis, c.asked,
   c.key, h.kind;
-
--- What memory each layout would hold (kvreplay run --layout): bytes of K and V,
--- beside those of dense; share_freed: of the bytes given up, what came free.
-CREATE TEMP VIEW layouts AS
-SELECT c.trace, c.prompt_len, c.observe, c.method, c.spec, c.basis, c.asked,
-  c.budget, c.kept, l.layout, l.pages_end, l.pages_peak, l.pages_mean,
-  l.bytes_end, l.bytes_peak, l.bytes_mean, l.slack_end, l.slack_peak,
-  l.slack_mean, l.vacated, l.freed, l.map_end, l.map_peak,
-  l.bytes_end * 1.0 / n.codes_end AS share_end,
-  l.freed * 1.0 / nullif(l.vacated, 0) AS share_freed,
-  l.unused_end, l.unused_peak, l.moved, l.table_entries, l.list_operations,
-  lanes, loads, rewrites, rewritten, moves, moved_bytes, mask_end, l.mti,
-  l.break_even, kept_steps * 1.0 / (lanes * fullest_steps) AS utilisation, c.key
-FROM layout l JOIN run r USING (run_id) JOIN cell c USING (key)
-  LEFT JOIN newest d ON d.identity = r.identity
-    AND d.prompt_len = r.prompt_len AND d.observe = r.observe
-    AND d.arithmetic = r.arithmetic
-    AND d.method = 'dense' AND d.status = 'ok'
-  LEFT JOIN counted n ON n.run_id = d.run_id
-ORDER BY c.trace, c.prompt_len, c.observe, c.method, c.budget, c.params,
-  c.basis, c.asked, c.key, l.layout;
 
 CREATE TEMP VIEW confirmations AS
 SELECT t.name AS trace, r.spec, c.backend, c.isa, c.threads, c.seconds,
