@@ -26,6 +26,10 @@ static void share(const kv_stat *s, double x, char out[KV_ROW_CELL]) {
   }
 }
 
+static void mean(const kv_stat *s, char out[KV_ROW_CELL]) {
+  share(s, s->mean, out);
+}
+
 /* Nats, to three digits: what they rank by is in the other formats. */
 static void nats(const kv_stat *s, char out[KV_ROW_CELL]) {
   double x = s->mean;
@@ -78,8 +82,11 @@ static void numbers(const kv_result *r, kv_row_line *l) {
   share(&s[KV_NEEDLE_MASS], kv_needle_share(s), l->cell[KV_ROW_NEEDLE]);
   nats(&s[KV_LSE_ERROR], l->cell[KV_ROW_LSE]);
   nats(&s[KV_KL], l->cell[KV_ROW_KL]);
-  share(&s[KV_OUTPUT_ERROR], s[KV_OUTPUT_ERROR].mean, l->cell[KV_ROW_ERROR]);
+  mean(&s[KV_OUTPUT_ERROR], l->cell[KV_ROW_ERROR]);
   share(&s[KV_OUTPUT_ERROR], s[KV_OUTPUT_ERROR].p95, l->cell[KV_ROW_P95]);
+  mean(&s[KV_PROMPT_ERROR], l->cell[KV_ROW_PROMPT]);
+  mean(&s[KV_PROMPT_MASS], l->cell[KV_ROW_PROMPT_MASS]);
+  mean(&s[KV_PROMPT_ATTENDED], l->cell[KV_ROW_PROMPT_SEEN]);
   kv_digest_hex(&r->journal, hex);
   snprintf(l->cell[KV_ROW_JOURNAL], KV_ROW_CELL, "%.8s", hex);
 }
@@ -145,18 +152,6 @@ static void fetched(const kv_result *r, kv_row_line *l) {
            n ? "; " : "", text);
 }
 
-/* Adds a remark on the prompt's rows where these attended in chunks. */
-static void chunked(const kv_result *r, kv_row_line *l) {
-  size_t n = strlen(l->note);
-  if (!r->stat[KV_PROMPT_ERROR].count) return;
-  snprintf(l->note + n, sizeof l->note - n,
-           "%sof its prompt's rows the output error is %.4f, the exact mass "
-           "%.4f, and %.1f%% is attended",
-           n ? "; " : "", r->stat[KV_PROMPT_ERROR].mean,
-           r->stat[KV_PROMPT_MASS].mean,
-           100 * r->stat[KV_PROMPT_ATTENDED].mean);
-}
-
 /* Why the cell has no numbers, with the budget that it was asked for. */
 static void ended(const kv_result *r, kv_row_line *l) {
   char text[sizeof l->note];
@@ -179,7 +174,6 @@ kv_rc kv_row_line_make(const kv_result *r, kv_row_line *l, kv_err *e) {
     declared(r, l);
     lent(r, l);
     fetched(r, l);
-    chunked(r, l);
     return kv_row_layouts_take(r, &l->layouts, e);
   }
   ended(r, l);

@@ -8,8 +8,10 @@
  * not (README.md).
  *
  * The narrow table has six columns: what was kept and held, and three measures,
- * or two where no trace has answers. What was asked for is then said once, in
- * the heading of the trace, or where rows differ in it beside each method.
+ * or two where no trace has answers. Both tables have columns of a prompt's
+ * rows where some row was read in chunks (prefill=N). What was asked for is
+ * then said once, in the heading of the trace, or where rows differ in it
+ * beside each method.
  */
 #include "sim/show/row_line.h"
 #include "sim/show/rows.h"
@@ -37,6 +39,9 @@ static const struct {
                            [KV_ROW_KL] = {"kl", NULL},
                            [KV_ROW_ERROR] = {"error", "output error"},
                            [KV_ROW_P95] = {"p95", NULL},
+                           [KV_ROW_PROMPT] = {"prompt", "prompt error"},
+                           [KV_ROW_PROMPT_MASS] = {"p mass", "prompt mass"},
+                           [KV_ROW_PROMPT_SEEN] = {"p seen", NULL},
                            [KV_ROW_JOURNAL] = {"journal", NULL}};
 
 typedef struct form {
@@ -118,14 +123,25 @@ static const char *budget_of_all(const form *f, bool *differ) {
   return one;
 }
 
-/* Which columns are printed. Without an answer in any trace none is of it. */
+/* Has any row a number in the column? */
+static bool filled(const form *f, kv_row_column c) {
+  bool any = false;
+  for (int i = 0; i < f->n && !any; i++)
+    any = strcmp(f->lines[i].cell[c], "-") != 0;
+  return any;
+}
+
+static bool of_prompt(kv_row_column c) {
+  return c >= KV_ROW_PROMPT && c <= KV_ROW_PROMPT_SEEN;
+}
+
+/* Which columns are printed. Without an answer in any trace none is of it, nor
+ * any of a prompt's rows where every prompt was read whole. */
 static void pick(form *f) {
-  bool answers = false, differ;
-  for (int i = 0; i < f->n && !answers; i++)
-    answers = strcmp(f->lines[i].cell[KV_ROW_NEEDLE], "-") != 0;
+  bool differ;
   for (kv_row_column c = 0; c < KV_ROW_COLUMNS; c++) {
-    f->shown[c] =
-        f->wide || (heads[c].narrow && (c != KV_ROW_NEEDLE || answers));
+    bool needs = of_prompt(c) || (c == KV_ROW_NEEDLE && !f->wide);
+    f->shown[c] = (f->wide || heads[c].narrow) && (!needs || filled(f, c));
     if (f->shown[c]) f->last = c;
   }
   budget_of_all(f, &differ);
@@ -253,10 +269,16 @@ static const char wide_words[] =
     "error, p95: of the output, relative; it does not rank right answers "
     "as needle does (README.md);\n";
 
+static const char wide_prompt_words[] =
+    "prompt, p mass, p seen: of a prompt's rows that is read in chunks "
+    "(prefill=N), output error, exact mass of what\n"
+    "they attend to, and its share of the tokens before them;\n";
+
 /* The headings, one a line, of the columns that are there. */
 static void words(const form *f) {
   if (f->wide) {
     fputs(wide_words, f->out);
+    if (f->shown[KV_ROW_PROMPT]) fputs(wide_prompt_words, f->out);
     return;
   }
   fputs("tokens kept: after the last step, a lane (layer and KV head);\n"
@@ -269,7 +291,14 @@ static void words(const form *f) {
   fputs(
       "LSE error: log-sum-exp of what is stored less that of all, nats;\n"
       "output error: relative; it ranks right answers worse than those before "
-      "it;\n"
+      "it;\n",
+      f->out);
+  if (f->shown[KV_ROW_PROMPT])
+    fputs("prompt error, prompt mass: of a prompt's rows that is read in "
+          "chunks (prefill=N): output error, and the\n"
+          "exact attention on what they attend to;\n",
+          f->out);
+  fputs(
       "--wide: bytes read and scanned, KL divergence, percentiles, digests;\n",
       f->out);
 }
