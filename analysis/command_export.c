@@ -22,7 +22,7 @@ static const char *const views[] = {
     "cosines", "residuals", "spectra", "norms", "elements", "strides",
     "positions", "entropies", "compressors", "rebuilt_at", "dials", "ablations",
     "ratios", "drifts", "collapse", "temperatures", "densities", "stacked",
-    "shares", "merging", "pools", "requests", "pool_steps",
+    "shares", "merging", "pools", "requests", "pool_steps", "prompts",
     /* of what models answered */
     "evaluations", "answers", "answer_means", "answer_values", NULL};
 

@@ -29,6 +29,9 @@ typedef struct sheet {
 #define PERCENT(x, name)                                                       \
   ", CAST(round(100 * " x ") AS INTEGER) || '%' AS '" name "'"
 #define CHECKED " WHEN confirmed THEN 'confirmed' ELSE 'one run' END AS checked"
+/* Of a prompt's rows, and dropped where no prompt was read in chunks. */
+#define P_ERROR "p error"
+#define P_MASS "p mass"
 /* What ranks answers stands before output error: KV_SAY_RANK. */
 #define BYTES                                                                  \
   PERCENT("share_end", "end")                                                  \
@@ -39,6 +42,7 @@ typedef struct sheet {
   ", method, asked, budget, status, kept, bytes_end AS 'end B'" BYTES          \
   ", needle_share AS needle, lse_error AS lse, kl, output_error AS error,"     \
   " output_error_p95 AS 'error p95', mass, recall_16 AS 'top-16',"             \
+  " prompt_error AS '" P_ERROR "', prompt_mass AS '" P_MASS "',"               \
   " CASE WHEN conflicts THEN 'CONFLICT'"                                       \
   " WHEN status IN ('refused', 'failed') THEN reason" CHECKED
 #define MEANS                                                                  \
@@ -51,6 +55,8 @@ typedef struct sheet {
   " about(output_error, output_error_se) AS error, about(output_error_p95,"    \
   " output_error_p95_se) AS 'error p95', about(mass, mass_se) AS mass,"        \
   " about(recall_16, recall_16_se) AS 'top-16',"                               \
+  " about(prompt_error, prompt_error_se) AS '" P_ERROR "',"                    \
+  " about(prompt_mass, prompt_mass_se) AS '" P_MASS "',"                       \
   " CASE WHEN conflicts THEN 'CONFLICT'"                                       \
   " WHEN traces = 0 THEN 'no answer'" CHECKED
 #define WORDS                                                                  \
@@ -60,6 +66,10 @@ typedef struct sheet {
   "by how much the log-sum-exp"                                                \
   " of what is stored is off. kl: divergence of the attention. error: of its"  \
   " output."
+#define PROMPTS                                                                \
+  "p error, p mass: of a prompt's rows that is read in chunks (prefill=N),"    \
+  " behind the first chunk: the error of their output, and the exact mass of"  \
+  " what they attend to. Empty: it was read whole, and no row loses any."
 #define SPREAD                                                                 \
   "\u00b1: two standard errors of the mean over traces. *: the mean of those"  \
   " traces alone that have an answer; compare it with the mean of the same"    \
@@ -254,6 +264,7 @@ static int put(sqlite3 *db, const kv_args *a, const sheet *s, const kv_grid *g,
   if (a->format == KV_TABLE && s->words) {
     fputs("\n", f);
     kv_help_wrap(f, 0, 0, s->words);
+    if (kv_grid_column(g, P_ERROR) >= 0) kv_help_wrap(f, 0, 0, PROMPTS);
     if (s->more) kv_help_wrap(f, 0, 0, s->more);
     if (!s->answers && !s->pools) kv_help_wrap(f, 0, 0, KV_SAY_RANK);
     if (!s->answers && !s->pools)
@@ -282,6 +293,8 @@ static int answer(sqlite3 *db, const kv_args *a, const sheet *s,
   if (!rc)
     rc = kv_where_ask(db, sorted, people ? s->columns : "*", a->mean ? &all : w,
                       &g);
+  kv_grid_drop_empty(&g, P_ERROR);
+  kv_grid_drop_empty(&g, P_MASS);
   if (!rc && people && !a->mean && !s->answers && !s->pools)
     rc = name_variants(db, s->view, w, &g);
   if (!rc && !g.rows)

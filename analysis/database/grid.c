@@ -81,6 +81,19 @@ int kv_grid_column(const kv_grid *g, const char *name) {
   return -1;
 }
 
+bool kv_grid_drop_empty(kv_grid *g, const char *name) {
+  int at = kv_grid_column(g, name), kept = 0;
+  if (at < 0) return false;
+  for (int r = 0; r < g->rows; r++)
+    if ((g->value + (size_t)r * (size_t)g->columns + at)->text) return false;
+  for (int i = 0; i < g->rows * g->columns; i++)
+    if (i % g->columns != at) g->value[kept++] = g->value[i];
+  free(g->name[at]);
+  g->columns--;
+  for (int c = at; c < g->columns; c++) g->name[c] = g->name[c + 1];
+  return true;
+}
+
 static const kv_value *at(const kv_grid *g, int row, const char *name) {
   int c = kv_grid_column(g, name);
   assert(c >= 0 && row >= 0 && row < g->rows && "a column of the query");

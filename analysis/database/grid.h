@@ -31,6 +31,8 @@ typedef struct kv_grid {
 int kv_grid_ask(sqlite3 *db, const char *sql, int binds,
                 const char *const *bind, kv_grid *out);
 void kv_grid_free(kv_grid *g); /* accepts zeroed */
+/* Removes the column if it is there and null in every row; true: it did. */
+bool kv_grid_drop_empty(kv_grid *g, const char *name);
 
 /* The number of a column, from 0; -1: there is none of that name. */
 int kv_grid_column(const kv_grid *g, const char *name);

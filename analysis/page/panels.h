@@ -65,7 +65,7 @@ typedef struct kv_figure {
 
 /* The tables at the page's end: the cross-check (contradictions, kernels of
  * others that were found wrong, digests and who has found them), every cell,
- * layouts, bytes by class, machines. */
+ * prompts read in chunks, layouts, bytes by class, machines. */
 extern const kv_figure kv_figures_tables[];
 
 /* Draws a figure into the page p, without its heading, or nothing where its SQL

@@ -165,8 +165,10 @@ static bool has_numbers(const kv_grid *g, const kv_column *c) {
   return false;
 }
 
-/* Numbers stand at the right, which needs no class: most cells are numbers. */
+/* Numbers stand at the right, which needs no class: most cells are numbers.
+ * NULL: the column is left out. */
 static const char *class_of(const kv_grid *g, const kv_column *c) {
+  if (c->kind == KV_SOME && !has_numbers(g, c)) return NULL;
   if (c->kind == KV_LONG) return " class=long";
   if (c->kind == KV_SHORT) return " class=mono";
   return has_numbers(g, c) ? "" : " class=x";
@@ -217,6 +219,7 @@ static void row(const kv_page *p, const kv_grid *g, int r,
   else
     fputs("<tr>", p->f);
   for (int i = 0; column[i].name; i++) {
+    if (!class[i]) continue;
     fprintf(p->f, "<td%s", class[i]);
     if (column[i].kind == KV_NAME) {
       fputs(" title=\"", p->f);
@@ -239,6 +242,7 @@ void kv_page_table(const kv_page *p, const kv_grid *g, const char *label,
   fputs("\"><table><thead><tr>", p->f);
   for (int i = 0; column[i].name; i++) {
     class[i] = class_of(g, column + i);
+    if (!class[i]) continue;
     fprintf(p->f, "<th scope=col%s>", class[i]);
     kv_text_html(column[i].title, p->f);
   }

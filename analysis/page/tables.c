@@ -123,6 +123,8 @@ static int write_cells(const kv_page *p, const kv_figure *f) {
       {"output_error_p95", "error p95", KV_PLAIN},
       {"mass", "mass", KV_PLAIN},
       {"recall_16", "top-16", KV_PLAIN},
+      {"prompt_error", "prompt error", KV_SOME},
+      {"prompt_mass", "prompt mass", KV_SOME},
       {"asset_bytes", "file", KV_BYTES},
       {"status", "checked", KV_MARK},
       {"reason", "reason", KV_LONG},
@@ -141,7 +143,8 @@ static int write_cells(const kv_page *p, const kv_figure *f) {
       "stored, KL: of the attention, error: of its output, in the order in "
       "which they were seen to rank right answers (the last does not). "
       "\u00b1: two standard errors of the mean, from the means of 16 bins of "
-      "steps. File: what a method was lent of a file of its own, once for "
+      "steps. Prompt error, prompt mass: of the rows of a prompt that was read "
+      "in chunks. File: what a method was lent of a file of its own, once for "
       "all requests and no part of what is stored.",
       "cells", &p->cell);
   fputs("</figure>\n", p->f);
@@ -204,6 +207,36 @@ static int write_layouts(const kv_page *p, const kv_figure *f) {
   return optional(p, f, column, caption);
 }
 
+static int write_prompts(const kv_page *p, const kv_figure *f) {
+  static const kv_column column[] = {
+      {"trace", "trace", KV_PLAIN},
+      {"spec", "cell", KV_LONG},
+      {"asked", "asked", KV_PLAIN},
+      {"chunk", "chunk", KV_PLAIN},
+      {"prompt_attended", "attended", KV_PERCENT},
+      {"prompt_mass", "prompt mass", KV_PLAIN},
+      {"prompt_error", "prompt error", KV_PLAIN},
+      {"needle_share", "needle", KV_SOME},
+      {"whole_needle_share", "needle, whole", KV_SOME},
+      {"mass", "mass", KV_PLAIN},
+      {"whole_mass", "mass, whole", KV_PLAIN},
+      {"lse_error", "LSE error", KV_PLAIN},
+      {"whole_lse_error", "LSE error, whole", KV_PLAIN},
+      {"output_error", "error", KV_PLAIN},
+      {"whole_output_error", "error, whole", KV_PLAIN},
+      {"status", "checked", KV_MARK},
+      {NULL, NULL, KV_PLAIN}};
+  static const char caption[] =
+      "What it costs to read a prompt in chunks (prefill=N), whose rows behind "
+      "the first chunk attend by the method, as decode steps do. Attended: of "
+      "the tokens before such a row, those it attends to; prompt mass: the "
+      "attention that dense puts on them; prompt error: of the row's output. "
+      "Then decoding after it and, whole, after the same prompt read whole, "
+      "where no row of it loses any, by the same method asked alike; \u2013: "
+      "that was not run.";
+  return optional(p, f, column, caption);
+}
+
 static int write_classes(const kv_page *p, const kv_figure *f) {
   static const kv_column column[] = {{"trace", "trace", KV_PLAIN},
                                      {"spec", "cell", KV_LONG},
@@ -245,6 +278,7 @@ static int write_machines(const kv_page *p, const kv_figure *f) {
 const kv_figure kv_figures_tables[] = {
     {"check", "Cross-check", .write = write_check},
     {"cells", "All cells", .write = write_cells},
+    {"prompts", "Prompts read in chunks", .write = write_prompts},
     {"layouts", "Memory layouts", .write = write_layouts},
     {"classes", "Bytes by class", .write = write_classes},
     {"who", "Who computed", .write = write_machines},

@@ -158,10 +158,9 @@ SELECT c.trace, c.prompt_len, c.observe, c.method, c.spec, c.basis, c.asked,
   lanes, loads, rewrites, rewritten, moves, moved_bytes, mask_end, l.mti,
   l.break_even, kept_steps * 1.0 / (lanes * fullest_steps) AS utilisation, c.key
 FROM layout l JOIN run r USING (run_id) JOIN cell c USING (key)
-  LEFT JOIN newest d ON d.identity = r.identity
+  LEFT JOIN dense d ON d.identity = r.identity
     AND d.prompt_len = r.prompt_len AND d.observe = r.observe
     AND d.arithmetic = r.arithmetic
-    AND d.method = 'dense' AND d.status = 'ok'
   LEFT JOIN counted n ON n.run_id = d.run_id
 ORDER BY c.trace, c.prompt_len, c.observe, c.method, c.budget, c.params,
   c.basis, c.asked, c.key, l.layout;

@@ -47,6 +47,10 @@ mean AS
     standard_error(output_error_p95) AS output_error_p95_se,
     avg(mass) AS mass, standard_error(mass) AS mass_se,
     avg(recall_16) AS recall_16, standard_error(recall_16) AS recall_16_se,
+    avg(prompt_error) AS prompt_error,
+    standard_error(prompt_error) AS prompt_error_se,
+    avg(prompt_mass) AS prompt_mass,
+    standard_error(prompt_mass) AS prompt_mass_se,
     min(confirmed) AS confirmed
   FROM chosen WHERE met GROUP BY label, basis, asked)
 SELECT e.method, e.basis, e.asked, traces, traces_all, refused,
@@ -66,6 +70,8 @@ SELECT e.method, e.basis, e.asked, traces, traces_all, refused,
   output_error_p95, output_error_p95_se,
   mass, mass_se,
   recall_16, recall_16_se,
+  prompt_error, prompt_error_se,
+  prompt_mass, prompt_mass_se,
   coalesce(confirmed, 0) AS confirmed, conflicts,
   (SELECT c.trace || ': ' || c.reason FROM chosen c
    WHERE c.label = e.method AND c.basis = e.basis AND c.asked = e.asked

@@ -68,3 +68,11 @@ FROM (SELECT *, max(first_seen) OVER
             FROM run r LEFT JOIN confirmed c USING (run_id)));
 
 CREATE TEMP VIEW newest AS SELECT * FROM aged WHERE age = 1;
+
+-- The run that shares of dense are of: one, though a prompt may have been read
+-- whole and in chunks, after which dense holds and reads the same. That of the
+-- fewest parameters is the plain one.
+CREATE TEMP VIEW dense AS
+SELECT *, min(length(params)) FROM newest
+WHERE method = 'dense' AND status = 'ok'
+GROUP BY identity, prompt_len, observe, arithmetic;

@@ -26,7 +26,10 @@ SELECT run_id,
   max(CASE measure WHEN 'needle_view' THEN mean END) AS needle_view,
   max(CASE measure WHEN 'needle_mass' THEN mean END) AS needle_mass,
   max(CASE measure WHEN 'needle_all' THEN mean END) AS needle_all,
-  max(CASE measure WHEN 'needle_dense' THEN mean END) AS needle_dense
+  max(CASE measure WHEN 'needle_dense' THEN mean END) AS needle_dense,
+  max(CASE measure WHEN 'prompt_error' THEN mean END) AS prompt_error,
+  max(CASE measure WHEN 'prompt_mass' THEN mean END) AS prompt_mass,
+  max(CASE measure WHEN 'prompt_attended' THEN mean END) AS prompt_attended
 FROM run CROSS JOIN metric USING (run_id) WHERE part = 0 GROUP BY run_id;
 
 -- What a run holds at the end: all of it, and the kinds that every database
@@ -95,7 +98,7 @@ SELECT t.name AS trace, r.prompt_len, r.observe, t.n_tokens, r.method, r.spec,
   m.needle_stored, m.needle_merged, m.needle_view, m.needle_mass,
   m.needle_all, m.needle_dense,
   m.needle_mass / nullif(m.needle_dense, 0) AS needle_share,
-  u.needle_share_se,
+  u.needle_share_se, m.prompt_error, m.prompt_mass, m.prompt_attended,
   r.confirmations, coalesce(r.confirmed, 0) AS confirmed,
   r.by_whom, r.conflicts, r.arithmetic, r.code, r.params, r.journal, r.state,
   r.output, r.key, r.age
@@ -104,10 +107,9 @@ FROM aged r JOIN trace t USING (identity) JOIN ask a USING (run_id)
   LEFT JOIN measured m USING (run_id)
   LEFT JOIN unsure u USING (run_id)
   LEFT JOIN part w ON w.run_id = r.run_id AND w.part = 0
-  LEFT JOIN newest d ON d.identity = r.identity
+  LEFT JOIN dense d ON d.identity = r.identity
     AND d.prompt_len = r.prompt_len AND d.observe = r.observe
     AND d.arithmetic = r.arithmetic
-    AND d.method = 'dense' AND d.status = 'ok'
   LEFT JOIN counted o ON o.run_id = d.run_id
   LEFT JOIN stored b ON b.run_id = r.run_id
   LEFT JOIN stored e ON e.run_id = d.run_id

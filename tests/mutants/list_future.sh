@@ -43,3 +43,11 @@ mutant chunk_outputs_unhashed ref/backend/backend.c 'laws/check_chunked.sh' \
   'if (kv_row_attends(shape, step))' 'if (step > shape->prompt_len)'
 mutant device_chunk_sum gpu/parts/filter.cuh 'laws/check_chunked.sh' \
   'rows.first == begin && j < all' 'rows.first < 0 && j < all'
+mutant dense_of_each_run analysis/sql/runs.sql 'laws/check_prompts.sh' \
+  'GROUP BY identity, prompt_len, observe, arithmetic;' 'GROUP BY run_id;'
+mutant whole_of_any_params analysis/sql/prompts.sql 'laws/check_prompts.sh' \
+  'AND w.others = c.others' 'AND w.others IS NOT NULL'
+mutant columns_stay_empty analysis/database/grid.c 'laws/check_prompts.sh' \
+  'if (at < 0) return false;' 'if (at >= 0) return false;'
+mutant run_columns_stay sim/show/row_table.c 'laws/check_prompts.sh' \
+  '(!needs || filled(f, c))' '(!needs || c)'

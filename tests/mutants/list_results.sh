@@ -131,15 +131,11 @@ mutant observe_not_in_key sim/db/db_key.c 'db check_observe.sh' \
 mutant context_behind_question sim/spec/observe.c 'segments' \
   's->end <= question->start && ' ''
 mutant dense_seen_otherwise analysis/sql/views.sql 'check_observe.sh' \
-  'LEFT JOIN newest d ON d.identity = r.identity
-    AND d.prompt_len = r.prompt_len AND d.observe = r.observe
+  'AND d.prompt_len = r.prompt_len AND d.observe = r.observe
     AND d.arithmetic = r.arithmetic
-    AND d.method = '"'dense' AND d.status = 'ok'
-  LEFT JOIN counted o"  'LEFT JOIN newest d ON d.identity = r.identity
-    AND d.prompt_len = r.prompt_len
+  LEFT JOIN counted o' 'AND d.prompt_len = r.prompt_len
     AND d.arithmetic = r.arithmetic
-    AND d.method = '"'dense' AND d.status = 'ok'
-  LEFT JOIN counted o"
+  LEFT JOIN counted o'
 
 # Later questions as prompts.
 mutant turns_compress_as_steps ref/backend/backend.c 'turns' \
