@@ -7,6 +7,21 @@
 # with the hook. `kvreplay new` writes one that compiles.
 . "$(dirname "$0")/plugins.sh"
 
+# A plugin that can (needs.chunks) reads prompts in chunks, the prompt's rows as
+# those of the method that is built in; one that cannot is refused.
+chunked() { # METHOD, which mine.so is
+  [ "$1" != zsmerge ] || {
+    refused 2 'mine does not read a prompt in chunks yet (needs.chunks)' \
+      run "$trace" -q -b 20% -m "$tmp/mine.so:prefill=64"
+    return
+  }
+  checks=$((checks + 1))
+  digests "$tmp/mine.so:prefill=64" >"$tmp/c"
+  digests "$1:prefill=64" >"$tmp/b"
+  cmp -s "$tmp/c" "$tmp/b" && ! cmp -s "$tmp/c" "$tmp/a" ||
+    fail "$1 as a plugin reads chunks otherwise"
+}
+
 # A method under another name is another method, and the same numbers.
 twin() {
   local method
@@ -19,6 +34,7 @@ twin() {
     digests "$method" >"$tmp/b"
     [ "$(wc -l <"$tmp/a")" = 3 ] && cmp -s "$tmp/a" "$tmp/b" ||
       fail "$method as a plugin has other digests"
+    chunked "$method"
   done
 }
 

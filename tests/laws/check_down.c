@@ -239,7 +239,7 @@ static void end(void *self, bool cut) { (void)self, (void)cut; }
 static const kv_replay_keeper keeper = {
     .most = 1e-9, .begin = begin, .ended = ended, .slow = slow, .end = end};
 
-TEST(a_cell_is_resumed_whole) {
+static void resume_whole(const char *text) {
   static const int kept[] = {0, 2, LAYERS};
   kv_cell first = {0}, again = {0};
   kv_replay_how how = cells_plain;
@@ -249,7 +249,7 @@ TEST(a_cell_is_resumed_whole) {
     kv_cell *out = i == 0 ? &first : &again;
     keeps = kept[i];
     replayed = 0;
-    cells_run(trace, "sieve", how, out);
+    cells_run(trace, text, how, out);
     assert_int_equal(replayed, kept[i] == LAYERS ? 0 : LAYERS);
     if (i == 0) {
       size_t size = kv_partial_size(&first);
@@ -261,10 +261,18 @@ TEST(a_cell_is_resumed_whole) {
     same(&first, &again, "resumed");
     assert_memory_equal(&first.result.totals, &again.result.totals,
                         sizeof first.result.totals);
+    assert_memory_equal(first.result.stat, again.result.stat,
+                        sizeof first.result.stat);
     kv_cell_close(&again);
   }
   free(parts);
   kv_cell_close(&first);
+}
+
+/* Also where rows of the prompt attend by what the layer above says. */
+TEST(a_cell_is_resumed_whole) {
+  resume_whole("sieve");
+  resume_whole("omnikv:layers=2:k=5:prefill=16");
 }
 
 /* --- compositions --------------------------------------------------------- */

@@ -29,3 +29,7 @@ mutant resume_one_group sim/engine/groups.c 'resume' \
   'if (all <= room) return n;' 'return n;'
 mutant search_forgets_probes sim/sweep/search.c 'killed' \
   'return db && !found && worth' 'return 0 && worth'
+mutant resume_forgets_prompt sim/measure/fidelity.c 'resume' \
+  'kv_copy(x, kv_spill_slice(&f->spill, layer), f->values * sizeof(double));' \
+  'kv_copy(x, kv_spill_slice(&f->spill, layer),
+          f->start[KV_PROMPT_ERROR] * sizeof(double));'

@@ -59,8 +59,8 @@ static void digest_of(const char *path, char out[65]) {
 }
 
 #define WORDS(path)                                                            \
-  "-m", "dense,h2o,kivi:group=8:residual=8", "-b", "9,end:40%", "-B", "same",  \
-      "--db", path, "-f", "jsonl", NULL
+  "-m", "dense,h2o,h2o:prefill=7,kivi:group=8:residual=8", "-b", "9,end:40%",  \
+      "-B", "same", "--db", path, "-f", "jsonl", NULL
 
 static int run_once(const char *path) { return run(WORDS(path)); }
 

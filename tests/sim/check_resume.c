@@ -22,16 +22,24 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { CELLS = 10, LAYERS = 3, ALL = CELLS * LAYERS };
+enum { CELLS = 13, LAYERS = 3, ALL = CELLS * LAYERS };
 
 static const struct {
   const char *method;
   int budget;
-} asked[CELLS] = {{"dense", -1},     {"window", 12},
-                  {"h2o", 12},       {"tova", 12},
-                  {"snapkv", 12},    {"kivi:group=8:residual=8", -1},
-                  {"zsmerge", 12},   {"quest:page=4", 16},
-                  {"pyramidkv", 12}, {"adakv", 12}};
+} asked[CELLS] = {{"dense", -1},
+                  {"window", 12},
+                  {"h2o", 12},
+                  {"tova", 12},
+                  {"snapkv", 12},
+                  {"kivi:group=8:residual=8", -1},
+                  {"zsmerge", 12},
+                  {"quest:page=4", 16},
+                  {"pyramidkv", 12},
+                  {"adakv", 12},
+                  {"h2o:prefill=9", 12},
+                  {"snapkv+int4:prefill=12", 12},
+                  {"quest:page=4:prefill=10", 16}};
 
 static kv_trace *small;
 static kv_db *db;
@@ -151,7 +159,7 @@ TEST(any_layers_give_the_same_row) {
     cells c = {0};
     sql("DELETE FROM partial");
     way w = {
-        .threads = 1 + i % 4, .stop_at = 5 + 12 * i, .most = i & 1 ? 1e-9 : 90};
+        .threads = 1 + i % 4, .stop_at = 5 + 18 * i, .most = i & 1 ? 1e-9 : 90};
     cut += replay(&c, w);
     close_cells(&c);
     snprintf(some, sizeof some,
@@ -255,7 +263,7 @@ TEST(what_does_not_fit_is_dropped) {
   cells c = {0};
   kv_err e = {0};
   sql("DELETE FROM partial");
-  replay(&c, (way){.threads = 1, .most = 90, .stop_at = 120});
+  replay(&c, (way){.threads = 1, .most = 90, .stop_at = 180});
   size_t size = kv_partial_size(&c.cell[0]);
   char *data = kv_zalloc(1, size);
   kv_partial_write(&c.cell[0], 0, data);
