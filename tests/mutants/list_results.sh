@@ -303,7 +303,9 @@ mutant layout_numbers_lost sim/db/db_sql.c 'check_verify.sh' \
 mutant map_of_all sim/inspect/selection.c 'check_figures.sh' \
   'if (p->votes[j]) {' 'if (p->mass[j] > 0) {'
 mutant drift_backwards analysis/sql/selection.sql 'check_figures.sh' \
-  'ORDER BY s.step) AS drift' 'ORDER BY -s.step) AS drift'
+  'f32_sum(mean, step - prompt_len)' 'f32_sum(mean, n_tokens - step)'
+mutant digest_of_any_letters analysis/database/laws.c 'check_results.sh' \
+  'is_hex(sqlite3_value_text(v), 64)' 'sqlite3_value_text(v) != NULL'
 # A number on the first page that no command prints.
 mutant page_lies README.md 'check_docs.sh' '0.9855' '0.9854'
 # `kvreplay evaluate`, what of it needs no torch.

@@ -308,7 +308,7 @@ done
 case ${1-} in
 --apply) apply && exit || exit 1 ;;
 --checks) each_check && exit ;;
---drawn) drawn "${MUTANT_MOST:-4}" && exit ;;
+--drawn) drawn "${MUTANT_MOST:-3}" && exit ;;
 esac
 names=("$@")
 n=$(all_names | wc -l)
