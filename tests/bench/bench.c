@@ -6,6 +6,7 @@
 #include "ref/ground/err.h"
 
 #include <jansson.h>
+#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -129,6 +130,18 @@ static int ascending(const void *a, const void *b) {
 double bench_median(int n, double *x) {
   qsort(x, (size_t)n, sizeof *x, ascending);
   return n % 2 ? x[n / 2] : (x[n / 2 - 1] + x[n / 2]) / 2;
+}
+
+double bench_slope(int n, const double *x, const double *y) {
+  double sx = 0, sy = 0, xx = 0, xy = 0;
+  for (int i = 0; i < n; i++) {
+    double a = log(x[i]), b = log(y[i]);
+    sx += a;
+    sy += b;
+    xx += a * a;
+    xy += a * b;
+  }
+  return (n * xy - sx * sy) / (n * xx - sx * sx);
 }
 
 child bench_replay(const bench *b, replay what, row_set *out) {

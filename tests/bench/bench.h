@@ -63,6 +63,9 @@ child bench_command(const bench *b, char **argv);
 void bench_same(const row_set *all, const row *one);
 /* The median of x[n], which it sorts. */
 double bench_median(int n, double *x);
+/* The exponent with which y grows with x: the slope of least squares through
+ * the logarithms of both, all of which are above 0. */
+double bench_slope(int n, const double *x, const double *y);
 /* Ends the program with a sentence. */
 void bench_fail(const char *format, ...)
     __attribute__((format(printf, 1, 2), noreturn));
@@ -104,6 +107,7 @@ void theme_trigger(const bench *b);  /* trigger.c: hardkv asks its window */
 void theme_queue(const bench *b);    /* queue.c: requests that wait */
 void theme_slim(const bench *b);     /* slim.c: against a copy; column sums */
 void theme_latents(const bench *b);  /* latents.c: search, and made again */
+void theme_chunked(const bench *b);  /* chunked.c: what rows of a prompt read */
 void theme_pack(const bench *b);     /* pack.c: kvtrace pack, and a copy */
 
 #endif

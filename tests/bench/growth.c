@@ -13,25 +13,10 @@
 #include "tests/bench/bench.h"
 #include "tests/support/compression.h"
 
-#include <math.h>
 #include <stdio.h>
 
 enum { POINTS = 4, MANY = 256, FEW = 16 };
 enum { LENGTHS = 3, RUNS = 9, D = 128, BUDGET = 4096 }; /* of compressions */
-
-/* The exponent with which y grows with x: the slope of least squares through
- * the logarithms of both. */
-static double slope(int n, const double *x, const double *y) {
-  double sx = 0, sy = 0, xx = 0, xy = 0;
-  for (int i = 0; i < n; i++) {
-    double a = log(x[i]), b = log(y[i]);
-    sx += a;
-    sy += b;
-    xx += a * a;
-    xy += a * b;
-  }
-  return (n * xy - sx * sy) / (n * xx - sx * sx);
-}
 
 static double step_seconds(const bench *b, int tokens) {
   static row_set many, few;
@@ -65,7 +50,7 @@ static void show(const bench *b, const char *what, const double *tokens,
   }
   bench_line(b, (line){.what = "exponent",
                        .unit = "",
-                       .value = slope(POINTS, tokens, value),
+                       .value = bench_slope(POINTS, tokens, value),
                        .low = goal - 0.15,
                        .high = goal + 0.15});
 }
@@ -84,9 +69,7 @@ void theme_growth(const bench *b) {
        "s", 2);
 }
 
-/* --- a prompt's compression
- * ---------------------------------------------------
- */
+/* --- a prompt's compression ---------------------------------------------- */
 
 /* The least of a few runs, the first of which finds memory untouched. */
 static double least(int tokens, int budget) {
@@ -121,6 +104,6 @@ void theme_compress(const bench *b) {
   }
   bench_line(b, (line){.what = "exponent",
                        .unit = "",
-                       .value = slope(LENGTHS, tokens, value),
+                       .value = bench_slope(LENGTHS, tokens, value),
                        .high = 1.1});
 }

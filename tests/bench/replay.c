@@ -13,7 +13,7 @@
  *   --runs N  medians are of N runs (3)
  *   --theme   one of pass, attend, growth, compress, memory, serial,
  *             session, shards, bundled, compact, codes, train,
- *             trigger, latents, pack, slim, queue
+ *             trigger, latents, pack, slim, queue, chunked
  *   BUILD     top folder of the build, SOURCE: of the sources
  * TMPDIR (/tmp) must have 2 GiB free, 300 MiB with --small.
  */
@@ -74,7 +74,7 @@ static const struct {
              {"codes", theme_codes},     {"train", theme_train},
              {"trigger", theme_trigger}, {"latents", theme_latents},
              {"pack", theme_pack},       {"slim", theme_slim},
-             {"queue", theme_queue}};
+             {"queue", theme_queue},     {"chunked", theme_chunked}};
 enum { THEMES = sizeof theme / sizeof *theme };
 
 static int usage(void) {

@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A prompt that is read in chunks (prefill=N) costs what its rows read: the
+ * rows behind the first chunk attend to what snapkv selected before their chunk
+ * and to the chunk's tokens up to their own, and time grows with these pairs of
+ * a row and an entry, whether there are more of them for a longer prompt, for
+ * more that is selected or for longer chunks. What else a replay does goes by
+ * subtraction: the same prompt read whole. In this process, on one thread,
+ * without measures, whose exact rows cost more than all of it; of each the
+ * least time of a few runs, in turns. The exponent is the slope of least
+ * squares through the logarithms of time and pairs.
+ */
+#include "tests/bench/bench.h"
+
+#include "sim/laws/law_walk.h"
+#include <stdio.h>
+#include <time.h>
+
+enum { MOST = 4, STEPS = 16 };
+
+typedef struct point {
+  int tokens, chunk, selected;
+} point;
+
+/* Each grows one number; those of --small are a quarter. */
+static const struct series {
+  const char *what;
+  int n;
+  point at[MOST];
+} all[] = {
+    {"prompt",
+     4,
+     {{2048, 256, 512}, {4096, 256, 512}, {8192, 256, 512}, {16384, 256, 512}}},
+    {"selected", 3, {{4096, 256, 512}, {4096, 256, 1024}, {4096, 256, 2048}}},
+    {"chunk",
+     4,
+     {{4096, 128, 128},
+      {4096, 256, 128},
+      {4096, 512, 128},
+      {4096, 1024, 128}}}};
+
+static double cpu(void) {
+  struct timespec t;
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+  return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+/* Entries that the rows behind the first chunk attend to, of one query head. */
+static double pairs_of(point p) {
+  double sum = 0;
+  for (int r = p.chunk; r < p.tokens; r++) {
+    int first = r / p.chunk * p.chunk;
+    sum += (first < p.selected ? first : p.selected) + r - first + 1;
+  }
+  return sum;
+}
+
+/* chunk 0: the prompt is read whole. */
+static double seconds(const kv_trace *t, int selected, int chunk) {
+  char text[64], key[32] = "";
+  kv_spec spec = {0};
+  kv_cell c = {0};
+  kv_err e = {0};
+  kv_law_how how = {.threads = 1};
+  if (chunk) snprintf(key, sizeof key, ":prefill=%d", chunk);
+  snprintf(text, sizeof text, "snapkv:window=16%s", key);
+  kv_rc rc = kv_spec_parse(kv_method_at, text, &spec, &e);
+  kv_law_case of = {.backend = &kv_backend_ref,
+                    .trace = t,
+                    .spec = &spec,
+                    .entries = selected};
+  double start = cpu();
+  if (!rc) rc = kv_law_replay(&of, &how, &c, &e);
+  double end = cpu();
+  if (rc) bench_fail("%s: %s", text, e.text);
+  kv_cell_close(&c);
+  kv_spec_free(&spec);
+  return end - start;
+}
+
+/* What chunks add to the same prompt read whole. */
+static double added(const bench *b, point p) {
+  char path[512];
+  kv_trace *t = NULL;
+  kv_err e = {0};
+  double whole = 0, chunks = 0;
+  bench_synth(b, "8", p.tokens, STEPS);
+  snprintf(path, sizeof path, "%s/trace.safetensors", b->folder);
+  if (kv_trace_open(path, &t, &e)) bench_fail("%s", e.text);
+  for (int i = 0; i < b->runs; i++) {
+    double w = seconds(t, p.selected, 0), c = seconds(t, p.selected, p.chunk);
+    if (i == 0 || w < whole) whole = w;
+    if (i == 0 || c < chunks) chunks = c;
+  }
+  kv_trace_close(t);
+  if (chunks <= whole)
+    bench_fail("%d tokens: chunks take no longer than the whole prompt; the "
+               "machine is too busy",
+               p.tokens);
+  return chunks - whole;
+}
+
+static void grow(const bench *b, const struct series *s) {
+  double pairs[MOST], value[MOST];
+  char text[96];
+  for (int i = 0; i < s->n; i++) {
+    point p = s->at[i];
+    int divide = b->small ? 4 : 1;
+    p = (point){p.tokens / divide, p.chunk / divide, p.selected / divide};
+    pairs[i] = pairs_of(p);
+    value[i] = added(b, p);
+    snprintf(text, sizeof text, "%d tokens, chunks of %d, %d selected",
+             p.tokens, p.chunk, p.selected);
+    bench_line(b, (line){.what = text, .unit = "s", .value = value[i]});
+  }
+  snprintf(text, sizeof text, "exponent of what rows read, by the %s", s->what);
+  bench_line(b, (line){.what = text,
+                       .unit = "",
+                       .value = bench_slope(s->n, pairs, value),
+                       .low = 0.85,
+                       .high = 1.15});
+}
+
+void theme_chunked(const bench *b) {
+  bench_theme(b, "a prompt in chunks, snapkv, one layer, less the prompt whole",
+              "");
+  for (size_t i = 0; i < sizeof all / sizeof *all; i++) grow(b, all + i);
+}
