@@ -50,14 +50,16 @@ typedef struct kv_team {
 } kv_team;
 
 /* Callbacks of a replay: `compressed` after each compression that was due, with
- * the lane as it is then; `seen` after each attended row; `finished` after the
- * last step of a layer. Each may be NULL. concurrent: callbacks may run
+ * the lane as it is then; `seen` after each attended row of a decode step,
+ * `row` of a prompt that is read in chunks; `finished` after the last step of a
+ * layer. Each may be NULL. concurrent: callbacks may run
  * concurrently for different layers and KV heads. If it is false in any watch,
  * the replay uses a single thread. */
 typedef struct kv_watch {
   void *self; /* first argument of each; then the model's layer */
   void (*compressed)(void *self, int layer, int step, const kv_lane *lane);
   void (*seen)(void *self, int layer, int step, const kv_seen *seen);
+  void (*row)(void *self, int layer, const kv_seen *seen);
   void (*finished)(void *self, int layer, const kv_lane *lane);
   const kv_cell *of; /* call for this cell only; NULL: for all */
   bool concurrent;
@@ -95,6 +97,9 @@ void kv_layer_begin(kv_layer *l, int index);
 void kv_layer_prompt(kv_layer *l, const kv_team *team);
 void kv_layer_block(kv_layer *l, int cell, int first, int count,
                     const kv_team *team);
+/* Token t of a prompt that is read in chunks, behind the first, which is a
+ * block: in order. The last one of a chunk closes it. */
+void kv_layer_prompt_row(kv_layer *l, int cell, int t, const kv_team *team);
 void kv_layer_step(kv_layer *l, int t, const kv_team *team);
 /* The decode step of token t or, where a question of the cells begins there,
  * all of it as a prompt; returns the number of tokens. */

@@ -24,6 +24,12 @@ static void tell_seen(const kv_layer *l, int c, int step, const kv_seen *seen) {
       w->seen(w->self, l->data->layer, step, seen);
 }
 
+static void tell_row(const kv_layer *l, int c, const kv_seen *seen) {
+  for (const kv_watch *w = l->watch; w; w = w->next)
+    if (kv_layer_watched(l, c, w) && w->row)
+      w->row(w->self, l->data->layer, seen);
+}
+
 /* --- over KV heads ------------------------------------------------------ */
 
 typedef struct work {
@@ -96,6 +102,7 @@ static void measure_row(void *self, int who, const kv_seen *seen) {
   if (k->row) {
     if (cell->fidelity && truth && truth->finite)
       kv_fidelity_prompt_row(cell->fidelity, l->index, seen, k->worker->truth);
+    tell_row(l, k->cell[who], seen);
     return;
   }
   kv_cost_read(cell->cost, l->index, k->block, &row);
@@ -201,6 +208,7 @@ static void enter_block(const work *w, int g, kv_worker *worker) {
 void kv_layer_block(kv_layer *l, int c, int first, int count,
                     const kv_team *team) {
   int size = kv_cell_block(l->cell[c]), block = size ? first / size : 0;
+  if (l->cell[c]->shape.chunk) l->backend->prompt(l->store[c], first + count);
   open_step(l, c, block, team);
   each_head(&(work){l, c, first, count}, team, enter_block);
   close_step(l, c, block, first + count, team);
@@ -242,30 +250,29 @@ static void close_row(kv_layer *l, int c, const kv_team *team) {
   kv_order_row_close(&o);
 }
 
-/* A chunk of the prompt but the first: row by row. */
-static void attend_chunk(kv_layer *l, int c, int first, int count,
-                         const kv_team *team) {
-  int block = first / l->cell[c]->shape.chunk, end = first + count;
-  open_step(l, c, block, team);
-  for (int t = first; t < end && !unwanted(team); t++) {
-    if (t > first) close_row(l, c, team);
-    each_head(&(work){l, c, t, 1}, team, attend_row);
+void kv_layer_prompt_row(kv_layer *l, int c, int t, const kv_team *team) {
+  int size = l->cell[c]->shape.chunk, p = l->cell[c]->shape.prompt_len;
+  int block = t / size, first = block * size;
+  int end = first + size < p ? first + size : p;
+  if (t == first) {
+    l->backend->prompt(l->store[c], end);
+    open_step(l, c, block, team);
   }
-  each_head(&(work){l, c, first, count}, team, end_rows);
+  each_head(&(work){l, c, t, 1}, team, attend_row);
+  if (t + 1 < end) {
+    close_row(l, c, team);
+    return;
+  }
+  each_head(&(work){l, c, first, end - first}, team, end_rows);
   close_step(l, c, block, end, team);
 }
 
 /* A prompt that is read in chunks. */
 static void prompt_in_chunks(kv_layer *l, int c, const kv_team *team) {
   int size = l->cell[c]->shape.chunk, p = l->cell[c]->shape.prompt_len;
-  for (int first = 0; first < p && !unwanted(team); first += size) {
-    int count = first + size < p ? size : p - first;
-    l->backend->prompt(l->store[c], first + count);
-    if (first)
-      attend_chunk(l, c, first, count, team);
-    else
-      kv_layer_block(l, c, first, count, team);
-  }
+  kv_layer_block(l, c, 0, size < p ? size : p, team);
+  for (int t = size; t < p && !unwanted(team); t++)
+    kv_layer_prompt_row(l, c, t, team);
 }
 
 /* A prompt that enters at once has the same rows for every method, so its

@@ -268,6 +268,16 @@ static void seen(void *self, int layer, int step, const kv_seen *x) {
   note_fault(s, l);
 }
 
+static void row(void *self, int layer, const kv_seen *x) {
+  kv_session *s = self;
+  const kv_lane *l = x->lane;
+  (void)layer;
+  for (int h = 0; s->row_out && h < x->queries; h++)
+    kv_session_give(s, s->row_out, s->row_place, l->first_head + h,
+                    x->out + (size_t)h * (size_t)l->shape->d_v);
+  note_fault(s, l);
+}
+
 /* --- life --------------------------------------------------------------- */
 
 /* Opens the cell: method, parameters and budget. */
@@ -299,13 +309,6 @@ static kv_rc make_cell(kv_session *s, const kv_spec *spec, const char *budget,
                  "tokens come one by one; replay a recorded trace with it "
                  "(kvreplay run)",
                  spec->method->name);
-  if (!rc && s->cell.shape.chunk)
-    rc =
-        kv_fail(e, KV_REFUSED,
-                "prefill=%d: a session reads its prompt whole, as it is given; "
-                "leave prefill out, or replay a recorded trace with it "
-                "(kvreplay run)",
-                s->cell.shape.chunk);
   return rc;
 }
 
@@ -317,11 +320,12 @@ static kv_rc open(kv_session *s, const kv_session_shape *x, const kv_spec *spec,
   if (!rc) rc = kv_cell_prepare(&s->cell, false, false, e);
   if (rc) return rc;
   s->cells[0] = &s->cell;
-  s->watch = (kv_watch){.self = s, .compressed = compressed, .seen = seen};
+  s->watch =
+      (kv_watch){.self = s, .compressed = compressed, .seen = seen, .row = row};
   s->lanes = kv_lane_count(&s->cell.plan.needs, &s->cell.shape);
   s->most_runs = (size_t)x->n_tokens / 2 + 1;
   if (s->cell.plan.method->observe) s->asked = s->cell.plan.needs.prompt_rows;
-  if (s->asked > prompt_len) s->asked = prompt_len;
+  if (s->asked > prompt_len || s->cell.shape.chunk) s->asked = prompt_len;
   rc = take_scratch(s, e);
   if (!rc) rc = take_rows(s, e);
   for (int i = 0; !rc && i < s->trace.n_layers; i++) rc = take_layer(s, i, e);

@@ -145,7 +145,11 @@ typedef struct kv_session_out {
  * own block up to itself, by the same arithmetic. With block = 0 (most methods)
  * that is everything so far, because nothing is dropped before the prompt has
  * ended. It is computed at once, even if the block is not yet complete, and
- * enters no digest; with out NULL it costs nothing.
+ * enters no digest; with out NULL it costs nothing. With prefill=N tokens
+ * behind the first N attend like decode steps, to what was stored when their
+ * chunk of N began and to the chunk's up to themselves: out is then the
+ * method's, and in the digest. Where layers read messages a piece must end at a
+ * chunk's end.
  *
  * KV_USAGE: what does not fit, as above; KV_REFUSED: a logit is not finite, or
  * the layer has ended so before. */
@@ -222,8 +226,8 @@ kv_rc kv_session_ledger(const kv_session *s, kv_session_bytes *out, kv_err *e);
  * reached. May be called again, with the same result. */
 typedef struct kv_session_digests {
   kv_digest journal, state, output; /* of every decision; of what is stored at
-                                       the end; of the outputs of decode steps,
-                                       bit by bit */
+                                       the end; of the outputs of decode steps
+                                       and of chunks, bit by bit */
 } kv_session_digests;
 /* out may be NULL. KV_USAGE: there is no session, or layers have seen different
  * numbers of tokens, or not the prompt; KV_REFUSED: a layer has ended. */

@@ -5,6 +5,8 @@
  */
 #include "sim/session/session_part.h"
 
+#include "ref/ground/chunk.h"
+
 #include <string.h>
 
 kv_rc kv_session_find(const kv_session *s, int layer, kv_fed **out, kv_err *e) {
@@ -38,6 +40,7 @@ static kv_rc check_out(int layer, const kv_session_out *out, kv_err *e) {
 static kv_rc check_order(const kv_session *s, const kv_fed *f, int layer,
                          int step, int n, kv_err *e) {
   int p = s->cell.shape.prompt_len, most = s->cell.shape.n_tokens;
+  int chunk = s->cell.shape.chunk;
   if (s->ended)
     return kv_fail(e, KV_USAGE,
                    "the session has ended with its digests; open another");
@@ -61,6 +64,13 @@ static kv_rc check_order(const kv_session *s, const kv_fed *f, int layer,
                    "method's layers read what those above publish; feed the "
                    "layers of a step from the first to the last",
                    layer, step, f[-1].data->layer);
+  if (s->cell.messages && chunk && step < p && step % chunk)
+    return kv_fail(
+        e, KV_USAGE,
+        "layer %d: step %d is within a chunk of prefill=%d, at whose "
+        "end this method's layers read what those above publish; end "
+        "a piece at a chunk's end",
+        layer, step, chunk);
   if (f->arrived < p && step > p)
     return kv_fail(e, KV_USAGE,
                    "layer %d: the prompt ends at %d, within these tokens up "
@@ -129,11 +139,22 @@ static kv_rc take(kv_session *s, kv_fed *f, int layer, int n,
 
 /* --- the engine --------------------------------------------------------- */
 
+/* The next token, of a chunk but the first: attends as in a decode step. */
+static kv_rc row(kv_session *s, kv_fed *f, int place, const kv_session_out *out,
+                 kv_err *e) {
+  const kv_team team = {&s->worker, 1, NULL};
+  s->row_out = out;
+  s->row_place = place;
+  kv_layer_prompt_row(f->layer, 0, f->arrived, &team);
+  f->entered = f->arrived + 1;
+  return f->fault.rc ? kv_fail(e, KV_REFUSED, "%s", f->fault.text) : KV_OK;
+}
+
 /* Tokens up to `step` have arrived: enters those that complete a block. */
 static kv_rc prompt(kv_session *s, kv_fed *f, int step, const kv_session_in *q,
                     const kv_session_out *out, kv_err *e) {
   const kv_team team = {&s->worker, 1, NULL};
-  int p = s->cell.shape.prompt_len, block = s->cell.plan.needs.block;
+  int p = s->cell.shape.prompt_len, block = kv_cell_block(&s->cell);
   int start = f->arrived;
   kv_rc rc = KV_OK;
   if (lent(s, f, step - start, q))
@@ -141,6 +162,11 @@ static kv_rc prompt(kv_session *s, kv_fed *f, int step, const kv_session_in *q,
   for (int end; !rc && f->arrived < step; f->arrived = end) {
     int full = block && f->entered + block < p ? f->entered + block : p;
     end = full < step ? full : step;
+    if (kv_row_attends(&s->cell.shape, f->arrived + 1)) {
+      end = f->arrived + 1;
+      rc = row(s, f, f->arrived - start, out, e);
+      continue;
+    }
     if (out)
       rc = kv_session_prompt(s, f, f->arrived, end, f->arrived - start, q, out,
                              e);

@@ -46,15 +46,17 @@ typedef struct kv_variant {
 } kv_variant;
 
 struct kv_session {
-  kv_trace trace;     /* a trace in memory, made of the layers' buffers */
-  kv_cell cell;       /* the method on it */
-  kv_cell *cells[1];  /* &cell, as the engine wants it */
-  kv_watch watch;     /* copies what a decode step attended */
-  kv_worker worker;   /* the engine's scratch */
-  kv_fed *fed;        /* [trace.n_layers] in the order of shape.fed */
-  char *kv;           /* [trace.n_layers] k and v of each */
-  kv_fed *hand;       /* the layer that the engine works on */
-  int lanes;          /* lanes of a layer */
+  kv_trace trace;    /* a trace in memory, made of the layers' buffers */
+  kv_cell cell;      /* the method on it */
+  kv_cell *cells[1]; /* &cell, as the engine wants it */
+  kv_watch watch;    /* copies what a decode step attended */
+  kv_worker worker;  /* the engine's scratch */
+  kv_fed *fed;       /* [trace.n_layers] in the order of shape.fed */
+  char *kv;          /* [trace.n_layers] k and v of each */
+  kv_fed *hand;      /* the layer that the engine works on */
+  const kv_session_out *row_out; /* where a row of a chunk goes, or NULL; */
+  int row_place;                 /* which row of it */
+  int lanes;                     /* lanes of a layer */
   int asked;          /* prompt queries, the last ones, that the method needs */
   size_t most_runs;   /* that a view may have */
   int32_t *positions; /* [n_tokens] of RoPE */

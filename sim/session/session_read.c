@@ -126,7 +126,7 @@ kv_rc kv_session_lse(const kv_session *s, int layer, float *lse, kv_err *e) {
 
 /* The block that ends at `step` tokens seen; -1: none does. */
 static int block_of(const kv_session *s, int step) {
-  int p = s->cell.shape.prompt_len, size = s->cell.plan.needs.block;
+  int p = s->cell.shape.prompt_len, size = kv_cell_block(&s->cell);
   if (step >= p) return s->cell.blocks - 1 + step - p;
   return size && step > 0 && step % size == 0 ? step / size - 1 : -1;
 }

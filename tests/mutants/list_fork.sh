@@ -28,3 +28,11 @@ mutant fork_forgets_what_stays sim/session/session_fork.c 'session_fork' \
   'if (s->given) kv_given_copy(s->given, to->given);' ''
 mutant fork_forgets_who_was_told sim/session/session_keep.c 'session_fork' \
   'return told == s->lanes ? kv_session_enter(s, f, e) : KV_OK;' 'return KV_OK;'
+# Prompts that a session reads in chunks.
+mutant session_chunks_are_blocks sim/session/session_feed.c 'session_chunks' \
+  'if (kv_row_attends(&s->cell.shape, f->arrived + 1)) {' \
+  'if (kv_row_attends(&s->cell.shape, 1)) {'
+mutant session_gives_one_head sim/session/session.c 'session_chunks' \
+  's->row_out && h < x->queries' 's->row_out && h < 1'
+mutant session_reads_within_chunks sim/session/session_feed.c 'session_chunks' \
+  'chunk && step < p && step % chunk' 'chunk < 0 && step < p && step % chunk'

@@ -34,9 +34,10 @@ mutant chunk_of_all_heads ref/parts/filter.c 'methods' \
 mutant chunk_competes ref/methods/omnikv.h 'methods' \
   'kv_chunk_first(s, step) - o->recent, o->k}' 'step - o->recent, o->k}'
 mutant chunk_rows_whole sim/engine/layer_walk.c 'laws/check_chunked.sh' \
-  '    if (first)
-      attend_chunk(' '    if (first < 0)
-      attend_chunk('
+  'for (int t = size; t < p && !unwanted(team); t++)
+    kv_layer_prompt_row(l, c, t, team);' \
+  'for (int t = size; t < p; t += size)
+    kv_layer_block(l, c, t, size < p - t ? size : p - t, team);'
 mutant chunk_row_measured_late sim/measure/fidelity_prompt.c \
   'laws/check_chunked.sh' '(double)r.visible);' '(double)r.n + 1);'
 mutant chunk_outputs_unhashed ref/backend/backend.c 'laws/check_chunked.sh' \

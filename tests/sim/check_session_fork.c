@@ -198,7 +198,7 @@ static const char *const variants[] = {
     "kivi:group=8:residual=16:variant=code",
     "quest:page=8:skip=0",
     "leankv:variant=code",
-    "snapkv+int4",
+    "snapkv+int4:prefill=64",
     "quest:page=8:skip=0+twilight",
     "h2o+kivi:group=8:residual=8",
     "mad",
