@@ -21,10 +21,11 @@ static __device__ void observe(kv_gpu_at &at, kv_gpu_lane *lane,
 
 typedef struct judged {
   bool prompt;
-  int past, tokens; /* entries before the window; tokens they are left of */
-  float *score;     /* [past] */
-  uint8_t *low;     /* [past] in the low tier */
-  int32_t *one;     /* room for an index */
+  int past, tokens;     /* entries before the window; tokens they are left of */
+  float *score;         /* [past] */
+  uint8_t *tier;        /* [past] that each is in */
+  int32_t *one;         /* room for an index */
+  const float *weights; /* of the head; null: there are none */
   int most[TIERS];
 } judged;
 
@@ -41,35 +42,49 @@ static __device__ judged judge(kv_gpu_at &at, const kv_gpu_lane *lane,
               KV_GPU_TAKE(at, float, n),
               KV_GPU_TAKE(at, uint8_t, n),
               KV_GPU_TAKE(at, int32_t, 1),
-              {kv_lean_most(o, HIGH, tokens), kv_lean_most(o, LOW, tokens)}};
+              nullptr,
+              {0}};
+  if (o->alphas.weights)
+    j.weights = kv_alpha_weights(&o->alphas, at.asset->data, &at.layer->shape,
+                                 at.layer->layer, lane->kv_head);
+  for (int t = 0; t < o->tiers.n; t++) j.most[t] = kv_lean_most(o, t, tokens);
   for (int i = kv_thread(); i < n; i += KV_BLOCK) {
     int seen = kv_lean_seen(o, at.step, first, (int)lane->id[i]);
     j.score[i] = kv_div(sum[i], (float)seen);
-    j.low[i] = kv_gpu_tier_is_low(at, lane, &o->tiers, i);
+    j.tier[i] = (uint8_t)kv_gpu_tier_of(at, lane, &o->tiers, i);
   }
   __syncthreads();
   return j;
 }
 
+static __device__ void thresholds(const params *o, const judged &j, int n,
+                                  float *floor) {
+  for (int t = 0; t < o->tiers.n; t++)
+    floor[t] = kv_alpha_threshold(&o->alphas, j.weights, t, n);
+}
+
+/* The tier of entry i by its score, from `from` on. */
 static __device__ int tier_of(const kv_gpu_at &at, const kv_gpu_lane *lane,
-                              const judged &j, int i, bool low) {
+                              const judged &j, int i, int from) {
   const params *o = (const params *)at.params;
-  int n = kv_lean_of(o, at.step, (int)lane->id[i], j.prompt);
-  return kv_lean_tier(o, j.score[i], n, low);
+  float floor[TIERS];
+  thresholds(o, j, kv_lean_of(o, at.step, (int)lane->id[i], j.prompt), floor);
+  return kv_lean_tier(o->tiers.n, floor, j.score[i], from);
 }
 
 /* --- after the prompt ---------------------------------------------------- */
 
-/* Of those not in the low tier the best most[HIGH] are high, of all others the
- * best most[LOW] low. */
+/* Tier by tier the best most[] of those that are not in one above, nor were in
+ * one below. */
 static __device__ void rank(kv_gpu_at &at, const judged &j, uint8_t *tier) {
+  const params *o = (const params *)at.params;
   float *rest = KV_GPU_TAKE(at, float, j.past);
   int32_t *place = KV_GPU_TAKE(at, int32_t, j.past);
   uint8_t *best = KV_GPU_TAKE(at, uint8_t, j.past);
   for (int i = kv_thread(); i < j.past; i += KV_BLOCK) tier[i] = GONE;
-  for (int t = 0; t < TIERS; t++) {
+  for (int t = 0; t < o->tiers.n; t++) {
     for (int i = kv_thread(); i < j.past; i += KV_BLOCK)
-      best[i] = t == HIGH ? !j.low[i] : tier[i] != HIGH;
+      best[i] = tier[i] == GONE && j.tier[i] <= t;
     __syncthreads();
     int n = kv_gpu_indexes(0, j.past, best, true, place);
     for (int i = kv_thread(); i < n; i += KV_BLOCK) rest[i] = j.score[place[i]];
@@ -94,8 +109,8 @@ static __device__ void sort_out(kv_gpu_at &at, kv_gpu_lane *lane,
     if (tier[i] == GONE) continue;
     if (i >= fresh)
       kv_gpu_tier_code(at, lane, &o->tiers, j.one, entry, tier[i]);
-    else if (tier[i] == LOW && !j.low[i])
-      kv_gpu_tier_demote(at, lane, &o->tiers, j.one, entry);
+    else if (i < j.past && tier[i] > j.tier[i])
+      kv_gpu_tier_demote(at, lane, &o->tiers, j.one, entry, j.tier[i], tier[i]);
     entry++;
   }
 }
@@ -107,9 +122,9 @@ static __device__ void compress_prompt(kv_gpu_at &at, kv_gpu_lane *lane,
   if (o->sparsity != HEAD) rank(at, j, tier);
   for (int i = kv_thread(); i < lane->n; i += KV_BLOCK)
     if (i >= j.past)
-      tier[i] = HIGH;
+      tier[i] = 0;
     else if (o->sparsity == HEAD)
-      tier[i] = (uint8_t)tier_of(at, lane, j, i, j.low[i]);
+      tier[i] = (uint8_t)tier_of(at, lane, j, i, j.tier[i]);
   __syncthreads();
   sort_out(at, lane, j, tier);
 }
@@ -123,7 +138,7 @@ static __device__ int least(kv_gpu_at &at, const judged &j, int tier,
   uint8_t *in = KV_GPU_TAKE(at, uint8_t, j.past);
   int own = 0;
   for (int i = kv_thread(); i < j.past; i += KV_BLOCK) {
-    in[i] = (j.low[i] != 0) == (tier == LOW);
+    in[i] = j.tier[i] == tier;
     own += in[i];
   }
   *held = kv_block_sum(own);
@@ -133,24 +148,29 @@ static __device__ int least(kv_gpu_at &at, const judged &j, int tier,
 static __device__ decision decide(kv_gpu_at &at, const kv_gpu_lane *lane,
                                   const judged &j) {
   const params *o = (const params *)at.params;
-  int held[TIERS], h = least(at, j, HIGH, &held[HIGH]);
-  int l = least(at, j, LOW, &held[LOW]), c = j.past - 1;
+  int tiers = o->tiers.n, held[TIERS], l[TIERS], c = j.past - 1;
+  float floor[TIERS];
+  for (int t = 0; t < tiers; t++) l[t] = least(at, j, t, &held[t]);
   if (o->sparsity != HEAD)
-    return kv_lean_counts(o, j.score, held, j.most, h, l);
-  float high = kv_lean_threshold(o, HIGH, at.step);
-  float low = kv_lean_threshold(o, LOW, at.step);
-  if (o->variant == CODE) return kv_lean_code(j.score, high, low, h, l);
-  if (c < 0 || (int)lane->id[c] != j.tokens - 1) return decision{-1, -1};
-  return kv_lean_paper(j.score, high, low, c, h, l);
+    return kv_lean_counts(tiers, j.score, held, j.most, l);
+  thresholds(o, j, at.step, floor);
+  if (o->variant == CODE) return kv_lean_code(tiers, j.score, floor, l);
+  if (c < 0 || (int)lane->id[c] != j.tokens - 1) return decision{0, {0}, {0}};
+  return kv_lean_paper(tiers, j.score, floor, c, l);
 }
 
 static __device__ void compress_step(kv_gpu_at &at, kv_gpu_lane *lane,
                                      const judged &j) {
   const params *o = (const params *)at.params;
   decision d = decide(at, lane, j);
-  if (d.demote >= 0 && d.demote != d.prune)
-    kv_gpu_tier_demote(at, lane, &o->tiers, j.one, d.demote);
-  if (d.prune >= 0) kv_gpu_drop_one(at, lane, d.prune);
+  int gone = -1;
+  for (int m = 0; m < d.n; m++)
+    if (d.to[m] == GONE)
+      gone = d.entry[m];
+    else
+      kv_gpu_tier_demote(at, lane, &o->tiers, j.one, d.entry[m],
+                         j.tier[d.entry[m]], d.to[m]);
+  if (gone >= 0) kv_gpu_drop_one(at, lane, gone);
 }
 
 /* --- compress ------------------------------------------------------------ */
@@ -158,14 +178,13 @@ static __device__ void compress_step(kv_gpu_at &at, kv_gpu_lane *lane,
 /* Counts of a layer by its thresholds, an equal part a lane, rounded up. */
 static __device__ void count(kv_gpu_at &at, const kv_gpu_lane *lane, int lanes,
                              bool prompt, int *most) {
-  int sum[TIERS] = {0, 0};
+  int sum[TIERS] = {0};
   for (int l = 0; l < lanes; l++) {
     size_t used = at.used;
     judged j = judge(at, &lane[l], prompt);
     for (int i = kv_thread(); i < j.past; i += KV_BLOCK) {
-      int t = tier_of(at, &lane[l], j, i, false);
-      sum[HIGH] += t == HIGH;
-      sum[LOW] += t == LOW;
+      int of = tier_of(at, &lane[l], j, i, 0);
+      for (int t = 0; t < TIERS; t++) sum[t] += of == t;
     }
     __syncthreads();
     at.used = used;
@@ -205,7 +224,7 @@ static __device__ void code_new(kv_gpu_at &at, kv_gpu_lane *lane) {
   size_t used = at.used;
   int32_t *one = KV_GPU_TAKE(at, int32_t, 1);
   for (int i = kv_gpu_tier_first_new(lane, &o->tiers); i < lane->n; i++)
-    kv_gpu_tier_code(at, lane, &o->tiers, one, i, HIGH);
+    kv_gpu_tier_code(at, lane, &o->tiers, one, i, 0);
   at.used = used;
 }
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Two tiers of precision on one lane, as in ref/parts/tiers.h: entries in many
- * bits (KV_TIER_HIGH) and in few (KV_TIER_LOW). The first two functions are any
- * thread's; all threads of the block call the others together with the same
- * arguments, as verbs are called. t: of the method's params. one: room for one
- * index in global memory, which all threads see.
+ * Tiers of precision on one lane, as in ref/parts/tiers.h: tier 0 has the most
+ * bits. The first three functions are any thread's; all threads of the block
+ * call the others together with the same arguments, as verbs are called. t: of
+ * the method's params. one: room for one index in global memory, which all
+ * threads see.
  */
 #ifndef KV_GPU_PARTS_TIERS_CUH
 #define KV_GPU_PARTS_TIERS_CUH
@@ -24,21 +24,32 @@ KV_DEVICE int kv_gpu_tier_coding(const kv_gpu_at &at, const kv_tiers *t,
   return i == KV_SAME ? (int)KV_SAME : kv_gpu_coded(at, i);
 }
 
-/* True if entry i is in the low tier; false where there is one tier only. */
-KV_DEVICE bool kv_gpu_tier_is_low(const kv_gpu_at &at, const kv_gpu_lane *lane,
-                                  const kv_tiers *t, int i) {
-  if (kv_one_tier(t)) return false;
-  const kv_cell_ref *side = t->tell == KV_TIER_K ? lane->k : lane->v;
-  return side[i].format == kv_gpu_tier_coding(at, t, KV_TIER_LOW, t->tell);
+/* Could a side in this format be of the tier? As it came, it could of all that
+ * leave it so. */
+KV_DEVICE bool kv_gpu_tier_has(const kv_gpu_at &at, const kv_tiers *t, int tier,
+                               int side, int format) {
+  int coding = kv_gpu_tier_coding(at, t, tier, side);
+  return coding == KV_SAME || coding == format;
 }
 
-/* The first of the entries that the high tier's coding has yet to code, which
+/* The tier of entry i; 0 of one that was never coded. */
+KV_DEVICE int kv_gpu_tier_of(const kv_gpu_at &at, const kv_gpu_lane *lane,
+                             const kv_tiers *t, int i) {
+  int tier = t->n - 1;
+  while (tier > 0 &&
+         !(kv_gpu_tier_has(at, t, tier, KV_TIER_K, lane->k[i].format) &&
+           kv_gpu_tier_has(at, t, tier, KV_TIER_V, lane->v[i].format)))
+    tier--;
+  return tier;
+}
+
+/* The first of the entries that tier 0's coding has yet to code, which
  * are the last ones; lane->n: none. Has barriers. */
 KV_DEVICE int kv_gpu_tier_first_new(const kv_gpu_lane *lane,
                                     const kv_tiers *t) {
-  if (t->coding[KV_TIER_HIGH][KV_TIER_K] != KV_SAME)
+  if (t->coding[0][KV_TIER_K] != KV_SAME)
     return kv_gpu_first_full(lane->k, lane->n);
-  if (t->coding[KV_TIER_HIGH][KV_TIER_V] != KV_SAME)
+  if (t->coding[0][KV_TIER_V] != KV_SAME)
     return kv_gpu_first_full(lane->v, lane->n);
   return lane->n;
 }
@@ -60,17 +71,17 @@ KV_DEVICE void kv_gpu_tier_code(kv_gpu_at &at, kv_gpu_lane *lane,
   if (k != KV_SAME || v != KV_SAME) kv_gpu_recode_one(at, lane, one, i, k, v);
 }
 
-/* Entry i of the high tier goes into the low one, coded from its codes; a side
- * in which both tiers are alike stays. */
+/* Entry i goes from a tier into one below it, coded from its codes; a side in
+ * which both are alike stays. */
 KV_DEVICE void kv_gpu_tier_demote(kv_gpu_at &at, kv_gpu_lane *lane,
-                                  const kv_tiers *t, int32_t *one, int i) {
-  int to[KV_TIER_SIDES];
+                                  const kv_tiers *t, int32_t *one, int i,
+                                  int from, int to) {
+  int as[KV_TIER_SIDES];
   for (int side = 0; side < KV_TIER_SIDES; side++) {
-    bool stays = t->coding[KV_TIER_LOW][side] == t->coding[KV_TIER_HIGH][side];
-    to[side] =
-        stays ? (int)KV_SAME : kv_gpu_tier_coding(at, t, KV_TIER_LOW, side);
+    bool stays = t->coding[to][side] == t->coding[from][side];
+    as[side] = stays ? (int)KV_SAME : kv_gpu_tier_coding(at, t, to, side);
   }
-  kv_gpu_recode_one(at, lane, one, i, to[KV_TIER_K], to[KV_TIER_V]);
+  kv_gpu_recode_one(at, lane, one, i, as[KV_TIER_K], as[KV_TIER_V]);
 }
 
 #endif

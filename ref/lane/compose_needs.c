@@ -147,6 +147,7 @@ static void add(kv_needs *sum, const kv_needs *b, int queries) {
   }
   for (int c = 0; c < b->codings; c++)
     sum->coding[sum->codings++] = b->coding[c];
+  sum->tiers = b->tiers;
   if (sum->changes || b->changes)
     sum->changes = kv_needs_changes(sum) + kv_needs_changes(b);
   sum->lane_state = KV_COMPOSE_ALIGNED(sum->lane_state) + b->lane_state;

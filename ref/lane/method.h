@@ -31,7 +31,7 @@ enum {
   KV_ALL_ROWS = 1 << 30, /* prompt_rows: every prompt query */
   KV_MAX_COLUMNS = 4,
   KV_MAX_CLASSES = 4, /* as many as the ledger has kinds tier_0 .. */
-  KV_MAX_CODINGS = 4,
+  KV_MAX_CODINGS = 8,
   KV_MAX_META = 4
 };
 
@@ -149,6 +149,8 @@ typedef struct kv_needs {
                    many bytes reads no queries */
   int metas;    /* what else the method holds, in `meta`: charged as `side` */
   int codings; /* formats that recode may name, in `coding`: KV_CODED + index */
+  int tiers;   /* of a method that says so, pairs of formats, of K and of V, that
+                  its entries may have; 0: what `coding` lists in order */
   kv_coding coding[KV_MAX_CODINGS];
   kv_meta meta[KV_MAX_META];
 } kv_needs;

@@ -43,6 +43,7 @@ const kv_need kv_need_list[] = {
     ONE(message, SIZE, SAME, 0, TERABYTE),
     ONE(codings, INT, SAME, 0, KV_MAX_CODINGS),
     ARRAY(coding, CODING, SAME, KV_MAX_CODINGS, codings, 0, 0),
+    ONE(tiers, INT, SAME, 0, KV_MAX_CODINGS),
     ONE(changes, INT, MOST, 0, 64),
     ONE(lane_state, SIZE, MOST, 0, TERABYTE),
     ONE(metas, INT, SAME, 0, KV_MAX_META),

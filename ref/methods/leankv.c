@@ -82,25 +82,30 @@
                what)
 
 static const kv_param table[] = {
-    KV_REAL_PARAM("alpha_l", params, alpha[LOW], "0.02", 0, 16,
+    KV_REAL_PARAM("alpha_l", params, alphas.asked[KV_TIER_LOW], "0.02", 0, 16,
                   "dropped below alpha_l / tokens, at most alpha_h; 0.02 as "
                   "the paper has it for Llama-3-8B",
                   .knob = KV_KNOB_LESS, .grid = 0.001),
     KV_REAL_PARAM(
-        "alpha_h", params, alpha[HIGH], "1", 0, 16,
+        "alpha_h", params, alphas.asked[KV_TIER_HIGH], "1", 0, 16,
         "low tier below alpha_h / tokens; 1 as the paper has it for Llama-3"),
     KV_INT_PARAM("window", params, window, "64", 1, 1 << 22, "tokens",
                  "newest tokens, in the high tier; 64 as in the paper"),
-    KV_CHOICE_PARAM("high", params, tiers.bits[HIGH], "k8v4", KV_TIER_CHOICES,
+    KV_CHOICE_PARAM("high", params, tiers.bits[KV_TIER_HIGH], "k8v4",
+                    KV_TIER_CHOICES,
                     "bits of the high tier; K8V4 as in the paper"),
     KV_CHOICE_PARAM(
-        "low", params, tiers.bits[LOW], "k4v2", KV_TIER_CHOICES,
+        "low", params, tiers.bits[KV_TIER_LOW], "k4v2", KV_TIER_CHOICES,
         "bits of the low tier, at most those of high, the same: there is none; "
         "K4V2 as in the paper"),
-    GROUPS("high_k_groups", HIGH, KV_TIER_K, "of a key; 1 as in the paper"),
-    GROUPS("high_v_groups", HIGH, KV_TIER_V, "of a value; 1 as in the paper"),
-    GROUPS("low_k_groups", LOW, KV_TIER_K, "of a key; 1 as in the paper"),
-    GROUPS("low_v_groups", LOW, KV_TIER_V, "of a value; 1 as in the paper"),
+    GROUPS("high_k_groups", KV_TIER_HIGH, KV_TIER_K,
+           "of a key; 1 as in the paper"),
+    GROUPS("high_v_groups", KV_TIER_HIGH, KV_TIER_V,
+           "of a value; 1 as in the paper"),
+    GROUPS("low_k_groups", KV_TIER_LOW, KV_TIER_K,
+           "of a key; 1 as in the paper"),
+    GROUPS("low_v_groups", KV_TIER_LOW, KV_TIER_V,
+           "of a value; 1 as in the paper"),
     KV_CHOICE_PARAM("variant", params, variant, "code", "paper|code",
                     "the paper's Algorithm 1 or the authors' kernel"),
     KV_INT_PARAM("queries", params, queries, NULL, 0, 1 << 22, "queries",
@@ -111,32 +116,24 @@ static const kv_param table[] = {
         "who has as many entries as thresholds say: each head (paper), the "
         "heads of a layer on average; static: high_share and low_share say it"),
     KV_SHARE_PARAM(
-        "high_share", params, share[HIGH], "0.5", 0, 1,
+        "high_share", params, alphas.share[KV_TIER_HIGH], "0.5", 0, 1,
         "with sparsity=static: of the tokens before the window, in the high "
         "tier; 0.5: half is dropped, as in the paper's Figure 8"),
-    KV_SHARE_PARAM("low_share", params, share[LOW], "0", 0, 1,
+    KV_SHARE_PARAM("low_share", params, alphas.share[KV_TIER_LOW], "0", 0, 1,
                    "the same in the low tier"),
+    KV_MIDDLE_TIER_PARAMS(params, tiers, alphas, KV_TIER_1, "middle_1",
+                          "alpha_1", "share_1"),
+    KV_MIDDLE_TIER_PARAMS(params, tiers, alphas, KV_TIER_2, "middle_2",
+                          "alpha_2", "share_2"),
+    KV_ALPHA_WEIGHTS_PARAM(params, alphas),
     {.name = NULL}};
 
 /* --- open --------------------------------------------------------------- */
 
-static kv_rc check(const params *o, kv_err *e) {
-  if (o->alpha[LOW] > o->alpha[HIGH])
-    return kv_fail(e, KV_REFUSED,
-                   "leankv: alpha_l=%g is above alpha_h=%g; what is dropped "
-                   "would not be low before; lower alpha_l or raise alpha_h",
-                   (double)o->alpha[LOW], (double)o->alpha[HIGH]);
-  if ((int64_t)o->share[HIGH] + o->share[LOW] > 1 << 20)
-    return kv_fail(e, KV_REFUSED,
-                   "leankv: high_share and low_share are more than 1 together; "
-                   "lower one of them");
-  return KV_OK;
-}
-
 static kv_rc open(const kv_shape *shape, void *p, kv_needs *needs, kv_err *e) {
   params *o = p;
-  kv_rc rc = check(o, e);
-  if (!rc) rc = kv_open_tiers(shape, "leankv", &o->tiers, needs, e);
+  kv_rc rc = kv_open_tiers(shape, "leankv", &o->tiers, needs, e);
+  if (!rc) rc = kv_open_alphas(shape, "leankv", &o->tiers, &o->alphas, e);
   if (rc) return rc;
   if (o->queries == KV_UNSET) o->queries = o->variant == PAPER ? 0 : 64;
   needs->prompt_rows = o->queries ? o->queries : (int)KV_ALL_ROWS;
@@ -165,11 +162,12 @@ static void observe(const kv_at *at, kv_lane *lane, const kv_rows *rows) {
 
 typedef struct judged {
   bool prompt;
-  int past;        /* entries before the window */
-  int tokens;      /* before it, of which they are left */
-  float *score;    /* [past] */
-  bool *low;       /* [past] in the low tier */
-  int most[TIERS]; /* entries of each tier, where counts decide */
+  int past;             /* entries before the window */
+  int tokens;           /* before it, of which they are left */
+  float *score;         /* [past] */
+  uint8_t *tier;        /* [past] that each is in */
+  const float *weights; /* of the head; NULL: there are none */
+  int most[TIERS];      /* entries of each tier, where counts decide */
 } judged;
 
 static judged judge(const kv_at *at, const kv_lane *lane, bool prompt) {
@@ -182,36 +180,47 @@ static judged judge(const kv_at *at, const kv_lane *lane, bool prompt) {
               .past = n,
               .tokens = tokens,
               .score = KV_TAKE(at->work, float, n),
-              .low = KV_TAKE(at->work, bool, n)};
+              .tier = KV_TAKE(at->work, uint8_t, n)};
+  if (o->alphas.weights)
+    j.weights = kv_alpha_weights(&o->alphas, at->asset->data, at->shape,
+                                 at->layer, lane->kv_head);
   for (int i = 0; i < n; i++) {
     int seen = kv_lean_seen(o, at->step, first, (int)lane->id[i]);
     j.score[i] = kv_div(sum[i], (float)seen);
-    j.low[i] = kv_tier_is_low(at, lane, &o->tiers, i);
+    j.tier[i] = (uint8_t)kv_tier_of(at, lane, &o->tiers, i);
   }
-  for (int t = 0; t < TIERS; t++) j.most[t] = kv_lean_most(o, t, tokens);
+  for (int t = 0; t < o->tiers.n; t++) j.most[t] = kv_lean_most(o, t, tokens);
   return j;
 }
 
+static void thresholds(const params *o, const judged *j, int n, float *floor) {
+  for (int t = 0; t < o->tiers.n; t++)
+    floor[t] = kv_alpha_threshold(&o->alphas, j->weights, t, n);
+}
+
+/* The tier of entry i by its score, from `from` on. */
 static int tier_of(const kv_at *at, const kv_lane *lane, const judged *j, int i,
-                   bool low) {
+                   int from) {
   const params *o = at->params;
-  int n = kv_lean_of(o, at->step, (int)lane->id[i], j->prompt);
-  return kv_lean_tier(o, j->score[i], n, low);
+  float floor[TIERS];
+  thresholds(o, j, kv_lean_of(o, at->step, (int)lane->id[i], j->prompt), floor);
+  return kv_lean_tier(o->tiers.n, floor, j->score[i], from);
 }
 
 /* --- after the prompt --------------------------------------------------- */
 
-/* Of those not in the low tier the best most[HIGH] are high, of all others the
- * best most[LOW] low. */
+/* Tier by tier the best most[] of those that are not in one above, nor were in
+ * one below. */
 static void rank(const kv_at *at, const judged *j, uint8_t *tier) {
+  const params *o = at->params;
   float *rest = KV_TAKE(at->work, float, j->past);
   int32_t *place = KV_TAKE(at->work, int32_t, j->past);
   bool *best = KV_TAKE(at->work, bool, j->past);
   memset(tier, GONE, (size_t)j->past);
-  for (int t = 0; t < TIERS; t++) {
+  for (int t = 0; t < o->tiers.n; t++) {
     int n = 0;
     for (int i = 0; i < j->past; i++) {
-      if (t == HIGH ? j->low[i] : tier[i] == HIGH) continue;
+      if (tier[i] != GONE || j->tier[i] > t) continue;
       place[n] = i;
       rest[n++] = j->score[i];
     }
@@ -234,8 +243,8 @@ static void sort_out(const kv_at *at, kv_lane *lane, const judged *j,
     if (!keep[i]) continue;
     if (i >= fresh)
       kv_tier_code(at, lane, &o->tiers, entry, tier[i]);
-    else if (tier[i] == LOW && !j->low[i])
-      kv_tier_demote(at, lane, &o->tiers, entry);
+    else if (i < j->past && tier[i] > j->tier[i])
+      kv_tier_demote(at, lane, &o->tiers, entry, j->tier[i], tier[i]);
     entry++;
   }
 }
@@ -243,12 +252,12 @@ static void sort_out(const kv_at *at, kv_lane *lane, const judged *j,
 static void compress_prompt(const kv_at *at, kv_lane *lane, const judged *j) {
   const params *o = at->params;
   uint8_t *tier = KV_TAKE(at->work, uint8_t, lane->n);
-  memset(tier, HIGH, (size_t)lane->n);
+  memset(tier, 0, (size_t)lane->n);
   if (o->sparsity != HEAD)
     rank(at, j, tier);
   else
     for (int i = 0; i < j->past; i++)
-      tier[i] = (uint8_t)tier_of(at, lane, j, i, j->low[i]);
+      tier[i] = (uint8_t)tier_of(at, lane, j, i, j->tier[i]);
   sort_out(at, lane, j, tier);
 }
 
@@ -260,7 +269,7 @@ static int least(const kv_at *at, const judged *j, int tier, int *held) {
   bool *in = KV_TAKE(at->work, bool, j->past);
   *held = 0;
   for (int i = 0; i < j->past; i++) {
-    in[i] = j->low[i] == (tier == LOW);
+    in[i] = j->tier[i] == tier;
     *held += in[i];
   }
   return *held ? kv_argmin(j->score, j->past, in) : -1;
@@ -268,25 +277,30 @@ static int least(const kv_at *at, const judged *j, int tier, int *held) {
 
 static decision decide(const kv_at *at, const kv_lane *lane, const judged *j) {
   const params *o = at->params;
-  int held[TIERS], h = least(at, j, HIGH, &held[HIGH]);
-  int l = least(at, j, LOW, &held[LOW]), c = j->past - 1;
+  int tiers = o->tiers.n, held[TIERS], l[TIERS], c = j->past - 1;
+  float floor[TIERS];
+  for (int t = 0; t < tiers; t++) l[t] = least(at, j, t, &held[t]);
   if (o->sparsity != HEAD)
-    return kv_lean_counts(o, j->score, held, j->most, h, l);
-  float high = kv_lean_threshold(o, HIGH, at->step);
-  float low = kv_lean_threshold(o, LOW, at->step);
-  if (o->variant == CODE) return kv_lean_code(j->score, high, low, h, l);
-  if (c < 0 || (int)lane->id[c] != j->tokens - 1) return (decision){-1, -1};
-  return kv_lean_paper(j->score, high, low, c, h, l);
+    return kv_lean_counts(tiers, j->score, held, j->most, l);
+  thresholds(o, j, at->step, floor);
+  if (o->variant == CODE) return kv_lean_code(tiers, j->score, floor, l);
+  if (c < 0 || (int)lane->id[c] != j->tokens - 1) return (decision){0};
+  return kv_lean_paper(tiers, j->score, floor, c, l);
 }
 
 static void compress_step(const kv_at *at, kv_lane *lane, const judged *j) {
   const params *o = at->params;
   decision d = decide(at, lane, j);
-  if (d.demote >= 0 && d.demote != d.prune)
-    kv_tier_demote(at, lane, &o->tiers, d.demote);
-  if (d.prune < 0) return;
+  int gone = -1;
+  for (int m = 0; m < d.n; m++)
+    if (d.to[m] == GONE)
+      gone = d.entry[m];
+    else
+      kv_tier_demote(at, lane, &o->tiers, d.entry[m], j->tier[d.entry[m]],
+                     d.to[m]);
+  if (gone < 0) return;
   bool *keep = KV_TAKE(at->work, bool, lane->n);
-  for (int i = 0; i < lane->n; i++) keep[i] = i != d.prune;
+  for (int i = 0; i < lane->n; i++) keep[i] = i != gone;
   kv_keep_mask(lane, keep);
 }
 
@@ -299,7 +313,7 @@ static void count(const kv_at *at, kv_lane *const *lane, int lanes, bool prompt,
   for (int l = 0; l < lanes; l++) {
     size_t used = at->work->used;
     judged j = judge(at, lane[l], prompt);
-    for (int i = 0; i < j.past; i++) sum[tier_of(at, lane[l], &j, i, false)]++;
+    for (int i = 0; i < j.past; i++) sum[tier_of(at, lane[l], &j, i, 0)]++;
     at->work->used = used;
   }
   for (int t = 0; t < TIERS; t++) most[t] = (sum[t] + lanes - 1) / lanes;
@@ -332,7 +346,7 @@ static void compress_lanes(const kv_at *at, kv_lane *const *lane, int lanes) {
 static void code_new(const kv_at *at, kv_lane *lane) {
   const params *o = at->params;
   for (int i = kv_tier_first_new(lane, &o->tiers); i < lane->n; i++)
-    kv_tier_code(at, lane, &o->tiers, i, HIGH);
+    kv_tier_code(at, lane, &o->tiers, i, 0);
 }
 
 static void compress_lane(const kv_at *at, kv_lane *lane) {

@@ -3,38 +3,35 @@
  * The parameters of leankv as its open (ref/methods/leankv.c) has resolved
  * them, for it and its CUDA twin, and what follows from scores alone. Defaults
  * and sources stand in its table of parameters; an enum has the values of the
- * parameter named beside it.
+ * parameter named beside it. Tier 0 is the high one, each further one has fewer
+ * bits.
  */
 #ifndef KV_REF_METHODS_LEANKV_H
 #define KV_REF_METHODS_LEANKV_H
 
-#include "ref/ground/arith.h"
-#include "ref/parts/tiers.h"
+#include "ref/parts/alphas.h"
 
-enum { PAPER, CODE };         /* variant */
-enum { HEAD, LAYER, STATIC }; /* sparsity */
-enum { HIGH = KV_TIER_HIGH, LOW = KV_TIER_LOW, GONE, TIERS = GONE }; /* tiers */
+enum { PAPER, CODE };                                 /* variant */
+enum { HEAD, LAYER, STATIC };                         /* sparsity */
+enum { GONE = KV_TIER_COUNT, TIERS = KV_TIER_COUNT }; /* below all tiers */
 
 typedef struct params {
   int variant, sparsity; /* of the enums above */
   int window;            /* newest tokens, always in the high tier */
   int queries;           /* last ones of the prompt that count; 0: all */
-  float alpha[TIERS];    /* a tier has scores of alpha / tokens and more */
-  int32_t share[TIERS];  /* of sparsity=static, in units of 2^-20 */
   kv_tiers tiers;
+  kv_alphas alphas; /* shares are of sparsity=static */
 } params;
 
-/* One step's decision: the entry that leaves the high tier for the low one, and
- * the one that is dropped; -1: none. Both may be the same: it is dropped. */
+/* One step's decision: entries, and the tier into which each goes, GONE of at
+ * most one; the others leave a tier for one below. */
 typedef struct decision {
-  int demote, prune;
+  int n, entry[TIERS], to[TIERS];
 } decision;
 
-/* The least score of a tier among n tokens: alpha / n, at most 1. Where there
- * is one tier, that of the low one, below which entries are dropped. */
-KV_FN float kv_lean_threshold(const params *o, int tier, int n) {
-  float t = kv_div(o->alpha[kv_one_tier(&o->tiers) ? LOW : tier], (float)n);
-  return kv_min(t, 1.0f);
+KV_FN void kv_lean_move(decision *d, int entry, int to) {
+  d->entry[d->n] = entry;
+  d->to[d->n++] = to;
 }
 
 /* Entries of tokens below this one are judged, younger ones are the window.
@@ -54,13 +51,6 @@ KV_FN int kv_lean_seen(const params *o, int step, int first, int id) {
   return step - (from > first ? from : first);
 }
 
-/* The tier of a score against thresholds of n tokens. is_low: it is in the low
- * one already, and no way leads back. */
-KV_FN int kv_lean_tier(const params *o, float score, int n, bool is_low) {
-  if (score < kv_lean_threshold(o, LOW, n)) return GONE;
-  return is_low || score < kv_lean_threshold(o, HIGH, n) ? LOW : HIGH;
-}
-
 /* The n of an entry's thresholds: tokens seen or, in the paper's prompt, those
  * that the entry's own query saw. */
 KV_FN int kv_lean_of(const params *o, int step, int id, bool prompt) {
@@ -70,62 +60,64 @@ KV_FN int kv_lean_of(const params *o, int step, int id, bool prompt) {
 /* Entries of a tier before the window by sparsity=static, rounded up, so that
  * the first token is not lost; tokens: how many ever stood before it. */
 KV_FN int kv_lean_most(const params *o, int tier, int tokens) {
-  if (tier == LOW && kv_one_tier(&o->tiers)) return 0;
-  return (int)(((int64_t)tokens * o->share[tier] + (1 << 20) - 1) >> 20);
+  return (int)(((int64_t)tokens * o->alphas.most[tier] + (1 << 20) - 1) >> 20);
 }
 
-/* The decision by Algorithm 1 of the paper. score: of all entries; high, low:
- * the thresholds; c: the entry that leaves the window; least_high and
- * least_low: the entries of least score of the high tier with c and of the low
- * one without it, -1: there is none. */
-KV_FN decision kv_lean_paper(const float *score, float high, float low, int c,
-                             int least_high, int least_low) {
-  decision d = {-1, -1};
-  if (score[c] >= high) {
-    if (score[least_high] < low)
-      d.prune = least_high;
-    else if (score[least_high] < high)
-      d.demote = least_high;
-  } else if (score[c] >= low) {
-    d.demote = c;
-    if (least_low >= 0 && score[least_low] < low) d.prune = least_low;
-  } else {
-    d.prune = c;
-  }
+/* The tier of a score, from that of its entry on, as no way leads back. floor:
+ * the threshold of each of the `tiers`. */
+KV_FN int kv_lean_tier(int tiers, const float *floor, float score, int from) {
+  for (int t = from; t < tiers; t++)
+    if (score >= floor[t]) return t;
+  return GONE;
+}
+
+/* The decision by Algorithm 1 of the paper. score: of all entries; floor: as
+ * above; c: the entry that leaves the window; least: of each tier the entry of
+ * least score, of the high one with c; -1: there is none. */
+KV_FN decision kv_lean_paper(int tiers, const float *score, const float *floor,
+                             int c, const int *least) {
+  decision d = {0, {0}, {0}};
+  int of = kv_lean_tier(tiers, floor, score[c], 0);
+  if (of > 0) kv_lean_move(&d, c, of);
+  if (of == GONE || least[of] < 0) return d;
+  int v = least[of], to = kv_lean_tier(tiers, floor, score[v], of);
+  if (to > of) kv_lean_move(&d, v, to);
   return d;
 }
 
-/* The same by the authors' kernel, which knows no c; least_high may be -1, too.
- */
-KV_FN decision kv_lean_code(const float *score, float high, float low,
-                            int least_high, int least_low) {
-  decision d = {-1, -1};
-  if (least_high < 0) return d;
-  float h = score[least_high];
-  bool lower = least_low < 0 || h < score[least_low];
-  if (h < low && lower) {
-    d.prune = least_high;
-  } else if (h < high) {
-    d.demote = least_high;
-    if (least_low >= 0 && score[least_low] < low) d.prune = least_low;
+/* The same by the authors' kernel, which knows no c. x goes down: into the next
+ * tier, from where the least goes on in its place, or past it. */
+KV_FN decision kv_lean_code(int tiers, const float *score, const float *floor,
+                            const int *least) {
+  decision d = {0, {0}, {0}};
+  int x = least[0];
+  if (x < 0 || score[x] >= floor[0]) return d;
+  for (int t = 1; t < tiers; t++) {
+    int l = least[t];
+    if (score[x] < floor[t] && (l < 0 || score[x] < score[l])) continue;
+    kv_lean_move(&d, x, t);
+    if (l < 0 || score[l] >= floor[t]) return d;
+    x = l;
   }
+  kv_lean_move(&d, x, GONE);
   return d;
 }
 
-/* The same by sparsity=static: of the tiers, which hold held[] entries and may
- * hold most[], one entry at most moves on. */
-KV_FN decision kv_lean_counts(const params *o, const float *score,
-                              const int *held, const int *most, int least_high,
-                              int least_low) {
-  decision d = {-1, -1};
-  bool more = held[HIGH] > most[HIGH];
-  if (more && kv_one_tier(&o->tiers)) d.prune = least_high;
-  if (kv_one_tier(&o->tiers)) return d;
-  if (more) d.demote = least_high;
-  if (held[LOW] + more <= most[LOW]) return d;
-  bool other =
-      least_low >= 0 && (!more || !(score[least_high] < score[least_low]));
-  d.prune = other ? least_low : d.demote;
+/* The same by sparsity=static: of each tier, which holds held[] entries and may
+ * hold most[], one entry at most moves on; of two of equal scores that which
+ * was there. */
+KV_FN decision kv_lean_counts(int tiers, const float *score, const int *held,
+                              const int *most, const int *least) {
+  decision d = {0, {0}, {0}};
+  int x = -1; /* on its way down */
+  for (int t = 0; t < tiers; t++) {
+    int l = least[t];
+    bool full = held[t] + (x >= 0) > most[t];
+    if (full && (l < 0 || (x >= 0 && score[x] < score[l]))) continue;
+    if (x >= 0) kv_lean_move(&d, x, t);
+    x = full ? l : -1;
+  }
+  if (x >= 0) kv_lean_move(&d, x, GONE);
   return d;
 }
 

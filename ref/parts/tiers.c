@@ -1,72 +1,95 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Two tiers of precision. Contract: ref/parts/tiers.h.
+ * Tiers of precision. Contract: ref/parts/tiers.h.
  */
 #include "ref/parts/tiers.h"
 
-static const char *const tiers[] = {"high", "low"};
+static const char *const tiers[] = {"high", "middle_1", "middle_2", "low"};
 static const char *const letters[] = {"k", "v"};
 static const char *const rows[] = {"key", "value"};
 
-static int bits_of(const kv_tiers *t, int tier, int side) {
-  int choice = t->bits[tier];
+static int bits_of(const kv_tiers *t, int asked, int side) {
+  int choice = t->bits[asked];
   return 16 >> (side == KV_TIER_K ? choice / KV_TIER_WIDTHS
                                   : choice % KV_TIER_WIDTHS);
 }
 
-static bool alike(const kv_tiers *t, int side) {
-  int high = bits_of(t, KV_TIER_HIGH, side),
-      low = bits_of(t, KV_TIER_LOW, side);
-  return high == low && (high == 16 || t->groups[KV_TIER_HIGH][side] ==
-                                           t->groups[KV_TIER_LOW][side]);
+static bool alike(const kv_tiers *t, int above, int below, int side) {
+  int high = bits_of(t, above, side), low = bits_of(t, below, side);
+  return high == low &&
+         (high == 16 || t->groups[above][side] == t->groups[below][side]);
 }
 
-/* No side gains bits on its way down: the low tier has at most the high one's.
- */
-static void cap(kv_tiers *t) {
-  int high = t->bits[KV_TIER_HIGH], low = t->bits[KV_TIER_LOW];
+/* No side gains bits on its way down: a tier has at most those of the one
+ * above. */
+static void cap(kv_tiers *t, int above, int below) {
+  int high = t->bits[above], low = t->bits[below];
   int k = high / KV_TIER_WIDTHS, v = high % KV_TIER_WIDTHS;
   if (low / KV_TIER_WIDTHS > k) k = low / KV_TIER_WIDTHS;
   if (low % KV_TIER_WIDTHS > v) v = low % KV_TIER_WIDTHS;
-  t->bits[KV_TIER_LOW] = k * KV_TIER_WIDTHS + v;
+  t->bits[below] = k * KV_TIER_WIDTHS + v;
 }
 
-static kv_rc check(const kv_tiers *t, int tier, int side, int width,
+static kv_rc check(const kv_tiers *t, int asked, int side, int width,
                    const char *method, kv_err *e) {
-  int groups = t->groups[tier][side];
-  if (bits_of(t, tier, side) == 16 || width % groups == 0) return KV_OK;
+  int groups = t->groups[asked][side];
+  if (bits_of(t, asked, side) == 16 || width % groups == 0) return KV_OK;
   return kv_fail(e, KV_REFUSED,
                  "%s: %d groups do not divide the %d elements of a %s; choose "
                  "%s_%s_groups as one of their divisors",
-                 method, groups, width, rows[side], tiers[tier], letters[side]);
+                 method, groups, width, rows[side], tiers[asked],
+                 letters[side]);
 }
 
-static void add(kv_tiers *t, int tier, int side, int width, kv_needs *needs) {
+/* A side of the tier below all that there are. */
+static void add_side(kv_tiers *t, int asked, int side, int width,
+                     kv_needs *needs) {
   static const kv_coded_sides sides[] = {KV_KEYS_ONLY, KV_VALUES_ONLY};
-  int bits = bits_of(t, tier, side);
+  int bits = bits_of(t, asked, side), tier = t->n;
   kv_minmax *how = &t->how[tier][side];
-  bool low = tier == KV_TIER_LOW;
-  t->coding[tier][side] = low ? t->coding[KV_TIER_HIGH][side] : (int)KV_SAME;
-  if (bits == 16 || (low && alike(t, side))) return;
-  *how = (kv_minmax){bits, width / t->groups[tier][side], KV_RULE_UNROUNDED};
-  t->coding[tier][side] = needs->codings;
+  int *coding = &t->coding[tier][side];
+  *coding = KV_SAME;
+  if (bits == 16) return;
+  if (tier && alike(t, t->last[tier - 1], asked, side)) {
+    *coding = t->coding[tier - 1][side];
+    return;
+  }
+  *how = (kv_minmax){bits, width / t->groups[asked][side], KV_RULE_UNROUNDED};
+  *coding = needs->codings;
   needs->coding[needs->codings++] =
       (kv_coding){&kv_format_token, how, false, sides[side]};
+}
+
+static void add(const kv_shape *shape, kv_tiers *t, int asked,
+                kv_needs *needs) {
+  int above = t->n ? t->last[t->n - 1] : -1;
+  if (above >= 0 && alike(t, above, asked, KV_TIER_K) &&
+      alike(t, above, asked, KV_TIER_V)) {
+    t->last[t->n - 1] = asked;
+    return;
+  }
+  add_side(t, asked, KV_TIER_K, shape->d, needs);
+  add_side(t, asked, KV_TIER_V, shape->d_v, needs);
+  t->first[t->n] = t->last[t->n] = asked;
+  t->n++;
 }
 
 kv_rc kv_open_tiers(const kv_shape *shape, const char *method, kv_tiers *t,
                     kv_needs *needs, kv_err *e) {
   const int width[] = {shape->d, shape->d_v};
-  cap(t);
-  for (int i = 0; i < KV_TIER_COUNT * KV_TIER_SIDES; i++) {
-    int tier = i / KV_TIER_SIDES, side = i % KV_TIER_SIDES;
-    kv_rc rc = check(t, tier, side, width[side], method, e);
-    if (rc) return rc;
-    add(t, tier, side, width[side], needs);
+  t->n = 0;
+  for (int i = KV_TIER_1; i < KV_TIER_LOW; i++)
+    t->groups[i][KV_TIER_K] = t->groups[i][KV_TIER_V] = 1;
+  for (int i = 0; i < KV_TIER_COUNT; i++) {
+    if (t->bits[i] == KV_TIER_NONE) continue;
+    if (t->n) cap(t, t->last[t->n - 1], i);
+    for (int side = 0; side < KV_TIER_SIDES; side++) {
+      kv_rc rc = check(t, i, side, width[side], method, e);
+      if (rc) return rc;
+    }
+    add(shape, t, i, needs);
   }
-  t->tell = !alike(t, KV_TIER_K)   ? KV_TIER_K
-            : !alike(t, KV_TIER_V) ? KV_TIER_V
-                                   : -1;
+  needs->tiers = t->n;
   return KV_OK;
 }
 
@@ -76,17 +99,26 @@ static int coding_of(const kv_at *at, const kv_tiers *t, int tier, int side) {
   return i == KV_SAME ? (int)KV_SAME : kv_coded(at, i);
 }
 
-bool kv_tier_is_low(const kv_at *at, const kv_lane *lane, const kv_tiers *t,
-                    int i) {
-  if (kv_one_tier(t)) return false;
-  const kv_cell_ref *side = t->tell == KV_TIER_K ? lane->k : lane->v;
-  return side[i].format == coding_of(at, t, KV_TIER_LOW, t->tell);
+/* Could a side in this format be of the tier? As it came, it could of all that
+ * leave it so. */
+static bool is_of(const kv_at *at, const kv_tiers *t, int tier, int side,
+                  int format) {
+  int coding = coding_of(at, t, tier, side);
+  return coding == KV_SAME || coding == format;
+}
+
+int kv_tier_of(const kv_at *at, const kv_lane *lane, const kv_tiers *t, int i) {
+  for (int tier = t->n - 1; tier > 0; tier--)
+    if (is_of(at, t, tier, KV_TIER_K, lane->k[i].format) &&
+        is_of(at, t, tier, KV_TIER_V, lane->v[i].format))
+      return tier;
+  return 0;
 }
 
 int kv_tier_first_new(const kv_lane *lane, const kv_tiers *t) {
-  if (t->coding[KV_TIER_HIGH][KV_TIER_K] != KV_SAME)
+  if (t->coding[0][KV_TIER_K] != KV_SAME)
     return kv_first_full(lane->k, lane->n);
-  if (t->coding[KV_TIER_HIGH][KV_TIER_V] != KV_SAME)
+  if (t->coding[0][KV_TIER_V] != KV_SAME)
     return kv_first_full(lane->v, lane->n);
   return lane->n;
 }
@@ -99,11 +131,11 @@ void kv_tier_code(const kv_at *at, kv_lane *lane, const kv_tiers *t, int32_t i,
 }
 
 void kv_tier_demote(const kv_at *at, kv_lane *lane, const kv_tiers *t,
-                    int32_t i) {
-  int to[KV_TIER_SIDES];
+                    int32_t i, int from, int to) {
+  int as[KV_TIER_SIDES];
   for (int side = 0; side < KV_TIER_SIDES; side++) {
-    bool stays = t->coding[KV_TIER_LOW][side] == t->coding[KV_TIER_HIGH][side];
-    to[side] = stays ? (int)KV_SAME : coding_of(at, t, KV_TIER_LOW, side);
+    bool stays = t->coding[to][side] == t->coding[from][side];
+    as[side] = stays ? (int)KV_SAME : coding_of(at, t, to, side);
   }
-  kv_recode(lane, 1, &i, to[KV_TIER_K], to[KV_TIER_V]);
+  kv_recode(lane, 1, &i, as[KV_TIER_K], as[KV_TIER_V]);
 }

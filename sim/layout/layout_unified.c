@@ -69,6 +69,11 @@ static kv_rc suits(const kv_layout_asked *asked, const kv_shape *shape,
     return kv_fail(e, KV_REFUSED,
                    "layout unified has no page for merged rows: ask for slots "
                    "or pages:N");
+  if (needs->tiers > KV_TIERS)
+    return kv_fail(e, KV_REFUSED,
+                   "layout unified has pages for %d precisions, and the method "
+                   "has %d: ask for slots or pages:N",
+                   (int)KV_TIERS, needs->tiers);
   for (int i = 0; i < needs->codings; i++) {
     int members = kv_coding_members(&needs->coding[i]);
     if (needs->coding[i].format->layered)
