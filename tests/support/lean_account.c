@@ -3,6 +3,7 @@
  * A plain account of LeanKV. Contract: tests/support/lean_account.h.
  */
 #include "tests/support/lean_account.h"
+#include "ref/parts/alphas.h"
 #include <math.h>
 #include <string.h>
 
@@ -30,18 +31,17 @@ static void count_prompt(lean_account *a) {
   }
 }
 
+/* The tier of token t by its score alone, among n tokens. */
+static int fits(const lean_account *a, int t, double n) {
+  int tier = 0;
+  while (tier < a->tiers && mean(a, t) < at_most_1(a->alpha[tier] / n)) tier++;
+  return tier < a->tiers ? tier : ACCOUNT_GONE;
+}
+
 static void sort_prompt(lean_account *a) {
   int n = a->c->prompt_len;
-  for (int j = 0; j < n; j++) {
-    double of = a->code ? n : j + 1;
-    double low = at_most_1(a->alpha_l / of), high = at_most_1(a->alpha_h / of);
-    a->tier[j] = ACCOUNT_HIGH;
-    if (j >= n - a->window) continue;
-    if (mean(a, j) < low)
-      a->tier[j] = ACCOUNT_GONE;
-    else if (!a->one_tier && mean(a, j) < high)
-      a->tier[j] = ACCOUNT_LOW;
-  }
+  for (int j = 0; j < n; j++)
+    a->tier[j] = j < n - a->window ? fits(a, j, a->code ? n : j + 1) : 0;
 }
 
 /* Of tokens 0..end-1 of a tier the one of least score. */
@@ -53,35 +53,35 @@ static int worst(const lean_account *a, int end, int tier) {
   return best;
 }
 
+/* One entry leaves the high tier for the one below. Where that has one that is
+ * no longer of it, either goes on down: the entry itself, past the tier, if it
+ * belongs further down and is the worse of the two. */
 static void judge_by_code(lean_account *a, int n) {
-  double low = at_most_1(a->alpha_l / n), high = at_most_1(a->alpha_h / n);
-  int end = 0, h, l;
+  int end = 0, x, before[ACCOUNT_TIERS] = {0};
   while (end < n && a->count[end] >= a->window) end++;
-  h = worst(a, end, ACCOUNT_HIGH);
-  l = worst(a, end, ACCOUNT_LOW);
-  if (a->one_tier) high = low;
-  if (h < 0 || mean(a, h) >= high) return;
-  bool below = mean(a, h) < low && (l < 0 || mean(a, h) < mean(a, l));
-  a->tier[h] = below ? ACCOUNT_GONE : ACCOUNT_LOW;
-  if (!below && l >= 0 && mean(a, l) < low) a->tier[l] = ACCOUNT_GONE;
+  for (int t = 0; t < a->tiers; t++) before[t] = worst(a, end, t);
+  x = before[0];
+  if (x < 0 || fits(a, x, n) == 0) return;
+  for (int t = 1; t < a->tiers; t++) {
+    int l = before[t];
+    bool past = fits(a, x, n) > t && (l < 0 || mean(a, x) < mean(a, l));
+    if (past) continue;
+    a->tier[x] = t;
+    if (l < 0 || fits(a, l, n) <= t) return;
+    x = l;
+  }
+  a->tier[x] = ACCOUNT_GONE;
 }
 
+/* The token that leaves the window goes where it fits, and the worst of that
+ * tier where that fits. */
 static void judge_by_paper(lean_account *a, int n) {
-  double low = at_most_1(a->alpha_l / n), high = at_most_1(a->alpha_h / n);
-  int c = n - a->window - 1;
+  int c = n - a->window - 1, v;
   if (c < 0) return;
-  if (a->one_tier) high = low;
-  if (mean(a, c) < low) {
-    a->tier[c] = ACCOUNT_GONE;
-  } else if (mean(a, c) < high) {
-    int v = worst(a, c + 1, ACCOUNT_LOW);
-    a->tier[c] = ACCOUNT_LOW;
-    if (v >= 0 && mean(a, v) < low) a->tier[v] = ACCOUNT_GONE;
-  } else {
-    int v = worst(a, c + 1, ACCOUNT_HIGH);
-    if (mean(a, v) < high)
-      a->tier[v] = mean(a, v) < low ? ACCOUNT_GONE : ACCOUNT_LOW;
-  }
+  a->tier[c] = fits(a, c, n);
+  if (a->tier[c] == ACCOUNT_GONE) return;
+  v = worst(a, c + 1, a->tier[c]);
+  if (fits(a, v, n) > a->tier[v]) a->tier[v] = fits(a, v, n);
 }
 
 void account_step(lean_account *a, int n, int held, const uint32_t *id,
@@ -107,7 +107,7 @@ void account_step(lean_account *a, int n, int held, const uint32_t *id,
   }
   a->sum[n - 1] = a->code ? most[held] : 0;
   a->count[n - 1] = a->code;
-  a->tier[n - 1] = ACCOUNT_HIGH;
+  a->tier[n - 1] = 0;
 }
 
 int account_keys(const kv_lane *l, uint32_t *id, float *key) {
@@ -126,4 +126,61 @@ void account_prompt(lean_account *a) {
 void account_judge(lean_account *a, int n) {
   if (a->code) judge_by_code(a, n);
   if (!a->code && n > a->c->prompt_len) judge_by_paper(a, n);
+}
+
+/* --- beside a replay -------------------------------------------------- */
+
+void account_weigh(account_weights *w, int layers, int heads, int tiers) {
+  w->layer[0] = 0, w->layer[1] = 1;
+  w->tensor[0] = (kv_tensor){
+      w->weight, (int64_t)layers * heads * tiers, {layers, heads, tiers}};
+  w->tensor[1] = w->tensor[0];
+  w->asset = (kv_asset){.path = "weights.safetensors",
+                        .ask = kv_alphas_kind.tensors,
+                        .asked = 1,
+                        .layers = layers,
+                        .layer = w->layer,
+                        .tensor = w->tensor,
+                        .bytes = sizeof w->weight};
+}
+
+/* Formats of K and V by tier of k16v16, k16v8, k8v8 and k4v4. */
+static const int formats[][2] = {{KV_RAW, KV_RAW},
+                                 {KV_RAW, KV_CODED},
+                                 {KV_CODED + 1, KV_CODED},
+                                 {KV_CODED + 2, KV_CODED + 3}};
+
+static void agrees(const lean_account *a, const kv_lane *l, int n) {
+  int i = 0;
+  for (int t = 0; t < n; t++) {
+    if (a->tier[t] == ACCOUNT_GONE) continue;
+    assert_true(i < l->n);
+    assert_int_equal(l->id[i], t);
+    if (a->tiers > 1) {
+      assert_int_equal(l->k[i].format, formats[a->tier[t]][0]);
+      assert_int_equal(l->v[i].format, formats[a->tier[t]][1]);
+    }
+    assert_true(fabs((double)l->column[0].f[i] - a->sum[t]) < 1e-5);
+    i++;
+  }
+  assert_int_equal(i, l->n);
+}
+
+void account_follow(lean_account a, const char *spec, int *moved) {
+  uint32_t id[ACCOUNT_MOST];
+  float key[ACCOUNT_MOST * 8];
+  int held = 0;
+  rig *r = rig_open(a.c, spec);
+  const kv_lane *l = rig_lane(r, 0);
+  account_prompt(&a);
+  for (int n = a.c->prompt_len;; n++) {
+    account_judge(&a, n);
+    agrees(&a, l, n);
+    for (int t = 0; t < n; t++) moved[a.tier[t]]++;
+    if (n == a.c->n_tokens) break;
+    held = account_keys(l, id, key);
+    rig_to(r, n + 1);
+    account_step(&a, n + 1, held, id, key);
+  }
+  rig_close(r);
 }

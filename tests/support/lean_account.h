@@ -12,17 +12,17 @@
 
 #include "tests/support/rig.h"
 
-enum { ACCOUNT_HIGH, ACCOUNT_LOW, ACCOUNT_GONE }; /* tiers */
-enum { ACCOUNT_MOST = 64 };                       /* tokens */
+enum { ACCOUNT_TIERS = 4, ACCOUNT_GONE = ACCOUNT_TIERS }; /* 0: the high one */
+enum { ACCOUNT_MOST = 64 };                               /* tokens */
 
-/* One KV head. The caller sets the fields up to alpha_l and zeroes the rest. */
+/* One KV head. The caller sets the fields up to alpha and zeroes the rest. */
 typedef struct lean_account {
   const rig_case *c;
-  bool code;               /* as the authors' code, else as the paper */
-  bool one_tier;           /* there is no low tier */
-  int window;              /* newest tokens, which stay high */
-  int queries;             /* last rows of the prompt that count; 0: all */
-  double alpha_h, alpha_l; /* the method's thresholds */
+  bool code;                   /* as the authors' code, else as the paper */
+  int tiers;                   /* that there are */
+  int window;                  /* newest tokens, which stay high */
+  int queries;                 /* last rows of the prompt that count; 0: all */
+  double alpha[ACCOUNT_TIERS]; /* of each tier, weights of the head included */
   /* By token: */
   double sum[ACCOUNT_MOST]; /* attention that it got */
   int tier[ACCOUNT_MOST];
@@ -40,5 +40,20 @@ void account_step(lean_account *a, int n, int held, const uint32_t *id,
                   const float *key);
 /* One decision about tiers, after n tokens. */
 void account_judge(lean_account *a, int n);
+
+/* Replays the method, whose tiers are k16v16, k16v8, k8v8 and k4v4, and fails
+ * unless its lane is as the account has it after every step; adds to moved
+ * [ACCOUNT_TIERS + 1] the tokens that were in each tier, step by step. */
+void account_follow(lean_account a, const char *spec, int *moved);
+
+/* A file of what heads' alphas are multiplied by, weight[layers][heads][tiers].
+ * The caller sets the weights, account_weigh the rest. */
+typedef struct account_weights {
+  float weight[2 * ACCOUNT_TIERS];
+  int layer[2];
+  kv_tensor tensor[2];
+  kv_asset asset;
+} account_weights;
+void account_weigh(account_weights *w, int layers, int heads, int tiers);
 
 #endif
