@@ -122,6 +122,10 @@ replay_variants+=,leankv:window=8:alpha_l=0.5:alpha_h=1.5
 replay_variants+=,leankv:window=8:alpha_l=0.5:variant=paper:sparsity=layer
 replay_variants+=,leankv:window=8:sparsity=static:low_share=0.25:low=k8v2
 replay_variants+=,leankv:window=8:high=k16v16:low=k16v16:alpha_l=0.7
+replay_variants+=,leankv:window=8:high=k8v8:middle_1=k8v4:alpha_1=0.9
+replay_variants+=:middle_2=k4v4:alpha_2=0.7:alpha_l=0.5
+replay_variants+=,leankv:window=8:middle_1=k8v2:alpha_1=0.8:alpha_l=0.5
+replay_variants+=:variant=paper:sparsity=layer
 replay_variants+=,keydiff:block=0:sinks=2:last=3:reindex=yes
 replay_variants+=,lagkv:cross=yes:form=both:every=16
 replay_variants+=,expected:covariance=no:vnorm=no:form=decode:every=9

@@ -102,7 +102,9 @@ CREATE TEMP VIEW sparsity AS
 WITH lean AS MATERIALIZED
   (SELECT 'variant=' || json_extract(params, '$.variant') || ' high=' ||
       json_extract(params, '$.high') || ' low=' ||
-      json_extract(params, '$.low') AS alike,
+      json_extract(params, '$.low') ||
+      coalesce(' middle_1=' || json_extract(params, '$.middle_1'), '') ||
+      coalesce(' middle_2=' || json_extract(params, '$.middle_2'), '') AS alike,
     json_extract(params, '$.sparsity') AS sparsity, label, place, basis, asked,
     1 - kept / n_tokens AS dropped, kr, output_error, confirmed
   FROM told WHERE method = 'leankv' AND kept IS NOT NULL),

@@ -32,7 +32,8 @@ static bool find_pairs(const kv_needs *need, pairs *to) {
     if (kv_codes_values(c)) add_pair(to, KV_SIDE_V, c, KV_CODED + i);
   }
   int n = to->n[KV_SIDE_K];
-  return !need->merges && need->tiers <= KV_TIERS && n == to->n[KV_SIDE_V] && n >= 1 && n <= KV_TIERS;
+  return !need->merges && need->tiers <= KV_TIERS && n <= KV_TIERS &&
+         n == to->n[KV_SIDE_V] && n >= 1;
 }
 
 static kv_gpu_paged_tier tier_of(const kv_store *s, const pairs *p, int t,

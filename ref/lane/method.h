@@ -149,8 +149,8 @@ typedef struct kv_needs {
                    many bytes reads no queries */
   int metas;    /* what else the method holds, in `meta`: charged as `side` */
   int codings; /* formats that recode may name, in `coding`: KV_CODED + index */
-  int tiers;   /* of a method that says so, pairs of formats, of K and of V, that
-                  its entries may have; 0: what `coding` lists in order */
+  int tiers;   /* pairs of formats, of K and V, that entries may have, where
+                  the method says so; 0: coding i of K goes with that of V */
   kv_coding coding[KV_MAX_CODINGS];
   kv_meta meta[KV_MAX_META];
 } kv_needs;

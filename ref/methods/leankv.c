@@ -64,13 +64,23 @@
  * heads have equal parts of these, rounded up. Both rank by score, and move as
  * many entries a step as the paper: at most one to the low tier, and one out.
  *
+ * The paper says that its two precisions are extensible, and not how: middle_1
+ * and middle_2 are tiers between, with alphas, so that a score is of the first
+ * tier from above whose threshold it reaches. By Algorithm 1 c goes into the
+ * tier of its score, and the least of that tier into that of its own. By the
+ * kernel what leaves the high tier goes into the next, of which the least goes
+ * on if it is below that tier's threshold; or, below that itself and less than
+ * that least, it passes, and so on, so that at most one leaves each tier. A
+ * file of weights, [layers, KV heads, tiers], multiplies each head's alphas,
+ * rounded once; they must not rise from a tier to the one below.
+ *
  * Family: code. Acts: every step. Needs: probabilities of the last 64 prompt
- * queries and of every step; two tiers of codes. Bound: W + what passes T_l; t
- * where alpha_l = 0. Bytes: of 128 elements 204 a token of the high tier, 108
- * of the low one. Gather: the token. Reduce: P of the prompt's last 64 queries
- * and of every step, largest of the group. Sample: three classes by thresholds.
- * Cost: observation of 64 queries (paper: of the prompt, quadratic); O(n) a
- * step.
+ * queries and of every step; two to four tiers of codes. Bound: W + what passes
+ * T_l; t where alpha_l = 0. Bytes: of 128 elements 204 a token of the high
+ * tier, 108 of the low one. Gather: the token. Reduce: P of the prompt's last
+ * 64 queries and of every step, largest of the group. Sample: three classes by
+ * thresholds. Cost: observation of 64 queries (paper: of the prompt,
+ * quadratic); O(n) a step.
  */
 #include "ref/methods/leankv.h"
 #include "ref/parts/parts.h"

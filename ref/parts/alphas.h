@@ -33,9 +33,10 @@ extern const kv_asset_kind kv_alphas_kind;
 /* Rows of a table. tier: KV_TIER_1 or KV_TIER_2, a tier that need not be there;
  * t, a: the members of the method's params. */
 #define KV_MIDDLE_TIER_PARAMS(type, t, a, tier, bits_, alpha_, share_)         \
-  KV_CHOICE_PARAM(bits_, type, t.bits[tier], "none", KV_TIER_CHOICES_OR_NONE,  \
-                  "bits of a tier between high and low, one group a row",      \
-                  .later = true),                                              \
+  KV_CHOICE_PARAM(                                                             \
+      bits_, type, t.bits[tier], "none", KV_TIER_CHOICES_OR_NONE,              \
+      "bits of a tier between high and low, at most those above it",           \
+      .later = true),                                                          \
       KV_REAL_PARAM(alpha_, type, a.asked[tier], NULL, 0, 16,                  \
                     "of that tier: what has less than alpha / tokens is "      \
                     "further down; must be given with it",                     \

@@ -193,6 +193,7 @@ TEST(test_specs) {
                {"dense+k8v4:residual=32", WALKED},
                {"quest:page=8:skip=0+int4", READ},
                {"leankv:high=k8v4:low=k8v2", SLABS},
+               {"leankv:middle_1=k8v2:alpha_1=0.9", SLABS},
                {"kivi:residual=32:group=32", SLABS},
                {"h2o", SLABS}};
   int turning = 0; /* cases in which reserved pages became low ones */

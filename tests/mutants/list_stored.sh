@@ -57,9 +57,21 @@ mutant hidden_is_not_told ref/parts/cascade.c 'methods' \
 mutant view_reads_hidden ref/parts/cascade.c 'methods laws' \
   'in[i] = kv_class_of(lane, i) == READ;' 'in[i] = true;'
 mutant candidate_is_not_judged ref/methods/leankv.h 'methods' \
-  'if (score[c] >= high) {' 'if (score[c] >= low) {'
+  'int of = kv_lean_tier(tiers, floor, score[c], 0);' 'int of = 0;'
 mutant low_one_goes_unasked ref/methods/leankv.h 'methods' \
-  'bool lower = least_low < 0 || h < score[least_low];' 'bool lower = true;'
+  'floor[t] && (l < 0 || score[x] < score[l])) continue;' 'floor[t]) continue;'
+mutant next_one_goes_unasked ref/methods/leankv.h 'methods' \
+  'if (l < 0 || score[l] >= floor[t]) return d;' 'if (l < 0) return d;'
+mutant middle_moves_one ref/methods/leankv.h 'methods' \
+  'if (to > of) kv_lean_move(&d, v, to);' 'if (to > of && !of) kv_lean_move(&d, v, to);'
+mutant weights_of_high_tier ref/parts/alphas.h 'methods' \
+  'weights[a->weight[tier]]' 'weights[0]'
+mutant weights_of_first_layer ref/parts/alphas.h 'methods' \
+  '(layer * s->n_kv_heads + kv_head)' 'kv_head'
+mutant one_tier_of_upper_alpha ref/parts/tiers.c 'methods' \
+  't->last[t->n - 1] = asked;' ''
+mutant three_tiers_in_pages gpu/host/tiers.c 'gpu_tiers' \
+  'need->tiers <= KV_TIERS &&' ''
 mutant gap_forgotten ref/parts/received.h 'methods' \
   'return queries > 0' 'return queries < 0'
 mutant alike_coded_again ref/parts/tiers.c 'golden.sh' \
