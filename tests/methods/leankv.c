@@ -22,17 +22,18 @@ typedef struct followed {
 } followed;
 
 static void spell(const followed *f, int code, char *spec, size_t size) {
-  static const char *const more[] = {"", "", ":middle_2=k16v8:alpha_2=%g",
-                                     ":middle_1=k16v8:alpha_1=%g:"
-                                     "middle_2=k8v8:alpha_2=%g"};
   static const char *const low[] = {"k16v16", "k16v8", "k8v8", "k4v4"};
   int n = snprintf(spec, size,
                    "leankv:variant=%s:window=%d:queries=%d:alpha_h=%g:"
                    "alpha_l=%g:high=k16v16:low=%s",
                    code ? "code" : "paper", f->window, code ? f->queries : 0,
                    f->alpha[0], f->alpha[f->tiers - 1], low[f->tiers - 1]);
-  snprintf(spec + n, size - (size_t)n, more[f->tiers - 1], f->alpha[1],
-           f->alpha[2]);
+  if (f->tiers > 2)
+    n += snprintf(spec + n, size - (size_t)n, ":middle_1=k16v8:alpha_1=%g",
+                  f->alpha[1]);
+  if (f->tiers == 4)
+    snprintf(spec + n, size - (size_t)n, ":middle_2=k8v8:alpha_2=%g",
+             f->alpha[2]);
 }
 
 static void follow_by(const followed *f, int code, uint32_t seed, int *moved) {

@@ -63,7 +63,8 @@ mutant low_one_goes_unasked ref/methods/leankv.h 'methods' \
 mutant next_one_goes_unasked ref/methods/leankv.h 'methods' \
   'if (l < 0 || score[l] >= floor[t]) return d;' 'if (l < 0) return d;'
 mutant middle_moves_one ref/methods/leankv.h 'methods' \
-  'if (to > of) kv_lean_move(&d, v, to);' 'if (to > of && !of) kv_lean_move(&d, v, to);'
+  'if (to > of) kv_lean_move(&d, v, to);' \
+  'if (to > of && !of) kv_lean_move(&d, v, to);'
 mutant weights_of_high_tier ref/parts/alphas.h 'methods' \
   'weights[a->weight[tier]]' 'weights[0]'
 mutant weights_of_first_layer ref/parts/alphas.h 'methods' \

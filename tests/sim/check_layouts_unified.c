@@ -161,7 +161,7 @@ TEST(test_tiers) {
 
 TEST(test_refused) {
   static const kv_minmax many = {4, 32, KV_RULE_STORED};
-  static const kv_needs merges = {.merges = true};
+  static const kv_needs merges = {.merges = true}, tiers = {.tiers = 3};
   static const kv_needs shares = {
       .codings = 1,
       .coding = {{.format = &kv_format_channel, .settings = &many}}};
@@ -171,6 +171,9 @@ TEST(test_refused) {
   assert_int_equal(kv_layout_unified.suits(NULL, &shape, &merges, &e),
                    KV_REFUSED);
   assert_non_null(strstr(e.text, "no page for merged rows"));
+  assert_int_equal(kv_layout_unified.suits(NULL, &shape, &tiers, &e),
+                   KV_REFUSED);
+  assert_non_null(strstr(e.text, "2 precisions, and the method has 3"));
   assert_int_equal(kv_layout_unified.suits(NULL, &shape, &shares, &e),
                    KV_REFUSED);
   assert_non_null(strstr(e.text, "format channel has one for 32 tokens"));
