@@ -65,6 +65,7 @@ static int load(kv_page *p, const kv_page *first) {
                    p == first ? &none : &first->variants))
     return kv_tell(KV_EXIT_RESOURCE, "not enough memory for the page");
   rc = kv_lines_put(p->db, &p->cell, &p->variants);
+  if (!rc) rc = kv_results_keep_lines(p->db, p->path);
   return rc ? rc : kv_page_find_answers(p);
 }
 

@@ -195,15 +195,13 @@ grep -Eq '(src|href)="?(https?:)?//' "$dir/p1.html" && fail "the page loads"
   fail "the page has another script than its own"
 [ "$(grep -c 'Open loop:' "$dir/p1.html")" -ge 7 ] ||
   fail "a figure does not say open loop"
-for name in bytes_stored bytes_read gap crosscheck; do
+for name in bytes_stored bytes_read along_mean gap crosscheck; do
   grep -q "download=\"$name.csv\"" "$dir/p1.html" || fail "no $name.csv"
 done
-for id in along cells; do
-  sed -n "/<h2 id=\"$id\">/,/<\/figure>/p" "$dir/p1.html" |
-    grep 'Data: too many to ' |
-    grep -q '<code>kvreport export .*b.db. -o data</code>' ||
-    fail "no word on where the data of $id are"
-done
+sed -n '/<h2 id="cells">/,/<\/figure>/p' "$dir/p1.html" |
+  grep 'Data: too many to ' |
+  grep -q '<code>kvreport export .*b.db. -o data</code>' ||
+  fail "no word on where the data of cells are"
 if command -v jq >/dev/null; then
   "$report" table "$b" --format json | jq -e 'length == 96' >/dev/null ||
     fail "JSON"

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * What must hold of every value of a table: it is of its column's type, digests
- * are 64 hex digits, numbers in their range, params a JSON object. One SQL
+ * are 64 hex digits, numbers in their range, params a JSON object. Exact bits
+ * (mean_bits and its like) are not looked at: any integer is right, and SQLite
+ * alone compares and copies them, into tables that take nothing else. One SQL
  * function gets the values of a row at once and says whether one of them breaks
  * its law, so that a table is scanned once and no row is taken out of SQLite.
  */
@@ -66,15 +68,15 @@ typedef struct laws {
   const char *bad;
 } laws;
 
+/* s may be NULL: there was no memory for it. */
 static bool is_hex(const unsigned char *s, int n) {
-  for (int i = 0; i < n; i++)
-    if (!strchr("0123456789abcdef", s[i]) || !s[i]) return false;
-  return true;
+  for (int i = 0; s && i < n; i++)
+    if (!s[i] || !strchr("0123456789abcdef", s[i])) return false;
+  return s != NULL;
 }
 
-/* Of binary32 numbers, or integers of 32 bits. */
-static bool blob_holds(sqlite3_value *v) {
-  return sqlite3_value_bytes(v) % 4 == 0;
+static bool is(const unsigned char *s, const char *word) {
+  return s && !strcmp((const char *)s, word);
 }
 
 /* Not infinite, and what a figure can do sums with. */
@@ -88,8 +90,8 @@ static bool whole_holds(sqlite3_value *v, int64_t lo, int64_t hi) {
   return x >= lo && x <= hi;
 }
 
-/* ANY is one of a figure: a whole number or a real of which sums are taken, or
- * whole numbers of 32 bits. Of an OBJECT its json_type is asked for. */
+/* v is what asked[] says. Blobs are of numbers of 32 bits. ANY is one of a
+ * figure: a whole number or a real of which sums are taken, or such a blob. */
 static bool holds(const law *it, sqlite3_value *v) {
   int type = sqlite3_value_type(v);
   if (type == SQLITE_NULL) return it->null;
@@ -99,18 +101,19 @@ static bool holds(const law *it, sqlite3_value *v) {
   case REAL:
     return (type == SQLITE_FLOAT || type == SQLITE_INTEGER) && real_holds(v);
   case BLOB:
-    return type == SQLITE_BLOB && blob_holds(v);
+    return sqlite3_value_int64(v) % 4 == 0;
   case TEXT:
     return type == SQLITE_TEXT;
   case DIGEST:
     return type == SQLITE_TEXT && sqlite3_value_bytes(v) == 64 &&
            is_hex(sqlite3_value_text(v), 64);
   case OBJECT:
-    return !strcmp((const char *)sqlite3_value_text(v), "object");
+    return is(sqlite3_value_text(v), "object");
   case ANY:
     return type == SQLITE_INTEGER ? whole_holds(v, 0, MANY)
-           : type == SQLITE_FLOAT ? real_holds(v)
-                                  : type == SQLITE_BLOB && blob_holds(v);
+           : type == SQLITE_FLOAT
+               ? real_holds(v)
+               : type == SQLITE_BLOB && sqlite3_value_bytes(v) % 4 == 0;
   }
   return false;
 }
@@ -144,10 +147,16 @@ static law law_of(char *column, const char *type, bool null) {
   return it;
 }
 
+static bool is_bits(const char *column) {
+  size_t n = strlen(column);
+  return n > 5 && !strcmp(column + n - 5, "_bits");
+}
+
 /* Adds a column and its law: 0, or SQLite's reason. */
 static int add(laws *all, sqlite3_stmt *info) {
   const char *name = (const char *)sqlite3_column_text(info, 1);
   const char *type = (const char *)sqlite3_column_text(info, 2);
+  if (name && is_bits(name)) return SQLITE_OK;
   char *column = name && type ? sqlite3_mprintf("%s", name) : NULL;
   law *more = sqlite3_realloc64(all->law, ((sqlite3_uint64)all->n + 1) *
                                               sizeof *all->law);
@@ -171,20 +180,24 @@ static int read_laws(sqlite3 *db, const char *schema, const char *table,
   return bad == SQLITE_DONE ? SQLITE_OK : bad;
 }
 
+/* What broken() is given of a column, if not its value: the length of a blob,
+ * whose bytes then stay on the disk, and 1 for what is none; what kind of JSON
+ * a text is. */
+static const char *const asked[ANY + 1] = {
+    [BLOB] = "%s CASE typeof(\"%w\") WHEN 'blob' THEN length(\"%w\")"
+             " WHEN 'null' THEN NULL ELSE 1 END",
+    [OBJECT] = "%s CASE WHEN typeof(\"%w\") = 'text' AND json_valid(\"%w\")"
+               " THEN json_type(\"%w\") ELSE '' END"};
+
 /* "SELECT 1 FROM table WHERE broken(its columns)": NULL without memory. */
 static char *question(sqlite3 *db, const char *schema, const char *table,
                       const laws *all) {
   sqlite3_str *s = sqlite3_str_new(db);
   sqlite3_str_appendf(s, "SELECT 1 FROM %s.%s WHERE broken(", schema, table);
-  for (int i = 0; i < all->n; i++)
-    sqlite3_str_appendf(
-        s,
-        all->law[i].kind == OBJECT
-            ? "%s CASE WHEN typeof(\"%w\") = 'text' AND json_valid(\"%w\")"
-              " THEN json_type(\"%w\") ELSE '' END"
-            : "%s \"%w\"",
-        i ? "," : "", all->law[i].column, all->law[i].column,
-        all->law[i].column);
+  for (int i = 0; i < all->n; i++) {
+    const char *c = all->law[i].column, *how = asked[all->law[i].kind];
+    sqlite3_str_appendf(s, how ? how : "%s \"%w\"", i ? "," : "", c, c, c);
+  }
   sqlite3_str_appendall(s, ")");
   return sqlite3_str_finish(s);
 }

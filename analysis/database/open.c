@@ -38,11 +38,19 @@ int kv_results_open(const char *path, sqlite3 **db) {
   "CREATE TEMP TABLE " view " AS SELECT * FROM kept;"                          \
   "DROP TABLE kept;"
 
+static int keep(sqlite3 *db, const char *path, const char *views) {
+  return sqlite3_exec(db, views, NULL, NULL, NULL) ? kv_results_fail(db, path)
+                                                   : KV_EXIT_OK;
+}
+
 int kv_results_keep(sqlite3 *db, const char *path) {
-  const char *keep = KEEP("aged") KEEP("counted") KEEP("stored")
-      KEEP("measured") KEEP("binned") KEEP("unsure") KEEP("cell");
-  return sqlite3_exec(db, keep, NULL, NULL, NULL) ? kv_results_fail(db, path)
-                                                  : KV_EXIT_OK;
+  return keep(db, path,
+              KEEP("aged") KEEP("counted") KEEP("stored") KEEP("measured")
+                  KEEP("binned") KEEP("unsure") KEEP("cell") KEEP("gap"));
+}
+
+int kv_results_keep_lines(sqlite3 *db, const char *path) {
+  return keep(db, path, KEEP("pictured") KEEP("summary") KEEP("drifts"));
 }
 
 int kv_results_answers(sqlite3 *db, const char *path) {

@@ -24,6 +24,8 @@ int kv_results_open(const char *path, sqlite3 **db);
  * the rows in their place, for who asks dozens of questions: 2,000
  * cells take a second each time. Call it once, after opening. An exit code. */
 int kv_results_keep(sqlite3 *db, const char *path);
+/* The same of views that read the table `line` (means.sql), once it is full. */
+int kv_results_keep_lines(sqlite3 *db, const char *path);
 /* Fills the temporary tables that the views of evaluations read (answers.sql),
  * which are empty before. Call it once, after opening, where these are asked.
  * Cost: one pass over all numbers of evaluations, seconds for a million. An

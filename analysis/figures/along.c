@@ -10,12 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { PANELS = 8, BINS = 64 };
-
-typedef struct sum {
-  double x, y;
-  int n, confirmed;
-} sum;
+enum { PANELS = 8 };
 
 /* Distinct budgets asked for, in order of appearance; "" is in all. */
 static int panels(const kv_grid *g, const char *name[PANELS]) {
@@ -40,36 +35,23 @@ static int by_size(const void *a, const void *b) {
   return x < y ? -1 : x > y;
 }
 
-/* Marks of one panel: means by variant and bin. */
+/* Marks of one panel, a line after the other. */
 static int gather(const kv_page *p, const kv_grid *g, const int *variant,
                   const char *asked, kv_mark *mark) {
-  sum *table = calloc((size_t)p->variants.n * BINS + 1, sizeof *table);
   int n = 0;
-  if (!table) kv_tell_short();
-  for (int r = 0; table && r < g->rows; r++) {
+  for (int r = 0; r < g->rows; r++) {
     const char *at = kv_grid_text(g, r, "asked");
-    int bin = kv_grid_int(g, r, "bin", 0, BINS - 1, -1);
-    sum *s = table;
-    if ((*at && strcmp(at, asked)) || variant[r] < 0 || bin < 0) continue;
-    s += variant[r] * BINS + bin;
-    s->x += kv_grid_number(g, r, "progress");
-    s->y += kv_grid_number(g, r, "output_error");
-    s->n++;
-    s->confirmed += kv_grid_number(g, r, "confirmed") > 0;
-  }
-  for (int i = 0; table && i < p->variants.n * BINS; i++) {
-    const sum *s = table + i;
-    kv_mark *m = mark + n;
-    if (!s->n) continue;
-    *m =
-        (kv_mark){s->x / s->n, s->y / s->n, i / BINS, s->confirmed == s->n, ""};
+    if ((*at && strcmp(at, asked)) || variant[r] < 0) continue;
+    const char *label = p->variants.label[variant[r]];
+    kv_mark *m = mark + n++;
+    *m = (kv_mark){kv_grid_number(g, r, "progress"),
+                   kv_grid_number(g, r, "output_error"), variant[r],
+                   kv_grid_number(g, r, "confirmed") > 0, ""};
     snprintf(m->tip, sizeof m->tip,
-             "%.*s, %.0f%% of decode: error %.3g, mean of traces: %d",
-             kv_text_cut(p->variants.label[m->variant], 60),
-             p->variants.label[m->variant], 100 * m->x, m->y, s->n);
-    n++;
+             "%.*s, %.0f%% of decode: error %.3g, mean of traces: %.0f",
+             kv_text_cut(label, 60), label, 100 * m->x, m->y,
+             kv_grid_number(g, r, "traces"));
   }
-  free(table);
   return n;
 }
 
@@ -89,7 +71,7 @@ static void draw(const kv_page *p, const kv_grid *g, const int *variant,
   fputs("<figure>\n", p->f);
   kv_page_legend(p);
   fputs("<div class=\"small two\">\n", p->f);
-  plot.bare = n * p->variants.n > KV_PAGE_MOST / 16; /* bins of a line */
+  plot.bare = g->rows > KV_PAGE_MOST;
   for (int i = 0; i < n; i++) {
     plot.n = gather(p, g, variant, name[i], mark);
     plot.title = name[i];
@@ -104,26 +86,28 @@ static void draw(const kv_page *p, const kv_grid *g, const int *variant,
                   "Output error in bins of decode steps, mean over layers, "
                   "heads and traces. A line that rises loses more the longer "
                   "it decodes.",
-                  "along", g);
+                  "along_mean", g);
   fputs("</figure>\n", p->f);
 }
 
 static int write_along(const kv_page *p, const kv_figure *f) {
   (void)f;
   kv_grid g;
-  int rc = kv_grid_ask(p->db, "SELECT * FROM along", 0, NULL, &g);
+  int rc = kv_grid_ask(
+      p->db,
+      "SELECT label AS method, asked, bin, count(*) AS traces,"
+      " avg(progress) AS progress, avg(output_error) AS output_error,"
+      " min(confirmed) AS confirmed, min(key) AS key"
+      " FROM along JOIN line USING (key, basis, asked)"
+      " GROUP BY label, asked, bin ORDER BY label, length(asked), asked, bin",
+      0, NULL, &g);
   int *variant;
   kv_mark *mark;
   if (rc) return rc;
-  /* A panel has at most one mark a row, or one for every variant and bin. */
   variant = calloc((size_t)g.rows + 1, sizeof *variant);
-  mark = calloc((size_t)(g.rows + p->variants.n * BINS) + 1, sizeof *mark);
-  for (int r = 0; variant && r < g.rows; r++) {
-    bool again = r && !strcmp(kv_grid_text(&g, r, "key"),
-                              kv_grid_text(&g, r - 1, "key"));
-    variant[r] =
-        again ? variant[r - 1] : kv_page_variant(p, kv_grid_text(&g, r, "key"));
-  }
+  mark = calloc((size_t)g.rows + 1, sizeof *mark);
+  for (int r = 0; variant && r < g.rows; r++)
+    variant[r] = kv_page_variant(p, kv_grid_text(&g, r, "key"));
   if (!g.rows)
     fputs("<p class=\"soft\">No trace here has decode steps.</p>\n", p->f);
   else if (variant && mark)
