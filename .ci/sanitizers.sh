@@ -24,11 +24,13 @@ drawn_asan() {
     draw_some asan $((${#names[@]} / 9 + 2)) $((${#names[@]} / 12))
 }
 
-# The libraries of row kernels that no test runs unless it asks for them.
+# The libraries of row kernels but the best that this machine runs: no test asks
+# for them, or it cannot run them.
 plain_sets() {
+  local other=avx2
   ! draw_all || return 0
-  echo libkern_portable.la
-  ! grep -qw avx512vl /proc/cpuinfo || echo libkern_avx2.la
+  grep -qw avx512vl /proc/cpuinfo || other=avx512
+  echo "libkern_portable.la libkern_$other.la"
 }
 
 # Optimised: the executor runs its kernels thrice as fast as with -O1. There
