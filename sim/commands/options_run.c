@@ -162,8 +162,8 @@ static const char *const notes[] = {
     "Where a method was given prefill=N there are columns of the prompt's rows "
     "behind the first chunk: `prompt error`, the distance of their output from "
     "dense's, and `prompt mass`, the exact attention on what they attend to; "
-    "with --wide `prompt`, `p mass` and `p seen`, of the tokens before a row "
-    "the share that it attends to. A prompt that is read whole has none.",
+    "with --wide they are `prompt` and `p mass`. A prompt that is read whole "
+    "has none.",
     "Open loop: recorded queries do not feel the approximation.",
     "With --db a run that was interrupted or killed goes on when it is "
     "repeated. A trace is kept layer by layer of its cells, and layers are "

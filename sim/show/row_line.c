@@ -86,7 +86,6 @@ static void numbers(const kv_result *r, kv_row_line *l) {
   share(&s[KV_OUTPUT_ERROR], s[KV_OUTPUT_ERROR].p95, l->cell[KV_ROW_P95]);
   mean(&s[KV_PROMPT_ERROR], l->cell[KV_ROW_PROMPT]);
   mean(&s[KV_PROMPT_MASS], l->cell[KV_ROW_PROMPT_MASS]);
-  mean(&s[KV_PROMPT_ATTENDED], l->cell[KV_ROW_PROMPT_SEEN]);
   kv_digest_hex(&r->journal, hex);
   snprintf(l->cell[KV_ROW_JOURNAL], KV_ROW_CELL, "%.8s", hex);
 }

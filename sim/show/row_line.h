@@ -15,8 +15,7 @@
  * KEPT the mean of entries a lane at the end; END, MEAN, READ, SCAN are bytes,
  * DENSE, NEEDLE, ERROR and P95 shares of dense's, LSE and KL nats, JOURNAL the
  * first digits of a digest. PROMPT is output error, PROMPT_MASS the exact mass
- * and PROMPT_SEEN the share of tokens that rows of a prompt attend to which is
- * read in chunks (prefill=N). */
+ * of what rows of a prompt attend to which is read in chunks (prefill=N). */
 typedef enum kv_row_column {
   KV_ROW_ASKED,
   KV_ROW_BUDGET,
@@ -33,7 +32,6 @@ typedef enum kv_row_column {
   KV_ROW_P95,
   KV_ROW_PROMPT,
   KV_ROW_PROMPT_MASS,
-  KV_ROW_PROMPT_SEEN,
   KV_ROW_JOURNAL,
   KV_ROW_COLUMNS
 } kv_row_column;

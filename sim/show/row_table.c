@@ -41,7 +41,6 @@ static const struct {
                            [KV_ROW_P95] = {"p95", NULL},
                            [KV_ROW_PROMPT] = {"prompt", "prompt error"},
                            [KV_ROW_PROMPT_MASS] = {"p mass", "prompt mass"},
-                           [KV_ROW_PROMPT_SEEN] = {"p seen", NULL},
                            [KV_ROW_JOURNAL] = {"journal", NULL}};
 
 typedef struct form {
@@ -132,7 +131,7 @@ static bool filled(const form *f, kv_row_column c) {
 }
 
 static bool of_prompt(kv_row_column c) {
-  return c >= KV_ROW_PROMPT && c <= KV_ROW_PROMPT_SEEN;
+  return c == KV_ROW_PROMPT || c == KV_ROW_PROMPT_MASS;
 }
 
 /* Which columns are printed. Without an answer in any trace none is of it, nor
@@ -270,9 +269,9 @@ static const char wide_words[] =
     "as needle does (README.md);\n";
 
 static const char wide_prompt_words[] =
-    "prompt, p mass, p seen: of a prompt's rows that is read in chunks "
-    "(prefill=N), output error, exact mass of what\n"
-    "they attend to, and its share of the tokens before them;\n";
+    "prompt, p mass: of a prompt's rows that is read in chunks (prefill=N), "
+    "output error, exact mass of what they\n"
+    "attend to;\n";
 
 /* The headings, one a line, of the columns that are there. */
 static void words(const form *f) {

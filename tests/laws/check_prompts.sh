@@ -35,10 +35,9 @@ hold 'dense loses nothing' grep -q '^dense:prefill=32 .* 0  *1\.0000$' \
   "$tmp/out"
 hold 'a whole prompt has none' grep -q '^tova .* [0-9.]\+  *-  *-$' "$tmp/out"
 ran 0 "$kvreplay" run -q "$trace" -b 24 -m "$whole,$chunks" --wide
-hold 'three in the wide table' grep -q ' prompt p mass p seen  *journal' \
-  "$tmp/out"
+hold 'and in the wide table' grep -q ' prompt p mass  *journal' "$tmp/out"
 "$kvreplay" run --help | tr -s '\n ' '  ' >"$tmp/help"
-for head in 'prompt error' 'prompt mass' prompt 'p mass' 'p seen'; do
+for head in 'prompt error' 'prompt mass' prompt 'p mass'; do
   hold "a word on $head" grep -qF -- "\`$head\`" "$tmp/help"
 done
 

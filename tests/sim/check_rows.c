@@ -240,8 +240,16 @@ TEST(csv) {
   free(text);
 }
 
+/* Their prompts were read whole. */
+static void whole(int n, kv_result *r) {
+  for (int i = 0; i < n; i++)
+    for (int m = KV_PROMPT_ERROR; m <= KV_PROMPT_ATTENDED; m++)
+      r[i].stat[m].count = 0;
+}
+
 TEST(table) {
   kv_result r[3] = {ran(), refused(), ran()};
+  whole(3, r);
   r[2].totals.peak = INT64_MAX;
   r[2].totals.mean = 1e18;
   r[2].totals.kept = 131072.25;
@@ -268,14 +276,19 @@ static bool has(const char *text, const char *what) {
   return strstr(text, what) != NULL;
 }
 
-/* Six columns, five where no trace has answers; what was asked stands once, or
- * beside each method where rows differ; a refused row says so in the last. */
+/* Six columns, five where no trace has answers, two more where a prompt was
+ * read in chunks; what was asked stands once, or beside each method where rows
+ * differ; a refused row says so in the last. */
 TEST(narrow) {
   kv_result r[3] = {ran(), refused(), ran()};
   r[2].method = r[2].spec = "dense";
   r[2].target[0] = 0;
   r[2].budget = -1;
   char *text = written(KV_ROWS_TABLE, false, 3, r);
+  assert_true(has(text, "output error  prompt error  prompt mass\n"));
+  free(text);
+  whole(3, r);
+  text = written(KV_ROWS_TABLE, false, 3, r);
   assert_true(has(text, "\", at 20%\nmethod"));
   assert_true(has(text, "tokens kept  bytes held  on the answer  LSE error  "
                         "output error\n"));
