@@ -106,8 +106,12 @@ static int write_along(const kv_page *p, const kv_figure *f) {
   if (rc) return rc;
   variant = calloc((size_t)g.rows + 1, sizeof *variant);
   mark = calloc((size_t)g.rows + 1, sizeof *mark);
-  for (int r = 0; variant && r < g.rows; r++)
-    variant[r] = kv_page_variant(p, kv_grid_text(&g, r, "key"));
+  for (int r = 0; variant && r < g.rows; r++) {
+    bool again = r && !strcmp(kv_grid_text(&g, r, "method"),
+                              kv_grid_text(&g, r - 1, "method"));
+    variant[r] =
+        again ? variant[r - 1] : kv_page_variant(p, kv_grid_text(&g, r, "key"));
+  }
   if (!g.rows)
     fputs("<p class=\"soft\">No trace here has decode steps.</p>\n", p->f);
   else if (variant && mark)
