@@ -4,10 +4,10 @@
  *   f32_at(blob, i)    the i-th number, from 0, of a row of step_mean
  *                      (little-endian binary32); null for a NaN, or none
  *   f32_sum(blob, n)   the sum of the first n that are no NaN; null for none
- *   i32_at(blob, i)    the same as f32_at of whole numbers (32 bits,
- * little-endian) needle_place(name, i)  of a trace that is called
- * needle_DEPTH_of_LENGTH, perhaps _ and more: depth (0) or length (1); else
- * null standard_error(x)  sqrt(sum of (x - mean)^2 / (n - 1) / n) over what is
+ *   i32_at(blob, i)    as f32_at, of whole numbers (32 bits, little-endian)
+ *   needle_place(name, i)  of a trace that is called needle_DEPTH_of_LENGTH,
+ *                      perhaps _ and more: depth (0) or length (1); else null
+ *   standard_error(x)  sqrt(sum of (x - mean)^2 / (n - 1) / n) over what is
  *                      not null; null for fewer than two
  *   deviation(x)       the same without / n: the standard deviation
  *   about(x, e)        a mean and twice its standard error, for people; null
