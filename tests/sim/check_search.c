@@ -64,6 +64,7 @@ static void a_search_opens_log_n(void **state) {
   assert_true(n > 256 && opens > logarithm(n));
   assert_true(opens <= 2 * logarithm(n) + 1 + logarithm(n) + 2);
   kv_spec_free(&spec);
+  kv_batch_close(&b);
 }
 
 static void unheard(void *self, int layer, const kv_lane *lane) {
