@@ -202,7 +202,12 @@ static char *question(sqlite3 *db, const char *schema, const char *table,
   return sqlite3_str_finish(s);
 }
 
+static int fail(sqlite3 *db, const char *path) {
+  return path ? kv_results_fail(db, path) : KV_EXIT_RESOURCE;
+}
+
 static int tell(const char *path, const char *table, const laws *all) {
+  if (!path) return KV_EXIT_INPUT;
   const char *what = is_digest(all->bad)
                          ? "has no digest (64 hex digits)"
                          : "has a value that no kvreplay writes";
@@ -226,7 +231,7 @@ static int find(sqlite3 *db, const char *schema, const char *table, laws *all,
     step = sqlite3_step(s);
   int rc = step == SQLITE_ROW    ? tell(path, table, all)
            : step == SQLITE_DONE ? KV_EXIT_OK
-                                 : kv_results_fail(db, path);
+                                 : fail(db, path);
   sqlite3_finalize(s);
   sqlite3_free(sql);
   sqlite3_create_function_v2(db, "broken", -1, SQLITE_UTF8, NULL, NULL, NULL,
@@ -234,15 +239,19 @@ static int find(sqlite3 *db, const char *schema, const char *table, laws *all,
   return rc;
 }
 
+static int absent(const char *path, const char *table) {
+  if (!path) return KV_EXIT_INPUT;
+  return kv_tell(KV_EXIT_INPUT,
+                 "%s is damaged: it has no table %s: take another copy of it",
+                 path, table);
+}
+
 int kv_laws_check(sqlite3 *db, const char *schema, const char *table,
                   const char *path) {
   laws all = {0};
-  int rc = read_laws(db, schema, table, &all) ? kv_results_fail(db, path)
+  int rc = read_laws(db, schema, table, &all) ? fail(db, path)
            : all.n ? find(db, schema, table, &all, path)
-                   : kv_tell(KV_EXIT_INPUT,
-                             "%s is damaged: it has no table %s: take another "
-                             "copy of it",
-                             path, table);
+                   : absent(path, table);
   for (int i = 0; i < all.n; i++) sqlite3_free(all.law[i].column);
   sqlite3_free(all.law);
   return rc;

@@ -9,7 +9,7 @@
 
 /* An exit code (say.h): does every value of the table of schema, "main" or an
  * attached database, fulfil the law of its column? The first that does not is
- * named, by path. One scan of the table. */
+ * named, by path; path NULL: nothing is said. One scan of the table. */
 int kv_laws_check(sqlite3 *db, const char *schema, const char *table,
                   const char *path);
 

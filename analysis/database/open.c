@@ -6,20 +6,26 @@
 #include "analysis/database/say.h"
 #include "analysis/views_sql.h"
 
-int kv_results_open(const char *path, sqlite3 **db) {
+int kv_results_connect(const char *path, sqlite3 **db) {
   char *uri = NULL;
   int rc = kv_results_there(path);
   *db = NULL;
   if (!rc) rc = kv_results_name(path, &uri);
   if (rc) return rc;
   if (sqlite3_open_v2(uri, db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_URI, NULL) ||
-      kv_results_guard(*db))
+      kv_results_guard(*db)) {
     rc = kv_results_fail(*db, path);
-  else {
+    sqlite3_close(*db);
+    *db = NULL;
+  } else
     kv_results_wait(*db, path);
-    rc = kv_results_check(*db, "main", path, false);
-  }
   sqlite3_free(uri);
+  return rc;
+}
+
+int kv_results_open(const char *path, sqlite3 **db) {
+  int rc = kv_results_connect(path, db);
+  if (!rc) rc = kv_results_check(*db, "main", path, false);
   if (!rc && (kv_results_functions(*db) ||
               sqlite3_exec(*db, views_sql, NULL, NULL, NULL)))
     rc = kv_results_fail(*db, path);

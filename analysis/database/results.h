@@ -20,6 +20,9 @@ extern const char *const kv_results_tables[];
  * views of sql/ in it, which last as long as the connection. An exit code;
  * close *db with sqlite3_close, also after a failure (NULL is accepted). */
 int kv_results_open(const char *path, sqlite3 **db);
+/* A connection to path of which nothing is read yet, guarded. An exit code;
+ * close *db, which is NULL after a failure. */
+int kv_results_connect(const char *path, sqlite3 **db);
 /* Answers the views that most others read (open.c lists them) once and keeps
  * the rows in their place, for who asks dozens of questions: 2,000
  * cells take a second each time. Call it once, after opening. An exit code. */
