@@ -25,18 +25,17 @@ run_gpu() {
   done
 }
 
-# For one new architecture, with what a machine with a device is given: its own
-# code where that is looked at, else PTX, which takes a third of the time.
+# For one new architecture, with what a machine with a device is given.
 by_cuda13() {
   local part parts
   parts=$(parts13)
-  case $parts in
-  *sass*) moduled gpu 90 ;;
-  *) moduled gpu 90-virtual ;;
-  esac
+  moduled gpu "$(as_ptx 90)"
   for part in $parts; do "$part"; done
   on_device "$ci/gpu/sim/kvreplay"
 }
+
+# An architecture's own code takes nvcc thrice the time of PTX alone.
+as_ptx() { if draw_all; then echo "$1"; else echo "$1-virtual"; fi; }
 
 # What ptxas makes of the kernels, or the folder for a device.
 parts13() {
@@ -54,6 +53,8 @@ drawn_gpu() {
 
 sass() {
   disassemblers
+  export KV_SASS_PART
+  draw_all || KV_SASS_PART=${KV_SASS_PART:-4}
   step make -C "$ci/gpu/tests" --no-print-directory sass
 }
 
@@ -69,7 +70,7 @@ by_cuda12() {
   local to=${KV_CUDA12:-$ci/cuda12}
   unset LD_LIBRARY_PATH # the module knows where its runtime is
   "$to/bin/nvcc" --version | grep release
-  moduled gpu12 75 NVCC="$to/bin/nvcc" --with-cudart=shared
+  moduled gpu12 "$(as_ptx 75)" NVCC="$to/bin/nvcc" --with-cudart=shared
   on_device "$ci/gpu12/sim/kvreplay"
 }
 

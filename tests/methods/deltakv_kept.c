@@ -170,13 +170,12 @@ static int64_t layer_bytes(const rig_case *c, const char *spec, int64_t *code) {
 TEST(paper) {
   static const char *const spec[] = {PAPER ":full=0", PAPER ":full=7"};
   static delta_weights w;
-  float *room = malloc(sizeof *room * (2 * HID * WIDE + DC * HID + WIDE * DC));
   float freq[HEAD / 2];
   int64_t codes[2], bytes[2];
   double dense = 32.0 * CODED * WIDE * 2;
   if (rig_backend() != &kv_backend_ref)
-    skip(); /* thousands of millions of
-               products */
+    skip(); /* thousands of millions of products */
+  float *room = malloc(sizeof *room * (2 * HID * WIDE + DC * HID + WIDE * DC));
   for (int i = 0; i < HEAD / 2; i++) freq[i] = 1.0f / (float)(1 + i * i);
   geometry(&w, room);
   rig_case c = RIG_SHAPE(KV, KV, HEAD, HEAD, LONG, LONG - 1, .n_layers = 32,
