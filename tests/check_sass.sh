@@ -221,7 +221,7 @@ compared() {
       for (i = split(methods, m, " "); i; i--) method[m[i]] = 1
       for (i = split(passed, m, " "); i; i--) skipped[m[i]] = 1
     }
-    function file_of(kernel) { return substr(kernel, 1, index(kernel, "/") - 1) }
+    function file_of(k) { return substr(k, 1, index(k, "/") - 1) }
     function near(x, y, d) {
       d = x > y ? x - y : y - x
       return d <= 0.25 + y / 20

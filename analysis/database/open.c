@@ -12,7 +12,10 @@ int kv_results_connect(const char *path, sqlite3 **db) {
   *db = NULL;
   if (!rc) rc = kv_results_name(path, &uri);
   if (rc) return rc;
-  if (sqlite3_open_v2(uri, db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_URI, NULL) ||
+  if (sqlite3_open_v2(uri, db,
+                      SQLITE_OPEN_READWRITE | SQLITE_OPEN_URI |
+                          SQLITE_OPEN_NOMUTEX,
+                      NULL) ||
       kv_results_guard(*db)) {
     rc = kv_results_fail(*db, path);
     sqlite3_close(*db);
