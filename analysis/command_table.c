@@ -94,7 +94,8 @@ typedef struct sheet {
 /* Times of requests are steps. */
 #define POOLS                                                                  \
   "spec, layout, bytes AS 'pool B', iif(arrive = 'file', arrive, arrive ||"    \
-  " ' ' || every) AS arrive, iif(wait, 'waits', 'leaves') AS full,"            \
+  " ' ' || every) AS arrive, CASE wait WHEN 0 THEN 'leaves' WHEN 1 THEN "      \
+  "'waits' ELSE 'can stay' END AS full,"                                       \
   " requests || iif(refused, ', ' || refused || ' refused', '') AS requests,"  \
   " steps" PERCENT("utilisation", "in use") PERCENT(                           \
       "unused",                                                                \

@@ -80,6 +80,12 @@ cmp -s <(rows plain) <(rows wait) || fail 'a queue changes a row'
 share --pool $room --wait --db w.db -j 1 -f jsonl >again || fail 'a queue again'
 [ "$("$ask" w.db 'SELECT count(*) FROM pool')" = 2 ] ||
   fail 'a queue is another one by one thread'
+share --pool $room --admit peak --db w.db -f jsonl >stays || fail 'who can stay'
+cmp -s <(rows plain) <(rows stays) || fail 'who can stay changes a row'
+! field put_back wait | grep -q '^0 0 0 0 0 0 $' || fail 'nobody is put back'
+[ "$(field put_back stays)" = '0 0 0 0 0 0 ' ] ||
+  fail 'who can stay is put back'
+[ "$(field refused stays)" = "$nobody" ] || fail 'who can stay is refused'
 for layout in unified:code slots pages:16 pages:16:model; do
   share --pool 1MiB --wait --arrive poisson:9:3 -l $layout --db w.db -f jsonl \
     >out || fail "a queue over $layout: $(cat err)"
@@ -104,8 +110,8 @@ END
 "$kvreport" table w.db --pools >table || fail 'a table of pools'
 grep -q 'slots  *1048576  poisson:3 9  waits  *3 ' table ||
   fail "the table of pools says $(cat table)"
-"$kvreport" export w.db -o views && [ "$(wc -l <views/pools.csv)" = 12 ] &&
-  [ "$(wc -l <views/requests.csv)" = 34 ] || fail 'views of pools'
+"$kvreport" export w.db -o views && [ "$(wc -l <views/pools.csv)" = 14 ] &&
+  [ "$(wc -l <views/requests.csv)" = 40 ] || fail 'views of pools'
 [ "$("$ask" w.db 'SELECT count(*) FROM pool WHERE running != (SELECT
   sum(s.running) FROM pool_step s WHERE s.pool = pool.pool)')" = 0 ] ||
   fail 'steps of a pool'
@@ -121,6 +127,7 @@ refused 2 'as --pool 64MiB; not 64MB' "${run[@]}" --together --pool 64MB
 refused 2 'add --together' "${run[@]}" --pool 64MiB
 refused 2 'add --together' "${run[@]}" --arrive 3
 refused 2 'add --together' "${run[@]}" --wait
+refused 2 'add --together' "${run[@]}" --admit peak
 wrong() { refused "$1" "$2" "${run[@]}" --together --pool 1MiB --arrive "$3"; }
 wrong 2 'poisson:EVERY' poisson:0
 wrong 2 'perhaps a seed' poisson:3:x

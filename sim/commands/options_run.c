@@ -66,6 +66,10 @@ static const kv_option options[] = {
     {KV_SLOT_FLAG, "wait", 0, AT(wait),
      .help = "requests of --together that find no page wait, first come first "
              "served, in place of leaving"},
+    {KV_SLOT_CHOICE, "admit", 0, "WHAT", .choices = "room|peak", AT(admit),
+     .help = "who waits is let in where there is room for its next step (the "
+             "default), or for the peak of all until their ends, so that "
+             "nobody is put back; the latter is with --wait, too"},
     {KV_SLOT_COUNT, "tp", 0, "N", .min = 2, .max = 1024, AT(beside.ranks),
      .help = "also deal the KV heads to N ranks that decide alone, as tensor "
              "parallelism does: how many lanes then decide otherwise, and how "
@@ -336,6 +340,7 @@ static kv_rc check_together(kv_run_options *o, kv_err *e) {
   const char *one = o->pool_text     ? "pool"
                     : o->arrive_text ? "arrive"
                     : o->wait        ? "wait"
+                    : o->admit       ? "admit"
                     : o->pace        ? "pace"
                                      : NULL;
   if (!o->together && one)
@@ -376,7 +381,9 @@ kv_rc kv_run_options_check(kv_registry *registry, kv_run_options *o,
 kv_together kv_run_together(const kv_run_options *o, int threads) {
   return (kv_together){.pool = o->pool,
                        .threads = threads,
-                       .wait = o->wait,
+                       .wait = o->admit  ? KV_POOL_STAY
+                               : o->wait ? KV_POOL_WAIT
+                                         : KV_POOL_LEAVE,
                        .bytes = o->pool_of_bytes,
                        .arrive = o->arrive};
 }

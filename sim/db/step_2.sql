@@ -9,8 +9,8 @@
 ALTER TABLE layout ADD COLUMN map_end INTEGER;
 ALTER TABLE layout ADD COLUMN map_peak INTEGER;
 
--- wait: 1 where requests wait in place of leaving; running, waiting: requests,
--- summed over the pool's steps.
+-- wait: 1 where requests wait in place of leaving, 2 where each can stay;
+-- running, waiting: requests, summed over the pool's steps.
 ALTER TABLE pool ADD COLUMN arrive TEXT NOT NULL DEFAULT 'every';
 ALTER TABLE pool ADD COLUMN wait INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE pool ADD COLUMN map_peak INTEGER;

@@ -237,11 +237,41 @@ static void compress(kv_pool *x, int first, int64_t step) {
   call(x, step);
 }
 
+/* r->most of one that takes all its blocks alone. */
+static void weigh(kv_pool *x, int at) {
+  kv_request *r = &x->request[at];
+  bool lacks = false;
+  for (r->block = 0; r->block < r->points && !lacks; r->block++) {
+    x->jobs = 0;
+    r->enters = enter_with(r);
+    r->in = true;
+    if (r->enters) ask(x, at, KV_PAGES_PROMPT, r->enters);
+    lacks = x->jobs && kv_pool_compact(x, 1, x->job);
+    x->jobs = 0;
+    if (!x->how->bytes) fill(x, r);
+    ask(x, at, r->enters ? KV_PAGES_COMPRESSED : KV_PAGES_STEP, 0);
+    lacks = lacks || kv_pool_compact(x, 1, x->job);
+  }
+  r->most = lacks ? x->result.pages + 1 : kv_pool_peak(x);
+  r->in = false;
+  r->block = 0;
+  r->bytes = 0;
+  kv_pool_reset(x);
+}
+
+/* May one that waits stay until its end, whatever those that run come to? */
+static bool stays(const kv_pool *x, const kv_request *r) {
+  int64_t most = r->most;
+  for (int i = 0; i < x->n; i++)
+    if (x->request[i].in) most += x->request[i].most;
+  return x->how->wait != KV_POOL_STAY || most <= x->result.pages;
+}
+
 /* Reserves for one that waits. False: there are too few pages, and some will
  * come back. It is asked again when there are as many as it lacked. */
 static bool reserve(kv_pool *x, int at, bool alone, int64_t step) {
   kv_request *r = &x->request[at];
-  if (!alone && r->lacked > kv_pool_spare(x)) return false;
+  if (!alone && (r->lacked > kv_pool_spare(x) || !stays(x, r))) return false;
   r->enters = enter_with(r);
   x->jobs = 0;
   ask(x, at, KV_PAGES_PROMPT, r->enters);
@@ -311,6 +341,8 @@ kv_rc kv_together_run(const kv_together *how, int n,
   if (!any) return KV_OK;
   kv_rc rc = kv_pool_open(how, n, request, out, &x, e);
   x.steps = steps;
+  for (int i = 0; !rc && how->wait == KV_POOL_STAY && i < n; i++)
+    if (request[i]) weigh(&x, i);
   if (!rc) rc = run(&x, e);
   for (int i = 0; !rc && i < n; i++) out[i]->pool = x.result;
   kv_pool_close(&x);

@@ -27,9 +27,13 @@
  *           that it had seen, and goes on from there, as an engine that
  *           computes them again lets it. In a step in which one was put back
  *           nobody is let in. Refused is only who finds too few pages alone
+ *  to stay  the same, but that one is let in only where the pool has room for
+ *           the most that it and all who were let in hold until their ends, at
+ *           one time: nobody is ever put back, and fewer run at a time
  *
  * The result is the same for any number of threads. Cost: O(heads) a request
- * that is there and step. Decides nothing, prints nothing.
+ * that is there and step; to stay, once more of each request alone, with
+ * O(pages) for each. Decides nothing, prints nothing.
  */
 #ifndef KV_SIM_TOGETHER_H
 #define KV_SIM_TOGETHER_H
@@ -40,8 +44,8 @@
 typedef struct kv_together {
   int64_t pool; /* bytes */
   int threads;  /* >= 1 */
-  bool wait;    /* who finds no room waits */
-  bool bytes;   /* the layout has no page tables of its own: a pool of bytes */
+  kv_pool_wait wait;
+  bool bytes; /* the layout has no page tables of its own: a pool of bytes */
   /* When they arrive, and after how many tokens behind the prompt each is over
    * at the latest; of a file there is a line for each request. */
   kv_arrivals arrive;

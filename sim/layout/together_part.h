@@ -26,6 +26,8 @@ typedef struct kv_request {
   int enters;            /* tokens that enter as a prompt's with the block in
                             hand; 0: it decodes one */
   int64_t served;        /* the last step in which it took one; -1: none */
+  int64_t most;          /* pages that it has at most; one more than there are
+                            where alone it would not come to its end */
   int64_t lacked;        /* pages that it asked for in vain with that block; -1:
                             it has not asked */
 } kv_request;
@@ -62,6 +64,7 @@ int kv_pool_compact(kv_pool *x, int n, kv_pages_job *job);
 int64_t kv_pool_used(const kv_pool *x);
 int64_t kv_pool_spare(const kv_pool *x);
 int64_t kv_pool_peak(const kv_pool *x);
+void kv_pool_reset(kv_pool *x); /* as after open: nobody has anything */
 kv_holding kv_pool_holding(const kv_pool *x, int at);
 
 /* Opens a pool of how->pool bytes for n requests, of which at least one is not

@@ -75,6 +75,11 @@ int64_t kv_pool_peak(const kv_pool *x) {
   return x->how->bytes ? x->peak : x->p.books.peak;
 }
 
+void kv_pool_reset(kv_pool *x) {
+  x->used = x->peak = 0;
+  if (!x->how->bytes) kv_pages_reset(&x->p);
+}
+
 kv_holding kv_pool_holding(const kv_pool *x, int at) {
   const kv_request *r = &x->request[at];
   kv_holding h = {0};

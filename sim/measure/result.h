@@ -168,6 +168,14 @@ typedef struct kv_layout_result {
   kv_layout_step *step;
 } kv_layout_result;
 
+/* Who finds no room leaves; waits; or waits from the start until there is room
+ * for the most that it will hold, beside that of all who were let in. */
+typedef enum kv_pool_wait {
+  KV_POOL_LEAVE,
+  KV_POOL_WAIT,
+  KV_POOL_STAY
+} kv_pool_wait;
+
 /* A pool that requests shared (sim/layout/together.h): of unified pages, or of
  * bytes, which are then what is called a page here. Steps are the pool's. */
 typedef struct kv_pool_result {
@@ -176,7 +184,7 @@ typedef struct kv_pool_result {
   char arrive[32]; /* how they arrive: "every", "poisson:SEED" or "file" */
   int64_t every, requests; /* steps between two that arrive; how many */
   int64_t steps;           /* in which any of them was there */
-  int64_t wait;            /* 1: who finds no room waits; 0: leaves */
+  int64_t wait;            /* a kv_pool_wait */
   int64_t map_peak; /* most bytes of the tables of all that have a place */
   int64_t running, running_peak; /* requests that took a step, summed, and the
                                     most; and those that took none meanwhile */

@@ -48,12 +48,39 @@ static int64_t pages_of(const kv_cell *c) {
   return n;
 }
 
+/* As check_queue() says, but who is let in stays, and has as much as alone:
+ * nobody is put back, and the most that run at a time are not more. */
+static void check_stays(const kv_layouts *const *from, int64_t pages,
+                        int64_t most) {
+  kv_together how = {.pool = pages * kv_page_bytes(32, 32),
+                     .threads = 3,
+                     .wait = KV_POOL_STAY,
+                     .arrive = {.name = "every", .every = 25}};
+  kv_pool_steps steps = {0};
+  answer a = ask_how(how, REQUESTS, from, &steps);
+  free(steps.at);
+  steps = (kv_pool_steps){0};
+  how.pool = 4000 * kv_page_bytes(32, 32);
+  answer roomy = ask_how(how, REQUESTS, from, &steps);
+  free(steps.at);
+  for (int i = 0; i < REQUESTS; i++) {
+    const kv_together_result *r = &a.of[i];
+    assert_true(r->refused < 0 && !r->put_back);
+    assert_int_equal(r->pages_peak, roomy.of[i].pages_peak);
+    assert_int_equal(r->ends - r->arrives, from[i]->points + r->waited);
+    assert_int_equal(roomy.of[i].waited, 0);
+  }
+  assert_int_equal(a.of[0].pool.wait, KV_POOL_STAY);
+  assert_true(a.of[0].pool.waiting > 0 && a.of[0].pool.peak <= pages);
+  assert_in_range(a.of[0].pool.running_peak, 1, most);
+}
+
 /* In pages for all but one: nobody is refused, somebody waits, every block is
  * served once, and the numbers of a step are the sums of the row. */
 static void check_queue(const kv_layouts *const *from, int64_t pages) {
   kv_together how = {.pool = pages * kv_page_bytes(32, 32),
                      .threads = 1,
-                     .wait = true,
+                     .wait = KV_POOL_WAIT,
                      .arrive = {.name = "every", .every = 25}};
   kv_pool_steps one = {0}, three = {0};
   int64_t blocks = 0, waited = 0, ran = 0, held = 0;
@@ -83,6 +110,7 @@ static void check_queue(const kv_layouts *const *from, int64_t pages) {
   assert_true(waited > 0);
   free(one.at);
   free(three.at);
+  check_stays(from, pages, a.of[0].pool.running_peak);
 }
 
 TEST(test_replayed) {

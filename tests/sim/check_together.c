@@ -162,7 +162,7 @@ static answer wait_for(int64_t pages, int every, int n,
                        const kv_layouts *const *request, kv_pool_steps *steps) {
   return ask_how((kv_together){.pool = pages * PAGE,
                                .threads = 1,
-                               .wait = true,
+                               .wait = KV_POOL_WAIT,
                                .arrive = {.name = "every", .every = every}},
                  n, request, steps);
 }
