@@ -39,17 +39,24 @@ static __device__ float *best_of(const kv_gpu_at &at, const kv_gpu_lane *l) {
 
 /* Does it choose at this step? n: of so many candidates. */
 static __device__ bool chooses(const kv_gpu_at &at, int *n) {
-  const params &o = mine(at);
-  *n = compressed_end(&o, at.step - 1) - o.by.sink;
-  return at.step > at.layer->shape.prompt_len && role_of(at) == KV_CHOOSES;
+  const kv_shape &s = at.layer->shape;
+  *n = contenders(&mine(at), &s, at.step);
+  return kv_row_attends(&s, at.step) && role_of(at) == KV_CHOOSES;
 }
 
 static __device__ void observe(kv_gpu_at &at, kv_gpu_lane *lane,
                                const kv_gpu_rows &rows) {
   const params &o = mine(at);
+  const kv_shape &s = at.layer->shape;
   int n;
   if (!chooses(at, &n) || n <= 0) return;
-  kv_gpu_vote_best(at, lane, rows.q, o.score, o.by.sink, n, best_of(at, lane));
+  if (at.step > s.prompt_len)
+    kv_gpu_vote_best(at, lane, rows.q, o.score, o.by.sink, n,
+                     best_of(at, lane));
+  else
+    kv_gpu_chunk_vote(at, lane, rows, o.score, o.by.sink, n,
+                      (char *)kv_gpu_own(at, lane) + sums_at(&s, &o),
+                      best_of(at, lane));
 }
 
 static __device__ bool publish(kv_gpu_at &at, const kv_gpu_lane *lane,
@@ -65,7 +72,8 @@ static __device__ bool publish(kv_gpu_at &at, const kv_gpu_lane *lane,
     score[i] = most;
   }
   __syncthreads();
-  kv_gpu_choose_tokens(at, score, o.by.sink, n, winners(&o, n),
+  kv_gpu_choose_tokens(at, score, o.by.sink, n,
+                       winners(&o, n, at.step <= at.layer->shape.prompt_len),
                        (kv_chosen *)message);
   return true;
 }

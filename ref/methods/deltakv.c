@@ -26,6 +26,12 @@
  *     sinks and the newest are attended by the layers that follow, where a
  *     token is read as x^, K of it turned forward, and a reference as it came
  *   retrieve=all: every layer attends everything
+ *   a prompt that is read in chunks (prefill=N): the rows of a chunk but the
+ *     first attend as decode steps do, the candidates being what was coded, and
+ *     the references among it, when the chunk began; the value of one is the
+ *     largest, over heads, of the mean over the chunk's queries, as in omnikv
+ *     (the paper's equation 1), the best `prompt_top` win; then the chunk's end
+ *     codes as a step does
  *
  * To the bit: ref/parts/latents.h, the compressors too. compressor=none: x^ is
  * the mean. references=none: z = f_c(x), x^ = f_d(z^), an ablation (the paper's
@@ -69,9 +75,13 @@
  *   are all tokens of full layers and references of others, sinks among them,
  *   up to where coded tokens end, before others are coded by them: a reference
  *   is then what its codes decode to, in distances, means and what is read.
- * - A prompt is attended whole: what Sparse-vLLM reads of a prompt's history in
- *   its chunks changes outputs of the prompt, which nobody sees here. Its
- *   admission and back-pressure are not here.
+ * - Both programs read long prompts in chunks. A chunk attends the best
+ *   num_top_tokens_in_prefill: in the engine as many as a step does where
+ *   nobody names it (prompt_top=0, the default), 4096 in the Hugging Face path
+ *   and in the evaluation command, whose chunk is longer than any prompt. That
+ *   path values a chunk's candidates by logits (score=logit), whatever it does
+ *   in decoding; here score says it of both. Unless prefill=N is said a prompt
+ *   is attended whole. The engine's admission and back-pressure are not here.
  *
  * Weights are lent, once for all requests, and in no number. A replay keeps the
  * rows of x^ and charges nothing for them, as a store makes them anew, of
@@ -103,6 +113,10 @@ static const kv_param table[] = {
         "top as a share of the candidates of a step, rounded down, at least "
         "one; default 0.17 as in the authors' evaluation; 0: top was named",
         .unit = "share"),
+    KV_INT_PARAM("prompt_top", params, prompt_top, "0", 0, 1 << 30, "tokens",
+                 "top of a prompt's later chunks (prefill=N); 0: as many as in "
+                 "decoding, as in the engine; 4096 in the authors' evaluation",
+                 .later = true),
     KV_TEXT_PARAM("full", params, full,
                   "layers that keep everything, such as 0/1/2/8/18; default of "
                   "28 and 64 layers the paper's (Table 7), else OmniKV's "
@@ -156,16 +170,19 @@ static void say_needs(const kv_shape *shape, const params *o, kv_needs *needs) {
   int n = shape->n_tokens;
   size_t vote = KV_VOTE_WORK(kv_group(shape), n, shape->d) + 5 * (size_t)n;
   needs->every = 1;
-  needs->lane_state = VALUES + (size_t)n * sizeof(float);
-  if (o->by.self) /* of the twin, whose references give up their rows */
-    needs->lane_state +=
-        (size_t)o->by.most * (size_t)(shape->d + shape->d_v) * sizeof(float);
+  needs->chunks = true;
+  needs->lane_state = sums_at(shape, o);
+  if (shape->chunk) {
+    needs->lane_state += KV_CHUNK_SUM(kv_group(shape), n, shape->d);
+    vote += (size_t)kv_group(shape) * (size_t)shape->d * sizeof(float);
+  }
   if (needs->work < vote) needs->work = vote;
   if (o->tier == HOST) {
     needs->classes = 2;
     needs->host = 1u << HOST;
   }
   if (o->retrieve == ALL) return;
+  needs->prompt_rows = shape->chunk;
   needs->decode_rows = true;
   needs->want = KV_Q;
   needs->across = KV_DOWN;
@@ -205,27 +222,36 @@ static float *best_of(const kv_at *at, const kv_lane *l) {
 
 /* --- a layer that chooses ------------------------------------------------ */
 
+static bool chooses(const kv_at *at) {
+  return kv_row_attends(at->shape, at->step) && role_of(at) == KV_CHOOSES;
+}
+
 static void observe(const kv_at *at, kv_lane *lane, const kv_rows *rows) {
   const params *o = at->params;
-  int n = compressed_end(o, at->step - 1) - o->by.sink;
-  if (at->step <= at->shape->prompt_len || role_of(at) != KV_CHOOSES) return;
-  if (n > 0)
+  const kv_shape *s = at->shape;
+  int n = contenders(o, s, at->step);
+  if (!chooses(at) || n <= 0) return;
+  if (at->step > s->prompt_len)
     kv_vote_best(at, lane, rows->q, (kv_vote)o->score, o->by.sink, n,
                  best_of(at, lane));
+  else
+    kv_chunk_vote(at, lane, rows, (kv_vote)o->score, o->by.sink, n,
+                  (char *)kv_own(at, lane) + sums_at(s, o), best_of(at, lane));
 }
 
 static bool publish(const kv_at *at, const kv_lane *const *lane, int lanes,
                     void *message) {
   const params *o = at->params;
-  int n = compressed_end(o, at->step - 1) - o->by.sink;
-  if (at->step <= at->shape->prompt_len || role_of(at) != KV_CHOOSES)
-    return false;
+  const kv_shape *s = at->shape;
+  int n = contenders(o, s, at->step);
+  if (!chooses(at)) return false;
   float *score = KV_TAKE(at->work, float, n);
   for (int i = 0; i < n; i++) score[i] = best_of(at, lane[0])[i];
   for (int g = 1; g < lanes; g++)
     for (int i = 0; i < n; i++)
       score[i] = kv_max(score[i], best_of(at, lane[g])[i]);
-  kv_choose_tokens(at, score, o->by.sink, n, winners(o, n), message);
+  kv_choose_tokens(at, score, o->by.sink, n,
+                   winners(o, n, at->step <= s->prompt_len), message);
   return true;
 }
 

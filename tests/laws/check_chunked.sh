@@ -3,10 +3,11 @@
 #
 # A prompt that is read in chunks (prefill=N, sim/spec/README.md). Laws: where
 # everything is selected every row of the prompt is exact, and decoding as after
-# the whole prompt; one chunk is the whole prompt, to the bit; both backends,
-# threads and walks agree; rows are stored, and found again. In binary64, where
-# a Python has numpy, what rows attend, and their error and mass. And what is
-# refused.
+# the whole prompt; one chunk is the whole prompt, to the bit (deltakv's rows
+# read what is coded, so theirs are exact where all are references); both
+# backends, threads and walks agree; rows are stored, and found again. In
+# binary64, where a Python has numpy, what rows attend, and their error and
+# mass. And what is refused.
 . "$(dirname "$0")/../replays.sh"
 shows=("$tmp/err")
 run() { "$kvreplay" run -q -f jsonl "$@" >"$tmp/out" 2>"$tmp/err"; }
@@ -38,20 +39,23 @@ all=k=170:layers=1
 
 # Everything is selected: no row is off, and decoding measures what it does
 # after the whole prompt.
-run "$trace" \
-  -m "dense:prefill=32,omnikv:$all:prefill=32,omnikv:$all:prefill=7" ||
-  fail "everything"
+delta=deltakv:compressor=none:full=0/2:recent=16
+run "$trace" -m "dense:prefill=32,omnikv:$all:prefill=32,omnikv:$all:prefill=7,\
+$delta:stride=1:r=1:prefill=32" || fail "everything"
 hold "no row is off" test "$(max prompt_error | sort -u)" = 0.0
 hold "all is attended" test "$(max prompt_attended | sort -u)" = 1.0
 hold "outputs of a chunk of 32" test "$(field output | sed 3d | sort -u |
   wc -l)" = 1
-run "$trace" -m "omnikv:$all,omnikv:$all:prefill=7" || fail "whole"
-hold "decoding is as after the whole prompt" test "$(sed \
-  's/.*"kr": \(.*\), "prompt_error".*/\1/' "$tmp/out" | sort -u | wc -l)" = 1
-run "$trace" -m "omnikv:k=20:layers=1,omnikv:k=20:layers=1:prefill=170" ||
-  fail "one chunk"
-for d in journal state output; do
-  hold "one chunk is the whole prompt: $d" test "$(distinct $d)" = 1
+for m in "omnikv:$all" "$delta:r=1" "$delta:top=9"; do
+  run "$trace" -m "$m,$m:prefill=7" || fail "whole"
+  hold "decoding is as after the whole prompt" test "$(sed \
+    's/.*"kr": \(.*\), "prompt_error".*/\1/' "$tmp/out" | sort -u | wc -l)" = 1
+done
+for m in omnikv:k=20:layers=1 "$delta"; do
+  run "$trace" -m "$m,$m:prefill=170" || fail "one chunk"
+  for d in journal state output; do
+    hold "one chunk is the whole prompt: $d" test "$(distinct $d)" = 1
+  done
 done
 hold "a prompt read whole has no rows" grep -q '"prompt_error": null' "$tmp/out"
 
@@ -77,10 +81,13 @@ cp "$tmp/out" "$tmp/evicted"
 some=omnikv:layers=1:k=20:prefill=32
 spec=$some,omnikv:layers=1:k=5:sink=2:recent=9:score=dot:prefill=50
 spec+=,omnikv:layers=0/2:wait=0:k=9:selector=exp:window=5:prefill=19
+delta_some=$delta:prefill=32,$delta:self=yes:phase=block:score=prob:prefill=20
+delta_some+=,$delta:tier=host:refs=recon:prompt_top=4:prefill=50
+spec+=,$delta_some
 run "$trace" -m "$spec" || fail "some"
 cp "$tmp/out" "$tmp/first"
 hold "rows of layers that follow are off" \
-  test "$(max prompt_error | grep -cvx '0\.0')" = 3
+  test "$(max prompt_error | grep -cvx '0\.0')" = 6
 for how in --jobs=1 --jobs=3 --walk=steps; do
   run "$trace" -m "$spec" "$how" || fail "$how"
   for d in journal state output prompt_mass; do
@@ -113,6 +120,8 @@ for python in ${PYTHON:-python3 /usr/bin/python3}; do
   "$python" -c 'import numpy' 2>/dev/null || continue
   for m in "$some" h2o:budget=24:prefill=40 \
     omnikv:layers=1:k=5:sink=2:recent=9:score=dot:prefill=50 \
+    "$delta:prefill=32" \
+    "$delta:stride=5:sink=3:nearest=2:score=prob:prompt_top=7:prefill=40" \
     h2o:budget=50:variant=prefill:prefill=33; do
     run "$trace" -m "$m" || fail "$m"
     hold "binary64 of $m" "$python" "$src/tests/python/chunked.py" \

@@ -192,9 +192,10 @@ TEST(opening) {
   rig_data_free(&c);
 }
 
-int kv_test_deltakv_kept(void);  /* deltakv_kept.c */
-int kv_test_deltakv_laws(void);  /* deltakv_laws.c */
-int kv_test_deltakv_reads(void); /* deltakv_reads.c */
+int kv_test_deltakv_chunks(void); /* deltakv_chunks.c */
+int kv_test_deltakv_kept(void);   /* deltakv_kept.c */
+int kv_test_deltakv_laws(void);   /* deltakv_laws.c */
+int kv_test_deltakv_reads(void);  /* deltakv_reads.c */
 
 int kv_test_deltakv(void) {
   const struct CMUnitTest tests[] = {
@@ -202,6 +203,6 @@ int kv_test_deltakv(void) {
       cmocka_unit_test(laws), cmocka_unit_test(too_large),
       cmocka_unit_test(opening)};
   return cmocka_run_group_tests_name("deltakv", tests, NULL, NULL) +
-         kv_test_deltakv_kept() + kv_test_deltakv_laws() +
-         kv_test_deltakv_reads();
+         kv_test_deltakv_chunks() + kv_test_deltakv_kept() +
+         kv_test_deltakv_laws() + kv_test_deltakv_reads();
 }

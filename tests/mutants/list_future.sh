@@ -33,6 +33,12 @@ mutant chunk_of_all_heads ref/parts/filter.c 'methods' \
   'most = x > most ? x : most;' 'most += x;'
 mutant chunk_competes ref/methods/omnikv.h 'methods' \
   'kv_chunk_first(s, step) - o->recent, o->k}' 'step - o->recent, o->k}'
+mutant chunk_competes_coded ref/methods/deltakv.h 'methods' \
+  'chunk ? kv_chunk_first(s, step) : step - 1' 'step - 1'
+mutant chunk_top_of_steps ref/methods/deltakv.h 'methods' \
+  'chunk && o->prompt_top > 0' 'chunk && o->prompt_top < 0'
+mutant chunk_sums_over_values ref/methods/deltakv.h 'methods' \
+  'VALUES + n * sizeof(float) + 7' 'VALUES + 7'
 mutant chunk_rows_whole sim/engine/layer_walk.c 'laws/check_chunked.sh' \
   'for (int t = size; t < p && !unwanted(team); t++)
     kv_layer_prompt_row(l, c, t, team);' \

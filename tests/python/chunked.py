@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What rows of a prompt that is read in chunks (prefill=N) attend under omnikv
-and h2o, and what they lose by it, recomputed in binary64 by numpy alone.
+"""What rows of a prompt that is read in chunks (prefill=N) attend under omnikv,
+deltakv and h2o, and what they lose by it, recomputed in binary64 by numpy
+alone.
 
     chunked.py SRC TRACE ROW
 
@@ -8,11 +9,13 @@ SRC: the folder of the package kvreplay. ROW: the JSON line of `kvreplay run
 TRACE` with one of them, by whose params all is done again from q, k and v. At a
 chunk but the first omnikv's candidates are ranked by the largest, over query
 heads, of the mean over the chunk's queries; the best k and what is no candidate
-are attended below the filter.
-After each chunk h2o keeps half the budget of last tokens and as many of those
-that its rows' attention weighed most, all chunks' or, of variant=prefill,
-those since it last dropped some. Exit 1 where the mean error, mass or
-share of the prompt's rows is off by more than 1e-6 of it.
+are attended below the filter. deltakv's are those that were coded when the
+chunk began; of compressor=none a row reads the mean of the references that are
+nearest to a coded token, keys before their rotation. After each chunk h2o keeps
+half the budget of last tokens and as many of those that its rows' attention
+weighed most, all chunks' or, of variant=prefill, those since it last dropped
+some. Exit 1 where the mean error, mass or share of the prompt's rows is off by
+more than 1e-6 of it.
 """
 import json
 import sys
@@ -25,9 +28,20 @@ def softmax(s):
     return e / e.sum(-1, keepdims=True)
 
 
+def coded_to(o, seen):
+    """deltakv: where coded tokens end when so many were seen."""
+    whole = max(0, seen - o["sink"]) // o["recent"]
+    return o["sink"] + max(0, whole - 1) * o["recent"]
+
+
 def chosen(q, k, a, b, scale, o):
     """Tokens before b that the chunk a .. b - 1 attends below its filter."""
+    delta = "stride" in o
     first, end = o["sink"], max(o["sink"], a - o["recent"])
+    if delta:
+        end = coded_to(o, a)
+        o = o | {"k": o.get("prompt_top", 0) or o["top"] or
+                 max(1, int(np.float32(o["r"]) * np.float32(end - first)))}
     group, best = len(q) // len(k), None
     for h in range(len(q)):
         s = q[h, a:b] @ k[h // group, first:end].T
@@ -41,18 +55,51 @@ def chosen(q, k, a, b, scale, o):
     return keep
 
 
-def lost(q, k, v, t, keep, scale):
-    """Error, mass and share of the row of token t, of one head."""
+def turned(t, x, sign):
+    """Keys x [heads, tokens, d], turned by their positions or back."""
+    at = np.arange(x.shape[1]) if t.positions is None else t.positions
+    angle = np.outer(sign * at.astype(np.float64), t.inv_freq.astype(float))
+    c, s, half = np.cos(angle), np.sin(angle), x.shape[-1] // 2
+    a, b = x[..., :half], x[..., half:]
+    return np.concatenate([a * c - b * s, b * c + a * s], -1)
+
+
+def as_coded(t, k, v, o):
+    """deltakv: what keys and values of a layer are where they are coded."""
+    at = np.concatenate([*turned(t, k, -1), *v], -1)
+    other, i = at.copy(), np.arange(len(at))
+    is_reference = (i < o["sink"]) | (i % o["stride"] == 0)
+    for j in np.flatnonzero(~is_reference):
+        refs = np.flatnonzero(is_reference[:j])
+        far = ((at[refs] - at[j]) ** 2).sum(-1)
+        if len(refs):
+            near = refs[np.argsort(far, kind="stable")[:o["nearest"]]]
+            other[j] = at[near].mean(0)
+    parts = np.split(other, np.cumsum([x.shape[-1] for x in [*k, *v]])[:-1], -1)
+    return turned(t, np.stack(parts[:len(k)]), 1), np.stack(parts[len(k):])
+
+
+def lost(q, k, v, t, keep, scale, read):
+    """Error, mass and share of the row of token t, of one head; read: the keys
+    and values that it finds stored.
+    """
     p = softmax(q[t] @ k[:t + 1].T * scale)
     own = np.flatnonzero(keep[:t + 1])
-    out, got = p @ v[:t + 1], p[own] / p[own].sum() @ v[own]
+    out = p @ v[:t + 1]
+    got = softmax(q[t] @ read[0][own].T * scale) @ read[1][own]
     error = np.linalg.norm(got - out) / np.linalg.norm(out)
     return error, p[own].sum(), len(own) / (t + 1)
 
 
+def filters_of(o):
+    return [int(x) for x in str(o.get("layers", o.get("full"))).split("/")]
+
+
 def below(t, l, o, a, b, scale):
-    """omnikv: what the layer's heads attend of tokens before b, all alike."""
-    filters = [int(x) for x in str(o["layers"]).split("/")]
+    """omnikv, deltakv: what the layer's heads attend of tokens before b, all
+    alike.
+    """
+    filters = filters_of(o)
     above = [f for f in filters if f < l]
     if not above or l in filters:
         return np.ones(b, bool)
@@ -93,20 +140,33 @@ def chunks(t, l, g, o, q, k, scale):
         yield a, b, below(t, l, o, a, b, scale)
 
 
+def stored(t, l, o, k, v):
+    """A call: the keys and values [heads, tokens, d] that a chunk which begins
+    at token a finds stored.
+    """
+    if "stride" not in o or l in filters_of(o):
+        return lambda a: (k, v)
+    coded = as_coded(t, k, v, o)
+    i = np.arange(k.shape[1])[:, None]
+    return lambda a: tuple(np.where(i < coded_to(o, a), x, y)
+                           for x, y in zip(coded, (k, v)))
+
+
 def main(src, path, row):
     sys.path.insert(0, src)
     from kvreplay import trace as kvtrace
     t = kvtrace.read_trace(path)
     r = json.loads(open(row).readline())
-    o = {x: int(y) if y.isdigit() else y for x, y in
-         ((x, str(y)) for x, y in r["params"].items())}
+    o = {x: int(y) if str(y).isdigit() else y for x, y in r["params"].items()}
     scale = np.float64(np.float32(t.scale))
     group, values = t.n_heads // t.n_kv_heads, []
     for l in t.layers:
         q, k, v = (x(l).astype(np.float64) for x in (t.q, t.k, t.v))
+        found = stored(t, l, o, k, v)
         for g in range(t.n_kv_heads):
             for a, b, keep in chunks(t, l, g, o, q, k, scale):
-                values += [lost(q[h], k[g], v[g], x, keep, scale)
+                read = [x[g] for x in found(a)]
+                values += [lost(q[h], k[g], v[g], x, keep, scale, read)
                            for h in range(g * group, (g + 1) * group)
                            for x in range(a, b)]
     for name, want in zip(("error", "mass", "attended"),
