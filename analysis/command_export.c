@@ -19,7 +19,7 @@ static const char *const views[] = {
     "confirmations", "layouts", "classes", "steps", "heads", "pages", "needles",
     "tokens", "overlap", "mirrors", "pruning", "sparsity", "charged", "paged",
     "utilised", "rewritten", "critical", "decades", "nearest", "distances",
-    "cosines", "residuals", "spectra", "norms", "elements", "strides",
+    "cosines", "residuals", "spectra", "norms", "elements", "sizes", "strides",
     "positions", "entropies", "compressors", "rebuilt_at", "dials", "ablations",
     "ratios", "drifts", "collapse", "temperatures", "densities", "stacked",
     "shares", "merging", "pools", "requests", "pool_steps", "prompts",

@@ -21,7 +21,7 @@ run() { "$kvreplay" run "${traces[@]}" -q --db "$1" "${@:2}" >/dev/null; }
 run "$dir/plain.db" -m dense,h2o -b 30% || fail 'a plain run'
 "$report" html "$dir/plain.db" -o "$dir/plain.html" || fail 'html of it'
 for id in mirrors pruning sparsity paged utilised rewritten critical decades \
-  nearest distances cosines residuals spectra norms elements strides \
+  nearest distances cosines residuals spectra norms elements sizes strides \
   positions latent hidden rebuilt entropies stride run_latent run_hidden \
   ablations ratios collapse temperatures densities stacked shares merging; do
   grep -q "id=\"$id\"" "$dir/plain.html" && fail "$id of a plain run"
@@ -121,6 +121,24 @@ items="FROM figure c WHERE figure = 'class.value' AND part = 'z' AND
       $items) BETWEEN 0.9 AND 1.1 AND
     (z.layer <> 2 OR round(s.value, 4) = 0.3550);")" = 6 ] ||
   fail 'latent vectors are not counted'
+# The mean of |z| of a layer that is drawn as the classes have it, which are an
+# eighth wide: 32 ranges of tokens, the first that has a z at 16, 64 elements.
+"$report" export "$dir/z.db" -o "$dir/csv_z" || fail 'export of latent vectors'
+"$sql" "$dir/z.db" "SELECT z.layer || '|' || (SELECT
+    sum(c.value * abs(c.x + 0.5)) / 8 / sum(c.value) $items)
+  FROM figure z WHERE z.figure = 'nearest.tokens' AND z.series = 'kv'" \
+  >"$dir/means"
+awk -F '[,|]' '
+  NR == FNR { mean[$1] = $2; next }
+  FNR == 1 { next }
+  { sum[$2] += $5; n[$2]++; low[$2] = n[$2] > 1 && low[$2] < $3 ? low[$2] : $3 }
+  END {
+    for (l in sum) {
+      off = sum[l] / n[l] - mean[l]
+      good += n[l] == 32 * 64 && low[l] == 16 && off < .02 && off > -.02
+    }
+    exit good != 3
+  }' "$dir/means" "$dir/csv_z/sizes.csv" || fail 'sizes of latent vectors'
 
 # Runs of deltakv, by weights of three steps.
 for widths in w:32:32 narrow:32:16 thin:16:32; do

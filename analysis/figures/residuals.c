@@ -8,6 +8,10 @@
  */
 #include "analysis/figures/figures.h"
 
+#include <math.h>
+
+enum { MAPS = 6 }; /* of latent vectors that are drawn; the data have all */
+
 #define RUNS "Mean over layers, heads, decode steps and traces."
 #define DIAL(name, across)                                                     \
   KV_PANELS("turn", "output_error", KV_LINEAR(across),                         \
@@ -28,6 +32,29 @@
 #define WIDTH(across, name)                                                    \
   KV_PANELS("turn", "share", KV_LINEAR(across), KV_SHARE("squares missed"),    \
             name, .apart = true)
+
+/* A map a layer, of two traces. */
+static void draw_sizes(const kv_page *p, const kv_grid *g) {
+  static const kv_maps how = {.row = "token",
+                              .column = "part",
+                              .value = "share",
+                              .row_title = "token",
+                              .column_title = "part of z",
+                              .wide = 6,
+                              .high = 8,
+                              .least_wide = 150,
+                              .most_wide = HUGE_VAL,
+                              .most_high = 260};
+  for (int r = 0, n = 0, end; r < g->rows && n < MAPS; r = end, n++) {
+    char title[320];
+    const char *trace = kv_grid_text(g, r, "trace");
+    end = kv_grid_end(g, r, "trace layer");
+    snprintf(title, sizeof title, "%.*s, layer %.20s, up to %.2f",
+             kv_text_cut(trace, 200), trace, kv_grid_text(g, r, "layer"),
+             kv_grid_number(g, r, "most"));
+    kv_map_show(g, &how, r, end, title, p->f);
+  }
+}
 
 const kv_figure kv_figures_residuals[] = {
     {"nearest", "How far back the nearest token is", "SELECT * FROM nearest",
@@ -85,6 +112,12 @@ const kv_figure kv_figures_residuals[] = {
      .panels = KV_PANELS("element", "share",
                          KV_LINEAR("element, in root mean squares of raw ones"),
                          KV_SHARE("elements"), "Elements", .bare = true)},
+    {"sizes", "Latent vectors by token and element", "SELECT * FROM sizes",
+     LAYERS "The mean of |z| over some tokens, down, and elements, across, as "
+            "percent of the largest such mean of the layer, which the title "
+            "says in root mean squares of all z. The evener a map is, the less "
+            "is lost by one scale for a whole vector.",
+     .draw = draw_sizes, .group = "small two"},
     {"strides", "References: how many, how dense",
      "SELECT * FROM strides WHERE drawn",
      LAYERS "Squares that the mean of the k nearest references misses, of all: "

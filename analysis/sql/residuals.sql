@@ -45,6 +45,24 @@ FROM figure WHERE figure LIKE 'nearest.%' OR figure LIKE 'residual.%'
   OR figure LIKE 'spectrum.%'
 GROUP BY identity, layer, series, part, x;
 
+-- How large latent vectors are, by token and element: a cell in root mean
+-- squares of its layer, and as a share of the layer's largest. A layer has up to
+-- 32 ranges of tokens, called by the first, and 64 of elements.
+CREATE TEMP VIEW sizes AS
+WITH RECURSIVE parts(part) AS
+  (SELECT 0 UNION ALL SELECT part + 1 FROM parts WHERE part < 63),
+cells AS MATERIALIZED
+  (SELECT identity, layer, x AS token, parts.part,
+    i32_at(value, parts.part) / 1000.0 AS size
+  FROM figure JOIN parts ON parts.part < length(value) / 4
+  WHERE figure = 'latent.size')
+SELECT t.name AS trace, c.layer, token, part, size,
+  size / max(size) OVER one AS share, max(size) OVER one AS most
+FROM cells c JOIN alike a USING (identity, layer) JOIN trace t USING (identity)
+WHERE a.drawn
+WINDOW one AS (PARTITION BY identity, c.layer)
+ORDER BY t.name, c.layer, token, part;
+
 -- How many nearest tokens are more than 16 tokens back, how many of all
 -- earlier ones are, and how many have a cosine above 0.9.
 CREATE TEMP VIEW nearest AS

@@ -16,6 +16,7 @@
  *   class.distance cosine         space        'nearest'   class      0
  *   class.norm value              space        residual    class      0
  *   residual.tokens norm share    space        residual    0          0
+ *   latent.size map               'kv'         'z'         token      0
  *   spectrum.share total          space        residual    direction  0
  *   missed                        stride       k           octave     0
  *   entropy.bins elements bits    keys or      coding      0          0

@@ -28,6 +28,7 @@ typedef struct work {
   int n;            /* tokens that have z, in z[n][latent] */
   double raw;       /* their squares, element by element */
   int32_t at[TILE]; /* tokens of the tile */
+  int32_t *token;   /* [n] those that have z */
   float *x, *mean;  /* [TILE][width] */
   float *decoded;   /* the same: what is rebuilt */
   float *hidden, *code, *less, *pack, *z;
@@ -84,6 +85,7 @@ static void code(work *w, int m) {
   kv_delta_code(w->kernel, &w->c, w->of, m, w->mean, w->hidden, w->less,
                 w->pack);
   for (size_t i = 0; i < all; i++) z[i] = w->code[i] - w->less[i];
+  memcpy(w->token + w->n, w->at, (size_t)m * sizeof *w->at);
   rebuild(w, KV_REBUILT_NEAREST, m, z);
   rebuild(w, KV_REBUILT_ALONE, m, w->code);
   w->n += m;
@@ -108,7 +110,32 @@ static double square(int n, const float *z) {
   return sum;
 }
 
-static void count(const work *w, kv_residual_stats *o) {
+/* The mean of |z| over tokens and elements from .. end - 1. */
+static double mean_size(const work *w, const int from[2], const int end[2]) {
+  double sum = 0;
+  for (int i = from[0]; i < end[0]; i++)
+    for (int j = from[1]; j < end[1]; j++)
+      sum += fabs((double)w->z[(size_t)i * (size_t)w->c.latent + (size_t)j]);
+  return sum / ((double)(end[0] - from[0]) * (end[1] - from[1]));
+}
+
+static void map(const work *w, double unit, kv_latent_sizes *o) {
+  int d = w->c.latent;
+  o->ranges = w->n < KV_SIZE_RANGES ? w->n : KV_SIZE_RANGES;
+  o->parts = d < KV_SIZE_PARTS ? d : KV_SIZE_PARTS;
+  for (int r = 0; r < o->ranges; r++) {
+    int from[2] = {(int)((int64_t)w->n * r / o->ranges), 0};
+    int end[2] = {(int)((int64_t)w->n * (r + 1) / o->ranges), 0};
+    o->first[r] = w->token[from[0]];
+    for (int c = 0; unit > 0 && c < o->parts; c++) {
+      from[1] = (int)((int64_t)d * c / o->parts);
+      end[1] = (int)((int64_t)d * (c + 1) / o->parts);
+      o->size[r][c] = (int32_t)(1000 * mean_size(w, from, end) / unit + .5);
+    }
+  }
+}
+
+static void count(const work *w, kv_residual_stats *o, kv_latent_sizes *sizes) {
   int d = w->c.latent;
   double squares = 0;
   for (int i = 0; i < w->n; i++) {
@@ -121,6 +148,7 @@ static void count(const work *w, kv_residual_stats *o) {
   for (size_t i = 0; i < (size_t)w->n * (size_t)d; i++)
     o->values[kv_class_line(unit > 0 ? 8 * (double)w->z[i] / unit : 0,
                             KV_VALUE_FIRST, KV_VALUES)]++;
+  map(w, unit, sizes);
   o->tokens = w->n;
   o->norm /= w->n;
   o->share = w->raw > 0 ? squares / w->raw : 0;
@@ -189,8 +217,9 @@ static kv_rc open_work(work *w, kv_err *e) {
   w->less = floats(tile * d);
   w->pack = floats(KV_PACK * deepest(&w->c));
   w->z = floats(tokens * d);
-  if (w->x && w->mean && w->decoded && w->hidden && w->code && w->less &&
-      w->pack && w->z)
+  w->token = kv_zalloc(tokens, sizeof *w->token);
+  if (w->token && w->x && w->mean && w->decoded && w->hidden && w->code &&
+      w->less && w->pack && w->z)
     return KV_OK;
   return kv_no_memory(e, "latent vectors", tokens * d * sizeof(float));
 }
@@ -204,12 +233,13 @@ static void close_work(work *w) {
   free(w->less);
   free(w->pack);
   free(w->z);
+  free(w->token);
 }
 
 kv_rc kv_latents_layer(const kv_trace *t, int layer, const kv_asset *file,
                        const char *path, const kv_token_rows *rows,
                        const kv_nearest *near, const kv_kernels *kernel,
-                       kv_residual_stats *z, kv_rebuilt *rebuilt, kv_err *e) {
+                       kv_similarity *out, kv_rebuilt *rebuilt, kv_err *e) {
   work w = {.rows = rows, .near = near, .kernel = kernel};
   if (kv_latents_lack(file, layer)) return KV_OK;
   w.of = kv_asset_layer(file, layer);
@@ -217,7 +247,8 @@ kv_rc kv_latents_layer(const kv_trace *t, int layer, const kv_asset *file,
                                 file, &w.c, e);
   if (!rc) rc = open_work(&w, e);
   if (!rc) code_all(&w);
-  if (!rc && w.n && z) count(&w, z);
+  if (!rc && w.n && out)
+    count(&w, &out->residual[KV_LATENT_VECTOR], &out->sizes);
   if (!rc && w.n) tell(&w, file, path, rebuilt);
   close_work(&w);
   return rc;

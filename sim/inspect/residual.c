@@ -249,11 +249,10 @@ kv_rc kv_similarity_check(const kv_trace *t, kv_err *e) {
 static kv_rc do_files(const kv_trace *t, const job *w, const kv_kernels *kernel,
                       const kv_compressors *files, kv_rebuilt *rebuilt,
                       kv_err *e) {
-  kv_residual_stats *z = &w->out->residual[KV_LATENT_VECTOR];
   kv_rc rc = KV_OK;
   for (int i = 0; i < files->n && !rc; i++)
     rc = kv_latents_layer(t, w->layer, files->file[i], files->path[i], w->rows,
-                          w->near, kernel, i || !files->beside ? NULL : z,
+                          w->near, kernel, i || !files->beside ? NULL : w->out,
                           &rebuilt[i], e);
   return rc;
 }

@@ -61,7 +61,9 @@ enum {
   KV_FAR = 16,          /* nearest tokens further back than this are far */
   KV_RESIDUAL_LIST = 2, /* stride 10, as a list of nearest.h */
   KV_RESIDUAL_K = 4,    /* references whose mean is subtracted */
-  KV_ERROR_KS = 4       /* numbers of references: kv_error_k */
+  KV_ERROR_KS = 4,      /* numbers of references: kv_error_k */
+  KV_SIZE_RANGES = 32,  /* of tokens and of elements, at most, in a */
+  KV_SIZE_PARTS = 64    /* kv_latent_sizes */
 };
 
 typedef struct kv_residual_stats {
@@ -72,6 +74,16 @@ typedef struct kv_residual_stats {
   kv_spectrum spectrum;
 } kv_residual_stats;
 
+/* How large elements of latent vectors are, |z|, by token and element: the
+ * DeltaKV paper's figure 4 (a). Tokens in their order fall into as many ranges
+ * of equal length, elements into parts; a cell is the mean of its |z|, in
+ * thousandths of the root mean square of all z, the nearest whole number. */
+typedef struct kv_latent_sizes {
+  int ranges, parts;             /* 0: nothing has a z */
+  int32_t first[KV_SIZE_RANGES]; /* position of a range's first token */
+  int32_t size[KV_SIZE_RANGES][KV_SIZE_PARTS];
+} kv_latent_sizes;
+
 /* Of one layer in one space. */
 typedef struct kv_similarity {
   int64_t tokens; /* from KV_NEAREST_FROM on */
@@ -80,6 +92,7 @@ typedef struct kv_similarity {
   double chance; /* share that would be far, were the nearest drawn by chance */
   int64_t distances[KV_DISTANCES], cosines[KV_COSINES]; /* of the nearest */
   kv_residual_stats residual[KV_RESIDUALS];
+  kv_latent_sizes sizes; /* of KV_LATENT_VECTOR */
   /* In kv alone: squares of what the mean of so many references misses, of the
    * squares of raw tokens; of tokens that are references of no stride above 1.
    * And by octaves of the position, for stride 10 and 4 references; NaN where

@@ -27,6 +27,8 @@ mutant made_rows_are_free sim/measure/cost.c 'cost' \
   'kv_bytes_total(before) + 0 * materialised'
 mutant latents_of_tokens_alone sim/inspect/latent.c 'check_figures.sh' \
   'z[i] = w->code[i] - w->less[i];' 'z[i] = w->code[i] + w->less[i];'
+mutant sizes_of_signed sim/inspect/latent.c 'check_figures.sh' \
+  'sum += fabs(' 'sum += ('
 mutant rebuilt_without_mean sim/inspect/latent.c 'residuals' \
   'w->decoded[x] = w->decoded[x] + w->mean[x];' 'w->decoded[x] = w->decoded[x];'
 mutant alone_takes_differences sim/inspect/latent.c 'residuals' \
