@@ -46,8 +46,8 @@ FROM figure WHERE figure LIKE 'nearest.%' OR figure LIKE 'residual.%'
 GROUP BY identity, layer, series, part, x;
 
 -- How large latent vectors are, by token and element: a cell in root mean
--- squares of its layer, and as a share of the layer's largest. A layer has up to
--- 32 ranges of tokens, called by the first, and 64 of elements.
+-- squares of its layer, and as a share of the layer's largest. A layer has up
+-- to 32 ranges of tokens, called by the first, and 64 of elements.
 CREATE TEMP VIEW sizes AS
 WITH RECURSIVE parts(part) AS
   (SELECT 0 UNION ALL SELECT part + 1 FROM parts WHERE part < 63),
