@@ -51,6 +51,10 @@ static const kv_option of_table[] = {
     {KV_SLOT_FLAG, "pools", 'p', AT(pools),
      .help = "requests that shared a pool (kvreplay run --together): a line a "
              "pool, how full it was and how long they took"},
+    {KV_SLOT_FLAG, "layouts", 'l', AT(layouts),
+     .help =
+         "memory layouts (kvreplay run --layout): a line a cell and layout, "
+         "beside it the fullest of the ranks that share its heads (tp=N)"},
     {KV_SLOT_FLAG, "history", 'H', AT(history),
      .help = "cells of superseded code, too, marked as such"},
     ROWS,

@@ -9,7 +9,7 @@
 # claim: check_claims.py. By the first Python that has numpy (PYTHON names
 # another). 77 where none has.
 . "$(dirname "$0")/sh.sh"
-export LC_ALL=C.UTF-8 KVTRACE=$kvtrace KVREPLAY=$kvreplay
+export LC_ALL=C.UTF-8 KVTRACE=$kvtrace KVREPLAY=$kvreplay KVREPORT=$kvreport
 
 for python in ${PYTHON:-python3 /usr/bin/python3}; do
   "$python" -c 'import numpy' 2>"$tmp/err" || continue

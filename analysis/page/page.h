@@ -63,8 +63,10 @@ typedef struct kv_column {
     KV_PERCENT, /* a share as whole percent, to 2 digits below 10 */
     KV_TENTH,   /* a share as percent, to a tenth */
     KV_TWICE,   /* twice the number: a standard error */
-    KV_SOME,    /* as KV_PLAIN; no column where no row has a number */
     KV_BYTES,   /* B, KiB, MiB, .. to 3 digits */
+    KV_SOME,    /* as KV_PLAIN, .. */
+    KV_SOME_PERCENT,
+    KV_SOME_BYTES, /* .. but no column where no row has a number */
     /* No numbers: */
     KV_SHORT, /* a digest, its first 10 digits */
     KV_LONG,  /* a text that may break after a colon or a comma */

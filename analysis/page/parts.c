@@ -168,18 +168,19 @@ static bool has_numbers(const kv_grid *g, const kv_column *c) {
 /* Numbers stand at the right, which needs no class: most cells are numbers.
  * NULL: the column is left out. */
 static const char *class_of(const kv_grid *g, const kv_column *c) {
-  if (c->kind == KV_SOME && !has_numbers(g, c)) return NULL;
+  if (c->kind >= KV_SOME && c->kind <= KV_SOME_BYTES && !has_numbers(g, c))
+    return NULL;
   if (c->kind == KV_LONG) return " class=long";
   if (c->kind == KV_SHORT) return " class=mono";
   return has_numbers(g, c) ? "" : " class=x";
 }
 
 static void number(const kv_column *c, double n, const char *text, FILE *f) {
-  if (c->kind == KV_PERCENT)
+  if (c->kind == KV_PERCENT || c->kind == KV_SOME_PERCENT)
     fprintf(f, n < .0995 ? "%.2g%%" : "%.0f%%", 100 * n);
   else if (c->kind == KV_TENTH)
     fprintf(f, "%.1f%%", 100 * n);
-  else if (c->kind == KV_BYTES)
+  else if (c->kind == KV_BYTES || c->kind == KV_SOME_BYTES)
     bytes(n, f);
   else if (c->kind == KV_TWICE)
     fprintf(f, "%.2g", 2 * n);

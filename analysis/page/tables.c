@@ -192,6 +192,10 @@ static int write_layouts(const kv_page *p, const kv_figure *f) {
       {"mask_end", "masks", KV_BYTES},
       {"utilisation", "utilisation", KV_PERCENT},
       {"break_even", "paid after steps", KV_PLAIN},
+      {"ranks", "ranks", KV_SOME},
+      {"rank_bytes_mean", "fullest, mean", KV_SOME_BYTES},
+      {"rank_even", "of an even share", KV_SOME_PERCENT},
+      {"rank_loads", "fullest, loads", KV_SOME},
       {NULL, NULL, KV_PLAIN}};
   static const char caption[] =
       "Bytes of K and V in the memory that each layout holds. Slack: held, and "
@@ -203,7 +207,10 @@ static int write_layouts(const kv_page *p, const kv_figure *f) {
       "blocks after which some layer had other indices; what rewriting them "
       "moved, or the masks in its place; entries held as a share of as many in "
       "every lane as in the longest; and decode steps until a rewrite's "
-      "memory-time integral was no more than that of masks.";
+      "memory-time integral was no more than that of masks. Ranks: of tensor "
+      "parallelism, each with its share of the KV heads and a store of its own "
+      "(tp=N); what the fullest of them holds on average, that over an Nth of "
+      "all, and what it loads.";
   return optional(p, f, column, caption);
 }
 

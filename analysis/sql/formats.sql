@@ -149,7 +149,14 @@ WHERE l.asked = '' OR (l.basis, l.asked) = (SELECT basis, asked FROM pictured);
 
 -- What memory each layout would hold (kvreplay run --layout): bytes of K and V,
 -- beside those of dense; share_freed: of the bytes given up, what came free.
+-- Beside a layout the fullest of N ranks (its tp=N), which is a row of its own
+-- where the layout without ranks was not asked for; rank_even: what that rank
+-- holds on average, of an Nth of all.
 CREATE TEMP VIEW layouts AS
+WITH ranked AS
+  (SELECT *, substr(layout, 1, instr(layout, ':tp=') - 1) AS whole,
+    CAST(substr(layout, instr(layout, ':tp=') + 4) AS INTEGER) AS ranks
+  FROM layout WHERE instr(layout, ':tp='))
 SELECT c.trace, c.prompt_len, c.observe, c.method, c.spec, c.basis, c.asked,
   c.budget, c.kept, l.layout, l.pages_end, l.pages_peak, l.pages_mean,
   l.bytes_end, l.bytes_peak, l.bytes_mean, l.slack_end, l.slack_peak,
@@ -157,15 +164,25 @@ SELECT c.trace, c.prompt_len, c.observe, c.method, c.spec, c.basis, c.asked,
   l.bytes_end * 1.0 / n.codes_end AS share_end,
   l.freed * 1.0 / nullif(l.vacated, 0) AS share_freed,
   l.unused_end, l.unused_peak, l.moved, l.table_entries, l.list_operations,
-  lanes, loads, rewrites, rewritten, moves, moved_bytes, mask_end, l.mti,
-  l.break_even, kept_steps * 1.0 / (lanes * fullest_steps) AS utilisation, c.key
+  l.lanes, l.loads, l.rewrites, l.rewritten, l.moves, l.moved_bytes,
+  l.mask_end, l.mti, l.break_even,
+  l.kept_steps * 1.0 / (l.lanes * l.fullest_steps) AS utilisation,
+  c.n_tokens - c.prompt_len AS steps, ranks, k.lanes AS rank_lanes,
+  k.bytes_end AS rank_bytes_end, k.bytes_peak AS rank_bytes_peak,
+  k.bytes_mean AS rank_bytes_mean, k.loads AS rank_loads,
+  k.kept_steps * 1.0 / (k.lanes * k.fullest_steps) AS rank_utilisation,
+  ranks * k.bytes_mean / nullif(iif(k.whole = l.layout, l.bytes_mean, NULL), 0)
+    AS rank_even, c.params, c.key
 FROM layout l JOIN run r USING (run_id) JOIN cell c USING (key)
   LEFT JOIN dense d ON d.identity = r.identity
     AND d.prompt_len = r.prompt_len AND d.observe = r.observe
     AND d.arithmetic = r.arithmetic
   LEFT JOIN counted n ON n.run_id = d.run_id
+  LEFT JOIN ranked k ON k.run_id = l.run_id AND l.layout IN (k.whole, k.layout)
+WHERE k.layout IS NOT l.layout OR NOT EXISTS
+  (SELECT 1 FROM layout w WHERE w.run_id = l.run_id AND w.layout = k.whole)
 ORDER BY c.trace, c.prompt_len, c.observe, c.method, c.budget, c.params,
-  c.basis, c.asked, c.key, l.layout;
+  c.basis, c.asked, c.key, l.layout, ranks;
 
 -- The pages that layouts hold at each step.
 CREATE TEMP VIEW paged AS

@@ -347,3 +347,9 @@ mutant reason_of_each_row analysis/command_table.c 'check_answers.sh' \
   'bool last = kv_grid_end(&g, r, "reason") == r + 1;' 'bool last = true;'
 mutant python_old_answers sim/python/kvreplay/results.py 'check_answers.sh' \
   'for x in rows if x["run_id"] in newest]' 'for x in rows]'
+# What the fullest of ranks holds, beside its layout.
+mutant ranks_of_other_runs analysis/sql/formats.sql 'check_python.sh' \
+  'ON k.run_id = l.run_id AND l.layout IN (k.whole, k.layout)' \
+  'ON k.run_id = l.run_id AND l.layout IN (k.whole, k.layout, l.layout)'
+mutant even_of_one_rank analysis/sql/formats.sql 'check_python.sh' \
+  'ranks * k.bytes_mean / nullif(' 'k.bytes_mean / nullif('

@@ -22,7 +22,8 @@ METHODS = ("hardkv:upper=100:lower=10:window=4:every=6:p=0.6",
            "adapter=vanilla:variant=code")  # fmt: skip
 STORES = ("base", "ls:sparse", "ls:max", "la:max", "hs:max", "ha:max",
           "ls:sparse:masks=layer")  # fmt: skip
-LAYOUTS = [x + y for y in ("", ":tp=2") for x in STORES]
+LAYOUTS = [x + y for y in ("", ":tp=2") for x in STORES] + [
+    "base:tp=4", "hs:sparse:tp=4"]  # fmt: skip
 
 
 def run(*words):
@@ -39,6 +40,11 @@ class Layouts(Case):
     @classmethod
     def setUpClass(cls):
         cls.t = trace.read_trace(SMALL)
+        cls.slot = 2 * cls.t.head_dim * cls.t.layer(
+            cls.t.layers[0])["k"].dtype.itemsize
+        cls.plain = at("plain.db")
+        run("-m", "window", "-b", "20%", "--layout", "slots,ha:max", "--db",
+            cls.plain)
         cls.first = []
         for i, method in enumerate(METHODS):
             made = [at(f"{i}{x}") for x in ("dec", "out.safetensors", "r.db")]
@@ -56,6 +62,28 @@ class Layouts(Case):
         return np.array([base.attended(
             t, t.prompt_len, t.n_kv_heads, lists.get(l, {}), views.get(l, {}))
                          for l in t.layers])
+
+    def lanes(self, path):
+        """[layers, steps, KV heads, tokens] of what lanes hold, but for the
+        step's own token."""
+        t, seen = self.t, self.attended(path)
+        group = t.n_heads // t.n_kv_heads
+        lanes = seen.reshape(*seen.shape[:2], -1, group, t.n_tokens)
+        self.assertTrue((lanes.any(3) == lanes.all(3)).all())
+        lanes = lanes.any(3)
+        for i in range(lanes.shape[1]):
+            lanes[:, i, :, t.prompt_len + i] = False
+        return lanes
+
+    def dealt(self, lanes, ranks):
+        return np.split(lanes, ranks, axis=2)
+
+    def held(self, db, name):
+        """[steps, pages and bytes] that the layout of that name holds."""
+        with sqlite3.connect(db) as c:
+            return np.array(c.execute(
+                "SELECT pages, bytes FROM layout_step WHERE layout = ?"
+                " ORDER BY step", (name,)).fetchall())
 
     def counted(self, name, lanes):
         """Slots held after each step but the last, of lanes [layers, steps,
@@ -79,27 +107,14 @@ class Layouts(Case):
         return slots, masks
 
     def test_layouts_are_what_heads_attend_to(self):
-        t = self.t
-        slot = 2 * t.head_dim * t.layer(t.layers[0])["k"].dtype.itemsize
         for row, path, _, db in self.first:
-            seen = self.attended(path)
-            group = t.n_heads // t.n_kv_heads
-            lanes = seen.reshape(*seen.shape[:2], -1, group, t.n_tokens)
-            self.assertTrue((lanes.any(3) == lanes.all(3)).all())
-            lanes = lanes.any(3)
-            for i in range(lanes.shape[1]):  # not the step's own token
-                lanes[:, i, :, t.prompt_len + i] = False
+            lanes = self.lanes(path)
             for name in LAYOUTS:
-                with sqlite3.connect(db) as c:
-                    held = np.array(c.execute(
-                        "SELECT pages, bytes FROM layout_step WHERE layout = ?"
-                        " ORDER BY step", (name,)).fetchall())
-                half = t.n_kv_heads // 2
-                parts = [lanes[:, :, :half], lanes[:, :, half:]] if (
-                    "tp=2" in name) else [lanes]
+                held = self.held(db, name)
+                parts = self.dealt(lanes, int(name.partition("tp=")[2] or 1))
                 found = [self.counted(name, x) for x in parts]
                 same = [(held[:-1, 0] == 2 * slots).all() and
-                        (held[:-1, 1] == slots * slot + masks).all()
+                        (held[:-1, 1] == slots * self.slot + masks).all()
                         for slots, masks in found]
                 self.assertTrue(any(same), name)
                 slots = found[same.index(True)][0]
@@ -107,6 +122,37 @@ class Layouts(Case):
                 self.assertEqual(of["lanes"], parts[0].shape[0] *
                                  parts[0].shape[2])
                 self.assertEqual(of["loads"], (slots + of["lanes"]).sum())
+
+    def test_the_fullest_rank_stands_beside_its_layout(self):
+        for _, path, _, db in self.first:
+            lanes = self.lanes(path)
+            rows = json.loads(call("KVREPORT", "table", db, "--layouts", "-f",
+                                   "json"))
+            self.assertEqual([(x["layout"], x["ranks"]) for x in rows], sorted(
+                [(x, 2) for x in STORES] + [("base", 4), ("hs:sparse:tp=4", 4)]
+            ))  # fmt: skip
+            for row in rows:
+                name = row["layout"].partition(":tp=")[0]
+                ranks = [self.counted(name, x)
+                         for x in self.dealt(lanes, row["ranks"])]
+                most = max(ranks, key=lambda x: sum(x[0] * self.slot + x[1]))
+                held = [self.held(db, x)[:, 1].mean() for x in
+                        (row["layout"], f"{name}:tp={row['ranks']}")]
+                self.assertEqual(row["rank_lanes"], lanes.shape[0] *
+                                 lanes.shape[2] // row["ranks"])
+                self.assertEqual(row["rank_loads"],
+                                 sum(most[0] + row["rank_lanes"]), name)
+                self.assertAlmostEqual(row["bytes_mean"], held[0])
+                self.assertAlmostEqual(row["rank_bytes_mean"], held[1])
+                if name == row["layout"]:
+                    self.assertAlmostEqual(row["rank_even"], row["ranks"] *
+                                           held[1] / held[0])
+                else:  # it was not asked for without ranks
+                    self.assertIsNone(row["rank_even"])
+            text = call("KVREPORT", "table", db, "--layouts")
+            self.assertRegex(text, r"(?m)^trace .* ranks +rank B +of even")
+            other = call("KVREPORT", "table", self.plain, "--layouts")
+            self.assertNotRegex(other, r"(?m)^trace .* ranks")
 
     def test_the_base_attends_to_the_same_and_holds_what_any_head_will(self):
         t = self.t

@@ -31,6 +31,7 @@ for file in "$here"/*.db.gz; do
   ran 0 "$kvreport" table "$db" -f csv
   [ "$(wc -l <"$tmp/out")" -gt "$n" ] || fail "$release: not every row"
   ran 0 "$kvreport" table "$db" --pools
+  ran 0 "$kvreport" table "$db" --layouts
   ran 0 "$kvreport" merge "$tmp/alone.$release.db" "$db"
   ran 3 "$kvreport" merge "$db" "$tmp/new.db"
   cmp -s "$tmp/was.db" "$db" || fail "$release: reading changed it"

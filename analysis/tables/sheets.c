@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Columns and words of tables for people: analysis/tables/sheets.h.
+ */
+#include "analysis/tables/sheets.h"
+
+#include "analysis/database/say.h"
+#include <stddef.h>
+
+const char *const kv_sheet_optional[] = {KV_SHEET_P_ERROR, "p mass", "loads",
+                                         "ranks",          "rank B", "of even",
+                                         "rank loads",     NULL};
+
+/* SQL of columns for people. */
+#define PLACE KV_SHEET_PLACE
+#define PERCENT(x, name)                                                       \
+  ", CAST(round(100 * " x ") AS INTEGER) || '%' AS '" name "'"
+#define CHECKED " WHEN confirmed THEN 'confirmed' ELSE 'one run' END AS checked"
+/* What ranks answers stands before output error: KV_SAY_RANK. */
+#define BYTES                                                                  \
+  PERCENT("share_end", "end")                                                  \
+  PERCENT("kr", "mean")                                                        \
+  PERCENT("share_read", "read") PERCENT("share_scanned", "scan")
+#define CELLS                                                                  \
+  PLACE                                                                        \
+  ", method, asked, budget, status, kept, bytes_end AS 'end B'" BYTES          \
+  ", needle_share AS needle, lse_error AS lse, kl, output_error AS error,"     \
+  " output_error_p95 AS 'error p95', mass, recall_16 AS 'top-16',"             \
+  " prompt_error AS '" KV_SHEET_P_ERROR "', prompt_mass AS 'p mass',"          \
+  " CASE WHEN conflicts THEN 'CONFLICT'"                                       \
+  " WHEN status IN ('refused', 'failed') THEN reason" CHECKED
+#define MEANS                                                                  \
+  "method, asked, traces || iif(traces = traces_all, '', ' of ' ||"            \
+  " traces_all || iif(traces, ' *', '')) AS traces, about(kept, kept_se)"      \
+  " AS kept, share(share_end, share_end_se) AS 'end', share(kr, kr_se) AS"     \
+  " 'mean', share(share_read, share_read_se) AS 'read', share(share_scanned,"  \
+  " share_scanned_se) AS scan, about(needle_share, needle_share_se) AS"        \
+  " needle, about(lse_error, lse_error_se) AS lse, about(kl, kl_se) AS kl,"    \
+  " about(output_error, output_error_se) AS error, about(output_error_p95,"    \
+  " output_error_p95_se) AS 'error p95', about(mass, mass_se) AS mass,"        \
+  " about(recall_16, recall_16_se) AS 'top-16',"                               \
+  " about(prompt_error, prompt_error_se) AS '" KV_SHEET_P_ERROR "',"           \
+  " about(prompt_mass, prompt_mass_se) AS 'p mass',"                           \
+  " CASE WHEN conflicts THEN 'CONFLICT'"                                       \
+  " WHEN traces = 0 THEN 'no answer'" CHECKED
+#define WORDS                                                                  \
+  "end, mean, read: bytes as shares of the dense cache. scan: bytes looked at" \
+  " in order to choose what is read, as a share of what dense reads. needle:"  \
+  " mass on the needles, dense is 1; empty: the trace has no answers. lse: "   \
+  "by how much the log-sum-exp"                                                \
+  " of what is stored is off. kl: divergence of the attention. error: of its"  \
+  " output."
+#define SPREAD                                                                 \
+  "\u00b1: two standard errors of the mean over traces. *: the mean of those"  \
+  " traces alone that have an answer; compare it with the mean of the same"    \
+  " traces (--where trace=NAME), not with its column."
+#define HELD PERCENT("share_mean", "mean") PERCENT("share_end", "end")
+#define ANSWERS                                                                \
+  "place AS task, method, asked, questions || iif(questions = questions_all,"  \
+  " '', ' of ' || questions_all || ' *') AS questions" HELD                    \
+  ", share(exact, exact_se) AS right, about(loglik, loglik_se) AS loglik,"     \
+  " about(kl, kl_se) AS kl, about(agree, agree_se) AS agree, ppl, CASE"        \
+  " WHEN conflicts THEN 'CONFLICT' WHEN questions = 0 THEN 'no answer'"        \
+  " WHEN measurable = 0 THEN 'not measurable' END AS note"
+/* Who has no ruler, or stands beside none, says so. */
+#define GAPS                                                                   \
+  PLACE                                                                        \
+  ", method, asked, equal_budget AS entries, ruler,"                           \
+  " reference_budget AS at, output_error AS error, random, oracle AS ruled,"   \
+  " round(gap, 3) AS gap, mass, random_mass AS 'random mass',"                 \
+  " oracle_mass AS 'ruled mass', round(mass_gap, 3) AS 'mass gap', CASE"       \
+  " WHEN ruler IS NULL THEN 'chooses nothing' WHEN random IS NULL"             \
+  " THEN 'not run: random and ' || ruler" CHECKED
+/* Times of requests are steps. */
+#define POOLS                                                                  \
+  "spec, layout, bytes AS 'pool B', iif(arrive = 'file', arrive, arrive ||"    \
+  " ' ' || every) AS arrive, CASE wait WHEN 0 THEN 'leaves' WHEN 1 THEN "      \
+  "'waits' ELSE 'can stay' END AS full,"                                       \
+  " requests || iif(refused, ', ' || refused || ' refused', '') AS requests,"  \
+  " steps" PERCENT("utilisation", "in use") PERCENT(                           \
+      "unused",                                                                \
+      "unused") ", round(batch, 2) AS batch, round(queue, 2) AS queue,"        \
+                " round(to_first, 1) AS 'to first', to_first_p95 AS 'p95',"    \
+                " round(to_end, 1) AS 'to end', to_end_p95 AS 'end p95', "     \
+                "put_back AS"                                                  \
+                " 'put back', map_peak AS 'tables B'"
+
+const kv_sheet kv_sheet_cells = {
+    .view = "cell", .columns = CELLS, .words = WORDS};
+const kv_sheet kv_sheet_every = {
+    .view = "every_cell",
+    .columns =
+        CELLS ", iif(length(code) = 64, substr(code, 1, 12), code) AS code,"
+              " iif(age = 1, 'newest', 'superseded') AS 'of the code'",
+    .words = WORDS};
+const kv_sheet kv_sheet_mean = {.view = "summary",
+                                .columns = MEANS,
+                                .order = KV_RANKED,
+                                .words = WORDS,
+                                .more = SPREAD};
+
+const kv_sheet kv_sheet_gaps = {
+    .view = "gap",
+    .columns = GAPS,
+    .words = "gap: of the way from random to the ruler in mean output error "
+             "(error, random, ruled); mass gap: the same of the attention's "
+             "mass that is kept. 0: no better than chance, 1: as the ruler. "
+             "entries: a query head's, mean of the steps; random and ruler ran "
+             "at as many, or one fewer (at). ruler: oracle-evict of cells that "
+             "dropped or merged tokens, oracle-topk of those that read some of "
+             "what is stored, oracle-topp of those that read a share of the "
+             "probability. All three rule by mass, so that error may pass 1; "
+             "and a budget that lanes share may pass it in mass."};
+
+const kv_sheet kv_sheet_answers = {
+    .view = "answers",
+    .columns = ANSWERS,
+    .words = "Closed loop: the model went on from what the method had left. "
+             "Means over the items of a task, \u00b1: two standard errors. "
+             "mean, end: bytes as shares of dense's for the same questions. "
+             "right: greedy answers that hold the reference. loglik: of the "
+             "reference answer, nats. kl: of the next token from dense's, "
+             "nats. agree: tokens until greedy decoding leaves dense's. ppl: "
+             "perplexity less dense's. *: of those questions alone that have "
+             "an answer.",
+    .answers = true};
+
+const kv_sheet kv_sheet_pools = {
+    .view = "pools",
+    .columns = POOLS,
+    .words = "Steps: a block of the prompt, or a token, of every request that "
+             "runs. in use: of the pool, on average over steps; unused: of "
+             "that, bytes in which no token lies. batch, queue: requests that "
+             "took a step, that took none, on average. to first, to end: steps "
+             "from arrival to the first token and to the last, means and 95th "
+             "percentiles of those that were not refused. put back: how often "
+             "one had to give up its pages and wait. tables: bytes that say "
+             "where rows lie, at most; they are not in the pool.",
+    .bytes = true};
+
+/* Loads are of a lane at a step, whichever lanes a rank has. */
+#define LAYOUTS                                                                \
+  PLACE                                                                        \
+  ", method, asked, layout, bytes_end AS 'end B',"                             \
+  " CAST(round(bytes_mean) AS INTEGER) AS 'mean B', bytes_peak AS 'peak B',"   \
+  " CAST(round(100 * share_freed) AS INTEGER) || '%' AS freed,"                \
+  " round(loads * 1.0 / lanes / steps, 1) AS loads, ranks,"                    \
+  " CAST(round(rank_bytes_mean) AS INTEGER) AS 'rank B',"                      \
+  " CAST(round(100 * rank_even) AS INTEGER) || '%' AS 'of even',"              \
+  " round(rank_loads * 1.0 / rank_lanes / steps, 1) AS 'rank loads'"
+
+const kv_sheet kv_sheet_layouts = {
+    .view = "layouts",
+    .columns = LAYOUTS,
+    .words = "Bytes of K and V in the memory of a layout: at the end, on "
+             "average over steps, at most. freed: of the bytes that the "
+             "method gave up, those in memory that is free again. loads: "
+             "tokens that a lane loads at a decode step, of regular "
+             "indices. rank B, rank loads: the mean and the loads of the "
+             "fullest of so many ranks of tensor parallelism (tp=N), each with "
+             "its share of the KV heads and a store of its own; of even: its "
+             "bytes as a share of an Nth of all.",
+    .bytes = true};

@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What tables of kvreport have for people: columns of a view in the order in
+ * which they stand, and words below the table about them. For programs a table
+ * has all columns of its view.
+ */
+#ifndef KV_ANALYSIS_SHEETS_H
+#define KV_ANALYSIS_SHEETS_H
+
+#include <stdbool.h>
+
+/* In every list of columns: where a cell is from. And a column of some: of
+ * prompts that were read in chunks. */
+#define KV_SHEET_PLACE                                                         \
+  "trace || iif(observe = 'recorded', '', ', ' || observe) AS trace"
+#define KV_SHEET_P_ERROR "p error"
+
+typedef struct kv_sheet {
+  const char *view, *columns; /* SQL */
+  const char *order;          /* SQL behind the view; or NULL */
+  const char *words, *more;   /* paragraphs; NULL: none */
+  bool answers; /* of evaluations, which are in closed loop, and not of cells */
+  bool bytes;   /* of what memory holds, not of attention */
+} kv_sheet;
+
+/* Columns that are dropped where no row has a value; ended by NULL. */
+extern const char *const kv_sheet_optional[];
+
+extern const kv_sheet kv_sheet_cells, kv_sheet_every, kv_sheet_mean,
+    kv_sheet_gaps, kv_sheet_answers, kv_sheet_pools, kv_sheet_layouts;
+
+#endif
