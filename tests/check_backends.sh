@@ -49,6 +49,7 @@ paged+=,deltakv:compressor=none:full=0:recent=16
 compared "$small" 2 "$paged" --pages
 compared "$small" 2 dense,snapkv,hardkv,tova+int4 --indices max
 compared "$small" 2 adakv,hardkv --indices joined
+compared "$small" 2 window,tova,snapkv,hardkv --indices shared
 # The sanitizers make an executor slow: for them that is enough.
 if ! replay_little; then
   for trace in "$tiny"/*.safetensors; do

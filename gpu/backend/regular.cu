@@ -120,7 +120,7 @@ regular_chunks(const __grid_constant__ kv_gpu_layer l,
   KV_SHARED(kv_quad, query, KV_KEY_STAGES * HEADS * KV_KEY_QUADS);
   KV_SHARED(kv_quad, weight, HEADS * CHUNK / 4);
   const kv_gpu_regular_half &half = r.half[*r.which];
-  const uint32_t *mask = half.mask + (size_t)blockIdx.y * (size_t)r.words;
+  const uint32_t *mask = half.mask + (size_t)blockIdx.y * (size_t)r.stride;
   int all = find(mask, r.words, (int)blockIdx.x, place);
   kv_hand a = kv_hand_take<HEADS>(l, all);
   room x = {place, key, row, stage, query, (float *)weight};

@@ -15,14 +15,20 @@ static __device__ bool is_read(const kv_gpu_layer &l, const kv_gpu_lane *lane,
   return !lane->tier || !(l.needs.unread >> lane->tier[i] & 1);
 }
 
+/* Where a mask serves all lanes, no bit of it is set before theirs are. */
+static __global__ void wipe(const __grid_constant__ kv_gpu_regular r) {
+  int w = (int)blockIdx.x * KV_BLOCK + kv_thread();
+  if (w < r.words) r.half[*r.which].mask[w] = 0;
+}
+
 /* Bits of the lane's entries are set, .. */
 static __global__ void mark(const __grid_constant__ kv_gpu_layer l,
                             const __grid_constant__ kv_gpu_regular r,
                             bool all) {
   const kv_gpu_lane *lane = &l.lane[blockIdx.x];
   const kv_gpu_regular_half &h = r.half[*r.which];
-  uint32_t *mask = h.mask + (size_t)blockIdx.x * (size_t)r.words;
-  for (int w = kv_thread(); w < r.words; w += KV_BLOCK) mask[w] = 0;
+  uint32_t *mask = h.mask + (size_t)blockIdx.x * (size_t)r.stride;
+  for (int w = kv_thread(); r.stride && w < r.words; w += KV_BLOCK) mask[w] = 0;
   __syncthreads();
   for (int i = kv_thread(); i < lane->n; i += KV_BLOCK) {
     int at = lane->k[i].block;
@@ -90,7 +96,9 @@ extern "C" void kv_gpu_start_regular_lanes(void *stream, const kv_gpu_layer *l,
     KV_LAUNCH(stream, follow, lanes, KV_BLOCK, *l, *r);
   else if (act == KV_GPU_REGULAR_JOIN)
     KV_LAUNCH(stream, join, words, KV_BLOCK, *l, *r);
-  else
+  else {
+    if (!r->stride) KV_LAUNCH(stream, wipe, words, KV_BLOCK, *r);
     KV_LAUNCH(stream, mark, lanes, KV_BLOCK, *l, *r,
               act == KV_GPU_REGULAR_HELD);
+  }
 }

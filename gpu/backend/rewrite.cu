@@ -68,8 +68,9 @@ static __global__ void take_places(const __grid_constant__ kv_gpu_layer l,
   int end = first + l.clock->count;
   if (end > r.room) end = r.room;
   __syncthreads();
-  for (int w = first / 32 + kv_thread(); 32 * w < end; w += KV_BLOCK)
-    h.mask[lane * r.words + w] |= span(w, first, end);
+  bool marks = r.stride || lane == 0; /* one mask has one writer */
+  for (int w = first / 32 + kv_thread(); marks && 32 * w < end; w += KV_BLOCK)
+    h.mask[lane * r.stride + w] |= span(w, first, end);
   if (kv_thread() == 0) h.taken[lane] = end;
 }
 

@@ -29,7 +29,8 @@ void kv_gpu_indexed_take(kv_store *s) {
     kv_no_memory(&s->fault, "regular indices", (size_t)shape->n_tokens);
     return;
   }
-  kv_gpu_regular_open(s->device, shape, s->lanes, room, &x->store, &s->fault);
+  kv_gpu_regular_open(s->device, shape, s->lanes, room,
+                      x->how == KV_INDICES_SHARED, &x->store, &s->fault);
 }
 
 void kv_gpu_indexed_give(kv_store *s) {
@@ -65,19 +66,19 @@ void kv_gpu_indexed_begin(kv_store *s) {
   if (!x) return;
   const kv_gpu_regular *r = &x->store.r;
   size_t lanes = (size_t)s->lanes;
-  x->in_order = true;
+  x->in_order = x->alike = true;
   x->store.r.entries = s->own_views;
   s->device->clear(r->which, sizeof *r->which);
   for (int i = 0; i < KV_GPU_STORES; i++) {
     const kv_gpu_regular_half *h = &r->half[i];
     s->device->clear(h->taken, lanes * sizeof *h->taken);
-    s->device->clear(h->mask, lanes * (size_t)r->words * sizeof *h->mask);
+    s->device->clear(h->mask, kv_gpu_regular_masks(r, s->lanes));
   }
   s->device->put(s->paged, s->page, pages_bytes(s));
 }
 
 bool kv_gpu_indexed_walked(const kv_store *s) {
-  return s->indexed && s->indexed->in_order &&
+  return s->indexed && s->indexed->in_order && s->indexed->alike &&
          (!s->own_views || s->plan->needs.unread);
 }
 
@@ -136,13 +137,32 @@ static bool ascends(const kv_lane *l) {
   return up;
 }
 
+static bool is_read(const kv_store *s, const kv_lane *l, int i) {
+  return !(s->plan->needs.unread >> kv_class_of(l, i) & 1);
+}
+
+/* Do both lanes read the same entries? */
+static bool alike(const kv_store *s, const kv_lane *a, const kv_lane *b) {
+  int i = 0, j = 0;
+  for (;; i++, j++) {
+    while (i < a->n && !is_read(s, a, i)) i++;
+    while (j < b->n && !is_read(s, b, j)) j++;
+    if (i == a->n || j == b->n) return i == a->n && j == b->n;
+    if (a->id[i] != b->id[j]) return false;
+  }
+}
+
 void kv_gpu_indexed_compressed(kv_store *s) {
   struct kv_gpu_indexed *x = s->indexed;
   if (!x || kv_gpu_lost(s)) return;
   int all = x->how == KV_INDICES_JOINED ? joined(s) : 0;
-  if (x->how != KV_INDICES_MASKED && has_lost(s, all)) rewrite(s, all);
-  bool was = x->in_order;
+  bool masked = x->how == KV_INDICES_MASKED || x->how == KV_INDICES_SHARED;
+  if (!masked && has_lost(s, all)) rewrite(s, all);
+  bool was = kv_gpu_indexed_walked(s);
+  x->alike = true;
+  for (int i = 1; i < s->lanes && x->how == KV_INDICES_SHARED; i++)
+    x->alike = x->alike && alike(s, &s->mirror[0], &s->mirror[i]);
   for (int i = 0; i < s->lanes && x->in_order; i++)
     x->in_order = ascends(&s->mirror[i]);
-  if (was && !x->in_order) kv_gpu_forget(s);
+  if (was != kv_gpu_indexed_walked(s)) kv_gpu_forget(s);
 }

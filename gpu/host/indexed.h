@@ -13,10 +13,12 @@
  * a layer of which a lane has lost an entry is gathered when its block or step
  * is over, each lane to what it holds; joined (max, of sets that lanes share),
  * a layer of which all lanes have lost a token, to what any of them holds, so
- * that a token has one place in all lanes. The pages of the lanes' pools are
- * pieces of the store, so all that reads rows finds them there; attention goes
- * by masks where every view is its lane, or what classes leave of it, and lanes
- * are in the order in which tokens entered.
+ * that a token has one place in all lanes. Shared (sparse:masks=layer), bits
+ * are clear that no lane's entries have: one mask cannot say more, so attention
+ * goes by it as long as all lanes read the same. The pages of the lanes' pools
+ * are pieces of the store, so all that reads rows finds them there; attention
+ * goes by masks where every view is its lane, or what classes leave of it, and
+ * lanes are in the order in which tokens entered.
  *
  * Memory: the store's two halves each have room for K and V of every token.
  */
@@ -31,6 +33,9 @@ struct kv_gpu_indexed {
   kv_gpu_regular_store store;
   kv_indices how;
   bool *any;     /* joined: [tokens] scratch, does any lane hold it? */
+  bool alike;    /* shared: the layer's lanes read the same entries, so that its
+                    mask is each one's; if not, attention reads rows one by one
+                    as below */
   bool in_order; /* the layer's lanes are still in the order of tokens; if not,
                     attention reads rows one by one */
 };

@@ -20,10 +20,11 @@ typedef struct kv_gpu_regular_store {
 } kv_gpu_regular_store;
 
 /* Takes it for `lanes` empty lanes of `room` tokens each, with rows of the
- * shape's d, d_v and dtype. KV_RESOURCE: no memory, and *out is closed. */
+ * shape's d, d_v and dtype, and a mask each or, shared, one for all.
+ * KV_RESOURCE: no memory, and *out is closed. */
 kv_rc kv_gpu_regular_open(const kv_device *device, const kv_shape *shape,
-                          int lanes, int room, kv_gpu_regular_store *out,
-                          kv_err *e);
+                          int lanes, int room, bool shared,
+                          kv_gpu_regular_store *out, kv_err *e);
 /* Gives it back; accepts a zeroed store. */
 void kv_gpu_regular_close(kv_gpu_regular_store *s);
 

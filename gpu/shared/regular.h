@@ -40,19 +40,29 @@ typedef enum kv_gpu_regular_act {
 /* A half, by lane. */
 typedef struct kv_gpu_regular_half {
   char *k, *v;    /* [lanes][room][d] and [..][d_v] of the trace's type */
-  uint32_t *mask; /* [lanes][words] bit i % 32 of word i / 32: place i counts;
-                     others may clear bits between kernels, never set them */
+  uint32_t *mask; /* [lanes][words], of one mask [words]: bit i % 32 of word i /
+                     32: place i counts; others may clear bits between kernels,
+                     never set them */
   int32_t *taken; /* [lanes] places */
 } kv_gpu_regular_half;
 
 /* The store, as kernels are given it. */
 typedef struct kv_gpu_regular {
   int32_t room, words; /* places of a lane; words of its mask, room / 32 up */
+  int32_t stride;      /* from a lane's mask to the next: words, or 0 where one
+                          mask, of what any lane holds, serves all; a store that
+                          is never rewritten */
   int32_t *which;      /* [1] the half in use: 0 or 1 */
   int32_t entries;     /* how ATTEND names a logit that is not finite in l->bad:
                           1 by its entry in l->place, 0 by its number among the
                           bits; where l->lane is NULL, by its place */
   kv_gpu_regular_half half[KV_GPU_STORES];
 } kv_gpu_regular;
+
+/* Bytes of a half's masks. */
+KV_FN size_t kv_gpu_regular_masks(const kv_gpu_regular *r, int lanes) {
+  size_t masks = r->stride ? (size_t)lanes : 1;
+  return masks * (size_t)r->words * sizeof *r->half[0].mask;
+}
 
 #endif

@@ -32,12 +32,14 @@ typedef struct kv_scratch kv_scratch; /* of one thread */
 /* How a backend that can do so keeps rows by regular indices
  * (sim/layout/README.md): masked; or rewritten where lanes lost entries, each
  * lane to its own; or where all lanes of a layer have lost one, to the tokens
- * that any of them holds. It changes no result. */
+ * that any of them holds; or masked by one mask for all lanes of a layer. It
+ * changes no result. */
 typedef enum kv_indices {
   KV_INDICES_NONE,
   KV_INDICES_MASKED,
   KV_INDICES_REWRITTEN,
-  KV_INDICES_JOINED
+  KV_INDICES_JOINED,
+  KV_INDICES_SHARED
 } kv_indices;
 
 /* What a store is opened for. It and what it points to outlive the store. Where

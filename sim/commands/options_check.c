@@ -24,13 +24,14 @@ static const kv_option options[] = {
     {KV_SLOT_FLAG, "pages", 0, AT(paged),
      .help = "coded rows lie in unified pages, as LeanKV has them, on a device "
              "and on emu, where the formats allow it; results are the same"},
-    {KV_SLOT_CHOICE, "indices", 0, "HOW", .choices = "none|sparse|max|joined",
+    {KV_SLOT_CHOICE, "indices", 0, "HOW", .choices = "none|sparse|max|joined|shared",
      AT(indices),
      .help =
          "rows lie by regular indices, as Hard-KV has them, on a device and "
          "on emu, where they are kept as they came: sparse, masked; max, "
          "lane by lane rewritten when entries have gone; joined, rewritten to "
-         "what any lane of a layer holds; results are the same"},
+         "what any lane of a layer holds; shared, masked by one mask a layer; "
+         "results are the same"},
     {KV_SLOT_CHOICE, "format", 'f', "FORMAT", .choices = KV_VERDICT_FORMATS,
      AT(format), .group = "What to print",
      .help = "verdicts on standard output as table (the default), json, jsonl "

@@ -24,7 +24,7 @@ typedef struct kv_check_options {
   int format;                                  /* a kv_verdict_format */
   bool paged;  /* --pages: on cuda and emu coded rows lie in unified pages,
                   where the formats allow it (kv_plan.paged) */
-  int indices; /* --indices none, sparse, max or joined: a kv_indices, by which
+  int indices; /* --indices none, sparse, max, joined or shared: a kv_indices, by which
                   rows lie on cuda and emu */
 } kv_check_options;
 

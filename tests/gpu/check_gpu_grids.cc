@@ -103,13 +103,15 @@ static void stores_of(int c) {
   kv_gpu_paged paged = {};
   kv_gpu_regular regular = {};
   regular.room = TOKENS;
-  regular.words = TOKENS / 32;
+  regular.words = regular.stride = TOKENS / 32;
   device->count(nullptr, &l, &paged, 0);
   device->attend_paged(nullptr, &l, &paged);
   fits("a step over pages", c);
   device->regular(nullptr, &l, &regular, KV_GPU_REGULAR_ENTER);
   device->regular(nullptr, &l, &regular, KV_GPU_REGULAR_ATTEND);
   device->regular(nullptr, &l, &regular, KV_GPU_REGULAR_REWRITE);
+  regular.stride = 0; /* one mask for all lanes */
+  device->regular(nullptr, &l, &regular, KV_GPU_REGULAR_READ);
   fits("a step over regular indices", c);
 }
 

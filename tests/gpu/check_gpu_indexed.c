@@ -9,6 +9,8 @@
  *   hold; masked, a lane has a place for every token seen, rewritten, for what
  *   it holds and no more, and joined, for what any lane of its layer holds, a
  *   token in the same place of each. What is not a lane's is scribbled over;
+ * - where one mask serves a layer, its bits are those of entries that any lane
+ *   reads, and attention goes by it as long as all lanes read the same;
  * - what was gathered is what the layout counts, slot for slot;
  * - attention goes by masks where views are the lanes or what classes leave of
  *   them, and else reads rows one by one; where rows are merged, coded or
@@ -35,7 +37,7 @@ static kv_device device;
 static kv_backend indexed;
 static char trace[512];
 static expected must;
-static bool rewritten, joined;
+static bool rewritten, joined, shared;
 static int blocks, walked, read_rows;     /* of the replay */
 static int64_t rewrites, gathered, hides; /* slots; clear bits of entries */
 
@@ -107,25 +109,42 @@ static void scribble(const kv_store *s, int lane, const char *owned) {
   }
 }
 
+static bool is_hidden(const kv_store *s, const kv_gpu_lane *l, int j) {
+  return l->tier && s->plan->needs.unread >> l->tier[j] & 1;
+}
+
+/* Does any lane of the layer read an entry at the place? */
+static bool is_read(const kv_store *s, int place) {
+  bool any = false;
+  for (int i = 0; i < s->lanes; i++) {
+    const kv_gpu_lane *l = &s->layer.lane[i];
+    for (int j = 0; j < l->n; j++)
+      any = any || (l->k[j].block == place && !is_hidden(s, l, j));
+  }
+  return any;
+}
+
 static void check_lane(const kv_store *s, int i) {
   const kv_gpu_regular *r = &s->indexed->store.r;
   const kv_gpu_lane *l = &s->layer.lane[i];
   char *owned = calloc((size_t)r->room, 1);
+  assert_int_equal(r->stride, shared ? 0 : r->words);
   int taken = half_of(s)->taken[i];
   assert_non_null(owned);
   assert_int_equal(taken, joined      ? union_of(&s->layer)
                           : rewritten ? l->n
                                       : s->end);
   for (int j = 0; j < l->n; j++) {
-    bool hidden = l->tier && s->plan->needs.unread >> l->tier[j] & 1;
+    bool hidden = is_hidden(s, l, j);
     int at = place_of(s, i, j);
     assert_int_equal(owned[at], 0);
     owned[at] = hidden ? 2 : 1;
     hides += hidden;
   }
   for (int at = 0; at < 32 * r->words; at++) {
-    uint32_t bit = half_of(s)->mask[i * r->words + at / 32] >> at % 32 & 1;
-    assert_int_equal(bit, at < r->room && owned[at] == 1);
+    uint32_t bit = half_of(s)->mask[i * r->stride + at / 32] >> at % 32 & 1;
+    bool read = at < r->room && owned[at] == 1;
+    assert_int_equal(bit, shared && at < r->room ? is_read(s, at) : read);
   }
   scribble(s, i, owned);
   free(owned);
@@ -166,29 +185,32 @@ static void must_match(const char *text, const char *layout,
 
 static const struct {
   const char *spec;
-  expected where;
-  int least; /* rewrites; and bits that are clear, */
+  expected where, one; /* by masks of lanes; by one of the layer */
+  int least;           /* rewrites; and bits that are clear, */
   bool hides;
 } cases[] = {
-    {"dense", WALKED, 0, false},
-    {"snapkv:window=16", WALKED, 2, false},
-    {"h2o", READ, 20, false}, /* views are asked for, and are the lane */
-    {"adakv", WALKED, 2, false},
-    {"tova", WALKED, 20, false},
-    {"quest:page=8:skip=0", READ, 0, false},
-    {"hardkv:upper=100:lower=10:window=4:every=6:p=0.6", WALKED, 2, true},
+    {"dense", WALKED, WALKED, 0, false},
+    {"snapkv:window=16", WALKED, READ, 2, false},
+    {"h2o", READ, READ, 20, false}, /* views are asked for, and are the lane */
+    {"adakv", WALKED, READ, 2, false},
+    {"tova", WALKED, WALKED, 20, false}, /* all lanes drop the same */
+    {"quest:page=8:skip=0", READ, READ, 0, false},
+    {"hardkv:upper=100:lower=10:window=4:every=6:p=0.6", WALKED, READ, 2, true},
+    {"hardkv:upper=199:lower=190:window=4:every=6:p=0.6", WALKED, BOTH, 2,
+     true}, /* lanes are alike until they are longer than lower */
     {"hardkv:upper=190:lower=10:window=1:sinks=0:local=0:every=1:"
      "adapter=vanilla:variant=code",
-     BOTH, 2, true},                   /* lanes get another order */
-    {"streamingllm", POOLS, 0, false}, /* re-indexed */
-    {"zsmerge", POOLS, 0, false},
-    {"tova+int8", POOLS, 0, false}};
+     BOTH, READ, 2, true},                    /* lanes get another order */
+    {"streamingllm", POOLS, POOLS, 0, false}, /* re-indexed */
+    {"zsmerge", POOLS, POOLS, 0, false},
+    {"tova+int8", POOLS, POOLS, 0, false}};
 
 static void test_layout(const char *layout, bool rewrite, bool join) {
+  shared = strstr(layout, "masks=layer");
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     kv_digest of_ref[3];
     gpucell plain = {trace, NULL, 0, BUDGET, NULL};
-    must = cases[i].where;
+    must = shared ? cases[i].one : cases[i].where;
     rewritten = rewrite;
     joined = join;
     gpucell_replay(&plain, cases[i].spec, &kv_backend_ref, of_ref);
@@ -215,23 +237,33 @@ TEST(test_joined) {
   test_layout("la:max:masks=lane", true, true);
 }
 
+TEST(test_shared) {
+  gpucell_trace("indexed", KV_F32, 20, TOKENS, PROMPT, trace);
+  test_layout("ls:sparse:masks=layer", false, false);
+}
+
 /* Of every layout what a store does where it is asked for first. */
 TEST(test_layouts) {
   static const struct {
     const char *layouts;
     kv_indices stored;
-  } asked[] = {
-      {"hs:max", KV_INDICES_REWRITTEN}, {"hs:sparse", KV_INDICES_MASKED},
-      {"ls:sparse", KV_INDICES_MASKED}, {"la:sparse,ha:max", KV_INDICES_MASKED},
-      {"ls:max", KV_INDICES_JOINED},    {"la:max,hs:max", KV_INDICES_JOINED},
-      {"base", KV_INDICES_NONE},        {"pages:16", KV_INDICES_NONE}};
+  } asked[] = {{"hs:max", KV_INDICES_REWRITTEN},
+               {"hs:sparse", KV_INDICES_MASKED},
+               {"ls:sparse", KV_INDICES_MASKED},
+               {"la:sparse,ha:max", KV_INDICES_MASKED},
+               {"la:sparse:masks=layer", KV_INDICES_SHARED},
+               {"ls:max", KV_INDICES_JOINED},
+               {"la:max,hs:max", KV_INDICES_JOINED},
+               {"base", KV_INDICES_NONE},
+               {"pages:16", KV_INDICES_NONE}};
   const char *text = "snapkv:window=16";
   gpucell_trace("indexed", KV_BF16, 12, TOKENS, PROMPT, trace);
   for (size_t i = 0; i < sizeof asked / sizeof *asked; i++) {
     kv_digest of_ref[3], of[3];
     gpucell c = {trace, asked[i].layouts, 0, BUDGET, NULL};
-    must = asked[i].stored ? WALKED : POOLS;
-    rewritten = asked[i].stored > KV_INDICES_MASKED;
+    shared = asked[i].stored == KV_INDICES_SHARED;
+    must = shared ? READ : asked[i].stored ? WALKED : POOLS;
+    rewritten = asked[i].stored > KV_INDICES_MASKED && !shared;
     joined = asked[i].stored == KV_INDICES_JOINED;
     walked = 0;
     gpucell_replay(&c, text, &kv_backend_ref, of_ref);
@@ -244,7 +276,8 @@ TEST(test_layouts) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_max), cmocka_unit_test(test_sparse),
-      cmocka_unit_test(test_joined), cmocka_unit_test(test_layouts)};
+      cmocka_unit_test(test_joined), cmocka_unit_test(test_shared),
+      cmocka_unit_test(test_layouts)};
   if (!kv_device_emu()) return 77;
   device = *kv_device_emu();
   device.attend = attend;

@@ -101,9 +101,9 @@ static void open_world(world *w, const shape *s) {
     w->lane[i].room = w->room;
     kv_lane_begin(&w->lane[i], &w->needs, &w->data);
   }
-  assert_int_equal(
-      kv_gpu_regular_open(w->device, &w->shape, LANES, TOKENS, &w->s, &e),
-      KV_OK);
+  assert_int_equal(kv_gpu_regular_open(w->device, &w->shape, LANES, TOKENS,
+                                       false, &w->s, &e),
+                   KV_OK);
 }
 
 static void close_world(world *w) {

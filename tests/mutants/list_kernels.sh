@@ -153,12 +153,22 @@ mutant device_indexed_in_pools gpu/host/take.c 'gpu_indexed' \
 mutant device_indexed_out_of_order gpu/host/indexed.c 'gpu_indexed' \
   'up = up && l->id[i - 1] < l->id[i];' 'up = up && i > 0;'
 mutant device_indexed_not_gathered gpu/host/indexed.c 'gpu_indexed' \
-  'if (x->how != KV_INDICES_MASKED && has_lost(s, all))' 'if (false)'
+  'if (!masked && has_lost(s, all))' 'if (false)'
 mutant device_indexed_not_joined gpu/host/indexed.c 'gpu_indexed' \
   'if (all) act(s, KV_GPU_REGULAR_JOIN, stream);' ''
 mutant device_indexed_joins_first gpu/backend/regular_lanes.cu 'gpu_indexed' \
   'any |= mask[(size_t)i * (size_t)r.words];' \
   'any |= mask[0 * (size_t)i * (size_t)r.words];'
+
+mutant device_shared_though_apart gpu/host/indexed.c 'gpu_indexed' \
+  'x->alike = x->alike && alike(' 'x->alike = x->alike || alike('
+mutant device_shared_of_one_lane gpu/backend/regular_lanes.cu 'gpu_indexed' \
+  '    if (all || is_read(l, lane, i)) atomicOr' \
+  '    if (r.stride + (blockIdx.x == 0) && (all || is_read(l, lane, i))) atomicOr'
+mutant device_shared_not_wiped gpu/backend/regular_lanes.cu 'gpu_indexed' \
+  'if (!r->stride)' 'if (r->words < 0)'
+mutant device_shared_not_forgotten gpu/host/indexed.c 'gpu_indexed' \
+  'if (was != kv_gpu_indexed_walked(s))' 'if (was && !x->in_order)'
 
 # Latent vectors that a replay's attention decodes.
 mutant device_rebuilt_unpacked gpu/backend/rebuilt_lanes.cu 'gpu_rows' \

@@ -69,7 +69,8 @@ static void regular_open(bench *b, const lanes_case *c, regulars *x) {
   lanes_shape(b, c->lanes, c->group, c->tokens, l);
   size_t all = (size_t)c->lanes * (size_t)c->tokens * LANES_D;
   x->kept = bench_take<int32_t>(b, REGULAR_HEADS);
-  if (kv_gpu_regular_open(b->dev, &l->shape, l->lanes, c->tokens, &x->s, &e))
+  if (kv_gpu_regular_open(b->dev, &l->shape, l->lanes, c->tokens, false, &x->s,
+                          &e))
     bench_fail("%s", e.text);
   void *stream = b->dev->stream();
   const kv_gpu_regular_half *h = &x->s.r.half[0];
