@@ -8,7 +8,8 @@
 # needs no torch: check_evaluate.py and tasks_text.py; verdicts on what papers
 # claim: check_claims.py. By the first Python that has numpy (PYTHON names
 # another). 77 where none has.
-. "$(dirname "$0")/sh.sh"
+. "$(dirname "$0")/replays.sh"
+replay_emu && export KV_EMU=1
 export LC_ALL=C.UTF-8 KVTRACE=$kvtrace KVREPLAY=$kvreplay KVREPORT=$kvreport
 
 for python in ${PYTHON:-python3 /usr/bin/python3}; do

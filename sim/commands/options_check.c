@@ -24,8 +24,8 @@ static const kv_option options[] = {
     {KV_SLOT_FLAG, "pages", 0, AT(paged),
      .help = "coded rows lie in unified pages, as LeanKV has them, on a device "
              "and on emu, where the formats allow it; results are the same"},
-    {KV_SLOT_CHOICE, "indices", 0, "HOW", .choices = "none|sparse|max|joined|shared",
-     AT(indices),
+    {KV_SLOT_CHOICE, "indices", 0, "HOW",
+     .choices = "none|sparse|max|joined|shared", AT(indices),
      .help =
          "rows lie by regular indices, as Hard-KV has them, on a device and "
          "on emu, where they are kept as they came: sparse, masked; max, "

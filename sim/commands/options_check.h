@@ -24,8 +24,8 @@ typedef struct kv_check_options {
   int format;                                  /* a kv_verdict_format */
   bool paged;  /* --pages: on cuda and emu coded rows lie in unified pages,
                   where the formats allow it (kv_plan.paged) */
-  int indices; /* --indices none, sparse, max, joined or shared: a kv_indices, by which
-                  rows lie on cuda and emu */
+  int indices; /* --indices none, sparse, max, joined or shared: a kv_indices,
+                  by which rows lie on cuda and emu */
 } kv_check_options;
 
 /* Fills o->cells and o->backend from what was typed, after kv_options_parse;

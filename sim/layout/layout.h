@@ -161,8 +161,9 @@ static inline int kv_layout_ranks(const kv_layout_asked *asked) {
 }
 
 /* How a backend that can store rows by regular indices is to store them where
- * this layout is asked for (kv_plan.indices): by masks or rewritten; for base,
- * whose set is that of all layers, and for other layouts there are only the
+ * this layout is asked for (kv_plan.indices): by masks or rewritten; base as
+ * what all lanes of a layer share, which is its set where all layers hold the
+ * same (the second pass of README.md). For other layouts there are only the
  * numbers, and KV_INDICES_NONE is returned. */
 kv_indices kv_layout_indices(const kv_layout_asked *asked);
 

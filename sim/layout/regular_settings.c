@@ -118,9 +118,9 @@ kv_rc kv_regular_suits(const kv_layout_asked *asked, const kv_shape *shape,
 
 kv_indices kv_layout_indices(const kv_layout_asked *asked) {
   kv_regular_task task = asked->layout->task;
-  if (task == KV_REGULAR_NONE || task == KV_REGULAR_BASE)
-    return KV_INDICES_NONE;
+  if (task == KV_REGULAR_NONE) return KV_INDICES_NONE;
   if (asked->sparse)
     return asked->one_mask ? KV_INDICES_SHARED : KV_INDICES_MASKED;
-  return lanes_share(asked) ? KV_INDICES_JOINED : KV_INDICES_REWRITTEN;
+  bool joined = task == KV_REGULAR_BASE || lanes_share(asked);
+  return joined ? KV_INDICES_JOINED : KV_INDICES_REWRITTEN;
 }

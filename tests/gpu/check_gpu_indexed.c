@@ -14,8 +14,9 @@
  * - what was gathered is what the layout counts, slot for slot;
  * - attention goes by masks where views are the lanes or what classes leave of
  *   them, and else reads rows one by one; where rows are merged, coded or
- *   re-indexed, and for base, whose set is that of all layers, there is no such
- *   store.
+ *   re-indexed there is no such store;
+ * - asked for base, a layer holds what its lanes share: where all layers hold
+ *   the same tokens as many as the layout counts, else fewer.
  */
 #include "gpu/host/backends.h"
 #include "gpu/host/indexed.h"
@@ -40,6 +41,7 @@ static expected must;
 static bool rewritten, joined, shared;
 static int blocks, walked, read_rows;     /* of the replay */
 static int64_t rewrites, gathered, hides; /* slots; clear bits of entries */
+static int64_t held;                      /* places, after each block */
 
 /* --- the device and its backend ------------------------------------------- */
 
@@ -134,6 +136,7 @@ static void check_lane(const kv_store *s, int i) {
   assert_int_equal(taken, joined      ? union_of(&s->layer)
                           : rewritten ? l->n
                                       : s->end);
+  held += taken;
   for (int j = 0; j < l->n; j++) {
     bool hidden = is_hidden(s, l, j);
     int at = place_of(s, i, j);
@@ -165,7 +168,7 @@ static void must_match(const char *text, const char *layout,
   kv_layout_result counted;
   gpucell c = {trace, layout, 0, BUDGET, &counted};
   blocks = walked = read_rows = 0;
-  rewrites = gathered = hides = 0;
+  rewrites = gathered = hides = held = 0;
   order_of_threads(reverse);
   gpucell_replay(&c, text, &indexed, of);
   order_of_threads(0);
@@ -237,6 +240,37 @@ TEST(test_joined) {
   test_layout("la:max:masks=lane", true, true);
 }
 
+/* Rows of K and V that the layout counts, summed over steps. */
+static double rows_of(const kv_layout_result *of) {
+  return of->pages_mean * of->n_steps;
+}
+
+TEST(test_base) {
+  static const struct {
+    const char *text;
+    bool same; /* do all layers hold the same? */
+  } of[] = {{"window", true}, {"tova", false}, {"snapkv:window=16", false}};
+  gpucell_trace("indexed", KV_F32, 16, TOKENS, PROMPT, trace);
+  must = WALKED;
+  rewritten = joined = true;
+  shared = false;
+  for (size_t i = 0; i < sizeof of / sizeof *of; i++) {
+    kv_digest of_ref[3], found[3];
+    kv_layout_result counted;
+    gpucell c = {trace, "base", 0, BUDGET, &counted};
+    gpucell_replay(&c, of[i].text, &kv_backend_ref, of_ref);
+    walked = 0;
+    held = 0;
+    gpucell_replay(&c, of[i].text, &indexed, found);
+    gpucell_must_match(of[i].text, "base", of_ref, found);
+    assert_true(walked > 0);
+    if ((2.0 * (double)held == rows_of(&counted)) != of[i].same ||
+        2.0 * (double)held > rows_of(&counted))
+      fail_msg("%s: %d places, counted are %g rows", of[i].text, (int)held,
+               rows_of(&counted));
+  }
+}
+
 TEST(test_shared) {
   gpucell_trace("indexed", KV_F32, 20, TOKENS, PROMPT, trace);
   test_layout("ls:sparse:masks=layer", false, false);
@@ -254,7 +288,7 @@ TEST(test_layouts) {
                {"la:sparse:masks=layer", KV_INDICES_SHARED},
                {"ls:max", KV_INDICES_JOINED},
                {"la:max,hs:max", KV_INDICES_JOINED},
-               {"base", KV_INDICES_NONE},
+               {"base", KV_INDICES_JOINED},
                {"pages:16", KV_INDICES_NONE}};
   const char *text = "snapkv:window=16";
   gpucell_trace("indexed", KV_BF16, 12, TOKENS, PROMPT, trace);
@@ -275,9 +309,9 @@ TEST(test_layouts) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_max), cmocka_unit_test(test_sparse),
+      cmocka_unit_test(test_max),    cmocka_unit_test(test_sparse),
       cmocka_unit_test(test_joined), cmocka_unit_test(test_shared),
-      cmocka_unit_test(test_layouts)};
+      cmocka_unit_test(test_base),   cmocka_unit_test(test_layouts)};
   if (!kv_device_emu()) return 77;
   device = *kv_device_emu();
   device.attend = attend;

@@ -163,12 +163,17 @@ mutant device_indexed_joins_first gpu/backend/regular_lanes.cu 'gpu_indexed' \
 mutant device_shared_though_apart gpu/host/indexed.c 'gpu_indexed' \
   'x->alike = x->alike && alike(' 'x->alike = x->alike || alike('
 mutant device_shared_of_one_lane gpu/backend/regular_lanes.cu 'gpu_indexed' \
-  '    if (all || is_read(l, lane, i)) atomicOr' \
-  '    if (r.stride + (blockIdx.x == 0) && (all || is_read(l, lane, i))) atomicOr'
+  'if (all || is_read(l, lane, i))' \
+  'if (r.stride + (blockIdx.x == 0) && (all || is_read(l, lane, i)))'
 mutant device_shared_not_wiped gpu/backend/regular_lanes.cu 'gpu_indexed' \
   'if (!r->stride)' 'if (r->words < 0)'
 mutant device_shared_not_forgotten gpu/host/indexed.c 'gpu_indexed' \
   'if (was != kv_gpu_indexed_walked(s))' 'if (was && !x->in_order)'
+mutant base_in_pools sim/layout/regular_settings.c 'gpu_indexed' \
+  'if (task == KV_REGULAR_NONE)' \
+  'if (task == KV_REGULAR_NONE || task == KV_REGULAR_BASE)'
+mutant base_of_each_lane sim/layout/regular_settings.c 'gpu_indexed' \
+  'bool joined = task == KV_REGULAR_BASE ||' 'bool joined ='
 
 # Latent vectors that a replay's attention decodes.
 mutant device_rebuilt_unpacked gpu/backend/rebuilt_lanes.cu 'gpu_rows' \

@@ -9,6 +9,7 @@ layer will attend to it, and the ledger counts that, walking its store.
 """
 import glob
 import json
+import os
 import sqlite3
 import unittest
 
@@ -177,6 +178,21 @@ class Layouts(Case):
             # A bit that comes back is held here, and not in the account.
             self.assertTrue(all(x >= y for x, y in zip(codes, alone)))
             self.near(seen, db + ".again.safetensors", outputs)
+            self.stored(out, codes)
+
+    def stored(self, decisions, codes):
+        """Where a device stores the base, every backend gives the same, and
+        the layout counts as many bytes as the ledger of that second pass."""
+        backends = ("ref", "emu") if os.environ.get("KV_EMU") else ("ref",)
+        rows = [run("-m", f"replay:file={decisions}", "--layout", "base",
+                    "--backend", x, "--db", f"{decisions}.{x}.db")
+                for x in backends]
+        for row, name in zip(rows, backends):
+            self.assertEqual([row[x] for x in ("journal", "state", "output")],
+                             [rows[0][x] for x in
+                              ("journal", "state", "output")])
+            held = self.held(f"{decisions}.{name}.db", "base")[:, 1]
+            self.assertEqual([*held], codes)
 
     def near(self, seen, *paths):
         """Outputs at paths are those of attention in float64."""
