@@ -86,7 +86,9 @@ static __device__ kv_quad ranges_of(const kv_gpu_paged_side &s,
   return to;
 }
 
-/* Starts the copies of the tile's codes, and puts ranges behind them. */
+/* Starts the copies of the tile's codes, and puts ranges behind them. A warp
+ * has the same bytes of a page whoever of it has which; each 8 threads take a
+ * piece of 8 rows, which lie side by side in banks of shared memory. */
 static __device__ void fetch_keys(const kv_gpu_paged &p, const tile &t,
                                   const kv_row_keys &x) {
   KV_SHARED(const char *, row, TILE);
@@ -98,9 +100,11 @@ static __device__ void fetch_keys(const kv_gpu_paged &p, const tile &t,
     *(kv_quad *)&x.code[x.full * TILE + j] = ranges_of(s, b.metadata);
   }
   __syncthreads();
-  for (int at = kv_thread(); at < t.n * x.full; at += KV_BLOCK) {
-    int j = at / x.full, piece = at - j * x.full;
-    kv_async_16(&x.code[piece * TILE + j], row[j] + piece * 16);
+  int eights = (t.n + 7) / 8, each = 8 * x.full;
+  for (int at = kv_thread(); at < eights * each; at += KV_BLOCK) {
+    int eight = at / each, own = at - eight * each;
+    int j = 8 * eight + own % 8, piece = own / 8;
+    if (j < t.n) kv_async_16(&x.code[piece * TILE + j], row[j] + piece * 16);
   }
   kv_async_commit();
 }

@@ -57,6 +57,22 @@ void kv_emu_order(int order);
  * called. */
 uint64_t kv_emu_copied(void);
 
+/* For tests: what those of these copies touch whose source is among so many
+ * bytes, since kv_emu_touch of this OS thread. The k-th copies that the threads
+ * of a warp start in a group (kv_async_commit) are one request, as on a device
+ * where all of them take the same branches. sectors: different 32 bytes of
+ * global memory that requests touch, which is what a device fetches; turns: of
+ * each 8 threads in order, as many as the most of them that write to the same
+ * of the 8 pieces of 16 bytes that stand beside each other in the banks of
+ * shared memory. Nothing is fetched twice where sectors are copied / 2, nobody
+ * waits where turns are copied / 8 (CUDA C++ Programming Guide, device memory
+ * accesses). */
+typedef struct kv_emu_touched {
+  uint64_t copied, sectors, turns;
+} kv_emu_touched;
+void kv_emu_touch(const void *from, size_t bytes); /* 0 bytes: no more */
+kv_emu_touched kv_emu_what_touched(void);
+
 /* Frees the calling OS thread's fibers, which are made again when they are
  * needed. Done automatically when a thread ends. */
 void kv_emu_release(void);

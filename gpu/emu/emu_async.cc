@@ -17,6 +17,28 @@ bool is_shared(const kv_emu_context *c, const void *to) {
   return at < c->used && c->used - at >= KV_EMU_COPY;
 }
 
+/* Adds the sector to the request; false: it has it. */
+bool is_new(kv_emu_request *r, uintptr_t sector) {
+  for (int i = 0; i < r->n; i++)
+    if (r->sector[i] == sector) return false;
+  r->sector[r->n++] = sector;
+  return true;
+}
+
+void touch(kv_emu_context *c, int me, const kv_emu_copies *own, const void *to,
+           const void *from) {
+  kv_emu_request *r = &c->request[me / 32][own->started % KV_EMU_COPIES];
+  int eight = me % 32 / 8, bank = (int)((uintptr_t)to / KV_EMU_COPY % 8);
+  if (r->block != c->blocks || r->group != own->groups) *r = {};
+  r->block = c->blocks;
+  r->group = own->groups;
+  c->touched.copied++;
+  c->touched.sectors += is_new(r, (uintptr_t)from / 32);
+  if (++r->hits[eight][bank] <= r->most[eight]) return;
+  r->most[eight]++;
+  c->touched.turns++;
+}
+
 } // namespace
 
 void kv_emu_copy(void *to, const void *from) {
@@ -38,12 +60,28 @@ void kv_emu_copy(void *to, const void *from) {
   memset(to, 0xaa, KV_EMU_COPY);
   own->copy[own->n++] = {to, from, own->groups, where};
   kv_emu_races_copy(c, me, to, from, KV_EMU_COPY, where);
+  if ((uintptr_t)from - c->watched < c->bytes) touch(c, me, own, to, from);
+  own->started++;
   c->copied++;
 }
 
 uint64_t kv_emu_copied(void) { return kv_emu_mine ? kv_emu_mine->copied : 0; }
 
-void kv_emu_commit(void) { mine()->groups++; }
+void kv_emu_touch(const void *from, size_t bytes) {
+  if (!kv_emu_mine) return;
+  if (bytes) kv_emu_mine->touched = {};
+  kv_emu_mine->watched = (uintptr_t)from;
+  kv_emu_mine->bytes = bytes;
+}
+
+kv_emu_touched kv_emu_what_touched(void) {
+  return kv_emu_mine ? kv_emu_mine->touched : kv_emu_touched{};
+}
+
+void kv_emu_commit(void) {
+  mine()->groups++;
+  mine()->started = 0;
+}
 
 void kv_emu_wait(uint32_t left) {
   kv_emu_copies *own = mine();

@@ -61,8 +61,19 @@ typedef struct kv_emu_one {
 typedef struct kv_emu_copies {
   int n;
   uint32_t groups; /* committed so far */
+  int started;     /* since, of a group */
   kv_emu_one copy[KV_EMU_COPIES];
 } kv_emu_copies;
+
+/* A request of a warp, as kv_emu_touched counts them. */
+typedef struct kv_emu_request {
+  uint64_t block; /* of which group and block */
+  uint32_t group;
+  int n;                /* sectors */
+  uintptr_t sector[32]; /* their numbers */
+  uint8_t hits[4][8];   /* copies of each 8 threads, by banks */
+  uint8_t most[4];
+} kv_emu_request;
 
 typedef struct kv_emu_context {
   const kv_emu_launch *launch;  /* that is running; NULL: none */
@@ -88,7 +99,10 @@ typedef struct kv_emu_context {
   kv_emu_thread thread[KV_EMU_THREADS];
   kv_emu_stack stacks[KV_EMU_THREADS];
   kv_emu_copies copies[KV_EMU_THREADS];
-  uint64_t copied; /* copies made so far */
+  uint64_t copied;          /* copies made so far */
+  uintptr_t watched, bytes; /* copies from there are looked at: */
+  kv_emu_touched touched;
+  kv_emu_request request[KV_EMU_WARPS][KV_EMU_COPIES];
 } kv_emu_context;
 
 /* The calling OS thread's; NULL until its first launch, and when released. */

@@ -49,6 +49,7 @@ struct world : gpuroom {
   kv_pages_count count[MOST_LANES];   /* numbers in use */
   kv_pages_count entries[MOST_LANES]; /* that have one */
   char *pool;
+  size_t pool_bytes;
   int32_t *order; /* [lanes][stride] of entry j: 2 * its number + its tier */
 };
 
@@ -122,8 +123,9 @@ static void take_pages(world *w) {
   kv_pages_job compressed = {KV_PAGES_COMPRESSED, 0, 0, w->count, false, 0};
   assert_int_equal(kv_gpu_unified_compact(&w->u, 1, &prompt), 0);
   assert_int_equal(kv_gpu_unified_compact(&w->u, 1, &compressed), 0);
-  w->pool = take<char>(w, (size_t)(s.pages * w->p.page));
-  memset(w->pool, 0x7f, (size_t)(s.pages * w->p.page)); /* scales: NaN */
+  w->pool_bytes = (size_t)(s.pages * w->p.page);
+  w->pool = take<char>(w, w->pool_bytes);
+  memset(w->pool, 0x7f, w->pool_bytes); /* scales: NaN */
   w->p.pool = w->pool;
   w->p.entries = s.table;
   w->p.table = w->u.p.table;

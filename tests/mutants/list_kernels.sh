@@ -106,6 +106,12 @@ mutant device_tiers_in_slabs gpu/host/take.c 'gpu_tiers' \
 mutant device_tiers_no_barrier gpu/backend/paged.cu 'gpu_tiers' \
   '  kv_async_wait<0>();
   __syncthreads();' '  kv_async_wait<0>();'
+mutant device_pages_wait gpu/backend/paged_logits.cu 'gpu_paged' \
+  '8 * eight + own % 8, piece = own / 8;' \
+  '8 * eight + own / x.full, piece = own % x.full;'
+mutant device_pages_twice gpu/lane/values_paged.cuh 'gpu_paged' \
+  'int j = at / x.pieces, from = (at - j * x.pieces) * 16;' \
+  'int j = at % x.n, from = at / x.n * 16;'
 # Stores of regular indices: chunks by rank, places by what stands before.
 mutant regular_from_start gpu/backend/regular.cu 'gpu_regular' \
   'total) - c * CHUNK;' 'total);'
