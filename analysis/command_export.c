@@ -23,6 +23,7 @@ static const char *const views[] = {
     "positions", "entropies", "compressors", "rebuilt_at", "dials", "ablations",
     "ratios", "drifts", "collapse", "temperatures", "densities", "stacked",
     "shares", "merging", "pools", "requests", "pool_steps", "prompts",
+    "device_caches",
     /* of what models answered */
     "evaluations", "answers", "answer_means", "answer_values", NULL};
 

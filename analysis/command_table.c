@@ -227,10 +227,14 @@ int kv_report_table(const kv_args *a) {
   bool others = a->gap || a->answers || a->mean || a->history;
   if (a->pools && (others || a->layouts))
     return kv_tell(KV_EXIT_USAGE, "--pools are of requests: name it alone");
-  if (a->layouts && others)
+  if (a->layouts && (others || a->caches))
     return kv_tell(KV_EXIT_USAGE, "--layouts are of memory: name it alone");
+  if (a->caches && (others || a->pools))
+    return kv_tell(KV_EXIT_USAGE, "--caches are rows of their own: name it "
+                                  "alone");
   return write(a, a->pools     ? &kv_sheet_pools
                   : a->layouts ? &kv_sheet_layouts
+                  : a->caches  ? &kv_sheet_caches
                   : a->answers ? &kv_sheet_answers
                   : a->gap     ? &kv_sheet_gaps
                   : a->mean    ? &kv_sheet_mean

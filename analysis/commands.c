@@ -55,6 +55,9 @@ static const kv_option of_table[] = {
      .help =
          "memory layouts (kvreplay run --layout): a line a cell and layout, "
          "beside it the fullest of the ranks that share its heads (tp=N)"},
+    {KV_SLOT_FLAG, "caches", 'c', AT(caches),
+     .help = "what caches on the device save of transfers from the host's "
+             "memory (kvreplay run --cache): a line a cell and cache"},
     {KV_SLOT_FLAG, "history", 'H', AT(history),
      .help = "cells of superseded code, too, marked as such"},
     ROWS,

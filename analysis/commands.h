@@ -17,7 +17,8 @@
 typedef struct kv_args {
   kv_list files; /* the database; of merge OUT, then those it takes */
   int format;    /* a kv_grid_format; of export 0: csv, 1: jsonl */
-  bool mean, history, answers, gap, pools, layouts; /* of table: which rows */
+  bool mean, history, answers, gap; /* of table: which rows; below, too */
+  bool pools, layouts, caches;
   const char *where; /* NAME=VALUE,...: only rows that have it; NULL: all */
   const char *method, *vs, *at; /* of compare: A, the others (NULL: all) and
                                    the budget, as asked; of rank method alone:
@@ -37,7 +38,7 @@ extern const kv_program kv_kvreport;
  * with `answers`, or where there is nothing else, evaluations: a row a task,
  * method and budget; with `gap` a row a cell, held against its family's ruler;
  * with `pools` a row a pool that requests shared; with `layouts` a row a cell
- * and memory layout.
+ * and memory layout; with `caches` a row a cell and cache on the device.
  * KV_EXIT_USAGE: two of them. */
 int kv_report_table(const kv_args *a);
 /* What export does without a folder: cells, with all columns, to standard

@@ -96,6 +96,17 @@ static const char two_moments[] =
     " WHERE d.drift_bits != s.drift_bits"
     " ORDER BY 1, 2, 3, 4, 5 LIMIT 1)";
 
+static const char two_caches[] =
+    "SELECT printf('%s on %s finds %s entries in cache %s there, %s here',"
+    " r.spec, t.name, d.hits, d.cache, s.hits) FROM main.device_cache d"
+    " JOIN main.run r USING (run_id) JOIN main.trace t USING (identity)"
+    " JOIN source.run f USING (key) JOIN source.device_cache s ON s.run_id = "
+    "f.run_id"
+    "  AND s.cache = d.cache"
+    " WHERE (d.looked, d.hits, d.fetched, d.fetched_peak, d.held_peak) !="
+    "  (s.looked, s.hits, s.fetched, s.fetched_peak, s.held_peak)"
+    " ORDER BY r.key, d.cache LIMIT 1";
+
 static const char two_survivals[] =
     "SELECT printf('%s on %s lets other tokens survive in layer %s, lane %s',"
     " r.spec, t.name, d.layer, d.lane) FROM main.survival d"
@@ -202,9 +213,9 @@ static int ask(sqlite3 *db, const char *sql, const char *path,
 }
 
 int kv_merge_contradictions(sqlite3 *db, const char *path) {
-  static const char *const others[] = {two_scalars, two_budgets,    two_layouts,
-                                       two_moments, two_survivals,  two_figures,
-                                       two_pools,   two_evaluations};
+  static const char *const others[] = {
+      two_scalars, two_budgets, two_layouts, two_moments,    two_survivals,
+      two_caches,  two_figures, two_pools,   two_evaluations};
   int rc = ask(db, two_results, path, tell_results);
   for (size_t i = 0; i < sizeof others / sizeof *others && !rc; i++)
     rc = ask(db, others[i], path, tell);

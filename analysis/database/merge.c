@@ -24,8 +24,8 @@
 const char *const kv_results_tables[] = {
     "environment", "trace", "artefact", "shard", "run", "held", "scalar", "ask",
     "part", "metric", "step_mean", "step_cost", "journal_digest",
-    "confirmation", "diff", "budget", "layout", "layout_step", "survival",
-    "pool", "pool_step", "request", "figure", "compressor",
+    "confirmation", "diff", "budget", "layout", "layout_step", "device_cache",
+    "survival", "pool", "pool_step", "request", "figure", "compressor",
     /* of evaluations */
     "model", "question", "platform", "evaluation", "quantity", "evaluated",
     "evaluator", "evaluation_diff", NULL};

@@ -214,6 +214,29 @@ static int write_layouts(const kv_page *p, const kv_figure *f) {
   return optional(p, f, column, caption);
 }
 
+static int write_caches(const kv_page *p, const kv_figure *f) {
+  static const kv_column column[] = {{"trace", "trace", KV_PLAIN},
+                                     {"spec", "cell", KV_LONG},
+                                     {"asked", "asked", KV_PLAIN},
+                                     {"cache", "cache", KV_PLAIN},
+                                     {"found", "found", KV_PERCENT},
+                                     {"fetched", "fetched a step", KV_BYTES},
+                                     {"share_fetched", "of all", KV_PERCENT},
+                                     {"fetched_peak", "at most", KV_BYTES},
+                                     {"held_peak", "held at most", KV_BYTES},
+                                     {NULL, NULL, KV_PLAIN}};
+  static const char caption[] =
+      "What a cache on the device, of so many entries a lane, would save of "
+      "the "
+      "transfers from the host's memory (kvreplay run --cache). lru: those "
+      "stay "
+      "that were looked up last; lfu: at the most steps. Found: of the entries "
+      "that decode steps look up; fetched: bytes of the others, of all layers, "
+      "and as a share of what is fetched without a cache. Caches are empty "
+      "when decoding begins.";
+  return optional(p, f, column, caption);
+}
+
 static int write_prompts(const kv_page *p, const kv_figure *f) {
   static const kv_column column[] = {
       {"trace", "trace", KV_PLAIN},
@@ -287,6 +310,7 @@ const kv_figure kv_figures_tables[] = {
     {"cells", "All cells", .write = write_cells},
     {"prompts", "Prompts read in chunks", .write = write_prompts},
     {"layouts", "Memory layouts", .write = write_layouts},
+    {"device_caches", "Caches on the device", .write = write_caches},
     {"classes", "Bytes by class", .write = write_classes},
     {"who", "Who computed", .write = write_machines},
     {.id = NULL}};

@@ -184,6 +184,23 @@ WHERE k.layout IS NOT l.layout OR NOT EXISTS
 ORDER BY c.trace, c.prompt_len, c.observe, c.method, c.budget, c.params,
   c.basis, c.asked, c.key, l.layout, ranks;
 
+-- What caches on the device did for what lies in the host's memory (kvreplay
+-- run --cache): entries looked up and found, and bytes a decode step of the
+-- others, also as a share of those without a cache.
+CREATE TEMP VIEW device_caches AS
+SELECT c.trace, c.prompt_len, c.observe, c.method, c.params, c.spec, c.basis,
+  c.asked, c.budget, d.cache, d.looked, d.hits,
+  d.hits * 1.0 / nullif(d.looked, 0) AS found,
+  d.fetched * 1.0 / nullif(t.n_tokens - c.prompt_len, 0) AS fetched,
+  d.fetched * 1.0 / nullif(s.value, 0) AS share_fetched,
+  d.fetched_peak, d.held_peak, c.key
+FROM device_cache d JOIN run r USING (run_id) JOIN cell c USING (key)
+  JOIN trace t ON t.identity = r.identity
+  LEFT JOIN scalar s ON s.run_id = d.run_id AND s.name = 'bytes.fetched'
+ORDER BY c.trace, c.prompt_len, c.observe, c.method, c.budget, c.params,
+  c.basis, c.asked, c.key, substr(d.cache, 1, 3) DESC,
+  CAST(substr(d.cache, 5) AS INTEGER);
+
 -- The pages that layouts hold at each step.
 CREATE TEMP VIEW paged AS
 WITH ran AS MATERIALIZED (SELECT * FROM drawn_run)

@@ -138,6 +138,19 @@ const kv_sheet kv_sheet_pools = {
              "where rows lie, at most; they are not in the pool.",
     .bytes = true};
 
+const kv_sheet kv_sheet_caches = {
+    .view = "device_caches",
+    .columns = PLACE ", method, asked, cache" PERCENT("found", "found")
+        PERCENT("share_fetched",
+                "fetched") ", round(fetched) AS 'B a step',"
+                           " fetched_peak AS 'at most', held_peak AS 'held B'",
+    .words = "found: of the entries in the host's memory that decode steps "
+             "look up, those in the cache of the device, N entries a lane. "
+             "fetched: bytes of the others, of those without a cache; a step's "
+             "of all layers, on average and at most. held: bytes in the "
+             "caches, at most.",
+    .bytes = true};
+
 /* Loads are of a lane at a step, whichever lanes a rank has. */
 #define LAYOUTS                                                                \
   PLACE                                                                        \

@@ -27,6 +27,7 @@ typedef struct kv_sheet {
 extern const char *const kv_sheet_optional[];
 
 extern const kv_sheet kv_sheet_cells, kv_sheet_every, kv_sheet_mean,
-    kv_sheet_gaps, kv_sheet_answers, kv_sheet_pools, kv_sheet_layouts;
+    kv_sheet_gaps, kv_sheet_answers, kv_sheet_pools, kv_sheet_layouts,
+    kv_sheet_caches;
 
 #endif

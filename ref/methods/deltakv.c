@@ -90,7 +90,8 @@
  * refs=recon what these name, too; a coded reference that only a name leads to
  * is its K and V as they came). Rows x^ of what a layer attends, in the trace's
  * type, are there meanwhile: they are in `peak` alone (sim/measure/cost.h).
- * tier=host: latents lie in the host's memory, what they name on the device.
+ * tier=host: latents lie in the host's memory, what they name on the device;
+ * the caches that the paper would put before them are `kvreplay run --cache`.
  *
  * Family: latent. Acts: after the prompt, every R steps. Needs: a trained
  * compressor (a file); RoPE; one message a step. Bound: t. Bytes: full layers t

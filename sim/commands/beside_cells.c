@@ -7,6 +7,7 @@
 #include "sim/sheet/chunks.h"
 #include "sim/sheet/ranks.h"
 #include "sim/show/row_label.h"
+#include "sim/text/number.h"
 #include "traces/text/text.h"
 #include <stdlib.h>
 #include <string.h>
@@ -29,7 +30,11 @@ kv_rc kv_beside_cells_open(const kv_batch *b, const kv_beside_asked *asked,
   *x = (kv_beside_cells){.batch = b, .asked = *asked, .watch = next};
   size_t n = (size_t)b->cells + 1;
   kv_rc rc = KV_OK;
-  if (!kv_beside_asks(asked)) return KV_OK;
+  if (asked->caches.n) {
+    rc = kv_device_caches_open(b, &x->asked.caches, &x->caches, e);
+    if (!rc) x->watch = kv_device_caches_watch(x->caches, x->watch);
+  }
+  if (rc || (!asked->ranks && !asked->chunk)) return rc;
   x->decided = kv_zalloc(n, sizeof *x->decided);
   if (!x->decided) return kv_no_memory(e, "decisions", n * sizeof *x->decided);
   for (int i = 0; !rc && i < b->cells; i++) {
@@ -75,7 +80,8 @@ kv_rc kv_beside_cells_ask(const kv_beside_cells *x, const kv_replay_how *how,
                           bool *stopped, kv_err *e) {
   kv_replay_how cost = *how;
   cost.backend = &kv_backend_cost;
-  kv_rc rc = x->asked.ranks ? ask_ranks(x, &cost, stopped, e) : KV_OK;
+  kv_rc rc = x->caches ? kv_device_caches_take(x->caches, e) : KV_OK;
+  if (!rc && x->asked.ranks) rc = ask_ranks(x, &cost, stopped, e);
   if (!rc && !*stopped && x->asked.chunk) rc = ask_chunks(x, &cost, stopped, e);
   return rc;
 }
@@ -84,6 +90,7 @@ void kv_beside_cells_close(kv_beside_cells *x) {
   for (int i = 0; x->decided && i < x->batch->cells; i++)
     kv_decided_close(x->decided[i]);
   free(x->decided);
+  kv_device_caches_close(x->caches);
   *x = (kv_beside_cells){0};
 }
 
@@ -107,6 +114,24 @@ static void print_chunks(const kv_result *r, FILE *out) {
   else
     fprintf(out, "  %5d of %5d  %6.1f%%  %6.1f%%  %6.1f%%", x->unlike, x->lanes,
             x->shared, x->whole_peak, x->peak);
+}
+
+static void print_caches(const kv_result *r, FILE *out) {
+  double steps = r->n_tokens - r->prompt_len;
+  if (!r->n_device_caches) fputs("  nothing lies in the host's memory", out);
+  for (int i = 0; i < r->n_device_caches; i++) {
+    const kv_device_cache *c = &r->device_cache[i];
+    char hits[KV_NUMBER] = "-", mean[KV_NUMBER], peak[KV_NUMBER],
+         held[KV_NUMBER];
+    if (c->looked)
+      snprintf(hits, sizeof hits, "%.1f%%",
+               100 * (double)c->hits / (double)c->looked);
+    if (i) fprintf(out, "\n  %-24s  %-24s  %-10s", "", "", "");
+    fprintf(out, "  %-12s  %7s  %8s  %8s  %8s", c->name, hits,
+            kv_number_bytes((double)c->fetched / steps, mean),
+            kv_number_bytes((double)c->fetched_peak, peak),
+            kv_number_bytes((double)c->held_peak, held));
+  }
 }
 
 static kv_rc print_row(const kv_result *r, print_answer *print, FILE *out,
@@ -152,6 +177,17 @@ static void begin_chunks(int chunk, FILE *out) {
           "pieces");
 }
 
+static void begin_caches(FILE *out) {
+  fprintf(
+      out,
+      "\ncaches on the device, of N entries a lane, for what lies in the "
+      "host's memory:\nentries that decode steps look up and find there; "
+      "bytes a step of the others, on\naverage and at most; the most bytes "
+      "that caches hold\n  %-24s  %-24s  %-10s  %-12s  %7s  %8s  %8s  %8s\n",
+      "trace", "method", "asked", "cache", "found", "fetched", "at most",
+      "held");
+}
+
 kv_rc kv_beside_cells_print(const kv_job *s, const kv_beside_asked *asked,
                             FILE *out, kv_err *e) {
   kv_rc rc = KV_OK;
@@ -159,5 +195,7 @@ kv_rc kv_beside_cells_print(const kv_job *s, const kv_beside_asked *asked,
   if (asked->ranks) rc = print_rows(s, print_ranks, out, e);
   if (asked->chunk) begin_chunks(asked->chunk, out);
   if (asked->chunk && !rc) rc = print_rows(s, print_chunks, out, e);
+  if (asked->caches.n) begin_caches(out);
+  if (asked->caches.n && !rc) rc = print_rows(s, print_caches, out, e);
   return rc;
 }

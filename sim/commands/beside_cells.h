@@ -2,24 +2,27 @@
  *
  * `kvreplay run --tp` and `--chunk`: beside each cell the same one on ranks
  * that have some of the KV heads and decide alone (sim/sheet/ranks.h), or with
- * its prompt in pieces (sim/sheet/chunks.h). For each trace: check once its
- * cells are open; open; replay with `watch`; ask; close. In the end print.
+ * its prompt in pieces (sim/sheet/chunks.h); `--cache`: with caches on the
+ * device (sim/look/device_caches.h). For each trace: check once its cells are
+ * open; open; replay with `watch`; ask; close. In the end print.
  */
 #ifndef KV_SIM_BESIDE_CELLS_H
 #define KV_SIM_BESIDE_CELLS_H
 
 #include "sim/commands/job.h"
+#include "sim/look/device_caches.h"
 #include "sim/sheet/decided.h"
 
 /* What was asked for; 0: not that. */
 typedef struct kv_beside_asked {
-  int ranks; /* --tp */
-  int chunk; /* --chunk, tokens of a piece */
+  int ranks;            /* --tp */
+  int chunk;            /* --chunk, tokens of a piece */
+  kv_cache_list caches; /* --cache */
 } kv_beside_asked;
 
 /* True if anything was. */
 static inline bool kv_beside_asks(const kv_beside_asked *a) {
-  return a->ranks || a->chunk;
+  return a->ranks || a->chunk || a->caches.n;
 }
 
 typedef struct kv_beside_cells {
@@ -27,7 +30,9 @@ typedef struct kv_beside_cells {
   kv_beside_asked asked;
   const kv_watch *watch; /* for the replay: those of the cells, then the one
                             that open was given */
-  kv_decided **decided;  /* [cells], NULL where a cell does not run */
+  kv_decided **decided;  /* [cells], NULL where a cell does not run; of ranks
+                            and chunk */
+  kv_device_caches *caches;
 } kv_beside_cells;
 
 /* KV_USAGE: KV heads of a trace cannot be dealt to so many ranks. */
@@ -38,8 +43,9 @@ kv_rc kv_beside_cells_check(const kv_job *s, const kv_beside_asked *asked,
 kv_rc kv_beside_cells_open(const kv_batch *b, const kv_beside_asked *asked,
                            const kv_watch *next, kv_beside_cells *out,
                            kv_err *e);
-/* After the replay: replays what was asked for and fills `ranks` and `chunks`
- * of each row of the batch. Codes and *stopped as of kv_ranks_ask. */
+/* After the replay: replays what was asked for and fills `ranks`, `chunks` and
+ * `device_cache` of each row of the batch. Codes and *stopped as of
+ * kv_ranks_ask. */
 kv_rc kv_beside_cells_ask(const kv_beside_cells *x, const kv_replay_how *how,
                           bool *stopped, kv_err *e);
 void kv_beside_cells_close(kv_beside_cells *x); /* accepts zeroed */

@@ -78,6 +78,10 @@ static const kv_option options[] = {
      .help = "also give the prompt in pieces of N tokens, as servers do, and "
              "compress after each: how many lanes then decide otherwise, and "
              "the most bytes held"},
+    {KV_SLOT_LIST, "cache", 0, "CACHE,...", AT(cache_text),
+     .help = "also account for caches on the device of what lies in the host's "
+             "memory (tier=host): lru:N or lfu:N, N entries a lane; how many "
+             "are found there, and the bytes a step of the others"},
     {KV_SLOT_FLAG, "tokens", 0, AT(tokens),
      .help = "also keep in the database when each token leaves each lane and "
              "how often it is shown, 8 bytes a token, layer, lane and cell: "
@@ -136,6 +140,8 @@ static const kv_example examples[] = {
      "do two ranks that know their own heads decide the same?"},
     {"kvreplay run chat.safetensors -m snapkv,h2o -b 20% --chunk 512",
      "do they decide the same where the prompt comes in pieces?"},
+    {"kvreplay run chat.safetensors -m omnikv --cache lru:64,lfu:64",
+     "how often what a step attends is on the device still"},
     {"kvreplay run *.safetensors -m all -b 10%,20% --shard 2/4 --db r.%.db",
      "the second quarter of a sweep, in r.2-of-4.db"},
     {"kvreplay run *.safetensors -m all -b mean:20% -n --found budgets.csv",
@@ -365,6 +371,8 @@ kv_rc kv_run_options_check(kv_registry *registry, kv_run_options *o,
   kv_rc rc = kv_cells_options_read(registry, &o->cells, e);
   for (int i = 0; !rc && i < o->layout_text.n; i++)
     rc = kv_layouts_parse(o->layout_text.item[i], &o->layouts, e);
+  for (int i = 0; !rc && i < o->cache_text.n; i++)
+    rc = kv_cache_parse(o->cache_text.item[i], &o->beside.caches, e);
   if (!rc && o->tokens && !o->cells.db)
     rc = kv_fail(e, KV_USAGE, "--tokens is kept in a database: add --db FILE");
   o->people = o->format == KV_ROWS_TABLE;

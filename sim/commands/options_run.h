@@ -46,7 +46,8 @@ typedef struct kv_run_options {
   const char *pool_text;   /* --pool, as typed, or NULL */
   int64_t pool;            /* made: its bytes */
   bool pool_of_bytes;      /* made: its layout is not unified */
-  kv_beside_asked beside;  /* --tp and --chunk */
+  kv_list cache_text;      /* --cache, as typed */
+  kv_beside_asked beside;  /* --tp, --chunk and, made, --cache */
   const char *arrive_text; /* --arrive, as typed, or NULL: all at once */
   int pace;                /* times of a file of arrivals to a step; 0: one */
   kv_arrivals arrive;      /* made */

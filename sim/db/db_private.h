@@ -206,9 +206,12 @@ const char *kv_db_word(kv_db *db, const char *text);
  * whose r->step_mean is not NULL; load reads them into r. */
 kv_rc kv_db_put_means(kv_db *db, int64_t run, const kv_result *r, kv_err *e);
 kv_rc kv_db_load_means(kv_db *db, int64_t run, kv_result *r, kv_err *e);
-/* db_layout.c and db_survival.c: memory layouts, and what became of tokens. put
- * stores those of r that the run has not yet. */
+/* db_layout.c, db_device_cache.c and db_survival.c: memory layouts, caches on
+ * the device, and what became of tokens. put stores those of r that the run has
+ * not yet. */
 kv_rc kv_db_put_layouts(kv_db *db, int64_t run, const kv_result *r, kv_err *e);
+kv_rc kv_db_put_device_caches(kv_db *db, int64_t run, const kv_result *r,
+                              kv_err *e);
 kv_rc kv_db_put_survivals(kv_db *db, int64_t run, const kv_result *r,
                           kv_err *e);
 /* Each compares what both have; where they differ it writes to `where`, "" on
@@ -217,6 +220,8 @@ void kv_db_compare_moments(const kv_result *before, const kv_result *now,
                            char where[KV_DB_WHERE]);
 kv_rc kv_db_compare_layouts(kv_db *db, int64_t run, const kv_result *r,
                             char where[KV_DB_WHERE], kv_err *e);
+kv_rc kv_db_compare_device_caches(kv_db *db, int64_t run, const kv_result *r,
+                                  char where[KV_DB_WHERE], kv_err *e);
 kv_rc kv_db_compare_survivals(kv_db *db, int64_t run, const kv_result *r,
                               char where[KV_DB_WHERE], kv_err *e);
 /* db_diff.c: where two results under one key first differ, "the output of layer

@@ -196,6 +196,7 @@ static kv_rc check(kv_db *db, int64_t run, int64_t env, const kv_result *r,
   if (rc) goto out;
   kv_db_compare(&before, r, values, &layer, where);
   if (!*where) rc = kv_db_compare_layouts(db, run, r, where, e);
+  if (!rc && !*where) rc = kv_db_compare_device_caches(db, run, r, where, e);
   if (!rc && !*where) rc = kv_db_compare_survivals(db, run, r, where, e);
   if (rc) goto out;
   if (*where) tell(db, r, where, conflict);
@@ -204,6 +205,7 @@ static kv_rc check(kv_db *db, int64_t run, int64_t env, const kv_result *r,
     rc = put_confirmation(db, run, env, r, e);
     if (!rc) rc = kv_db_ask_row(db, run, r, e);
     if (!rc) rc = kv_db_put_layouts(db, run, r, e);
+    if (!rc) rc = kv_db_put_device_caches(db, run, r, e);
     if (!rc) rc = kv_db_put_survivals(db, run, r, e);
     if (!rc && r->has_scores && !before.has_scores)
       rc = put_scores(db, run, r, e);
@@ -222,6 +224,7 @@ static kv_rc put_new(kv_db *db, const char *key, int64_t env,
   if (!rc) rc = put_run(db, key, r, &run, e);
   if (!rc) rc = kv_db_ask_row(db, run, r, e);
   if (!rc) rc = kv_db_put_layouts(db, run, r, e);
+  if (!rc) rc = kv_db_put_device_caches(db, run, r, e);
   if (!rc) rc = kv_db_put_survivals(db, run, r, e);
   return rc ? rc : put_confirmation(db, run, env, r, e);
 }

@@ -1,9 +1,9 @@
 -- SPDX-License-Identifier: Apache-2.0
 --
--- Step 2 of the schema, from 0.1.0: bytes of the tables of layouts, and queues
--- of requests. kvreplay takes it when it opens a database of 0.1.0 to write
--- (db_schema.c), kvreport in a copy of one that it reads. Null in rows from
--- before are the numbers that nobody took then.
+-- Step 2 of the schema, from 0.1.0: bytes of the tables of layouts, queues of
+-- requests, and caches on the device. kvreplay takes it when it opens a
+-- database of 0.1.0 to write (db_schema.c), kvreport in a copy of one that it
+-- reads. Null in rows from before are the numbers that nobody took then.
 
 -- Bytes of what says where rows lie; null too of layouts of regular indices.
 ALTER TABLE layout ADD COLUMN map_end INTEGER;
@@ -34,3 +34,13 @@ ALTER TABLE request ADD COLUMN admitted INTEGER;
 ALTER TABLE request ADD COLUMN first INTEGER;
 ALTER TABLE request ADD COLUMN waited INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE request ADD COLUMN put_back INTEGER NOT NULL DEFAULT 0;
+
+-- What a cache on the device did for what lies in the host's memory (kvreplay
+-- run --cache), over all decode steps: entries looked up and found, bytes of
+-- the others, of all and of a step at most, and the most bytes in the caches.
+CREATE TABLE device_cache(
+  run_id INTEGER NOT NULL REFERENCES run, cache TEXT NOT NULL,
+  looked INTEGER NOT NULL, hits INTEGER NOT NULL,
+  fetched INTEGER NOT NULL, fetched_peak INTEGER NOT NULL,
+  held_peak INTEGER NOT NULL,
+  PRIMARY KEY (run_id, cache)) STRICT, WITHOUT ROWID;

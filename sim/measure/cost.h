@@ -98,6 +98,11 @@ void kv_cost_read(kv_cost *c, int layer, int block, const kv_cost_row *row);
  * first call; each call leaves them zero. */
 kv_cost_row kv_cost_view(const kv_seen *seen, uint8_t *mark);
 size_t kv_cost_mark_size(const kv_shape *shape);
+/* Of the same row: marks, in the first lane->n bytes of mark, the entries whose
+ * bytes are `fetched`. The caller clears them. Then the bytes of K and V of
+ * what of them is still marked. */
+void kv_cost_mark_fetched(const kv_seen *seen, uint8_t *mark);
+int64_t kv_cost_marked(const kv_lane *lane, uint8_t *mark);
 
 /* Counts the memory operations that a lane recorded in the current block. Call
  * after compression and before the backend's end_step, which drops the records.

@@ -115,8 +115,7 @@ static int64_t shared_bytes(const kv_lane *l, const uint8_t *mark) {
   return sum;
 }
 
-/* Bytes of K and V of the marked entries. */
-static int64_t marked_bytes(const kv_lane *l, uint8_t *mark) {
+int64_t kv_cost_marked(const kv_lane *l, uint8_t *mark) {
   const kv_shape *s = l->shape;
   size_t n = (size_t)s->n_tokens;
   int read = count(l, mark);
@@ -143,6 +142,13 @@ static bool reads_lane(const kv_lane *l, const kv_seen *seen) {
   return all && !l->needs->host && (!layered || l->rewritten == 0);
 }
 
+void kv_cost_mark_fetched(const kv_seen *seen, uint8_t *mark) {
+  const kv_lane *l = seen->lane;
+  mark_union(seen, mark);
+  if (l->rewritten) mark_parts(l, mark);
+  mark_host(l, mark);
+}
+
 kv_cost_row kv_cost_view(const kv_seen *seen, uint8_t *mark) {
   const kv_lane *l = seen->lane;
   kv_cost_row row = {0};
@@ -155,10 +161,10 @@ kv_cost_row kv_cost_view(const kv_seen *seen, uint8_t *mark) {
   mark_union(seen, mark);
   if (l->rewritten)
     row.materialised = mark_parts(l, mark) * kv_token_bytes(l->shape);
-  row.bytes = marked_bytes(l, mark);
+  row.bytes = kv_cost_marked(l, mark);
   if (l->needs->host) {
     mark_host(l, mark);
-    row.fetched = marked_bytes(l, mark);
+    row.fetched = kv_cost_marked(l, mark);
   }
   memset(mark, 0, (size_t)l->n);
   return row;

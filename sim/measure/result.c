@@ -42,4 +42,7 @@ void kv_result_free(kv_result *r) {
   free(r->survival);
   r->survival = NULL;
   r->n_survivals = 0;
+  free(r->device_cache);
+  r->device_cache = NULL;
+  r->n_device_caches = 0;
 }

@@ -257,6 +257,16 @@ typedef struct kv_survival {
                       it; part of gone's memory */
 } kv_survival;
 
+/* What a cache on the device did for what lies in the host's memory (kvreplay
+ * run --cache, sim/look/device_caches.h), over all decode steps. */
+typedef struct kv_device_cache {
+  char name[32];        /* lru:64 */
+  int64_t looked, hits; /* entries of all lanes, and those that were there */
+  int64_t fetched;      /* bytes of the others */
+  int64_t fetched_peak; /* bytes of a step, of all layers, at most */
+  int64_t held_peak;    /* bytes in the caches of all lanes, at most */
+} kv_device_cache;
+
 typedef struct kv_result {
   char trace[256];    /* file stem */
   kv_digest identity; /* of the trace, where has_identity */
@@ -298,6 +308,8 @@ typedef struct kv_result {
   kv_chunks_result chunks;     /* kvreplay run --chunk */
   int n_survivals;             /* layers times lanes, or 0: not recorded */
   kv_survival *survival;       /* [n_survivals] */
+  int n_device_caches; /* asked for; 0 where nothing lies in the host's */
+  kv_device_cache *device_cache; /* [n_device_caches] */
   /* How it was computed: the confirmation. */
   const char *backend; /* its name, a constant or the database's */
   char isa[16];        /* kernel set */

@@ -69,3 +69,17 @@ mutant ordered_has_positions ref/formats/delta.c 'methods' \
   '(c->ordered ? 0 : 4)' '4'
 mutant layered_as_second ref/lane/compose_needs.c 'check_compose.sh' \
   'if (b->coding[i].format->layered)' 'if (false)'
+
+# Caches on the device of what lies in the host's memory.
+mutant cached_by_last_alone sim/measure/device_cache.c 'device_cache' \
+  'c->asked.often ? c->steps[x->token] : 0' '0 * c->steps[x->token]'
+mutant cached_higher_first sim/measure/device_cache.c 'device_cache' \
+  'compare(b->token, a->token)' 'compare(a->token, b->token)'
+mutant cached_before_step sim/measure/device_cache.c 'device_cache' \
+  'hits += c->in[t];' 'hits += c->last[t] > 0;'
+mutant cached_is_fetched sim/look/device_caches.c 'laws/check_caches.sh' \
+  'c->in[l->id[i]] ? 0 : r->mark[i]' 'c->in[l->id[i]] < 0 ? 0 : r->mark[i]'
+mutant caches_do_not_conflict sim/db/db_write.c 'laws/check_caches.sh' \
+  'rc = kv_db_compare_device_caches(db, run, r, where, e);' ';'
+mutant caches_merge_anyhow analysis/database/differ.c 'laws/check_caches.sh' \
+  'two_caches,' 'two_survivals,'

@@ -1,0 +1,80 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# Caches on the device (run --cache). Laws, of every method that has entries in
+# the host's memory: a cache of 0 fetches what the ledger counts, one of
+# everything each entry once; threads, walks and backends agree; rows are
+# stored, found again, merged and told. And what is refused.
+. "$(dirname "$0")/../replays.sh"
+shows=("$tmp/err" "$tmp/out")
+hold() { # WHAT CONDITION..: the condition is true
+  local what=$1
+  shift
+  checks=$((checks + 1))
+  "$@" >"$tmp/held" 2>&1 || fail "$what: $(tail -n 1 "$tmp/held")"
+}
+refused() { # WORDS COMMAND...
+  local words=$1 got=0
+  shift
+  "$@" >"$tmp/out" 2>"$tmp/err" || got=$?
+  checks=$((checks + 1))
+  [ "$got" = 2 ] && grep -q -- "$words" "$tmp/err" ||
+    fail "rc $got, not 2 with '$words': $*"
+}
+ask() { "$sql" "$tmp/$1.db" "$2"; }
+
+trace=$tmp/four.safetensors
+"$kvtrace" synth -q --layers 4 --heads 4 --kv-heads 2 --dim 32 --dtype F32 \
+  -t 190 -p 170 -s 11 -o "$trace" 2>"$tmp/err" || fail "synth"
+delta=deltakv:compressor=none:full=0/2:recent=16:tier=host
+some=omnikv:k=20:layers=1,$delta,$delta:refs=recon,$delta:self=yes
+caches=lru:0,lru:1,lru:16,lru:64,lru:190,lfu:0,lfu:1,lfu:16,lfu:64,lfu:190
+run() { # DATABASE OPTION...
+  local db=$1
+  shift
+  "$kvreplay" run -q "$trace" -m "$some,snapkv:budget=40" --cache "$caches" \
+    -d "$tmp/$db.db" "$@" >"$tmp/out" 2>"$tmp/err" || fail "run $db"
+}
+run one
+hold "a row a cell and cache" test "$(ask one \
+  'SELECT count(*) FROM device_cache')" = 40
+hold "of 0 all is fetched" test "$(ask one "SELECT count(*) FROM device_cache
+  JOIN scalar USING (run_id) WHERE name = 'bytes.fetched' AND cache LIKE '%:0'
+  AND hits = 0 AND held_peak = 0 AND fetched > 0 AND fetched = value")" = 8
+# deltakv:self=yes reads a reference as its latent vector or as it came.
+hold "of everything each entry once" test "$(ask one "SELECT count(*) FROM
+  device_cache JOIN run USING (run_id) WHERE cache LIKE '%:190' AND hits > 0
+  AND fetched = held_peak AND spec NOT LIKE '%self=yes%'")" = 6
+hold "a larger one finds no less" test "$(ask one "SELECT count(*) FROM (SELECT
+  hits < lag(hits) OVER size OR fetched > lag(fetched) OVER size AS less FROM
+  device_cache WINDOW size AS (PARTITION BY run_id, substr(cache, 1, 3)
+  ORDER BY CAST(substr(cache, 5) AS INTEGER))) WHERE less")" = 0
+hold "lru and lfu differ" test "$(ask one "SELECT count(*) FROM device_cache a
+  JOIN device_cache b USING (run_id) WHERE a.cache = 'lru:16' AND
+  b.cache = 'lfu:16' AND a.hits != b.hits")" -ge 1
+hold "whoever has nothing there is told" grep -q \
+  '^  four  *snapkv .*nothing lies in the host' "$tmp/out"
+
+# A conflict would be the exit code 1.
+run one --jobs=1
+run one --jobs=3
+run one --walk=steps
+replay_emu && run one --backend emu
+hold "confirmed" test "$(ask one 'SELECT count(*) FROM diff')" = 0
+run two
+hold "the same elsewhere" "$kvreport" merge "$tmp/both.db" "$tmp/one.db" \
+  "$tmp/two.db"
+hold "merged" test "$(ask both 'SELECT count(*) FROM device_cache')" = 40
+ask two "UPDATE device_cache SET hits = hits + 1 WHERE cache = 'lru:16'"
+hold "another number contradicts" test "$("$kvreport" merge "$tmp/bad.db" \
+  "$tmp/one.db" "$tmp/two.db" 2>&1 | grep -c 'entries in cache lru:16')" = 1
+hold "and is a conflict" test "$("$kvreplay" run -q "$trace" -m "$some" \
+  --cache lru:16 -d "$tmp/two.db" 2>&1 | grep -c 'of cache lru:16')" -ge 1
+hold "told" test "$("$kvreport" table "$tmp/one.db" --caches |
+  grep -c '^four  .*  lru:16 ')" = 4
+"$kvreport" html "$tmp/one.db" -o "$tmp/page.html" 2>"$tmp/err" || fail "a page"
+hold "on the page" grep -q 'Caches on the device' "$tmp/page.html"
+
+refused 'mru:5 is no cache' "$kvreplay" run "$trace" -m omnikv --cache mru:5
+refused 'name it alone' "$kvreport" table "$tmp/one.db" --caches --mean
+concluded
