@@ -109,9 +109,10 @@ mutant device_tiers_no_barrier gpu/backend/paged.cu 'gpu_tiers' \
 mutant device_pages_wait gpu/backend/paged_logits.cu 'gpu_paged' \
   '8 * eight + own % 8, piece = own / 8;' \
   '8 * eight + own / x.full, piece = own % x.full;'
-mutant device_pages_twice gpu/lane/values_paged.cuh 'gpu_paged' \
-  'int j = at / x.pieces, from = (at - j * x.pieces) * 16;' \
-  'int j = at % x.n, from = at / x.n * 16;'
+mutant device_pages_twice gpu/backend/paged_logits.cu 'gpu_paged' \
+  '    int j = 8 * eight + own % 8, piece = own / 8;' \
+  '    int j = at % (8 * eights), piece = at / (8 * eights);
+    (void)own;'
 # Stores of regular indices: chunks by rank, places by what stands before.
 mutant regular_from_start gpu/backend/regular.cu 'gpu_regular' \
   'total) - c * CHUNK;' 'total);'
