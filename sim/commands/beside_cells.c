@@ -117,7 +117,7 @@ static void print_chunks(const kv_result *r, FILE *out) {
 }
 
 static void print_caches(const kv_result *r, FILE *out) {
-  double steps = r->n_tokens - r->prompt_len;
+  int steps = r->n_tokens - r->prompt_len;
   if (!r->n_device_caches) fputs("  nothing lies in the host's memory", out);
   for (int i = 0; i < r->n_device_caches; i++) {
     const kv_device_cache *c = &r->device_cache[i];
@@ -128,7 +128,7 @@ static void print_caches(const kv_result *r, FILE *out) {
                100 * (double)c->hits / (double)c->looked);
     if (i) fprintf(out, "\n  %-24s  %-24s  %-10s", "", "", "");
     fprintf(out, "  %-12s  %7s  %8s  %8s  %8s", c->name, hits,
-            kv_number_bytes((double)c->fetched / steps, mean),
+            kv_number_bytes(steps ? (double)c->fetched / steps : 0, mean),
             kv_number_bytes((double)c->fetched_peak, peak),
             kv_number_bytes((double)c->held_peak, held));
   }

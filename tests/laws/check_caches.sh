@@ -75,6 +75,7 @@ hold "told" test "$("$kvreport" table "$tmp/one.db" --caches |
 "$kvreport" html "$tmp/one.db" -o "$tmp/page.html" 2>"$tmp/err" || fail "a page"
 hold "on the page" grep -q 'Caches on the device' "$tmp/page.html"
 
-refused 'mru:5 is no cache' "$kvreplay" run "$trace" -m omnikv --cache mru:5
+refused "'mru:5' is no cache" "$kvreplay" run "$trace" -m omnikv --cache mru:5
+refused "'' is no cache" "$kvreplay" run "$trace" -m omnikv --cache lru:5,
 refused 'name it alone' "$kvreport" table "$tmp/one.db" --caches --mean
 concluded
