@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Requests that wait for a pool, again: from the words of
-sim/layout/docs/TOGETHER.md, in whole numbers of our own, for methods whose tokens follow from lengths.
+sim/layout/docs/TOGETHER.md, in whole numbers of our own, for methods whose
+tokens follow from lengths.
 
 usage: pool_queue.py KVREPLAY TRACE
 """
