@@ -81,7 +81,8 @@
  *   and in the evaluation command, whose chunk is longer than any prompt. That
  *   path values a chunk's candidates by logits (score=logit), whatever it does
  *   in decoding; here score says it of both. Unless prefill=N is said a prompt
- *   is attended whole. The engine's admission and back-pressure are not here.
+ *   is attended whole. The engine lets in only requests that can stay: that is
+ *   `kvreplay run --together --admit peak`.
  *
  * Weights are lent, once for all requests, and in no number. A replay keeps the
  * rows of x^ and charges nothing for them, as a store makes them anew, of
