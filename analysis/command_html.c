@@ -56,8 +56,7 @@ static void release(kv_page *p) {
 /* first: of the page, whose lines look as they do there; perhaps itself. */
 static int load(kv_page *p, const kv_page *first) {
   static const kv_variants none = {.n = 0};
-  int rc = kv_results_open(p->path, &p->db);
-  if (!rc) rc = kv_results_keep(p->db, p->path);
+  int rc = kv_results_open_kept(p->path, &p->db);
   if (!rc) rc = kv_grid_ask(p->db, "SELECT * FROM cell", 0, NULL, &p->cell);
   if (rc) return rc;
   if (!find_places(p) || !kv_variants_find(&p->cell, &p->variants) ||

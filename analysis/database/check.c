@@ -4,50 +4,17 @@
  * and of a version that is known, and its values are as kvreplay writes them
  * (laws.c). SQLite holds types and some of this for who writes through it; a
  * file from elsewhere may hold anything. All readers of analysis/ rely on it.
- * Cost: one scan of each table, of two tables at a time. The numbers of the
+ * Cost: one scan of each table, two of them at a time. The numbers of the
  * version are those that kvreplay writes into the head of its databases.
  */
 #include "analysis/database/laws.h"
 #include "analysis/database/results.h"
 #include "analysis/database/say.h"
 
+#include <omp.h>
 #include <string.h>
 
 enum { APPLICATION = 0x6b767270, VERSION_KNOWN = 2 };
-
-static int check_rows(sqlite3 *db, const char *schema, const char *path) {
-  int rc = KV_EXIT_OK;
-  for (int i = 0; kv_results_tables[i] && !rc; i++)
-    rc = kv_laws_check(db, schema, kv_results_tables[i], path);
-  return rc;
-}
-
-static bool others_hold(sqlite3 *db) {
-  int rc = KV_EXIT_OK;
-  for (int i = 0; kv_results_tables[i] && !rc; i++)
-    if (strcmp(kv_results_tables[i], "metric") != 0)
-      rc = kv_laws_check(db, "main", kv_results_tables[i], NULL);
-  return !rc;
-}
-
-/* metric is most of a database, and db reads its pages again: it is scanned by
- * db, the others meanwhile by another connection. Where not all is well, or
- * that could not be seen, db scans all in order and tells of the first. */
-static int check_file(sqlite3 *db, const char *path) {
-  bool metric = false, others = false;
-  sqlite3 *other = NULL;
-  int rc = kv_results_connect(path, &other);
-  if (rc) return rc;
-#pragma omp parallel sections num_threads(2)
-  {
-#pragma omp section
-    metric = !kv_laws_check(db, "main", "metric", NULL);
-#pragma omp section
-    others = others_hold(other);
-  }
-  sqlite3_close(other);
-  return metric && others ? KV_EXIT_OK : check_rows(db, "main", path);
-}
 
 /* Any number may be the answer. */
 static bool pragma(sqlite3 *db, const char *schema, const char *name, int *n) {
@@ -61,8 +28,8 @@ static bool pragma(sqlite3 *db, const char *schema, const char *name, int *n) {
   return answered;
 }
 
-int kv_results_check(sqlite3 *db, const char *schema, const char *path,
-                     bool write) {
+int kv_results_version(sqlite3 *db, const char *schema, const char *path,
+                       bool write) {
   int application = 0, version = 0;
   if (!pragma(db, schema, "application_id", &application) ||
       !pragma(db, schema, "user_version", &version))
@@ -87,9 +54,56 @@ int kv_results_check(sqlite3 *db, const char *schema, const char *path,
                    "%s was written by an earlier kvreplay (version %d): name a "
                    "new file, and this one among those to merge",
                    path, version);
-  if (version == VERSION_KNOWN && !strcmp(schema, "main"))
-    return check_file(db, path);
-  int rc = version < VERSION_KNOWN ? kv_results_forward(db, schema, path)
-                                   : KV_EXIT_OK;
-  return rc ? rc : check_rows(db, schema, path);
+  return version < VERSION_KNOWN ? kv_results_forward(db, schema, path)
+                                 : KV_EXIT_OK;
+}
+
+int kv_results_check(sqlite3 *db, const char *schema, const char *path) {
+  int rc = KV_EXIT_OK;
+  for (int i = 0; kv_results_tables[i] && !rc; i++)
+    rc = kv_laws_check(db, schema, kv_results_tables[i], path);
+  return rc;
+}
+
+/* The first is metric, which is most of a database. */
+static bool table_holds(sqlite3 *db, int i) {
+  const char *table = i ? kv_results_tables[i - 1] : "metric";
+  return (i && !strcmp(table, "metric")) ||
+         !kv_laws_check(db, "main", table, NULL);
+}
+
+/* Two connections take table after table, db once it has answered sql. Says
+ * nothing; *answered: sql was. */
+static bool both_hold(sqlite3 *db, sqlite3 *other, const char *sql,
+                      bool *answered) {
+  int tables = 1, broken = 0;
+  while (kv_results_tables[tables - 1]) tables++;
+#pragma omp parallel num_threads(2) reduction(+ : broken)
+  {
+#pragma omp master
+    *answered = !sqlite3_exec(db, sql, NULL, NULL, NULL);
+#pragma omp for schedule(dynamic, 1)
+    for (int i = 0; i < tables; i++)
+      broken += !table_holds(omp_get_thread_num() ? other : db, i);
+  }
+  return !broken;
+}
+
+/* Where not all is well, or that could not be seen, all is looked at in order,
+ * and the first that is wrong is told of. */
+int kv_results_check_while(sqlite3 *db, const char *path, const char *sql) {
+  bool answered = false, file = *sqlite3_db_filename(db, "main");
+  sqlite3 *other = NULL;
+  int rc = file ? kv_results_connect(path, &other) : KV_EXIT_OK;
+  if (rc) return rc;
+  /* It scans: its pages are not read again. */
+  if (file) sqlite3_exec(other, "PRAGMA cache_size = -1000", NULL, NULL, NULL);
+  if (!file || !both_hold(db, other, sql, &answered))
+    rc = kv_results_check(db, "main", path);
+  sqlite3_close(other);
+  if (rc || answered) return rc;
+  if (!sqlite3_get_autocommit(db))
+    sqlite3_exec(db, "ROLLBACK", NULL, NULL, NULL);
+  return sqlite3_exec(db, sql, NULL, NULL, NULL) ? kv_results_fail(db, path)
+                                                 : KV_EXIT_OK;
 }

@@ -177,8 +177,9 @@ static int attach(sqlite3 *db, const char *path, bool write) {
   sqlite3_free(uri);
   bad = !sql || sqlite3_exec(db, sql, NULL, NULL, NULL);
   sqlite3_free(sql);
-  return bad ? kv_results_fail(db, path)
-             : kv_results_check(db, "source", path, write);
+  if (bad) return kv_results_fail(db, path);
+  bad = kv_results_version(db, "source", path, write);
+  return bad ? bad : kv_results_check(db, "source", path);
 }
 
 static int make(sqlite3 *db, const char *sql) {

@@ -26,19 +26,6 @@ int kv_results_connect(const char *path, sqlite3 **db) {
   return rc;
 }
 
-int kv_results_open(const char *path, sqlite3 **db) {
-  int rc = kv_results_connect(path, db);
-  if (!rc) rc = kv_results_check(*db, "main", path, false);
-  if (!rc && (kv_results_functions(*db) ||
-              sqlite3_exec(*db, views_sql, NULL, NULL, NULL)))
-    rc = kv_results_fail(*db, path);
-  if (rc) {
-    sqlite3_close(*db);
-    *db = NULL;
-  }
-  return rc;
-}
-
 /* A table cannot be made in the name of the view that fills it, and one that is
  * renamed takes the views that read it along. */
 #define KEEP(view)                                                             \
@@ -47,26 +34,44 @@ int kv_results_open(const char *path, sqlite3 **db) {
   "CREATE TEMP TABLE " view " AS SELECT * FROM kept;"                          \
   "DROP TABLE kept;"
 
-static int keep(sqlite3 *db, const char *path, const char *views) {
-  return sqlite3_exec(db, views, NULL, NULL, NULL) ? kv_results_fail(db, path)
-                                                   : KV_EXIT_OK;
+static int open_while(const char *path, const char *sql, sqlite3 **db) {
+  int rc = kv_results_connect(path, db);
+  if (!rc) rc = kv_results_version(*db, "main", path, false);
+  if (!rc && (kv_results_functions(*db) ||
+              sqlite3_exec(*db, views_sql, NULL, NULL, NULL)))
+    rc = kv_results_fail(*db, path);
+  if (!rc) rc = kv_results_check_while(*db, path, sql);
+  if (rc) {
+    sqlite3_close(*db);
+    *db = NULL;
+  }
+  return rc;
 }
 
-int kv_results_keep(sqlite3 *db, const char *path) {
-  return keep(db, path,
-              KEEP("aged") KEEP("counted") KEEP("stored") KEEP("measured")
-                  KEEP("binned") KEEP("unsure") KEEP("cell") KEEP("gap"));
+int kv_results_open(const char *path, sqlite3 **db) {
+  return open_while(path, "", db);
+}
+
+int kv_results_open_kept(const char *path, sqlite3 **db) {
+  return open_while(path,
+                    "BEGIN;" KEEP("aged") KEEP("counted") KEEP("stored")
+                        KEEP("measured") KEEP("binned") KEEP("unsure")
+                            KEEP("cell") KEEP("gap") "COMMIT",
+                    db);
+}
+
+static int run(sqlite3 *db, const char *path, const char *sql) {
+  return sqlite3_exec(db, sql, NULL, NULL, NULL) ? kv_results_fail(db, path)
+                                                 : KV_EXIT_OK;
 }
 
 int kv_results_keep_lines(sqlite3 *db, const char *path) {
-  return keep(db, path, KEEP("pictured") KEEP("summary") KEEP("drifts"));
+  return run(db, path, KEEP("pictured") KEEP("summary") KEEP("drifts"));
 }
 
 int kv_results_answers(sqlite3 *db, const char *path) {
-  const char *fill =
-      "INSERT INTO newest_evaluation SELECT * FROM newest_evaluations;"
-      "INSERT INTO item_mean SELECT * FROM item_means;"
-      "INSERT INTO task_mean SELECT * FROM task_means";
-  return sqlite3_exec(db, fill, NULL, NULL, NULL) ? kv_results_fail(db, path)
-                                                  : KV_EXIT_OK;
+  return run(db, path,
+             "INSERT INTO newest_evaluation SELECT * FROM newest_evaluations;"
+             "INSERT INTO item_mean SELECT * FROM item_means;"
+             "INSERT INTO task_mean SELECT * FROM task_means");
 }

@@ -20,14 +20,15 @@ extern const char *const kv_results_tables[];
  * views of sql/ in it, which last as long as the connection. An exit code;
  * close *db with sqlite3_close, also after a failure (NULL is accepted). */
 int kv_results_open(const char *path, sqlite3 **db);
+/* The same, and the views that most others read (open.c lists them) are
+ * answered meanwhile and their rows kept in their place, for who asks dozens of
+ * questions: 2,000 cells take a second each time. */
+int kv_results_open_kept(const char *path, sqlite3 **db);
 /* A connection to path of which nothing is read yet, guarded. An exit code;
  * close *db, which is NULL after a failure. */
 int kv_results_connect(const char *path, sqlite3 **db);
-/* Answers the views that most others read (open.c lists them) once and keeps
- * the rows in their place, for who asks dozens of questions: 2,000
- * cells take a second each time. Call it once, after opening. An exit code. */
-int kv_results_keep(sqlite3 *db, const char *path);
-/* The same of views that read the table `line` (means.sql), once it is full. */
+/* Keeps so the views that read the table `line` (means.sql), once it is full.
+ */
 int kv_results_keep_lines(sqlite3 *db, const char *path);
 /* Fills the temporary tables that the views of evaluations read (answers.sql),
  * which are empty before. Call it once, after opening, where these are asked.
@@ -55,11 +56,16 @@ int kv_results_there(const char *path);
  * lacks tables, else KV_EXIT_RESOURCE. */
 int kv_results_fail(sqlite3 *db, const char *path);
 /* check.c. An exit code: is schema, "main" or the name of an attached database,
- * of a version that this program knows, with tables as kvreplay writes them?
- * One of an earlier version becomes a copy of this one in memory, or is refused
- * where it is to be written. path is for the sentence. */
-int kv_results_check(sqlite3 *db, const char *schema, const char *path,
-                     bool write);
+ * of a version that this program knows? One of an earlier version becomes a
+ * copy of this one in memory, or is refused where it is to be written. path is
+ * for the sentence. */
+int kv_results_version(sqlite3 *db, const char *schema, const char *path,
+                       bool write);
+/* Then: are its tables as kvreplay writes them? */
+int kv_results_check(sqlite3 *db, const char *schema, const char *path);
+/* The same of main, while db answers sql, whose rows nobody is shown before: of
+ * temporary tables, one transaction or nothing. */
+int kv_results_check_while(sqlite3 *db, const char *path, const char *sql);
 /* forward.c. Puts that copy in the place of schema, which is of version 1; no
  * query on db may be running. An exit code. */
 int kv_results_forward(sqlite3 *db, const char *schema, const char *path);
