@@ -227,6 +227,7 @@ static void fill(pair *x) {
   x->table.lossless = NULL;
   x->table.open = open;
   x->table.stages = NULL; /* each part has its own */
+  x->table.temporary_from = NULL;
 }
 
 static pair *made; /* all; grows only */

@@ -165,8 +165,7 @@ static inline int kv_needs_changes(const kv_needs *n) {
   return n->changes ? n->changes : 2;
 }
 
-/* Entries a page of the first meta that is held for each page; 0: there is
- * none. */
+/* Entries a page of the first meta that is held for each page; 0: none is. */
 static inline int kv_needs_page(const kv_needs *n) {
   for (int i = 0; i < n->metas; i++)
     if (n->meta[i].per == KV_PER_PAGE) return n->meta[i].page;
@@ -322,6 +321,9 @@ struct kv_method {
    * of the model where layers have budgets of their own. */
   kv_rc (*open)(const kv_shape *shape, void *params, kv_needs *needs,
                 kv_err *e);
+  /* Of layers that hold the rows that a step makes of layered codings until
+   * all of them have attended, the number of the first; NULL: none does. */
+  int (*temporary_from)(const kv_shape *shape, const void *params, int layer);
   /* Hooks, listed in ref/lane/hooks.h; NULL: the method has none. */
   /* Of each lane, when a block's or a step's tokens have entered: entries from
    * index `first` on are new. */
@@ -387,8 +389,7 @@ int kv_method_tensors(const kv_method *m);
 /* Of a file parameter p, whose value is *f: does the method run without that
  * file, by the word `none`, which p allows, or as nobody names one? */
 bool kv_file_is_none(const kv_param *p, const kv_file *f);
-/* True if a method runs without the file where nobody names one
- * (KV_FILE_OPTIONAL). */
+/* Does it run without the file where nobody names one (KV_FILE_OPTIONAL)? */
 bool kv_file_optional(const kv_param *p);
 /* Does it run on backend ref alone? Methods that methods.mk marks ref-only,
  * whatever is in neither list, and a composition of which either part does. */

@@ -91,6 +91,10 @@
  * refs=recon what these name, too; a coded reference that only a name leads to
  * is its K and V as they came). Rows x^ of what a layer attends, in the trace's
  * type, are there meanwhile: they are in `peak` alone (sim/measure/cost.h).
+ * temporary=layer, the default: one layer's at a time, so that one buffer does
+ * for all. temporary=group, as in Sparse-vLLM: the layers that follow one
+ * choice are given temporary slots together, in each layer's own storage, which
+ * are free when the last of them has attended.
  * tier=host: latents lie in the host's memory, what they name on the device;
  * the caches that the paper would put before them are `kvreplay run --cache`.
  *
@@ -138,6 +142,11 @@ static const kv_param table[] = {
                     "host: latents lie in the host's memory, from which a step "
                     "fetches what it attends"),
     KV_KEPT_PARAM(params, by),
+    KV_CHOICE_PARAM("temporary", params, temporary, "layer", "layer|group",
+                    "how long the rows that a step makes of latents stay: "
+                    "until their layer has attended, or the last layer that "
+                    "follows the same choice (`peak` alone)",
+                    .later = true),
     KV_FILE_PARAM(
         "compressor", params, by.file, KV_FILE_BESIDE, &kv_latents_kind,
         "weights: safetensors, as `kvreplay train deltakv` writes them; none: "
@@ -210,6 +219,13 @@ static kv_role role_of(const kv_at *at) {
   return o->retrieve == ALL
              ? KV_WHOLE
              : kv_full_role(&o->list, at->shape->n_layers, at->layer);
+}
+
+static int temporary_from(const kv_shape *shape, const void *p, int layer) {
+  const params *o = p;
+  kv_at at = {.shape = shape, .params = p, .layer = layer};
+  bool together = o->temporary == GROUP && role_of(&at) == KV_FOLLOWS;
+  return together ? o->list.layer[kv_layer_above(&o->list, layer)] + 1 : layer;
 }
 
 /* --- the state of a lane: how far it is compressed, and the largest values  */
@@ -287,6 +303,7 @@ const kv_method kv_method_deltakv = {
     .paper = "Hao et al. 2026, DeltaKV: Residual-Based KV Cache Compression "
              "via Long-Range Similarity, arXiv:2602.08005",
     .spreads = true,
+    .temporary_from = temporary_from,
     .view = view,
     .observe = observe,
     .compress_layer = compress_layer,

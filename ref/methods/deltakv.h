@@ -13,6 +13,7 @@
 
 enum { TOP, ALL };     /* retrieve */
 enum { DEVICE, HOST }; /* where latents lie */
+enum { LAYER, GROUP }; /* temporary */
 
 /* A lane's state: an int32 of how far it is compressed; from byte VALUES on the
  * largest value of each candidate by its heads, [n_tokens] floats; with
@@ -28,6 +29,7 @@ typedef struct params {
   char full[KV_TEXT_MAX]; /* layers that keep everything, such as 0/1/2/8/18 */
   int recent;             /* R: the newest R to 2 R - 1 tokens are not coded */
   int retrieve, score, tier; /* enum; kv_vote; enum */
+  int temporary;             /* enum: how long rows made for a step stay */
   kv_layer_list list;        /* of `full` */
 } params;
 

@@ -252,9 +252,7 @@ kv_rc kv_cell_prepare(kv_cell *c, bool fidelity, bool apart, kv_err *e) {
   c->plan.n_asked = c->turns;
   kv_cell_tell_layers(c);
   int lanes = kv_lane_count(&c->plan.needs, &c->shape);
-  kv_rc rc = kv_cost_open(&c->shape, (int)layers, lanes, c->blocks, apart,
-                          &c->cost, e);
-  if (!rc) kv_cost_take_windows(c->cost, c->window, !kv_cell_slides(c));
+  kv_rc rc = kv_cell_open_cost(c, lanes, apart, e);
   c->digest = kv_zalloc(layers, sizeof *c->digest);
   c->seconds = kv_zalloc(layers, sizeof *c->seconds);
   c->fault = kv_zalloc(layers, sizeof *c->fault);
@@ -391,6 +389,7 @@ void kv_cell_close(kv_cell *c) {
   free(c->turn);
   free(c->params);
   free(c->window);
+  free(c->group);
   free(c->left_layer);
   free(c->left_params);
   kv_result_free(&c->result);

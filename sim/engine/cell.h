@@ -58,6 +58,8 @@ typedef struct kv_cell {
   int blocks; /* blocks in which the prompt enters */
   int turns;  /* questions that enter as prompts, in `turn`, ascending */
   kv_asking *turn;
+  int *group; /* [n_layers recorded] the first layer of those that hold the rows
+                 that a step makes together (kv_cost_take_groups) */
   kv_cost *cost;
   kv_fidelity *fidelity;         /* NULL where only the cost is asked for */
   const kv_layout_list *lay_out; /* layouts asked for, or NULL */
@@ -131,11 +133,6 @@ int kv_cell_entries(const kv_cell *c, int index);
  * entries, percent of the prompt's tokens, the share of them that went (ratio),
  * or percent of dense bytes. NaN: no budget. */
 double kv_cell_achieved(const kv_cell *c);
-/* What the finished cell took in a basis of bytes, and what dense takes; sums
- * over the steps in place of means. */
-void kv_cell_in_basis(const kv_cell *c, kv_basis basis, int64_t *bytes,
-                      int64_t *dense);
-
 /* Calls the method's open with the cell's shape and these parameters (its
  * struct), which it may resolve, and fills *needs. Returns what it does, as
  * KV_USAGE where it needs a budget and has none; KV_REFUSED also if it asks for
@@ -167,16 +164,25 @@ bool kv_cell_shares(const kv_cell *c, const kv_budget *b);
 int kv_cell_share_of(const kv_cell *c, int layer);
 /* The same as a mean over the recorded layers on which the method runs. */
 double kv_cell_mean_share(const kv_cell *c);
-/* Bytes of the dense cache of the recorded layers in the trace's own type after
- * t tokens seen, summed over t = first..last; attended: those that its decode
- * steps read, where a row that several query heads read counts once. */
-int64_t kv_cell_dense(const kv_cell *c, int first, int last, bool attended);
-
 /* Most tokens of the prompt that enter at once: of a chunk, or of a block that
  * the method asks for; 0: all. */
 static inline int kv_cell_block(const kv_cell *c) {
   return c->shape.chunk ? c->shape.chunk : c->plan.needs.block;
 }
+
+/* --- cell_cost.c: the ledger --------------------------------------------- */
+
+/* For kv_cell_prepare: opens c->cost; lanes: of a layer. KV_RESOURCE: memory.
+ */
+kv_rc kv_cell_open_cost(kv_cell *c, int lanes, bool apart, kv_err *e);
+/* What the finished cell took in a basis of bytes, and what dense takes; sums
+ * over the steps in place of means. */
+void kv_cell_in_basis(const kv_cell *c, kv_basis basis, int64_t *bytes,
+                      int64_t *dense);
+/* Bytes of the dense cache of the recorded layers in the trace's own type after
+ * t tokens seen, summed over t = first..last; attended: those that its decode
+ * steps read, where a row that several query heads read counts once. */
+int64_t kv_cell_dense(const kv_cell *c, int first, int last, bool attended);
 
 /* --- cell_turns.c: blocks, where later questions enter as prompts --------- */
 

@@ -18,38 +18,6 @@
 
 extern const kv_method kv_method_window, kv_method_dense;
 
-int64_t kv_cell_dense(const kv_cell *c, int first, int last, bool attended) {
-  return kv_dense_tokens(c->trace->n_layers, c->window, first, last, attended) *
-         c->shape.n_kv_heads * kv_token_bytes(&c->shape);
-}
-
-void kv_cell_in_basis(const kv_cell *c, kv_basis basis, int64_t *bytes,
-                      int64_t *dense) {
-  const kv_result *r = &c->result;
-  int p = c->shape.prompt_len, t = c->shape.n_tokens;
-  *dense = kv_cell_dense(c, t, t, false);
-  switch (basis) {
-  case KV_BASIS_MEAN:
-    *bytes = r->totals.mti;
-    *dense = kv_cell_dense(c, p, t, false);
-    return;
-  case KV_BASIS_PEAK:
-    *bytes = r->totals.peak;
-    return;
-  case KV_BASIS_READ:
-  case KV_BASIS_TRAFFIC:
-    *bytes = 0;
-    for (int i = 1; i < r->n_steps; i++)
-      *bytes += r->step[i].read +
-                (basis == KV_BASIS_TRAFFIC ? r->step[i].scanned : 0);
-    *dense = kv_cell_dense(c, p + 1, t, true);
-    return;
-  default:
-    *bytes = kv_bytes_total(&r->totals.end);
-    return;
-  }
-}
-
 static int count_windows(const kv_trace *t) {
   int n = 0;
   for (int i = 0; i < t->n_layers; i++) n += t->layer[i].data.window > 0;

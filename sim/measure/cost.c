@@ -23,6 +23,11 @@ void kv_cost_take_windows(kv_cost *c, const int *window, bool left) {
   if (!left || c->left == c->layers) c->left = 0;
 }
 
+void kv_cost_take_groups(kv_cost *c, const int *group) {
+  assert((!group || c->rows == c->layers) && "layers are held apart");
+  c->group = group;
+}
+
 static void set(kv_counter *c, int64_t x) {
   atomic_store_explicit(c, x, memory_order_relaxed);
 }
@@ -44,6 +49,7 @@ static void begin_row(kv_cost *c, int row) {
     set(&h->scanned, 0);
     set(&h->fetched, 0);
     set(&h->attended, 0);
+    set(&h->made, 0);
     set(&h->excess, INT64_MIN);
     set(&h->codes_excess, INT64_MIN);
   }
@@ -108,7 +114,9 @@ void kv_cost_held(kv_cost *c, int layer, int block, const kv_bytes *before,
   kv_cost_block *h = block_of(c, layer, block);
   for (int j = 0; j < KV_N_BYTE_KINDS; j++)
     kv_counter_add(&h->compressed[j], kv_bytes_get(compressed, j));
-  kv_counter_raise(&h->excess, kv_bytes_total(before) + materialised -
+  kv_counter_add(&h->made, c->group ? materialised : 0);
+  kv_counter_raise(&h->excess, kv_bytes_total(before) +
+                                   (c->group ? 0 : materialised) -
                                    kv_bytes_total(compressed));
   kv_counter_raise(&h->codes_excess, before->payload - compressed->payload);
 }

@@ -10,17 +10,19 @@
  * from prompt_len to n_tokens and count bytes after compression. Only the peak
  * also includes the earlier prompt blocks:
  *   peak = max over t of (sum of compressed(l) + max over l of
- *                         (before(l) - compressed(l)))
+ *                         (made(l) + before(l) - compressed(l)))
  * because layers compress one after another, so at most one layer at a time
  * holds what it will drop. Before it compresses a layer attends, and holds for
  * that time what it makes of blocks that stand for whole tokens (layered
- * codings): rows of K and V in the trace's own type, which are in before(l) and
- * in no other number.
+ * codings): rows of K and V in the trace's own type, made(l), which are in no
+ * other number. Where a group of layers holds such rows together, they are all
+ * there until its last layer has attended: the maximum is then over groups, of
+ * the sum of made(l) over the group and its largest before(l) - compressed(l).
  *
  * Everything fed is an integer that is added or maximised, so the result does
  * not depend on the order of feeding: layer by layer, step by step, from any
  * thread. All memory but that of the row is taken at open: for a block 8 bytes
- * a kind of bytes and 48 more, whatever the number of layers (with layers held
+ * a kind of bytes and 56 more, whatever the number of layers (with layers held
  * apart, as much for each layer), and 4 bytes a lane.
  */
 #ifndef KV_SIM_COST_H
@@ -48,6 +50,12 @@ void kv_cost_close(kv_cost *c); /* accepts NULL */
  * totals leave them out, unless all have one. Call before anything is fed;
  * `window` must outlive the ledger. */
 void kv_cost_take_windows(kv_cost *c, const int *window, bool left);
+
+/* Groups of layers that hold the rows that a step makes together: layers that
+ * follow each other and have the same number in group[layers], which must
+ * outlive the ledger; NULL, as after open: each layer lets its own go. Of a
+ * ledger opened with `apart` (asserted), before anything is fed. */
+void kv_cost_take_groups(kv_cost *c, const int *group);
 
 /* `to`, opened with the same numbers (asserted), gets all that `from` was fed;
  * while nobody feeds either. Cannot fail. */

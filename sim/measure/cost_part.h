@@ -16,6 +16,7 @@ typedef struct kv_cost_block {
   kv_counter compressed[KV_N_BYTE_KINDS]; /* held after compression, by kind as
                                              kv_byte_kind_at numbers them */
   kv_counter excess;       /* held before compression beyond that */
+  kv_counter made;         /* rows of a step that a group holds together */
   kv_counter codes_excess; /* the same of payload alone */
   kv_counter read, scanned, fetched;
   kv_counter attended; /* entries, over query heads */
@@ -32,6 +33,7 @@ struct kv_cost {
   int blocks, points;     /* of the prompt; decode steps included */
   int rows;               /* layers if they are held apart, else 1 */
   const int *window;      /* [layers] of kv_cost_take_windows; not owned */
+  const int *group;       /* [layers] of kv_cost_take_groups; not owned */
   int left;               /* layers on which the method does not run */
   kv_cost_block *at;      /* [rows][points] */
   kv_cost_changes *verbs; /* [rows] */

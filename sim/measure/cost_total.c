@@ -39,20 +39,34 @@ static int64_t dense_bytes(const kv_cost *c, int t) {
          c->shape->n_kv_heads * kv_token_bytes(c->shape);
 }
 
-/* Sums one block over all layers. */
-static sums sum_at(const kv_cost *c, int block) {
-  sums s = {.excess = INT64_MIN, .codes_excess = INT64_MIN};
+/* What is held beyond `compressed` while a layer attends and compresses: the
+ * most of all groups of layers, or, without groups, of all layers. */
+static int64_t excess_at(const kv_cost *c, int block) {
+  int64_t most = INT64_MIN, of_group = INT64_MIN, made = 0;
   for (int r = 0; r < c->rows; r++) {
     const kv_cost_block *h = kv_cost_block_of(c, r, block);
-    int64_t excess = kv_counter_get(&h->excess),
-            codes = kv_counter_get(&h->codes_excess);
+    int64_t excess = kv_counter_get(&h->excess);
+    if (!c->group || !r || c->group[r] != c->group[r - 1])
+      of_group = INT64_MIN, made = 0;
+    made += kv_counter_get(&h->made);
+    if (excess > of_group) of_group = excess;
+    if (of_group != INT64_MIN && of_group + made > most) most = of_group + made;
+  }
+  return most;
+}
+
+/* Sums one block over all layers. */
+static sums sum_at(const kv_cost *c, int block) {
+  sums s = {.excess = excess_at(c, block), .codes_excess = INT64_MIN};
+  for (int r = 0; r < c->rows; r++) {
+    const kv_cost_block *h = kv_cost_block_of(c, r, block);
+    int64_t codes = kv_counter_get(&h->codes_excess);
     for (int j = 0; j < KV_N_BYTE_KINDS; j++)
       *kv_bytes_of(&s.compressed, j) += kv_counter_get(&h->compressed[j]);
     s.read += kv_counter_get(&h->read);
     s.scanned += kv_counter_get(&h->scanned);
     s.fetched += kv_counter_get(&h->fetched);
     s.attended += kv_counter_get(&h->attended);
-    if (excess > s.excess) s.excess = excess;
     if (codes > s.codes_excess) s.codes_excess = codes;
   }
   return s;

@@ -3,7 +3,8 @@
  * Looking at a cell whose layers publish messages (tests/made/sieve.h):
  *   - a message that differs is named by the comparison of two backends;
  *   - the comparison of a layer, and its test vectors, go through the layers
- *     above it first.
+ *     above it first;
+ *   - rows that layers which follow one choice hold together are in the peak.
  */
 #include "ref/backend/store.h"
 #include "sim/compare/compare.h"
@@ -141,11 +142,50 @@ TEST(vectors_go_through_the_layers_above) {
   assert_true(files > 10);
 }
 
+/* --- temporary rows ------------------------------------------------------ */
+
+static void peak_of(const char *more, kv_cell *cell) {
+  char text[160];
+  snprintf(text, sizeof text,
+           "deltakv:compressor=none:sink=0:recent=28:stride=5:top=99%s", more);
+  cells_must(kv_method_at, trace, 60, text, -1, cell);
+  cells_replay(trace, 1, &cell, cells_plain);
+}
+
+/* Tokens 0 to 27 are coded with the prompt, but for six references, and no more
+ * are: each layer that follows makes 22 rows of a lane in each step, and the
+ * last step holds most. `layers` of them do so together. */
+static void holds(const char *full, int64_t layers) {
+  kv_cell alone = {0}, group = {0};
+  int64_t made = 22 * 2 * (32 + 32) * (int64_t)sizeof(float);
+  char more[80];
+  peak_of(full, &alone);
+  snprintf(more, sizeof more, "%s:temporary=group", full);
+  peak_of(more, &group);
+  kv_totals *a = &alone.result.totals, *b = &group.result.totals;
+  assert_int_equal(a->peak, kv_bytes_total(&a->end) + made);
+  assert_int_equal(b->peak, kv_bytes_total(&b->end) + layers * made);
+  b->peak = a->peak;
+  assert_memory_equal(a, b, sizeof *a);
+  assert_memory_equal(alone.digest, group.digest,
+                      LAYERS * sizeof *alone.digest);
+  kv_cell_close(&alone);
+  kv_cell_close(&group);
+}
+
+TEST(layers_that_follow_one_choice_hold_rows_together) {
+  holds(":full=0/2", 3);
+  holds(":full=0/1/3", 2); /* 0 is whole, 1 chooses */
+  holds(":full=0/2/4", 1);
+  holds(":full=0/3:retrieve=all", 1); /* nobody chooses */
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(a_message_that_differs_is_named),
       cmocka_unit_test(the_comparison_goes_through_the_layers_above),
       cmocka_unit_test(vectors_go_through_the_layers_above),
+      cmocka_unit_test(layers_that_follow_one_choice_hold_rows_together),
   };
   return cmocka_run_group_tests_name("down_look", tests, open_trace,
                                      close_trace);

@@ -23,8 +23,13 @@ mutant named_are_not_read sim/measure/cost_row.c 'methods' \
 mutant named_are_read_whole sim/measure/cost_row.c 'methods' \
   'held ? READ_AS_IT_CAME : READ' 'held ? READ : READ'
 mutant made_rows_are_free sim/measure/cost.c 'cost' \
-  'kv_bytes_total(before) + materialised' \
-  'kv_bytes_total(before) + 0 * materialised'
+  '(c->group ? 0 : materialised)' '(c->group ? 0 : 0 * materialised)'
+mutant groups_hold_no_rows sim/measure/cost.c 'cost' \
+  'c->group ? materialised : 0' 'c->group ? 0 * materialised : 0'
+mutant groups_never_end sim/measure/cost_total.c 'cost' \
+  'c->group[r] != c->group[r - 1]' 'c->group[r] < c->group[r - 1]'
+mutant who_chooses_holds_rows ref/methods/deltakv.c 'down_look' \
+  'GROUP && role_of(&at) == KV_FOLLOWS' 'GROUP && role_of(&at) == KV_CHOOSES'
 mutant latents_of_tokens_alone sim/inspect/latent.c 'check_figures.sh' \
   'z[i] = w->code[i] - w->less[i];' 'z[i] = w->code[i] + w->less[i];'
 mutant sizes_of_signed sim/inspect/latent.c 'check_figures.sh' \

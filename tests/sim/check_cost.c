@@ -71,17 +71,20 @@ static void through_bytes(kv_cost **c) {
   *c = other;
 }
 
-static kv_result totals(bool by_layer, bool apart) {
+/* group: of each layer, or NULL; with it layers are apart. */
+static kv_result totals(bool by_layer, bool apart, const int *group) {
   kv_cost *c;
   kv_result r = {0};
   assert_int_equal(kv_cost_open(&shape, LAYERS, 2, BLOCKS, apart, &c, NULL),
                    KV_OK);
+  kv_cost_take_groups(c, group);
   for (int i = 0; i < LAYERS * POINTS; i++)
     if (by_layer)
       feed(c, i / POINTS, i % POINTS);
     else
       feed(c, LAYERS - 1 - i % LAYERS, i / LAYERS);
   if (apart) through_bytes(&c);
+  kv_cost_take_groups(c, group);
   assert_int_equal(kv_cost_finish(c, &r, NULL), KV_OK);
   kv_cost_close(c);
   return r;
@@ -94,13 +97,22 @@ static int64_t sum_at(int b, bool codes) {
   return sum;
 }
 
-static int64_t peak(bool codes) {
+/* Rows that a step made which are there while layer l is not compressed yet:
+ * its own, or those of all layers of its group. */
+static int64_t made_at(int l, int b, const int *group) {
+  int64_t sum = 0;
+  for (int i = 0; i < LAYERS; i++)
+    if (group ? group[i] == group[l] : i == l) sum += row[i][b][0].materialised;
+  return sum;
+}
+
+static int64_t peak(bool codes, const int *group) {
   int64_t best = 0;
   for (int b = 0; b < POINTS; b++)
     for (int l = 0; l < LAYERS; l++) { /* while layer l is not compressed yet */
       int64_t now = sum_at(b, codes);
       now += codes ? before[l][b].payload - compressed[l][b].payload
-                   : kv_bytes_total(&before[l][b]) + row[l][b][0].materialised -
+                   : kv_bytes_total(&before[l][b]) + made_at(l, b, group) -
                          kv_bytes_total(&compressed[l][b]);
       if (now > best) best = now;
     }
@@ -149,10 +161,11 @@ static void totals_by_definition(void **s) {
   (void)s;
   for (int round = 0; round < 20; round++) {
     make_numbers();
-    kv_result r = totals(true, round & 1), o = totals(false, round & 2);
+    kv_result r = totals(true, round & 1, NULL);
+    kv_result o = totals(false, round & 2, NULL);
     assert_memory_equal(&r.totals, &o.totals, sizeof r.totals);
-    assert_int_equal(r.totals.peak, peak(false));
-    assert_int_equal(r.totals.codes_peak, peak(true));
+    assert_int_equal(r.totals.peak, peak(false, NULL));
+    assert_int_equal(r.totals.codes_peak, peak(true, NULL));
     check_steps(&r);
     kv_bytes end = {0};
     for (int l = 0; l < LAYERS; l++)
@@ -164,6 +177,22 @@ static void totals_by_definition(void **s) {
     assert_true(r.totals.kept == 3.5); /* 0 1 3 4 6 7 */
     assert_int_equal(r.totals.kept_min, 0);
     assert_int_equal(r.totals.kept_max, 7);
+    free(r.step);
+    free(o.step);
+  }
+}
+
+/* All numbers are as without groups, but for the peak. */
+static void groups_hold_rows(void **s) {
+  (void)s;
+  static const int groups[][LAYERS] = {{4, 4, 4}, {4, 5, 5}, {4, 4, 6}};
+  for (int round = 0; round < 30; round++) {
+    const int *group = groups[round % 3];
+    make_numbers();
+    kv_result r = totals(true, true, group), o = totals(true, true, NULL);
+    assert_int_equal(r.totals.peak, peak(false, group));
+    r.totals.peak = o.totals.peak;
+    assert_memory_equal(&r.totals, &o.totals, sizeof r.totals);
     free(r.step);
     free(o.step);
   }
@@ -357,6 +386,7 @@ static void merging_moves_rows(void **s) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(totals_by_definition),
+      cmocka_unit_test(groups_hold_rows),
       cmocka_unit_test(nothing_decoded),
       cmocka_unit_test(parts_get_kept),
       cmocka_unit_test(rows_count_once),
