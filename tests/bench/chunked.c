@@ -78,45 +78,63 @@ static double seconds(const kv_trace *t, int selected, int chunk) {
   return end - start;
 }
 
-/* What chunks add to the same prompt read whole. */
-static double added(const bench *b, point p) {
+/* The trace of a prompt of so many tokens, for kv_trace_close. */
+static kv_trace *make(const bench *b, int tokens) {
   char path[512];
   kv_trace *t = NULL;
   kv_err e = {0};
-  double whole = 0, chunks = 0;
-  bench_synth(b, "8", p.tokens, STEPS);
+  bench_synth(b, "8", tokens, STEPS);
   snprintf(path, sizeof path, "%s/trace.safetensors", b->folder);
   if (kv_trace_open(path, &t, &e)) bench_fail("%s", e.text);
-  for (int i = 0; i < b->runs; i++) {
-    double w = seconds(t, p.selected, 0), c = seconds(t, p.selected, p.chunk);
-    if (i == 0 || w < whole) whole = w;
-    if (i == 0 || c < chunks) chunks = c;
+  return t;
+}
+
+static void keep_least(double *least, double seconds, int run) {
+  if (run == 0 || seconds < *least) *least = seconds;
+}
+
+/* added[n]: what chunks add to the same prompt read whole. All points of a
+ * series take turns, so that a slow minute slows each of them. */
+static void measure(const bench *b, int n, const point *at, double *added) {
+  kv_trace *t[MOST];
+  double whole[MOST], chunks[MOST];
+  for (int i = 0; i < n; i++) t[i] = make(b, at[i].tokens);
+  for (int r = 0; r < b->runs; r++)
+    for (int i = 0; i < n; i++) {
+      keep_least(whole + i, seconds(t[i], at[i].selected, 0), r);
+      keep_least(chunks + i, seconds(t[i], at[i].selected, at[i].chunk), r);
+    }
+  for (int i = 0; i < n; i++) {
+    added[i] = chunks[i] - whole[i];
+    if (added[i] <= 0)
+      bench_fail("%d tokens: chunks take no longer than the whole prompt; the "
+                 "machine is too busy",
+                 at[i].tokens);
+    kv_trace_close(t[i]);
   }
-  kv_trace_close(t);
-  if (chunks <= whole)
-    bench_fail("%d tokens: chunks take no longer than the whole prompt; the "
-               "machine is too busy",
-               p.tokens);
-  return chunks - whole;
 }
 
 static void grow(const bench *b, const struct series *s) {
-  double pairs[MOST], value[MOST];
+  double pairs[MOST], added[MOST];
+  point at[MOST];
   char text[96];
   for (int i = 0; i < s->n; i++) {
-    point p = s->at[i];
     int divide = b->small ? 4 : 1;
-    p = (point){p.tokens / divide, p.chunk / divide, p.selected / divide};
-    pairs[i] = pairs_of(p);
-    value[i] = added(b, p);
+    at[i] = s->at[i];
+    at[i] = (point){at[i].tokens / divide, at[i].chunk / divide,
+                    at[i].selected / divide};
+    pairs[i] = pairs_of(at[i]);
+  }
+  measure(b, s->n, at, added);
+  for (int i = 0; i < s->n; i++) {
     snprintf(text, sizeof text, "%d tokens, chunks of %d, %d selected",
-             p.tokens, p.chunk, p.selected);
-    bench_line(b, (line){.what = text, .unit = "s", .value = value[i]});
+             at[i].tokens, at[i].chunk, at[i].selected);
+    bench_line(b, (line){.what = text, .unit = "s", .value = added[i]});
   }
   snprintf(text, sizeof text, "exponent of what rows read, by the %s", s->what);
   bench_line(b, (line){.what = text,
                        .unit = "",
-                       .value = bench_slope(s->n, pairs, value),
+                       .value = bench_slope(s->n, pairs, added),
                        .low = 0.85,
                        .high = 1.15});
 }
