@@ -68,7 +68,8 @@ same_rows x.db s.db && same_rows y.db s.db
 "$kvreport" merge m.db r.db 2>err
 [ $? = 1 ] && grep -q 'the pool .* has at most' err || fail 'a false pool joins'
 share --pool $room --db r.db >/dev/null
-[ $? = 1 ] && grep -q 'the pool of .* contradicts' err || fail 'a false pool'
+[ $? = 1 ] && grep -q 'pool of .* contradicts .*: peak is [0-9]* before' err ||
+  fail 'a false pool'
 
 # --- who waits ---------------------------------------------------------------
 share --pool $room --wait --db w.db -f jsonl >wait || fail 'who waits'
@@ -81,6 +82,9 @@ share --pool $room --wait --db w.db -j 1 -f jsonl >again || fail 'a queue again'
 [ "$("$ask" w.db 'SELECT count(*) FROM pool')" = 2 ] ||
   fail 'a queue is another one by one thread'
 share --pool $room --admit peak --db w.db -f jsonl >stays || fail 'who can stay'
+share --pool $room --admit room -f jsonl >room || fail '--admit room'
+share --pool $room --wait -f jsonl >wait2 && cmp -s room wait2 ||
+  fail '--admit room is not --wait'
 cmp -s <(rows plain) <(rows stays) || fail 'who can stay changes a row'
 ! field put_back wait | grep -q '^0 0 0 0 0 0 $' || fail 'nobody is put back'
 [ "$(field put_back stays)" = '0 0 0 0 0 0 ' ] ||

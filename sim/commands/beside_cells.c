@@ -31,7 +31,7 @@ kv_rc kv_beside_cells_open(const kv_batch *b, const kv_beside_asked *asked,
   size_t n = (size_t)b->cells + 1;
   kv_rc rc = KV_OK;
   if (asked->caches.n) {
-    rc = kv_device_caches_open(b, &x->asked.caches, &x->caches, e);
+    rc = kv_device_caches_open(b, &x->asked.caches, false, &x->caches, e);
     if (!rc) x->watch = kv_device_caches_watch(x->caches, x->watch);
   }
   if (rc || (!asked->ranks && !asked->chunk)) return rc;

@@ -11,7 +11,6 @@
 #include "sim/commands/signal.h"
 #include "sim/commands/verify.h"
 #include "sim/commands/verify_found.h"
-#include "sim/look/survive.h"
 #include "sim/sweep/batch.h"
 #include "traces/text/progress.h"
 #include <stdio.h>
@@ -121,37 +120,13 @@ static kv_rc compare(task *s, const kv_verify_row *v, kv_cell *c, kv_err *e) {
   return rc ? rc : kv_verdicts_add(&s->verdicts, &out, e);
 }
 
-/* What a row's layouts hold is computed again with it. asked: [n], zeroed. */
-static kv_rc ask_layouts(task *s, kv_verify_row *const *v, kv_batch *b,
-                         kv_layout_list *asked, kv_err *e) {
-  kv_rc rc = KV_OK;
-  for (int i = 0; !rc && i < b->cells; i++) {
-    rc = kv_db_layouts_of(s->db, v[i]->key, &asked[i], e);
-    if (!rc && b->cell[i].runs) rc = kv_cell_lay_out(&b->cell[i], &asked[i], e);
-  }
-  return rc;
-}
-
-/* So is what became of their tokens. */
-static kv_rc ask_tokens(task *s, const kv_batch *b, kv_survive **out,
-                        kv_err *e) {
-  bool *wants = kv_zalloc((size_t)b->cells + 1, sizeof *wants);
-  kv_rc rc = wants ? KV_OK : kv_no_memory(e, "cells", (size_t)b->cells);
-  for (int i = 0; !rc && i < b->cells; i++)
-    rc = kv_db_has_survivals(s->db, &b->cell[i].result, &wants[i], e);
-  if (!rc) rc = kv_survive_open(b, wants, out, e);
-  free(wants);
-  return rc;
-}
-
 static kv_rc run_rows(task *s, kv_verify_row *const *v, int n, const char *path,
                       bool *stopped, kv_err *e) {
   const kv_result *r = &v[0]->row;
   kv_specs specs = {0};
   kv_budgets budgets = {0};
   kv_batch batch = {0};
-  kv_survive *tokens = NULL;
-  kv_layout_list *asked = kv_zalloc((size_t)n, sizeof *asked);
+  kv_verify_asked asked = {0};
   kv_replay_how how = {.backend = &kv_backend_ref,
                        .kernels = s->kernels,
                        .threads = kv_choose_threads(s->options.jobs),
@@ -160,8 +135,7 @@ static kv_rc run_rows(task *s, kv_verify_row *const *v, int n, const char *path,
                        .tick = tick,
                        .self = &s->progress,
                        .stop = kv_interrupted};
-  kv_rc rc = asked ? parse_specs(v, n, &specs, e)
-                   : kv_no_memory(e, "layouts", (size_t)n * sizeof *asked);
+  kv_rc rc = parse_specs(v, n, &specs, e);
   kv_stop_cut(true);
   if (!rc)
     rc = kv_batch_open(&(kv_batch_ask){.path = path,
@@ -175,9 +149,8 @@ static kv_rc run_rows(task *s, kv_verify_row *const *v, int n, const char *path,
   kv_stop_cut(false);
   for (int i = 0; !rc && i < batch.cells; i++)
     batch.cell[i].runs &= kv_verify_beside(v[i], &batch.cell[i]);
-  if (!rc) rc = ask_layouts(s, v, &batch, asked, e);
-  if (!rc) rc = ask_tokens(s, &batch, &tokens, e);
-  how.watch = kv_survive_watch(tokens, NULL);
+  if (!rc) rc = kv_verify_ask(s->db, v, &batch, &asked, e);
+  how.watch = asked.watch;
   if (!rc) {
     kv_progress_start(&s->progress, stderr, r->trace, KV_REPLAY_UNIT,
                       kv_replay_units(batch.trace, r->prompt_len),
@@ -185,14 +158,12 @@ static kv_rc run_rows(task *s, kv_verify_row *const *v, int n, const char *path,
     rc = kv_job_replay(&batch, &how, stopped, e);
     kv_progress_end(&s->progress);
   }
-  if (!rc && !*stopped && tokens) kv_survive_take(tokens);
+  if (!rc && !*stopped) rc = kv_verify_take(&asked, e);
   for (int i = 0; !rc && !*stopped && i < batch.cells; i++)
     rc = v[i]->can == KV_VERIFY_RUNS ? compare(s, v[i], &batch.cell[i], e)
                                      : leave(s, v[i], e);
-  kv_survive_close(tokens);
+  kv_verify_asked_close(&asked);
   kv_batch_close(&batch);
-  for (int i = 0; asked && i < n; i++) kv_layout_list_free(&asked[i]);
-  free(asked);
   kv_specs_free(&specs);
   return rc;
 }

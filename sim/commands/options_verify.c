@@ -33,7 +33,9 @@ static const kv_example examples[] = {
 
 static const char *const notes[] = {
     "Runs the rows of a database again. Every digest must match: the first "
-    "that does not is printed with both values. Rows of other code - an older "
+    "that does not is printed with both values; so is the first number of the "
+    "memory layouts, caches on the device and fates of tokens that a row has, "
+    "which are computed again with it. Rows of other code - an older "
     "revision, another plugin, another file that a method reads - are counted "
     "and left.",
     "The exit code is 1 where a row differs; else 3 where a trace, a plugin "

@@ -5,7 +5,8 @@
  * computed them. Rows that were refused or failed have no digests and are
  * skipped. No code that a database names is ever loaded. command_verify.c reads
  * the rows, then for all rows of one trace and prompt: finds the trace, opens a
- * cell for each, asks kv_verify_beside, replays, prepares each result by
+ * cell for each, asks kv_verify_beside and kv_verify_ask, replays, takes what
+ * was asked (kv_verify_take), prepares each result by
  * kv_verify_set_up and stores it, which compares it with the row; where they
  * differ kv_verify_name finds what does. Memory: a row each, without layers.
  */
@@ -13,6 +14,8 @@
 #define KV_SIM_VERIFY_H
 
 #include "sim/compare/compare.h"
+#include "sim/look/device_caches.h"
+#include "sim/look/survive.h"
 #include "sim/sweep/batch.h"
 #include "traces/option/option.h"
 
@@ -65,6 +68,26 @@ bool kv_verify_beside(kv_verify_row *v, const kv_cell *c);
 /* Call it where kv_verify_trace found nothing: marks all rows of the trace of
  * `of` that could else be run as KV_VERIFY_NO_TRACE. */
 void kv_verify_no_trace(kv_verify_rows *r, const kv_result *of);
+
+/* verify_asked.c: what a row has beside its measures (memory layouts, caches on
+ * the device, what became of tokens) is computed again with it. */
+typedef struct kv_verify_asked {
+  int cells;
+  kv_layout_list *layout; /* [cells] as the row in the database has */
+  kv_cache_list *cache;   /* [cells] the same */
+  kv_survive *tokens;
+  kv_device_caches *caches;
+  const kv_watch *watch; /* to replay with */
+} kv_verify_asked;
+
+/* Before the replay: has the cells of b, one a row of v, do so. KV_RESOURCE:
+ * memory or the database; KV_INPUT: the database is damaged. Close it, also
+ * after a failure. */
+kv_rc kv_verify_ask(kv_db *db, kv_verify_row *const *v, kv_batch *b,
+                    kv_verify_asked *out, kv_err *e);
+/* After the whole replay: the results have it. KV_RESOURCE: memory. */
+kv_rc kv_verify_take(const kv_verify_asked *x, kv_err *e);
+void kv_verify_asked_close(kv_verify_asked *x); /* accepts zeroed */
 
 /* verify_cell.c, after the replay: gives the cell's result what else a row has
  * (what was asked, for an equal key), so that it can be stored as the row's.

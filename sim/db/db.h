@@ -34,6 +34,7 @@
 #include "sim/db/environment.h"
 #include "sim/inspect/similarity.h"
 #include "sim/layout/layout.h"
+#include "sim/measure/device_cache.h"
 #include "sim/measure/result.h"
 #include "traces/trace/sparsity.h"
 
@@ -106,6 +107,9 @@ kv_rc kv_db_ask(kv_db *db, const kv_result *r, kv_err *e);
  * zeroed or holds others; those that this program does not know are skipped. */
 kv_rc kv_db_layouts_of(kv_db *db, const char *key, kv_layout_list *out,
                        kv_err *e);
+/* The same of its caches on the device, up to KV_CACHES_MOST of them. */
+kv_rc kv_db_device_caches_of(kv_db *db, const char *key, kv_cache_list *out,
+                             kv_err *e);
 /* Fills the numbers of the layouts that r names, except their steps. *all:
  * every one of them was found. r as for kv_db_find. */
 kv_rc kv_db_find_layouts(kv_db *db, kv_result *r, bool *all, kv_err *e);

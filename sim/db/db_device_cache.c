@@ -6,7 +6,6 @@
  */
 #include "sim/db/db_private.h"
 
-#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -30,17 +29,16 @@ static kv_rc compare(kv_db *db, int64_t run, const kv_device_cache *now,
                      char where[KV_DB_WHERE], kv_err *e) {
   sqlite3_stmt *s;
   kv_device_cache was = {0};
+  char what[KV_DB_WHAT] = "";
   kv_rc rc = kv_db_bind(
       db, &s, e, "SELECT * FROM device_cache WHERE run_id = ? AND cache = ?",
       "is", run, now->name);
   if (rc || !kv_db_row(db, s, &rc, e)) return rc;
   kv_db_take(db, s, 2, columns, &was);
-  if (!kv_db_same(columns, &was, now))
-    snprintf(where, KV_DB_WHERE,
-             "digests agree, but of cache %s %" PRId64 " entries were found "
-             "and %" PRId64 " bytes fetched before, %" PRId64 " and %" PRId64
-             " now",
-             now->name, was.hits, was.fetched, now->hits, now->fetched);
+  kv_db_tell(s, 2, columns, &was, now, what);
+  if (*what)
+    snprintf(where, KV_DB_WHERE, "digests agree, but of cache %s %s", now->name,
+             what);
   return kv_db_done(db, s, kv_db_sound(db, "device_cache", run, e), e);
 }
 
@@ -49,5 +47,17 @@ kv_rc kv_db_compare_device_caches(kv_db *db, int64_t run, const kv_result *r,
   kv_rc rc = KV_OK;
   for (int i = 0; i < r->n_device_caches && !rc && !*where; i++)
     rc = compare(db, run, &r->device_cache[i], where, e);
+  return rc;
+}
+
+kv_rc kv_db_device_caches_of(kv_db *db, const char *key, kv_cache_list *out,
+                             kv_err *e) {
+  sqlite3_stmt *s;
+  kv_rc rc = kv_db_bind(db, &s, e,
+                        "SELECT cache FROM device_cache JOIN run USING (run_id)"
+                        " WHERE key = ? ORDER BY cache",
+                        "s", key);
+  while (!rc && kv_db_row(db, s, &rc, e))
+    kv_cache_parse(kv_db_text(db, s, 0), out, NULL);
   return rc;
 }

@@ -6,7 +6,6 @@
  */
 #include "sim/db/db_private.h"
 
-#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -29,7 +28,6 @@ static const kv_db_column of_regular[] = {
     INDEX('o', rewritten), INDEX('i', moves),      INDEX('i', moved),
     INDEX('i', mask_end),  INDEX('i', mti),        INDEX('i', kept),
     INDEX('i', fullest),   INDEX('o', break_even), {0}};
-/* Of rows of 0.1.0 nobody counted them. */
 static const kv_db_column of_map[] = {
     ALL('o', map_end), ALL('o', map_peak), {0}};
 static const kv_db_column of_step[] = {STEP('n', step),
@@ -61,9 +59,25 @@ kv_rc kv_db_put_layouts(kv_db *db, int64_t run, const kv_result *r, kv_err *e) {
   return rc;
 }
 
-/* Reads a layout, except its steps. *found: it is there. */
-static kv_rc load(kv_db *db, int64_t run, const char *name, kv_layout_result *l,
-                  bool *found, kv_err *e) {
+/* What differs from `now` in the current row, which was read as `was`; of rows
+ * of 0.1.0 nobody counted maps. */
+static void tell(sqlite3_stmt *s, const kv_layout_result *was,
+                 const kv_layout_result *now, char what[KV_DB_WHAT]) {
+  int at = kv_db_tell(s, 2, of_all, was, now, what);
+  at = kv_db_tell(s, at, of_tables, &was->tables, &now->tables, what);
+  at = kv_db_tell(s, at, of_regular, &was->regular, &now->regular, what);
+  if (was->map_end >= 0) kv_db_tell(s, at, of_map, was, now, what);
+  bool same = was->tables.there == now->tables.there &&
+              was->regular.there == now->regular.there;
+  if (!*what && !same)
+    snprintf(what, KV_DB_WHAT, "page tables or indices are missing before");
+}
+
+/* Reads a layout, except its steps. *found: it is there; what: in which number,
+ * if any, it differs from `now`, if that is not NULL. */
+static kv_rc load(kv_db *db, int64_t run, const char *name,
+                  const kv_layout_result *now, kv_layout_result *l, bool *found,
+                  char what[KV_DB_WHAT], kv_err *e) {
   sqlite3_stmt *s;
   kv_rc rc = kv_db_bind(db, &s, e,
                         "SELECT * FROM layout WHERE run_id = ? AND layout = ?",
@@ -81,15 +95,8 @@ static kv_rc load(kv_db *db, int64_t run, const char *name, kv_layout_result *l,
   if (l->regular.there) kv_db_take(db, s, at, of_regular, &l->regular);
   at += (int)(sizeof of_regular / sizeof *of_regular) - 1;
   kv_db_take(db, s, at, of_map, l);
+  if (now) tell(s, l, now, what);
   return kv_db_done(db, s, kv_db_sound(db, "layout", run, e), e);
-}
-
-/* a: the row that is there. */
-static bool same(const kv_layout_result *a, const kv_layout_result *b) {
-  return kv_db_same(of_all, a, b) &&
-         (a->map_end < 0 || kv_db_same(of_map, a, b)) &&
-         !memcmp(&a->tables, &b->tables, sizeof a->tables) &&
-         !memcmp(&a->regular, &b->regular, sizeof a->regular);
 }
 
 kv_rc kv_db_compare_layouts(kv_db *db, int64_t run, const kv_result *r,
@@ -98,13 +105,12 @@ kv_rc kv_db_compare_layouts(kv_db *db, int64_t run, const kv_result *r,
   for (int i = 0; i < r->n_layouts && !rc && kv_result_ran(r); i++) {
     const kv_layout_result *now = &r->layout[i];
     kv_layout_result was = {0};
+    char what[KV_DB_WHAT] = "";
     bool found;
-    rc = load(db, run, now->name, &was, &found, e);
-    if (rc || !found || same(&was, now)) continue;
-    snprintf(where, KV_DB_WHERE,
-             "layout %s held %" PRId64 " bytes at the end and %" PRId64
-             " at its peak before, %" PRId64 " and %" PRId64 " now",
-             now->name, was.end, was.peak, now->end, now->peak);
+    rc = load(db, run, now->name, now, &was, &found, what, e);
+    if (rc || !*what) continue;
+    snprintf(where, KV_DB_WHERE, "digests agree, but of layout %s %s",
+             now->name, what);
     return KV_OK;
   }
   return rc;
@@ -137,6 +143,6 @@ kv_rc kv_db_find_layouts(kv_db *db, kv_result *r, bool *all, kv_err *e) {
   if (rc || !run) return rc;
   *all = true;
   for (int i = 0; i < r->n_layouts && !rc && *all; i++)
-    rc = load(db, run, r->layout[i].name, &r->layout[i], all, e);
+    rc = load(db, run, r->layout[i].name, NULL, &r->layout[i], all, NULL, e);
   return rc;
 }

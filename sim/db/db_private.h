@@ -20,6 +20,7 @@ enum {
                                              run counts, there or not */
   KV_DB_FIRST_KINDS = 5, /* kinds of bytes (ref/lane/ledger.h) that each run
                             has a row of; later kinds may be missing */
+  KV_DB_WHAT = 128,      /* bytes of a text that says what differs */
   KV_DB_WHERE = 256      /* bytes of a text that says where results differ */
 };
 
@@ -150,6 +151,11 @@ kv_rc kv_db_sound(kv_db *db, const char *table, int64_t run, kv_err *e);
 
 /* True if these members of two structs have the same bits. */
 bool kv_db_same(const kv_db_column *c, const void *a, const void *b);
+/* Writes to `what`, where that is "", the first member that differs, by the
+ * name of its column: "bytes_end is 96 before and 97 now". was: read from
+ * columns `at` on of the current row. Returns the column after them. */
+int kv_db_tell(sqlite3_stmt *s, int at, const kv_db_column *c, const void *was,
+               const void *now, char what[KV_DB_WHAT]);
 /* Writes n integers as 4 n bytes, little-endian on every machine. */
 void kv_db_bytes(int n, const int32_t *x, unsigned char *out);
 /* 64 lower-case hex digits; false, and zeros, for anything else. hex may be

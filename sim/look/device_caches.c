@@ -133,14 +133,14 @@ static kv_rc open_cell(kv_cell *cell, const kv_cache_list *asked, of_cell *c,
 }
 
 kv_rc kv_device_caches_open(const kv_batch *b, const kv_cache_list *asked,
-                            kv_device_caches **out, kv_err *e) {
+                            bool each, kv_device_caches **out, kv_err *e) {
   kv_device_caches *d = kv_zalloc(1, sizeof *d);
   kv_rc rc = KV_OK;
   *out = d;
   if (d) d->of = kv_zalloc((size_t)b->cells + 1, sizeof *d->of);
   if (!d || !d->of) return kv_no_memory(e, "caches", sizeof *d->of);
-  for (int i = 0; !rc && i < b->cells; i++)
-    if (b->cell[i].runs && b->cell[i].plan.needs.host)
+  for (int i = 0; !rc && i < b->cells; i++, asked += each)
+    if (b->cell[i].runs && b->cell[i].plan.needs.host && asked->n)
       rc = open_cell(&b->cell[i], asked, &d->of[d->n++], e);
   return rc;
 }

@@ -23,11 +23,12 @@
 
 typedef struct kv_device_caches kv_device_caches;
 
-/* Opens the watching of those cells of the open batch b that run and have
- * entries in the host's memory. b and asked outlive it. KV_RESOURCE: memory.
- * Close it, also after a failure. */
+/* Opens the watching of those cells of the open batch b that run, have entries
+ * in the host's memory and are asked for a cache. asked: [b->cells] if each,
+ * else one list for all. b and asked outlive it. KV_RESOURCE: memory. Close it,
+ * also after a failure. */
 kv_rc kv_device_caches_open(const kv_batch *b, const kv_cache_list *asked,
-                            kv_device_caches **out, kv_err *e);
+                            bool each, kv_device_caches **out, kv_err *e);
 /* The watch to replay with, which calls `next` (may be NULL) after its own;
  * lives as long as d. d NULL: next. */
 const kv_watch *kv_device_caches_watch(kv_device_caches *d,

@@ -24,7 +24,7 @@
 #include <stdint.h>
 
 /* What was asked for. */
-enum { KV_CACHES_MOST = 16 };
+enum { KV_CACHES_MOST = 64 };
 typedef struct kv_cache_ask {
   char name[32]; /* lru:64 */
   bool often;    /* lfu */

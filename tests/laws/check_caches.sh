@@ -65,6 +65,16 @@ run two
 hold "the same elsewhere" "$kvreport" merge "$tmp/both.db" "$tmp/one.db" \
   "$tmp/two.db"
 hold "merged" test "$(ask both 'SELECT count(*) FROM device_cache')" = 40
+hold "verified" "$kvreplay" verify -q "$tmp/two.db"
+ask two "UPDATE device_cache SET held_peak = held_peak + 1
+  WHERE cache = 'lfu:16'"
+differs=0
+"$kvreplay" verify -q "$tmp/two.db" >"$tmp/out" 2>"$tmp/err" || differs=$?
+hold "verify sees another number" test "$differs" = 1
+hold "and names it" test "$(grep -c \
+  'of cache lfu:16 held_peak is [0-9]* before and [0-9]* now' "$tmp/err")" = 4
+ask two "UPDATE device_cache SET held_peak = held_peak - 1
+  WHERE cache = 'lfu:16'; DELETE FROM diff"
 ask two "UPDATE device_cache SET hits = hits + 1 WHERE cache = 'lru:16'"
 hold "another number contradicts" test "$("$kvreport" merge "$tmp/bad.db" \
   "$tmp/one.db" "$tmp/two.db" 2>&1 | grep -c 'entries in cache lru:16')" = 1
