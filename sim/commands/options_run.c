@@ -66,10 +66,11 @@ static const kv_option options[] = {
     {KV_SLOT_FLAG, "wait", 0, AT(wait),
      .help = "requests of --together that find no page wait, first come first "
              "served, in place of leaving"},
-    {KV_SLOT_CHOICE, "admit", 0, "WHAT", .choices = "room|peak", AT(admit),
-     .help = "who waits is let in where there is room for its next step (the "
-             "default), or for the peak of all until their ends, so that "
-             "nobody is put back; the latter is with --wait, too"},
+    {KV_SLOT_CHOICE, "admit", 0, "WHAT", .choices = "room|peak",
+     .min = KV_POOL_WAIT, AT(admit),
+     .help = "as --wait, and who waits is let in where there is room for its "
+             "next step (the default of --wait), or for the peak of all until "
+             "their ends, so that nobody is put back"},
     {KV_SLOT_COUNT, "tp", 0, "N", .min = 2, .max = 1024, AT(beside.ranks),
      .help = "also deal the KV heads to N ranks that decide alone, as tensor "
              "parallelism does: how many lanes then decide otherwise, and how "
@@ -389,7 +390,7 @@ kv_rc kv_run_options_check(kv_registry *registry, kv_run_options *o,
 kv_together kv_run_together(const kv_run_options *o, int threads) {
   return (kv_together){.pool = o->pool,
                        .threads = threads,
-                       .wait = o->admit  ? KV_POOL_STAY
+                       .wait = o->admit  ? (kv_pool_wait)o->admit
                                : o->wait ? KV_POOL_WAIT
                                          : KV_POOL_LEAVE,
                        .bytes = o->pool_of_bytes,

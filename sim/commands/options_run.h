@@ -52,7 +52,7 @@ typedef struct kv_run_options {
   int pace;                /* times of a file of arrivals to a step; 0: one */
   kv_arrivals arrive;      /* made */
   bool wait;               /* who finds no room waits */
-  int admit;               /* 1: and is let in only where it can stay */
+  int admit;               /* a kv_pool_wait; 0: as wait says */
   const char *selections, *views, *stored, *outputs; /* files, or NULL */
   const char *decisions;                             /* a folder, or NULL */
 } kv_run_options;

@@ -114,7 +114,7 @@ static kv_rc choose(const kv_option *o, const char *text, int *out, kv_err *e) {
     size_t at = strlen(all);
     snprintf(all + at, sizeof all - at, "%s%s", i ? "|" : "", name[i]);
     if (strcasecmp(name[i], text)) continue;
-    *out = i;
+    *out = o->min + i;
     return KV_OK;
   }
   const char *near = kv_text_nearest(text, n, name);

@@ -53,7 +53,8 @@ typedef struct kv_option {
   const char *argument; /* name of its value in help; NULL: it takes none */
   const char *choices;  /* "table|json": for completion and KV_SLOT_CHOICE */
   kv_naming *words;     /* further choices, or NULL */
-  int min, max;         /* of KV_SLOT_COUNT */
+  int min, max;         /* of KV_SLOT_COUNT; min: of a choice the number that
+                           the first of them is stored as */
   size_t offset;        /* in the command's struct */
   bool must;            /* KV_USAGE if it is not given */
   const char *group;    /* heading in help; NULL: that of the option before */
