@@ -173,6 +173,7 @@ static int answer(sqlite3 *db, const kv_args *a, const kv_sheet *s,
   if (!rc)
     rc = kv_where_ask(db, sorted, people ? s->columns : "*", a->mean ? &all : w,
                       &g);
+  g.headed = s->headed;
   for (int i = 0; people && kv_sheet_optional[i]; i++)
     kv_grid_drop_empty(&g, kv_sheet_optional[i]);
   if (!rc && people && !a->mean && !s->answers &&

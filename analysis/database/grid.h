@@ -22,6 +22,8 @@ typedef struct kv_grid {
   int rows, columns;
   char **name;     /* [columns] as the query calls them */
   kv_value *value; /* [rows][columns] */
+  bool headed;     /* as a table for people: the first column stands once, above
+                      the rows that have its value, and so leaves its width */
 } kv_grid;
 
 /* Runs one SELECT, whose parameters ?1, ?2, .. get the texts bind[0..binds).

@@ -138,8 +138,7 @@ static int write_cells(const kv_page *p, const kv_figure *f) {
       "is not a share of the cache at the end. Scanned: what a "
       "method looks at in order to choose what is read, as a share "
       "of what dense reads. Needle: mass on the needles as a share of what "
-      "dense "
-      "attention puts on them. LSE error: of the log-sum-exp of what is "
+      "dense attention puts on them. LSE error: of the log-sum-exp of what is "
       "stored, KL: of the attention, error: of its output, in the order in "
       "which they were seen to rank right answers (the last does not). "
       "\u00b1: two standard errors of the mean, from the means of 16 bins of "
@@ -227,13 +226,11 @@ static int write_caches(const kv_page *p, const kv_figure *f) {
                                      {NULL, NULL, KV_PLAIN}};
   static const char caption[] =
       "What a cache on the device, of so many entries a lane, would save of "
-      "the "
-      "transfers from the host's memory (kvreplay run --cache). lru: those "
-      "stay "
-      "that were looked up last; lfu: at the most steps. Found: of the entries "
-      "that decode steps look up; fetched: bytes of the others, of all layers, "
-      "and as a share of what is fetched without a cache. Caches are empty "
-      "when decoding begins.";
+      "the transfers from the host's memory (kvreplay run --cache). lru: those "
+      "stay that were looked up last; lfu: at the most steps. Found: of the "
+      "entries that decode steps look up; fetched: bytes of the others, of all "
+      "layers, and as a share of what is fetched without a cache. Caches are "
+      "empty when decoding begins.";
   return optional(p, f, column, caption);
 }
 

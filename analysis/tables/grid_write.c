@@ -135,6 +135,14 @@ static bool is_number(const kv_grid *g, int c) {
   return true;
 }
 
+/* What stands above row r, where that is another than above the row before. */
+static void head(const kv_grid *g, int r, FILE *f) {
+  char text[BYTES], before[BYTES] = "";
+  if (r > 0) show(at(g, r - 1, 0), before);
+  show(at(g, r, 0), text);
+  if (r == 0 || strcmp(text, before)) fprintf(f, "\n%s\n", text);
+}
+
 static void write_table(const kv_grid *g, FILE *f) {
   int *wide = calloc((size_t)g->columns + 1, sizeof *wide);
   if (!wide) {
@@ -143,8 +151,9 @@ static void write_table(const kv_grid *g, FILE *f) {
   }
   for (int c = 0; c < g->columns; c++)
     wide[c] = is_number(g, c) ? width(g, c) : -width(g, c);
-  for (int r = -1; r < g->rows; r++)
-    for (int c = 0; c < g->columns; c++) {
+  for (int r = -1; r < g->rows; r++) {
+    if (g->headed && r >= 0) head(g, r, f);
+    for (int c = g->headed; c < g->columns; c++) {
       char text[BYTES];
       bool last = c == g->columns - 1;
       int n =
@@ -153,6 +162,7 @@ static void write_table(const kv_grid *g, FILE *f) {
       int right = wide[c] < 0 && !last ? -wide[c] - n : 0;
       fprintf(f, "%*s%s%*s%s", left, "", text, right, "", last ? "\n" : "  ");
     }
+  }
   free(wide);
 }
 

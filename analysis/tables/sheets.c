@@ -7,9 +7,9 @@
 #include "analysis/database/say.h"
 #include <stddef.h>
 
-const char *const kv_sheet_optional[] = {KV_SHEET_P_ERROR, "p mass", "loads",
-                                         "ranks",          "rank B", "of even",
-                                         "rank loads",     NULL};
+const char *const kv_sheet_optional[] = {
+    KV_SHEET_P_ERROR, "p mass", "loads",    "tp",
+    "tp K",           "even",   "tp loads", NULL};
 
 /* SQL of columns for people. */
 #define PLACE KV_SHEET_PLACE
@@ -152,25 +152,28 @@ const kv_sheet kv_sheet_caches = {
     .bytes = true};
 
 /* Loads are of a lane at a step, whichever lanes a rank has. */
+#define KIB(x, name) ", CAST(round(" x " / 1024.0) AS INTEGER) AS '" name "'"
 #define LAYOUTS                                                                \
   PLACE                                                                        \
-  ", method, asked, layout, bytes_end AS 'end B',"                             \
-  " CAST(round(bytes_mean) AS INTEGER) AS 'mean B', bytes_peak AS 'peak B',"   \
-  " CAST(round(100 * share_freed) AS INTEGER) || '%' AS freed,"                \
-  " round(loads * 1.0 / lanes / steps, 1) AS loads, ranks,"                    \
-  " CAST(round(rank_bytes_mean) AS INTEGER) AS 'rank B',"                      \
-  " CAST(round(100 * rank_even) AS INTEGER) || '%' AS 'of even',"              \
-  " round(rank_loads * 1.0 / rank_lanes / steps, 1) AS 'rank loads'"
+  ", method, asked, layout" KIB("bytes_end", "end K")                          \
+      KIB("bytes_mean", "mean K") KIB("bytes_peak", "peak K") PERCENT(         \
+          "share_freed",                                                       \
+          "freed") ", round(loads * 1.0 / lanes / steps, 1) AS loads, ranks "  \
+                   "AS tp" KIB("rank_bytes_mean", "tp K")                      \
+                       PERCENT("rank_even",                                    \
+                               "even") ", round(rank_loads * 1.0 / "           \
+                                       "rank_lanes / steps, 1) AS 'tp loads'"
 
 const kv_sheet kv_sheet_layouts = {
     .view = "layouts",
     .columns = LAYOUTS,
-    .words = "Bytes of K and V in the memory of a layout: at the end, on "
-             "average over steps, at most. freed: of the bytes that the "
+    .words = "Bytes of K and V in the memory of a layout, in KiB: at the end, "
+             "on average over steps, at most. freed: of the bytes that the "
              "method gave up, those in memory that is free again. loads: "
-             "tokens that a lane loads at a decode step, of regular "
-             "indices. rank B, rank loads: the mean and the loads of the "
-             "fullest of so many ranks of tensor parallelism (tp=N), each with "
-             "its share of the KV heads and a store of its own; of even: its "
-             "bytes as a share of an Nth of all.",
-    .bytes = true};
+             "tokens that a lane loads at a decode step, of regular indices. "
+             "tp: so many ranks of tensor parallelism (tp=N), each with its "
+             "share of the KV heads and a store of its own; of the fullest of "
+             "them tp K, its mean, even, that as a share of an Nth of all, and "
+             "tp loads. A layout that itself ends in tp=N is that rank alone.",
+    .bytes = true,
+    .headed = true};

@@ -21,6 +21,7 @@ typedef struct kv_sheet {
   const char *words, *more;   /* paragraphs; NULL: none */
   bool answers; /* of evaluations, which are in closed loop, and not of cells */
   bool bytes;   /* of what memory holds, not of attention */
+  bool headed;  /* kv_grid.headed */
 } kv_sheet;
 
 /* Columns that are dropped where no row has a value; ended by NULL. */

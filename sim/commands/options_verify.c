@@ -42,8 +42,8 @@ static const char *const notes[] = {
     "(KVREPLAY_PLUGINS) or a file that a method reads is not found, or where "
     "there was nothing to verify; 0 where all else is the same.",
     "A table of budgets in bytes, which kvreplay run --found writes, is "
-    "verified "
-    "by searching again: a row that a search would not find is an error. Rows "
+    "verified by searching again: a row that a search would not find is an "
+    "error. Rows "
     "of an older revision are counted and left, as no run takes them.",
     NULL};
 

@@ -151,9 +151,12 @@ class Layouts(Case):
                 else:  # it was not asked for without ranks
                     self.assertIsNone(row["rank_even"])
             text = call("KVREPORT", "table", db, "--layouts")
-            self.assertRegex(text, r"(?m)^trace .* ranks +rank B +of even")
+            self.assertRegex(text, r"(?m)^method .* tp +tp K +even +tp loads$")
+            self.assertLessEqual(max(map(len, text.splitlines())), 100)
+            traces = {row["trace"] for row in rows}
+            self.assertEqual(traces, traces & set(text.splitlines()))
             other = call("KVREPORT", "table", self.plain, "--layouts")
-            self.assertNotRegex(other, r"(?m)^trace .* ranks")
+            self.assertNotRegex(other, r"(?m)^method .* tp ")
 
     def test_the_base_attends_to_the_same_and_holds_what_any_head_will(self):
         t = self.t
