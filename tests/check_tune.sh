@@ -191,6 +191,12 @@ says err 'none of 2 methods meets what was asked; the nearest is ' 'none of two'
 tune 1 "$small" -q -p 298 -m kivi:group=8:residual=8:bits=2,kivi:group=8 \
   --least kr --at-most output_error="$between" --hold-out "$other"
 says err 'that meet what was asked does on held-out traces' 'none held'
+# An oracle is a ruler: it stands in the table and is not what to take.
+tune 0 "${which[@]}" -q -m oracle-evict,window
+grep -qE '^  oracle-evict:budget=[0-9]+ +ruler ' "$tmp/out" &&
+  grep -qE '^  window:budget=[0-9]+ +best ' "$tmp/out" ||
+  fail "an oracle is the best: $(cat "$tmp/out")"
+says out "kvreplay run $small -m window:budget=" 'an oracle beside a method'
 tune 2 "$small" -q -p 300 --least kr \
   -m snapkv:budget=24:window=32,snapkv:budget=24:window=40
 says err 'no probe could be judged: snapkv:budget=24:window=32 on' 'no number'

@@ -59,10 +59,19 @@ static kv_rc sort(const kv_tuning *s, listing *out, kv_err *e) {
   return KV_OK;
 }
 
-/* The first that meets what was asked, on held-out traces, too; NULL: none. */
+/* An oracle knows what no cache can: it says how far others could come. */
+static bool rules(const kv_tuned *m) {
+  return !strncmp(m->space->specs.spec->method->name, "oracle-", 7);
+}
+
+/* The first that meets what was asked, on held-out traces, too, and is no
+ * oracle, where others were asked for; NULL: none. */
 static const kv_tuned *winner(const listing *l) {
+  int n = l->s->options.methods, rulers = 0;
+  for (int i = 0; i < n; i++) rulers += rules(l->of[i]);
   for (int i = 0; i < l->meet; i++)
-    if (holds(l->s, l->of[i])) return l->of[i];
+    if (holds(l->s, l->of[i]) && (rulers == n || !rules(l->of[i])))
+      return l->of[i];
   return NULL;
 }
 
@@ -70,7 +79,8 @@ static const kv_tuned *winner(const listing *l) {
 
 static const char *mark(const listing *l, const kv_tuned *m) {
   if (m == winner(l)) return "best";
-  return holds(l->s, m) ? "meets" : "not held";
+  if (!holds(l->s, m)) return "not held";
+  return rules(m) ? "ruler" : "meets";
 }
 
 static void number(const kv_tune_judgement *j, int measure, char out[CELL]) {
@@ -215,9 +225,10 @@ static int none_holds(const listing *l) {
   sentence(l->s, l->of[0], words);
   if (l->meet)
     kv_fail(&e, KV_DIFFERENT,
-            "none of the %d methods that meet what was asked does on held-out "
-            "traces",
-            l->meet);
+            "none of the %d methods that meet what was asked %s", l->meet,
+            l->s->options.hold_out.n
+                ? "does on held-out traces, rulers left out"
+                : "can be had: oracles are rulers");
   else if (l->near)
     kv_fail(&e, KV_DIFFERENT,
             "none of %d methods meets what was asked; the nearest is %s",

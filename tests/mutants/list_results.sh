@@ -104,6 +104,8 @@ mutant tune_trusts_its_traces sim/commands/tune_report.c 'check_tune.sh' \
   '!kv_tune_met(&m->judged[m->search.best])'
 mutant tune_sorts_by_name sim/commands/tune_table.c 'check_tune.sh' \
   'return kv_tune_score_compare(&x->score, &y->score) < 0;' 'return false;'
+mutant tune_praises_oracles sim/commands/tune_table.c 'check_tune.sh' \
+  '(rulers == n || !rules(l->of[i]))' '(rulers <= n)'
 mutant tune_praises_unheld sim/commands/tune_table.c 'check_tune.sh' \
   'return !held || kv_tune_met(held);' 'return !held || held->score.ran;'
 mutant tune_reaches_the_first sim/commands/command_tune.c 'check_tune.sh' \
