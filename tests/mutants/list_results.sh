@@ -115,8 +115,9 @@ mutant tune_knob_typed_or_not sim/tune/space.c 'tuning' \
   '|| spec->given[p - spec->method->params]' ''
 mutant tune_ranges_for_one sim/commands/options_tune.c 'check_tune.sh' \
   'found = true;' 'found = true, i = o->methods - 1;'
-mutant verify_skips_layouts sim/commands/command_verify.c 'check_verify.sh' \
-  'if (!rc) rc = ask_layouts(s, v, &batch, asked, e);' '(void)ask_layouts;'
+mutant verify_skips_layouts sim/commands/verify_asked.c 'check_verify.sh' \
+  'kv_rc rc = ask_layouts(db, v, b, x->layout, e);' \
+  'kv_rc rc = KV_OK; (void)ask_layouts;'
 # What a method is lent, apart from what it holds.
 mutant asset_bytes_are_none sim/engine/cell.c 'assets check_reads.sh' \
   'c->asset ? (int64_t)c->asset->bytes : 0' '0'
@@ -265,16 +266,17 @@ mutant together_keeps_pages sim/layout/together.c 'together' \
 mutant together_all_alike sim/layout/together_open.c 'together' \
   'if (alike(&x->tier[i], t))' 'if (alike(&x->tier[i], t) || i)'
 mutant together_uncompared sim/db/db_pool.c 'check_requests.sh' \
-  'if (kv_db_same(of_pool, was, now) && kv_db_same(of_queue, was, now))' \
-  'if (was)'
+  'if (!*what) return KV_OK;' 'if (what) return KV_OK;'
 mutant pools_stay_as_they_were sim/db/db_pool.c 'old_db' \
   'if (!rc && (!found || before) && !db->still)' \
   'if (!rc && !found && !db->still)'
 mutant maps_stay_unknown sim/db/db_layout.c 'old_db' \
   'coalesce(map_peak, excluded.map_peak)' 'map_peak'
 mutant lacking_map_contradicts sim/db/db_layout.c 'old_db' \
-  '(a->map_end < 0 || kv_db_same(of_map, a, b)) &&' \
-  'kv_db_same(of_map, a, b) &&'
+  'if (was->map_end >= 0) kv_db_tell' 'kv_db_tell'
+mutant number_that_differs_unsaid sim/db/db_value.c 'check_verify.sh' \
+  'if (*what || kv_db_same(one, was, now)) continue;' \
+  'if (kv_db_same(one, was, was)) continue;'
 mutant numbers_of_first_pool analysis/database/merge.c 'check_requests.sh' \
   'AND s.place = d.place AND d.blocks IS NULL' \
   'AND s.place = d.place AND 0'
