@@ -132,6 +132,8 @@ refused 2 'add --together' "${run[@]}" --pool 64MiB
 refused 2 'add --together' "${run[@]}" --arrive 3
 refused 2 'add --together' "${run[@]}" --wait
 refused 2 'add --together' "${run[@]}" --admit peak
+refused 2 'timestamps in a file' "${run[@]}" --together --pool 1MiB --pace 5 \
+  --arrive 10
 wrong() { refused "$1" "$2" "${run[@]}" --together --pool 1MiB --arrive "$3"; }
 wrong 2 'poisson:EVERY' poisson:0
 wrong 2 'perhaps a seed' poisson:3:x

@@ -340,7 +340,12 @@ static kv_rc pick_layout(kv_run_options *o, kv_err *e) {
   if (!own) own = &o->layouts.item[o->layouts.n - 1];
   own->record = true;
   o->pool_of_bytes = own->layout != &kv_layout_unified;
-  return kv_arrivals_read(o->arrive_text, o->pace ? o->pace : 1, &o->arrive, e);
+  rc = kv_arrivals_read(o->arrive_text, o->pace ? o->pace : 1, &o->arrive, e);
+  if (rc || !o->pace || o->arrive.n) return rc;
+  return kv_fail(e, KV_USAGE,
+                 "--pace is of the timestamps in a file of --arrive, and %s: "
+                 "leave it out",
+                 o->arrive_text ? "that names none" : "there is none");
 }
 
 static kv_rc check_together(kv_run_options *o, kv_err *e) {
