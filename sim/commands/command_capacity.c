@@ -307,7 +307,7 @@ static const kv_example examples[] = {
      "--context 131072 -m dense,snapkv,streamingllm -b 20%,4096",
      "users of a node of eight, by method and budget"},
     {"kvreplay capacity --model ./config.json --weights fp8 --gpu l40 "
-     "--context 32768 -m all -b 20% --db runs.db",
+     "--context 32768 -m dense,snapkv,tova -b 20% --db runs.db",
      "any model; where data decides, by the traces of a database"},
     {NULL, NULL}};
 
@@ -315,7 +315,9 @@ static const char *const notes[] = {
     "Where lengths decide what a method stores, lengths are replayed, and the "
     "bytes are those of a run, to the byte. Where data decides, rows of --db "
     "give shares of dense, which are taken to the model; without rows the line "
-    "says that it needs traces.",
+    "says that it needs traces. The prompt of every layer is read: at 131,072 "
+    "tokens quant and kivi, which code each row, take minutes, and rkv, which "
+    "compares all keys with all, hours: name methods in place of all.",
     "GB a user: after a compression, at the decode step with most; in "
     "prefill: the most at any time, the prompt before it is compressed "
     "included, one layer after another. Users: floor((percent x memory - "
