@@ -69,7 +69,7 @@ bool kv_verify_beside(kv_verify_row *v, const kv_cell *c);
  * `of` that could else be run as KV_VERIFY_NO_TRACE. */
 void kv_verify_no_trace(kv_verify_rows *r, const kv_result *of);
 
-/* verify_asked.c: what a row has beside its measures (memory layouts, caches on
+/* verify_cell.c: what a row has beside its measures (memory layouts, caches on
  * the device, what became of tokens) is computed again with it. */
 typedef struct kv_verify_asked {
   int cells;

@@ -115,7 +115,7 @@ mutant tune_knob_typed_or_not sim/tune/space.c 'tuning' \
   '|| spec->given[p - spec->method->params]' ''
 mutant tune_ranges_for_one sim/commands/options_tune.c 'check_tune.sh' \
   'found = true;' 'found = true, i = o->methods - 1;'
-mutant verify_skips_layouts sim/commands/verify_asked.c 'check_verify.sh' \
+mutant verify_skips_layouts sim/commands/verify_cell.c 'check_verify.sh' \
   'kv_rc rc = ask_layouts(db, v, b, x->layout, e);' \
   'kv_rc rc = KV_OK; (void)ask_layouts;'
 # What a method is lent, apart from what it holds.
