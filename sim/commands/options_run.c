@@ -219,10 +219,9 @@ static const char *const notes[] = {
     "too, replays all its cells anew, and its database has none of it.",
     "The exit code is 1 if digests or a row of the database differ, 3 if a "
     "cell failed, or a method that is named, not by `all`, was refused on "
-    "every "
-    "trace at every budget, or with --strict any cell was, 4 if a backend "
-    "cannot be used, 2 if no cell could run, or no request of --together found "
-    "room.",
+    "every trace at every budget, or with --strict any cell was, 4 if a "
+    "backend cannot be used, 2 if no cell could run, or no request of "
+    "--together found room.",
     NULL};
 
 const kv_command kv_command_run =
@@ -343,9 +342,7 @@ static kv_rc pick_layout(kv_run_options *o, kv_err *e) {
   rc = kv_arrivals_read(o->arrive_text, o->pace ? o->pace : 1, &o->arrive, e);
   if (rc || !o->pace || o->arrive.n) return rc;
   return kv_fail(e, KV_USAGE,
-                 "--pace is of the timestamps in a file of --arrive, and %s: "
-                 "leave it out",
-                 o->arrive_text ? "that names none" : "there is none");
+                 "--pace is of the timestamps in a file that --arrive names");
 }
 
 static kv_rc check_together(kv_run_options *o, kv_err *e) {

@@ -192,10 +192,11 @@ static void numbers_of_queues_are_added(void **state) {
   if (put_shared(p->db, &r, &e)) fail_msg("%s", e.text);
   r.together.pool.running++;
   assert_int_equal(put_shared(p->db, &r, &e), KV_DIFFERENT);
-  if (!strstr(e.text, "the pool of 96 bytes")) fail_msg("%s", e.text);
+  if (!strstr(e.text, "running is 9 before and 10 now")) fail_msg("%s", e.text);
   r.layout->map_end++;
   assert_int_equal(put_shared(p->db, &r, &e), KV_DIFFERENT);
-  if (!strstr(e.text, "layout slots held")) fail_msg("%s", e.text);
+  if (!strstr(e.text, "slots map_end is 20 before and 21 now"))
+    fail_msg("%s", e.text);
   kv_result_free(&r);
 }
 
