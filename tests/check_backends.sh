@@ -17,13 +17,11 @@ other=${KV_TEST_BACKEND:-emu}
 
 # compared TRACE STEPS METHODS [OPTION]...: equal on both backends, all of them
 compared() {
-  local order=forward how=() t
+  local order=forward last=()
   [ $((turn++ % 2)) = 0 ] || order=reverse
-  t=$("$kvtrace" info --format json "$1" | tr -d ' \n' |
-    grep -oE '"tokens":[0-9]+' | grep -oE '[0-9]+')
-  [ "${KV_WHOLE-}" = 1 ] || how=(--prompt-len $((t - $2)))
+  [ "${KV_WHOLE-}" = 1 ] || replay_last "$1" "$2"
   KVREPLAY_EMU_ORDER=$order "$kvreplay" check "$1" -q -m "$3" -b 20% \
-    -B "ref,$other" "${how[@]}" "${@:4}" >"$tmp/out" 2>"$tmp/err" || {
+    -B "ref,$other" "${last[@]}" "${@:4}" >"$tmp/out" 2>"$tmp/err" || {
     fail "$1, threads $order"
     grep -v ' equal$' "$tmp/out" | cat - "$tmp/err" | sed 's/^/  /' >&2
     exit 1

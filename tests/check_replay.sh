@@ -4,9 +4,9 @@
 # Decisions out and in: for every method that only keeps and views, and for
 # variants of it, what `run --decisions` writes and `replay` follows gives the
 # same outputs to the bit and the same bytes (but for what the method declares
-# beside its entries), on every bundled trace. Methods that merge or code are
-# named and write nothing; less attends what it remembers of what it dropped,
-# too. --decisions sees no thread.
+# beside its entries), on every bundled trace, in its last 200 decode steps.
+# Methods that merge or code are named and write nothing; less attends what it
+# remembers of what it dropped, too. --decisions sees no thread.
 . "$(dirname "$0")/replays.sh"
 
 no='zsmerge|kivi|quant|leankv|less|deltakv|palu'
@@ -36,14 +36,17 @@ traces=("$src"/traces/tiny/*.safetensors)
 ! replay_little || traces=("$src"/traces/tiny/retrieval_8_small.safetensors)
 for trace in "${traces[@]}"; do
   stem=$(basename "$trace" .safetensors)
+  replay_last "$trace" 200
   specs=$methods
+  # Its column sums are those of its own prompt.
+  [ "$stem" != haystack_20_long ] || last=()
   case $stem in retrieval_8_small*) specs+=$variants ;; esac
   rm -rf "$tmp/d"
-  rows "$trace" -m "$specs" -b 20% -j 2 --decisions "$tmp/d" >"$tmp/made"
+  rows "$trace" -m "$specs" -b 20% -j 2 "${last[@]}" --decisions "$tmp/d" >"$tmp/made"
   lacking=$(<"$tmp/lacking")
   files=("$tmp/d/$stem".*.safetensors)
   list=$(printf 'replay:file=%s,' "${files[@]}")
-  rows "$trace" -m "${list%,}" >"$tmp/followed" || cat "$tmp/said"
+  rows "$trace" -m "${list%,}" "${last[@]}" >"$tmp/followed" || cat "$tmp/said"
   awk '{ print $NF }' "$tmp/followed" | sort >"$tmp/b"
   awk '{ print $NF }' "$tmp/made" | sort >"$tmp/a"
   n=$(wc -l <"$tmp/a") want=$(($(tr -cd , <<<"$specs" | wc -c) + 1 - lacking))

@@ -5,20 +5,25 @@
 # digest, byte and measure of it, for every method and its variants
 # (KVREPLAY_TILE, sim/measure/tile.h and ref/backend/ahead.h). One step at a
 # time is what the others are held against: there nothing is computed ahead and
-# no output is shared. One thread, so that a tile sees one layer after another.
-# The second set of traces is long enough for coded rows to fill several chunks.
+# no output is shared. One thread, so that a tile sees one layer after another;
+# the last 80 decode steps of each trace, which are a tile of 64 and a part of
+# one. The second set of traces is long enough for coded rows to fill several
+# chunks.
 . "$(dirname "$0")/replays.sh"
 
-rows() { # TILE, then what to run: rows without what time it took and when
-  local run=("$kvreplay" run "${@:2}" -q -j 1 -f jsonl)
-  KVREPLAY_TILE=$1 "${run[@]}" >"$tmp/rows.$1" || {
-    echo "check_tiles: KVREPLAY_TILE=$1: exit $?"
-    exit 1
-  }
-  sed 's/"seconds": [^,}]*//' "$tmp/rows.$1" >"$tmp/tile.$1"
+rows() { # TILE METHODS BUDGET TRACE...: without what time it took and when
+  local tile=$1 run=(-m "$2" -b "$3" -q -j 1 -f jsonl) trace last
+  for trace in "${@:4}"; do
+    replay_last "$trace" 80
+    KVREPLAY_TILE=$tile "$kvreplay" run "$trace" "${last[@]}" "${run[@]}" || {
+      echo "check_tiles: KVREPLAY_TILE=$tile: exit $?" >&2
+      exit 1
+    }
+  done >"$tmp/rows.$tile"
+  sed 's/"seconds": [^,}]*//' "$tmp/rows.$tile" >"$tmp/tile.$tile"
 }
 
-# held WHAT TILES TRACE... OPTION...: rows of each tile against those of 1.
+# held WHAT TILES METHODS BUDGET TRACE...: rows of each tile against those of 1.
 held() {
   local what=$1 tiles=$2 s
   shift 2
@@ -36,10 +41,10 @@ held() {
 checked=0
 mapfile -t traces < <(replay_traces)
 ! replay_little || traces=("${traces[0]}")
-held 'every method' '2 7 16 64' "${traces[@]}" -m "$(replay_specs)" -b 60%
+held 'every method' '2 7 16 64' "$(replay_specs)" 60% "${traces[@]}"
 if ! replay_little; then
-  held 'a long answer' '7 16' "$src/traces/tiny/generated_1500.safetensors" \
-    -m kivi,h2o,snapkv,snapkv+kivi,dense -b 25%
+  held 'a long answer' '7 16' kivi,h2o,snapkv,snapkv+kivi,dense 25% \
+    "$src/traces/tiny/generated_1500.safetensors"
 fi
 out=$(KVREPLAY_TILE=65 "$kvreplay" run "${traces[0]}" -m window -b 6 2>&1)
 [ $? = 2 ] && [[ $out == *'KVREPLAY_TILE is 65: it takes 1 to 64 steps'* ]] || {

@@ -7,6 +7,9 @@
 #   replay_methods  every method of the registry
 #   replay_specs    every method, and variants that decide otherwise
 #   replay_little   is a small part enough?
+#   replay_last TRACE STEPS
+#                   sets the array $last to the options for so many decode
+#                   steps at the end, to none where a trace has no more
 #   replay_emu      is backend emu here? Says why it is not
 #   digests         JSON lines of rows to lines of words: trace spec budget
 #                   revision journal state output
@@ -56,6 +59,13 @@ replay_specs() {
 replay_little() {
   [ "${KV_QUICK-}" = 1 ] ||
     nm "$kvreplay" 2>/dev/null | grep -qE '__[at]san_init'
+}
+
+replay_last() {
+  local tokens prompt
+  read -r _ tokens _ prompt _ < <("$kvtrace" info "$1" | grep '^request')
+  last=()
+  [ $((tokens - prompt)) -le "$2" ] || last=(--prompt-len $((tokens - $2)))
 }
 
 # A check of one step finds out.
