@@ -227,7 +227,7 @@ check_cut() {
     cp "$tiny/haystack_8.safetensors" "$tmp/cut.safetensors"
     chmod u+w "$tmp/cut.safetensors"
     size=$((300000 + i * 1000000))
-    "$kvreplay" run "$small" "$tmp/cut.safetensors" -q -m all -b 10%,20%,30% \
+    "$kvreplay" run "$small" "$tmp/cut.safetensors" -q -m all -b 20% \
       --db "$tmp/cut.db" --format jsonl >"$tmp/out" 2>"$tmp/err" &
     begun
     truncate -s $size "$tmp/cut.safetensors"
@@ -328,7 +328,7 @@ check_stopped() {
     rm -f "$tmp"/stop.db* "$tmp/out"
     # Bash makes background jobs deaf to SIGINT; env hears it again.
     env --default-signal=INT "$kvreplay" run "$small" \
-      "$tiny/haystack_8.safetensors" -q -m all -b 10%,20%,30% \
+      "$tiny/haystack_8.safetensors" -q -m all -b 20% \
       --db "$tmp/stop.db" --format jsonl >"$tmp/out" 2>"$tmp/err" &
     begun
     kill -$signal $!

@@ -42,7 +42,8 @@ for trace in "${traces[@]}"; do
   [ "$stem" != haystack_20_long ] || last=()
   case $stem in retrieval_8_small*) specs+=$variants ;; esac
   rm -rf "$tmp/d"
-  rows "$trace" -m "$specs" -b 20% -j 2 "${last[@]}" --decisions "$tmp/d" >"$tmp/made"
+  rows "$trace" -m "$specs" -b 20% -j 2 "${last[@]}" --decisions "$tmp/d" \
+    >"$tmp/made"
   lacking=$(<"$tmp/lacking")
   files=("$tmp/d/$stem".*.safetensors)
   list=$(printf 'replay:file=%s,' "${files[@]}")

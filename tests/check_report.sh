@@ -11,15 +11,18 @@ report=$kvreport build=$top dir=$tmp
 
 pattern=-G # of refused
 
-# All that is in a database, but for integers that mean nothing outside it.
+# All that is in a database, but for integers that mean nothing outside it, in
+# the folder DATABASE.all; again only where the database has changed since.
 dump() {
-  rm -rf "$2"
-  "$report" export "$1" --format jsonl -o "$2" || fail "export $1"
+  [ ! -e "$1.all" ] || ! cmp -s "$1" "$1.was" || return 0
+  rm -rf "$1.all"
+  "$report" export "$1" --format jsonl -o "$1.all" || fail "export $1"
+  cp "$1" "$1.was"
 }
 same() {
-  dump "$1" "$dir/x"
-  dump "$2" "$dir/y"
-  diff -r "$dir/x" "$dir/y" >/dev/null || fail "$3"
+  dump "$1"
+  dump "$2"
+  diff -r "$1.all" "$2.all" >/dev/null || fail "$3"
 }
 merge() { "$report" merge "$@" || fail "merge $*"; }
 
