@@ -19,7 +19,7 @@ other=${KV_TEST_BACKEND:-emu}
 compared() {
   local order=forward last=()
   [ $((turn++ % 2)) = 0 ] || order=reverse
-  [ "${KV_WHOLE-}" = 1 ] || replay_last "$1" "$2"
+  replay_last "$1" "$2"
   KVREPLAY_EMU_ORDER=$order "$kvreplay" check "$1" -q -m "$3" -b 20% \
     -B "ref,$other" "${last[@]}" "${@:4}" >"$tmp/out" 2>"$tmp/err" || {
     fail "$1, threads $order"

@@ -9,7 +9,8 @@
 #   replay_little   is a small part enough?
 #   replay_last TRACE STEPS
 #                   sets the array $last to the options for so many decode
-#                   steps at the end, to none where a trace has no more
+#                   steps at the end, to none where a trace has no more, or
+#                   KV_WHOLE=1 asks for all
 #   replay_emu      is backend emu here? Says why it is not
 #   digests         JSON lines of rows to lines of words: trace spec budget
 #                   revision journal state output
@@ -65,7 +66,8 @@ replay_last() {
   local tokens prompt
   read -r _ tokens _ prompt _ < <("$kvtrace" info "$1" | grep '^request')
   last=()
-  [ $((tokens - prompt)) -le "$2" ] || last=(--prompt-len $((tokens - $2)))
+  [ "${KV_WHOLE-}" = 1 ] || [ $((tokens - prompt)) -le "$2" ] ||
+    last=(--prompt-len $((tokens - $2)))
 }
 
 # A check of one step finds out.
