@@ -6,6 +6,7 @@
  * library.
  */
 #include "gpu/emu/emu_context.h"
+#include "gpu/emu/emu_fma.h"
 
 #include <pthread.h>
 #include <stdarg.h>
@@ -203,6 +204,9 @@ void run(context *c, const kv_emu_launch *l) {
 
 } // namespace
 
+#if defined __x86_64__ && !defined __FMA__
+const bool kv_emu_has_fma = __builtin_cpu_supports("fma");
+#endif
 __thread kv_emu_here kv_emu_place;
 __thread kv_emu_context *kv_emu_mine;
 void (*kv_emu_fault)(const char *sentence) = print_and_abort;
