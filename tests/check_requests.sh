@@ -64,6 +64,13 @@ cp s.db was.db
 "$kvreport" merge x.db was.db s.db 2>err || fail 'merge of what lacks numbers'
 "$kvreport" merge y.db s.db was.db 2>err || fail 'merge with what lacks numbers'
 same_rows x.db s.db && same_rows y.db s.db
+for number in map_peak running_peak waiting_peak; do
+  cp s.db was.db
+  "$ask" was.db "UPDATE pool SET $number = $number + 1"
+  cp s.db x.db
+  "$kvreport" merge x.db was.db 2>err
+  [ $? = 1 ] && grep -q 'the pool ' err || fail "another $number joins"
+done
 "$ask" r.db 'UPDATE pool SET peak = peak + 1'
 "$kvreport" merge m.db r.db 2>err
 [ $? = 1 ] && grep -q 'the pool .* has at most' err || fail 'a false pool joins'

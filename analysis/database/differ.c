@@ -140,6 +140,8 @@ static const char two_pools[] =
     "  OR d.unused_peak != s.unused_peak OR d.moved != s.moved"
     "  OR d.list_operations != s.list_operations"
     "  OR d.running != s.running OR d.waiting != s.waiting"
+    "  OR d.map_peak != s.map_peak OR d.running_peak != s.running_peak"
+    "  OR d.waiting_peak != s.waiting_peak"
     " ORDER BY d.pool LIMIT 1";
 
 #define ASKED                                                                  \
