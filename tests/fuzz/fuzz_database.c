@@ -64,7 +64,7 @@ static void put_pool(kv_db *db, kv_result *r) {
   const kv_result *of = r;
   r->together = (kv_together_result){.there = 1, .ends = 9, .refused = 8};
   r->together.pool = (kv_pool_result){.layout = "unified", .bytes = 4096};
-  must(kv_db_put_pool(db, 1, &of, NULL) == KV_OK);
+  must(kv_db_put_pool(db, 1, &of, 1, &(kv_pool_step){0}, NULL) == KV_OK);
 }
 
 static void put_rows(const char *name) {
