@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# However many decode steps a replay computes at once, a row is the same: every
-# digest, byte and measure of it, for every method and its variants
-# (KVREPLAY_TILE, sim/measure/tile.h and ref/backend/ahead.h). One step at a
-# time is what the others are held against: there nothing is computed ahead and
-# no output is shared. One thread, so that a tile sees one layer after another;
-# the last 80 decode steps of each trace, which are a tile of 64 and a part of
-# one. The second set of traces is long enough for coded rows to fill several
-# chunks.
+# However many decode steps, or rows of a prompt in chunks, a replay computes
+# at once, a row is the same: every digest, byte and measure of it, for every
+# method and its variants (KVREPLAY_TILE, sim/measure/tile.h and
+# ref/backend/ahead.h). One step at a time is what the others are held against:
+# there nothing is computed ahead and no output is shared. One thread, so that a
+# tile sees one layer after another; the last 80 decode steps of each trace,
+# which are a tile of 64 and a part of one. The last traces are long enough for
+# coded rows to fill several chunks.
 . "$(dirname "$0")/replays.sh"
 
 rows() { # TILE METHODS BUDGET TRACE...: without what time it took and when
@@ -42,6 +42,9 @@ checked=0
 mapfile -t traces < <(replay_traces)
 ! replay_little || traces=("${traces[0]}")
 held 'every method' '2 7 16 64' "$(replay_specs)" 60% "${traces[@]}"
+held 'a prompt in chunks' '2 7 64' "snapkv:window=16:prefill=48,\
+h2o:prefill=7,adakv:prefill=100,quest:page=8:skip=0:prefill=48,\
+omnikv:k=20:layers=1:prefill=48,dense:prefill=32" 30% "${traces[0]}"
 if ! replay_little; then
   held 'a long answer' '7 16' kivi,h2o,snapkv,snapkv+kivi,dense 25% \
     "$src/traces/tiny/generated_1500.safetensors"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Decode steps computed ahead: contract in ref/backend/ahead.h.
+ * Rows computed ahead: contract in ref/backend/ahead.h.
  */
 #include "ref/backend/ahead.h"
 
@@ -18,14 +18,14 @@ void kv_ahead_close(kv_ahead *a) {
   free(a->s);
 }
 
-/* True if rows are coded: their logits are the lane's own, and kept. Merged
- * rows would have their own too; but a method that merges does so everywhere,
- * at every step. */
-static bool codes(const kv_needs *n) { return n->codings > 0; }
+/* True if logits are kept: no caller knows them, or rows are coded and have
+ * their own. Merged rows would have their own too; but a method that merges
+ * does so everywhere, at every step. */
+static bool keeps(const kv_plan *p) { return !p->known || p->needs.codings; }
 
 size_t kv_ahead_size(const kv_plan *plan, int tile) {
   size_t heads = (size_t)plan->shape->n_heads;
-  if (tile < 2 || !codes(&plan->needs)) return 0;
+  if (tile < 2 || !keeps(plan)) return 0;
   return (size_t)tile * heads * kv_ref_stride(plan->shape) * sizeof(float);
 }
 
@@ -37,8 +37,8 @@ kv_rc kv_ahead_open(const kv_plan *plan, int queries, kv_ahead *a, kv_err *e) {
   a->best = kv_zalloc(rows, sizeof *a->best);
   a->l = kv_zalloc(rows, sizeof *a->l);
   a->o = kv_zalloc(rows * d_v, sizeof *a->o);
-  if (codes(&plan->needs)) a->s = kv_zalloc(rows * stride, sizeof *a->s);
-  if (a->first && a->best && a->l && a->o && (a->s || !codes(&plan->needs)))
+  if (keeps(plan)) a->s = kv_zalloc(rows * stride, sizeof *a->s);
+  if (a->first && a->best && a->l && a->o && (a->s || !keeps(plan)))
     return KV_OK;
   return kv_no_memory(e, "steps ahead", rows * stride * sizeof *a->s);
 }
@@ -53,6 +53,7 @@ bool kv_ahead_serves(const kv_ahead *a, const kv_lane *l, int t) {
 static bool compresses(const kv_store *s, int t, int steps) {
   const kv_method *m = s->plan->method;
   if (kv_plan_window(s->plan, s->data)) return true;
+  if (t < s->shape.prompt_len) return false; /* rows of one chunk */
   if (!m->compress_lane && !m->compress_layer) return false;
   for (int r = 1; r < steps; r++)
     if (kv_compression_due(&s->plan->needs, &s->shape, t + r)) return true;
@@ -65,7 +66,8 @@ static int staying(const kv_store *s, const kv_lane *l, const kv_ahead *a,
   const kv_method *m = s->plan->method;
   if (m->view || m->chunk || l->needs->reindex || l->fault.rc) return 0;
   if (l->rewritten && !a->s) return 0;
-  if (!l->dropped && !l->holes && !l->rewritten) return 0; /* known already */
+  bool recorded = !l->dropped && !l->holes && !l->rewritten;
+  if (recorded && s->plan->known) return 0; /* what is lent has all of it */
   if (!compresses(s, t, steps)) return l->n;
   return a->known && a->reach < l->n ? l->n - a->reach : 0;
 }
@@ -79,24 +81,54 @@ static void learn(kv_ahead *a, kv_lane *l) {
 
 /* --- a tile ------------------------------------------------------------- */
 
-/* The rows of a lane in a tile, and how they stand in `known`. */
+/* The rows of a lane in a tile: queries, known logits by token or NULL, and
+ * logits of the tile's own tokens, which enter one by one. */
 typedef struct rows {
-  int n, queries;     /* queries: of one step */
-  const float *q, *s; /* of the first */
-  size_t ldq, lds;    /* from row to row */
+  int n, queries;             /* queries: of one step */
+  const float *q, *s, *fresh; /* of the first */
+  size_t ldq, lds, ldf;       /* from row to row */
 } rows;
 
-static rows rows_of(const kv_store *s, const kv_lane *l, int steps,
-                    const kv_known *known) {
+static rows known_rows(const kv_store *s, const kv_lane *l, const kv_ahead *a,
+                       const kv_known *known) {
   int group = kv_group(s->plan->shape), each = group / l->queries;
   size_t offset = (size_t)(l->first_head - l->kv_head * group);
   size_t d = (size_t)s->plan->shape->d;
-  return (rows){.n = steps * l->queries,
+  const float *logit = known->s + offset * known->stride;
+  return (rows){.n = a->steps * l->queries,
                 .queries = l->queries,
                 .q = known->q + offset * d,
-                .s = known->s + offset * known->stride,
+                .s = logit,
+                .fresh = logit + a->t,
                 .ldq = (size_t)each * d,
-                .lds = (size_t)each * known->stride};
+                .lds = (size_t)each * known->stride,
+                .ldf = (size_t)each * known->stride};
+}
+
+/* The rows as the trace has them; the fresh logits stand behind those of the
+ * lane's entries. */
+static rows own_rows(kv_store *s, kv_lane *l, const kv_ahead *a,
+                     kv_scratch *x) {
+  const kv_shape *shape = s->plan->shape;
+  size_t d = (size_t)shape->d, key = d * kv_dtype_size(shape->dtype);
+  int n = a->steps * l->queries;
+  for (int i = 0; i < n; i++)
+    kv_store_query(s, l->first_head + i % l->queries, a->t + i / l->queries,
+                   x->ahead_q + (size_t)i * d);
+  for (int r = 0; r < a->steps; r++)
+    x->attend.row[r] =
+        (const char *)kv_lane_raw_key(l, 0) + (size_t)(a->t + r) * key;
+  float *fresh = a->s + l->n;
+  s->plan->kernels->logits(n, a->steps, shape->d, x->ahead_q, d, x->attend.row,
+                           shape->dtype, shape->scale, fresh, x->stride,
+                           x->attend.pack);
+  s->plan->kernels->softcap(shape->softcap, n, a->steps, fresh, x->stride);
+  return (rows){.n = n,
+                .queries = l->queries,
+                .q = x->ahead_q,
+                .fresh = fresh,
+                .ldq = d,
+                .ldf = x->stride};
 }
 
 /* The largest logits of each row: of the first `entries`, and of everything
@@ -106,12 +138,12 @@ static bool find_best(const kv_store *s, const kv_lane *l, const rows *w,
   const kv_kernels *kernel = s->plan->kernels;
   for (int i = 0; i < w->n; i++) {
     const float *own = logit + (size_t)i * lds;
-    const float *fresh = w->s + (size_t)i * w->lds + a->t;
-    if (!kv_all_finite(own, l->n)) return false;
+    const float *fresh = w->fresh + (size_t)i * w->ldf;
+    int seen = i / w->queries + 1;
+    if (!kv_all_finite(own, l->n) || !kv_all_finite(fresh, seen)) return false;
     a->first[i] = kernel->max(own, a->entries);
     const float *sink = kv_layer_sink(l->data, l->first_head + i % w->queries);
-    a->best[i] =
-        kv_max(kernel->max(own, l->n), kernel->max(fresh, i / w->queries + 1));
+    a->best[i] = kv_max(kernel->max(own, l->n), kernel->max(fresh, seen));
     if (sink) a->best[i] = kv_max(a->best[i], *sink);
   }
   return true;
@@ -144,10 +176,10 @@ void kv_ref_ahead(kv_store *s, int lane, int t, int steps,
   a->t = t;
   a->steps = steps;
   a->entries = staying(s, l, a, t, steps) / KV_CHUNK * KV_CHUNK;
-  if (a->entries == 0 || !known) {
+  if (a->entries == 0 || (s->plan->known && !known)) {
     a->steps = 0;
     return;
   }
-  rows w = rows_of(s, l, steps, known);
+  rows w = known ? known_rows(s, l, a, known) : own_rows(s, l, a, x);
   weigh(s, l, &w, a, x);
 }

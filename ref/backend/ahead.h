@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Decode steps computed ahead. A replay knows the queries of the steps to come,
- * and most entries of a lane stay what they are from one step to the next. So
- * the attention of a tile of steps over those is computed in one pass, in which
- * each row is read, or decoded from its codes, once; every step then goes on
- * from there with the entries that are new.
+ * Decode steps, and rows of a prompt that is read in chunks, computed ahead. A
+ * replay knows the queries of the steps to come, and most entries of a lane
+ * stay what they are from one step to the next. So the attention of a tile of
+ * steps over those is computed in one pass, in which each row is read, or
+ * decoded from its codes, once; every step then goes on from there with the
+ * entries that are new.
  *
  * Nothing is assumed that is not checked: the verbs record the first entry that
  * they touch (kv_lane.touched), and a step whose entries are not what they
@@ -34,7 +35,7 @@ typedef struct kv_ahead {
   float *best;  /* [rows] of all that the row will see, as foreseen */
   float *l, *o; /* [rows], [rows][d_v]: the chains L and O (arithmetic 3) */
   float *s;     /* [rows][kv_ref_stride] logits of the entries; NULL: the
-                   method codes no rows, and the logits are known */
+                   method codes no rows, and the logits are lent at each step */
 } kv_ahead;
 
 /* Takes room for tiles of plan->tile steps in a lane of `queries` query heads.

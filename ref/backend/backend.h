@@ -57,8 +57,9 @@ typedef struct kv_plan {
   bool colsum; /* prompt rows are missing: observation gets their recorded
                   column sums instead (kv_layer_data.colsum) */
   bool logits; /* kv_seen.s is asked for */
-  int tile;    /* most decode steps that `ahead` names at once; below 2: it is
-                  not called */
+  int tile;    /* most rows that `ahead` names at once; below 2: it is not
+                  called */
+  bool known;  /* the caller of `ahead` lends their exact logits */
   bool (*stop)(void); /* or NULL; a backend of few, long calls asks it within
                          them: true, and then for good: the layer's results are
                          not wanted any more */
@@ -167,10 +168,10 @@ typedef struct kv_backend {
    * whatever it holds), for the lanes of KV head g. */
   void (*observation)(kv_store *const *s, int n, int g, int first, int count,
                       kv_scratch *x);
-  /* Decode steps of tokens t..t+steps-1 follow; known has their rows one after
-   * another and is good within the call, or is NULL where one is not finite.
-   * What is computed here changes no result. NULL: the backend has no use for
-   * it. */
+  /* The rows of tokens t..t+steps-1 follow, decode steps or rows of one chunk;
+   * where plan.known, known has them one after another and is good within the
+   * call, or is NULL as one is not finite; else it is NULL. What is computed
+   * here changes no result. NULL: the backend has no use for it. */
   void (*ahead)(kv_store *s, int lane, int t, int steps, const kv_known *known,
                 kv_scratch *x);
   /* A decode step of token t, the lane's last, in three calls with one scratch

@@ -20,6 +20,7 @@ void kv_ref_scratch_close(kv_scratch *x) {
   free(x->p);
   free(x->sum);
   free(x->g);
+  free(x->ahead_q);
   free(x->ahead_s);
   free(x->out);
   free(x->lse);
@@ -57,10 +58,11 @@ static bool take_rows(kv_scratch *x, const kv_shape *shape) {
          x->work.base;
 }
 
-static bool take_ahead(kv_scratch *x, int tile) {
+static bool take_ahead(kv_scratch *x, const kv_shape *shape, int tile) {
   size_t rows = (size_t)tile * (size_t)x->heads;
+  x->ahead_q = kv_zalloc(rows * (size_t)shape->d, sizeof *x->ahead_q);
   x->ahead_s = kv_zalloc(rows * x->stride, sizeof *x->ahead_s);
-  return x->ahead_s != NULL;
+  return x->ahead_q && x->ahead_s;
 }
 
 static bool take_more(kv_scratch *x, const kv_shape *shape) {
@@ -107,7 +109,7 @@ kv_rc kv_ref_scratch_open(const kv_shape *shape, const kv_plan *const *plan,
   if (!rc) rc = kv_lane_room_init(&x->room, shape->n_tokens, e);
   if (!rc && (!take_rows(x, shape) || !take_views(x, shape->n_tokens)))
     rc = kv_no_memory(e, "scratch", x->stride * (size_t)x->heads * 16);
-  if (!rc && tile > 1 && !take_ahead(x, tile))
+  if (!rc && tile > 1 && !take_ahead(x, shape, tile))
     rc = kv_no_memory(e, "scratch", x->stride * (size_t)(x->heads * tile) * 4);
   if (!rc && more && !take_more(x, shape))
     rc = kv_no_memory(e, "scratch", (size_t)shape->d_v * 4);

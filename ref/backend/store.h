@@ -49,8 +49,9 @@ struct kv_scratch {
   float *p;              /* the same: probabilities */
   int64_t *sum;          /* [heads][stride] */
   float *g;              /* [heads][stride] logits in view order */
-  float *ahead_s;        /* [tile][heads][stride] logits of steps ahead; NULL
-                            where no plan has a tile */
+  float *ahead_q;        /* [tile][heads][d], and [tile][heads][stride]: */
+  float *ahead_s;        /* queries and logits of rows ahead; NULL where no plan
+                            has a tile */
   kv_view *view;         /* [heads] */
   float *out, *lse;      /* [heads][d_v], [heads] */
   bool all;              /* s holds the logits of every entry of the lane */

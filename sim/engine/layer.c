@@ -84,10 +84,12 @@ kv_rc kv_layer_open(const kv_backend *backend, kv_cell *const *cell, int cells,
   return rc;
 }
 
-kv_rc kv_layer_take_tile(kv_layer *l, const kv_kernels *kernels, int steps,
+kv_rc kv_layer_take_tile(kv_layer *l, const kv_kernels *exact, int steps,
                          kv_err *e) {
   const kv_shape *s = &l->cell[0]->shape;
-  return kv_tile_open(s, kernels, s->n_kv_heads, steps, &l->tile, e);
+  l->steps = steps;
+  if (!exact) return KV_OK;
+  return kv_tile_open(s, exact, s->n_kv_heads, steps, &l->tile, e);
 }
 
 /* --- begin and end ------------------------------------------------------ */
@@ -118,7 +120,7 @@ void kv_layer_begin(kv_layer *l, int index) {
   for (int c = 0; c < l->cells; c++)
     l->store[c] = kv_cell_leaves(l->cell[c], index) ? l->left[c] : l->full[c];
   l->data = &l->cell[0]->trace->layer[index].data;
-  if (l->tile) kv_tile_clear(l->tile);
+  l->until = 0;
   for (int i = 0; i < l->active; i++) begin_cell(l, l->at[i]);
 }
 

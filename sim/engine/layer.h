@@ -75,11 +75,11 @@ kv_rc kv_layer_open(const kv_backend *backend, kv_cell *const *cell, int cells,
                     const kv_watch *watch, kv_layer **out, kv_err *e);
 void kv_layer_close(kv_layer *l); /* accepts NULL */
 
-/* The exact rows of the replay's steps are computed in tiles of `steps`, for
- * workers whose truth was opened for as many (sim/measure/tile.h). The steps
- * then follow each other, and the whole layer is recorded. Call once, after
- * open. */
-kv_rc kv_layer_take_tile(kv_layer *l, const kv_kernels *kernels, int steps,
+/* The replay's rows are computed ahead, `steps` at once, 2 or more; the steps
+ * then follow each other, and the whole layer is recorded. exact: the kernels
+ * that make their exact rows (sim/measure/tile.h), for workers whose truth was
+ * opened for as many; NULL: those are not asked for. Call once, after open. */
+kv_rc kv_layer_take_tile(kv_layer *l, const kv_kernels *exact, int steps,
                          kv_err *e);
 
 /* Continues with only cell[n], numbers of cells, ascending. Call before begin,

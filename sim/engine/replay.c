@@ -65,7 +65,8 @@ static kv_rc open_flight(const kv_pass *p, kv_flight *f, kv_err *e) {
   kv_rc rc = kv_layer_open(p->how->backend, p->cell, p->cells, p->how->watch,
                            &f->layer, e);
   if (!rc && p->tile > 1)
-    rc = kv_layer_take_tile(f->layer, p->how->kernels, p->tile, e);
+    rc = kv_layer_take_tile(f->layer, p->how->fidelity ? p->how->kernels : NULL,
+                            p->tile, e);
   return rc;
 }
 
@@ -156,8 +157,15 @@ static kv_rc prepare_cells(kv_pass *p, kv_err *e) {
 /* Step by step the rows of other layers lie between a layer's: none is
  * computed ahead. */
 static int tile_of(const kv_pass *p) {
-  if (!p->how->fidelity || p->how->by_steps) return 1;
-  return kv_tile_steps(&p->cell[0]->shape, p->how->tile);
+  const kv_shape *s = &p->cell[0]->shape;
+  int whole = s->prompt_len; /* tokens, from the first on, that do not attend */
+  if (p->how->by_steps || (!p->how->fidelity && !p->how->backend->ahead))
+    return 1;
+  for (int c = 0; c < p->cells; c++) {
+    int chunk = p->cell[c]->shape.chunk;
+    if (chunk && chunk < whole) whole = chunk;
+  }
+  return kv_tile_steps(s, s->n_tokens - whole, p->how->tile);
 }
 
 /* What the backend is told of this replay: whom it asks to stop, and which
@@ -167,6 +175,7 @@ static void tell_plans(const kv_pass *p) {
   for (int c = 0; c < p->cells; c++) {
     kv_plan *plan = &p->cell[c]->plan;
     plan->stop = p->cell[c]->left.stop = p->how->stop;
+    plan->known = p->how->fidelity;
     size_t size = kv_ahead_size(plan, p->tile);
     plan->tile = size <= left ? p->tile : 1;
     left -= plan->tile > 1 ? size : 0;

@@ -15,7 +15,7 @@
  * plus the rows that its memory operations rewrite; for each thread about 100
  * bytes a token and query head of a group; for each layer in flight a tile of
  * at most 32 MiB or one step (sim/measure/tile.h), and as much again for the
- * logits of coded lanes that look ahead (ref/backend/ahead.h).
+ * logits of lanes that keep their own ahead (ref/backend/ahead.h).
  */
 #ifndef KV_SIM_REPLAY_H
 #define KV_SIM_REPLAY_H
@@ -56,8 +56,8 @@ typedef struct kv_replay_how {
                                 kv_replay_parallel; rows are finished by all */
   bool by_steps;             /* walk step by step */
   bool fidelity;             /* measure fidelity, not only digests and cost */
-  int tile;           /* decode steps whose exact rows are computed at once
-                         (sim/measure/tile.h); 0: as many as pay */
+  int tile;           /* rows that are computed at once (sim/measure/tile.h,
+                         ref/backend/ahead.h); 0: as many as pay */
   bool scores;        /* also take digests of the scores that selections rank */
   bool paged;         /* kv_plan.paged, of all cells */
   kv_indices indices; /* kv_plan.indices, of all cells, if there are any */

@@ -30,13 +30,13 @@ static size_t stride_of(const kv_shape *s) {
   return ((size_t)s->n_tokens + 15) / 16 * 16;
 }
 
-int kv_tile_steps(const kv_shape *shape, int asked) {
-  int group = kv_group(shape), decode = shape->n_tokens - shape->prompt_len;
+int kv_tile_steps(const kv_shape *shape, int rows, int asked) {
+  int group = kv_group(shape);
   size_t step = (size_t)shape->n_heads * stride_of(shape) * sizeof(float);
   size_t room = KV_TILE_BYTES / step;
   int steps = QUERIES / group < FEWEST ? FEWEST : QUERIES / group;
   if (asked) steps = asked;
-  if (steps > decode) steps = decode;
+  if (steps > rows) steps = rows;
   if ((size_t)steps > room) steps = (int)room;
   return steps < 1 ? 1 : steps;
 }
@@ -47,7 +47,7 @@ kv_rc kv_tile_open(const kv_shape *shape, const kv_kernels *kernels, int heads,
   size_t group = (size_t)kv_group(shape);
   size_t n = (size_t)heads * (size_t)steps;
   *out = NULL;
-  if (!x) return kv_no_memory(e, "a tile of decode rows", sizeof *x);
+  if (!x) return kv_no_memory(e, "a tile of rows", sizeof *x);
   *x = (kv_tile){.shape = shape,
                  .kernels = kernels,
                  .steps = steps,
@@ -62,7 +62,7 @@ kv_rc kv_tile_open(const kv_shape *shape, const kv_kernels *kernels, int heads,
   x->finite = kv_zalloc(n, sizeof *x->finite);
   if (!x->t || !x->rows || !x->q || !x->s || !x->out || !x->lse || !x->finite) {
     kv_tile_close(x);
-    return kv_no_memory(e, "a tile of decode rows",
+    return kv_no_memory(e, "a tile of rows",
                         n * group * stride_of(shape) * sizeof(float));
   }
   *out = x;
@@ -70,10 +70,6 @@ kv_rc kv_tile_open(const kv_shape *shape, const kv_kernels *kernels, int heads,
 }
 
 /* --- rows --------------------------------------------------------------- */
-
-void kv_tile_clear(kv_tile *x) {
-  for (int i = 0; i < x->heads; i++) x->rows[i] = 0;
-}
 
 bool kv_tile_has(const kv_tile *x, int head, int t) {
   return t >= x->t[head] && t < x->t[head] + x->rows[head];
@@ -125,13 +121,13 @@ static int name_rows(void *ctx, int first, int count, kv_attend_scratch *x,
 }
 
 /* Widens the query rows of token t to fp32. The recorded query rows end with
- * the trace and have no gap among the decode rows. */
+ * the trace and have no gap from the first row of a tile on. */
 static void widen_queries(const kv_tile *x, const kv_layer_data *data, int g,
                           int t, float *q) {
   const kv_shape *s = x->shape;
   int group = kv_group(s), at = data->n_rows - (s->n_tokens - t);
   assert(at >= 0 && (!data->rows || data->rows[at] == t) &&
-         "every decode row is recorded");
+         "every row that attends is recorded");
   size_t size = (size_t)s->d * kv_dtype_size(data->q_dtype);
   for (int h = 0; h < group; h++) {
     size_t row = (size_t)(g * group + h) * (size_t)data->n_rows + (size_t)at;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The exact attention of several decode rows at once. A replay knows every
+ * The exact attention of several rows at once. A replay knows every
  * query in advance, so a tile of steps goes through K and V in one pass: each
  * key and value is read from memory once for all of them, and the arithmetic,
  * not the memory, sets the pace. Bits are those of the rows one by one, for
@@ -47,17 +47,16 @@ kv_rc kv_tile_open(const kv_shape *shape, const kv_kernels *kernels, int heads,
 void kv_tile_close(kv_tile *x); /* accepts NULL */
 
 /* How many steps a tile of all KV heads has where `asked` are wanted, or, for
- * 0, as many as pay: at least 1, at most the decode steps of the trace and what
+ * 0, as many as pay: at least 1, at most the `rows` that attend and what
  * KV_TILE_BYTES hold. KV_TILE_MOST: the most that may be asked for. */
 enum { KV_TILE_BYTES = 32 << 20, KV_TILE_MOST = 64 };
-int kv_tile_steps(const kv_shape *shape, int asked);
+int kv_tile_steps(const kv_shape *shape, int rows, int asked);
 
-/* Computes rows t..t+rows-1, decode rows (asserted), rows <= steps, of KV head
- * g of a layer into place `head`. attend: scratch for steps * G heads. */
+/* Computes rows t..t+rows-1, from the first of which on every query is recorded
+ * (asserted), rows <= steps, of KV head g of a layer into place `head`. attend:
+ * scratch for steps * G heads. */
 void kv_tile_fill(kv_tile *x, int head, const kv_layer_data *data, int g, int t,
                   int rows, kv_attend_scratch *attend);
-/* Forgets what was filled: before another layer. */
-void kv_tile_clear(kv_tile *x);
 /* True if row t of that place is there. */
 bool kv_tile_has(const kv_tile *x, int head, int t);
 /* That row, which must be there (asserted). */

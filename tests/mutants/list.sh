@@ -73,24 +73,6 @@ mutant own_chunk_lost_of_two ref/lane/compose.c 'chunk' \
   'whole->there |= c.there;' ''
 mutant own_chunk_unchecked ref/backend/decode.c 'chunk' \
   'if (there && sound(c, d_v)) return;' 'if (there) return;'
-# Decode steps computed ahead.
-mutant tile_sees_one_less ref/backend/attend.c 'tile check_tiles.sh' \
-  'int seen = a->n + r - first;' 'int seen = a->n + r - first - (r == 2);'
-mutant begun_unchecked ref/backend/attend.c 'tile' \
-  'if (x->best[i] != b->best[i]) return false;' ''
-mutant recode_untouched ref/lane/verbs_recode.c 'tile' \
-  '    kv_verb_touch(l, entry[i]);
-' ''
-mutant keep_untouched ref/lane/verbs.c 'tile' \
-  'kv_verb_touch(l, same);' 'kv_verb_touch(l, n);'
-mutant merge_untouched ref/lane/verbs.c 'tile' \
-  'kv_verb_touch(l, into < from ? into : from);' ''
-mutant ahead_of_another_lane ref/backend/ahead.c 'check_tiles.sh' \
-  't < a->t + a->steps && l->touched >= a->entries' 't < a->t + a->steps'
-mutant ahead_other_logits ref/backend/decode.c 'check_tiles.sh' \
-  '(l->step - 1 - a->t) * l->queries + h' '(l->step - 1 - a->t) * l->queries'
-mutant tile_of_last_layer sim/engine/layer.c 'check_tiles.sh' \
-  'if (l->tile) kv_tile_clear(l->tile);' ''
 mutant cut_at_first_tie sim/measure/rank.c 'measures' \
   'if (w->value[i] == cut.least && equals-- > 0)' \
   'if (w->value[i] == cut.least && equals-- > 1)'
