@@ -41,6 +41,9 @@ static kv_rc no_method(kv_registry *registry, const char *name, kv_err *e) {
   for (int i = 0; n < MAX_NAMES && kv_short_at(i); i++)
     names[n++] = kv_short_at(i);
   const char *near = kv_text_nearest(name, n, names);
+  if (!*name)
+    return kv_fail(e, KV_USAGE,
+                   "a method's name is missing; `kvreplay methods` lists them");
   if (near) {
     return kv_fail(e, KV_USAGE, "no method is called %s; did you mean %s?",
                    kv_show(name, show), near);
