@@ -28,6 +28,7 @@ void kv_layer_close(kv_layer *l) {
   free(l->materialised);
   free(l->flight);
   free(l->at);
+  free(l->chunked);
   free(l);
 }
 
@@ -60,10 +61,11 @@ kv_rc kv_layer_open(const kv_backend *backend, kv_cell *const *cell, int cells,
                   .before = kv_zalloc(n, sizeof *l->before),
                   .materialised = kv_zalloc(n, sizeof *l->materialised),
                   .flight = kv_zalloc(n, sizeof *l->flight),
-                  .at = kv_zalloc(n, sizeof *l->at)};
+                  .at = kv_zalloc(n, sizeof *l->at),
+                  .chunked = kv_zalloc(n, sizeof *l->chunked)};
   kv_rc rc = KV_OK;
   if (!l->full || !l->left || !l->store || !l->before || !l->materialised ||
-      !l->flight || !l->at)
+      !l->flight || !l->at || !l->chunked)
     rc = kv_no_memory(e, "a layer", n * sizeof *l->full);
   for (int c = 0; !rc && c < cells; c++) l->at[l->active++] = c;
   for (int c = 0; !rc && c < cells; c++) {

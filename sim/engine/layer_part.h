@@ -16,6 +16,8 @@ struct kv_layer {
   kv_cell *const *cell;       /* [cells] */
   int active;                 /* cells that take part */
   int *at;                    /* [active] their indexes */
+  int *chunked;               /* [cells] of those that read the prompt in chunks
+                                 of one size, while they do */
   kv_store **store;           /* [cells] of the layer in flight: one of */
   kv_store **full, **left;    /* [cells] layers that are left to a sliding
                                  window have stores of their own; NULL: none is

@@ -11,7 +11,9 @@
 
 typedef struct work {
   kv_layer *layer;
-  int cell, first, count; /* cell -1: all */
+  int cells;
+  const int *cell; /* [cells] their numbers */
+  int first, count;
 } work;
 
 typedef void on_head(const work *w, int g, kv_worker *worker);
@@ -29,15 +31,14 @@ static void each_head(const work *w, const kv_team *team, on_head *run) {
   }
 }
 
-/* --- rows to come -------------------------------------------------------- */
+/* --- exact rows, and rows to come ---------------------------------------- */
 
 /* The exact rows of a tile of steps, then what each cell makes of them. */
 static void fill_tile(const work *w, int g, kv_worker *worker) {
   kv_layer *l = w->layer;
-  kv_look k = {.layer = l, .cell = worker->who, .worker = worker};
+  kv_look k = {.layer = l, .cell = w->cell, .worker = worker};
   kv_known known;
   bool sound = false;
-  int n = w->cell < 0 ? l->active : 1;
   if (l->tile) {
     kv_tile_fill(l->tile, g, l->data, g, w->first, w->count,
                  &worker->truth->attend);
@@ -45,21 +46,30 @@ static void fill_tile(const work *w, int g, kv_worker *worker) {
     known = (kv_known){.q = row.q, .s = row.s, .stride = l->tile->stride};
     sound = kv_tile_sound(l->tile, g);
   }
-  for (int i = 0; i < n; i++)
-    worker->rider[i] =
-        kv_layer_rider(l, w->cell < 0 ? l->at[i] : w->cell, worker);
-  kv_order o = kv_layer_order(&k, n, worker->rider);
+  for (int i = 0; i < w->cells; i++)
+    worker->rider[i] = kv_layer_rider(l, w->cell[i], worker);
+  kv_order o = kv_layer_order(&k, w->cells, worker->rider);
   kv_order_ahead(&o, g, w->first, w->count, sound ? &known : NULL);
 }
 
-/* Computes what can be of the `left` rows from t on, of cell c, or of all for
- * -1, unless it is there. */
-static void look_ahead(kv_layer *l, int c, int t, int left,
+/* Computes what can be of the `left` rows from t on of cell[n], unless it is
+ * there. */
+static void look_ahead(kv_layer *l, int n, const int *cell, int t, int left,
                        const kv_team *team) {
   if (l->steps < 2 || t < l->until) return;
   int rows = left < l->steps ? left : l->steps;
   l->until = t + rows;
-  each_head(&(work){l, c, t, rows}, team, fill_tile);
+  each_head(&(work){l, n, cell, t, rows}, team, fill_tile);
+}
+
+/* Row t, exactly, in *room; NULL where nobody asks for it or a logit is not
+ * finite. */
+static const kv_known *true_row(const kv_layer *l, int g, int t,
+                                kv_worker *worker, kv_known *room) {
+  if (!worker->truth) return NULL;
+  kv_truth_fill(worker->truth, l->data, g, t, l->tile);
+  *room = kv_truth_known(worker->truth);
+  return worker->truth->finite ? room : NULL;
 }
 
 /* --- prompt ------------------------------------------------------------- */
@@ -67,8 +77,8 @@ static void look_ahead(kv_layer *l, int c, int t, int left,
 static bool unwanted(const kv_team *team) { return team->stop && team->stop(); }
 
 static void enter_block(const work *w, int g, kv_worker *worker) {
-  kv_look k = {.layer = w->layer, .cell = &w->cell, .worker = worker};
-  kv_rider rider = kv_layer_rider(w->layer, w->cell, worker);
+  kv_look k = {.layer = w->layer, .cell = w->cell, .worker = worker};
+  kv_rider rider = kv_layer_rider(w->layer, *w->cell, worker);
   kv_order o = kv_layer_order(&k, 1, &rider);
   kv_order_prompt(&o, g, w->first, w->count);
 }
@@ -78,7 +88,7 @@ void kv_layer_block(kv_layer *l, int c, int first, int count,
   int size = kv_cell_block(l->cell[c]), block = size ? first / size : 0;
   if (l->cell[c]->shape.chunk) l->backend->prompt(l->store[c], first + count);
   kv_layer_open_step(l, c, block, team);
-  each_head(&(work){l, c, first, count}, team, enter_block);
+  each_head(&(work){l, 1, &c, first, count}, team, enter_block);
   kv_layer_close_step(l, c, block, first + count, team);
 }
 
@@ -92,24 +102,25 @@ static void prompt_in_blocks(kv_layer *l, int c, const kv_team *team) {
 
 static void attend_row(const work *w, int g, kv_worker *worker) {
   kv_layer *l = w->layer;
-  kv_look k = {.layer = l, .cell = &w->cell, .worker = worker, .row = true};
-  kv_rider rider = kv_layer_rider(l, w->cell, worker);
-  kv_order o = kv_layer_order(&k, 1, &rider);
-  kv_known known = {0};
-  if (worker->truth)
-    kv_truth_fill(worker->truth, l->data, g, w->first, l->tile);
-  if (worker->truth && worker->truth->finite) {
-    known = kv_truth_known(worker->truth);
-    o.known = &known;
+  kv_known room;
+  const kv_known *known = true_row(l, g, w->first, worker, &room);
+  for (int i = 0; i < w->cells; i++) {
+    kv_look k = {
+        .layer = l, .cell = w->cell + i, .worker = worker, .row = true};
+    kv_rider rider = kv_layer_rider(l, w->cell[i], worker);
+    kv_order o = kv_layer_order(&k, 1, &rider);
+    o.known = known;
+    kv_order_row(&o, g, w->first);
   }
-  kv_order_row(&o, g, w->first);
 }
 
 static void end_rows(const work *w, int g, kv_worker *worker) {
-  kv_look k = {.layer = w->layer, .cell = &w->cell, .worker = worker};
-  kv_rider rider = kv_layer_rider(w->layer, w->cell, worker);
-  kv_order o = kv_layer_order(&k, 1, &rider);
-  kv_order_rows_end(&o, g, w->first, w->count);
+  for (int i = 0; i < w->cells; i++) {
+    kv_look k = {.layer = w->layer, .cell = w->cell + i, .worker = worker};
+    kv_rider rider = kv_layer_rider(w->layer, w->cell[i], worker);
+    kv_order o = kv_layer_order(&k, 1, &rider);
+    kv_order_rows_end(&o, g, w->first, w->count);
+  }
 }
 
 static void close_row(kv_layer *l, int c, const kv_team *team) {
@@ -119,31 +130,51 @@ static void close_row(kv_layer *l, int c, const kv_team *team) {
   kv_order_row_close(&o);
 }
 
-void kv_layer_prompt_row(kv_layer *l, int c, int t, const kv_team *team) {
-  int size = l->cell[c]->shape.chunk, p = l->cell[c]->shape.prompt_len;
-  int block = t / size, first = block * size;
-  int end = first + size < p ? first + size : p;
-  if (t == first) {
-    l->backend->prompt(l->store[c], end);
-    kv_layer_open_step(l, c, block, team);
+/* Row t of cell[n], which read the prompt in chunks of one size. */
+static void prompt_row(kv_layer *l, int n, const int *cell, int t,
+                       const kv_team *team) {
+  const kv_shape *s = &l->cell[*cell]->shape;
+  int block = t / s->chunk, first = block * s->chunk;
+  int end = first + s->chunk < s->prompt_len ? first + s->chunk : s->prompt_len;
+  for (int i = 0; i < n && t == first; i++) {
+    l->backend->prompt(l->store[cell[i]], end);
+    kv_layer_open_step(l, cell[i], block, team);
   }
-  look_ahead(l, c, t, end - t, team);
-  each_head(&(work){l, c, t, 1}, team, attend_row);
-  if (t + 1 < end) {
-    close_row(l, c, team);
-    return;
+  look_ahead(l, n, cell, t, end - t, team);
+  each_head(&(work){l, n, cell, t, 1}, team, attend_row);
+  if (t + 1 == end)
+    each_head(&(work){l, n, cell, first, end - first}, team, end_rows);
+  for (int i = 0; i < n; i++) {
+    if (t + 1 == end)
+      kv_layer_close_step(l, cell[i], block, end, team);
+    else
+      close_row(l, cell[i], team);
   }
-  each_head(&(work){l, c, first, end - first}, team, end_rows);
-  kv_layer_close_step(l, c, block, end, team);
 }
 
-/* A prompt that is read in chunks. */
-static void prompt_in_chunks(kv_layer *l, int c, const kv_team *team) {
-  int size = l->cell[c]->shape.chunk, p = l->cell[c]->shape.prompt_len;
-  kv_layer_block(l, c, 0, size < p ? size : p, team);
+void kv_layer_prompt_row(kv_layer *l, int c, int t, const kv_team *team) {
+  prompt_row(l, 1, &c, t, team);
+}
+
+/* A prompt that is read in chunks of that size: the exact rows are the same for
+ * every cell that does. */
+static void prompt_in_chunks(kv_layer *l, int size, const kv_team *team) {
+  int p = l->cell[0]->shape.prompt_len, n = 0;
+  for (int i = 0; i < l->active; i++)
+    if (l->cell[l->at[i]]->shape.chunk == size) l->chunked[n++] = l->at[i];
+  for (int i = 0; i < n; i++)
+    kv_layer_block(l, l->chunked[i], 0, size < p ? size : p, team);
   l->until = size;
   for (int t = size; t < p && !unwanted(team); t++)
-    kv_layer_prompt_row(l, c, t, team);
+    prompt_row(l, n, l->chunked, t, team);
+}
+
+/* Has an active cell before the i-th the same chunks? */
+static bool read_before(const kv_layer *l, int i) {
+  for (int j = 0; j < i; j++)
+    if (l->cell[l->at[j]]->shape.chunk == l->cell[l->at[i]]->shape.chunk)
+      return true;
+  return false;
 }
 
 /* A prompt that enters at once has the same rows for every method, so its
@@ -166,11 +197,12 @@ void kv_layer_prompt(kv_layer *l, const kv_team *team) {
   for (int i = 0; i < l->active; i++)
     if (!kv_cell_block(l->cell[l->at[i]]))
       kv_layer_open_step(l, l->at[i], 0, team);
-  each_head(&(work){l, -1, 0, 0}, team, enter_prompt);
+  each_head(&(work){.layer = l}, team, enter_prompt);
   for (int i = 0; i < l->active && !unwanted(team); i++) {
-    int c = l->at[i];
-    if (l->cell[c]->shape.chunk)
-      prompt_in_chunks(l, c, team);
+    int c = l->at[i], chunk = l->cell[c]->shape.chunk;
+    if (chunk && read_before(l, i)) continue;
+    if (chunk)
+      prompt_in_chunks(l, chunk, team);
     else if (l->cell[c]->plan.needs.block)
       prompt_in_blocks(l, c, team);
     else
@@ -187,16 +219,14 @@ static int block_of(const kv_cell *cell, int t) {
 static void decode(const work *w, int g, kv_worker *worker) {
   kv_layer *l = w->layer;
   int t = w->first;
-  kv_known known = {0};
-  if (worker->truth) kv_truth_fill(worker->truth, l->data, g, t, l->tile);
-  bool true_row = worker->truth && worker->truth->finite;
-  if (true_row) known = kv_truth_known(worker->truth);
+  kv_known room;
+  const kv_known *known = true_row(l, g, t, worker, &room);
   for (int i = 0; i < l->active; i++) {
     int c = l->at[i];
     kv_look k = {l, &c, worker, block_of(l->cell[c], t), t + 1, false};
     kv_rider rider = kv_layer_rider(l, c, worker);
     kv_order o = kv_layer_order(&k, 1, &rider);
-    if (true_row) o.known = &known;
+    o.known = known;
     kv_order_decode(&o, g, t);
   }
 }
@@ -209,10 +239,10 @@ static int steps_left(const kv_cell *c, int t) {
 }
 
 void kv_layer_step(kv_layer *l, int t, const kv_team *team) {
-  look_ahead(l, -1, t, steps_left(l->cell[0], t), team);
+  look_ahead(l, l->active, l->at, t, steps_left(l->cell[0], t), team);
   for (int i = 0; i < l->active; i++)
     kv_layer_open_step(l, l->at[i], block_of(l->cell[l->at[i]], t), team);
-  each_head(&(work){l, -1, t, 1}, team, decode);
+  each_head(&(work){l, l->active, l->at, t, 1}, team, decode);
   for (int i = 0; i < l->active; i++)
     kv_layer_close_step(l, l->at[i], block_of(l->cell[l->at[i]], t), t + 1,
                         team);
@@ -229,7 +259,7 @@ static void ask(kv_layer *l, int c, const kv_asking *q, const kv_team *team) {
     n = size && t + size < end ? size : end - t;
     int block = block_of(cell, t + n - 1);
     kv_layer_open_step(l, c, block, team);
-    each_head(&(work){l, c, t, n}, team, enter_block);
+    each_head(&(work){l, 1, &c, t, n}, team, enter_block);
     kv_layer_close_step(l, c, block, t + n, team);
   }
 }

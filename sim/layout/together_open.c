@@ -17,11 +17,12 @@ kv_rc kv_together_pages(const kv_together *how, const kv_shape *shape,
   int64_t heads = (int64_t)layers * shape->n_kv_heads;
   *pages = how->bytes ? pool : page ? pool / page : 0;
   if (how->bytes || !page || *pages >= heads) return KV_OK;
-  return kv_fail(e, KV_USAGE,
-                 "--pool %" PRId64 " holds %" PRId64 " pages of %" PRId64
-                 " bytes, and a request has one at least for each of its %" PRId64
-                 " heads: give %" PRId64 " bytes or more",
-                 pool, *pages, page, heads, heads * page);
+  return kv_fail(
+      e, KV_USAGE,
+      "--pool %" PRId64 " holds %" PRId64 " pages of %" PRId64
+      " bytes, and a request has one at least for each of its %" PRId64
+      " heads: give %" PRId64 " bytes or more",
+      pool, *pages, page, heads, heads * page);
 }
 
 /* --- tiers ---------------------------------------------------------------- */

@@ -95,6 +95,14 @@ for how in --jobs=1 --jobs=3 --walk=steps; do
       "$(sed -n 's/.*"'$d'": \([^,}]*\)[,}].*/\1/p' "$tmp/first")"
   done
 done
+: >"$tmp/alone"
+for m in ${spec//,/ }; do
+  run "$trace" -m "$m" || fail "$m"
+  cat "$tmp/out" >>"$tmp/alone"
+done
+sed -i 's/"seconds": [^,}]*//' "$tmp/first" "$tmp/alone"
+hold "cells of the same chunks share exact rows, and are as alone" \
+  cmp "$tmp/first" "$tmp/alone"
 if replay_emu; then
   hold "both backends" "$kvreplay" check -q "$trace" \
     -m "$spec,dense:prefill=32,omnikv:$all:prefill=7"

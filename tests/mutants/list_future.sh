@@ -41,9 +41,12 @@ mutant chunk_sums_over_values ref/methods/deltakv.h 'methods' \
   'VALUES + n * sizeof(float) + 7' 'VALUES + 7'
 mutant chunk_rows_whole sim/engine/layer_walk.c 'laws/check_chunked.sh' \
   'for (int t = size; t < p && !unwanted(team); t++)
-    kv_layer_prompt_row(l, c, t, team);' \
+    prompt_row(l, n, l->chunked, t, team);' \
   'for (int t = size; t < p; t += size)
-    kv_layer_block(l, c, t, size < p - t ? size : p - t, team);'
+    for (int i = 0; i < n; i++)
+      kv_layer_block(l, l->chunked[i], t, size < p - t ? size : p - t, team);'
+mutant chunks_of_another_size sim/engine/layer_walk.c 'laws/check_chunked.sh' \
+  'shape.chunk == size)' 'shape.chunk)'
 mutant chunk_row_measured_late sim/measure/fidelity_prompt.c \
   'laws/check_chunked.sh' '(double)r.visible);' '(double)r.n + 1);'
 mutant chunk_outputs_unhashed ref/backend/backend.c 'laws/check_chunked.sh' \
