@@ -7,8 +7,8 @@
 # a message that is amended changes nothing; and by what differs from the commit
 # that tests/last-whole-run names, at which everything passed: first what such
 # files touch, up to a bound, then a share that every tree chooses anew.
-# KV_ALL=1 takes everything, and .ci/run then writes that file: the commit, the
-# day, the seconds that it took; "none - 0" as long as there was no such run.
+# KV_ALL=1 takes everything, and .ci/run then notes in that file what passed
+# (.ci/whole.sh).
 #
 #   draw_all             is everything taken?
 #   draw_number FOR OF   below OF, by the tree, and by the word FOR
@@ -21,6 +21,8 @@
 #                        touch it, MOST names: those that are touched, at most
 #                        FIRST of them, and the others evenly from all the rest.
 #                        Says on stderr how many and why
+#   draw_part            of the lines on stdin the part KV_PART=2/6: the second
+#                        of every six; all of them without it
 #   draw_why             a sentence: the tree, and since when
 draw_src=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 
@@ -93,6 +95,10 @@ draw_some() {
         name, by, touches, rest, others >"/dev/stderr"
     }' <(draw_changed) - # it is empty without a base: then nothing is touched
 }
+
+draw_part() { awk -v part="${KV_PART:-1/1}" '
+  BEGIN { split(part, p, "/") }
+  NR % p[2] == p[1] % p[2]'; }
 
 draw_why() {
   local base

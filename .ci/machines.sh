@@ -15,7 +15,7 @@ run_gpu() {
   command -v nvcc >/dev/null || skip 'no nvcc here' || return
   packages g++
   drawn_gpu
-  for release in ${KV_TOOLKITS:-$(draw_one toolkits 12 13)}; do
+  for release in $(toolkits); do
     if [ "$release" = 12 ] && ! brought12; then
       echo 'no CUDA 12 here, and none could be fetched: CUDA 13 alone'
       ! draw_all || return 1
@@ -23,6 +23,10 @@ run_gpu() {
     fi
     "by_cuda$release"
   done
+}
+
+toolkits() {
+  printf '%s\n' ${KV_TOOLKITS:-$(draw_one toolkits 12 13)} | draw_part
 }
 
 # For one new architecture, with what a machine with a device is given.
@@ -47,7 +51,7 @@ parts13() {
 
 drawn_gpu() {
   local releases
-  releases=${KV_TOOLKITS:-$(draw_one toolkits 12 13)}
+  releases=$(toolkits)
   echo "CUDA $releases; of 13: $(parts13 | paste -s -d ' ')"
 }
 

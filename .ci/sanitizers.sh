@@ -51,7 +51,7 @@ run_asan() {
   step make -C "$ci/asan" -s --no-print-directory -j"$jobs"
   export ASAN_OPTIONS=detect_leaks=1:allocator_may_return_null=1
   export UBSAN_OPTIONS=print_stacktrace=1
-  mapfile -t tests < <(drawn_asan "$ci/asan")
+  mapfile -t tests < <(drawn_asan "$ci/asan" | draw_part)
   echo "${tests[*]}"
   make -C "$ci/asan/tests" --no-print-directory -j"$jobs" check \
     TESTS="${tests[*]}" check_PROGRAMS="${tests[*]/%*.sh/} \$(tools)" \

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # What .ci/run says at its end, sourced by it: what ran, passed, failed and was
-# skipped, and whether that was everything.
+# skipped.
 
 # result LOG RESULT: how many cases of a test passed, failed, were skipped and
 # broke off, by what cmocka prints; without that the test is a case itself.
@@ -61,23 +61,4 @@ again() {
 results() {
   mapfile -t names < <(sed -n "s/^$1 //p" "$ci/.results")
   [ ${#names[@]} = 0 ] || printf '%s: %s\n' "$1" "${names[*]}"
-}
-
-# The commit of what lies here, if it is one and everything is asked of it.
-whole_commit() {
-  ! draw_all || [ -n "$(git status --porcelain 2>/dev/null)" ] ||
-    git rev-parse HEAD 2>/dev/null || true
-}
-
-# Everything passed: of the commit $1, if it is still what lies here.
-whole() {
-  draw_all || return 0
-  if [ -z "$1" ] || [ "$1" != "$(whole_commit)" ] ||
-    grep -q ^skipped "$ci/.results"; then
-    echo 'tests/last-whole-run is not written: something was skipped, or is' \
-      'no commit'
-    return
-  fi
-  echo "$1 $(date -u +%F) $SECONDS" >tests/last-whole-run
-  echo 'commit tests/last-whole-run: everything passed'
 }

@@ -3,13 +3,14 @@
 #
 # What .ci/draw.sh chooses, in a repository of its own: by the tree and not by
 # the commit, what changed since the last whole run first and within its bound,
-# everything where everything is asked. A second; exit 77 without git.
+# everything where everything is asked; and how .ci/whole.sh assembles a whole
+# run from sections. A second; exit 77 without git.
 . "$(dirname "$0")/sh.sh"
 command -v git >/dev/null || { echo 'check_draw: no git here' && exit 77; }
 unset KV_ALL KV_TREE
 export GIT_CONFIG_GLOBAL=/dev/null GIT_CONFIG_NOSYSTEM=1
 mkdir -p "$tmp/repository/.ci" "$tmp/repository/tests"
-cp "$src/.ci/draw.sh" "$tmp/repository/.ci"
+cp "$src/.ci/draw.sh" "$src/.ci/whole.sh" "$tmp/repository/.ci"
 cd "$tmp/repository" || exit 5
 
 git() { command git -c user.name=n -c user.email=e "$@"; }
@@ -59,4 +60,41 @@ held 'each word in turn' "$(for i in $(seq 40); do
 done | sort -u | paste -s -d ' ')" = 'a b c'
 echo "${tree} 2026-01-01 1" >tests/last-whole-run
 held 'what is no commit' "$(in_it draw_changed)" = ''
+
+held 'a part' "$(seq 7 | KV_PART=2/3 in_it draw_part | xargs)" = '2 5'
+held 'parts together' "$(for part in 1/3 2/3 3/3; do
+  seq 7 | KV_PART=$part in_it draw_part
+done | sort | paste -s -d ' ')" = '1 2 3 4 5 6 7'
+
+# noted SECTION RESULT [PART]: at HEAD, everything asked, of five sections.
+noted() {
+  KV_ALL=1 KV_PART=${3:-1/1} ci=$tmp bash -c '. .ci/draw.sh && . .ci/whole.sh
+    sections=(a b c d e) && whole_note "$(whole_commit)" "$1" "$2" 9 &&
+      whole "$(whole_commit)"' noted "$1" "$2" | sed 's/.*: //'
+}
+first() { head -n 1 tests/last-whole-run; }
+echo 'none - 0' >tests/last-whole-run
+commit -m four
+head=$(git rev-parse HEAD)
+held 'a section' "$(noted a ok)" = 'b c d e'
+held 'a part' "$(noted b ok 1/2)" = 'b c d e'
+held 'a failed part' "$(noted b FAILED 2/2)" = 'b c d e'
+held 'both parts' "$(noted b ok 2/2)" = 'c d e'
+held 'a skipped section' "$(noted c skipped)" = 'c d e'
+echo "$head c - missing a reason" >>tests/last-whole-run
+echo "$head d - missing" >>tests/last-whole-run
+held 'no reason' "$(noted a ok)" = 'd e'
+echo "$head d - missing a reason" >>tests/last-whole-run
+held 'not yet whole' "$(first)" = 'none - 0'
+echo "$head e - missing a third" >>tests/last-whole-run
+held 'a third that is missing' "$(noted a ok)" = e
+held 'the last section' "$(noted e ok)" = 'everything passed'
+held 'whole' "$(first)" = "$head $(date -u +%F) 36"
+echo changed >f1
+held 'what is no commit' "$(noted a FAILED)" = ''
+held 'its result' "$(grep -c FAILED tests/last-whole-run)" = 0
+commit -m five
+held 'another commit' "$(noted a ok)" = 'b c d e'
+held 'the whole run before' "$(first)" = "$head $(date -u +%F) 36"
+held 'its lines' "$(grep -c "^$head" tests/last-whole-run)" = 1
 concluded

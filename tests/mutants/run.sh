@@ -315,6 +315,8 @@ n=$(all_names | wc -l)
 [ "$n" -gt 0 ] || { echo "mutants: no such mutant"; exit 2; }
 if [ $# = 0 ] && [ "$n" -gt "${MUTANT_MOST:-$n}" ]; then
   mapfile -t names < <(drawn "$MUTANT_MOST")
+elif [ $# = 0 ] && [ -n "${KV_PART-}" ]; then
+  mapfile -t names < <(all_names | draw_part)
 fi
 if [ "$n" -gt 1 ] && [ "$jobs" -gt 1 ]; then
   rm -f "$work"/*.said
