@@ -9,7 +9,6 @@ A command is what a user would type, but that
     {quarter}  is a quarter of that trace's tokens, {tokens} all of them
     {start}    is where decoding begins so that much is decoded: at a quarter of
                the tokens, of a trace without all query rows at its prompt's end
-    {made}     is a folder for traces that are made and not kept
 
 and that the database, and the format of what is printed, are added here. Every
 number of the queries is from one of these tables:
@@ -52,8 +51,8 @@ EMPTY = {
                 "users, decoding, tokens_per_s, page_tables, why",
     "heads": "trace, of, layer, head, first, sinks, layers",
     "device": "theme, what, measured, unit, ceiling, ratio",
-    "answers": "model, task, method, basis, asked, items, items_all, exact, "
-               "loglik, kl, dense_exact, measurable",
+    "answers": "model, task, method, basis, asked, items, items_all, "
+               "questions, exact, loglik, kl, dense_exact, measurable",
 }  # fmt: skip
 VIEWS = """
 CREATE TEMP VIEW cell AS SELECT e.*, s.model AS of, s.start,
@@ -172,10 +171,9 @@ class Runner:
     """Runs what claims need, into one database."""
 
     def __init__(self, path: str, source: List[Row], numbers: Numbers,
-                 progress: Callable[[str], None], made: str) -> None:
+                 progress: Callable[[str], None]) -> None:
         self.path, self.source, self.numbers = path, source, numbers
-        self.progress, self.made = progress, made
-        self.code = 0
+        self.progress, self.code = progress, 0
 
     def each(self, command: str) -> Iterator[Tuple[str, List[str]]]:
         """The word lists that a command stands for, each with what it is called
@@ -194,17 +192,14 @@ class Runner:
             yield typed(command), [self.put(w, {}) for w in words]
 
     def put(self, word: str, x: Row) -> str:
-        of = {**x, "trace": x.get("path"), "tokens": x.get("n_tokens"),
-              "made": self.made}  # fmt: skip
-        for key in "trace", "quarter", "start", "tokens", "made":
+        of = {**x, "trace": x.get("path"), "tokens": x.get("n_tokens")}
+        for key in "trace", "quarter", "start", "tokens":
             word = word.replace("{" + key + "}", str(of.get(key)))
         return word
 
     def one(self, words: List[str]) -> None:
         if words[1] == "capacity":
             self.numbers.fill_csv("capacity", said([*words, "-f", "csv"]))
-        elif words[:2] == ["kvtrace", "synth"]:
-            said([*words, "-q"])
         elif words[:2] == ["kvtrace", "info"]:
             x = json.loads("".join(said([*words, "-f", "json"])))
             self.numbers.fill("heads", heads(x, self.source))
