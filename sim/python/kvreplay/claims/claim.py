@@ -97,7 +97,7 @@ def verdict(claim: Claim, found: Sequence[Found]) -> str:
     deciding = [x for x in found if not x.look.beside]
     if claim.why:
         return UNCHECKED
-    if claim.unasked or not deciding:
+    if not deciding:
         return UNASKED
     return max((x.verdict for x in deciding), key=VERDICTS.index)
 
