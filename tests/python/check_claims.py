@@ -158,6 +158,12 @@ def check_queries():
                     start + "K8V4 -0.05, K4V8 -3.00; right of 4: dense 2, "
                     "K8V4 2, K4V8 2"], said  # fmt: skip
     assert not one("23", 1, {"answers": text.replace("k4v8", "k4v4")})
+    # Rows a token and rows that are sums are not subtracted.
+    each = text.replace("loglik", "loglik_token")
+    assert [x.row["how"] for x in one("23", 1, {"answers": each})] == [
+        "averaged over"] * 2
+    mixed = {"answers": each.replace("m,t,dense,,4,-1,", "m,t,dense,,4,,")}
+    assert len(one("23", 1, mixed)) == 1
     text = head + "".join(
         f"m,{t},{m},{b},4,{x},0,{can}\n" for t, can in (("t", 1), ("u", 0))
         for b in "ab" for m, x in (("h2o", -2), ("zsmerge", -1)))
@@ -218,6 +224,12 @@ def check_refused():
     with open(os.path.join(FOLDER, "bad.json"), "w") as f:
         f.write("{}")
     assert "is not what" in claims("--from", f.name, code=3)
+    with open(os.path.join(SOURCE, "analysis", "claims.json")) as kept:
+        text = kept.read()
+    for column in "steps", "grows":  # of a sentence, and of a condition
+        with open(os.path.join(FOLDER, "old.json"), "w") as old:
+            old.write(text.replace(f'"{column}"', '"other"'))
+        assert "is not what" in claims("--from", old.name, code=3)
     assert "has no column method" in claims("--only", "14", "--answers",
                                             f.name, code=3)  # fmt: skip
     assert "give no traces" in claims("--from", f.name, f.name, code=2)

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import html
 import json
+import sqlite3
 from typing import Any, Dict, Iterable, List, Sequence, Tuple
 
 from . import claim as c
@@ -185,8 +186,10 @@ def again(text: str, claims: Iterable[Claim]
         judged = [(claim, [c.judge(claim.looks[y["look"]], y["row"])
                            for y in rows[claim.number]])
                   for claim in claims if claim.number in rows]  # fmt: skip
+        for _, found in judged:
+            [y.sentence() for y in found]
         return judged, x["source"], x["given"]
-    except (KeyError, TypeError, IndexError, ValueError) as e:
+    except (KeyError, TypeError, IndexError, ValueError, sqlite3.Error) as e:
         raise ValueError(f"is not what `kvreplay claims -f json` of this "
                          f"version prints: {e!r}") from None  # fmt: skip
 

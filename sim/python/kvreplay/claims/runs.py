@@ -22,7 +22,8 @@ number of the queries is from one of these tables:
     capacity   rows of `kvreplay capacity`
     heads      rows of `kvtrace info --attention`, and the layer's (head null)
     device     what the benchmark of a device printed
-    answers    rows of `kvreport table --answers`
+    answers    rows of `kvreport table --answers`; likely is the same with x,
+               the log-likelihood a token, or of older rows the sum, and which
 """
 
 from __future__ import annotations
@@ -52,8 +53,12 @@ EMPTY = {
     "heads": "trace, of, layer, head, first, sinks, layers",
     "device": "theme, what, measured, unit, ceiling, ratio",
     "answers": "model, task, method, basis, asked, items, items_all, "
-               "questions, exact, loglik, kl, dense_exact, measurable",
+               "questions, exact, loglik_token, loglik, kl, dense_exact, "
+               "measurable",
 }  # fmt: skip
+LIKELY = """CREATE VIEW likely AS SELECT *, coalesce(loglik_token, loglik) AS x,
+  CASE WHEN loglik_token IS NULL THEN 'summed over'
+    ELSE 'averaged over' END AS how FROM answers"""
 VIEWS = """
 CREATE TEMP VIEW cell AS SELECT e.*, s.model AS of, s.start,
   s.quarter
@@ -85,6 +90,7 @@ class Numbers:
         self.db.create_function("power", 2, lambda x, y: float(x) ** y)
         for name, columns in EMPTY.items():
             self.db.execute(f"CREATE TABLE {name}({columns})")
+        self.db.execute(LIKELY)
 
     def fill(self, name: str, rows: Iterable[Row],
              columns: Sequence[str] = ()) -> None:
