@@ -28,6 +28,7 @@ Where there is a file the commands run with --all alone: they take long. With
 import csv
 import io
 import json
+import math
 import os
 import re
 import shlex
@@ -167,8 +168,19 @@ def of_files(paths):
     return db
 
 
+def wilson(k, n):
+    """The 95 % interval of a share, k of n, by Wilson."""
+    z = 1.959963984540054 ** 2
+    k, n = round(float(k)), int(n)
+    half = math.sqrt(z * (k * (n - k) / n + z / 4))
+    ends = ["%.2f" % ((k + z / 2 + x) / (n + z)) for x in (-half, half)]
+    return "[%s, %s]" % tuple({"0.00": "0", "1.00": "1"}.get(
+        x, x.removeprefix("0")) for x in ends)
+
+
 def select(db, query):
     """Column names and rows. fix(x, n): n digits; dot: no zero before it."""
+    db.create_function("wilson", 2, wilson)
     db.create_function("fix", 2, lambda x, n: "-" if x is None
                        else "%.*f" % (int(n), float(x)))
     db.create_function("dot", 2, lambda x, n: "-" if x is None

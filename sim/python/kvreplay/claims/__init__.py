@@ -2,7 +2,7 @@
 """Do the papers' claims hold? A verdict for each, from numbers of this machine.
 
     kvreplay claims TRACE... --db r.db -o CLAIMS.md --html claims.html
-    kvreplay claims --only 4,5,9,20,27        # those that need no trace
+    kvreplay claims --only 4,5,9,14,27        # those that need no trace
     kvreplay claims --list                    # claims and their commands
 
 What each claim needs is run by kvreplay itself (`run`, `attention`,
@@ -13,14 +13,16 @@ claim's numbers are asked for, and its conditions say one of
     holds
     direction holds, size not
     does not hold
+    not asked                   and why
     cannot be checked here      and why
 
 A claim is looked at as arithmetic (the paper's own numbers), in replays (a row
 a model, means over its traces), on a device (--device, what
 tests/bench/gpu/device --csv printed) and in what a model answered (--answers, a
 database of `kvreplay evaluate`, or what `kvreport table --answers -f csv`
-printed of one). The verdict of the claim is that of its weakest row; where a
-claim is about answers, and answers are given, that of these alone.
+printed of one, without the tasks that dense fails). The verdict of the claim is
+that of its weakest row. Answers stand beside, a row a task, and decide nothing:
+the means of a task cannot tell two methods apart.
 
 Traces that decode few steps say little of drift and of rewritten lanes, so for
 these a trace of T tokens is decoded from T/4 on, if all its query rows are

@@ -6,8 +6,8 @@ A claim has looks: a query whose rows are the numbers, a sentence that shows
 one row, and two conditions in SQL over the columns of that row. Where `holds`
 is true the row's verdict is that the claim holds, else where `direction` is
 true that the direction holds and the size does not, else that it does not
-hold. A row without a number that `holds` asks for is no row: a query returns
-none where it found nothing.
+hold. A bound has a size and no direction. A row without a number that `holds`
+asks for is no row: a query returns none where it found nothing.
 """
 
 from __future__ import annotations
@@ -19,8 +19,9 @@ from typing import Any, Dict, Iterable, List, Sequence, Tuple
 HOLDS = "holds"
 SIZE = "direction holds, size not"
 NOT = "does not hold"
+UNASKED = "not asked"
 UNCHECKED = "cannot be checked here"
-VERDICTS = HOLDS, SIZE, NOT, UNCHECKED
+VERDICTS = HOLDS, SIZE, NOT, UNASKED, UNCHECKED
 # What looks are of, and what has to be given for the last two.
 GIVEN = {"arithmetic": "", "replay": "TRACE", "device": "--device",
          "answers": "--answers"}  # fmt: skip
@@ -44,9 +45,10 @@ class Claim:
     paper: str
     where: str  # in the paper
     says: str  # in our words
-    looks: Tuple[Look, ...]
+    looks: Tuple[Look, ...] = ()
     why: str = ""  # not "": it cannot be checked here, because
-    unasked: str = ""  # the part of it that the verdict leaves out
+    unasked: str = ""  # not "": nothing here asks for it, because
+    shown: bool = False  # its rows stand beside its verdict, too
 
 
 class _Shown(float):
@@ -91,21 +93,21 @@ def judge(look: Look, row: Row) -> Found:
 
 
 def verdict(claim: Claim, found: Sequence[Found]) -> str:
-    """Of the claim: the weakest of its rows; of answers alone where there are
-    any that decide."""
+    """Of the claim: the weakest of its rows that decide."""
     deciding = [x for x in found if not x.look.beside]
-    answers = [x for x in deciding if x.look.kind == "answers"]
-    if claim.why or not deciding:
+    if claim.why:
         return UNCHECKED
-    return max((x.verdict for x in answers or deciding), key=VERDICTS.index)
+    if not deciding:
+        return UNASKED
+    return max((x.verdict for x in deciding), key=VERDICTS.index)
 
 
 def reason(claim: Claim, found: Sequence[Found]) -> str:
-    """Why a claim is unchecked; "" of another."""
-    if verdict(claim, found) != UNCHECKED:
+    """Why a claim is unchecked or not asked; "" of another."""
+    if verdict(claim, found) not in (UNASKED, UNCHECKED):
         return ""
-    if claim.why:
-        return claim.why
+    if claim.why or claim.unasked:
+        return claim.why or claim.unasked
     needs = sorted({GIVEN[x.kind] for x in claim.looks if not x.beside} - {""})
     return "needs " + " or ".join(needs or ["its command"]) + \
         ", which was not given, or found nothing"  # fmt: skip

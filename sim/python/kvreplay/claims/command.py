@@ -38,7 +38,7 @@ def parser() -> argparse.ArgumentParser:
     add("--device", metavar="FILE", help="CSV of the benchmark `device`")
     add("--only", metavar="LIST", default=list(CLAIMS),
         type=option(functools.partial(choose, CLAIMS)),
-        help="of claims: 4,5,20 (default: all)")  # fmt: skip
+        help="of claims: 4,5,14 (default: all)")  # fmt: skip
     add("--list", action="store_true", help="print claims and the commands "
         "that they need, and run none")  # fmt: skip
     add("--from", dest="found", metavar="FILE", help="judge the numbers of an "
@@ -70,7 +70,7 @@ def computed(a: argparse.Namespace, claims: List[Claim]
     numbers.fill("source", source)
     with scratch() as made:
         path = a.db or os.path.join(made, "claims.db")
-        runner = Runner(path, source, numbers, say, made)
+        runner = Runner(path, source, numbers, say)
         runner.run(claims)
         if os.path.exists(path):
             numbers.attach(path)

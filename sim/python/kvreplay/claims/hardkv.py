@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What Hard-KV's paper claims (arXiv 2606.28831; HARDInfer is its engine)."""
+"""What Hard-KV's paper claims (arXiv 2606.28831; HARDInfer is its engine).
+
+There is no claim 20: 12.5 % of tokens, 50 % in the fullest lane, are settings.
+"""
 
 from __future__ import annotations
 
@@ -84,18 +87,6 @@ MERGED = """WITH d AS (SELECT of, json_extract(params, '$.condensed') AS how,
   SELECT of, max(step) FILTER (WHERE how = 'merge') AS merged,
     max(step) FILTER (WHERE how = 'evict') AS dropped
   FROM d GROUP BY of HAVING merged IS NOT NULL AND dropped IS NOT NULL"""
-# Equal lanes, layer l of 36 with 1024 x 0.890533^l of 2,048 tokens.
-LAYERS = "/".join(str(int(1024 * 0.890533 ** l)) for l in range(36))
-SHAPES = ("kvtrace synth -o {made}/shapes.safetensors --layers 36 --heads 8 "
-          "--kv-heads 8 --dim 8 -t 2049 -p 2048",
-          "kvreplay run {made}/shapes.safetensors -m window "
-          f"-b {LAYERS} --layout ha:max")  # fmt: skip
-SPARSITY = """SELECT c.kept * 1.0 / c.n_tokens AS overall,
-    c.kept_max * 1.0 / c.n_tokens AS most,
-    l.fullest_steps * 1.0 / (c.n_tokens * (c.n_tokens - c.prompt_len + 1))
-      AS loaded
-  FROM exported c JOIN r.run n USING (key) JOIN r.layout l USING (run_id)
-  WHERE c.trace = 'shapes' AND c.method = 'window' AND l.layout = 'ha:max'"""
 QWEN = ("kvreplay capacity -M qwen3-8b -g a100-80g -c 256 -o 25600 -m dense",)
 TABLE_3 = """SELECT 477.0 / 346 AS graph, 806.0 / 346 AS pruned,
   732.0 / 279 AS regular, 346 / tokens_per_s AS base, 806 / tokens_per_s AS top
@@ -103,15 +94,17 @@ TABLE_3 = """SELECT 477.0 / 346 AS graph, 806.0 / 346 AS pruned,
 
 CLAIMS = (
     Claim("16", P, "Table 3, Figure 9", "Calibrated lanes are utilised to 83 % "
-          "and more, those of plain top-p to 33 %; 2.6 times the tokens/s.", (
+          "and more, those of plain top-p to 33 %.", (
         Look("replay", UTILISED, "{own:.0%} ({own_least:.0%} to "
              "{own_most:.0%} by trace) for {base:.0%}",
-             "own >= 0.8 AND base <= 0.5", "own > base", (OWN, BASE)),
+             "own >= 0.83 AND base <= 0.33", "own > base", (OWN, BASE)),)),
+    Claim("16b", P, "Table 3", "That gives 2.6 times the tokens/s.", (
         Look("arithmetic", TABLE_3, "its table has {graph:.2f} times by a CUDA "
              "graph, {pruned:.2f} with pruning, {regular:.2f} over plain "
              "top-p; its base runs at {base:.0%}, the pruned one at {top:.0%} "
-             "of the roofline of the full cache", "1", "1", QWEN, beside=True)),
-        unasked="tokens/s"),
+             "of the roofline of the full cache", "1", runs=QWEN,
+             beside=True),),
+        unasked="nothing here runs an engine"),
     Claim("17", P, "Figures 5, 16", "Rewriting lanes has paid after fewer than "
           "5 steps in most settings.", (
         Look("replay", PAID.format(lower="="), "after {least} to {most} steps, "
@@ -145,10 +138,4 @@ CLAIMS = (
         Look("replay", MERGED, "{merged:.3f} nats a step, {dropped:.3f} where "
              "the same is dropped", "abs(merged) < 0.5 * abs(dropped)",
              "abs(merged) < 0.95 * abs(dropped)", (PRUNED,)),)),
-    Claim("20", P, "Appendix B.2", "At the default operating point 12.5 % of "
-          "tokens are kept, and the fullest lane has 50 %.", (
-        Look("arithmetic", SPARSITY, "{overall:.2%} kept, {most:.1%} by the "
-             "fullest lane; the rewritten layout loads {loaded:.1%}",
-             "round(overall, 3) = 0.125 AND abs(most - 0.5) < 0.005",
-             "overall < 0.2 AND abs(most - 0.5) < 0.05", SHAPES),)),
 )

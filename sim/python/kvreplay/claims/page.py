@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import html
 import json
+import sqlite3
 from typing import Any, Dict, Iterable, List, Sequence, Tuple
 
 from . import claim as c
@@ -15,9 +16,9 @@ Judged = Tuple[Claim, List[Found]]
 KINDS = {"arithmetic": "arithmetic", "replay": "replayed, {}",
          "device": "on a device", "answers": "answers of {}"}  # fmt: skip
 PUT = {"{traces}": "TRACE...", "{trace}": "TRACE", "{quarter}": "T/4",
-       "{start}": "T/4", "{tokens}": "T", "{made}": "."}  # fmt: skip
+       "{start}": "T/4", "{tokens}": "T"}  # fmt: skip
 COLOURS = {c.HOLDS: "#1a7f37", c.SIZE: "#9a6700", c.NOT: "#cf222e",
-           c.UNCHECKED: "#6e7781"}  # fmt: skip
+           c.UNASKED: "#6e7781", c.UNCHECKED: "#6e7781"}  # fmt: skip
 
 
 def typed(command: str) -> str:
@@ -31,7 +32,8 @@ def typed(command: str) -> str:
 
 def commands(claim: Claim) -> List[str]:
     of = [typed(x) for look in claim.looks for x in look.runs]
-    return [*dict.fromkeys(of)] or [f"kvreplay claims --only {claim.number}"]
+    own = [f"kvreplay claims --only {claim.number}"] * bool(claim.looks)
+    return [*dict.fromkeys(of)] or own
 
 
 def label(found: Found) -> str:
@@ -39,7 +41,8 @@ def label(found: Found) -> str:
 
 
 def verdict_of(x: Judged) -> str:
-    """The verdict, with what it leaves out, or why there is none."""
+    """The verdict, with what rows say where one is not enough, or why there is
+    none."""
     claim, found = x
     said = c.verdict(claim, found)
     why = c.reason(claim, found)
@@ -48,7 +51,9 @@ def verdict_of(x: Judged) -> str:
     rows = [x for x in found if not x.look.beside]
     if len({x.verdict for x in rows}) > 1:
         said += f" ({'; '.join(f'{label(x)}: {x.verdict}' for x in rows)})"
-    return said + (f" (not asked: {claim.unasked})" if claim.unasked else "")
+    if claim.shown:
+        said += f" ({'; '.join(x.sentence() for x in rows)})"
+    return said
 
 
 def counts(judged: Sequence[Judged]) -> str:
@@ -78,8 +83,11 @@ What papers claim, in our words, beside what this machine finds: `kvreplay
 claims TRACE... --db r.db` runs what is missing and prints this page, and
 `kvreplay claims --help` says how a verdict is reached. A row is arithmetic, a
 model's replays, a device, or a model's answers; the claim has the verdict of
-its weakest row. Replays are open loop, and models that are replayed here are
-small: a claim that does not hold on them may hold on the paper's.
+its weakest row, and a claim of several parts is a claim for each part. Replays
+are open loop, and models that are replayed here are small: a claim that does
+not hold on them may hold on the paper's. Answers stand beside, without a
+verdict: means of a task cannot tell two methods apart. There is no claim 20: it
+was a setting.
 
 """
 
@@ -104,7 +112,9 @@ def markdown(judged: Sequence[Judged], source: Sequence[Row],
 def section(claim: Claim, found: Sequence[Found]) -> List[str]:
     out = [f"### {claim.number}. {claim.says}", "",
            f"{claim.paper}, {claim.where}: **{verdict_of((claim, list(found)))}"
-           "**", "", *(f"    {x}" for x in commands(claim)), ""]
+           "**", ""]
+    if commands(claim):
+        out += [*(f"    {x}" for x in commands(claim)), ""]
     for x in found:
         said = "" if x.look.beside or claim.why else f" - *{x.verdict}*"
         out.append(f"- {label(x)}: {x.sentence()}{said}")
@@ -176,8 +186,10 @@ def again(text: str, claims: Iterable[Claim]
         judged = [(claim, [c.judge(claim.looks[y["look"]], y["row"])
                            for y in rows[claim.number]])
                   for claim in claims if claim.number in rows]  # fmt: skip
+        for _, found in judged:
+            [y.sentence() for y in found]
         return judged, x["source"], x["given"]
-    except (KeyError, TypeError, IndexError, ValueError) as e:
+    except (KeyError, TypeError, IndexError, ValueError, sqlite3.Error) as e:
         raise ValueError(f"is not what `kvreplay claims -f json` of this "
                          f"version prints: {e!r}") from None  # fmt: skip
 

@@ -9,7 +9,6 @@ A command is what a user would type, but that
     {quarter}  is a quarter of that trace's tokens, {tokens} all of them
     {start}    is where decoding begins so that much is decoded: at a quarter of
                the tokens, of a trace without all query rows at its prompt's end
-    {made}     is a folder for traces that are made and not kept
 
 and that the database, and the format of what is printed, are added here. Every
 number of the queries is from one of these tables:
@@ -23,7 +22,8 @@ number of the queries is from one of these tables:
     capacity   rows of `kvreplay capacity`
     heads      rows of `kvtrace info --attention`, and the layer's (head null)
     device     what the benchmark of a device printed
-    answers    rows of `kvreport table --answers`
+    answers    rows of `kvreport table --answers`; likely is the same with x,
+               the log-likelihood a token, or of older rows the sum, and which
 """
 
 from __future__ import annotations
@@ -52,9 +52,13 @@ EMPTY = {
                 "users, decoding, tokens_per_s, page_tables, why",
     "heads": "trace, of, layer, head, first, sinks, layers",
     "device": "theme, what, measured, unit, ceiling, ratio",
-    "answers": "model, task, method, basis, asked, items, items_all, exact, "
-               "loglik, kl, dense_exact, measurable",
+    "answers": "model, task, method, basis, asked, items, items_all, "
+               "questions, exact, loglik_token, loglik, kl, dense_exact, "
+               "measurable",
 }  # fmt: skip
+LIKELY = """CREATE VIEW likely AS SELECT *, coalesce(loglik_token, loglik) AS x,
+  CASE WHEN loglik_token IS NULL THEN 'summed over'
+    ELSE 'averaged over' END AS how FROM answers"""
 VIEWS = """
 CREATE TEMP VIEW cell AS SELECT e.*, s.model AS of, s.start,
   s.quarter
@@ -86,6 +90,7 @@ class Numbers:
         self.db.create_function("power", 2, lambda x, y: float(x) ** y)
         for name, columns in EMPTY.items():
             self.db.execute(f"CREATE TABLE {name}({columns})")
+        self.db.execute(LIKELY)
 
     def fill(self, name: str, rows: Iterable[Row],
              columns: Sequence[str] = ()) -> None:
@@ -172,10 +177,9 @@ class Runner:
     """Runs what claims need, into one database."""
 
     def __init__(self, path: str, source: List[Row], numbers: Numbers,
-                 progress: Callable[[str], None], made: str) -> None:
+                 progress: Callable[[str], None]) -> None:
         self.path, self.source, self.numbers = path, source, numbers
-        self.progress, self.made = progress, made
-        self.code = 0
+        self.progress, self.code = progress, 0
 
     def each(self, command: str) -> Iterator[Tuple[str, List[str]]]:
         """The word lists that a command stands for, each with what it is called
@@ -194,17 +198,14 @@ class Runner:
             yield typed(command), [self.put(w, {}) for w in words]
 
     def put(self, word: str, x: Row) -> str:
-        of = {**x, "trace": x.get("path"), "tokens": x.get("n_tokens"),
-              "made": self.made}  # fmt: skip
-        for key in "trace", "quarter", "start", "tokens", "made":
+        of = {**x, "trace": x.get("path"), "tokens": x.get("n_tokens")}
+        for key in "trace", "quarter", "start", "tokens":
             word = word.replace("{" + key + "}", str(of.get(key)))
         return word
 
     def one(self, words: List[str]) -> None:
         if words[1] == "capacity":
             self.numbers.fill_csv("capacity", said([*words, "-f", "csv"]))
-        elif words[:2] == ["kvtrace", "synth"]:
-            said([*words, "-q"])
         elif words[:2] == ["kvtrace", "info"]:
             x = json.loads("".join(said([*words, "-f", "json"])))
             self.numbers.fill("heads", heads(x, self.source))
