@@ -97,6 +97,18 @@ cmp -s <(rows plain) <(rows stays) || fail 'who can stay changes a row'
 [ "$(field put_back stays)" = '0 0 0 0 0 0 ' ] ||
   fail 'who can stay is put back'
 [ "$(field refused stays)" = "$nobody" ] || fail 'who can stay is refused'
+# Who stays is let in by the peak of the sum of what all hold, not by the sum of
+# their peaks: most that run at a time, and steps.
+tiny=$src/traces/tiny
+for row in 1000:3:925 1300:4:756 2000:5:675; do
+  IFS=: read -r kib batch steps <<<"$row"
+  "$kvreplay" run "$tiny"/{text_400,retrieval_16,haystack_8,multiturn_11,text_400}.safetensors \
+    -q -m leankv:variant=paper:alpha_l=0.1 --together --pool "${kib}KiB" \
+    --admit peak --arrive 40 >out || fail "a pool of $kib KiB"
+  grep -q "bytes in $steps steps$" out &&
+    grep -q "requests run, at most $batch, and" out ||
+    fail "a pool of $kib KiB: $(tail -n 3 out)"
+done
 for layout in unified:code slots pages:16 pages:16:model; do
   share --pool 1MiB --wait --arrive poisson:9:3 -l $layout --db w.db -f jsonl \
     >out || fail "a queue over $layout: $(cat err)"

@@ -169,7 +169,7 @@ typedef struct kv_layout_result {
 } kv_layout_result;
 
 /* Who finds no room leaves; waits; or waits from the start until there is room
- * for the most that it will hold, beside that of all who were let in. */
+ * at each of its steps for it and for all who were let in. */
 typedef enum kv_pool_wait {
   KV_POOL_LEAVE,
   KV_POOL_WAIT,
