@@ -164,6 +164,9 @@ bad_line 2 '{"timestamp": 4}'
 sed -i '$d' bad.jsonl && bad_line 2 '[5]'
 sed -i '$d' bad.jsonl && bad_line 2 '{"timestamp": "6"}'
 sed -i '$d' bad.jsonl && bad_line 2 '{"timestamp": 6, "output_length": 0}'
+grep -q 'tokens, 1 to 2^30' err || fail 'the most tokens of a line'
+sed -i '$d' bad.jsonl && bad_line 2 '{"timestamp": 9007199254740993}'
+grep -q 'a number from 0 to below 2^53' err || fail 'the latest time of a line'
 refused 2 'leave out --shard' "${run[@]}" --together --pool 1MiB --shard 1/2
 refused 2 'has one pool' "${run[@]}" --together --pool 1MiB \
   -l unified,unified:code
