@@ -385,6 +385,7 @@ static int conclude(void *self) {
   task *s = self;
   bool nothing = !s->ran && !kv_job_shared(&s->of);
   if (s->options.people) kv_refusals_unequal(&s->of);
+  kv_refusals_needless(&s->of);
   return kv_refusals_conclude(&s->of, worse(s), nothing, "no cell could run");
 }
 
