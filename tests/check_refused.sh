@@ -53,7 +53,7 @@ exits 3 "[0-9]+ of [0-9]+ cells refused: $gone; .*" "${run[@]}" -m all -b 24 \
 exits 3 "[0-9]+ of [0-9]+ cells refused: .*" "${run[@]}" -m all,${two[1]#*,} \
   -b 24 -n
 
-# --- a budget of more than the prompt ------------------------------------------
+# --- a budget of more than the prompt -----------------------------------------
 # It is told once, whatever the budget is in; not where it does something: where
 # decoding drops entries, or a reader reads fewer than there are.
 for b in 200% prompt:110% 200 entries:138 end:150% mean:150% peak:150% \

@@ -132,8 +132,8 @@ case ${1-} in
     exit 1
   fi
   [ "$golden" = "$src/tests/golden.tsv" ] || {
-    echo 'golden: only the whole record is written: without KV_LITTLE, with all' \
-      'bundled traces'
+    echo 'golden: only the whole record is written: without KV_LITTLE, with' \
+      'all bundled traces'
     exit 1
   }
   cp "$tmp/now" "$golden"

@@ -211,8 +211,8 @@ TEST(test_put_back) {
 }
 
 /* To stay. The pages of the first after its steps, and of the second after its
- * own, 2, 2, 2, 3, 3 each, are 5 at most together; of four the first is to leave
- * before the second comes. */
+ * own, 2, 2, 2, 3, 3 each, are 5 at most together; of four the first is to
+ * leave before the second comes. */
 TEST(test_stays) {
   for (int64_t pages = 4; pages <= 5; pages++) {
     int64_t waits = pages == 4 ? 3 : 0;
