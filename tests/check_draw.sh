@@ -3,8 +3,9 @@
 #
 # What .ci/draw.sh chooses, in a repository of its own: by the tree and not by
 # the commit, what changed since the last whole run first and within its bound,
-# everything where everything is asked; and how .ci/whole.sh assembles a whole
-# run from sections. A second; exit 77 without git.
+# everything where everything is asked. How .ci/whole.sh assembles a whole run
+# from sections. What golden.sh says when it is run as CONTRIBUTING says, by
+# programs that repeat the record. Seconds; exit 77 without git.
 . "$(dirname "$0")/sh.sh"
 command -v git >/dev/null || { echo 'check_draw: no git here' && exit 77; }
 unset KV_ALL KV_TREE
@@ -97,4 +98,51 @@ commit -m five
 held 'another commit' "$(noted a ok)" = 'b c d e'
 held 'the whole run before' "$(first)" = "$head $(date -u +%F) 36"
 held 'its lines' "$(grep -c "^$head" tests/last-whole-run)" = 1
+
+# --- golden.sh, in a checkout with its build in build/ ------------------------
+mkdir -p "$tmp/own"/{tests,ref/ground,build/{sim,traces}} && cd "$tmp/own" ||
+  exit 5
+cp "$src"/tests/{golden.sh,golden.tsv,replays.sh,sh.sh} tests
+cp "$src/ref/ground/arith.h" ref/ground
+chmod u+w tests/golden.tsv && cp tests/golden.tsv record
+cat >build/sim/kvreplay <<'END'
+#!/usr/bin/env bash
+[ "$1" != run ] || awk -F '\t' -v traces="$*" 'NF == 7 &&
+  index(traces, "/" $1 ".safetensors") {
+    printf "{\"trace\": \"%s\", \"spec\": \"%s\", ", $1, $2
+    printf "\"budget\": %s, \"revision\": %s, ", $3, $4
+    printf "\"journal\": \"%s\", \"state\": \"%s\", ", $5, $6
+    printf "\"output\": \"%s\"}\n", $7
+  }' record
+END
+cat >build/traces/kvtrace <<'END'
+#!/usr/bin/env bash
+[ "$1" = synth ] ||
+  awk -v path="$3" '$1 == "trace" && index(path, "/" $2 ".") {
+    print "identity", $3 }' record
+END
+chmod +x build/sim/kvreplay build/traces/kvtrace
+says() { # CODE LINE OPTION: the last line of golden.sh
+  ran "$1" env -u top_srcdir -u top_builddir -u KVREPLAY -u KVTRACE \
+    bash tests/golden.sh ${3+"$3"}
+  held "golden.sh ${3-}" "$(tail -n 1 "$tmp/out")" = "golden: $2"
+}
+meant='where that is meant:'
+lines=$(grep -c . record)
+grep -v snapkv record >tests/golden.tsv
+only='only the whole record is written'
+says 1 "$only: without KV_LITTLE, with all bundled traces" --update
+mkdir -p traces/{tiny,smollm2}
+touch traces/{tiny/text_400,smollm2/smollm2_needle}.safetensors
+says 1 "$meant tests/golden.sh --update"
+says 0 "$lines lines recorded" --update
+cmp -s <(sort tests/golden.tsv) <(sort record) || fail 'golden.sh records less'
+says 0 "$lines lines as recorded"
+awk -F '\t' -v OFS='\t' 'NF == 7 { $7 = 0 } 1' record >tests/golden.tsv
+says 1 "$meant raise the revision, then tests/golden.sh --update"
+says 1 "and $(($(awk 'NF == 7' record | wc -l) - 12)) more" --update
+
+# --- make check TESTS=one: what automake builds for every check ---------------
+held 'a test builds what it needs alone' -z \
+  "$(grep -lE '^check_[A-Z]+ *=' "$src"/tests/{,*/}Makefile.am)"
 concluded

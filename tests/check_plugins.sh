@@ -273,12 +273,23 @@ clean_of_clashes() {
     fail 'new: its Makefile does not link libm'
 }
 
+# Where pkg-config finds no kvreplay its Makefile compiles nothing.
+without_kvreplay() {
+  checks=$((checks + 1))
+  env -u MAKEFLAGS -u MFLAGS -u PKG_CONFIG_PATH PKG_CONFIG_LIBDIR="$tmp" \
+    make -s --no-print-directory -C "$1" >"$tmp/out" 2>&1
+  [ $? = 2 ] && [ "$(wc -l <"$tmp/out")" = 1 ] &&
+    grep -q 'pkg-config finds no kvreplay: install' "$tmp/out" ||
+    fail "new: make without kvreplay: $(cat "$tmp/out")"
+}
+
 written() {
   local name=my_own
   (cd "$tmp" && "$kvreplay" new "$name" >out) || fail 'new'
   built "$name" "$tmp/$name/$name.c" -Werror -Wconversion -Wshadow
   checks=$((checks + 4))
   [ "$(wc -l <"$tmp/$name/$name.c")" -le 45 ] || fail 'new: over 45 lines'
+  without_kvreplay "$tmp/$name"
   clean_of_clashes int
   digests "$tmp/$name.so" >"$tmp/a"
   digests h2o >"$tmp/b"

@@ -53,6 +53,25 @@ exits 3 "[0-9]+ of [0-9]+ cells refused: $gone; .*" "${run[@]}" -m all -b 24 \
 exits 3 "[0-9]+ of [0-9]+ cells refused: .*" "${run[@]}" -m all,${two[1]#*,} \
   -b 24 -n
 
+# --- a budget of more than the prompt -----------------------------------------
+# It is told once, whatever the budget is in; not where it does something: where
+# decoding drops entries, or a reader reads fewer than there are.
+for b in 200% prompt:110% 200 entries:138 end:150% mean:150% peak:150% \
+  read:150% traffic:150% 200/139/150/1000; do
+  name=$b
+  [ "${b##*/}" = "$b" ] || name='layers:[0-9a-f]*'
+  exits 0 "t, snapkv: budget $name exceeds the prompt of 137 tokens, and \
+nothing is dropped" run $trace -f jsonl -m dense,snapkv,kivi -b $b
+done
+exits 0 't, h2o: budget 306 exceeds .*, as in 1 other cell' \
+  run $trace -f jsonl -m h2o:budget=306,streamingllm:budget=400
+[ "$(wc -l <err)" = 1 ] || fail 'a budget is told twice'
+for b in 100% 136 200/139/100/1000; do
+  exits 0 '' run $trace -f jsonl -m snapkv -b $b
+done
+exits 0 '' run $trace -f jsonl -m streamingllm,h2o,quest -b 110%
+exits 0 '' run $trace -q -f jsonl -m snapkv -b 200%
+
 # --- whatever comes between ---------------------------------------------------
 for again in 1 2; do
   exits 3 "1 of 2 cells refused: $why" "${run[@]}" "${two[@]}" -b 24 --db r.db

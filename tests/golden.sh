@@ -120,8 +120,8 @@ case ${1-} in
 '')
   cat "$tmp/said"
   [ $rc = 0 ] || {
-    echo 'golden: where that is meant: raise the revision, then' \
-      'tests/golden.sh --update'
+    [ $rc != 3 ] || first='raise the revision, then '
+    echo "golden: where that is meant: ${first-}tests/golden.sh --update"
     exit 1
   }
   echo "golden: $(grep -c . "$golden") lines as recorded"
@@ -131,6 +131,11 @@ case ${1-} in
     cat "$tmp/said"
     exit 1
   fi
+  [ "$golden" = "$src/tests/golden.tsv" ] || {
+    echo 'golden: only the whole record is written: without KV_LITTLE, with' \
+      'all bundled traces'
+    exit 1
+  }
   cp "$tmp/now" "$golden"
   echo "golden: $(grep -c . "$golden") lines recorded"
   ;;

@@ -2,7 +2,8 @@
 #
 # What scripts of tests share; sourced first, never run.
 #
-#   src, top      the tree and the build, from the root
+#   src, top      the tree and the build, from the root: that of top_builddir,
+#                 else the tree where it is configured, else its folder build
 #   kvreplay, kvtrace, kvreport, fill, sql
 #                 the programs of the build, or the environment's KVREPLAY,
 #                 KVTRACE, KVREPORT, FILL_DB, SQL_DB
@@ -24,7 +25,9 @@ set -u
 export LC_ALL=C OMP_WAIT_POLICY=passive PYTHONDONTWRITEBYTECODE=1
 unset KVREPLAY_PLUGINS
 src=$(cd "${top_srcdir:-$(dirname "${BASH_SOURCE[0]}")/..}" && pwd) || exit 5
-top=$(cd "${top_builddir:-$src}" && pwd) || exit 5
+top=$src
+[ -e "$src/config.status" ] || [ ! -d "$src/build" ] || top=$src/build
+top=$(cd "${top_builddir:-$top}" && pwd) || exit 5
 kvreplay=${KVREPLAY:-$top/sim/kvreplay}
 kvtrace=${KVTRACE:-$top/traces/kvtrace}
 kvreport=${KVREPORT:-$top/analysis/kvreport}

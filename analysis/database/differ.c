@@ -48,26 +48,41 @@ static const char two_scalars[] =
     "  AND s.name = d.name WHERE d.value != s.value"
     " ORDER BY r.key, d.name LIMIT 1";
 
+/* Cases of a CASE: a number of `d` that is another in `s`, as the end of a
+ * sentence; where both have one, a mean by its bits, or also where one has
+ * none. */
+#define TOLD(name)                                                             \
+  " THEN printf('" #name " %s there and %s here', coalesce(d." #name           \
+  ", 'none'), coalesce(s." #name ", 'none'))"
+#define OTHER(name) " WHEN d." #name " != s." #name TOLD(name)
+#define OTHER_MEAN(name) " WHEN d." #name "_bits != s." #name "_bits" TOLD(name)
+#define OTHER_OR_NONE(name) " WHEN d." #name " IS NOT s." #name TOLD(name)
+
+#define OF_LAYOUT                                                              \
+  " CASE" OTHER(bytes_end) OTHER(bytes_peak) OTHER_MEAN(bytes_mean)            \
+      OTHER(pages_end) OTHER(pages_peak) OTHER_MEAN(pages_mean)                \
+          OTHER(slack_end) OTHER(slack_peak) OTHER_MEAN(slack_mean)            \
+              OTHER(vacated) OTHER(freed) OTHER(map_end) OTHER(map_peak)       \
+                  OTHER_OR_NONE(loads) OTHER_OR_NONE(rewrites)                 \
+                      OTHER_OR_NONE(moves) OTHER_OR_NONE(mti)                  \
+                          OTHER_OR_NONE(break_even) OTHER_OR_NONE(kept_steps)  \
+                              OTHER_OR_NONE(fullest_steps) " END AS what"
+#define OF_CACHE                                                               \
+  " CASE" OTHER(looked) OTHER(hits) OTHER(fetched) OTHER(fetched_peak)         \
+      OTHER(held_peak) " END AS what"
+#define OF_POOL                                                                \
+  " CASE" OTHER(page) OTHER(pages) OTHER(steps) OTHER(peak) OTHER(held)        \
+      OTHER(unused) OTHER(unused_peak) OTHER(moved) OTHER(list_operations)     \
+          OTHER(running) OTHER(waiting) OTHER(map_peak) OTHER(running_peak)    \
+              OTHER(waiting_peak) " END AS what"
+
 static const char two_layouts[] =
-    "SELECT printf('%s on %s in layout %s has %s bytes at the end and %s at"
-    " the peak there, %s and %s here', r.spec, t.name, d.layout, d.bytes_end,"
-    " d.bytes_peak, s.bytes_end, s.bytes_peak) FROM main.layout d JOIN "
-    "main.run r USING (run_id)"
+    "SELECT printf('%s on %s in layout %s has %s', spec, name, layout, what)"
+    " FROM (SELECT r.key, r.spec, t.name, d.layout," OF_LAYOUT
+    " FROM main.layout d JOIN main.run r USING (run_id)"
     " JOIN main.trace t USING (identity) JOIN source.run f USING (key)"
-    " JOIN source.layout s ON s.run_id = f.run_id AND s.layout = d.layout"
-    " WHERE d.bytes_end != s.bytes_end OR d.bytes_peak != s.bytes_peak"
-    "  OR d.bytes_mean_bits != s.bytes_mean_bits"
-    "  OR d.pages_end != s.pages_end OR d.pages_peak != s.pages_peak"
-    "  OR d.pages_mean_bits != s.pages_mean_bits"
-    "  OR d.slack_end != s.slack_end OR d.slack_peak != s.slack_peak"
-    "  OR d.slack_mean_bits != s.slack_mean_bits"
-    "  OR d.vacated != s.vacated OR d.freed != s.freed"
-    "  OR d.map_end != s.map_end OR d.map_peak != s.map_peak"
-    "  OR (d.loads, d.rewrites, d.moves, d.mti, d.break_even) IS NOT"
-    "  (s.loads, s.rewrites, s.moves, s.mti, s.break_even)"
-    "  OR (d.kept_steps, d.fullest_steps) IS NOT"
-    "  (s.kept_steps, s.fullest_steps)"
-    " ORDER BY r.key, d.layout LIMIT 1";
+    " JOIN source.layout s ON s.run_id = f.run_id AND s.layout = d.layout)"
+    " WHERE what NOT NULL ORDER BY key, layout LIMIT 1";
 
 /* Where both recorded them. */
 static const char two_moments[] =
@@ -97,15 +112,12 @@ static const char two_moments[] =
     " ORDER BY 1, 2, 3, 4, 5 LIMIT 1)";
 
 static const char two_caches[] =
-    "SELECT printf('%s on %s finds %s entries in cache %s there, %s here',"
-    " r.spec, t.name, d.hits, d.cache, s.hits) FROM main.device_cache d"
-    " JOIN main.run r USING (run_id) JOIN main.trace t USING (identity)"
-    " JOIN source.run f USING (key) JOIN source.device_cache s ON s.run_id = "
-    "f.run_id"
-    "  AND s.cache = d.cache"
-    " WHERE (d.looked, d.hits, d.fetched, d.fetched_peak, d.held_peak) !="
-    "  (s.looked, s.hits, s.fetched, s.fetched_peak, s.held_peak)"
-    " ORDER BY r.key, d.cache LIMIT 1";
+    "SELECT printf('%s on %s in cache %s has %s', spec, name, cache, what)"
+    " FROM (SELECT r.key, r.spec, t.name, d.cache," OF_CACHE
+    " FROM main.device_cache d JOIN main.run r USING (run_id)"
+    " JOIN main.trace t USING (identity) JOIN source.run f USING (key)"
+    " JOIN source.device_cache s ON s.run_id = f.run_id AND s.cache = d.cache)"
+    " WHERE what NOT NULL ORDER BY key, cache LIMIT 1";
 
 static const char two_survivals[] =
     "SELECT printf('%s on %s lets other tokens survive in layer %s, lane %s',"
@@ -132,17 +144,9 @@ static const char two_figures[] =
     " ORDER BY d.identity, d.layer, d.head, d.figure LIMIT 1";
 
 static const char two_pools[] =
-    "SELECT printf('the pool %.16s has at most %s pages and %s list operations"
-    " there, %s and %s here', d.pool, d.peak, d.list_operations, s.peak,"
-    " s.list_operations) FROM main.pool d JOIN source.pool s USING (pool)"
-    " WHERE d.page != s.page OR d.pages != s.pages OR d.steps != s.steps"
-    "  OR d.peak != s.peak OR d.held != s.held OR d.unused != s.unused"
-    "  OR d.unused_peak != s.unused_peak OR d.moved != s.moved"
-    "  OR d.list_operations != s.list_operations"
-    "  OR d.running != s.running OR d.waiting != s.waiting"
-    "  OR d.map_peak != s.map_peak OR d.running_peak != s.running_peak"
-    "  OR d.waiting_peak != s.waiting_peak"
-    " ORDER BY d.pool LIMIT 1";
+    "SELECT printf('the pool %.16s has %s', pool, what) FROM (SELECT"
+    " d.pool," OF_POOL " FROM main.pool d JOIN source.pool s USING (pool))"
+    " WHERE what NOT NULL ORDER BY pool LIMIT 1";
 
 #define ASKED                                                                  \
   "d.method, iif(d.target = '', '', ' at ' || d.target), q.number, q.item,"    \

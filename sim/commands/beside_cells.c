@@ -86,6 +86,24 @@ kv_rc kv_beside_cells_ask(const kv_beside_cells *x, const kv_replay_how *how,
   return rc;
 }
 
+kv_rc kv_beside_cells_name(const kv_beside_asked *asked, kv_result *r,
+                           kv_err *e) {
+  const kv_cache_list *caches = &asked->caches;
+  if (!r->ranks.ranks)
+    r->ranks =
+        (kv_ranks_result){.ranks = asked->ranks, .why = "it did not run"};
+  if (!r->chunks.chunk)
+    r->chunks =
+        (kv_chunks_result){.chunk = asked->chunk, .why = "it did not run"};
+  if (r->n_device_caches || !caches->n) return KV_OK;
+  r->device_cache = kv_zalloc((size_t)caches->n, sizeof *r->device_cache);
+  if (!r->device_cache) return kv_no_memory(e, "caches", (size_t)caches->n);
+  r->n_device_caches = caches->n;
+  for (int i = 0; i < caches->n; i++)
+    strcpy(r->device_cache[i].name, caches->of[i].name);
+  return KV_OK;
+}
+
 void kv_beside_cells_close(kv_beside_cells *x) {
   for (int i = 0; x->decided && i < x->batch->cells; i++)
     kv_decided_close(x->decided[i]);
@@ -118,7 +136,10 @@ static void print_chunks(const kv_result *r, FILE *out) {
 
 static void print_caches(const kv_result *r, FILE *out) {
   int steps = r->n_tokens - r->prompt_len;
-  if (!r->n_device_caches) fputs("  nothing lies in the host's memory", out);
+  if (!r->n_device_caches || !r->device_cache->there) {
+    fputs("  nothing lies in the host's memory", out);
+    return;
+  }
   for (int i = 0; i < r->n_device_caches; i++) {
     const kv_device_cache *c = &r->device_cache[i];
     char hits[KV_NUMBER] = "-", mean[KV_NUMBER], peak[KV_NUMBER],

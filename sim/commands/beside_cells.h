@@ -48,6 +48,11 @@ kv_rc kv_beside_cells_open(const kv_batch *b, const kv_beside_asked *asked,
  * kv_ranks_ask. */
 kv_rc kv_beside_cells_ask(const kv_beside_cells *x, const kv_replay_how *how,
                           bool *stopped, kv_err *e);
+/* Before a row is shown: r gets the keys of what was asked for and is not
+ * there, without numbers, so that all rows have the same keys. KV_RESOURCE:
+ * memory. */
+kv_rc kv_beside_cells_name(const kv_beside_asked *asked, kv_result *r,
+                           kv_err *e);
 void kv_beside_cells_close(kv_beside_cells *x); /* accepts zeroed */
 /* Prints for people, below the table of rows, what was asked for. KV_RESOURCE:
  * memory. Whether out was written is for the caller to see (ferror). */

@@ -228,12 +228,13 @@ static kv_rc print_trace(task *s, int at, bool bad, const bool *stopped,
   const kv_batch *b = &s->of.batch[at];
   kv_rc rc = KV_OK;
   for (int i = 0; !rc && !*stopped && i < b->cells; i++) {
-    const kv_result *r = &b->cell[i].result;
+    kv_result *r = &b->cell[i].result;
     bool failed = r->status == KV_CELL_FAILED;
     s->ran += kv_result_ran(r);
     s->failed += failed;
     if (failed && !bad) tell_failed(s, r);
-    rc = kv_row_writer_add(s->rows, r, e);
+    rc = kv_beside_cells_name(&s->options.beside, r, e);
+    if (!rc) rc = kv_row_writer_add(s->rows, r, e);
     s->rows_out++;
   }
   if (!rc && !*stopped) s->of.whole++;
@@ -384,6 +385,7 @@ static int conclude(void *self) {
   task *s = self;
   bool nothing = !s->ran && !kv_job_shared(&s->of);
   if (s->options.people) kv_refusals_unequal(&s->of);
+  kv_refusals_needless(&s->of);
   return kv_refusals_conclude(&s->of, worse(s), nothing, "no cell could run");
 }
 

@@ -108,6 +108,37 @@ void kv_refusals_unequal(const kv_job *s) {
   }
 }
 
+/* Was a budget of more than the prompt, or than what windows leave of it, asked
+ * for, and did each query head attend to as many entries as dense's? */
+static bool needless(const kv_cell *c) {
+  const kv_result *r = &c->result;
+  return kv_result_ran(r) && r->budget > kv_cell_mean_share(c) &&
+         r->totals.cr >= 1;
+}
+
+void kv_refusals_needless(const kv_job *s) {
+  const kv_result *r = NULL;
+  char line[640], budget[16], more[48] = "";
+  int n = 0, traces = s->options->quiet ? 0 : s->options->traces.n;
+  for (int i = traces - 1; i >= 0; i--)
+    for (int c = s->batch[i].cells - 1; c >= 0; c--) {
+      if (!needless(&s->batch[i].cell[c])) continue;
+      r = &s->batch[i].cell[c].result;
+      n++;
+    }
+  if (!n) return;
+  snprintf(budget, sizeof budget, "%d", r->budget);
+  if (n > 1)
+    snprintf(more, sizeof more, ", as in %d other cell%s", n - 1,
+             n > 2 ? "s" : "");
+  snprintf(line, sizeof line,
+           "%s, %s: budget %s exceeds the prompt of %d tokens, and nothing is "
+           "dropped%s",
+           r->trace, r->method, *r->target ? r->target : budget, r->prompt_len,
+           more);
+  kv_note(line);
+}
+
 int kv_refusals_conclude(kv_job *s, int code, bool nothing, const char *what) {
   const refusals r = find(s);
   bool strict = s->options->strict && r.refused, none = nothing && !code;

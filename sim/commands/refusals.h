@@ -30,6 +30,10 @@ int kv_refusals_conclude(kv_job *s, int code, bool nothing, const char *what);
  * when all is replayed, before kv_refusals_conclude. */
 void kv_refusals_unequal(const kv_job *s);
 
+/* Says, unless quiet, once for all cells, that a budget exceeds a prompt and
+ * nothing was dropped. Call it as kv_refusals_unequal. */
+void kv_refusals_needless(const kv_job *s);
+
 /* The row --strict of such commands' option tables; their struct begins with a
  * kv_cells_options, whose `strict` it sets. */
 #define KV_OPTION_STRICT                                                       \

@@ -86,12 +86,15 @@ static kv_rc take(lines *s, const json_t *in, kv_arrivals *out, kv_err *e) {
   double t = json_number_value(time);
   kv_arrival x = {0};
   if (!json_is_number(time) || !(t >= 0 && t < MOST_TIME))
-    return wrong(s, out->n, "timestamp is to be a number from 0 on", e);
+    return wrong(s, out->n,
+                 "timestamp is to be a number from 0 to below 2^53; larger "
+                 "ones are not exact",
+                 e);
   if (!tokens_of(in, "input_length", &x.prompt) ||
       !tokens_of(in, "output_length", &x.output))
     return wrong(s, out->n,
                  "input_length and output_length are to be whole numbers of "
-                 "tokens, 1 or more",
+                 "tokens, 1 to 2^30",
                  e);
   if (!out->n) s->first = s->last = t;
   if (t < s->last)

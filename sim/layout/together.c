@@ -7,6 +7,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 /* --- what a request does at a step ---------------------------------------- */
 
@@ -237,12 +238,13 @@ static void compress(kv_pool *x, int first, int64_t step) {
   call(x, step);
 }
 
-/* r->most of one that takes all its blocks alone. */
+/* r->need of a request that takes all its blocks alone. */
 static void weigh(kv_pool *x, int at) {
   kv_request *r = &x->request[at];
   bool lacks = false;
   for (r->block = 0; r->block < r->points && !lacks; r->block++) {
     x->jobs = 0;
+    x->peak = kv_pool_used(x);
     r->enters = enter_with(r);
     r->in = true;
     if (r->enters) ask(x, at, KV_PAGES_PROMPT, r->enters);
@@ -251,27 +253,40 @@ static void weigh(kv_pool *x, int at) {
     if (!x->how->bytes) fill(x, r);
     ask(x, at, r->enters ? KV_PAGES_COMPRESSED : KV_PAGES_STEP, 0);
     lacks = lacks || kv_pool_compact(x, 1, x->job);
+    r->need[r->block] = lacks ? x->result.pages + 1 : x->peak;
   }
-  r->most = lacks ? x->result.pages + 1 : kv_pool_peak(x);
   r->in = false;
   r->block = 0;
   r->bytes = 0;
   kv_pool_reset(x);
 }
 
-/* May one that waits stay until its end, whatever those that run come to? */
-static bool stays(const kv_pool *x, const kv_request *r) {
-  int64_t most = r->most;
-  for (int i = 0; i < x->n; i++)
-    if (x->request[i].in) most += x->request[i].most;
-  return x->how->wait != KV_POOL_STAY || most <= x->result.pages;
+/* May a request that waits stay until its end: does the pool have room, at each
+ * of its steps, for it and for all requests that have a place? Requests that
+ * were served in this step hold no more than x->kept in it. */
+static bool stays(const kv_pool *x, const kv_request *r, int64_t step) {
+  const int left = r->points - r->block;
+  if (x->how->wait != KV_POOL_STAY) return true;
+  memcpy(x->ahead, r->need + r->block, (size_t)left * sizeof *x->ahead);
+  x->ahead[0] += x->kept;
+  for (int i = 0; i < x->n; i++) {
+    const kv_request *o = &x->request[i];
+    int had = o->served == step, first = o->block - had;
+    if (!o->in) continue;
+    for (int k = had; k < left && first + k < o->points; k++)
+      x->ahead[k] += o->need[first + k];
+  }
+  for (int k = 0; k < left; k++)
+    if (x->ahead[k] > x->result.pages) return false;
+  return true;
 }
 
 /* Reserves for one that waits. False: there are too few pages, and some will
  * come back. It is asked again when there are as many as it lacked. */
 static bool reserve(kv_pool *x, int at, bool alone, int64_t step) {
   kv_request *r = &x->request[at];
-  if (!alone && (r->lacked > kv_pool_spare(x) || !stays(x, r))) return false;
+  if (!alone && (r->lacked > kv_pool_spare(x) || !stays(x, r, step)))
+    return false;
   r->enters = enter_with(r);
   x->jobs = 0;
   ask(x, at, KV_PAGES_PROMPT, r->enters);
@@ -287,6 +302,7 @@ static bool reserve(kv_pool *x, int at, bool alone, int64_t step) {
 static bool admit(kv_pool *x, int64_t step) {
   int first = last_of(x) + 1;
   if (x->made_room) return true;
+  x->kept = kv_pool_used(x);
   for (int i = first; i < x->n; i++)
     if (waits(&x->request[i], step) && !reserve(x, i, last_of(x) < 0, step))
       break;
@@ -320,7 +336,7 @@ static kv_rc run(kv_pool *x, kv_err *e) {
     /* The step at which the last one leaves is nobody's. */
     if (x->asked) rc = book(x, s, &sound, e);
   }
-  x->result.peak = kv_pool_peak(x);
+  x->result.peak = x->peak;
   x->result.operations = x->p.books.taken + x->p.books.given;
   if (rc ||
       (sound && !kv_pool_used(x) && (x->how->bytes || kv_pages_sound(&x->p))))

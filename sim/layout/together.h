@@ -27,9 +27,9 @@
  *           that it had seen, and goes on from there, as an engine that
  *           computes them again lets it. In a step in which one was put back
  *           nobody is let in. Refused is only who finds too few pages alone
- *  to stay  the same, but that one is let in only where the pool has room for
- *           the most that it and all who were let in hold until their ends, at
- *           one time: nobody is ever put back, and fewer run at a time
+ *  to stay  the same, but a request is let in only where at each of its steps
+ *           the pool has room for it and for all who were let in: nobody is
+ *           ever put back, and fewer run at a time
  *
  * The result is the same for any number of threads. Cost: O(heads) a request
  * that is there and step; to stay, once more of each request alone, with

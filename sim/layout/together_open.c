@@ -107,6 +107,9 @@ static kv_rc open_request(kv_pool *x, const kv_layouts *first, int i,
                    "and rows, and these have not");
   x->result.requests++;
   r->account = recorded(of);
+  r->need = kv_zalloc((size_t)of->points, sizeof *r->need);
+  if (!r->need)
+    return kv_no_memory(e, "a request", (size_t)of->points * sizeof *r->need);
   if (x->how->bytes) return KV_OK;
   r->tier = kv_zalloc((size_t)x->layers, KV_TIERS);
   r->count = kv_zalloc((size_t)x->heads, sizeof *r->count);
@@ -145,10 +148,13 @@ kv_rc kv_pool_open(const kv_together *how, int n,
                    const kv_layouts *const *request,
                    kv_together_result *const *out, kv_pool *x, kv_err *e) {
   const kv_layouts *first = NULL;
-  int most_tokens = 0;
+  int most_tokens = 0, most_points = 0;
   kv_rc rc = KV_OK;
-  for (int i = 0; i < n; i++)
-    if (request[i] && !first) first = request[i];
+  for (int i = 0; i < n; i++) {
+    if (!request[i]) continue;
+    if (!first) first = request[i];
+    if (request[i]->points > most_points) most_points = request[i]->points;
+  }
   *x = (kv_pool){
       .how = how,
       .n = n,
@@ -159,6 +165,7 @@ kv_rc kv_pool_open(const kv_together *how, int n,
           how->bytes ? 1 : kv_page_bytes(first->shape->d, first->shape->d_v),
       .request = kv_zalloc((size_t)n, sizeof *x->request),
       .job = kv_zalloc((size_t)n, sizeof *x->job),
+      .ahead = kv_zalloc((size_t)most_points, sizeof *x->ahead),
       .arrives = kv_zalloc((size_t)n, sizeof *x->arrives)};
   x->result = (kv_pool_result){.bytes = how->pool,
                                .page = x->page,
@@ -166,7 +173,7 @@ kv_rc kv_pool_open(const kv_together *how, int n,
                                .every = how->arrive.every,
                                .wait = how->wait};
   memcpy(x->result.arrive, how->arrive.name, sizeof x->result.arrive);
-  if (!x->request || !x->job || !x->arrives)
+  if (!x->request || !x->job || !x->ahead || !x->arrives)
     rc = kv_no_memory(e, "requests", (size_t)n * sizeof *x->request);
   else
     kv_arrivals_steps(&how->arrive, n, x->arrives);
@@ -185,11 +192,13 @@ kv_rc kv_pool_open(const kv_together *how, int n,
 
 void kv_pool_close(kv_pool *x) {
   for (int i = 0; x->request && i < x->n; i++) {
+    free(x->request[i].need);
     free(x->request[i].tier);
     free(x->request[i].count);
   }
   free(x->request);
   free(x->job);
+  free(x->ahead);
   free(x->arrives);
   kv_pages_close(&x->p);
 }

@@ -26,8 +26,9 @@ typedef struct kv_request {
   int enters;            /* tokens that enter as a prompt's with the block in
                             hand; 0: it decodes one */
   int64_t served;        /* the last step in which it took one; -1: none */
-  int64_t most;          /* pages that it has at most; one more than there are
-                            where alone it would not come to its end */
+  int64_t *need;         /* [points] of KV_POOL_STAY: most pages that it has in
+                            the step of each block; one more than there are where
+                            alone it would not come through that block */
   int64_t lacked;        /* pages that it asked for in vain with that block; -1:
                             it has not asked */
 } kv_request;
@@ -44,7 +45,11 @@ typedef struct kv_pool {
   int64_t *arrives;              /* [n] the steps at which they do */
   int jobs;                      /* how many of them are used */
   kv_pages p;                    /* the manager (ref/pages); of bytes: zeroed */
-  int64_t used, peak;            /* of bytes: in use, and most of them */
+  int64_t used, peak;            /* of bytes: in use; of both: most in use */
+  int64_t kept;                  /* in use in the step in hand before requests
+                                    that waited were let in */
+  int64_t *ahead;                /* [most points of a request] of KV_POOL_STAY,
+                                    scratch: pages of all at coming steps */
   int asked, ran;                /* in the step in hand: requests that asked for
                                     one, that were served */
   bool made_room;                /* one was put back in it */
@@ -63,7 +68,6 @@ typedef struct kv_holding {
 int kv_pool_compact(kv_pool *x, int n, kv_pages_job *job);
 int64_t kv_pool_used(const kv_pool *x);
 int64_t kv_pool_spare(const kv_pool *x);
-int64_t kv_pool_peak(const kv_pool *x);
 void kv_pool_reset(kv_pool *x); /* as after open: nobody has anything */
 kv_holding kv_pool_holding(const kv_pool *x, int at);
 

@@ -59,8 +59,10 @@ static int compact_bytes(kv_pool *x, int n, kv_pages_job *job) {
 /* --- both ----------------------------------------------------------------- */
 
 int kv_pool_compact(kv_pool *x, int n, kv_pages_job *job) {
-  return x->how->bytes ? compact_bytes(x, n, job)
-                       : kv_pages_compact(&x->p, n, job);
+  int refused = x->how->bytes ? compact_bytes(x, n, job)
+                              : kv_pages_compact(&x->p, n, job);
+  x->peak = kv_larger(x->peak, kv_pool_used(x));
+  return refused;
 }
 
 int64_t kv_pool_used(const kv_pool *x) {
@@ -69,10 +71,6 @@ int64_t kv_pool_used(const kv_pool *x) {
 
 int64_t kv_pool_spare(const kv_pool *x) {
   return x->how->bytes ? x->result.pages - x->used : x->p.count;
-}
-
-int64_t kv_pool_peak(const kv_pool *x) {
-  return x->how->bytes ? x->peak : x->p.books.peak;
 }
 
 void kv_pool_reset(kv_pool *x) {

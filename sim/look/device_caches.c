@@ -156,7 +156,8 @@ const kv_watch *kv_device_caches_watch(kv_device_caches *d,
 
 static void sum_up(const of_cell *c, int at, kv_device_cache *out) {
   const account *a = &c->account[at];
-  *out = (kv_device_cache){.looked = kv_counter_get(&a->looked),
+  *out = (kv_device_cache){.there = true,
+                           .looked = kv_counter_get(&a->looked),
                            .hits = kv_counter_get(&a->hits)};
   strcpy(out->name, c->asked->of[at].name);
   for (int i = 0; i < c->cell->shape.n_tokens; i++) {

@@ -169,7 +169,7 @@ typedef struct kv_layout_result {
 } kv_layout_result;
 
 /* Who finds no room leaves; waits; or waits from the start until there is room
- * for the most that it will hold, beside that of all who were let in. */
+ * at each of its steps for it and for all who were let in. */
 typedef enum kv_pool_wait {
   KV_POOL_LEAVE,
   KV_POOL_WAIT,
@@ -261,6 +261,7 @@ typedef struct kv_survival {
  * run --cache, sim/look/device_caches.h), over all decode steps. */
 typedef struct kv_device_cache {
   char name[32];        /* lru:64 */
+  bool there;           /* false: nothing lies in the host's, all is 0 */
   int64_t looked, hits; /* entries of all lanes, and those that were there */
   int64_t fetched;      /* bytes of the others */
   int64_t fetched_peak; /* bytes of a step, of all layers, at most */
@@ -303,12 +304,12 @@ typedef struct kv_result {
   kv_step_cost *step;       /* [n_steps] from prompt_len to n_tokens seen */
   int n_layouts;            /* layouts asked for; numbers only if the row ran */
   kv_layout_result *layout; /* [n_layouts] */
-  kv_together_result together; /* kvreplay run --together */
-  kv_ranks_result ranks;       /* kvreplay run --tp */
-  kv_chunks_result chunks;     /* kvreplay run --chunk */
-  int n_survivals;             /* layers times lanes, or 0: not recorded */
-  kv_survival *survival;       /* [n_survivals] */
-  int n_device_caches; /* asked for; 0 where nothing lies in the host's */
+  kv_together_result together;   /* kvreplay run --together */
+  kv_ranks_result ranks;         /* kvreplay run --tp */
+  kv_chunks_result chunks;       /* kvreplay run --chunk */
+  int n_survivals;               /* layers times lanes, or 0: not recorded */
+  kv_survival *survival;         /* [n_survivals] */
+  int n_device_caches;           /* asked for */
   kv_device_cache *device_cache; /* [n_device_caches] */
   /* How it was computed: the confirmation. */
   const char *backend; /* its name, a constant or the database's */

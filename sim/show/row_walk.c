@@ -242,6 +242,23 @@ static void chunks(const kv_result *r, const kv_row_sink *to) {
   to->close(to->self);
 }
 
+/* Present only where caches were asked for, then in every row. */
+static void caches(const kv_result *r, const kv_row_sink *to) {
+  if (!r->n_device_caches) return;
+  to->open(to->self, "cache", true);
+  for (int i = 0; i < r->n_device_caches; i++) {
+    const kv_device_cache *c = &r->device_cache[i];
+    to->open(to->self, c->name, c->there);
+    integer(to, "looked", c->there, c->looked);
+    integer(to, "hits", c->there, c->hits);
+    integer(to, "fetched", c->there, c->fetched);
+    integer(to, "fetched_peak", c->there, c->fetched_peak);
+    integer(to, "held_peak", c->there, c->held_peak);
+    to->close(to->self);
+  }
+  to->close(to->self);
+}
+
 static void measure(const kv_result *r, int m, const kv_row_sink *to) {
   const kv_stat *s = &r->stat[m];
   bool there = kv_result_ran(r) && s->count > 0;
@@ -267,6 +284,7 @@ void kv_row_walk(const kv_result *r, const kv_row_sink *to) {
   together(r, to);
   ranks(r, to);
   chunks(r, to);
+  caches(r, to);
   scalars(r, "", LATER, to);
   for (int m = 0; m < KV_MEASURES; m++) measure(r, m, to);
   real(to, "needle_share", ran, kv_needle_share(r->stat));

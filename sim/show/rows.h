@@ -42,8 +42,8 @@ typedef struct kv_row_sink {
 } kv_row_sink;
 
 /* Gives all values of r to the sink, always with the same keys in the same
- * order but for layouts, pools, ranks and pieces, which only runs have that
- * asked for them. */
+ * order but for layouts, pools, ranks, pieces and caches, which only runs have
+ * that asked for them. */
 void kv_row_walk(const kv_result *r, const kv_row_sink *to);
 
 /* Writes rows to out. JSON, JSON lines and CSV appear row by row; the table is

@@ -55,6 +55,34 @@ hold "lru and lfu differ" test "$(ask one "SELECT count(*) FROM device_cache a
 hold "whoever has nothing there is told" grep -q \
   '^  four  *snapkv .*nothing lies in the host' "$tmp/out"
 
+# Rows for programs: the numbers of the database, null where nothing lies there,
+# and the same keys in every row, that of a trace which cannot be read, too.
+echo no trace >"$tmp/no.safetensors"
+for form in csv jsonl; do
+  "$kvreplay" run -q "$tmp/no.safetensors" "$trace" -b 20 -f $form --tp 2 \
+    --chunk 60 -m 'omnikv:k=20:layers=1,snapkv' --cache lru:16,lfu:1 \
+    >"$tmp/rows.$form" 2>"$tmp/err"
+done
+hold "in rows" python3 - "$tmp" "$(ask one "SELECT group_concat(
+  looked || ' ' || hits || ' ' || fetched || ' ' || fetched_peak || ' ' ||
+  held_peak, ' ') FROM device_cache JOIN run USING (run_id)
+  WHERE spec LIKE 'omnikv%' AND cache = 'lru:16'")" <<'END'
+import csv, json, sys
+
+where, numbers = sys.argv[1:]
+rows = [json.loads(line) for line in open(where + "/rows.jsonl")]
+assert len({tuple(r) for r in rows}) == 1 and len(rows) == 4, rows
+assert [r["cache"]["lru:16"] is None for r in rows] == [True, True, False, True]
+keys = "looked", "hits", "fetched", "fetched_peak", "held_peak"
+assert [rows[2]["cache"]["lru:16"][k] for k in keys] == [
+    int(x) for x in numbers.split()], numbers
+names, *lines = csv.reader(open(where + "/rows.csv"))
+assert {len(x) for x in lines} == {len(names)}, names
+at = names.index("cache.lru:16.looked")
+assert names[at + 5] == "cache.lfu:1.looked"
+assert lines[2][at:at + 5] == numbers.split() and not any(lines[3][at:at + 5])
+END
+
 # A conflict would be the exit code 1.
 run one --jobs=1
 run one --jobs=3
@@ -77,7 +105,8 @@ ask two "UPDATE device_cache SET held_peak = held_peak - 1
   WHERE cache = 'lfu:16'; DELETE FROM diff"
 ask two "UPDATE device_cache SET hits = hits + 1 WHERE cache = 'lru:16'"
 hold "another number contradicts" test "$("$kvreport" merge "$tmp/bad.db" \
-  "$tmp/one.db" "$tmp/two.db" 2>&1 | grep -c 'entries in cache lru:16')" = 1
+  "$tmp/one.db" "$tmp/two.db" 2>&1 |
+  grep -c 'in cache lru:16 has hits [0-9]* there and [0-9]* here')" = 1
 hold "and is a conflict" test "$("$kvreplay" run -q "$trace" -m "$some" \
   --cache lru:16 -d "$tmp/two.db" 2>&1 | grep -c 'of cache lru:16')" -ge 1
 hold "told" test "$("$kvreport" table "$tmp/one.db" --caches |

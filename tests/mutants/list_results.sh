@@ -294,7 +294,7 @@ mutant queue_overtaken sim/layout/together.c 'together' \
 mutant queue_in_two_steps sim/layout/together.c 'check_requests.sh' \
   'if (x->made_room) return true;' ''
 mutant stays_for_now sim/layout/together.c 'check_requests.sh' \
-  '|| most <= x->result.pages;' '|| most;'
+  'if (x->ahead[k] > x->result.pages)' 'if (!k && x->ahead[k] < 0)'
 mutant bytes_of_the_end sim/layout/together_pool.c 'check_requests.sh' \
   'return point_of(r, r->block)->most;' 'return point_of(r, r->block)->bytes;'
 mutant arrivals_late sim/layout/arrivals.c 'check_requests.sh' \

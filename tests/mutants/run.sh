@@ -96,8 +96,7 @@ make_for() {
     make -s -C "$build/gpu" -j"$jobs" &&
     make -s -C "$build/sim" -j"$jobs" libsim.la libcli.la kvreplay &&
     { [ -z "$programs" ] ||
-      { make -s -C "$build/tests/methods" -j"$jobs" libmethodtests.la &&
-        make -s -C "$build/tests" -j"$jobs" $programs; }; } &&
+      make -s -C "$build/tests" -j"$jobs" $programs; } &&
     { [ -z "$scripts" ] ||
       { make -s -C "$build/analysis" -j"$jobs" &&
         make -s -C "$build/tests" -j"$jobs" faults/bad_traces \

@@ -100,12 +100,6 @@ class Pages:
         return HEADS * up(seen, self.of_page)
 
 
-def most(store):
-    """What a request holds at most."""
-    return max(store.needs(s, 1 if s > PROMPT else PROMPT)
-               for s in range(PROMPT, TOKENS + 1))
-
-
 class Request:
     def __init__(self, place, arrives):
         self.place, self.arrives = place, arrives
@@ -130,8 +124,7 @@ class Request:
 
 class Pool:
     def __init__(self, store, capacity, steps, stay):
-        self.store, self.capacity = store, capacity
-        self.at_once = capacity // most(store) if stay else REQUESTS
+        self.store, self.capacity, self.stay = store, capacity, stay
         self.todo = [Request(i, s) for i, s in enumerate(steps)]
         self.all, self.running, self.queue = list(self.todo), [], []
         self.steps = self.held = self.peak = self.ran = self.waiting = 0
@@ -168,13 +161,22 @@ class Pool:
             asking = lacking
         return back
 
+    def fits(self, new):
+        """The peak of the sum: what all hold that run, and the first that
+        waits, at each of its steps. This step's others have theirs."""
+        return all(
+            sum(self.store.needs(r.seen + k, 1) for r in self.running
+                if r not in new and r.seen + k <= TOKENS) +
+            (len(new) + 1) * self.store.needs(PROMPT + k, 1 if k else PROMPT)
+            <= self.capacity for k in range(1, TOKENS - PROMPT + 1))
+
     def admit(self, step):
         new = []
         while self.queue:
             r = self.queue[0]
             goal = self.store.comes_back(r.next())
             if (goal > self.capacity - self.used() or
-                    len(self.running) == self.at_once):
+                    self.stay and self.running and not self.fits(new)):
                 break
             r.held = goal
             self.running.append(self.queue.pop(0))

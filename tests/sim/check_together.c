@@ -210,6 +210,26 @@ TEST(test_put_back) {
   free(steps.at);
 }
 
+/* To stay. The pages of the first after its steps, and of the second after its
+ * own, 2, 2, 2, 3, 3 each, are 5 at most together; of four the first is to
+ * leave before the second comes. */
+TEST(test_stays) {
+  for (int64_t pages = 4; pages <= 5; pages++) {
+    int64_t waits = pages == 4 ? 3 : 0;
+    kv_pool_steps steps = {0};
+    answer a = ask_how((kv_together){.pool = pages * PAGE,
+                                     .threads = 1,
+                                     .wait = KV_POOL_STAY,
+                                     .arrive = {.name = "every", .every = 2}},
+                       2, both, &steps);
+    must_be(&a.of[0], 0, 5, -1, 3);
+    must_be(&a.of[1], 2, 7 + waits, -1, 3);
+    must_wait(&a.of[1], 2 + waits, 2 + waits, waits, 0);
+    assert_int_equal(a.of[0].pool.peak, waits ? 3 : 5);
+    free(steps.at);
+  }
+}
+
 /* Three pages: the second finds one where it asks for two, and comes when the
  * first has left. A third, whose ten tokens would fit, does not overtake it. */
 TEST(test_first_come) {
@@ -288,6 +308,7 @@ int main(void) {
                                      cmocka_unit_test(test_refused_at_once),
                                      cmocka_unit_test(test_too_small),
                                      cmocka_unit_test(test_put_back),
+                                     cmocka_unit_test(test_stays),
                                      cmocka_unit_test(test_first_come),
                                      cmocka_unit_test(test_too_small_alone),
                                      cmocka_unit_test(test_cannot_share)};
