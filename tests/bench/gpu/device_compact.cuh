@@ -177,8 +177,8 @@ static void compact_time(bench *b) {
     double each = bench_seconds(b, &step);
     compact_close(&x);
     snprintf(what, sizeof what, "a step, %d request%s", n, n > 1 ? "s" : "");
-    table_line(b, {what, "us", each * 1e6, compact_step(b, n) * 1e6, 0,
-                   GOAL_COMPACT});
+    table_line(
+        b, {what, "us", each * 1e6, compact_step(b, n) * 1e6, 0, GOAL_COMPACT});
   }
 }
 

@@ -165,11 +165,9 @@ static void compress_time(bench *b) {
   char name[64];
   table_theme("compression of h2o, budget 4,096 / decode step", "step");
   snprintf(name, sizeof name, "every step, %d lanes", c.lanes);
-  table_line(b, {name, "us", each * 1e6, whole * 1e6, 0,
-                 GOAL_COMPRESS});
+  table_line(b, {name, "us", each * 1e6, whole * 1e6, 0, GOAL_COMPRESS});
   snprintf(name, sizeof name, "every %d steps, a step's share", EVERY);
-  table_line(b, {name, "us", seldom * 1e6, whole * 1e6, 0,
-                 GOAL_RARE});
+  table_line(b, {name, "us", seldom * 1e6, whole * 1e6, 0, GOAL_RARE});
   lanes_close(&s.w);
 }
 

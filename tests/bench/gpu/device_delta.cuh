@@ -324,8 +324,8 @@ static void delta_search_line(deltas *x, int m, const char *name) {
   double t = delta_seconds(x, KV_GPU_REBUILT_SEARCH);
   double flops = 2.0 * seen * m * s->n * (double)w;
   *s = all;
-  table_line(b, {name, "GFLOP/s", flops / t * 1e-9,
-                 2 * bench_fma(b) * 1e-9, 0, 0});
+  table_line(
+      b, {name, "GFLOP/s", flops / t * 1e-9, 2 * bench_fma(b) * 1e-9, 0, 0});
 }
 
 static void delta_stage_lines(deltas *x) {

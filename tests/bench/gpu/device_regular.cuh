@@ -196,14 +196,14 @@ static void regular_lines(const bench *b, int n, const regular_times *t) {
   char what[64];
   snprintf(what, sizeof what, "all places, %d tokens", n);
   table_line(b, {what, "ms", t->all * 1e3, 0, 0, 0});
-  table_line(
-      b, {"  masks that skip", "ms", t->masked * 1e3, t->all * 1e3, 0, 0});
-  table_line(b, {"  rewritten", "ms", t->rewritten * 1e3, t->all * 1e3, 0,
-                 goal});
+  table_line(b,
+             {"  masks that skip", "ms", t->masked * 1e3, t->all * 1e3, 0, 0});
+  table_line(b,
+             {"  rewritten", "ms", t->rewritten * 1e3, t->all * 1e3, 0, goal});
   table_line(b, {"  the rewrite", "ms", t->rewrite * 1e3, 0, 0, 0});
-  table_line(b, {"  has paid against all places", "steps",
-                 regular_paid(t->rewrite, t->all, t->rewritten), 0, 0,
-                 GOAL_PAID});
+  table_line(b,
+             {"  has paid against all places", "steps",
+              regular_paid(t->rewrite, t->all, t->rewritten), 0, 0, GOAL_PAID});
   table_line(b, {"  has paid against masks", "steps",
                  regular_paid(t->rewrite, t->masked, t->rewritten), 0, 0, 0});
 }

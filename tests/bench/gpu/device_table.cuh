@@ -11,9 +11,8 @@
 /* The goals of the themes. */
 static constexpr double GOAL_ATTEND = 0.85, GOAL_ATTEND_8 = 0.65,
                         GOAL_TOP = 0.6, GOAL_KIVI = 0.9, GOAL_COMPRESS = 0.05,
-                        GOAL_RARE = 0.005, GOAL_PAGED = 0.8,
-                        GOAL_PAGED_8 = 0.7, GOAL_COMPACT = 0.005,
-                        GOAL_REGULAR = 0.5, GOAL_PAID = 5;
+                        GOAL_RARE = 0.005, GOAL_PAGED = 0.8, GOAL_PAGED_8 = 0.7,
+                        GOAL_COMPACT = 0.005, GOAL_REGULAR = 0.5, GOAL_PAID = 5;
 
 /* The goal is set for value / peer: at least `low`, at most `high`; 0: none.
  * peer 0: a number by itself. */
