@@ -1,28 +1,20 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# What ptxas makes of the kernels: resources and instructions of every kernel
-# of gpu/ and of the one of theme top, counted for one architecture (sm_90).
+# What ptxas makes of the kernels of gpu/ for one architecture (sm_90).
 #
 # Refused with any toolkit: a stack frame, local memory (what spills), fma of
 # doubles, and loops of compare-and-swap, where a method's kernel is not allowed
 # them by "Allowed local: KERNEL," or "Allowed cas: KERNEL,", and why, at the
 # head of gpu/methods/NAME.cu; and more than 47 KB of static shared memory, of
 # 48 that a kernel may have (check_ptx.sh asks that of 7.5, where ptxas takes
-# minutes). Under the release of the toolkit that the table names, too:
-#
-#   registers   more than 8 above the table's, shared memory above it
-#   turns       instructions per element of a marked loop that differ from the
-#               counts of the model (tests/bench) by more than a twentieth and
-#               a quarter of an instruction
-#   rows        kernels that the table lacks, but those of methods, which the
-#               next --update adds; rows of kernels that are gone
-#
-# tests/nvcc/sass.tsv says which loops are marked and how; tests/nvcc/sass.awk
-# finds and counts them.
+# minutes). Under the release of the toolkit that sass.tsv names, also more than
+# 8 registers above the table's, shared memory above it, kernels that the table
+# lacks (but those of methods, which the next --update adds), and rows of
+# kernels that are gone.
 #
 #   check_sass.sh             proves on faults that each is seen, then looks
-#   check_sass.sh --update    writes the table's kernels and the model's counts
+#   check_sass.sh --update    writes the table's kernels
 #
 #   NVCC, NVCC_BITS   the compiler and the flags that fix the bits, from make
 #   KV_SASS_PART      4: a fourth of the files of gpu/, chosen by .ci/draw.sh
@@ -45,7 +37,6 @@ bits=${NVCC_BITS:--fmad=false -prec-div=true -prec-sqrt=true -ftz=false}
 arch=${SASS_ARCH:-90}
 table=$top/tests/nvcc/sass.tsv
 passed= # names of files that are not looked at
-model=$top/tests/bench/gpu/device_counts.def
 if [ -z "$nvcc" ]; then
   echo 'check_sass: there is no nvcc here' >&2
   exit 77
@@ -115,7 +106,7 @@ resources() {
 
 # counted SOURCE NAME: what is said of its kernels, a line each:
 #   kernel  KERNEL  registers  shared  stack
-#   count, turn     as tests/nvcc/sass.awk writes them
+#   count           as tests/nvcc/sass.awk writes it
 counted() {
   local object list=$scratch/$2.list
   object=$(ready "$1") || {
@@ -125,40 +116,8 @@ counted() {
   resources "$object" "$2" >"$list"
   [ -s "$list" ] || return 0
   cut -f 1,2,4- "$list"
-  grep '^loop' "$table" >>"$list"
   cuobjdump -arch "sm_$arch" -sass "$object" |
-    awk -f "$top/tests/nvcc/sass.awk" "$list" -
-}
-
-# The kernel of theme top, which is the benchmark's own.
-theme_top() {
-  echo '#include "tests/bench/gpu/device_top.cuh"'
-  echo 'static double bench_seconds(bench *, const lap *) { return 0; }'
-  echo 'static double sort_seconds(const tops *) { return 0; }'
-  echo 'extern void (*const kept)(bench *);'
-  echo 'void (*const kept)(bench *) = top_time;'
-}
-
-# What theme compress asks of h2o: the default variant, one entry goes, nothing
-# is shown and nothing was merged.
-theme_compress() {
-  echo '#include "gpu/lane/method.cuh"'
-  echo '#undef KV_GPU_METHOD'
-  echo '#define KV_GPU_METHOD(...)'
-  echo '#include "gpu/methods/h2o.cu"'
-  cat <<'END'
-__global__ void compress_one(const __grid_constant__ kv_gpu_layer l) {
-  const params timed = {4096, 2048, DROP, 0, NONE};
-  kv_gpu_lane *lane = &l.lane[blockIdx.x];
-  kv_gpu_at at = kv_at_lane(l, lane);
-  at.params = &timed;
-  if (lane->n != timed.budget + 1) return;
-  compress_lane(at, lane);
-  __syncthreads();
-  if (lane->marked) return;
-  kv_gpu_sweep(at, lane);
-}
-END
+    awk -v mark="${mark-}" -f "$top/tests/nvcc/sass.awk" "$list" -
 }
 
 # Sets $taken, the files of gpu/ that are looked at, and $passed.
@@ -174,11 +133,9 @@ take() {
 
 all_counted() {
   local file
-  theme_top >"$scratch/top.cu"
-  theme_compress >"$scratch/compress.cu"
   export -f counted compiled ready resources short
   export nvcc bits arch top build scratch table
-  for file in $taken "$scratch"/{top,compress}.cu; do
+  for file in $taken; do
     printf '%s\0%s\0' "$file" "$(basename "$file" .cu)"
   done | xargs -0 -n 2 -P "$(nproc)" bash -c 'counted "$@" >"$scratch/$2.out"' \
     check_sass
@@ -214,7 +171,7 @@ refused() {
     }' "$top"/gpu/methods/*.cu -
 }
 
-# Where the lines on stdin are not what the table $1 and the model $2 say.
+# Where the lines on stdin are not what the table $1 says.
 compared() {
   awk -F '\t' -v OFS=': ' -v methods="$methods" -v passed="$passed" '
     BEGIN {
@@ -222,62 +179,36 @@ compared() {
       for (i = split(passed, m, " "); i; i--) skipped[m[i]] = 1
     }
     function file_of(k) { return substr(k, 1, index(k, "/") - 1) }
-    function near(x, y, d) {
-      d = x > y ? x - y : y - x
-      return d <= 0.25 + y / 20
-    }
-    FILENAME == ARGV[1] && $1 == "kernel" {
+    $1 != "kernel" { next }
+    FILENAME == ARGV[1] {
       registers[$2] = $3
       shared[$2] = $4
+      next
     }
-    FILENAME == ARGV[1] && $1 == "loop" {
-      per[$2, $3] = $6
-      if (file_of($3) in skipped) told[$2] = 1
-    }
-    FILENAME == ARGV[2] && /^KV_TURN[(]/ {
-      gsub(/KV_TURN[(]|[)]/, "")
-      split($0, x, /, */)
-      turns[x[1]] = x[2]
-      every[x[1]] = x[3]
-      alu[x[1]] = x[6]
-    }
-    FILENAME != ARGV[3] { next }
-    $1 == "kernel" {
+    {
       seen[$2] = 1
-      file = file_of($2)
       if (!($2 in registers)) {
-        if (!(file in method)) print $2, "no row in the table"
-      } else if ($3 > registers[$2] + 8)
+        if (!(file_of($2) in method)) print $2, "no row in the table"
+        next
+      }
+      if ($3 > registers[$2] + 8)
         print $2, $3 " registers, " registers[$2] " in the table"
-      if ($2 in shared && $4 > shared[$2])
+      if ($4 > shared[$2])
         print $2, $4 " bytes of shared memory, " shared[$2] " in the table"
-    }
-    $1 == "turn" {
-      n = per[$2, $3] ? $4 / per[$2, $3] : 1
-      told[$2] = 1
-      if (!n) print $2, "no such loop in " $3
-      else if (!($2 in turns)) print $2, "not among the counts of the model"
-      else if (!near($5 / n, every[$2] / turns[$2]) ||
-          !near($8 / n, alu[$2] / turns[$2]))
-        print $2, sprintf("%.2f an element, ALU %.2f; %.2f, %.2f in the model",
-          $5 / n, $8 / n, every[$2] / turns[$2], alu[$2] / turns[$2])
     }
     END {
       for (k in registers)
         if (!(k in seen) && !(file_of(k) in skipped))
           print k, "there is no such kernel"
-      for (t in turns) if (!(t in told)) print t, "is counted nowhere"
-    }' "$1" "$2" - | sort
+    }' "$1" - | sort
 }
 
 # ---- faults, each of which must be seen -----------------------------------
 
-# A table, counts of a model, and what is counted, which agree.
+# A table and what is counted, which agree.
 plant() {
-  printf 'kernel\ta/k\t40\t512\nloop\tlinked\ta/k\tFFMA\t-\t2\n' >"$1/table"
-  echo 'KV_TURN(linked, 8, 40, 16, 0, 10, 0, 0, 0, 0, 8, 0, 0, 6)' >"$1/model"
+  printf 'kernel\ta/k\t40\t512\n' >"$1/table"
   printf 'kernel\ta/k\t48\t512\t0\ncount\ta/k\t0\t0\t0\n' >"$1/said"
-  printf 'turn\tlinked\ta/k\t16\t43\t16\t0\t11\n' >>"$1/said"
   printf 'kernel\th2o/m\t255\t512\t0\ncount\th2o/m\t0\t0\t0\n' >>"$1/said"
 }
 
@@ -289,7 +220,7 @@ prove_rules() {
     plant "$folder"
     sed -i "$change" "$folder/$file"
     said=$(refused <"$folder/said"
-      compared "$folder/table" "$folder/model" <"$folder/said")
+      compared "$folder/table" <"$folder/said")
     [ "$said" = "$want" ] ||
       echo "check_sass: after '$change' it says '$said', not '$want'"
   done <<'END'
@@ -300,43 +231,30 @@ said|s/48	512	0/48	512	8/|a/k: 8 bytes of stack
 said|s/k	0	0	0/k	1	0	0/|a/k: 1 accesses to local memory
 said|s/k	0	0	0/k	0	1	0/|a/k: 1 fma of doubles
 said|s/k	0	0	0/k	0	0	1/|a/k: 1 compare-and-swaps: a native atomic is wanted
-said|s/16	43/16	44.1/|linked: 5.51 an element, ALU 1.38; 5.00, 1.25 in the model
-said|s/16	43/16	35/|linked: 4.38 an element, ALU 1.38; 5.00, 1.25 in the model
-said|s/	11$/	13/|linked: 5.38 an element, ALU 1.62; 5.00, 1.25 in the model
-said|s/16	43/0	43/|linked: no such loop in a/k
-said|/^turn/d|linked: is counted nowhere
 said|/^kernel	a/d|a/k: there is no such kernel
 said|s/h2o.m	0/h2o\/m	1/|h2o/m: 1 accesses to local memory
 table|/^kernel/d|a/k: no row in the table
-model|d|linked: not among the counts of the model
 END
 }
 
-# What is counted of kernels with faults, of one without, whose turn holds eight
-# links and not the branch beside them, and of one that waits at five barriers,
-# four of them in what it calls, and twice for memory.
+# What is counted of kernels with faults and of one without, in whose loop are
+# eight links.
 prove_counts() {
   local said want
-  printf 'loop\tlinked\tseeds/links\tFFMA\t-\t1\n' >"$scratch/loops"
-  printf 'loop\tcalled\tseeds/calls\tBAR\tonce\t1\n' >>"$scratch/loops"
-  said=$(table=$scratch/loops counted "$top/tests/nvcc/sass_seeds.cu" seeds)
+  said=$(mark=FFMA counted "$top/tests/nvcc/sass_seeds.cu" seeds)
   awk -F '\t' '$1 == "kernel" && $2 == "seeds/full" { print $4 - 48128 }' \
     <<<"$said" >"$scratch/base"
   want='seeds/crowded seeds/doubles seeds/locals seeds/locals seeds/swaps'
   [ "$(refused <<<"$said" | sed 's/:.*//' | sort | paste -sd ' ')" = \
     "$want" ] || echo 'check_sass: does not see what is wrong with the seeds'
-  awk -F '\t' '$1 == "turn" && $4 == 8 && $5 > 16 && $5 < 40 { seen = 1 }
+  awk -F '\t' '$1 == "loop" && $3 == 8 && $4 > 16 && $4 < 40 { seen = 1 }
     END { exit !seen }' <<<"$said" ||
-    echo "check_sass: miscounts a loop: $(grep '^turn' <<<"$said")"
-  awk -F '\t' '$2 == "called" && $4 == 5 && $NF == 2 { seen = 1 }
-    END { exit !seen }' <<<"$said" ||
-    echo "check_sass: miscounts a call: $(grep '^turn' <<<"$said")"
+    echo "check_sass: miscounts a loop: $(grep '^loop' <<<"$said")"
 }
 
 # ---- the whole ------------------------------------------------------------
 
-# The table's kernels and the model's counts from the lines of the file $1; the
-# rest of the table stays.
+# The table's kernels from the lines of the file $1; its head stays.
 update() {
   {
     sed '/^kernel/d; /^release/d' "$table"
@@ -344,19 +262,8 @@ update() {
     awk -F '\t' -v OFS='\t' '$1 == "kernel" { print $1, $2, $3, $4 }' "$1" |
       sort
   } >"$scratch/table"
-  {
-    sed '/^KV_TURN/d' "$model"
-    awk -F '\t' 'NR == FNR { if ($1 == "loop") per[$2] = $6; next }
-      $1 == "turn" && $4 {
-        n = per[$2] ? $4 / per[$2] : 1
-        printf "KV_TURN(%s, %g", $2, n
-        for (i = 5; i <= NF; i++) printf ", %d", $i
-        print ")"
-      }' "$table" "$1" | sort
-  } >"$scratch/model"
-  cp "$scratch/table" "$table" && cp "$scratch/model" "$model"
-  echo "check_sass: wrote $table and $model"
-  awk -F '\t' '$1 == "turn" && !$4 { print $2 ": no such loop in " $3 }' "$1"
+  cp "$scratch/table" "$table"
+  echo "check_sass: wrote $table"
 }
 
 methods=$(basename -s .cu "$top"/gpu/methods/*.cu | paste -sd ' ')
@@ -369,10 +276,10 @@ found=$(prove_rules && prove_counts)
     update "$scratch/said"
     exit
   fi
-  found=$(grep -vE '^(kernel|count|turn)	' "$scratch/said" || true
+  found=$(grep -vE '^(kernel|count)	' "$scratch/said" || true
     refused <"$scratch/said"
     [ "$arch $release" != "90 $known" ] ||
-      compared "$table" "$model" <"$scratch/said")
+      compared "$table" <"$scratch/said")
 }
 if [ -n "$found" ]; then
   printf '%s\n' "$found"

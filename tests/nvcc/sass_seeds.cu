@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Kernels with one fault each, which check_sass.sh must see: local memory, fma
- * of doubles, too much shared memory, loops of compare-and-swap; and two whose
- * counts are known: a turn of eight links with a branch beside them that is not
- * on its way, and five barriers, four of them in what is called.
+ * of doubles, too much shared memory, loops of compare-and-swap; and one whose
+ * loop of eight links is counted.
  */
 __global__ void locals(int *x, int n) {
   int a[64];
@@ -32,20 +31,8 @@ __global__ void links(const float *x, float *y, int n) {
   float a = 0;
 #pragma unroll 1
   for (int i = 0; i < n; i += 8) {
-    if (y[i] == 7) // not on the way: it has no link
-      for (int j = 0; j < n; j++) y[j + 1] = y[2 * j] + y[j & i] - y[j ^ i];
 #pragma unroll
     for (int e = 0; e < 8; e++) a = __fmaf_rn(x[i + e], a, 1.0f);
   }
   y[0] = a;
-}
-__noinline__ __device__ void waits(int *x) {
-  __syncthreads();
-  x[threadIdx.x] += x[threadIdx.x + 1];
-  __syncthreads();
-}
-__global__ void calls(int *x) {
-  waits(x);
-  __syncthreads();
-  waits(x + 2);
 }

@@ -11,7 +11,6 @@
  */
 #include "commit.h"
 #include "tests/bench/gpu/device.cuh"
-#include "tests/bench/gpu/device_predict.h"
 
 #include "tests/bench/gpu/device_copy.cuh"
 #ifdef KV_BENCH_CHECK_ONLY
@@ -43,15 +42,13 @@ static const theme themes[] = {{"copy", copy_check, copy_time},
 
 static int usage(FILE *to, int code) {
   fputs("usage: device [--csv FILE] [--quick] [--theme NAME] [--help]\n"
-        "       device --predict\n"
         "Checks the CUDA kernels against plain loops on the host, then times\n"
         "them on the first visible device (CUDA_VISIBLE_DEVICES chooses).\n"
         "  --csv FILE    the table as CSV, too\n"
         "  --quick       little data, which a cache may hold: no verdicts\n"
         "  --theme NAME  that one and the ceilings: copy attend top compress "
         "kivi\n"
-        "                compact paged regular delta replay (TMPDIR: 4 GiB)\n"
-        "  --predict     what the model says they reach, on any machine\n",
+        "                compact paged regular delta replay (TMPDIR: 4 GiB)\n",
         to);
   return code;
 }
@@ -78,18 +75,12 @@ static void run(bench *b, const char *only) {
   }
 }
 
-static int predict(void) {
-  for (const predict_device &d : predict_devices) predict_print(stdout, &d);
-  return 0;
-}
-
 int main(int argc, char **argv) {
   static bench b; /* too large for a stack */
   const char *only = nullptr, *csv = nullptr, *why = nullptr;
   for (int i = 1; i < argc; i++) {
     bool more = i + 1 < argc;
     if (strcmp(argv[i], "--help") == 0) return usage(stdout, 0);
-    if (strcmp(argv[i], "--predict") == 0) return predict();
     if (strcmp(argv[i], "--quick") == 0)
       b.quick = true;
     else if (strcmp(argv[i], "--csv") == 0 && more)

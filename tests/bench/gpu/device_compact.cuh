@@ -162,7 +162,6 @@ static double compact_step(bench *b, int requests) {
 
 static void compact_time(bench *b) {
   static const int requests[] = {1, 8, 64};
-  predict_device self = bench_self(b);
   static_assert(WARM_UPS + REPEATS < COMPACT_STEPS, "tables suffice");
   table_theme("compaction of 32 layers x 8 heads / decode step", "step");
   for (int n : requests) {
@@ -178,8 +177,8 @@ static void compact_time(bench *b) {
     double each = bench_seconds(b, &step);
     compact_close(&x);
     snprintf(what, sizeof what, "a step, %d request%s", n, n > 1 ? "s" : "");
-    table_line(b, {what, "us", each * 1e6, compact_step(b, n) * 1e6, 0,
-                   GOAL_COMPACT, predict_compact(&self, n, nullptr).value});
+    table_line(
+        b, {what, "us", each * 1e6, compact_step(b, n) * 1e6, 0, GOAL_COMPACT});
   }
 }
 

@@ -91,19 +91,17 @@ static void top_check(bench *b) {
 static double sort_seconds(const tops *t);
 
 static void top_time(bench *b) {
-  static_assert(TOP_PASSES == PREDICT_PASSES, "the model reads as often");
   tops t;
   top_open(b, b->quick ? 32 : 256, 131072, 4096, 0, &t);
   lap what = {top_run, top_run, &t, false};
   double bytes = 4.0 * t.lanes * t.n, seconds = bench_seconds(b, &what);
   double sorted = sort_seconds(&t);
   char name[64], peer[32];
-  predict_device self = bench_self(b);
   snprintf(peer, sizeof peer, "read/%d", TOP_PASSES);
   table_theme("top 4,096 of 131,072 scores a lane", peer);
   snprintf(name, sizeof name, "scores, %d lanes", t.lanes);
   table_line(b, {name, "GB/s", bytes / seconds / 1e9, b->read / TOP_PASSES,
-                 GOAL_TOP, 0, predict_top(&self, t.lanes, t.n).value});
+                 GOAL_TOP, 0});
   if (sorted > 0)
     table_line(b, {"top / CUB's segmented radix sort", "ms", seconds * 1e3,
                    sorted * 1e3, 0, 0});

@@ -20,7 +20,7 @@ import torch
 
 import model
 import record
-from make_shards import load_texts
+from documents import load_texts
 
 from kvreplay.session import Session
 

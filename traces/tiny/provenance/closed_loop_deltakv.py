@@ -22,7 +22,7 @@ import torch
 
 import closed_loop
 import record
-from make_shards import load_texts
+from documents import load_texts
 
 from kvreplay.hf.load import load
 from kvreplay.trace import read_trace

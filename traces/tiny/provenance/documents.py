@@ -8,6 +8,7 @@ right where they are asked (200 for the first two bytes, then 75).
 """
 
 import random
+import re
 
 BOS = 256
 ALNUM = "ABCDEFGHJKLMNPQRSTUVWXYZ0123456789"
@@ -172,3 +173,15 @@ def prose(r, size, texts):
     d = Doc()
     d.add(t[s : s + size], 50)
     return d
+
+
+def load_texts(folder):
+    """((training parts), (held-out parts)): the last 3 % of each text."""
+    kjv = open(f"{folder}/kjv_raw.txt", errors="replace").read().encode()
+    jargon = re.sub(
+        r"[ \t]+",
+        " ",
+        open(f"{folder}/jargon_raw.txt", errors="replace").read(),
+    ).encode()
+    cut = [int(len(t) * 0.97) for t in (kjv, jargon)]
+    return (kjv[: cut[0]], jargon[: cut[1]]), (kjv[cut[0] :], jargon[cut[1] :])

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 
 import documents as doc
-from make_shards import load_texts
+from documents import load_texts
 
 from kvreplay.container import widen
 from kvreplay.hf.capture import capture
