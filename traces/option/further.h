@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Commands that are programs of their own: `kvreplay NAME`, where NAME is no
- * command of kvreplay, runs the first executable file kvreplay-NAME of the
- * folders of PATH, as git does. The Python package brings some, anybody may
+ * command of kvreplay, runs the first executable file kvreplay-NAME of its own
+ * folder and those of PATH, as git does. The Python package brings some, anybody may
  * write others; kvreport and kvtrace do the same by their own names.
  * traces/option/program.h asks here when its table has no such command, --help
  * for the list.

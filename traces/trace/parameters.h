@@ -15,6 +15,9 @@ typedef struct kv_parameters {
   int64_t active; /* of these, what one token is multiplied with: no input
                      embedding that is only looked up, and of experts as many
                      as a token is sent to */
+  int64_t embedding; /* of all: the input embedding that is only looked up */
+  int experts;       /* of a layer; 0: it has none */
+  int routed;        /* experts of a layer that a token is sent to */
 } kv_parameters;
 
 /* Those of a model of the table, by its name; zeros for `tiny`, which is none,

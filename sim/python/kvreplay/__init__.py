@@ -12,6 +12,7 @@
     kvreplay.train      what methods read, trained: `kvreplay train-hf`
     kvreplay.evaluate   does it still answer? `kvreplay evaluate`
     kvreplay.claims     do papers' claims hold? `kvreplay claims`
+    kvreplay.capacity   users of a node: `kvreplay capacity`
     kvreplay.hf         hf.capture: one of tokens of yours; hf.session: a
                         model that generates under a method
     kvreplay.kvpress    kvpress both ways: Press, from_press, from_scorer
