@@ -279,6 +279,14 @@ def read(path: str, name: str) -> Model:
     """OSError and ValueError: it cannot be read, or is not understood."""
     c = Config(os.path.join(path, "config.json") if os.path.isdir(path)
                else path)  # fmt: skip
+    try:
+        return described(c, name)
+    except (AttributeError, LookupError, TypeError) as e:
+        raise c.bad("a key has a value of another kind than transformers "
+                    f"writes: {e}") from None
+
+
+def described(c: Config, name: str) -> Model:
     types = c.get("layer_types", "layers_block_type", "hybrid_override_pattern")
     n = c.number("num_hidden_layers", "n_layer", "n_layers", "num_layers",
                  default=len(types) if types else None)
