@@ -171,8 +171,8 @@ printf '{"num_hidden_layers": 2, "num_attention_heads": 2, "head_dim": 4,
 wrong 3 'kv_mirror may change what a cache holds' --model "$tmp/w.json" \
   --gpu l40 -m dense
 wrong 2 'the following arguments are required: -g/--gpu' $m
-(cd "$tmp" && sed "s,^python=.*,python=$tmp/none," "$top/sim/kvreplay-capacity" \
-  >moved && chmod +x moved)
+sed "s,^python=.*,python=$tmp/none," "$top/sim/kvreplay-capacity" >"$tmp/moved"
+chmod +x "$tmp/moved"
 refused 4 'needs python3 and the package kvreplay in' "$tmp/moved" --help
 wrong 3 'is not a kvreplay database' --model llama-3.1-8b --gpu l40 \
   -m adakv -b 20% -d "$small"

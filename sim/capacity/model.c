@@ -84,8 +84,8 @@ static kv_rc read_shape(const json_t *in, kv_served *m, kv_err *e) {
   int t = 0;
   while (t < 3 && (!type || strcmp(type, kv_served_types[t]) != 0)) t++;
   m->shape.dtype = (kv_dtype)t;
-  if (t < 3 && m->shape.n_heads % m->shape.n_kv_heads == 0 &&
-      m->n_layers > 0 && m->n_layers <= m->shape.n_layers)
+  if (t < 3 && m->shape.n_heads % m->shape.n_kv_heads == 0 && m->n_layers > 0 &&
+      m->n_layers <= m->shape.n_layers)
     return KV_OK;
   return kv_fail(e, KV_INPUT,
                  "%s: type is not F16, BF16 or F32, heads do not divide among "

@@ -20,7 +20,7 @@ typedef struct kv_served {
   float *inv_freq;  /* [d / 2] RoPE's frequencies; of a file those of 10000,
                        which change no length */
   kv_parameters weights; /* of a file zeros */
-  char refused[256]; /* of a file: not "": no method is replayed, and why */
+  char refused[256];     /* of a file: not "": no method is replayed, and why */
 } kv_served;
 
 extern const char *const kv_served_types[3]; /* as a file names a kv_dtype */

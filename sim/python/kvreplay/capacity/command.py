@@ -37,8 +37,8 @@ def whole(most: int) -> Callable[[str], int]:
 
 
 def parser() -> argparse.ArgumentParser:
-    p = Parser(prog=NAME, description=DOC,
-               formatter_class=argparse.RawDescriptionHelpFormatter)  # fmt: skip
+    form = argparse.RawDescriptionHelpFormatter
+    p = Parser(prog=NAME, description=DOC, formatter_class=form)
     add = p.add_argument_group("who is served").add_argument
     add("-M", "--model", required=True, help="a model of the table of `kvtrace "
         "plan --help`, a config.json or its folder (required)")  # fmt: skip
@@ -72,9 +72,9 @@ def parser() -> argparse.ArgumentParser:
         "vLLM's gpu_memory_utilization)")  # fmt: skip
     add("--users", type=whole(1 << 24), default=0, metavar="N",
         help="tokens/s while so many decode (default: as many as fit)")
-    add("-d", "--db", metavar="FILE", help="rows of `kvreplay run`, for methods "
-        "whose bytes depend on traces: the middle of its traces and, in "
-        "brackets, those at 10 and 90 %%")  # fmt: skip
+    add("-d", "--db", metavar="FILE", help="rows of `kvreplay run`, for "
+        "methods whose bytes depend on traces: the middle of its traces and, "
+        "in brackets, those at 10 and 90 %%")  # fmt: skip
     add = p.add_argument_group("what to print").add_argument
     add("-f", "--format", choices=["table", "csv", "json"], default="table",
         help="table (the default), csv or json; these have exact bytes, and "

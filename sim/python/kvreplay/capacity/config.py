@@ -173,7 +173,8 @@ def window(c: Config) -> int:
 def heads_of(c: Config, i: int, heads: int) -> tuple[int, Mapping[str, Any]]:
     """KV heads of the i-th layer, 0: it has no cache; and its own keys."""
     own = (c.get("per_layer_config") or {}).get(str(i), {})
-    blocks, each = c.get("block_configs"), c.get("num_key_value_heads_per_layer")
+    blocks = c.get("block_configs")
+    each = c.get("num_key_value_heads_per_layer")
     if blocks is not None:
         x = blocks[i].get("attention", {}) if i < len(blocks) else {}
         if x.get("no_op") or x.get("replace_with_linear"):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From bytes a user to users of a node, and to tokens a second by a roofline."""
+"""From bytes a user to users of a node, and to tokens a second, at most."""
 
 from __future__ import annotations
 
