@@ -35,7 +35,8 @@ cache and state, at the memory's full bandwidth, or computes at the device's
 full BF16 speed, whichever takes longer; binds says which. Of E experts, N users
 that are each sent to k need E (1 - (1 - k/E)^N), which for one user is k. An
 input embedding that is only looked up is not read. No communication, launch or
-scheduling is counted: it is what no engine can be above.
+scheduling is counted: it is what no engine can be above. It is - where queries
+decide what is read, or nothing says which weights are experts'.
 
 Exit codes: 0 done; 2 wrong usage, or no method has numbers; 3 a bad file, or a
 method that was named has no numbers; 4 no memory, disk or program; 130
