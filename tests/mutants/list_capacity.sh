@@ -9,7 +9,7 @@ mutant mean_rank sim/python/kvreplay/capacity/node.py 'check_capacity.sh' \
 mutant prefill_forgotten sim/python/kvreplay/capacity/node.py \
   'check_capacity.sh' 'max(0, peak - steady)' '0'
 mutant all_experts_read sim/python/kvreplay/capacity/model.py \
-  'check_capacity.sh' 'unread ** (users - 1)' '0'
+  'check_capacity.sh' '** (users - 1)' '* 0'
 mutant new_key_passes sim/python/kvreplay/capacity/keys.py \
   'check_capacity.sh' 'if key in REFUSED or any(' 'if key in REFUSED and any('
 mutant kinds_by_window_alone sim/capacity/lengths.c 'lengths' \

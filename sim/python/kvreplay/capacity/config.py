@@ -68,13 +68,13 @@ class Config:
                 break
         self.type = str(self.text.get("model_type", ""))
         self.defaults = DEFAULTS.get(self.type, {})
-        key = unknown(self.text)
+        odd = unknown(self.text)
         if self.type in OTHER:
             raise self.bad(f"{self.type} {OTHER[self.type]}, which is not "
                            "counted here")
-        if key:
+        if odd:
             raise self.bad(
-                f"{key} may change what a cache holds, and how is not known "
+                f"{odd} may change what a cache holds, and how is not known "
                 "here: name a model of the table, or take the key out if it "
                 "changes nothing")
 

@@ -49,8 +49,8 @@ class Weights(NamedTuple):
         rest = self.all - self.embedding
         if not self.experts or users <= 0:
             return rest
-        unread = 1 - self.routed / self.experts
-        return rest - (rest - self.active) * unread ** (users - 1)
+        unread: float = (1 - self.routed / self.experts) ** (users - 1)
+        return rest - (rest - self.active) * unread
 
 
 class Stored(NamedTuple):
