@@ -7,6 +7,7 @@ import argparse
 import difflib
 import json
 import os
+import sys
 import tempfile
 from typing import Any, Callable, List, NoReturn, Optional
 
@@ -93,6 +94,7 @@ def lengths(*words: str) -> dict[str, Any]:
         e = Usage(done.stderr.strip().removeprefix("kvreplay: "))
         e.code = done.returncode if done.returncode > 0 else 130
         raise e from None
+    sys.stderr.write(done.stderr)
     return out
 
 

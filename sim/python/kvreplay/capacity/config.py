@@ -192,7 +192,8 @@ def heads_of(c: Config, i: int, heads: int) -> tuple[int, Mapping[str, Any]]:
     if many and not c.get("new_decoder_architecture"):
         return 1, own
     return c.number("num_key_value_heads", "num_kv_heads", "n_head_kv",
-                    "multi_query_group_num", default=heads, of=own), own
+                    "multi_query_group_num", "num_attention_groups",
+                    default=heads, of=own), own
 
 
 def cache(c: Config, i: int, kind: str, heads: int) -> Cache | None:
