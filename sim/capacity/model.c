@@ -50,62 +50,53 @@ static kv_rc of_table(const kv_geometry *g, kv_served *m, kv_err *e) {
 
 /* --- a file --------------------------------------------------------------- */
 
-/* The number of `key`, from 1 to most; of a list, of its i-th element from 0.
- */
-static kv_rc number(const kv_served *m, const json_t *in, const char *key,
-                    int i, int most, int *out, kv_err *e) {
-  const json_t *x = json_object_get(in, key);
-  char a[KV_SHOW];
-  bool list = i >= 0;
-  if (list) x = json_array_get(x, (size_t)i);
-  json_int_t value = json_integer_value(x);
-  *out = (int)value;
-  if (json_is_integer(x) && value >= !list && value <= most) return KV_OK;
-  return kv_fail(e, KV_INPUT, "%s: %s is no whole number%s from %d to %d",
-                 kv_show(m->name, a), key, list ? "s" : "", !list, most);
+static bool is_shape(const kv_served *m) {
+  const kv_shape *s = &m->shape;
+  const int part[] = {s->n_heads, s->n_kv_heads, s->d, s->d_v};
+  bool good = s->dtype <= KV_F32 && s->n_layers <= KV_KEEP_LAYERS &&
+              m->n_layers > 0 && m->n_layers <= s->n_layers;
+  for (int i = 0; i < 4; i++) good = good && part[i] > 0 && part[i] <= DIM;
+  return good && s->n_heads % s->n_kv_heads == 0;
 }
 
-static kv_rc read_shape(const json_t *in, kv_served *m, kv_err *e) {
-  struct {
-    const char *key;
-    int most, *out;
-  } const part[] = {{"layers", KV_KEEP_LAYERS, &m->shape.n_layers},
-                    {"heads", DIM, &m->shape.n_heads},
-                    {"kv_heads", DIM, &m->shape.n_kv_heads},
-                    {"d", DIM, &m->shape.d},
-                    {"d_v", DIM, &m->shape.d_v}};
-  const char *type = json_string_value(json_object_get(in, "type"));
-  kv_rc rc = KV_OK;
-  char a[KV_SHOW];
-  for (size_t i = 0; !rc && i < sizeof part / sizeof *part; i++)
-    rc = number(m, in, part[i].key, -1, part[i].most, part[i].out, e);
-  if (rc) return rc;
-  m->n_layers = (int)json_array_size(json_object_get(in, "layer"));
-  int t = 0;
-  while (t < 3 && (!type || strcmp(type, kv_served_types[t]) != 0)) t++;
-  m->shape.dtype = (kv_dtype)t;
-  if (t < 3 && m->shape.n_heads % m->shape.n_kv_heads == 0 && m->n_layers > 0 &&
-      m->n_layers <= m->shape.n_layers)
-    return KV_OK;
-  return kv_fail(e, KV_INPUT,
-                 "%s: type is not F16, BF16 or F32, heads do not divide among "
-                 "kv_heads, or layer is no list of at most that many layers",
-                 kv_show(m->name, a));
+static bool fill(const json_t *layer, const json_t *window, kv_served *m) {
+  bool good = true;
+  for (int i = 0; i < m->n_layers; i++) {
+    json_int_t l = json_integer_value(json_array_get(layer, (size_t)i));
+    json_int_t w = json_integer_value(json_array_get(window, (size_t)i));
+    good = good && l >= 0 && l < m->shape.n_layers && w >= 0 && w <= INT_MAX;
+    m->layer[i] = (int)l;
+    m->window[i] = (int)w;
+  }
+  for (int i = 0; i < m->shape.d / 2; i++)
+    m->inv_freq[i] = (float)pow(10000, -2.0 * i / m->shape.d);
+  return good;
 }
 
 static kv_rc of_file(kv_served *m, kv_err *e) {
-  json_t *in = NULL;
+  json_t *in = NULL, *layer = NULL, *window = NULL;
+  const char *type = "", *why = "";
+  kv_shape *s = &m->shape;
+  char a[KV_SHOW];
   kv_rc rc = kv_st_json_file(m->name, "model", &in, e);
-  if (!rc) rc = read_shape(in, m, e);
-  if (!rc) rc = take_memory(m, e);
-  for (int i = 0; !rc && i < m->n_layers; i++) {
-    rc = number(m, in, "layer", i, m->shape.n_layers - 1, &m->layer[i], e);
-    if (!rc) rc = number(m, in, "window", i, INT_MAX, &m->window[i], e);
-  }
-  for (int i = 0; !rc && i < m->shape.d / 2; i++)
-    m->inv_freq[i] = (float)pow(10000, -2.0 * i / m->shape.d);
-  const char *why = json_string_value(json_object_get(in, "refused"));
-  snprintf(m->refused, sizeof m->refused, "%s", why ? why : "");
+  if (rc) return rc;
+  bool good =
+      !json_unpack(in, "{s:i,s:i,s:i,s:i,s:i,s:s,s?s,s:o,s:o}", "layers",
+                   &s->n_layers, "heads", &s->n_heads, "kv_heads",
+                   &s->n_kv_heads, "d", &s->d, "d_v", &s->d_v, "type", &type,
+                   "refused", &why, "layer", &layer, "window", &window);
+  int t = 0;
+  while (t < 3 && strcmp(type, kv_served_types[t]) != 0) t++;
+  s->dtype = (kv_dtype)t;
+  m->n_layers = (int)json_array_size(layer);
+  snprintf(m->refused, sizeof m->refused, "%s", why);
+  good =
+      good && is_shape(m) && json_array_size(window) == json_array_size(layer);
+  if (good) rc = take_memory(m, e);
+  if (!rc && !(good && fill(layer, window, m)))
+    rc =
+        kv_fail(e, KV_INPUT, "%s: is no model as `kvreplay lengths` prints one",
+                kv_show(m->name, a));
   json_decref(in);
   return rc;
 }
