@@ -99,8 +99,13 @@ def table(node: Node, rows: Sequence[Row]) -> str:
 
 # --- for programs ---------------------------------------------------------
 
+COLUMNS = (
+    "model context output gpu gpus tp weights method budget traces bytes "
+    "bytes_prefill codes users users_p10 users_p90 codes_users read decoding "
+    "tokens_per_s binds page_tables state why").split()  # fmt: skip
 
-def put_at(a: At) -> dict[str, Any]:
+
+def of_at(a: At) -> dict[str, Any]:
     x = a.stored
     return {"bytes": x.bytes, "bytes_prefill": x.peak, "codes": x.codes,
             "fullest_rank": x.fullest / x.of, "users": a.users,
@@ -109,46 +114,43 @@ def put_at(a: At) -> dict[str, Any]:
             "binds": a.binds}  # fmt: skip
 
 
-def as_json(node: Node, rows: Sequence[Row], tables: int) -> str:
-    lines = []
-    for r in rows:
-        out: dict[str, Any] = {
-            "model": node.model.name, "context": node.context,
+def of_row(node: Node, r: Row, tables: int) -> dict[str, Any]:
+    return {"model": node.model.name, "context": node.context,
             "output": node.output, "gpu": node.gpu.name, "gpus": node.gpus,
             "tp": node.tp, "weights": node.weights, "room": node.room(),
             "page_tables": tables, "state": node.model.state,
             "method": r.method, "budget": r.budget or None,
-            "why": r.why or None, "traces": r.traces, "reads": r.reads,
-        }  # fmt: skip
+            "why": r.why or None, "traces": r.traces,
+            "reads": r.reads}  # fmt: skip
+
+
+def as_json(node: Node, rows: Sequence[Row], tables: int) -> str:
+    lines = []
+    for r in rows:
+        out = of_row(node, r, tables)
         for key, a in ("at", r.at), ("p10", r.low), ("p90", r.high):
             if a:
-                out[key] = put_at(a)
+                out[key] = of_at(a)
         lines.append(json.dumps(out, ensure_ascii=False))
     return "[\n" + ",\n".join(lines) + "\n]\n"
 
 
-def quoted(text: str) -> str:
-    return '"' + text.replace('"', '""') + '"'
+def put(key: str, x: Any) -> str:
+    """A field; texts of users are quoted."""
+    if key in ("model", "method", "budget") or key == "why" and x:
+        return '"' + (x or "").replace('"', '""') + '"'
+    return "" if x is None else "%.17g" % x if type(x) is float else str(x)
 
 
 def as_csv(node: Node, rows: Sequence[Row], tables: int) -> str:
-    text = ("model,context,output,gpu,gpus,tp,weights,method,budget,traces,"
-            "bytes,bytes_prefill,codes,users,users_p10,users_p90,codes_users,"
-            "read,decoding,tokens_per_s,binds,page_tables,state,why\n")
+    text = ",".join(COLUMNS) + "\n"
     for r in rows:
-        a, many = r.at, [""] * 12
-        if a:
-            x = a.stored
-            many = [str(y) for y in (
-                r.traces, x.bytes, x.peak, x.codes, a.users,
-                (r.high or a).users, (r.low or a).users, a.codes_users)]
-            many += ["" if x.read is None else "%.17g" % x.read,
-                     str(a.decoding),
-                     "" if a.speed is None else "%.17g" % a.speed, a.binds]
-        text += ",".join([
-            quoted(node.model.name), str(node.context), str(node.output),
-            node.gpu.name, str(node.gpus), str(node.tp), str(node.weights),
-            quoted(r.method), quoted(r.budget), *many, str(tables),
-            str(node.model.state), quoted(r.why) if r.why else "",
-        ]) + "\n"  # fmt: skip
+        out = of_row(node, r, tables)
+        if r.at:
+            out |= of_at(r.at)
+            out |= {"users_p10": (r.high or r.at).users,
+                    "users_p90": (r.low or r.at).users}  # fmt: skip
+        else:
+            out["traces"] = None
+        text += ",".join(put(x, out.get(x)) for x in COLUMNS) + "\n"
     return text
