@@ -4,7 +4,8 @@
 # `kvreplay capacity`, from the command line: the worked example of ten users,
 # the bytes of a run on a synthetic trace of the shape, rows of a database where
 # data decides, what each format has, and what cannot be, in one sentence each.
-# Bytes of every method and the arithmetic are in sim/check_capacity.c.
+# Bytes of every method are in sim/check_lengths.c, models and the arithmetic in
+# python/check_capacity.py.
 . "$(dirname "$0")/sh.sh"
 
 # node ARGUMENT...: of eight devices of 80e9 bytes.
@@ -30,6 +31,9 @@ command -v python3 >/dev/null || {
   echo 'check_capacity: no python3 here'
   exit 77
 }
+
+KVREPLAY=$kvreplay python3 "$src/tests/python/check_capacity.py" ||
+  fail 'check_capacity.py'
 
 # --- the worked example, on fewer tokens as many bytes a token ---
 node 0 --context 131072 --output 1024 -m dense -f csv
@@ -111,6 +115,39 @@ is bytes $((40 * two))
 is weights 141107412992
 is tp 8
 
+# --- models that are no lanes of KV heads, DeepSeek-V2-Lite and Qwen3-Next ---
+cat >"$tmp/config.json" <<'END'
+{"model_type": "deepseek_v2", "num_hidden_layers": 27, "hidden_size": 2048,
+ "num_attention_heads": 16, "num_key_value_heads": 16, "kv_lora_rank": 512,
+ "qk_rope_head_dim": 64, "qk_nope_head_dim": 128, "v_head_dim": 128,
+ "n_routed_experts": 64, "torch_dtype": "bfloat16"}
+END
+m=("$kvreplay" capacity -M "$tmp/config.json" -g h100-80g -w 31.4e9 -c 32768)
+ran 0 "${m[@]}" -m dense -f csv
+is bytes $((27 * 576 * 2 * 33792))
+is users 43
+is tokens_per_s '' # of 64 experts nothing says how many weigh what
+ran 3 "${m[@]}" -m dense,snapkv -b 20%
+grep -q '^snapkv  *20%  *snapkv works by KV heads, and this model keeps one' \
+  "$tmp/out" || fail "$(cat "$tmp/out")"
+ran 2 "${m[@]}" -m snapkv -b 20%
+ran 0 "${m[@]}" --gpus 4 -m dense -f json
+grep -q '"fullest_rank": 1.0, ' "$tmp/out" || fail "$(cat "$tmp/out")"
+cat >"$tmp/config.json" <<'END'
+{"model_type": "qwen3_next", "num_hidden_layers": 48, "hidden_size": 2048,
+ "num_attention_heads": 16, "num_key_value_heads": 2, "head_dim": 256,
+ "linear_num_key_heads": 16, "linear_num_value_heads": 32,
+ "linear_key_head_dim": 128, "linear_value_head_dim": 128,
+ "linear_conv_kernel_dim": 4, "full_attention_interval": 4}
+END
+m=("$kvreplay" capacity -M "$tmp/config.json" -g h200 -w 1e9 -c 8192 -o 2)
+ran 0 "${m[@]}" -m dense,window -b 20% -f csv
+is bytes $((12 * 2 * 512 * 2 * 8194))
+is state $((36 * (32 * 128 * 128 * 4 + 8192 * 4 * 2)))
+ran 0 "${m[@]}" -m dense,window -b 20%
+grep -q '^dense  *-  *0.201  *0.201  *0.078 ' "$tmp/out" ||
+  fail "$(cat "$tmp/out")"
+
 # --- what cannot be ---
 m='--model llama-3.1-70b --gpus 8 -m dense'
 wrong 2 'no GPU h100; did you mean h100-80g?' $m --gpu h100
@@ -129,6 +166,14 @@ printf '{"model_type": "x", "sliding_window": 8, "num_hidden_layers": 2,
  "hidden_size": 64, "num_attention_heads": 2}' >"$tmp/w.json"
 wrong 3 'has a sliding_window and no layer_types' --model "$tmp/w.json" \
   --gpu l40 -m dense
+printf '{"num_hidden_layers": 2, "num_attention_heads": 2, "head_dim": 4,
+ "kv_mirror": 3}' >"$tmp/w.json"
+wrong 3 'kv_mirror may change what a cache holds' --model "$tmp/w.json" \
+  --gpu l40 -m dense
+wrong 2 'the following arguments are required: -g/--gpu' $m
+sed "s,^python=.*,python=$tmp/none," "$top/sim/kvreplay-capacity" >"$tmp/moved"
+chmod +x "$tmp/moved"
+refused 4 'needs python3 and the package kvreplay in' "$tmp/moved" --help
 wrong 3 'is not a kvreplay database' --model llama-3.1-8b --gpu l40 \
   -m adakv -b 20% -d "$small"
 concluded

@@ -28,10 +28,15 @@ said=$(PATH=$path "$kvreplay" go -x 'a b' --help)
 [ "$?:$said" = "7:$tmp/two/kvreplay-go|-x|a b|--help|" ] ||
   fail "kvreplay go: $said"
 PATH=$path "$kvreplay" --help >"$tmp/said"
-[ "$(sed -n '/^Further/,/^$/p' "$tmp/said" | sed 1d)" = '  go' ] ||
+[ "$(sed -n '/^Further/,/^$/p' "$tmp/said" | sed 1d)" = "  capacity
+  go" ] ||
   fail "kvreplay --help: $(grep -A4 '^Further' "$tmp/said")"
-! PATH=/usr/bin:/bin "$kvreplay" --help | grep -q '^Further' ||
+[ "$(PATH=/usr/bin:/bin "$kvreplay" --help |
+  sed -n '/^Further/,/^$/p' | sed 1d)" = '  capacity' ] ||
   fail 'kvreplay --help lists what is not there'
+cp "$kvreplay" "$tmp/one/kvreplay"
+PATH=/usr/bin:/bin refused 4 'no kvreplay-capacity on the path: type make' \
+  "$tmp/one/kvreplay" capacity
 printf '\001\002' >"$tmp/two/kvreplay-broken" && chmod +x "$tmp/two"/kvreplay-*
 # asked CODE TEXT COMMAND...: refused, in one line.
 asked() {
@@ -124,6 +129,8 @@ export PATH=$tmp/v/bin:$tmp/bin
 kvreplay record --help | grep -q -- --prompts || fail 'kvreplay record'
 kvreplay evaluate --help | grep -q -- --tasks || fail 'kvreplay evaluate'
 kvreplay claims --only 14 | grep -q 0.00233 || fail 'kvreplay claims'
+kvreplay capacity -M tiny -w 1e9 -g l40 -c 64 -m dense >"$tmp/said" 2>&1 ||
+  fail "kvreplay capacity: $(cat "$tmp/said")"
 
 cells=(-m all -b 20% -q -f csv)
 digests() { # digests KVREPLAY: of every cell

@@ -8,7 +8,7 @@ NR > 1 {
   shape = shape sprintf("    {\"%s\", %d, %d, %d, %d, %s.0f, KV_ROPE_%s, " \
     "KV_%s, %d, %d,\n     %s, %d},\n", $1, $2, $3, $4, $5, $6, toupper($7),
     $8, $9, $10, theta, $12)
-  size = size sprintf("    {%s, %s},\n", $13, $14)
+  size = size sprintf("    {%s, %s, %s, %s, %s},\n", $13, $14, $15, $16, $17)
 }
 END {
   printf "static const kv_geometry table[] = {\n%s};\n", shape

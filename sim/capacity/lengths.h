@@ -9,7 +9,7 @@
  *
  * Layers that hold the same after the prompt go on alike, so that one of them
  * decodes for all: for a method whose lanes a prompt leaves alike, lengths are
- * all that decides from there on. tests/sim/check_capacity.c compares that with
+ * all that decides from there on. tests/sim/check_lengths.c compares that with
  * a replay of every layer, for every method.
  */
 #ifndef KV_SIM_CAPACITY_LENGTHS_H

@@ -9,7 +9,7 @@ static const kv_command *const commands[] = {
     &kv_command_verify,    &kv_command_methods,   &kv_command_new,
     &kv_command_lawcheck,  &kv_command_vectors,   &kv_command_tune,
     &kv_command_attention, &kv_command_residuals, &kv_command_selection,
-    &kv_command_train,     &kv_command_capacity,  NULL};
+    &kv_command_train,     &kv_command_lengths,   NULL};
 
 static const kv_example examples[] = {
     {"kvreplay run traces/tiny/*.safetensors -m all -b 20%",
@@ -46,6 +46,7 @@ static const kv_example brought[] = {
     {"train-hf", "type pip install '.[hf]' in kvreplay's source tree"},
     {"evaluate", "type pip install '.[hf]' in kvreplay's source tree"},
     {"claims", "type pip install . in kvreplay's source tree"},
+    {"capacity", "type make install, or pip install . in its source tree"},
     {NULL, NULL}};
 
 const kv_program kv_kvreplay = {

@@ -165,7 +165,7 @@ def collected(prefix: str) -> dict[str, str]:
             own = re.sub(r"^share/kvreplay/python/", "", at)
             if own != at and not own.endswith(".pyc"):
                 found[own] = path
-            elif re.match(r"(bin/|include/)", at):
+            elif re.match(r"(bin/kv\w+$|include/)", at):
                 found[native + at] = path
             elif name == "libkvreplay.so.0":
                 found[native + "lib/" + name] = os.path.realpath(path)

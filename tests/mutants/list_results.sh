@@ -78,7 +78,7 @@ mutant claims_beside_decides sim/python/kvreplay/claims/claim.py \
   'check_python.sh' 'for x in found if not x.look.beside]' 'for x in found]'
 mutant claims_drift_rises sim/python/kvreplay/claims/hardkv.py \
   'check_python.sh' '"least < 0 AND slowest < 0"' '"least < 0"'
-mutant capacity_tables_of_k4v2 sim/capacity/rows.c \
+mutant capacity_tables_of_k4v2 sim/commands/command_lengths.c \
   'check_capacity.sh check_python.sh' 'high = {{8, 4}, {1, 1}};' \
   'high = {{4, 2}, {1, 1}};'
 mutant release_step_edited sim/db/db_schema.c 'release/check_release.sh' \

@@ -5,7 +5,8 @@ in_python = conformance/cases.csv conformance/check.py \
 	conformance/checkout.py conformance/methods.csv \
 	conformance/once.py conformance/presses.py conformance/run.py \
 	conformance/steps.py conformance/vectors.py vectors/authors_smollm2.txt \
-	vectors/authors_tiny.txt python/answers.py python/check_claims.py \
+	vectors/authors_tiny.txt python/answers.py \
+	python/check_capacity.py python/check_claims.py \
 	python/check_compressors.py \
 	python/check_deltakv.py python/check_docs.py python/check_dump.py \
 	python/check_evaluate.py python/check_figures.py \

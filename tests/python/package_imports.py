@@ -33,6 +33,7 @@ for line, may in (("import kvreplay", []), ("import kvreplay.results", []),
                   ("import kvreplay.train", []),
                   ("import kvreplay.evaluate", []),
                   ("import kvreplay.claims.command", []),
+                  ("import kvreplay.capacity.command", []),
                   ("import kvreplay.kvpress", []),
                   *((f"import kvreplay.{x}", ["numpy"]) for x in (
                       "trace", "decisions", "scores", "session", "binding",

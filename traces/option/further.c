@@ -16,10 +16,20 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* The next folder of a list FOLDER:FOLDER, which *at walks through: false at
- * its end. An empty one is the current folder, as for execvp. */
+static const char own[] = ""; /* stands before the list that PATH is */
+
+/* The next folder: where *at is `own` that of this program, then those of PATH,
+ * a list FOLDER:FOLDER which *at walks through. False at its end. An empty one
+ * is the current folder, as for execvp. */
 static bool next(const char **at, char folder[PATH_MAX]) {
   if (!*at) return false;
+  if (*at == own) {
+    ssize_t end = readlink("/proc/self/exe", folder, PATH_MAX - 1);
+    while (end > 0 && folder[end - 1] != '/') end--;
+    folder[end > 1 ? end - 1 : 0] = 0;
+    *at = getenv("PATH");
+    return true;
+  }
   int n = (int)strcspn(*at, ":");
   snprintf(folder, PATH_MAX, "%.*s", n ? n : 1, n ? *at : ".");
   *at = (*at)[n] ? *at + n + 1 : NULL;
@@ -32,7 +42,7 @@ static bool is_program(const char *path) {
 }
 
 kv_rc kv_further_run(const char *program, char **argv, kv_err *e) {
-  const char *at = getenv("PATH");
+  const char *at = own;
   char folder[PATH_MAX], path[2 * PATH_MAX], *name = argv[0];
   if (strchr(name, '/')) return KV_OK;
   while (next(&at, folder)) {
@@ -60,12 +70,12 @@ static int put(const char *name, int n,
 
 static int look(const char *folder, const char *program, int n,
                 char names[KV_FURTHER_MOST][KV_FURTHER_ROOM]) {
-  size_t own = strlen(program);
+  size_t n_own = strlen(program);
   char path[2 * PATH_MAX];
   DIR *d = opendir(folder);
   for (struct dirent *x; d && (x = readdir(d));) {
-    const char *name = x->d_name + own + 1;
-    if (strncmp(x->d_name, program, own) || x->d_name[own] != '-') continue;
+    const char *name = x->d_name + n_own + 1;
+    if (strncmp(x->d_name, program, n_own) || x->d_name[n_own] != '-') continue;
     if (!*name || strlen(name) >= KV_FURTHER_ROOM) continue;
     snprintf(path, sizeof path, "%s/%s", folder, x->d_name);
     if (is_program(path)) n = put(name, n, names);
@@ -76,7 +86,7 @@ static int look(const char *folder, const char *program, int n,
 
 int kv_further_list(const char *program,
                     char names[KV_FURTHER_MOST][KV_FURTHER_ROOM]) {
-  const char *at = getenv("PATH");
+  const char *at = own;
   char folder[PATH_MAX];
   int n = 0;
   while (next(&at, folder)) n = look(folder, program, n, names);

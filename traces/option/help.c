@@ -112,7 +112,8 @@ static void further(FILE *out, const kv_program *p) {
   for (int i = 0; i < n; i++) {
     if (is_own(p, names[i])) continue;
     if (!told)
-      fprintf(out, "\nFurther commands, %s-NAME on the path:\n", p->name);
+      fprintf(out, "\nFurther commands, %s-NAME beside it or on the path:\n",
+              p->name);
     told = true;
     fprintf(out, "  %s\n", names[i]);
   }

@@ -11,10 +11,13 @@
 #include "traces/trace/geometry.h"
 
 typedef struct kv_parameters {
-  int64_t all;    /* weights of the model, input and output embeddings too */
-  int64_t active; /* of these, what one token is multiplied with: no input
-                     embedding that is only looked up, and of experts as many
-                     as a token is sent to */
+  int64_t all;       /* weights of the model, input and output embeddings too */
+  int64_t active;    /* of these, what one token is multiplied with: no input
+                        embedding that is only looked up, and of experts as many
+                        as a token is sent to */
+  int64_t embedding; /* of all: the input embedding that is only looked up */
+  int experts;       /* of a layer; 0: it has none */
+  int routed;        /* experts of a layer that a token is sent to */
 } kv_parameters;
 
 /* Those of a model of the table, by its name; zeros for `tiny`, which is none,

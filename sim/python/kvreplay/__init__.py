@@ -12,8 +12,8 @@
     kvreplay.train      what methods read, trained: `kvreplay train-hf`
     kvreplay.evaluate   does it still answer? `kvreplay evaluate`
     kvreplay.claims     do papers' claims hold? `kvreplay claims`
-    kvreplay.hf         hf.capture: one of tokens of yours; hf.session: a
-                        model that generates under a method
+    kvreplay.capacity   users of a node: `kvreplay capacity`
+    kvreplay.hf         hf.capture: of your tokens; hf.session: generates
     kvreplay.kvpress    kvpress both ways: Press, from_press, from_scorer
     kvreplay.container  any file in safetensors: load, save
     kvreplay.binding    C's session as ctypes sees it, for kvreplay.session

@@ -135,13 +135,21 @@ class Numbers:
         return [dict(zip(names, row)) for row in cursor]
 
 
+PACKAGES = os.path.abspath(__file__).rsplit(os.sep, 3)[0]
+
+
 def said(words: Sequence[str]) -> List[str]:
     """Lines that one of our programs prints; RuntimeError, whose code is the
-    program's, where it fails."""
+    program's, where it fails. `kvreplay capacity` is this package's own, which
+    needs no PATH."""
+    line, env = [program(words[0]), *words[1:]], {**os.environ}
+    if words[1] == "capacity":
+        line = [sys.executable, "-m", "kvreplay.capacity", *words[2:]]
+        env["PYTHONPATH"] = os.pathsep.join(
+            [PACKAGES, *filter(None, [env.get("PYTHONPATH")])])
     try:
-        done = subprocess.run([program(words[0]), *words[1:]], text=True,
-                              capture_output=True, stdin=subprocess.DEVNULL
-                              )  # fmt: skip
+        done = subprocess.run(line, text=True, capture_output=True, env=env,
+                              stdin=subprocess.DEVNULL)
     except FileNotFoundError:
         raise ImportError(f"no program {words[0]}: install the wheel of "
                           "kvreplay, or put its folder on the PATH") from None

@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * `kvreplay capacity`: what a replay of lengths says a request holds and reads
+ * `kvreplay lengths`: what a replay of lengths says a request holds and reads
  * is what a run on a synthetic trace of the same shape does, to the byte, for
  * every method whose bytes lengths decide; layers multiply; layers that one of
- * their kind decodes for hold what they would themselves; and users and speeds
- * are those of worked examples. With KV_ALL the trace has 8,192 + 64 tokens.
+ * their kind decodes for hold what they would themselves. With KV_ALL the trace
+ * has 8,192 + 64 tokens.
  */
-#include "sim/capacity/rows.h"
+#include "sim/capacity/lengths.h"
 #include "tests/laws/cells.h"
 #include "tests/support/scratch.h"
 #include "tests/support/test.h"
 #include "traces/trace/synth.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -162,88 +163,39 @@ TEST(kinds_stand_for_layers) {
   kv_served_close(&m);
 }
 
-/* --- users -------------------------------------------------------------- */
+/* --- a model's file ------------------------------------------------------ */
 
-static kv_node node_of(const char *gpu, int gpus, int tp, int64_t weights) {
-  kv_node n = {.gpus = gpus, .tp = tp, .percent = 90, .weights = weights};
+static kv_rc open_file(const char *const part[4], kv_served *out) {
+  const char *path = scratch_path("shape.json");
+  char text[256];
   kv_err e = {0};
-  if (kv_gpu_find(gpu, &n.gpu, &e)) fail_msg("%s", e.text);
-  return n;
+  int n = snprintf(text, sizeof text,
+                   "{\"layers\": 4, \"heads\": 4, \"kv_heads\": %s, \"d\": %s, "
+                   "\"d_v\": 8, \"type\": \"%s\", \"layer\": %s, "
+                   "\"window\": [0, 16]}",
+                   part[0], part[1], part[2], part[3]);
+  scratch_write(path, (size_t)n, text);
+  return kv_served_open(path, out, &e);
 }
 
-/* floor((0.9 x 640e9 - 141.1e9) / (132,096 x 327,680)). */
-TEST(ten_users) {
+TEST(models_of_a_file) {
+  static const char *const good[] = {"2", "4", "BF16", "[0, 2]"};
+  static const char *const bad[][4] = {{"3", "4", "BF16", "[0, 2]"},
+                                       {"2", "0", "BF16", "[0, 2]"},
+                                       {"2", "4", "F8", "[0, 2]"},
+                                       {"2", "4", "BF16", "[0, 4]"},
+                                       {"2", "4", "BF16", "[0, 1, 2]"}};
   kv_served m;
-  kv_node n = node_of("made-80g", 8, 8, 0);
-  kv_capacity_at at;
   kv_stored x;
-  served("llama-3.1-70b", &m);
-  assert_true(m.parameters == 70553706496);
-  assert_int_equal(kv_served_dense(&m, 132096), 132096LL * 327680);
-  x.all = x.codes = (kv_held){132096LL * 327680, 132096LL * 327680};
-  x.fullest = 1;
-  x.of = 8;
-  x.read = 131584.5 * 327680;
-  x.attended = 131584.5;
-  n.weights = 2 * m.parameters;
-  const kv_lengths ask = {.model = &m};
-  kv_capacity_take(&n, &ask, &x, &at);
-  assert_int_equal(at.users, 10);
-  assert_int_equal(at.binds, KV_BINDS_CACHE);
-  n.percent = 100; /* floor((640e9 - 141.1e9) / 43.3e9) */
-  kv_capacity_take(&n, &ask, &x, &at);
-  assert_int_equal(at.users, 11);
+  assert_int_equal(open_file(good, &m), KV_OK);
+  assert_true(lengths(&m, 40, 4, "dense", 2, false, &x));
+  assert_int_equal(x.all.steady, (44 + 15) * 2 * (4 + 8) * 2);
+  assert_int_equal(kv_served_dense(&m, 44), x.all.steady);
   kv_served_close(&m);
-}
-
-TEST(users_of_made_up_bytes) {
-  kv_node n = node_of("made-80g", 4, 2, 24000000000); /* 60e9 a device */
-  const kv_held flat = {20000000000, 20000000000},
-                drops = {20000000000, 45000000000};
-  assert_int_equal(kv_node_room(&n), 60000000000);
-  assert_int_equal(kv_node_users(&n, &flat, 1, 2), 12);
-  /* the fullest of two ranks has 3/4: 15e9 a user, and not the mean 10e9 */
-  assert_int_equal(kv_node_users(&n, &flat, 3, 4), 8);
-  /* 12.5e9 more for the one in its prefill: 47.5e9 / 10e9 */
-  assert_int_equal(kv_node_users(&n, &drops, 1, 2), 8);
-  n.weights = 200000000000;
-  assert_int_equal(kv_node_users(&n, &flat, 1, 2), 0);
-}
-
-TEST(speeds_of_made_up_bytes) {
-  kv_node n = node_of("made-80g", 2, 1, 6700000000);
-  kv_binds binds;
-  n.active = 3350000000;
-  /* 2 ms of weights, and 1 ms of a cache, twice: of four users two a device */
-  assert_true(fabs(kv_node_speed(&n, 4, 3.35e9, 0, 1, &binds) - 1000) < 1e-6);
-  assert_int_equal(binds, KV_BINDS_WEIGHTS);
-  kv_node_speed(&n, 6, 3.35e9, 0, 1, &binds);
-  assert_int_equal(binds, KV_BINDS_CACHE);
-  kv_node_speed(&n, 4, 0, 1e15, 1, &binds);
-  assert_int_equal(binds, KV_BINDS_COMPUTE);
-  assert_true(isnan(kv_node_speed(&n, 4, NAN, 0, 1, &binds)));
-  assert_true(kv_node_speed(&n, 0, 1, 0, 1, &binds) == 0);
-}
-
-TEST(middle_and_range) {
-  kv_served m;
-  kv_stored x[20];
-  kv_capacity_row row = {0};
-  kv_node n = node_of("made-80g", 1, 1, 0);
-  served("tiny", &m);
-  for (int i = 0; i < 20; i++)
-    x[i] = (kv_stored){.all = {1000 + i, 1000 + i},
-                       .codes = {500, 500},
-                       .fullest = 1,
-                       .of = 1};
-  const kv_lengths ask = {.model = &m};
-  kv_capacity_spread(&n, &ask, 20, x, &row);
-  assert_int_equal(row.low.stored.all.steady, 1001);
-  assert_int_equal(row.at.stored.all.steady, 1009);
-  assert_int_equal(row.high.stored.all.steady, 1017);
-  kv_capacity_spread(&n, &ask, 1, x, &row);
-  assert_int_equal(row.high.stored.all.steady, 1000);
-  kv_served_close(&m);
+  for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+    assert_int_equal(open_file(bad[i], &m), KV_INPUT);
+    kv_served_close(&m);
+  }
 }
 
 int main(void) {
@@ -251,10 +203,7 @@ int main(void) {
       cmocka_unit_test(bytes_are_those_of_a_run),
       cmocka_unit_test(layers_multiply),
       cmocka_unit_test(kinds_stand_for_layers),
-      cmocka_unit_test(ten_users),
-      cmocka_unit_test(users_of_made_up_bytes),
-      cmocka_unit_test(speeds_of_made_up_bytes),
-      cmocka_unit_test(middle_and_range),
+      cmocka_unit_test(models_of_a_file),
   };
   return cmocka_run_group_tests(tests, make_trace, close_trace);
 }

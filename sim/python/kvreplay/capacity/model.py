@@ -1,0 +1,157 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a model keeps of one request, and the weights that a step reads: exact
+arithmetic on what kvreplay/capacity/config.py reads of a config.json, or
+`kvreplay lengths` says of a model of its table."""
+
+from __future__ import annotations
+
+from typing import Any, Callable, NamedTuple
+
+SIZE = {"F16": 2, "BF16": 2, "F32": 4}
+
+
+class Cache(NamedTuple):
+    """The cache of one layer: `heads` rows of d + d_v numbers a token. A latent
+    has one row, d_v 0, and every rank of tensor parallelism holds all of it."""
+
+    layer: int
+    heads: int
+    d: int
+    d_v: int
+    products: int  # multiplications for a token that is attended to
+    window: int = 0  # of sliding attention, in tokens; 0: none
+    chunk: int = 0  # a token attends to its own chunk of so many; 0: to all
+    readers: int = 1  # layers that attend to it, its own among them
+    latent: bool = False
+
+    def held(self, t: int) -> int:
+        """Tokens that are kept when t have been seen."""
+        if self.chunk:
+            return (t - 1) % self.chunk + 1
+        return min(t, self.window - 1) if self.window else t
+
+    def read(self, t: int) -> int:
+        """Tokens that the last of t attends to."""
+        return min(t, self.window) if self.window else self.held(t)
+
+
+class Weights(NamedTuple):
+    all: int = 0  # 0: they are not known
+    active: int = 0  # what a token is multiplied with
+    embedding: int = 0  # of all: looked up, and so not read
+    experts: int = 0  # of a layer; 0: there are none
+    routed: int = 0  # experts that a token is sent to
+
+    def read(self, users: float) -> float:
+        """Weights that a step reads where so many tokens are each sent to
+        `routed` of the experts: of E the expected number of distinct ones is
+        E (1 - (1 - routed / E)^users)."""
+        rest = self.all - self.embedding
+        if not self.experts or users <= 0:
+            return rest
+        unread: float = (1 - self.routed / self.experts) ** (users - 1)
+        return rest - (rest - self.active) * unread
+
+
+class Stored(NamedTuple):
+    """Bytes of one request on all ranks, as of `kvreplay lengths`."""
+
+    bytes: int  # after a compression, at the decode step with most
+    peak: int  # the most at any time
+    codes: int  # the same of K and V or their codes alone
+    codes_peak: int
+    read: float | None  # by a decode step, a mean; None: queries decide it
+    attended: float | None
+    fullest: int  # the share of the fullest rank is fullest / of
+    of: int
+
+
+class Model(NamedTuple):
+    name: str
+    layers: int
+    heads: int  # query heads
+    type: str  # of K and V, a key of SIZE
+    caches: list[Cache]
+    state: int = 0  # bytes of recurrent layers, whatever the length
+    weights: Weights = Weights()
+    experts: bool = False  # there are some, their weights known or not
+    looked_up: int = 0  # weights of embeddings, where weights are not known
+
+    def only_dense(self) -> str:
+        """Why lanes of KV heads are not what is cached, and so no method but
+        dense says what it stores; empty: they are."""
+        c = self.caches
+        if c[0].latent:
+            return ("works by KV heads, and this model keeps one latent a "
+                    "token for all heads: only dense is known")
+        if any(x.readers > 1 for x in c):
+            return ("decides by a layer's own queries, and layers of this "
+                    "model share K and V: only dense is known")
+        if any(x.chunk for x in c):
+            return ("keeps tokens of all the text, and layers of this model "
+                    "attend to chunks: only dense is known")
+        if len({x[1:4] for x in c}) > 1:
+            return ("is replayed with the same heads in every layer, and "
+                    "those of this model differ: only dense is known")
+        return ""
+
+    def ranks(self) -> list[int]:
+        """What --tp must divide, each."""
+        return [self.heads if x.latent else x.heads for x in self.caches]
+
+    def dense(self, context: int, output: int, tp: int) -> Stored:
+        """What the caches hold of a request, no method at work."""
+        steps = range(context + 1, context + output + 1)
+
+        def over(of: Callable[[Cache, int], int],
+                 weight: Callable[[Cache], int]) -> list[int]:
+            kinds: dict[Cache, int] = {}
+            for x in self.caches:
+                kind = Cache(0, 0, 0, 0, 0, x.window, x.chunk)
+                kinds[kind] = kinds.get(kind, 0) + weight(x)
+            return [sum(n * of(x, t) for x, n in kinds.items())
+                    for t in (context, *steps)]
+
+        size = SIZE[self.type]
+        held = over(Cache.held, lambda x: size * x.heads * (x.d + x.d_v))
+        read = over(Cache.read, lambda x: size * x.heads * (x.d + x.d_v) *
+                    x.readers)
+        steady, peak = max(held[1:]), max(held)
+        whole = self.caches[0].latent
+        return Stored(steady, peak, steady, peak, sum(read[1:]) / output,
+                      (context + 1 + context + output) / 2, 1,
+                      1 if whole else tp)
+
+    def macs(self, attended: float, context: int, output: int) -> float:
+        """Multiplications of a decode step's attention: `attended` tokens where
+        a layer sees all, else as many as it sees."""
+        steps = range(context + 1, context + output + 1)
+        seen: dict[tuple[int, int], float] = {(0, 0): attended}
+        total = 0.0
+        for x in self.caches:
+            kind = x.window, x.chunk
+            if kind not in seen:
+                seen[kind] = sum(map(x.read, steps)) / output
+            total += seen[kind] * x.products * x.readers
+        return total
+
+
+def of_table(name: str, found: dict[str, Any]) -> Model:
+    """A model as `kvreplay lengths` prints it."""
+    heads, d, d_v = found["heads"], found["d"], found["d_v"]
+    caches = [Cache(i, found["kv_heads"], d, d_v, heads * (d + d_v), window)
+              for i, window in zip(found["layer"], found["window"])]
+    w = Weights(found["parameters"], found["active"], found["embedding"],
+                found["experts"], found["routed"])
+    return Model(name, found["layers"], heads, found["type"], caches,
+                 weights=w, experts=w.experts > 0)
+
+
+def shape(m: Model) -> dict[str, Any]:
+    """The same the other way round."""
+    c = m.caches[0]
+    return dict(layers=m.layers, heads=m.heads,
+                kv_heads=1 if m.only_dense() else c.heads, d=c.d,
+                d_v=c.d_v or c.d, type=m.type, refused=m.only_dense(),
+                layer=[x.layer for x in m.caches],
+                window=[x.window for x in m.caches])
