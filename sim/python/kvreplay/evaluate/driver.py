@@ -19,7 +19,7 @@ from .assets import bare, code_of
 from .attend import Model
 from .dense import Dense
 from .item import Item, Question
-from .measures import answer_digest, common, divergences, ends_for
+from .measures import answer_digest, common, divergences, ends_for, finite
 from .measures import logliks, perplexities, replayed, request_digest, right
 from .press import Presses, is_press, ours
 from .replay import Traces
@@ -162,12 +162,12 @@ class Driver:
                     row = replays[n][asks[i]]
                     if row["status"] == "refused":
                         x.why = row["reason"]
-                    values = {**values, **replayed(row)}
+                    values, why = finite({**values, **replayed(row)})
                     row = dict(row, spec=specs[i],
                                budget=replays[0][asks[i]]["budget"])
                     yield self.row(
                         item, n, asks[i], row, "failed" if x.why else "ok",
-                        x.why, values, tokens)  # fmt: skip
+                        x.why or why, values, tokens)  # fmt: skip
         finally:
             for x in held:
                 x.close()
@@ -251,7 +251,7 @@ class Driver:
                     found[i].append(logliks(x, answer[at]))
             for x, parts, fork, own in zip(values, found, forks, held):
                 loglik = torch.cat(parts)
-                x["loglik"] = float(loglik.sum())
+                x["loglik_token"] = float(loglik.mean())
                 x.update(perplexities(truth.loglik, loglik))
                 own.why = own.why or fork.why
                 if not own.why:

@@ -168,13 +168,15 @@ class Evaluation:
 
 
 def refusals(rows: List[Row], say: Callable[..., None]) -> int:
-    """Says of each method and budget that was refused or failed why, each
-    reason once. Returns how many methods have no row at any budget."""
+    """Says of each method and budget that was refused, failed or lacks a number
+    why, each reason once. Returns how many methods have no row at any budget.
+    """
     why: Dict[str, List[str]] = {}
     lost: Dict[str, bool] = {}
     for (method, target), some in grouped(rows).items():
-        bad = [x for x in some if x["status"] != "ok"]
-        lost[method] = lost.get(method, True) and len(bad) == len(some)
+        bad = [x for x in some if x["reason"]]
+        lost[method] = lost.get(method, True) and all(
+            x["status"] != "ok" for x in some)
         if bad:
             share = f" ({len(bad)} of {len(some)} rows)"
             why.setdefault(bad[0]["reason"], []).append(
