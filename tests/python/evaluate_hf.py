@@ -7,6 +7,7 @@ TINY; needs torch and transformers."""
 
 import contextlib
 import os
+import shutil
 import signal
 import sqlite3
 import subprocess
@@ -181,6 +182,7 @@ def check_database():
     item, driver.Driver.item = driver.Driver.item, never
     evaluate(*words, "--db", at("whole.db"))
     driver.Driver.item = item
+    check_known(words, whole)
     _, said = evaluate(*words, "--db", at("whole.db"), "--again")
     assert "8 to be computed" in said
     parts = {}
@@ -197,6 +199,34 @@ def check_database():
     _, said = evaluate(*words, "--db", at("whole.db"), "--again", code=1)
     driver.divergences = old
     assert "kl" in said, said
+
+
+def check_known(words, whole):
+    """Where all is there the model is not loaded, as long as its files are as
+    they were: not those of another folder, and none that is new."""
+    folder, words = at("known"), (*words, "--name", "model")
+    shutil.copytree(MODEL, folder)
+    for x in os.listdir(folder):
+        os.utime(os.path.join(folder, x), (1, 1))
+    loads, load = [], run.load
+
+    def counted(*words):
+        loads.append(words)
+        return load(*words)
+
+    run.load = counted
+    for i in 1, 1:
+        got, said = evaluate(*words, "--db", at("whole.db"), model=folder)
+        assert "8 rows are there, 0 to be computed" in said, said
+        assert {x: y["values"] for x, y in got.items()} == {
+            x: y["values"] for x, y in whole.items()}  # fmt: skip
+        assert len(loads) == i, loads
+    os.utime(os.path.join(folder, "config.json"), (2, 2))
+    evaluate(*words, "--db", at("whole.db"), model=folder)
+    assert len(loads) == 2, loads
+    evaluate(*words, model=folder)  # and where something is to be computed
+    assert len(loads) == 3, loads
+    run.load = load
 
 
 def asked(path, sql):
