@@ -105,8 +105,9 @@ ORDER BY m.model, p.platform, m.task, m.method, m.basis, m.asked, m.measure;
 -- The same, a row for each method, budget and task, with how many of the
 -- task's questions were answered, and of how many items any was, and what for
 -- people is a place: the task, and the model and the platform where there are
--- several. loglik: the sum over an answer's tokens, of rows from before December
--- 2026. reason: why a question has no answer, or an answer lacks a number.
+-- several. loglik: the sum over an answer's tokens, of rows from before
+-- December 2026. reason: why a question has no answer, or an answer lacks a
+-- number.
 CREATE TEMP VIEW answers AS
 WITH row AS MATERIALIZED
   (SELECT model, model_digest, platform, task, method, basis, target AS asked,

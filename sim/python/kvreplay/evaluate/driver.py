@@ -299,8 +299,9 @@ class Driver:
         """What of a row is not known before."""
         budget = replay["budget"]
         return dict(
-            named(item, n, ask, self.codes), spec=bare(replay["spec"]), status=status,
-            budget=None if budget is None else str(budget), reason=why or None,
+            named(item, n, ask, self.codes), spec=bare(replay["spec"]),
+            status=status, reason=why or None,
+            budget=None if budget is None else str(budget),
             values=values if status == "ok" else {},
             answer_digest=answer_digest(tokens) if tokens and status == "ok"
             else None)  # fmt: skip
