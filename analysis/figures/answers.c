@@ -46,7 +46,8 @@ static int write_table(const kv_page *p, const kv_figure *f) {
       " CASE WHEN conflicts THEN 'conflict' WHEN questions = 0 THEN"
       " reason WHEN questions < questions_all THEN questions || ' of ' ||"
       " questions_all || ': ' || coalesce(reason, 'the rest was not asked')"
-      " ELSE why END AS note FROM answers LEFT JOIN unmeasured USING (place)"
+      " ELSE coalesce(why, reason) END AS note FROM answers LEFT JOIN "
+      "unmeasured USING (place)"
       " ORDER BY place, basis, asked, exact DESC, coalesce(loglik_token,"
       " loglik) DESC, ppl, method",
       0, NULL, &g);

@@ -165,6 +165,8 @@ def check_logits(item, asks):
     more = torch.full((3, 2), -torch.inf)
     a, b = (torch.cat([x, more], 1) for x in (p, q))
     assert torch.allclose(driver.divergences(a, b), driver.divergences(p, q))
+    far = driver.perplexities(torch.zeros(2), torch.full((2,), -800.0))
+    assert far == {"ppl.all": torch.inf, "ppl.0": torch.inf}, far
 
 
 def check_database():
