@@ -74,7 +74,8 @@ why='no kl: the logits hold NaN' # of rows that have an answer
 tampered "UPDATE evaluation SET reason = '$why' WHERE method = 'h2o'"
 "$report" table "$dir/t.db" --answers | grep -q "^h2o at 25%: $why\$" ||
   fail "it is not said why an answer lacks a number"
-"$report" html "$dir/t.db" -o "$dir/u.html" && grep -q "$why" "$dir/u.html" ||
+"$report" html "$dir/t.db" -o "$dir/u.html" &&
+  grep -q 'no kl:<wbr> the logits' "$dir/u.html" ||
   fail "the page does not say why an answer lacks a number"
 tampered "DELETE FROM run" # a database of evaluations alone
 "$report" table "$dir/t.db" | grep -q '^needle *h2o ' ||
