@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # Sections of .ci/run about what somebody has who only installed, sourced by it:
-# by make, and as a wheel of Python.
+# by make, as a wheel of Python, and beside transformers.
 
 # Installs, compiles a program against what was installed, uninstalls.
 run_install() {
@@ -101,4 +101,34 @@ bare() {
       bash tests/golden.sh
       KV_WHEEL=$0 PYTHON=/usr/bin/python3 bash tests/check_package.sh' \
     "${1##*/}"
+}
+
+# What the tests of quickstart skip without torch and transformers: recorder,
+# evaluations, sessions and types, of real models. The environment is for every
+# clone and later run of this machine. Skipped tests are failures here.
+run_hf() {
+  local release=5.24.0 cache=${XDG_CACHE_HOME:-$HOME/.cache}/kvreplay to
+  to=$cache/transformers-$release
+  packages python3-venv
+  mkdir -p "$cache"
+  (flock 9 && step torch "$to" numpy torch==2.15.0 "transformers==$release") \
+    9>"$to.lock"
+  [ -x build/sim/kvreplay ] || ./quickstart check
+  PYTHON=$to/bin/python top_builddir=$top/build top_srcdir=$top \
+    bash tests/check_session_py.sh | tee "$ci/hf.tests" || return 1
+  grep -q "(transformers $release, torch 2.15.0" "$ci/hf.tests" || return 1
+  PYTHONPATH=sim/python KVREPLAY_LIBRARY=build/sim/.libs/libkvreplay.so.0 \
+    step "$to/bin/python" tests/python/two_runtimes.py
+}
+
+# torch ENVIRONMENT PACKAGE...: with these, where it is not there yet.
+torch() {
+  local to=$1
+  shift
+  [ ! -e "$to/.made" ] || return 0
+  rm -rf "$to"
+  /usr/bin/python3 -m venv "$to"
+  PIP_ROOT_USER_ACTION=ignore "$to/bin/pip" install -q \
+    --disable-pip-version-check "$@"
+  touch "$to/.made"
 }

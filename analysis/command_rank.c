@@ -92,6 +92,12 @@ static void say_best(const asked *x, const kv_grid *g) {
   char said[SENTENCE] = "No measure orders any two methods.";
   int best, next, open, n = 0;
   find_first(g, &best, &next, &open);
+  if (!g->rows)
+    snprintf(said, sizeof said,
+             "No two methods have %s on the same prompts. Rows from before "
+             "December 2026 have no loglik a token until `kvreplay evaluate "
+             "--again`.",
+             x->by);
   if (best >= 0)
     n = snprintf(said, sizeof said,
                  "Best with %s: %s, tau-b %.2f [%.2f, %.2f] on %s group%s of "

@@ -97,8 +97,8 @@ static const kv_option of_compare[] = {
      AT(measure),
      .help = "needle (the default), lse_error, kl, tv, output_error, mass, "
              "recall_1, recall_16, output_abs_p99; of what a model answered: "
-             "exact_match, "
-             "loglik, next_kl, agree"},
+             "exact_match, loglik (a token's; rows from before December 2026 "
+             "have none until evaluate --again), next_kl, agree"},
     ROWS,
     {.slot = KV_SLOT_END}};
 
@@ -112,8 +112,8 @@ static const kv_option of_rank[] = {
      .words = answer_name,
      AT(measure),
      .group = "What to rank",
-     .help = "loglik (the default), exact_match, next_kl or agree: what the "
-             "table is sorted by"},
+     .help = "loglik (the default, a token's), exact_match, next_kl or agree: "
+             "what the table is sorted by"},
     {KV_SLOT_FLAG, "pairs", 'p', AT(pairs),
      .help =
          "the pairs of methods that the best measure has in the wrong order"},

@@ -27,6 +27,8 @@ answers() { grep "^$1 " "$dir/out" | tr -s ' '; }
   fail "answers: $(answers 'needle *h2o')"
 answers 'words *dense' | grep -q ' 25% ±50 .* not measurable$' ||
   fail "a task that dense does not answer counts"
+answers 'words *dense' | grep -qF ' -0.5625 ±0.12 sum ' ||
+  fail "an older row's sum is not marked: $(answers 'words *dense')"
 grep -q '^words is not measurable: dense answers 25 % of it and not 60 %' \
   "$dir/out" || fail "it is not said why"
 answers 'prose *window' | grep -q ' - - 1.625 ±0 - 0.755 -$' ||
@@ -68,6 +70,13 @@ grep -q "^h2o at 25%, window at 25%: $why\$" "$dir/out" &&
   [ "$(grep -c 'least legal' "$dir/out")" = 1 ] &&
   answers 'needle *h2o' | grep -q ' 0 of 4 \* .* no answer$' ||
   fail "reasons: $(grep 'h2o' "$dir/out")"
+why='no kl: the logits hold NaN' # of rows that have an answer
+tampered "UPDATE evaluation SET reason = '$why' WHERE method = 'h2o'"
+"$report" table "$dir/t.db" --answers | grep -q "^h2o at 25%: $why\$" ||
+  fail "it is not said why an answer lacks a number"
+"$report" html "$dir/t.db" -o "$dir/u.html" &&
+  grep -q 'no kl:<wbr> the logits' "$dir/u.html" ||
+  fail "the page does not say why an answer lacks a number"
 tampered "DELETE FROM run" # a database of evaluations alone
 "$report" table "$dir/t.db" | grep -q '^needle *h2o ' ||
   fail "table does not show what is there"

@@ -16,7 +16,7 @@
 #define SIZE -1, true, false
 #define SHARE 1, false, false
 #define MARKED 1, false, true
-const kv_ranked kv_ranked_answers[] = {{"loglik", "loglik", SHARE},
+const kv_ranked kv_ranked_answers[] = {{"loglik", "loglik_token", SHARE},
                                        {"exact_match", "exact", SHARE},
                                        {"next_kl", "kl", ERROR},
                                        {"agree", "agree", SHARE},

@@ -22,7 +22,7 @@ const kv_compared kv_compared_all[] = {
     {"recall_1", "recall_1", false, 1, "rows whose heaviest token is seen"},
     {"recall_16", "recall_16", false, 1, "share of the 16 heaviest tokens"},
     {"exact_match", "exact", true, 1, "share of questions answered right"},
-    {"loglik", "loglik", true, 1, "of the right answer, nats"},
+    {"loglik", "loglik_token", true, 1, "of the right answer, nats a token"},
     {"next_kl", "kl", true, -1, "KL of the next token from dense's, nats"},
     {"agree", "agree", true, 1, "tokens until greedy decoding leaves dense's"},
     {.name = NULL}};

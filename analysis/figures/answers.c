@@ -8,6 +8,7 @@
 #include "analysis/compare/ranked.h"
 #include "analysis/database/results.h"
 #include "analysis/figures/figures.h"
+#include "analysis/tables/sheets.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -40,13 +41,15 @@ static int write_table(const kv_page *p, const kv_figure *f) {
   kv_grid g;
   int rc = kv_grid_ask(
       p->db,
-      "SELECT *, share(exact, exact_se) AS answered, about(loglik, loglik_se)"
+      "SELECT *, share(exact, exact_se) AS answered," KV_SHEET_LOGLIK
       " AS likely, about(kl, kl_se) AS apart, about(agree, agree_se) AS alike,"
       " CASE WHEN conflicts THEN 'conflict' WHEN questions = 0 THEN"
       " reason WHEN questions < questions_all THEN questions || ' of ' ||"
       " questions_all || ': ' || coalesce(reason, 'the rest was not asked')"
-      " ELSE why END AS note FROM answers LEFT JOIN unmeasured USING (place)"
-      " ORDER BY place, basis, asked, exact DESC, loglik DESC, ppl, method",
+      " ELSE coalesce(why, reason) END AS note FROM answers LEFT JOIN "
+      "unmeasured USING (place)"
+      " ORDER BY place, basis, asked, exact DESC, coalesce(loglik_token,"
+      " loglik) DESC, ppl, method",
       0, NULL, &g);
   if (rc) return rc;
   if (g.rows) {
@@ -74,11 +77,12 @@ const kv_figure kv_figures_answers[] = {
      .panels = KV_PANELS("share_mean", "exact", KV_SHARE(BYTES),
                          KV_SHARE("right answers"), "Right answers"),
      .closed = true},
-    {"loglik", "Log-likelihood of the answer", PLACE("loglik"),
-     "Log-likelihood of the reference answer, fed token by token, in nats; "
-     "higher is better.",
-     .panels = KV_PANELS("share_mean", "loglik", KV_SHARE(BYTES),
-                         KV_LINEAR("log-likelihood, nats"), "Log-likelihood"),
+    {"loglik", "Log-likelihood of the answer", PLACE("loglik_token"),
+     "Log-likelihood of the reference answer, fed token by token, in nats a "
+     "token; higher is better.",
+     .panels =
+         KV_PANELS("share_mean", "loglik_token", KV_SHARE(BYTES),
+                   KV_LINEAR("log-likelihood, nats a token"), "Log-likelihood"),
      .closed = true},
     {"next_token", "Divergence of the next token", PLACE("kl"),
      "KL divergence of the next token's distribution from dense's, on dense's "

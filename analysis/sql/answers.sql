@@ -105,13 +105,16 @@ ORDER BY m.model, p.platform, m.task, m.method, m.basis, m.asked, m.measure;
 -- The same, a row for each method, budget and task, with how many of the
 -- task's questions were answered, and of how many items any was, and what for
 -- people is a place: the task, and the model and the platform where there are
--- several.
+-- several. loglik: the sum over an answer's tokens, of rows from before
+-- December 2026. reason: why a question has no answer, or an answer lacks a
+-- number.
 CREATE TEMP VIEW answers AS
 WITH row AS MATERIALIZED
   (SELECT model, model_digest, platform, task, method, basis, target AS asked,
     count(DISTINCT iif(status = 'ok', item, NULL)) AS items,
     sum(status = 'ok') AS questions,
-    min(iif(status = 'ok', NULL, reason)) AS reason,
+    coalesce(min(iif(status = 'ok', NULL, reason)), min(nullif(reason, '')))
+      AS reason,
     max(conflicts) AS conflicts, min(confirmations) AS confirmations
   FROM newest_evaluation
   GROUP BY model, model_digest, platform, task, method, basis, target),
@@ -127,6 +130,8 @@ wide AS
     max(iif(measure = 'bytes.read', mean, NULL)) AS share_read,
     max(iif(measure = 'exact', mean, NULL)) AS exact,
     max(iif(measure = 'exact', se, NULL)) AS exact_se,
+    max(iif(measure = 'loglik_token', mean, NULL)) AS loglik_token,
+    max(iif(measure = 'loglik_token', se, NULL)) AS loglik_token_se,
     max(iif(measure = 'loglik', mean, NULL)) AS loglik,
     max(iif(measure = 'loglik', se, NULL)) AS loglik_se,
     max(iif(measure = 'kl', mean, NULL)) AS kl,
@@ -144,14 +149,14 @@ SELECT r.task
   r.model, p.torch, p.transformers, p.processor, p.threads, p.dtype, r.task,
   r.method, r.basis, r.asked, r.items, a.items_all, r.questions,
   a.questions_all, w.share_mean, w.share_end, w.share_read,
-  w.exact, w.exact_se, w.loglik, w.loglik_se, w.kl, w.kl_se, w.agree,
-  w.agree_se, w.ppl, w.dense_exact, w.measurable, r.confirmations,
-  r.conflicts, r.reason, r.model_digest
+  w.exact, w.exact_se, w.loglik_token, w.loglik_token_se, w.loglik,
+  w.loglik_se, w.kl, w.kl_se, w.agree, w.agree_se, w.ppl, w.dense_exact,
+  w.measurable, r.confirmations, r.conflicts, r.reason, r.model_digest
 FROM row r JOIN whole a USING (model_digest, platform, task)
   JOIN platform p USING (platform)
   LEFT JOIN wide w USING (model_digest, platform, task, method, basis, asked)
 ORDER BY place, w.measurable DESC, r.basis, r.asked, w.exact DESC,
-  w.loglik DESC, w.ppl, r.method;
+  coalesce(w.loglik_token, w.loglik) DESC, w.ppl, r.method;
 
 -- Perplexity less dense's from a position on (ppl.16: of tokens 16 to 31), a
 -- panel for each place and budget.

@@ -58,7 +58,7 @@ const char *const kv_sheet_optional[] = {
 #define ANSWERS                                                                \
   "place AS task, method, asked, questions || iif(questions = questions_all,"  \
   " '', ' of ' || questions_all || ' *') AS questions" HELD                    \
-  ", share(exact, exact_se) AS right, about(loglik, loglik_se) AS loglik,"     \
+  ", share(exact, exact_se) AS right," KV_SHEET_LOGLIK " AS loglik,"           \
   " about(kl, kl_se) AS kl, about(agree, agree_se) AS agree, ppl, CASE"        \
   " WHEN conflicts THEN 'CONFLICT' WHEN questions = 0 THEN 'no answer'"        \
   " WHEN measurable = 0 THEN 'not measurable' END AS note"
@@ -119,7 +119,8 @@ const kv_sheet kv_sheet_answers = {
              "Means over the items of a task, \u00b1: two standard errors. "
              "mean, end: bytes as shares of dense's for the same questions. "
              "right: greedy answers that hold the reference. loglik: of the "
-             "reference answer, nats. kl: of the next token from dense's, "
+             "reference answer, nats a token (rows from before December 2026: "
+             "the sum). kl: of the next token from dense's, "
              "nats. agree: tokens until greedy decoding leaves dense's. ppl: "
              "perplexity less dense's. *: of those questions alone that have "
              "an answer.",

@@ -14,6 +14,10 @@
 #define KV_SHEET_PLACE                                                         \
   "trace || iif(observe = 'recorded', '', ', ' || observe) AS trace"
 #define KV_SHEET_P_ERROR "p error"
+/* Of answers: per token, or of older rows the sum, marked. */
+#define KV_SHEET_LOGLIK                                                        \
+  " coalesce(about(loglik_token, loglik_token_se),"                            \
+  " about(loglik, loglik_se) || ' sum')"
 
 typedef struct kv_sheet {
   const char *view, *columns; /* SQL */

@@ -14,8 +14,11 @@ static const char mean[] = "mean", of_dense[] = "of dense";
 static const struct {
   const char *name, *unit, *combine;
 } numbers[] = {
-    {"exact", "share", mean},  /* 1: the greedy answer holds the reference */
-    {"loglik", "nats", mean},  /* of the reference answer, teacher-forced */
+    {"exact", "share", mean}, /* 1: the greedy answer holds the reference */
+    {"loglik_token", "nats a token", mean}, /* of the reference answer,
+                                               teacher-forced */
+    {"loglik", "nats", mean},  /* the same, the sum over all of its tokens: of
+                                  rows from before December 2026 */
     {"kl", "nats", mean},      /* next token, KL(dense || method), by position
                                   of dense's own continuation */
     {"agree", "tokens", mean}, /* until greedy decoding leaves dense's */

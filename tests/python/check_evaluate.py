@@ -83,8 +83,8 @@ def row(task, item, method, target=None, status="ok", question=0, **values):
 def check_table():
     """Right answers, means, bytes as shares of dense's for the same question,
     a mark where a mean is of some rows."""
-    dense = {"kl": 0.0, "agree": 4.0, "loglik": -1.0}
-    less = {"kl": 0.5, "agree": 2.0, "loglik": -3.0, "exact": 1.0}
+    dense = {"kl": 0.0, "agree": 4.0, "loglik_token": -1.0}
+    less = {"kl": 0.5, "agree": 2.0, "loglik_token": -3.0, "exact": 1.0}
     rows = [
         row("a", "0", "dense", exact=1.0, **dense, **{"bytes.mean": 1000.0}),
         row("a", "1", "dense", exact=1.0, **dense, **{"bytes.mean": 3000.0}),
@@ -93,32 +93,37 @@ def check_table():
         row("a", "0", "tova", "25%", "refused"),
         row("a", "1", "tova", "25%", **less, **{"bytes.mean": 300.0}),
         row("a", "0", "less", "25%", "refused"),
+        row("a", "0", "kivi", **less, **{"bytes.mean": 500.0}),
+        row("a", "1", "kivi", agree=3.0, loglik=-6.0),  # one that lacks its kl
+        row("a", "0", "quant", agree=3.0, loglik=-6.0),  # a sum
     ]
     lines = table(rows).split("\n")
     assert lines == [
-        "method  budget  right  loglik      kl  agree    held      rows",
-        "dense             2/2   -1.00  0.0000    4.0  100.0%         2",
-        "h2o     25%       2/2   -3.00  0.5000    2.0   30.0%         2",
-        "tova    25%       1/1   -3.00  0.5000    2.0   10.0%  1 of 2 *",
+        "method  budget  right     loglik        kl  agree    held      rows",
+        "dense             2/2     -1.000    0.0000    4.0  100.0%         2",
+        "h2o     25%       2/2     -3.000    0.5000    2.0   30.0%         2",
+        "tova    25%       1/1     -3.000    0.5000    2.0   10.0%  1 of 2 *",
+        "kivi              1/1   -3.000 *  0.5000 *    2.5   41.7%         2",
+        "quant               -  -6.00 sum         -    3.0  100.0%  1 of 2 *",
         "",
         "*: of those rows alone; compare with means of the same rows only",
         "",
     ], "\n".join(lines)
-    assert table(rows[-1:]) == ""
+    assert table(rows[6:7]) == ""
 
 
 def check_tasks():
     """Of several tasks each stands by itself, and what dense answers to less
     than 60 % counts nowhere; nor does what nobody judges count as wrong."""
     rows = [
-        row("a", "0", "dense", exact=1.0, loglik=-1.0),
-        row("a", "0", "h2o", exact=0.0, loglik=-2.0),
-        row("b", "0", "dense", exact=1.0, loglik=-3.0),
-        row("b", "1", "dense", exact=0.0, loglik=-3.0),
-        row("b", "0", "h2o", exact=1.0, loglik=-5.0),
+        row("a", "0", "dense", exact=1.0, loglik_token=-1.0),
+        row("a", "0", "h2o", exact=0.0, loglik_token=-2.0),
+        row("b", "0", "dense", exact=1.0, loglik_token=-3.0),
+        row("b", "1", "dense", exact=0.0, loglik_token=-3.0),
+        row("b", "0", "h2o", exact=1.0, loglik_token=-5.0),
         row("b", "1", "h2o", status="failed"),
-        row("c", "0", "dense", loglik=-7.0),
-        row("c", "0", "h2o", loglik=-8.0),
+        row("c", "0", "dense", loglik_token=-7.0),
+        row("c", "0", "h2o", loglik_token=-8.0),
     ]
     first, tasks, right, loglik, mark = table(rows).strip().split("\n\n")
     assert [x.split()[1] for x in first.split("\n")[1:]] == ["1/1", "0/1"]
@@ -127,7 +132,7 @@ def check_tasks():
                      "than 60 %\ntask 3: c")  # fmt: skip
     assert right.split("\n")[2].split() == ["h2o", "0/1", "1/1", "-"], right
     assert loglik.split("\n")[2].split() == [
-        "h2o", "-2.00", "-5.00", "*", "-8.00"], loglik  # fmt: skip
+        "h2o", "-2.000", "-5.000", "*", "-8.000"], loglik  # fmt: skip
     assert mark.startswith("*: ")
 
 

@@ -25,7 +25,7 @@ METHODS = ["a", "b", "c", "d", "e", "short", "wide", "late"]
 BUDGETS = ["mean:25%", "mean:50%"]
 TASKS = {"dark": 4, "find": 9, "read": 7}  # items; dense answers no dark one
 # Name here, in the database, sign, of the size.
-ANSWERS = [("loglik", "loglik", 1), ("exact_match", "exact", 1),
+ANSWERS = [("loglik", "loglik_token", 1), ("exact_match", "exact", 1),
            ("next_kl", "kl", -1), ("agree", "agree", 1)]  # fmt: skip
 OPEN = [("needle", "open.needle_share", 1),
         ("recall_1", "open.recall_1.mean", 1),
@@ -50,8 +50,8 @@ def made_up(draw, task, method, budget, item):
     x["exact"] = float(draw.random() < (0.2 if task == "dark" else 0.7))
     if method in "abcde":  # some order, with noise
         x["open.kl.mean"] = x["kl"] + draw.randint(0, 2) / 4
-        x["loglik"] = draw.randint(0, 2) / 2 - METHODS.index(method) / 2
-        x["open.recall_1.mean"] = x["loglik"] + draw.randint(0, 3) / 2
+        x["loglik_token"] = draw.randint(0, 2) / 2 - METHODS.index(method) / 2
+        x["open.recall_1.mean"] = x["loglik_token"] + draw.randint(0, 3) / 2
     if task == "read":
         del x["open.needle_share"]
     return x
@@ -272,6 +272,14 @@ def main():
                   "exact_match (dark): dense answers 0 % of it"):  # fmt: skip
         assert words in " ".join(said.split()), (words, said)
     assert "short (" not in said and "Best with loglik: recall_1, tau-b" in said
+    older = sqlite3.connect(f"{folder}/older.db")
+    db.backup(older)
+    for table in "quantity", "evaluated":  # sums, which are not ranked
+        older.execute(f"UPDATE {table} SET name = 'loglik' WHERE name ="
+                      " 'loglik_token'")  # fmt: skip
+    older.commit()
+    said = " ".join(run(f"{folder}/older.db").split())
+    assert "No two methods have loglik on the same prompts. Rows" in said, said
 
 
 main()

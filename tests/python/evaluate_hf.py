@@ -7,6 +7,7 @@ TINY; needs torch and transformers."""
 
 import contextlib
 import os
+import shutil
 import signal
 import sqlite3
 import subprocess
@@ -59,8 +60,10 @@ def check_full(rows):
     dense's, to the bit; one of an eighth feels it."""
     for name, dense in values(rows, "dense").items():
         full = values(rows, "snapkv", "100%")[name]
-        for x in "exact", "loglik", "kl", "agree", "bytes.mean":
+        for x in "exact", "loglik_token", "kl", "agree", "bytes.mean":
             assert full.get(x) == dense.get(x), (name, x, full, dense)
+        answered = {"exact", "loglik_token"} & {*dense}
+        assert len(answered) == 2 * (name[0] != "three"), (name, dense)
         less = values(rows, "snapkv", "12%")[name]
         assert less["kl"] > dense["kl"] + 1e-6, (name, less)
         assert less["bytes.mean"] < dense["bytes.mean"] / 2
@@ -123,7 +126,47 @@ def check_variants():
         assert less["kl"] > 1e-9, (name, less)
         for x in full, less:
             assert x["bytes.mean"] == x["open.bytes.mean"], (name, x)
+    check_logits(item, asks)
     driver.decode = decode
+
+
+def check_logits(item, asks):
+    """The log-likelihood is the mean over the answer's tokens. Tokens that a
+    model never says, with logits of -inf, count nowhere; a number that is none
+    is left out, and the row says why."""
+    own, (question,) = hf_models.model("Llama"), item.questions
+
+    def rows(first):
+        """With the tokens from `first` on never said."""
+        def never(module, args, out):
+            out.logits[..., first:] = -torch.inf
+
+        hook = own.register_forward_hook(never)
+        d = driver.Driver(attend.Model(own), None, [], 2, dict(model="x"))
+        found = [*d.item(item, {0: asks})]
+        d.close()
+        hook.remove()
+        return found
+
+    n = len(question.answer)
+    ids = torch.tensor([item.prompt + question.tokens + question.answer])
+    with torch.no_grad():
+        x = own(ids).logits[0, -n - 1 : -1, :122].double().log_softmax(-1)
+    want = float(x.gather(1, ids[0, -n:, None]).mean())
+    full, less = rows(122)
+    assert abs(full["values"]["loglik_token"] - want) < 1e-6, (full, want)
+    assert abs(full["values"]["kl"]) < 1e-9 < less["values"]["kl"], (full, less)
+    assert not full["reason"] and not less["reason"]
+    for row in rows(100):  # of which the answer has some
+        assert row["status"] == "ok" and "kl" in row["values"], row
+        assert "loglik_token" not in row["values"], row
+        assert row["reason"].startswith("no loglik_token, ppl.all, "), row
+    p, q = torch.randn(2, 3, 9)
+    more = torch.full((3, 2), -torch.inf)
+    a, b = (torch.cat([x, more], 1) for x in (p, q))
+    assert torch.allclose(driver.divergences(a, b), driver.divergences(p, q))
+    far = driver.perplexities(torch.zeros(2), torch.full((2,), -800.0))
+    assert far == {"ppl.all": torch.inf, "ppl.0": torch.inf}, far
 
 
 def check_database():
@@ -141,6 +184,7 @@ def check_database():
     item, driver.Driver.item = driver.Driver.item, never
     evaluate(*words, "--db", at("whole.db"))
     driver.Driver.item = item
+    check_known(words, whole)
     _, said = evaluate(*words, "--db", at("whole.db"), "--again")
     assert "8 to be computed" in said
     parts = {}
@@ -157,6 +201,34 @@ def check_database():
     _, said = evaluate(*words, "--db", at("whole.db"), "--again", code=1)
     driver.divergences = old
     assert "kl" in said, said
+
+
+def check_known(words, whole):
+    """Where all is there the model is not loaded, as long as its files are as
+    they were: not those of another folder, and none that is new."""
+    folder, words = at("known"), (*words, "--name", "model")
+    shutil.copytree(MODEL, folder)
+    for x in os.listdir(folder):
+        os.utime(os.path.join(folder, x), (1, 1))
+    loads, load = [], run.load
+
+    def counted(*words):
+        loads.append(words)
+        return load(*words)
+
+    run.load = counted
+    for i in 1, 1:
+        got, said = evaluate(*words, "--db", at("whole.db"), model=folder)
+        assert "8 rows are there, 0 to be computed" in said, said
+        assert {x: y["values"] for x, y in got.items()} == {
+            x: y["values"] for x, y in whole.items()}  # fmt: skip
+        assert len(loads) == i, loads
+    os.utime(os.path.join(folder, "config.json"), (2, 2))
+    evaluate(*words, "--db", at("whole.db"), model=folder)
+    assert len(loads) == 2, loads
+    evaluate(*words, model=folder)  # and where something is to be computed
+    assert len(loads) == 3, loads
+    run.load = load
 
 
 def asked(path, sql):

@@ -46,7 +46,7 @@ def check_same(rows):
         assert a["answer_digest"] == b["answer_digest"], (name, x, y)
         for z in "exact", "agree":
             assert x[z] == y[z], (name, z)
-        for z in "kl", "loglik", "ppl.all":
+        for z in "kl", "loglik_token", "ppl.all":
             assert abs(x[z] - y[z]) < 1e-3 * max(1, abs(y[z])), (name, z, x, y)
         assert y["kl"] > 0.01 + dense["kl"], (name, y)
         if name.startswith("adakv"):  # kvpress hides rows and frees none

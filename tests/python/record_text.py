@@ -156,11 +156,13 @@ def check_spans():
 
 
 def check_words(t):
-    """An answer is whole words: the 7 of 2017 is none, nor that of 7up."""
-    ids = t("in 2017 no. 7, then 7up, -7 and x7")["input_ids"]
-    assert find(t, ids, "7") == (2, (4, 5)), find(t, ids, "7")
+    """An answer is whole words: the 7 of 2017 is none, nor that of 7up or
+    -7."""
+    ids = t("in 2017 no. 7, then 7up, -7 and x7 or 1,207")["input_ids"]
+    assert find(t, ids, "7") == (1, (4, 5)), find(t, ids, "7")
     assert find(t, ids, "2017") == (1, (2, 3)) and find(t, ids, "17")[0] == 0
-    assert find(t, ids, "7", words=False) == (5, (2, 3))
+    assert find(t, ids, "7", words=False) == (6, (2, 3))
+    assert find(t, ids, "1207 ") == (1, (11, 12)) and not find(t, ids, "207")[0]
     assert find(t, ids, "No. 7,") == (1, (3, 5))
     assert find(t, ids, "no. 7, the")[0] == 0
     ids = t("\u5728\u4e1c\u4eac\u90fd 7\u6708 \u00c9t\u00e9s")["input_ids"]

@@ -215,6 +215,22 @@ def check_right():
     assert q.right("red: 12, 13") and not q.right("red: 123")
     q = Question((), (), ("12", "Red"), any=True)
     assert q.right("RED") and not q.right("123 redder")
+    for accept, well, bad in (
+        ("12", ("12.", "12, say", "12 %", "$12", "(12)", "\uff11\uff12"),
+         ("3.12", "12.5", "-12", "\u221212", "0,12", ".12", "2012")),
+        ("-5", ("is -5.",), ("10-5", "5")),
+        ("5", ("10-5",), ("-5", "5\u00b2", "1.5")),
+        ("52", (), ("5\u00b2", "5 2")),
+        ("51", (), ("5\u00bd",)),
+        ("1234567", ("1,234,567",), ("1,234,567,890", "1.1234567")),
+        ("1,234", ("1234",), ("234", "12345")),
+        ("234", (), ("1,234,567",)),
+        ("71", (), ("7 1",)),
+        ("new york", ("New\nYork",), ("NewYork",)),
+    ):  # fmt: skip
+        q = Question((), (), (accept,))
+        for text in well + bad:
+            assert q.right(text) == (text in well), (accept, text)
 
 
 def digest(found):

@@ -52,7 +52,7 @@ static void measure(int task, int item, int question, int method,
     return;
   }
   add(r, "exact", is_right(task, item, question, method));
-  add(r, "loglik", -.5 - method - .125 * item);
+  add(r, task ? "loglik" : "loglik_token", -.5 - method - .125 * item);
   add(r, "agree", 16 - 4 * method);
 }
 

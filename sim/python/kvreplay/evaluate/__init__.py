@@ -8,8 +8,8 @@ MODEL is a folder, a name on the hub, or a .gguf file. Each method compresses
 the prompt; then the model is asked, and decodes with what the method left. A
 row of the table, and of the database, is a question, a method and a budget:
 
-    right   its greedy answer has what is accepted, as whole words
-    loglik  of the right answer, in nats; of several tasks, by task
+    right   its greedy answer has what is accepted, as whole words and numbers
+    loglik  of the right answer, in nats a token; of several tasks, by task
     kl      KL(dense || method) of the next token, in nats, mean over dense's
             own answer
     agree   tokens until its greedy answer leaves dense's

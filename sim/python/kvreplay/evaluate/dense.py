@@ -67,10 +67,12 @@ class Dense:
 
     def crop(self, n: int) -> None:
         """The first n tokens alone were fed; n is where a piece ended."""
+        gone = self.seen - n
         while self.seen > n:
             self.pieces.pop()
         assert self.seen == n, "a piece ends there"
-        self.cache.crop(n)
+        if gone:  # 0 is all of the cache before transformers 5.24
+            self.cache.crop(-gone)
 
     def rows(self, layer: int) -> Rows:
         """q, k and v of all tokens fed."""

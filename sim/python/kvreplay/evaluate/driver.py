@@ -15,11 +15,11 @@ import torch
 
 from ..record.tokens import decode
 from .asks import Ask
-from .assets import bare, code_of
+from .assets import bare
 from .attend import Model
 from .dense import Dense
 from .item import Item, Question
-from .measures import answer_digest, common, divergences, ends_for
+from .measures import answer_digest, common, divergences, ends_for, finite
 from .measures import logliks, perplexities, replayed, request_digest, right
 from .press import Presses, is_press, ours
 from .replay import Traces
@@ -37,6 +37,19 @@ class Truth(NamedTuple):
 
 Row = Dict[str, Any]
 Answers = List[Tuple[Dict[str, float], List[int]]]  # values, greedy tokens
+Codes = Mapping[str, Optional[str]]  # {method asked for: its code}
+
+
+def named(item: Item, n: int, ask: Ask, codes: Codes) -> Row:
+    """What of a row names what is asked, but for the model and platform."""
+    x = item.questions[n]
+    tokens = len(item.prompt) + len(x.tokens)
+    return dict(
+        task=item.task, item=item.id, question=n,
+        prompt_len=len(item.prompt), method=ask.method,
+        code=codes.get(ask.method), request_digest=request_digest(item, x),
+        tokens=tokens + max(len(x.answer), item.new), basis=ask.basis,
+        target=ask.target)  # fmt: skip
 
 
 class Driver:
@@ -46,15 +59,16 @@ class Driver:
     def __init__(
         self, model: Model, tokenizer: Any, ends: Sequence[int], threads: int,
         metadata: Dict[str, Any], typed: Mapping[str, str] = {},
-        width: int = WIDTH, presses: Optional[Presses] = None,
+        codes: Codes = {}, width: int = WIDTH,
+        presses: Optional[Presses] = None,
     ) -> None:  # fmt: skip
         """ends: tokens that end an answer; metadata: of its traces; typed:
         {method asked for: how it is typed with the file that it reads};
-        presses: of kvpress, where some are asked for."""
+        codes: as named() takes them; presses: of kvpress, where some are asked
+        for."""
         self.model, self.tokenizer, self.ends = model, tokenizer, [*ends]
         self.threads, self.metadata, self.width = threads, metadata, width
-        self.typed = typed
-        self.codes = {x: code_of(x, y) for x, y in typed.items()}
+        self.typed, self.codes = typed, codes
         self.together, self.traces = Together(model, threads), Traces()
         self.presses: Any = presses
         self.by = self.together  # who feeds what is held now
@@ -162,12 +176,12 @@ class Driver:
                     row = replays[n][asks[i]]
                     if row["status"] == "refused":
                         x.why = row["reason"]
-                    values = {**values, **replayed(row)}
+                    values, why = finite({**values, **replayed(row)})
                     row = dict(row, spec=specs[i],
                                budget=replays[0][asks[i]]["budget"])
                     yield self.row(
                         item, n, asks[i], row, "failed" if x.why else "ok",
-                        x.why, values, tokens)  # fmt: skip
+                        x.why or why, values, tokens)  # fmt: skip
         finally:
             for x in held:
                 x.close()
@@ -251,7 +265,7 @@ class Driver:
                     found[i].append(logliks(x, answer[at]))
             for x, parts, fork, own in zip(values, found, forks, held):
                 loglik = torch.cat(parts)
-                x["loglik"] = float(loglik.sum())
+                x["loglik_token"] = float(loglik.mean())
                 x.update(perplexities(truth.loglik, loglik))
                 own.why = own.why or fork.why
                 if not own.why:
@@ -285,21 +299,9 @@ class Driver:
         """What of a row is not known before."""
         budget = replay["budget"]
         return dict(
-            self.named(item, n, ask), spec=bare(replay["spec"]), status=status,
-            budget=None if budget is None else str(budget), reason=why or None,
+            named(item, n, ask, self.codes), spec=bare(replay["spec"]),
+            status=status, reason=why or None,
+            budget=None if budget is None else str(budget),
             values=values if status == "ok" else {},
             answer_digest=answer_digest(tokens) if tokens and status == "ok"
             else None)  # fmt: skip
-
-    def named(self, item: Item, n: int, ask: Ask) -> Row:
-        """What of a row names what is asked, but for the model and platform."""
-        x = item.questions[n]
-        tokens = len(item.prompt) + len(x.tokens)
-        return dict(
-            task=item.task, item=item.id, question=n,
-            prompt_len=len(item.prompt), method=ask.method,
-            code=self.presses.code if is_press(ask)
-            else self.codes.get(ask.method),
-            request_digest=request_digest(item, x),
-            tokens=tokens + max(len(x.answer), item.new), basis=ask.basis,
-            target=ask.target)  # fmt: skip

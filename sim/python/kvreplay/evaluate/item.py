@@ -8,9 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from ..hf.text import folded
 from ..record.prompts import Prompt, read_prompts
-from ..record.tokens import check_places, places, tokens_of
+from ..record.tokens import alike, check_places, places, tokens_of
 
 NEW = 32  # tokens that follow a user's prompt, where its line has no `new`
 
@@ -27,11 +26,11 @@ class Question:
     spans: tuple[tuple[int, int], ...] = ()  # [start, end) of what answers it
 
     def right(self, text: str) -> bool:
-        """Does a generated text have what is accepted, as whole words? Blanks
-        do not count; case and accents only where it has them as they are."""
+        """Does a generated text have what is accepted, as whole words and
+        numbers? Case and accents do not count."""
         of = any if self.any else all
         return of(
-            places(text, x, True) or places(folded(text), folded(x), True)
+            places(text, x, True) or places(alike(text), alike(x), True)
             for x in self.accept
         )
 

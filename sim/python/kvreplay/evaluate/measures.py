@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from typing import Any, Dict, List, Sequence
+from typing import Any, Dict, List, Sequence, Tuple
 
 import numpy as np
 import torch
@@ -40,9 +40,10 @@ def logliks(logits: torch.Tensor, tokens: Sequence[int]) -> torch.Tensor:
 
 
 def divergences(dense: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
-    """KL(dense || other) of the next token, float64 [tokens], in nats."""
+    """KL(dense || other) of the next token, float64 [tokens], in nats. A token
+    that dense never says (a logit of -inf) adds nothing."""
     p, q = (torch.log_softmax(x.double(), -1) for x in (dense, other))
-    return (p.exp() * (p - q)).sum(-1)
+    return (p.exp() * (p - q)).masked_fill(p == -math.inf, 0).sum(-1)
 
 
 def common(a: Sequence[int], b: Sequence[int]) -> int:
@@ -59,14 +60,24 @@ def perplexities(dense: torch.Tensor, other: torch.Tensor) -> Dict[str, float]:
     n, found, first, end = len(dense), {}, 0, 16
 
     def apart(a: int, b: int) -> float:
-        x, y = (math.exp(-float(z[a:b].mean())) for z in (other, dense))
-        return x - y
+        x, y = (-float(z[a:b].mean()) for z in (other, dense))
+        most = max(x, y)
+        return math.exp(x) - math.exp(y) if most < 709 else most * math.inf
 
     found["ppl.all"] = apart(0, n)
     while first < n:
         found[f"ppl.{first}"] = apart(first, min(n, end))
         first, end = end, 2 * end
     return found
+
+
+def finite(values: Dict[str, float]) -> Tuple[Dict[str, float], str]:
+    """Those that are numbers, and a sentence on the others, "" where there is
+    none."""
+    lost = [x for x, y in values.items() if not math.isfinite(y)]
+    why = ("no " + ", ".join(lost) + ": the model's logits hold NaN, or give "
+           "no probability to a token that it needs")  # fmt: skip
+    return {x: y for x, y in values.items() if x not in lost}, why * bool(lost)
 
 
 def held_bytes(ledger: Dict[str, Any]) -> Dict[str, float]:

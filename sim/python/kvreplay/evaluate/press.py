@@ -111,8 +111,13 @@ class Pressed(Held):
         return {"bytes.mean": mean, "bytes.end": float(self.sizes[-1])}
 
 
+def code() -> str:
+    """What names kvpress in a row."""
+    return "kvpress " + importlib.metadata.version("kvpress")
+
+
 class Presses(Together):
-    """Of one model. code: what names kvpress in a row."""
+    """Of one model."""
 
     def __init__(self, model: Model) -> None:
         super().__init__(model, 1)
@@ -120,7 +125,6 @@ class Presses(Together):
 
         self.make, self.tried = expression.make_press, expression.tried
         self.modules = attention.attention_modules(model.model)
-        self.code = "kvpress " + importlib.metadata.version("kvpress")
 
     def row(self, ask: Ask, row: Dict[str, Any], prompt: int) -> Dict[str, Any]:
         """That of a press, from that of the method's replay, by which a budget

@@ -20,21 +20,23 @@ import transformers
 
 from ..binding import SessionError
 from ..binding import load as library
-from ..hf.identity import model_digest
-from ..hf.load import ends_of, load, name_of
+from ..hf.load import ends_of, load, load_tokenizer, name_of
+from ..hf.model import need
 from ..hf.text import reason
 from ..record.progress import clock
 from .asks import Ask, head_of
-from .assets import filled
+from .assets import code_of, filled
 from .attend import Model
-from .driver import Driver
+from .driver import Codes, Driver, named
 from .item import Item, item_of
-from .press import Presses, beside
+from .known import Known, known_of, path_of, recall, remember
+from .press import Presses, beside, code, is_press
 from .store import Memory, Store
 from .table import grouped, table
 from .tasks import make, options_of
 
 Row = Dict[str, Any]
+Work = List[Tuple[Item, Dict[int, List[Ask]]]]
 
 
 def processor() -> str:
@@ -56,13 +58,11 @@ def file_of(where: str) -> str:
 
 
 def items_of(
-    a: argparse.Namespace, name: str, tokenizer: Any, model: Any,
+    a: argparse.Namespace, name: str, tokenizer: Any, known: Known,
     say: Callable[..., None],
 ) -> Tuple[List[Item], int]:  # fmt: skip
     """The items, and how many tasks or items cannot be."""
-    size = model.get_input_embeddings().weight.shape[0]
-    config = model.config.get_text_config()
-    most = getattr(config, "max_position_embeddings", None)
+    size, most = known.size, known.most
     found: List[Item] = []
     bad = 0
     for task in a.tasks:
@@ -100,12 +100,12 @@ class Evaluation:
     """Of the items: rows {(task, item, question, ask): row}."""
 
     def __init__(
-        self, a: argparse.Namespace, driver: Driver, store: Any, named: Row,
+        self, a: argparse.Namespace, store: Any, named: Row, codes: Codes,
         say: Callable[..., None],
     ) -> None:  # fmt: skip
         """named: what every row has: model and platform."""
-        self.a, self.driver, self.store, self.say = a, driver, store, say
-        self.named = named
+        self.a, self.store, self.say = a, store, say
+        self.named, self.codes = named, codes
         self.rows: List[Row] = []
         self.bad = self.differs = 0
 
@@ -114,7 +114,7 @@ class Evaluation:
         found: Dict[int, List[Ask]] = {}
         for n in range(len(item.questions)):
             for ask in self.a.asks:
-                asked = {**self.named, **self.driver.named(item, n, ask)}
+                asked = {**self.named, **named(item, n, ask, self.codes)}
                 row = self.store.find(asked)
                 if row and not self.a.again:
                     self.rows.append(row)
@@ -133,11 +133,13 @@ class Evaluation:
             self.differs += 1
             self.say(f"{row['item']}, {row['method']}: {e}")
 
-    def item(self, item: Item, asked: Dict[int, List[Ask]]) -> int:
+    def item(
+        self, driver: Driver, item: Item, asked: Dict[int, List[Ask]]
+    ) -> int:
         """Returns how many rows it gave."""
         n = 0
         try:
-            for row in self.driver.item(item, asked):
+            for row in driver.item(item, asked):
                 self.put(row)
                 n += 1
         except (ValueError, IndexError, NotImplementedError) as e:
@@ -145,19 +147,21 @@ class Evaluation:
             self.say(f"{item.id}: {reason(e)}")
         return n
 
-    def all(self, items: List[Item]) -> None:
+    def look(self, items: List[Item]) -> Work:
+        """What is there is a row; returns what is to be computed."""
         work = [(x, y) for x in items if (y := self.missing(x))]
         cells = sum(len(x) for _, y in work for x in y.values())
         if not self.a.quiet or self.a.dry_run:
             self.say(f"{len(items)} items, {len(self.rows)} rows are there, "
                      f"{cells} to be computed")  # fmt: skip
-        if self.a.dry_run:
-            return
+        return [] if self.a.dry_run else work
+
+    def compute(self, driver: Driver, work: Work) -> None:
         left = sum(len(x.prompt) for x, _ in work)
         began, seen = time.monotonic(), 0
         for i, (item, asked) in enumerate(work):
             since = time.monotonic()
-            n = self.item(item, asked)
+            n = self.item(driver, item, asked)
             seen += len(item.prompt)
             now = time.monotonic()
             if not self.a.quiet:
@@ -168,13 +172,15 @@ class Evaluation:
 
 
 def refusals(rows: List[Row], say: Callable[..., None]) -> int:
-    """Says of each method and budget that was refused or failed why, each
-    reason once. Returns how many methods have no row at any budget."""
+    """Says of each method and budget that was refused, failed or lacks a number
+    why, each reason once. Returns how many methods have no row at any budget.
+    """
     why: Dict[str, List[str]] = {}
     lost: Dict[str, bool] = {}
     for (method, target), some in grouped(rows).items():
-        bad = [x for x in some if x["status"] != "ok"]
-        lost[method] = lost.get(method, True) and len(bad) == len(some)
+        bad = [x for x in some if x["reason"]]
+        lost[method] = lost.get(method, True) and all(
+            x["status"] != "ok" for x in some)
         if bad:
             share = f" ({len(bad)} of {len(some)} rows)"
             why.setdefault(bad[0]["reason"], []).append(
@@ -201,32 +207,57 @@ def evaluate(a: argparse.Namespace, say: Callable[..., None]) -> int:
         return with_store(a, store, say)
 
 
+def loaded(
+    a: argparse.Namespace, path: Optional[str]
+) -> Tuple[Model, Any, Known]:
+    """The model, its tokenizer, and what is known of it from now on; path: that
+    of known.py, of the files as they were before."""
+    own, tokenizer = load(a.model, a.dtype)
+    model = Model(own)
+    known = known_of(model)
+    remember(path, known)
+    return model, tokenizer, known
+
+
 def with_store(
     a: argparse.Namespace, store: Any, say: Callable[..., None]
 ) -> int:
+    """The model is loaded where its files are not known, or something is to be
+    computed."""
     threads = a.threads or len(os.sched_getaffinity(0))
     torch.set_num_threads(threads)
-    own, tokenizer = load(a.model, a.dtype)
+    path = path_of(a.model, a.dtype)
+    model, known = None, recall(path)
+    if known:
+        tokenizer = load_tokenizer(a.model)
+    else:
+        model, tokenizer, known = loaded(a, path)
     name = a.name or name_of(a.model)
-    model, digest = Model(own), model_digest(own)
-    items, bad = items_of(a, name, tokenizer, own, say)
-    named = dict(
-        model=name, model_digest=digest, platform=dict(
+    items, bad = items_of(a, name, tokenizer, known, say)
+    asked = dict(
+        model=name, model_digest=known.digest, platform=dict(
             torch=torch.__version__, transformers=transformers.__version__,
             processor=processor(), threads=threads,
-            dtype=model.shape["dtype"]))  # fmt: skip
-    metadata = dict(model=name, model_digest=digest)
+            dtype=known.dtype))  # fmt: skip
     typed = {x.method: filled(x.method, a.known.params(head_of(x.method)[0]),
-                              digest) for x in a.asks}  # fmt: skip
-    presses = None
+                              known.digest) for x in a.asks}  # fmt: skip
+    codes = {y: code_of(y, z) for y, z in typed.items()}
     if a.kvpress:
-        presses, a.asks = Presses(model), beside(a.asks)
-    with contextlib.closing(
-        Driver(model, tokenizer, ends_of(own), threads, metadata, typed,
-               presses=presses)
-    ) as driver:
-        x = Evaluation(a, driver, store, named, say)
-        x.all(items)
+        a.asks = beside(a.asks)
+        codes.update((y.method, code()) for y in a.asks if is_press(y))
+    x = Evaluation(a, store, asked, codes, say)
+    work = x.look(items)
+    if work:
+        if not model:
+            model, _, found = loaded(a, path)
+            need(found == known, f"{a.model}: its files changed while it was "
+                 "loaded: repeat the command")  # fmt: skip
+        metadata = dict(model=name, model_digest=known.digest)
+        with contextlib.closing(
+            Driver(model, tokenizer, ends_of(model.model), threads, metadata,
+                   typed, codes, presses=Presses(model) if a.kvpress else None)
+        ) as driver:
+            x.compute(driver, work)
     if a.dry_run:
         return 3 if bad else 0
     if a.format == "jsonl":

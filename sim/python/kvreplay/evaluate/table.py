@@ -15,7 +15,7 @@ def mean(rows: Iterable[Row], name: str) -> Optional[float]:
     return sum(found) / len(found) if found else None
 
 
-def share(rows: Iterable[Row], _: int = 0) -> str:
+def share(rows: Iterable[Row], _: Sequence[Row] = ()) -> str:
     """Right answers, as 7/10."""
     found = [x["values"]["exact"] for x in rows if "exact" in x["values"]]
     return f"{round(sum(found))}/{len(found)}" if found else "-"
@@ -63,10 +63,22 @@ def fits(rows: Sequence[Row]) -> bool:
     return x is None or x >= LEAST
 
 
-def loglik(rows: Sequence[Row], every: int) -> str:
-    """every: how many there are of dense."""
-    text = shown(mean(rows, "loglik"), "{:.2f}")
-    return text + " *" * (text != "-" and len(rows) < every)
+def marked(
+    name: str, form: str, rows: Sequence[Row], every: Sequence[Row]
+) -> str:
+    """The mean of a number, with a mark where dense's rows, among `every`, have
+    it more often."""
+    n, dense = (sum(name in x["values"] for x in y) for y in (
+        rows, [x for x in every if x["method"] == "dense"]))  # fmt: skip
+    return shown(mean(rows, name), form) + " *" * (0 < n < dense)
+
+
+def loglik(rows: Sequence[Row], every: Sequence[Row]) -> str:
+    """A token's; rows of before December 2026 have the sum of all alone."""
+    text = marked("loglik_token", "{:.3f}", rows, every)
+    if text == "-":
+        text = marked("loglik", "{:.2f} sum", rows, every)
+    return text
 
 
 def questions(rows: Iterable[Row]) -> int:
@@ -74,8 +86,8 @@ def questions(rows: Iterable[Row]) -> int:
 
 
 def by_task(ok: Sequence[Row], tasks: Dict[str, List[Row]]) -> str:
-    """Right answers and log-likelihoods, a column a task. Answers of tasks are
-    of other lengths, so that no mean over tasks is shown of the latter."""
+    """Right answers and log-likelihoods, a column a task. No mean over tasks is
+    shown of the latter: one task's would hide the others'."""
     text, names = "\n", [*tasks]
     for i, x in enumerate(names, 1):
         text += f"task {i}: {x}" + (
@@ -87,7 +99,7 @@ def by_task(ok: Sequence[Row], tasks: Dict[str, List[Row]]) -> str:
         head = [title, "budget", *map(str, range(1, len(names) + 1))]
         body = [
             [method, target, *(of([y for y in x if y["task"] == z],
-                                  questions(tasks[z])) for z in names)]
+                                  tasks[z]) for z in names)]
             for (method, target), x in grouped(ok).items()
         ]  # fmt: skip
         if any(x != "-" for row in body for x in row[2:]):
@@ -112,10 +124,11 @@ def table(rows: Sequence[Row]) -> str:
     body, every = [], questions(ok)
     for (method, target), some in grouped(ok).items():
         judged = [y for y in some if y["task"] in fit]
-        n = len(some)
+        n, asked = len(some), {key_of(y) for y in some}
+        same = [y for y in ok if key_of(y) in asked]
         body.append([
-            method, target, share(judged), *[loglik(some, n)] * one,
-            shown(mean(some, "kl"), "{:.4f}"),
+            method, target, share(judged), *[loglik(some, same)] * one,
+            marked("kl", "{:.4f}", some, same),
             shown(mean(some, "agree"), "{:.1f}"),
             shown(held(some, dense), "{:.1%}"),
             f"{n}" if n == every else f"{n} of {every} *",

@@ -74,8 +74,16 @@ def said(e: BaseException) -> str:
     return " ".join(str(e).split())[:300]
 
 
+def hush() -> None:
+    """transformers says errors alone from here on, and draws no bars."""
+    library: Any = transformers
+    library.utils.logging.set_verbosity_error()
+    library.utils.logging.disable_progress_bar()
+
+
 def load_tokenizer(name: str) -> Any:
     """The tokenizer of a folder, a GGUF file or a hub's name."""
+    hush()
     where, more = source_of(name)
     return transformers.AutoTokenizer.from_pretrained(where, **more)
 
@@ -89,9 +97,8 @@ def load(
 ) -> tuple[Any, Any]:
     """The model, ready to run, and its tokenizer (None if not wanted). dtype: a
     key of DTYPES, or torch's; more: as from_pretrained() takes it."""
+    hush()
     library: Any = transformers
-    library.utils.logging.set_verbosity_error()
-    library.utils.logging.disable_progress_bar()
     where, file = source_of(name)
     if not file:
         check_model(where, tokenizer)

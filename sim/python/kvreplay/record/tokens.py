@@ -4,12 +4,18 @@ traces: [start, end)."""
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple
 
 from ..hf.text import encode, folded
 from ..need import need
 from .prompts import Prompt
+
+
+# With a sign or point before it, and what points and commas part of it.
+NUMBER = re.compile(r"(?:(?<![\w.\-\u2212\u2013])[-\u2212\u2013]?\.?)?"
+                    r"\d+(?:[.,]\d+)*")  # fmt: skip
 
 
 class Asked(NamedTuple):
@@ -51,27 +57,45 @@ def joined(a: str, b: str) -> bool:
 
 
 def borders(text: str) -> List[bool]:
-    """Whether a word begins or ends before each character of the text that is
-    no blank, and behind the last: [len(squeezed(text)) + 1]."""
+    """Whether a word or number begins or ends before each character of the text
+    that is no blank, and behind the last: [len(squeezed(text)) + 1]."""
     found, before = [], " "
-    for x in text:
+    inside = {i for x in NUMBER.finditer(text) for i in range(*x.span())[1:]}
+    for i, x in enumerate(text):
         if not x.isspace():
-            found.append(before.isspace() or not joined(before, x))
+            found.append(i not in inside and not joined(before, x))
         before = x
     return [*found, True]
 
 
-def places(text: str, want: str, words: bool) -> List[int]:
-    """Where `want` stands in the text, blanks left out of both; words: as whole
-    words alone, so that 7 does not stand in 2017."""
-    whole, want, at = squeezed(text), squeezed(want), borders(text)
-    found, i = [], whole.find(want)
-    while want and i >= 0:
-        end = i + len(want)
-        good = not words or (at[i] and at[end])
-        found += [i] if good else []
-        i = whole.find(want, end if good else i + 1)
-    return found
+def alike(text: str) -> str:
+    """Folded, but for characters that are numbers and no digits: a 5 with a
+    small 2 is not 52."""
+    return "".join(
+        x if x.isnumeric() and not x.isdecimal() else folded(x) for x in text
+    )
+
+
+def thousands(text: str) -> List[str]:
+    """The text, and with a comma before each three digits, and without."""
+    with_them = re.sub(r"(?<=\d)(?=(\d{3})+(?!\d))", ",", text)
+    return [text, with_them, re.sub(r"(?<=\d),(?=\d{3}(?!\d))", "", text)]
+
+
+def places(text: str, want: str, words: bool) -> List[Tuple[int, int]]:
+    """Where `want` stands in the text, [start, end), blanks left out of both;
+    words: as whole words and numbers alone, so that 7 does not stand in 2017,
+    1.7 or -7, and 1234 stands in 1,234 and not in 12 34."""
+    whole, at, found = squeezed(text), borders(text), []
+    for form in dict.fromkeys(thousands(want) if words else [want]):
+        short, own = squeezed(form), borders(form)
+        i = whole.find(short)
+        while short and i >= 0:
+            end = i + len(short)
+            good = not words or at[i : end + 1] == own
+            found += [(i, end)] if good else []
+            i = whole.find(short, end if good else i + 1)
+    return sorted(found)
 
 
 def find(
@@ -84,8 +108,8 @@ def find(
     """How often the text stands in the ids from first on, and the span of the
     fewest tokens that have it there for the first time; 0, None: never. Blanks
     do not count, and where it never does to the letter, case and accents do not
-    either. words: as whole words."""
-    for same in (lambda x: x), folded:
+    either. words: as places() has it."""
+    for same in (lambda x: x), alike if words else folded:
         whole = same(decode(tokenizer, ids[first:]))
         found = places(whole, same(text), words)
         if found:
@@ -96,8 +120,8 @@ def find(
     def part(start: int, end: int) -> str:
         return squeezed(same(decode(tokenizer, ids[start:end])))
 
-    whole, i, n = squeezed(whole), found[0], len(ids)
-    upto, behind = whole[: i + len(squeezed(same(text)))], whole[i:]
+    whole, (i, j), n = squeezed(whole), found[0], len(ids)
+    upto, behind = whole[:j], whole[i:]
     end = least(first, n, lambda x: part(first, x).startswith(upto))
     # The last start that still has all from the text on.
     start = least(first + 1, end, lambda x: not part(x, n).endswith(behind))
