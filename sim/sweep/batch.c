@@ -126,6 +126,7 @@ kv_rc kv_batch_open(const kv_batch_ask *ask, kv_batch *b, kv_err *e) {
   if (ask->db || ask->identify || ask->record || b->found.n) {
     rc = kv_trace_identity(b->trace, &b->identity, e);
     b->has_identity = !rc;
+    if (!rc && ask->db) rc = kv_trace_request(b->trace, &b->request, e);
   }
   return rc ? rc : open_cells(ask, b, e);
 }
@@ -135,7 +136,8 @@ kv_rc kv_batch_again(const kv_batch *from, const kv_kernels *kernels, kv_db *db,
   *b = (kv_batch){.trace = from->trace,
                   .prompt_len = from->prompt_len,
                   .has_identity = from->has_identity,
-                  .identity = from->identity};
+                  .identity = from->identity,
+                  .request = from->request};
   kv_rc rc = take(b, from->cells, e);
   for (int i = 0; !rc && i < from->cells; i++) {
     const kv_cell *c = &from->cell[i];
