@@ -240,11 +240,14 @@ static void write_sentences(const lines *l, FILE *f) {
 
 static int write(sqlite3 *db, const kv_args *a, const lines *l) {
   kv_grid g = {0};
-  int rc = a->format == KV_TABLE ? KV_EXIT_OK
-                                 : to_grid(db, l, a->format == KV_LATEX, &g);
+  int rc = a->format == KV_TABLE
+               ? kv_grid_ask(db, "SELECT said FROM repeated", 0, NULL, &g)
+               : to_grid(db, l, a->format == KV_LATEX, &g);
   FILE *f = rc ? NULL : kv_output_open(a->output);
   if (!rc && !f) rc = KV_EXIT_RESOURCE;
   if (f && a->format == KV_TABLE) write_sentences(l, f);
+  if (f && a->format == KV_TABLE && g.rows && !l->x.by->answered)
+    kv_help_wrap(f, 0, 0, kv_grid_text(&g, 0, "said"));
   if (f && a->format != KV_TABLE)
     kv_grid_write(&g, (kv_grid_format)a->format, f);
   if (f) rc = kv_output_close(f, a->output);

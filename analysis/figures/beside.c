@@ -30,8 +30,8 @@
   " min(side) = max(side) ORDER BY method, basis, asked) GROUP BY side"
 
 static int put_row(const kv_page *p, int r, int side, sqlite3_stmt *s) {
-  static const char *const text[] = {"trace", "prompt_len", "observe", "basis",
-                                     "asked"};
+  static const char *const text[] = {"identity", "prompt_len", "observe",
+                                     "basis", "asked"};
   static const char *const number[] = {"kr", "needle_share", "lse_error", "kl",
                                        "output_error"};
   sqlite3_bind_int(s, 1, side);
