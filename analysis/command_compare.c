@@ -28,6 +28,7 @@ typedef struct line {
   bool equal;      /* at equal bytes */
   bool tested;     /* and of enough traces: one of the tests of Holm */
   double holm;     /* where tested */
+  double needed;   /* where equal: pairs that tell as many tests apart */
 } line;
 
 typedef struct lines {
@@ -51,8 +52,9 @@ static int add(lines *l, int other) {
                        : kv_tell(KV_EXIT_RESOURCE, "not enough memory");
 }
 
-/* --vs A,B,..: NULL means every other. */
+/* --vs A,B,..: NULL and "all" mean every other. */
 static int add_named(lines *l, const char *vs) {
+  if (vs && !strcmp(vs, "all")) vs = NULL;
   char *all = vs ? strdup(vs) : NULL, *rest = all, *one;
   int rc =
       !vs || all ? KV_EXIT_OK : kv_tell(KV_EXIT_RESOURCE, "not enough memory");
@@ -88,8 +90,11 @@ static int test(lines *l) {
   }
   good = good && kv_paired_holm(m, p, holm);
   l->tests = m;
-  for (int i = 0, k = 0; i < l->n && good; i++)
-    if (l->line[i].tested) l->line[i].holm = holm[k++];
+  for (int i = 0, k = 0; i < l->n && good; i++) {
+    line *x = &l->line[i];
+    x->needed = kv_paired_needed(&x->found, m ? m : 1);
+    if (x->tested) x->holm = holm[k++];
+  }
   free(p);
   return good ? KV_EXIT_OK : kv_tell(KV_EXIT_RESOURCE, "not enough memory");
 }
@@ -127,9 +132,10 @@ static void say_none(const lines *l, const line *x, char *out) {
     snprintf(out + n, (size_t)(VERDICT - n),
              "; %d %s cannot tell %d comparisons apart", f->n, units(l),
              l->tests);
-  else if (isfinite(f->needed))
-    snprintf(out + n, (size_t)(VERDICT - n), ", about %.0f %s would be needed",
-             rounded(f->needed), units(l));
+  else if (isfinite(x->needed))
+    snprintf(out + n, (size_t)(VERDICT - n), ", %s %.0f %s would be needed",
+             x->needed > f->n ? "about" : "more than",
+             x->needed > f->n ? rounded(x->needed) : f->n, units(l));
 }
 
 static void verdict(const lines *l, const line *x, char *out) {
@@ -176,7 +182,7 @@ static void bind_numbers(sqlite3_stmt *s, const lines *l, const line *x) {
   sqlite3_bind_int(s, 9, f->ties);
   for (int i = 0; i < 4; i++) sqlite3_bind_double(s, 12 + i, found[i]);
   if (x->tested) sqlite3_bind_double(s, 16, x->holm);
-  sqlite3_bind_double(s, 17, f->needed);
+  sqlite3_bind_double(s, 17, x->needed);
 }
 
 static int put_line(sqlite3 *db, sqlite3_stmt *s, const lines *l,

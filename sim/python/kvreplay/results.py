@@ -275,7 +275,7 @@ def _labels(rows: Sequence[Row]) -> list[str]:
 def summary(rows: Sequence[Row], means: Sequence[str] = MEANS) -> list[Row]:
     """Means over traces of what was asked alike, as a dict a line (`method`,
     `basis`, `target`): each of `means` and, as NAME.se, its standard error,
-    that of the traces' means (NaN of fewer than two), over the `traces` that
+    that of the traces' means (NaN of fewer than five), over the `traces` that
     have an answer, of `traces_all`. Where they differ, compare a line with the
     same traces of another alone; `reasons` are {trace: why it has none}. Traces
     that hold the same `request` count as one, of their mean. What no row has,
@@ -309,6 +309,6 @@ def summary(rows: Sequence[Row], means: Sequence[str] = MEANS) -> list[Row]:
             squares = math.fsum((y - mean)**2 for y in values)
             line[key] = mean
             line[key + ".se"] = (math.sqrt(squares / (n - 1) / n)
-                                 if n > 1 else math.nan)
+                                 if n >= 5 else math.nan)
         out.append(line)
     return out
