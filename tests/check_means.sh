@@ -34,7 +34,7 @@ for measure in output_error lse_error mass kr; do
     END {
       for (m = s / NR; NR > i; i++) q += (x[i + 1] - m) ^ 2
       e = sqrt(q / (NR - 1) / NR)
-      printf "%.9g %.9g\n", m, e > 1e-15 ? e : 0
+      printf "%.9g %.9g\n", m, (e > 1e-15 ? e : 0)
     }' >"$dir/a"
   awk -F , -v of=$measure '
     NR == 1 { for (i = 1; i <= NF; i++) at[$i] = i }
@@ -50,7 +50,8 @@ for measure in output_error lse_error mass kr; do
   grep -q "^h2o  *10%  *12  .*  $said  " "$dir/out" || fail "no $said"
 done
 "$report" table "$good" --mean >"$dir/out" || fail "table --mean"
-[ "$(grep -c '±' "$dir/out")" = 1 ] && grep -q '±: .* of 5 and more' "$dir/out" ||
+[ "$(grep -c '±' "$dir/out")" = 1 ] &&
+  grep -q '±: .* of 5 and more' "$dir/out" ||
   fail "two traces have an error: $(grep '±' "$dir/out" | head -n 2)"
 # The best by needle first, and the measures in their order.
 head -n 1 "$dir/out" |
@@ -134,7 +135,8 @@ many() {
 told "$dir/many.db" >"$dir/a"
 many name
 told "$dir/t.db" | sed 's,/p\>,,g' >"$dir/b"
-cmp -s "$dir/a" "$dir/b" || fail "names move: $(diff "$dir/a" "$dir/b" | head -4)"
+cmp -s "$dir/a" "$dir/b" ||
+  fail "names move: $(diff "$dir/a" "$dir/b" | head -4)"
 grep -q ' on [0-9]* of 12 traces, ' "$dir/a" || fail "no pairs: $(cat "$dir/a")"
 many "'y'"
 "$report" table "$dir/t.db" | grep -q '^y/p (a3a3a3a3)  *h2o ' ||
@@ -163,7 +165,8 @@ awk '{ printf "%d %.9g\n", $1, $2 }' "$dir/a" | cmp -s - "$dir/b" ||
   -b mean:20% --db "$dir/two.db" >"$dir/out" || fail "run in two types"
 "$report" answer "$dir/two.db" >"$dir/out" || fail answer
 tr '\n' ' ' <"$dir/out" | grep -q 'means of 1 trace, .* as one:'\
-' retrieval_8_small and retrieval_8_small.f32\.' || fail "two types are two traces: $(cat "$dir/out")"
+' retrieval_8_small and retrieval_8_small.f32\.' ||
+  fail "two types are two traces: $(cat "$dir/out")"
 for db in "$dir/t.db" "$dir/two.db"; do
   command -v python3 >/dev/null || break
   page "$db" >/dev/null

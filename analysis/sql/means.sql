@@ -3,6 +3,20 @@
 -- Means over traces, a view over those of views.sql: what `kvreport table
 -- --mean` and the tables below the page's large figures show.
 
+-- Which traces count as one, in a sentence; no row where none do. A unit is a
+-- request, the length of its prompt, and what is observed.
+CREATE TEMP VIEW repeated AS
+WITH unit AS
+  (SELECT DISTINCT group_concat(trace, ' and ') AS names
+  FROM (SELECT DISTINCT trace, request, prompt_len, observe FROM cell
+    ORDER BY trace)
+  GROUP BY request, prompt_len, observe HAVING count(*) > 1),
+counted AS (SELECT names, row_number() OVER (ORDER BY names) AS n FROM unit)
+SELECT 'Traces that hold the same request count as one: '
+  || group_concat(names, '; ') FILTER (WHERE n <= 4)
+  || iif(count(*) > 4, '; and ' || (count(*) - 4) || ' more', '') || '.' AS said
+FROM counted HAVING count(*) > 0;
+
 -- What they are about, and what they call each line; filled by the program,
 -- for a name is made from all rows.
 CREATE TEMP TABLE line(key TEXT, basis TEXT, asked TEXT, label TEXT,

@@ -4,26 +4,6 @@
 -- writes. They are TEMP views: a database is read, never changed. Exact
 -- numbers are the *_bits columns of the tables; these show readable ones.
 
--- Traces, each by a name of its own, so that what groups by name groups by
--- identity. Where names are equal the folder stands before the name; where that
--- is equal, too, the first digits of the identity follow. All views ask this
--- one: it stands before the table of that name. A trace whose request is not
--- known is the only one that holds its request.
-CREATE TEMP VIEW trace AS
-WITH lies AS
-  (SELECT t.*, (SELECT rtrim(rtrim(min(path), replace(min(path), '/', '')), '/')
-     FROM artefact a WHERE a.identity = t.identity AND kind = 'trace') AS way
-  FROM main.trace t),
-placed AS
-  (SELECT *, coalesce(substr(way, 1 + length(rtrim(way, replace(way, '/', ''))))
-    || '/', '') || name AS place FROM lies)
-SELECT identity, coalesce(request, identity) AS request,
-  CASE WHEN count(*) OVER (PARTITION BY name) = 1 THEN name
-    WHEN count(*) OVER (PARTITION BY name, place) = 1 THEN place
-    ELSE place || ' (' || substr(identity, 1, 8) || ')' END AS name,
-  n_tokens, n_layers, n_heads, n_kv_heads, d, d_v, dtype
-FROM placed;
-
 CREATE TEMP VIEW measured AS
 SELECT run_id,
   max(CASE measure WHEN 'output_error' THEN mean END) AS output_error,
@@ -139,20 +119,6 @@ ORDER BY trace, r.prompt_len, r.observe, r.method, r.budget, r.params,
 
 -- What tables and figures show: those by the newest code of each method.
 CREATE TEMP VIEW cell AS SELECT * FROM every_cell WHERE age = 1;
-
--- Which traces count as one, in a sentence; no row where none do. A unit is a
--- request, the length of its prompt, and what is observed.
-CREATE TEMP VIEW repeated AS
-WITH unit AS
-  (SELECT DISTINCT group_concat(trace, ' and ') AS names
-  FROM (SELECT DISTINCT trace, request, prompt_len, observe FROM cell
-    ORDER BY trace)
-  GROUP BY request, prompt_len, observe HAVING count(*) > 1),
-counted AS (SELECT names, row_number() OVER (ORDER BY names) AS n FROM unit)
-SELECT 'Traces that hold the same request count as one: '
-  || group_concat(names, '; ') FILTER (WHERE n <= 4)
-  || iif(count(*) > 4, '; and ' || (count(*) - 4) || ' more', '') || '.' AS said
-FROM counted HAVING count(*) > 0;
 
 -- Cells that no other cell of the trace beats in both bytes and error.
 CREATE TEMP VIEW pareto AS

@@ -158,8 +158,8 @@ def read_results(path: Path) -> list[Row]:
         raise ValueError(f"{path}: no results; give a database of "
                          "kvreplay run --db, or what --format json or jsonl "
                          "printed") from e
-    texts = {
-        "identity", "request", "code", "reason", "target", "journal", "state", "output"}
+    texts = {"identity", "request", "code", "reason", "target", "journal",
+             "state", "output"}
     keys = {y: None if y in texts else math.nan for x in rows for y in x}
     for y in {y.partition(".")[0] for y in keys if "." in y}:
         keys.pop(y, None)  # null for an object that other rows have
