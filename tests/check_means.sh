@@ -142,6 +142,10 @@ many "'y'"
 "$report" table "$dir/t.db" | grep -q '^y/p (a3a3a3a3)  *h2o ' ||
   fail "traces of one name and folder are not told apart"
 [ "$(told "$dir/t.db" | wc -l)" = "$(wc -l <"$dir/a")" ] || fail "rows are lost"
+tampered "UPDATE trace SET name = 'p'" # beside the same by other names
+"$report" html "$good" "$dir/t.db" -o "$dir/page.html" || fail "html of two"
+grep -q 'beside.csv" href="[^"]*%0Ah2o,10%25,2,' "$dir/page.html" ||
+  fail "traces of two databases are not told by identity"
 # A request that was recorded twice.
 cp "$dir/many.db" "$dir/t.db"
 "$sql" "$dir/t.db" "UPDATE trace SET request = '$(printf 'b%.0s' {1..64})'

@@ -65,6 +65,8 @@ static kv_rc add(const kv_batch_ask *ask, kv_batch *b, const kv_spec *spec,
   kv_rc opened = kv_cell_open(b->trace, prompt, ask->how.kernels, &asked, c, e);
   if (!opened) opened = kv_cell_lay_out(c, ask->layouts, e);
   if (opened) return opened;
+  size_t n = strlen(ask->path), most = sizeof c->result.path - 1;
+  strcpy(c->result.path, ask->path + (n > most ? n - most : 0));
   c->result.has_identity = b->has_identity;
   c->result.identity = b->identity;
   c->result.backend = ask->how.backend->name;
