@@ -28,6 +28,7 @@ typedef struct line {
   bool equal;      /* at equal bytes */
   bool tested;     /* and of enough traces: one of the tests of Holm */
   double holm;     /* where tested */
+  double needed;   /* where equal: pairs that tell as many tests apart */
 } line;
 
 typedef struct lines {
@@ -51,8 +52,9 @@ static int add(lines *l, int other) {
                        : kv_tell(KV_EXIT_RESOURCE, "not enough memory");
 }
 
-/* --vs A,B,..: NULL means every other. */
+/* --vs A,B,..: NULL and "all" mean every other. */
 static int add_named(lines *l, const char *vs) {
+  if (vs && !strcmp(vs, "all")) vs = NULL;
   char *all = vs ? strdup(vs) : NULL, *rest = all, *one;
   int rc =
       !vs || all ? KV_EXIT_OK : kv_tell(KV_EXIT_RESOURCE, "not enough memory");
@@ -88,8 +90,11 @@ static int test(lines *l) {
   }
   good = good && kv_paired_holm(m, p, holm);
   l->tests = m;
-  for (int i = 0, k = 0; i < l->n && good; i++)
-    if (l->line[i].tested) l->line[i].holm = holm[k++];
+  for (int i = 0, k = 0; i < l->n && good; i++) {
+    line *x = &l->line[i];
+    x->needed = kv_paired_needed(&x->found, m ? m : 1);
+    if (x->tested) x->holm = holm[k++];
+  }
   free(p);
   return good ? KV_EXIT_OK : kv_tell(KV_EXIT_RESOURCE, "not enough memory");
 }
@@ -127,9 +132,10 @@ static void say_none(const lines *l, const line *x, char *out) {
     snprintf(out + n, (size_t)(VERDICT - n),
              "; %d %s cannot tell %d comparisons apart", f->n, units(l),
              l->tests);
-  else if (isfinite(f->needed))
-    snprintf(out + n, (size_t)(VERDICT - n), ", about %.0f %s would be needed",
-             rounded(f->needed), units(l));
+  else if (isfinite(x->needed))
+    snprintf(out + n, (size_t)(VERDICT - n), ", %s %.0f %s would be needed",
+             x->needed > f->n ? "about" : "more than",
+             x->needed > f->n ? rounded(x->needed) : f->n, units(l));
 }
 
 static void verdict(const lines *l, const line *x, char *out) {
@@ -176,7 +182,7 @@ static void bind_numbers(sqlite3_stmt *s, const lines *l, const line *x) {
   sqlite3_bind_int(s, 9, f->ties);
   for (int i = 0; i < 4; i++) sqlite3_bind_double(s, 12 + i, found[i]);
   if (x->tested) sqlite3_bind_double(s, 16, x->holm);
-  sqlite3_bind_double(s, 17, f->needed);
+  sqlite3_bind_double(s, 17, x->needed);
 }
 
 static int put_line(sqlite3 *db, sqlite3_stmt *s, const lines *l,
@@ -240,11 +246,14 @@ static void write_sentences(const lines *l, FILE *f) {
 
 static int write(sqlite3 *db, const kv_args *a, const lines *l) {
   kv_grid g = {0};
-  int rc = a->format == KV_TABLE ? KV_EXIT_OK
-                                 : to_grid(db, l, a->format == KV_LATEX, &g);
+  int rc = a->format == KV_TABLE
+               ? kv_grid_ask(db, "SELECT said FROM repeated", 0, NULL, &g)
+               : to_grid(db, l, a->format == KV_LATEX, &g);
   FILE *f = rc ? NULL : kv_output_open(a->output);
   if (!rc && !f) rc = KV_EXIT_RESOURCE;
   if (f && a->format == KV_TABLE) write_sentences(l, f);
+  if (f && a->format == KV_TABLE && g.rows && !l->x.by->answered)
+    kv_help_wrap(f, 0, 0, kv_grid_text(&g, 0, "said"));
   if (f && a->format != KV_TABLE)
     kv_grid_write(&g, (kv_grid_format)a->format, f);
   if (f) rc = kv_output_close(f, a->output);

@@ -70,14 +70,26 @@ static bool apart(const kv_grid *g, int r) {
          number(g, r, "difference_high") < 0;
 }
 
+/* The interval from column `low` to `high`, or why there is none. */
+static int say_interval(const kv_grid *g, int r, const char *low,
+                        const char *high, char *out, int size) {
+  if (isnan(number(g, r, low)))
+    return snprintf(out, (size_t)size, ", no interval of fewer than %d prompts",
+                    KV_INTERVAL_LEAST);
+  return snprintf(out, (size_t)size, " [%.2f, %.2f]", number(g, r, low),
+                  number(g, r, high));
+}
+
 static int say_gap(const kv_grid *g, int r, char *out, int size) {
-  return snprintf(out, (size_t)size, "%s (difference %.2f [%.2f, %.2f])",
-                  number(g, r, "prompts") < KV_PAIRS_LEAST
-                      ? "too few prompts to tell"
-                  : apart(g, r) ? "told apart"
-                                : "not to be told apart from it",
-                  number(g, r, "difference"), number(g, r, "difference_low"),
-                  number(g, r, "difference_high"));
+  int n = snprintf(out, (size_t)size, "%s (difference %.2f",
+                   number(g, r, "prompts") < KV_PAIRS_LEAST
+                       ? "too few prompts to tell"
+                   : apart(g, r) ? "told apart"
+                                 : "not to be told apart from it",
+                   number(g, r, "difference"));
+  n += say_interval(g, r, "difference_low", "difference_high", out + n,
+                    size - n);
+  return n + snprintf(out + n, (size_t)(size - n), ")");
 }
 
 static int say_row(const kv_grid *g, int r, const char *what, char *out,
@@ -98,16 +110,17 @@ static void say_best(const asked *x, const kv_grid *g) {
              "December 2026 have no loglik a token until `kvreplay evaluate "
              "--again`.",
              x->by);
-  if (best >= 0)
-    n = snprintf(said, sizeof said,
-                 "Best with %s: %s, tau-b %.2f [%.2f, %.2f] on %s group%s of "
-                 "up to %s methods and %s prompts.",
-                 x->by, kv_grid_text(g, best, "measure"),
-                 number(g, best, "tau"), number(g, best, "low"),
-                 number(g, best, "high"), kv_grid_text(g, best, "groups"),
-                 number(g, best, "groups") == 1 ? "" : "s",
-                 kv_grid_text(g, best, "methods"),
-                 kv_grid_text(g, best, "prompts"));
+  if (best >= 0) {
+    n = snprintf(said, sizeof said, "Best with %s: %s, tau-b %.2f", x->by,
+                 kv_grid_text(g, best, "measure"), number(g, best, "tau"));
+    n += say_interval(g, best, "low", "high", said + n, (int)sizeof said - n);
+    n += snprintf(said + n, sizeof said - (size_t)n,
+                  " on %s group%s of up to %s methods and %s prompts.",
+                  kv_grid_text(g, best, "groups"),
+                  number(g, best, "groups") == 1 ? "" : "s",
+                  kv_grid_text(g, best, "methods"),
+                  kv_grid_text(g, best, "prompts"));
+  }
   if (next >= 0) n += say_row(g, next, "Next", said + n, (int)sizeof said - n);
   if (open >= 0 && open != best && open != next)
     say_row(g, open, "The best that needs no marked answer", said + n,
@@ -155,14 +168,16 @@ static int say_left(const asked *x, const char *model) {
 /* --- tables --------------------------------------------------------------- */
 
 #define LINES                                                                  \
-  "SELECT measure, printf('%.2f [%.2f, %.2f]', tau, low, high) AS 'tau-b',"    \
+  "SELECT measure, printf('%.2f', tau) || iif(low IS NULL, '',"                \
+  " printf(' [%.2f, %.2f]', low, high)) AS 'tau-b',"                           \
   " iif(least IS NULL, '', printf('%.2f %s', least, least_without))"           \
   " AS 'least, without',"                                                      \
   " iif(most IS NULL, '', printf('%.2f %s', most, most_without))"              \
   " AS 'most, without',"                                                       \
   " pairs || iif(pairs < pairs_all, ' of ' || pairs_all, '') AS pairs,"        \
-  " printf('%.2f [%.2f, %.2f]', difference, difference_low, difference_high)"  \
-  " AS 'best less it'"
+  " iif(difference IS NULL, '', printf('%.2f', difference)) ||"                \
+  " iif(difference_low IS NULL, '', printf(' [%.2f, %.2f]', difference_low,"   \
+  " difference_high)) AS 'best less it'"
 /* With the tau of another answer. */
 #define OTHER                                                                  \
   ", (SELECT printf('%%.2f', o.tau) FROM ranked o WHERE o.tau IS NOT NULL"     \

@@ -135,7 +135,8 @@ static int put(sqlite3 *db, const kv_args *a, const kv_sheet *s,
   if (!f) return KV_EXIT_RESOURCE;
   kv_grid_write(g, (kv_grid_format)a->format, f);
   if (a->format == KV_TABLE && a->mean)
-    rc = put_reasons(db, "SELECT said FROM reasons", f);
+    rc = put_reasons(
+        db, "SELECT said FROM reasons UNION ALL SELECT said FROM repeated", f);
   if (a->format == KV_TABLE && s->answers)
     rc = put_reasons(
         db, "SELECT place || ' is ' || why AS said FROM unmeasured", f);

@@ -241,9 +241,10 @@ static const char *const compare_notes[] = {
     "the sign-flip test, two-sided (all 2^n flips of up to 16 traces, then "
     "10,000 random ones), after Holm's correction for all comparisons of the "
     "call; below 8 traces there is none. The interval is that of 10,000 "
-    "bootstrap means, and does not decide.",
-    "How many traces would be needed: (1.96 + 0.84)^2 times the variance of "
-    "the differences over their squared mean, 80 % power at a two-sided 5 %.",
+    "bootstrap means, and does not decide; below 5 traces there is none.",
+    "How many traces would be needed: (z + 0.84)^2 times the variance of the "
+    "differences over their squared mean, 80 % power at a two-sided 5 % over "
+    "the number of comparisons with a verdict (z is 1.96 for one, 2.50 for 4).",
     "Rows whose bytes differ by more than 10 % are not compared: by mean, by "
     "what is held at the end (end:) or read and scanned (read:).",
     NULL};
@@ -277,7 +278,8 @@ static const char *const rank_notes[] = {
     "LSE errors the size. exact_match leaves out tasks of which dense answers "
     "less than 60 %. bytes and kept are there to see that they say nothing.",
     "Brackets: 95 %, 1.96 standard deviations of 2,000 bootstrap resamples of "
-    "each task's prompts, drawn together for all budgets and methods. The best "
+    "each task's prompts, drawn together for all budgets and methods; of fewer "
+    "than 5 prompts there are none. The best "
     "measure is one that all pairs "
     "have; `best less it` is its tau less the other's on the pairs of both, "
     "and two are told apart where that interval is without 0. `without` names "

@@ -23,18 +23,26 @@ good=$dir/good.db
 answers() { grep "^$1 " "$dir/out" | tr -s ' '; }
 "$report" table "$good" --answers >"$dir/out" || fail "table --answers"
 [ "$(answers 'needle *h2o')" = \
-  'needle h2o 25% 4 25% 25% 25% ±50 -1.562 ±0.12 0.625 ±0 12 ±0 - -' ] ||
+  'needle h2o 25% 4 25% 25% 25% -1.562 0.625 12 - -' ] ||
   fail "answers: $(answers 'needle *h2o')"
-answers 'words *dense' | grep -q ' 25% ±50 .* not measurable$' ||
+answers 'words *dense' | grep -q ' 25% -.* not measurable$' ||
   fail "a task that dense does not answer counts"
 answers 'words *dense' | grep -qF ' -0.5625 ±0.12 sum ' ||
   fail "an older row's sum is not marked: $(answers 'words *dense')"
 grep -q '^words is not measurable: dense answers 25 % of it and not 60 %' \
   "$dir/out" || fail "it is not said why"
-answers 'prose *window' | grep -q ' - - 1.625 ±0 - 0.755 -$' ||
+answers 'prose *window' | grep -q ' - - 1.625 - 0.755 -$' ||
   fail "prose, where nothing is asked: $(answers 'prose *window')"
 # Compared, too: without the task that dense does not answer.
 "$fill" "$dir/many.db" 0 12 0 || fail "fill_db of many"
+# Of twelve items each: with Wilson's interval, and errors of means.
+"$report" table "$dir/many.db" --answers >"$dir/out" || fail "--answers of many"
+[ "$(answers 'needle *h2o')" = \
+  'needle h2o 25% 24 25% 25% 25% [9, 53] -2.188 ±0.26 0.625 ±0 12 ±0 - -' ] &&
+  answers 'needle *dense' | grep -q ' 100% \[76, 100\] ' ||
+  fail "intervals: $(answers needle)"
+"$report" html "$dir/many.db" -o "$dir/t.html" &&
+  grep -qF '25% [9, 53]' "$dir/t.html" || fail "the page's right answers"
 "$report" compare "$dir/many.db" -m h2o -a 25% -M exact_match >"$dir/out" ||
   fail "compare answers"
 grep -q '^  window  better on 6 of 12 items, 0.25 \[' "$dir/out" ||
@@ -118,6 +126,16 @@ for order in "$dir/t.db $good" "$good $dir/t.db"; do
     fail "merged $order: the name of a model depends on the order"
 done
 # What ranks answers.
+for db in "$good few" "$dir/many.db many"; do
+  "$report" rank "${db% *}" >"$dir/${db#* }" || fail "rank ${db#* }"
+  "$report" html "${db% *}" -o "$dir/t.html" || fail html
+  grep -q ' too few prompts<' "$dir/t.html" && echo page >>"$dir/${db#* }"
+done
+grep -q '^lse_error  *1.00  .*  0.00  ' "$dir/few" && tr '\n' ' ' <"$dir/few" |
+  grep -q 'tau-b 1.00, no interval of fewer than 5 prompts on .*page' ||
+  fail "an interval of four prompts: $(cat "$dir/few")"
+grep -q '^lse_error  1.00 \[1.00, 1.00\] ' "$dir/many" &&
+  ! grep -q 'page' "$dir/many" || fail "no interval: $(cat "$dir/many")"
 tampered "DELETE FROM evaluated WHERE name GLOB 'open.*'"
 refused 2 'nothing to rank' "$report" rank "$dir/t.db"
 if command -v python3 >/dev/null; then

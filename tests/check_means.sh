@@ -5,6 +5,7 @@
 # errors are what our own sums give, of all traces or marked and with a reason;
 # what ranks right answers stands before output error, which is said not to, and
 # the figures' numbers in that sentence are found again in the bundled answers.
+# Traces are told apart by identity, and those of one request count as one.
 # The page's large figures: python/check_page.py.
 . "$(dirname "$0")/sh.sh"
 export LC_ALL=C.UTF-8
@@ -17,25 +18,28 @@ tampered() {
 }
 
 good=$dir/good.db
-"$fill" "$good" 0 2 0 || { echo "FAIL: fill_db"; exit 1; }
+"$fill" "$good" 0 2 0 && "$fill" "$dir/many.db" 0 12 0 ||
+  { echo "FAIL: fill_db"; exit 1; }
 
 # --- the table ---
-# Of h2o at 10 %: mean and standard error by our own sums over the two traces.
-"$report" table "$good" --mean >"$dir/out" || fail "table --mean"
-"$report" table "$good" --mean -f csv >"$dir/mean.csv" || fail "--mean -f csv"
+# Of h2o at 10 %: mean and standard error by our own sums over the traces.
+"$report" table "$dir/many.db" --mean >"$dir/out" || fail "table --mean"
+"$report" table "$dir/many.db" --mean -f csv >"$dir/mean.csv" ||
+  fail "--mean -f csv"
 [ "$(wc -l <"$dir/mean.csv")" = 49 ] || fail "--mean has not 48 lines"
 for measure in output_error lse_error mass kr; do
-  "$report" table "$good" -w method=h2o,asked=10% -f jsonl |
+  "$report" table "$dir/many.db" -w method=h2o,asked=10% -f jsonl |
     sed "s/.*\"$measure\":\([^,]*\),.*/\1/" | awk '
     { x[NR] = $1; s += $1 }
     END {
       for (m = s / NR; NR > i; i++) q += (x[i + 1] - m) ^ 2
-      printf "%.9g %.9g\n", m, sqrt(q / (NR - 1) / NR)
+      e = sqrt(q / (NR - 1) / NR)
+      printf "%.9g %.9g\n", m, (e > 1e-15 ? e : 0)
     }' >"$dir/a"
   awk -F , -v of=$measure '
     NR == 1 { for (i = 1; i <= NF; i++) at[$i] = i }
     $1 == "h2o" && $3 == "10%" {
-      printf "%.9g %.9g\n", $at[of], $at[of "_se"]
+      printf "%.9g %.9g\n", $at[of], $at[of "_se"] + 0
     }' "$dir/mean.csv" >"$dir/b"
   cmp -s "$dir/a" "$dir/b" ||
     fail "mean $measure is $(cat "$dir/b"), not $(cat "$dir/a")"
@@ -43,8 +47,12 @@ for measure in output_error lse_error mass kr; do
   read -r mean error <"$dir/a"
   said=$(awk -v m="$mean" -v e="$error" \
     'BEGIN { printf "%.4g \302\261%.2g", m, 2 * e }')
-  grep -q "^h2o  *10%  *2  .*  $said  " "$dir/out" || fail "no $said"
+  grep -q "^h2o  *10%  *12  .*  $said  " "$dir/out" || fail "no $said"
 done
+"$report" table "$good" --mean >"$dir/out" || fail "table --mean"
+[ "$(grep -c '±' "$dir/out")" = 1 ] &&
+  grep -q '±: .* of 5 and more' "$dir/out" ||
+  fail "two traces have an error: $(grep '±' "$dir/out" | head -n 2)"
 # The best by needle first, and the measures in their order.
 head -n 1 "$dir/out" |
   grep -q ' scan  *needle  *lse  *kl  *error  *error p95  *mass' ||
@@ -107,6 +115,69 @@ if command -v python3 >/dev/null; then
     --db "$dir/all.db" >"$dir/out" 2>&1 || fail "run -m all: $(cat "$dir/out")"
   page "$dir/all.db" >/dev/null
 fi
+
+# --- names and requests ---
+# told DB: what commands that take traces together say of it.
+told() {
+  "$report" table "$1" --mean -f csv && "$report" table "$1" --gap -f csv &&
+    "$report" compare "$1" -m h2o -a 10% -M kl &&
+    "$report" export "$1" -o "$dir/told" && cat "$dir/told/pareto.csv" ||
+    fail "$1 is not told"
+}
+# many FOLDER: $dir/t.db has the twelve traces as FOLDER/p.safetensors, which is
+# SQL of their names.
+many() {
+  cp "$dir/many.db" "$dir/t.db"
+  "$sql" "$dir/t.db" "INSERT INTO artefact SELECT identity, 'trace',
+    '/x/' || $1 || '/p.safetensors' FROM trace" "UPDATE trace SET name = 'p'" \
+    >/dev/null || fail "sql_db $1"
+}
+told "$dir/many.db" >"$dir/a"
+many name
+told "$dir/t.db" | sed 's,/p\>,,g' >"$dir/b"
+cmp -s "$dir/a" "$dir/b" ||
+  fail "names move: $(diff "$dir/a" "$dir/b" | head -4)"
+grep -q ' on [0-9]* of 12 traces, ' "$dir/a" || fail "no pairs: $(cat "$dir/a")"
+many "'y'"
+"$report" table "$dir/t.db" | grep -q '^y/p (a3a3a3a3)  *h2o ' ||
+  fail "traces of one name and folder are not told apart"
+[ "$(told "$dir/t.db" | wc -l)" = "$(wc -l <"$dir/a")" ] || fail "rows are lost"
+tampered "UPDATE trace SET name = 'p'" # beside the same by other names
+"$report" html "$good" "$dir/t.db" -o "$dir/page.html" || fail "html of two"
+grep -q 'beside.csv" href="[^"]*%0Ah2o,10%25,2,' "$dir/page.html" ||
+  fail "traces of two databases are not told by identity"
+# A request that was recorded twice.
+cp "$dir/many.db" "$dir/t.db"
+"$sql" "$dir/t.db" "UPDATE trace SET request = '$(printf 'b%.0s' {1..64})'
+  WHERE name IN ('made_up_2', 'made_up_3', 'made_up_7')" >/dev/null
+"$report" compare "$dir/t.db" -m h2o -a 10% -M kl >"$dir/out"
+grep -q ' on [0-9]* of 10 traces, ' "$dir/out" &&
+  tr '\n' ' ' <"$dir/out" | grep -q 'hold the same request count as one:'\
+' made_up_2 and made_up_3 and made_up_7\.' ||
+  fail "a request is several traces: $(cat "$dir/out")"
+"$report" table "$dir/t.db" --mean -f csv | awk -F , '
+  NR == 1 { for (i = 1; i <= NF; i++) at[$i] = i }
+  $1 == "h2o" && $3 == "10%" { print $at["traces"], $at["kl"] }' >"$dir/a"
+"$report" table "$dir/t.db" -w method=h2o,asked=10% -f jsonl |
+  sed 's/.*"trace":"\([^"]*\)".*"kl":\([^,]*\),.*/\1 \2/' | awk '
+  { s += /made_up_[237] / ? $2 / 3 : $2 }
+  END { printf "10 %.9g\n", s / 10 }' >"$dir/b"
+awk '{ printf "%d %.9g\n", $1, $2 }' "$dir/a" | cmp -s - "$dir/b" ||
+  fail "the mean is $(cat "$dir/a"), not $(cat "$dir/b")"
+# Recorded in two types.
+"$kvreplay" run "$tiny"/retrieval_8_small{,.f32}.safetensors -q -m dense,h2o \
+  -b mean:20% --db "$dir/two.db" >"$dir/out" || fail "run in two types"
+"$report" answer "$dir/two.db" >"$dir/out" || fail answer
+tr '\n' ' ' <"$dir/out" | grep -q 'means of 1 trace, .* as one:'\
+' retrieval_8_small and retrieval_8_small.f32\.' ||
+  fail "two types are two traces: $(cat "$dir/out")"
+for db in "$dir/t.db" "$dir/two.db"; do
+  command -v python3 >/dev/null || break
+  page "$db" >/dev/null
+  "$report" table "$db" --mean -f json >"$dir/mean.json"
+  python3 "$src/tests/python/check_summary.py" "$db" "$dir/mean.json" \
+    2>"$dir/err" || fail "summary of requests: $(tail -n 1 "$dir/err")"
+done
 
 # --- kvreport compare ---
 if command -v python3 >/dev/null; then

@@ -77,7 +77,8 @@ fi
 
 # --- rows of a kvreplay that did not measure dense's needles ---
 tampered "DELETE FROM metric WHERE measure = 'needle_dense'" \
-  "UPDATE run SET measures = 34, value = '$a' WHERE value IS NOT NULL"
+  "UPDATE run SET measures = 34, value = '$a' WHERE value IS NOT NULL" \
+  "UPDATE trace SET request = '$b'" # which $good has not
 "$report" table "$dir/t.db" -w trace=made_up_2,method=tova -f jsonl >"$dir/out"
 grep -q '"needle_view":0.*"needle_share":null' "$dir/out" ||
   fail "an old row has a needle_share"
@@ -94,6 +95,8 @@ for order in "$dir/t.db $good" "$good $dir/t.db"; do
   [ "$("$sql" "$dir/m.db" \
     "SELECT group_concat(DISTINCT measures) FROM run")" = 35 ] ||
     fail "merged $order: a row with all measures says it lacks some"
+  [ "$("$sql" "$dir/m.db" "SELECT count(*) FROM trace WHERE request = '$b'")" \
+    = 2 ] || fail "merged $order: lost which request a trace holds"
 done
 
 # --- numbers that the digest of all values does not count ---
@@ -171,6 +174,7 @@ damaged evaluated value "'many'"
 damaged evaluation answer "$evil"
 damaged question n_tokens -1
 damaged trace n_tokens "'many'"
+damaged trace request "$evil"
 damaged run params "'{\"budget\": '"
 damaged run params "'[1]'"
 refused 3 'column params of table run' "$report" html "$dir/t.db" -o "$dir/no"

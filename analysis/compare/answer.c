@@ -44,7 +44,7 @@ static double least_of(const char *reason) {
   return NAN;
 }
 
-/* Sums of what the rows of a variant have. */
+/* Sums of what the rows of a variant have in a unit, or units in all. */
 typedef struct sums {
   int ran, valued;
   double value, share, kl, least;
@@ -69,6 +69,21 @@ static void add(sums *s, const kv_grid *g, int r) {
   s->kl += kv_grid_number(g, r, "kl");
 }
 
+/* Adds a unit: its means. */
+static void add_unit(sums *s, const sums *u) {
+  if (u->ran) {
+    s->ran++;
+    s->share += u->share / u->ran;
+  } else if (u->why) {
+    if (isnan(s->least) || u->least > s->least) s->least = u->least;
+    s->why = s->why ? s->why : u->why;
+  }
+  if (!u->valued) return;
+  s->valued++;
+  s->value += u->value / u->valued;
+  s->kl += u->kl / u->valued;
+}
+
 static kv_answer_place place_of(const kv_answer_size *z, const sums *s) {
   double share = s->share / s->ran;
   if (s->why || !s->ran) return s->ran ? KV_ANSWER_SOME : KV_ANSWER_NONE;
@@ -77,15 +92,19 @@ static kv_answer_place place_of(const kv_answer_size *z, const sums *s) {
   return s->valued == z->traces ? KV_ANSWER_EQUAL : KV_ANSWER_SOME;
 }
 
-/* counts: [rows] those of traces that any method has a value on; a trace
+/* counts: [rows] those of units that any method has a value on; a trace
  * without a marked answer says nothing about needle, nor about bytes there. */
 static kv_answer_row row_of(const kv_answer_size *z, const bool *counts,
                             int variant) {
   sums s = {.least = NAN, .method = ""};
-  for (int r = 0; r < z->x.g.rows; r++) {
-    if (z->x.v.of[r] != variant) continue;
-    s.method = kv_grid_text(&z->x.g, r, "method");
-    if (counts[r]) add(&s, &z->x.g, r);
+  for (int r = 0, end; r < z->x.g.rows;) {
+    sums unit = {.least = NAN};
+    for (end = kv_grid_end(&z->x.g, r, KV_UNIT); r < end; r++) {
+      if (z->x.v.of[r] != variant) continue;
+      s.method = kv_grid_text(&z->x.g, r, "method");
+      if (counts[r]) add(&unit, &z->x.g, r);
+    }
+    add_unit(&s, &unit);
   }
   kv_answer_row out = {.method = z->x.v.label[variant],
                        .variant = variant,
@@ -105,7 +124,7 @@ static int traces_of(const kv_compare_rows *x, bool *counts) {
   int n = 0;
   for (int first = 0, end; first < x->g.rows; first = end) {
     bool any = false;
-    end = kv_grid_end(&x->g, first, "trace prompt_len observe");
+    end = kv_grid_end(&x->g, first, KV_UNIT);
     for (int r = first; r < end; r++)
       any = any || !isnan(kv_grid_number(&x->g, r, "value"));
     for (int r = first; r < end; r++) counts[r] = any;
@@ -204,6 +223,8 @@ int kv_answer_find(sqlite3 *db, kv_answer *out) {
   *out = (kv_answer){.sizes = 0};
   int rc = find_measure(db, &out->by);
   if (!rc) rc = kv_grid_ask(db, SIZES, 0, NULL, &out->asked);
+  if (!rc)
+    rc = kv_grid_ask(db, "SELECT said FROM repeated", 0, NULL, &out->repeated);
   if (rc) return rc;
   int n = out->asked.rows;
   out->size = calloc((size_t)n + 1, sizeof *out->size);
@@ -223,4 +244,5 @@ void kv_answer_free(kv_answer *a) {
   }
   free(a->size);
   kv_grid_free(&a->asked);
+  kv_grid_free(&a->repeated);
 }

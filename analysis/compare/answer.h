@@ -35,7 +35,7 @@ typedef struct kv_answer_row {
                       would use: never the best */
   bool alike;      /* EQUAL: the best, or not told from it; without a verdict
                       (kv_answer_size) of the best alone */
-  int traces;      /* that it has a value on */
+  int traces;      /* that it has a value on; those of one request are one */
   double value;    /* its mean over them; NaN: none */
   double share;    /* of dense's bytes: held, or read and scanned, mean over the
                       size's traces that it ran on. NONE: of its least, on the
@@ -62,6 +62,7 @@ typedef struct kv_answer {
   int sizes;
   kv_answer_size *size; /* [sizes] those held, then those read, ascending */
   kv_grid asked;        /* the texts of x.at */
+  kv_grid repeated;     /* of the view `repeated`: which traces count as one */
 } kv_answer;
 
 /* Finds it. An exit code (analysis/database/say.h), KV_EXIT_OK also where there

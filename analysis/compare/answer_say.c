@@ -139,6 +139,7 @@ void kv_answer_say(const kv_answer *a, char out[KV_ANSWER_SAID]) {
     put_missing(&t, &a->size[i]);
   }
   put(&t, ".");
+  if (a->repeated.rows) put(&t, " %s", kv_grid_text(&a->repeated, 0, "said"));
 }
 
 /* --- the other way round -------------------------------------------------- */

@@ -16,7 +16,8 @@
 enum {
   KV_RESAMPLES = 10000, /* of the bootstrap, and random flips */
   KV_FLIPS_EXACT = 16,  /* pairs of which all 2^n flips are tried */
-  KV_PAIRS_LEAST = 8    /* pairs below which there is no verdict */
+  KV_PAIRS_LEAST = 8    /* pairs below which there is no verdict; of fewer than
+                           KV_INTERVAL_LEAST there is no interval either */
 };
 
 typedef struct kv_paired {
@@ -25,19 +26,23 @@ typedef struct kv_paired {
   double mean;            /* of d */
   double low, high;       /* 95 % interval of the mean: percentiles 2.5 and
                              97.5 of KV_RESAMPLES means of n pairs drawn with
-                             replacement (bootstrap) */
+                             replacement (bootstrap); NaN: too few pairs */
   double p; /* two-sided, of the sign-flip test: the share of sign patterns
                whose mean is at least as far from 0; all 2^n of them up to
                KV_FLIPS_EXACT pairs, else KV_RESAMPLES random ones and the
                one that was found */
   double p_least; /* the least p that n pairs can have in that test */
-  double needed;  /* pairs for 80 % power at a two-sided 5 %: ((1.96 + 0.84) s /
-                     mean)^2 with the s of these pairs; inf: mean is 0; NaN:
-                     fewer than two pairs */
+  double noise;   /* (s / mean)^2 with the s of these pairs; inf: mean is 0;
+                     NaN: fewer than two pairs */
 } kv_paired;
 
 /* Fills *out from d[n], n >= 1, no NaN among them. False: no memory. */
 bool kv_paired_find(int n, const double *d, kv_paired *out);
+
+/* Pairs for 80 % power where this is one of m tests: ((z + 0.84) s / mean)^2,
+ * with the z that a normal number exceeds, either way, with probability .05 /
+ * m, which Holm's correction always lets pass. inf and NaN as noise. */
+double kv_paired_needed(const kv_paired *x, int m);
 
 /* Holm's correction for m tests at once: holm[i] is the least level at which
  * test i is still significant when all m are to have at most one false

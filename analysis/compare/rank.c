@@ -6,6 +6,7 @@
  */
 #include "analysis/compare/rank.h"
 #include "analysis/compare/draw.h"
+#include "analysis/database/results.h"
 
 #include <math.h>
 #include <stdint.h>
@@ -277,8 +278,9 @@ static void find_intervals(const work *w, int resamples, kv_rank *out) {
     r->high = fmin(r->tau + tau, 1);
     r->gap_low = fmax(r->gap - gap, -2);
     r->gap_high = fmin(r->gap + gap, 2);
-    if (isnan(r->tau)) r->low = r->high = NAN;
-    if (isnan(r->gap)) r->gap_low = r->gap_high = NAN;
+    bool few = r->items < KV_INTERVAL_LEAST;
+    if (few || isnan(r->tau)) r->low = r->high = NAN;
+    if (few || isnan(r->gap)) r->gap_low = r->gap_high = NAN;
   }
 }
 

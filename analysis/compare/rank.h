@@ -47,7 +47,8 @@ typedef struct kv_rank {
   double tau;         /* (pairs in the same order - in the opposite one) /
                          sqrt(pairs not tied in one * not tied in the other) */
   double low, high;   /* 95 %: tau and 1.96 standard deviations of that of
-                         bootstrap resamples of the items of each place */
+                         bootstrap resamples of the items of each place; NaN,
+                         like gap_low: fewer than KV_INTERVAL_LEAST items */
   double least, most; /* of tau where one method is left out, .. */
   int least_without, most_without; /* .. which: the first of several */
   double best_tau; /* of the best measure, on the pairs that this one has */

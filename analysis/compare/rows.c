@@ -36,20 +36,22 @@ const kv_compared kv_compared_all[] = {
   "CASE WHEN ?1 LIKE 'end:%%' THEN share_end WHEN ?1 LIKE 'read:%%' OR ?1"     \
   " LIKE 'traffic:%%' THEN share_read + coalesce(share_scanned, 0) ELSE"       \
   " coalesce(bytes_mean / max(iif(method = 'dense', bytes_mean, NULL)) OVER"   \
-  " (PARTITION BY trace, prompt_len, observe), kr) END AS share"
+  " (PARTITION BY identity, prompt_len, observe), kr) END AS share"
 #define ROWS                                                                   \
-  "SELECT trace, prompt_len, observe, method, params, budget, %s AS "          \
-  "value, " SHARE ", 1 AS questions, status, reason, kl"                       \
+  "SELECT trace, request, prompt_len, observe, method, params, budget, %s AS"  \
+  " value, " SHARE ", 1 AS questions, status, reason, kl"                      \
   " FROM cell WHERE asked IN (?1, '') AND (?2 OR status IN ('ok', 'fixed'))"   \
-  " ORDER BY trace, prompt_len, observe"
+  " ORDER BY min(trace) OVER (PARTITION BY request, prompt_len, observe),"     \
+  " prompt_len, observe, trace"
 
 /* What was answered: an item is a place, and a method is named as asked. Only
  * tasks count that are measurable (answers.sql). */
 #define ITEMS                                                                  \
   "WITH can AS (SELECT model_digest, platform, task FROM task_mean WHERE"      \
   " measurable)"                                                               \
-  " SELECT v.task || ' ' || v.item AS trace, v.platform AS prompt_len,"        \
-  " v.model_digest AS observe, v.method, '{}' AS params, '' AS budget,"        \
+  " SELECT v.task || ' ' || v.item AS trace, v.task || ' ' || v.item AS"       \
+  " request, v.platform AS prompt_len, v.model_digest AS observe, v.method,"   \
+  " '{}' AS params, '' AS budget,"                                             \
   " v.value AS value, b.value AS share, v.questions FROM item_mean v"          \
   " LEFT JOIN item_mean b"                                                     \
   " ON b.measure = CASE WHEN ?1 LIKE 'end:%%' THEN 'bytes.end' WHEN ?1 LIKE"   \
@@ -205,18 +207,33 @@ static int row_of(const kv_compare_rows *x, int variant, int first, int end) {
   return -1;
 }
 
+/* Adds the pair of the unit whose rows are first .. end - 1, if there is one.
+ */
+static void add_unit(const kv_compare_rows *x, int a, int b, int first, int end,
+                     kv_pairs *out) {
+  double d = 0, share[2] = {0, 0};
+  int n = 0;
+  for (int at = first, stop; at < end; at = stop) {
+    stop = kv_grid_end(&x->g, at, KV_UNIT_TRACE);
+    int i = row_of(x, a, at, stop), j = row_of(x, b, at, stop);
+    if (i < 0 || j < 0 || !as_many(x, i, j)) continue;
+    d += kv_grid_number(&x->g, i, "value") - kv_grid_number(&x->g, j, "value");
+    share[0] += kv_grid_number(&x->g, i, "share");
+    share[1] += kv_grid_number(&x->g, j, "share");
+    n++;
+  }
+  if (!n) return;
+  out->d[out->n++] = d / n;
+  for (int k = 0; k < 2; k++) out->share[k] += share[k] / n;
+}
+
 void kv_compare_rows_pair(const kv_compare_rows *x, int a, int b,
                           kv_pairs *out) {
   out->n = 0;
   out->share[0] = out->share[1] = 0;
   for (int first = 0, end; first < x->g.rows; first = end) {
-    end = kv_grid_end(&x->g, first, "trace prompt_len observe");
-    int i = row_of(x, a, first, end), j = row_of(x, b, first, end);
-    if (i < 0 || j < 0 || !as_many(x, i, j)) continue;
-    out->d[out->n++] =
-        kv_grid_number(&x->g, i, "value") - kv_grid_number(&x->g, j, "value");
-    out->share[0] += kv_grid_number(&x->g, i, "share");
-    out->share[1] += kv_grid_number(&x->g, j, "share");
+    end = kv_grid_end(&x->g, first, KV_UNIT);
+    add_unit(x, a, b, first, end, out);
   }
   for (int k = 0; k < 2; k++) out->share[k] /= out->n;
 }

@@ -23,9 +23,10 @@ extern const kv_compared kv_compared_all[]; /* ends with name NULL */
 typedef struct kv_compare_rows {
   const kv_compared *by;
   const char *at; /* as asked, "mean:20%" */
-  kv_grid g;      /* rows of the view `cell`, with the columns value,
-                     questions (that it is the mean of) and share: of dense's
-                     bytes, by what `at` is of, NaN where dense was not run */
+  kv_grid g;      /* rows of the view `cell`, unit by unit, with the columns
+                     value, questions (that it is the mean of) and share: of
+                     dense's bytes, by what `at` is of, NaN where dense was not
+                     run */
   kv_variants v;  /* and what each row's method is called */
 } kv_compare_rows;
 
@@ -47,8 +48,14 @@ void kv_compare_rows_free(kv_compare_rows *x); /* accepts zeroed */
 int kv_compare_rows_name(const kv_compare_rows *x, const char *text,
                          int *variant);
 
-/* The pairs of variants a and b: traces on which both have a value, items of
- * which both have answered as many questions. */
+/* Columns in which the rows of a unit are alike: traces that hold one request,
+ * or an item; of one trace these, too. */
+#define KV_UNIT "request prompt_len observe"
+#define KV_UNIT_TRACE KV_UNIT " trace"
+
+/* The pairs of variants a and b: units on which both have a value, items of
+ * which both have answered as many questions. Of a unit of several traces the
+ * means over those on which both have. */
 typedef struct kv_pairs {
   int n;           /* pairs */
   double *d;       /* [n] a's value less b's; room for all rows of x */

@@ -8,11 +8,15 @@
  *   needle_place(name, i)  of a trace that is called needle_DEPTH_of_LENGTH,
  *                      perhaps _ and more: depth (0) or length (1); else null
  *   standard_error(x)  sqrt(sum of (x - mean)^2 / (n - 1) / n) over what is
- *                      not null; null for fewer than two
- *   deviation(x)       the same without / n: the standard deviation
+ *                      not null; null for fewer than KV_INTERVAL_LEAST
+ *   deviation(x)       the same without / n, the standard deviation; null for
+ *                      fewer than two
  *   about(x, e)        a mean and twice its standard error, for people; null
  *                      where x is, without the latter where e is
  *   share(x, e)        the same in percent
+ *   proportion(x, n)   a share of n items in percent, and Wilson's interval, in
+ *                      which 95 % of such shares lie: "25% [9, 53]"; without it
+ *                      for fewer than KV_INTERVAL_LEAST
  */
 #include "analysis/database/results.h"
 #include "analysis/database/survivors.h"
@@ -97,7 +101,7 @@ static void add(sqlite3_context *c, int n, sqlite3_value **v) {
 
 static void finish_error(sqlite3_context *c) {
   const moments *m = sqlite3_aggregate_context(c, 0);
-  if (!m || m->n < 2) return;
+  if (!m || m->n < KV_INTERVAL_LEAST) return;
   double n = (double)m->n;
   sqlite3_result_double(c, sqrt(m->squares / (n - 1) / n));
 }
@@ -131,6 +135,21 @@ static void share(sqlite3_context *c, int n, sqlite3_value **v) {
   sqlite3_result_text(c, text, -1, SQLITE_TRANSIENT);
 }
 
+static void proportion(sqlite3_context *c, int count, sqlite3_value **v) {
+  double x = sqlite3_value_double(v[0]), n = sqlite3_value_double(v[1]);
+  const double z = 1.959963984540054;
+  double middle = (x + z * z / (2 * n)) / (1 + z * z / n);
+  double half =
+      z / (1 + z * z / n) * sqrt(x * (1 - x) / n + z * z / (4 * n * n));
+  char text[80];
+  if (sqlite3_value_type(v[0]) == SQLITE_NULL) return;
+  count = snprintf(text, sizeof text, "%.0f%%", 100 * x);
+  if (n >= KV_INTERVAL_LEAST)
+    snprintf(text + count, sizeof text - (size_t)count, " [%.0f, %.0f]",
+             100 * fmax(middle - half, 0), 100 * fmin(middle + half, 1));
+  sqlite3_result_text(c, text, -1, SQLITE_TRANSIENT);
+}
+
 int kv_results_functions(sqlite3 *db) {
   const int how = SQLITE_UTF8 | SQLITE_DETERMINISTIC | SQLITE_INNOCUOUS;
   int bad = sqlite3_create_function_v2(db, "f32_at", 2, how, NULL, f32_at, NULL,
@@ -147,6 +166,9 @@ int kv_results_functions(sqlite3 *db) {
   if (!bad)
     bad = sqlite3_create_function_v2(db, "share", 2, how, NULL, share, NULL,
                                      NULL, NULL);
+  if (!bad)
+    bad = sqlite3_create_function_v2(db, "proportion", 2, how, NULL, proportion,
+                                     NULL, NULL, NULL);
   if (!bad) bad = kv_survivors_functions(db);
   if (!bad)
     bad = sqlite3_create_function_v2(db, "needle_place", 2, how, NULL,

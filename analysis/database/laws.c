@@ -18,7 +18,8 @@
 static const char *const digests[] = {
     "identity", "digest",   "key",    "subject",      "journal",
     "state",    "output",   "value",  "scores",       "pool",
-    "question", "platform", "answer", "model_digest", "request_digest"};
+    "question", "platform", "answer", "model_digest", "request_digest",
+    "request"};
 
 /* Of which sums are taken. */
 #define MANY ((int64_t)1 << 48)

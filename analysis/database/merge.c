@@ -105,7 +105,8 @@ static const char *const lesser[] = {
     " n_heads = coalesce(d.n_heads, s.n_heads),"
     " n_kv_heads = coalesce(d.n_kv_heads, s.n_kv_heads),"
     " d = coalesce(d.d, s.d), d_v = coalesce(d.d_v, s.d_v),"
-    " dtype = coalesce(d.dtype, s.dtype)"
+    " dtype = coalesce(d.dtype, s.dtype),"
+    " request = coalesce(d.request, s.request)"
     " FROM %s.trace s WHERE s.identity = d.identity",
     "UPDATE %s.run AS d SET measures = s.measures, value = s.value"
     " FROM %s.run s WHERE s.key = d.key AND s.measures > d.measures",

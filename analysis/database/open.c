@@ -54,9 +54,9 @@ int kv_results_open(const char *path, sqlite3 **db) {
 
 int kv_results_open_kept(const char *path, sqlite3 **db) {
   return open_while(path,
-                    "BEGIN;" KEEP("aged") KEEP("counted") KEEP("stored")
-                        KEEP("measured") KEEP("binned") KEEP("unsure")
-                            KEEP("cell") KEEP("gap") "COMMIT",
+                    "BEGIN;" KEEP("trace") KEEP("aged") KEEP("counted")
+                        KEEP("stored") KEEP("measured") KEEP("binned")
+                            KEEP("unsure") KEEP("cell") KEEP("gap") "COMMIT",
                     db);
 }
 

@@ -12,6 +12,10 @@
 
 #include <sqlite3.h>
 
+/* Items below which nothing shows an interval or a standard error: of fewer it
+ * is not known how they are spread. */
+enum { KV_INTERVAL_LEAST = 5 };
+
 /* The tables of a database as kvreplay makes them, NULL after the last, each
  * after those that its rows refer to. */
 extern const char *const kv_results_tables[];

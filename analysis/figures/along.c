@@ -98,7 +98,10 @@ static int write_along(const kv_page *p, const kv_figure *f) {
       "SELECT label AS method, asked, bin, count(*) AS traces,"
       " avg(progress) AS progress, avg(output_error) AS output_error,"
       " min(confirmed) AS confirmed, min(key) AS key"
-      " FROM along JOIN line USING (key, basis, asked)"
+      " FROM (SELECT label, asked, bin, avg(progress) AS progress,"
+      " avg(output_error) AS output_error, min(confirmed) AS confirmed,"
+      " min(key) AS key FROM along JOIN line USING (key, basis, asked)"
+      " GROUP BY label, asked, bin, request, prompt_len, observe)"
       " GROUP BY label, asked, bin ORDER BY label, length(asked), asked, bin",
       0, NULL, &g);
   int *variant;

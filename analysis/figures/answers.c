@@ -41,7 +41,7 @@ static int write_table(const kv_page *p, const kv_figure *f) {
   kv_grid g;
   int rc = kv_grid_ask(
       p->db,
-      "SELECT *, share(exact, exact_se) AS answered," KV_SHEET_LOGLIK
+      "SELECT *, proportion(exact, items) AS answered," KV_SHEET_LOGLIK
       " AS likely, about(kl, kl_se) AS apart, about(agree, agree_se) AS alike,"
       " CASE WHEN conflicts THEN 'conflict' WHEN questions = 0 THEN"
       " reason WHEN questions < questions_all THEN questions || ' of ' ||"
@@ -55,11 +55,14 @@ static int write_table(const kv_page *p, const kv_figure *f) {
   if (g.rows) {
     fputs("<figure>", p->f);
     kv_page_table(p, &g, "Answers by task, method and budget", column);
-    kv_page_answered(p,
-                     "Means over the items of a task with two standard errors "
-                     "of it, within each budget the most right answers first. "
-                     "Perplexity: less dense's, mean over positions.",
-                     "answers", &g);
+    kv_page_answered(
+        p,
+        "Means over the items of a task with two standard errors "
+        "of it, right answers with Wilson's 95 % of so many items; "
+        "of fewer than 5 items there is neither. Within each "
+        "budget the most right answers first. "
+        "Perplexity: less dense's, mean over positions.",
+        "answers", &g);
     fputs("</figure>\n", p->f);
   }
   kv_grid_free(&g);

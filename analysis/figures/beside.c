@@ -8,20 +8,24 @@
 #include "analysis/figures/figures.h"
 
 #define TABLE                                                                  \
-  "CREATE TEMP TABLE both(side INTEGER, method TEXT, trace TEXT, prompt TEXT," \
-  " observe TEXT, basis TEXT, asked TEXT, kr REAL, needle REAL, lse REAL,"     \
-  " kl REAL, error REAL)"
-#define PUT "INSERT INTO both VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+  "CREATE TEMP TABLE both(side INTEGER, method TEXT, identity TEXT,"           \
+  " request TEXT, prompt TEXT, observe TEXT, basis TEXT, asked TEXT, kr REAL," \
+  " needle REAL, lse REAL, kl REAL, error REAL)"
+#define PUT "INSERT INTO both VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 /* The largest difference first, by the first measure that there is. */
 #define PAIRS                                                                  \
-  "SELECT method, asked, count(*) AS traces, avg(a.kr) AS kr_a, avg(b.kr) AS"  \
-  " kr_b, avg(a.needle) AS needle_a, avg(b.needle) AS needle_b,"               \
-  " avg(b.needle - a.needle) AS needle_d, avg(a.lse) AS lse_a, avg(b.lse) AS"  \
-  " lse_b, avg(a.kl) AS kl_a, avg(b.kl) AS kl_b, avg(b.kl - a.kl) AS kl_d,"    \
-  " avg(a.error) AS error_a, avg(b.error) AS error_b FROM both a JOIN both b"  \
-  " USING (method, trace, prompt, observe, basis, asked) WHERE a.side = 0 AND" \
-  " b.side = 1 AND a.error IS NOT NULL AND b.error IS NOT NULL"                \
-  " GROUP BY method, basis, asked"                                             \
+  "SELECT method, asked, count(*) AS traces, avg(kr_a) AS kr_a, avg(kr_b) AS"  \
+  " kr_b, avg(needle_a) AS needle_a, avg(needle_b) AS needle_b, avg(needle_b"  \
+  " - needle_a) AS needle_d, avg(lse_a) AS lse_a, avg(lse_b) AS lse_b,"        \
+  " avg(kl_a) AS kl_a, avg(kl_b) AS kl_b, avg(kl_b - kl_a) AS kl_d,"           \
+  " avg(error_a) AS error_a, avg(error_b) AS error_b FROM (SELECT method,"     \
+  " basis, asked, avg(a.kr) AS kr_a, avg(b.kr) AS kr_b, avg(a.needle) AS"      \
+  " needle_a, avg(b.needle) AS needle_b, avg(a.lse) AS lse_a, avg(b.lse) AS"   \
+  " lse_b, avg(a.kl) AS kl_a, avg(b.kl) AS kl_b, avg(a.error) AS error_a,"     \
+  " avg(b.error) AS error_b FROM both a JOIN both b USING (method, identity,"  \
+  " prompt, observe, basis, asked) WHERE a.side = 0 AND b.side = 1 AND"        \
+  " a.error IS NOT NULL AND b.error IS NOT NULL GROUP BY method, basis,"       \
+  " asked, a.request, prompt, observe) GROUP BY method, basis, asked"          \
   " ORDER BY abs(coalesce(needle_d, kl_d)) DESC, method, basis, asked"
 #define ALONE                                                                  \
   "SELECT min(side) AS side, group_concat(method || iif(asked = '', '',"       \
@@ -30,18 +34,18 @@
   " min(side) = max(side) ORDER BY method, basis, asked) GROUP BY side"
 
 static int put_row(const kv_page *p, int r, int side, sqlite3_stmt *s) {
-  static const char *const text[] = {"trace", "prompt_len", "observe", "basis",
-                                     "asked"};
+  static const char *const text[] = {"identity", "request", "prompt_len",
+                                     "observe",  "basis",   "asked"};
   static const char *const number[] = {"kr", "needle_share", "lse_error", "kl",
                                        "output_error"};
   sqlite3_bind_int(s, 1, side);
   sqlite3_bind_text(s, 2, p->variants.label[p->variants.of[r]], -1,
                     SQLITE_STATIC);
-  for (int i = 0; i < 5; i++) {
+  for (int i = 0; i < 6; i++)
     sqlite3_bind_text(s, 3 + i, kv_grid_text(&p->cell, r, text[i]), -1,
                       SQLITE_STATIC);
-    sqlite3_bind_double(s, 8 + i, kv_grid_number(&p->cell, r, number[i]));
-  }
+  for (int i = 0; i < 5; i++)
+    sqlite3_bind_double(s, 9 + i, kv_grid_number(&p->cell, r, number[i]));
   int step = sqlite3_step(s), end = sqlite3_reset(s);
   return step == SQLITE_DONE ? end : step;
 }

@@ -53,13 +53,6 @@ static const figure figures[] = {
     {"read", "bytes_read", "output_error", "output error", ERROR, true, false,
      true, true, KV_NO_RANKING}};
 
-typedef struct asked {
-  int variant;
-  const char *basis, *target;
-  int n, confirmed;
-  double x, y;
-} asked;
-
 /* --- marks ---------------------------------------------------------------- */
 
 static double across(const kv_grid *g, int r, const figure *d) {
@@ -87,17 +80,6 @@ static void tip(const kv_page *p, const char *where, const char *target,
            d->axis, m->y, m->solid ? "confirmed" : "one run");
 }
 
-static asked *group(asked *list, int *n, const kv_page *p, int r) {
-  const char *basis = kv_grid_text(&p->cell, r, "basis");
-  const char *target = kv_grid_text(&p->cell, r, "asked");
-  for (int i = 0; i < *n; i++)
-    if (list[i].variant == p->variants.of[r] && !strcmp(list[i].basis, basis) &&
-        !strcmp(list[i].target, target))
-      return list + i;
-  list[*n] = (asked){p->variants.of[r], basis, target, 0, 0, 0, 0};
-  return list + (*n)++;
-}
-
 static int of_place(const kv_page *p, int place, const figure *d,
                     kv_mark *mark) {
   const kv_grid *g = &p->cell;
@@ -113,38 +95,42 @@ static int of_place(const kv_page *p, int place, const figure *d,
   return n;
 }
 
-/* Traces that have the measure at all; mark is overwritten. */
-static int places(const kv_page *p, const figure *d, kv_mark *mark) {
-  int n = 0;
-  for (int i = 0; i < p->places; i++) n += of_place(p, i, d, mark) > 0;
-  return n;
+/* Traces of a request are one, of their mean; `all` have the measure. */
+#define MEANS                                                                  \
+  "WITH unit AS (SELECT label, basis, asked, request, prompt_len, observe,"    \
+  " avg(%s) AS x, avg(%s) AS y, min(confirmed) AS confirmed, min(key) AS key," \
+  " min(cell.rowid) AS nth FROM cell JOIN line USING (key, basis, asked)"      \
+  " WHERE %s IS NOT NULL AND %s IS NOT NULL GROUP BY label, basis, asked,"     \
+  " request, prompt_len, observe) SELECT asked, count(*) AS n, avg(x) AS x,"   \
+  " avg(y) AS y, min(confirmed) AS confirmed, min(key) AS key, (SELECT"        \
+  " count(*) FROM (SELECT DISTINCT request, prompt_len, observe FROM unit))"   \
+  " AS 'all' FROM unit GROUP BY label, basis, asked ORDER BY min(nth)"
+
+static int ask_means(const kv_page *p, const figure *d, kv_grid *g) {
+  const char *x = d->read ? "share_read" : "kr", *y = d->column;
+  char size[64];
+  snprintf(size, sizeof size, d->rank == KV_BY_LSE ? "abs(%s)" : "%s", y);
+  char *sql = sqlite3_mprintf(MEANS, x, size, x, y);
+  int rc = sql ? kv_grid_ask(p->db, sql, 0, NULL, g)
+               : kv_tell(KV_EXIT_RESOURCE, "not enough memory for the page");
+  sqlite3_free(sql);
+  return rc;
 }
 
 /* Means over all of so many traces into mark; returns how many. */
-static int average(const kv_page *p, const figure *d, int all, kv_mark *mark) {
-  const kv_grid *g = &p->cell;
-  asked *list = calloc((size_t)g->rows + 1, sizeof *list);
-  int n = 0, out = 0;
-  if (!list) kv_tell_short();
-  for (int r = 0; list && r < g->rows; r++) {
-    asked *a;
-    if (!has(g, r, d)) continue;
-    a = group(list, &n, p, r);
-    a->n++;
-    a->confirmed += kv_grid_number(g, r, "confirmed") > 0;
-    a->x += across(g, r, d);
-    a->y += up(g, r, d);
-  }
-  for (int i = 0; i < n; i++) {
-    const asked *a = list + i;
+static int average(const kv_page *p, const figure *d, const kv_grid *g, int all,
+                   kv_mark *mark) {
+  int out = 0;
+  for (int r = 0; r < g->rows; r++) {
     kv_mark *m = mark + out;
-    if (a->n != all) continue;
-    *m = (kv_mark){a->x / a->n, a->y / a->n, a->variant, a->confirmed == a->n,
-                   ""};
-    tip(p, all > 1 ? "mean of all traces" : "one trace", a->target, d, m);
+    if (kv_grid_number(g, r, "n") < all) continue;
+    *m = (kv_mark){kv_grid_number(g, r, "x"), kv_grid_number(g, r, "y"),
+                   kv_page_variant(p, kv_grid_text(g, r, "key")),
+                   kv_grid_number(g, r, "confirmed") > 0, ""};
+    tip(p, all > 1 ? "mean of all traces" : "one trace",
+        kv_grid_text(g, r, "asked"), d, m);
     out++;
   }
-  free(list);
   return out;
 }
 
@@ -180,9 +166,9 @@ static void tell_beyond(const kv_page *p, const kv_plot *plot) {
 }
 
 static void draw_all(const kv_page *p, kv_plot *plot, const figure *d,
-                     int all) {
+                     const kv_grid *means, int all) {
   char text[160], title[96];
-  plot->n = average(p, d, all, plot->mark);
+  plot->n = average(p, d, means, all, plot->mark);
   if (!plot->n) return;
   plot->labels = true;
   snprintf(title, sizeof title, "%.*s against bytes %s",
@@ -293,14 +279,18 @@ static void draw_each(const kv_page *p, kv_plot *plot, const figure *d) {
 }
 
 static int draw(const kv_page *p, kv_plot *plot, const figure *d) {
-  int rc = KV_EXIT_OK, all = places(p, d, plot->mark);
+  kv_grid means;
+  int rc = ask_means(p, d, &means);
+  if (rc) return rc;
+  int all = (int)kv_grid_number(&means, 0, "all");
   head(p, d);
   fputs("<figure>\n", p->f);
   if (!d->places) fputs("<details><summary>Marks</summary>\n", p->f);
   kv_page_legend(p);
   if (!d->places) fputs("</details>\n", p->f);
   fit(p, plot, d);
-  draw_all(p, plot, d, all);
+  draw_all(p, plot, d, &means, all);
+  kv_grid_free(&means);
   rc = kv_page_ranking(p, d->rank);
   if (!rc && d->rank == (some(p, figures) ? KV_BY_NEEDLE : KV_BY_LSE))
     rc = kv_page_reasons(p);

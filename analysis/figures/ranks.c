@@ -7,6 +7,7 @@
 #include "analysis/figures/figures.h"
 #include "analysis/page/strip.h"
 
+#include <math.h>
 #include <string.h>
 
 /* What tau is with one method left out: nothing where two are all. */
@@ -26,8 +27,11 @@ static int add_measure(const kv_grid *g, int r, kv_strip *s) {
   double low = kv_grid_number(g, r, "low"), high = kv_grid_number(g, r, "high");
   const char *name = kv_grid_text(g, r, "measure");
   kv_strip_item *item = &s->item[s->n];
-  item[0] = (kv_strip_item){
-      .row = s->rows, .kind = KV_STRIP_LINE, .x0 = low, .x1 = high};
+  bool few = isnan(low);
+  item[0] = (kv_strip_item){.row = s->rows,
+                            .kind = KV_STRIP_LINE,
+                            .x0 = few ? tau : low,
+                            .x1 = few ? tau : high};
   item[1] = (kv_strip_item){.row = s->rows,
                             .series = kv_grid_number(g, r, "marked") == 0,
                             .x0 = tau,
@@ -38,8 +42,8 @@ static int add_measure(const kv_grid *g, int r, kv_strip *s) {
            kv_grid_number(g, r, "pairs") < kv_grid_number(g, r, "pairs_all")
                ? " *"
                : "");
-  snprintf(s->row[s->rows].note, sizeof s->row->note, "%.2f [%.2f, %.2f]", tau,
-           low, high);
+  snprintf(s->row[s->rows].note, sizeof s->row->note,
+           few ? "%.2f, too few prompts" : "%.2f [%.2f, %.2f]", tau, low, high);
   s->n += 2;
   s->rows++;
   return r + 1;
@@ -71,7 +75,8 @@ const kv_figure kv_figures_ranks[] = {
      "of "
      "methods that were asked the same prompts at the same bytes, each measure "
      "turned so that more is better: 1 is the same order, 0 none. Lines: 95 %, "
-     "1.96 standard deviations of bootstrap resamples of the prompts. Of the "
+     "1.96 standard deviations of bootstrap resamples of the prompts, none of "
+     "fewer than 5 prompts. Of the "
      "percentiles of a measure "
      "the one that ranks best, where it does so better than the mean. *: only "
      "the tasks that have it. `kvreport rank` tells which two differ.",

@@ -120,8 +120,8 @@ int kv_page_ranking(const kv_page *p, kv_ranking by) {
   head(p, by);
   for (int r = 0; r < g.rows; r++) row(p, &g, r, by);
   fputs("</tbody></table></div>\n<p class=\"soft\">Means over traces, "
-        "\u00b1 two of their standard errors; needles of the traces that have "
-        "any.</p>\n",
+        "\u00b1 two of their standard errors, of 5 traces and more; needles "
+        "of the traces that have any.</p>\n",
         p->f);
   kv_grid_free(&g);
   return rc;

@@ -142,7 +142,8 @@ static int write_cells(const kv_page *p, const kv_figure *f) {
       "stored, KL: of the attention, error: of its output, in the order in "
       "which they were seen to rank right answers (the last does not). "
       "\u00b1: two standard errors of the mean, from the means of 16 bins of "
-      "steps. Prompt error, prompt mass: of the rows of a prompt that was read "
+      "steps, of at least 5. Prompt error, prompt mass: of the rows of a "
+      "prompt that was read "
       "in chunks. File: what a method was lent of a file of its own, once for "
       "all requests and no part of what is stored.",
       "cells", &p->cell);

@@ -3,30 +3,58 @@
 -- Means over traces, a view over those of views.sql: what `kvreport table
 -- --mean` and the tables below the page's large figures show.
 
+-- Which traces count as one, in a sentence; no row where none do. A unit is a
+-- request, the length of its prompt, and what is observed.
+CREATE TEMP VIEW repeated AS
+WITH unit AS
+  (SELECT DISTINCT group_concat(trace, ' and ') AS names
+  FROM (SELECT DISTINCT trace, request, prompt_len, observe FROM cell
+    ORDER BY trace)
+  GROUP BY request, prompt_len, observe HAVING count(*) > 1),
+counted AS (SELECT names, row_number() OVER (ORDER BY names) AS n FROM unit)
+SELECT 'Traces that hold the same request count as one: '
+  || group_concat(names, '; ') FILTER (WHERE n <= 4)
+  || iif(count(*) > 4, '; and ' || (count(*) - 4) || ' more', '') || '.' AS said
+FROM counted HAVING count(*) > 0;
+
 -- What they are about, and what they call each line; filled by the program,
 -- for a name is made from all rows.
 CREATE TEMP TABLE line(key TEXT, basis TEXT, asked TEXT, label TEXT,
   PRIMARY KEY (key, basis, asked));
 
 -- The mean over traces of what was asked alike, of the cells in `line`, and its
--- standard error, that of the traces' means; null for fewer than two. `traces`
--- have an answer, of `traces_all`: where they differ the mean is one of those
--- that have, and may be compared with that of the same traces alone. `refused`
--- is how many of the others were refused or failed, `reason` that of the first
--- by name; the rest was not run. Needles are of the traces that have any.
--- Shares of dense need it on each trace, and what was scanned a kvreplay that
--- counted it.
+-- standard error, that of the traces' means; null for fewer than two. Traces of
+-- one unit (view `repeated`) count as one, which has their means. `traces` have
+-- an answer, of `traces_all`: where they differ the mean is one of those that
+-- have, and may be compared with that of the same traces alone. `refused` is
+-- how many of the others were refused or failed, `reason` that of the first by
+-- name; the rest was not run. Needles are of the traces that have any. Shares
+-- of dense need it on each trace, and what was scanned a kvreplay that counted
+-- it.
 CREATE TEMP VIEW summary AS
 WITH chosen AS MATERIALIZED
-  (SELECT c.*, l.label, c.output_error IS NOT NULL AS met FROM cell c
-    JOIN line l USING (key, basis, asked)),
-place AS (SELECT DISTINCT trace, prompt_len, observe FROM chosen),
+  (SELECT c.*, l.label, c.output_error IS NOT NULL AS met,
+    dense_rank() OVER (ORDER BY c.request, c.prompt_len, c.observe) AS unit
+  FROM cell c JOIN line l USING (key, basis, asked)),
 every AS
   (SELECT label AS method, basis, asked, sum(met) AS traces,
-    (SELECT count(*) FROM place) AS traces_all,
-    sum(status IN ('refused', 'failed')) AS refused,
+    (SELECT max(unit) FROM chosen) AS traces_all, sum(refused) AS refused,
     max(conflicts) AS conflicts
-  FROM chosen GROUP BY label, basis, asked),
+  FROM (SELECT label, basis, asked, max(met) AS met, NOT max(met)
+      AND max(status IN ('refused', 'failed')) AS refused,
+      max(conflicts) AS conflicts
+    FROM chosen GROUP BY label, basis, asked, unit)
+  GROUP BY label, basis, asked),
+one AS
+  (SELECT label, basis, asked, avg(kept) AS kept, avg(share_end) AS share_end,
+    avg(kr) AS kr, avg(share_read) AS share_read,
+    avg(share_scanned) AS share_scanned, avg(needle_share) AS needle_share,
+    avg(lse_error) AS lse_error, avg(kl) AS kl,
+    avg(output_error) AS output_error,
+    avg(output_error_p95) AS output_error_p95, avg(mass) AS mass,
+    avg(recall_16) AS recall_16, avg(prompt_error) AS prompt_error,
+    avg(prompt_mass) AS prompt_mass, min(confirmed) AS confirmed
+  FROM chosen WHERE met GROUP BY label, basis, asked, unit),
 mean AS
   (SELECT label AS method, basis, asked, count(needle_share) AS needles,
     count(share_end) = count(*) AS dense,
@@ -52,7 +80,7 @@ mean AS
     avg(prompt_mass) AS prompt_mass,
     standard_error(prompt_mass) AS prompt_mass_se,
     min(confirmed) AS confirmed
-  FROM chosen WHERE met GROUP BY label, basis, asked)
+  FROM one GROUP BY label, basis, asked)
 SELECT e.method, e.basis, e.asked, traces, traces_all, refused,
   coalesce(needles, 0) AS needles,
   kept, kept_se,

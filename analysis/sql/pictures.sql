@@ -61,8 +61,8 @@ ORDER BY method, page, basis, avg(budget), asked;
 -- both (traces/examples/needles.py), the mean over those alike in them.
 CREATE TEMP VIEW needles AS
 WITH placed AS MATERIALIZED
-  (SELECT needle_place(trace, 0) AS depth, needle_place(trace, 1) AS length, *
-  FROM cell)
+  (SELECT needle_place(t.name, 0) AS depth, needle_place(t.name, 1) AS length,
+    c.* FROM cell c JOIN main.trace t USING (identity))
 SELECT label AS method, basis, asked, depth, length, count(*) AS traces,
   avg(needle_share) AS needle_share, avg(needle_stored) AS needle_stored
 FROM placed JOIN line USING (key, basis, asked)

@@ -1,8 +1,28 @@
 -- SPDX-License-Identifier: Apache-2.0
 --
--- Which runs there are, as views over the tables that kvreplay writes: who
--- computed them, their numbers, and which are by the newest code. All other
--- views go by these.
+-- Which traces and runs there are, as views over the tables that kvreplay
+-- writes: what traces are called; who computed runs, their numbers, and which
+-- are by the newest code. All other views go by these.
+
+-- Traces, each by a name of its own, so that what groups by name groups by
+-- identity. Where names are equal the folder stands before the name; where that
+-- is equal, too, the first digits of the identity follow. All views ask this
+-- one: it stands before the table of that name. A trace whose request is not
+-- known is the only one that holds its request.
+CREATE TEMP VIEW trace AS
+WITH lies AS
+  (SELECT t.*, (SELECT rtrim(rtrim(min(path), replace(min(path), '/', '')), '/')
+     FROM artefact a WHERE a.identity = t.identity AND kind = 'trace') AS way
+  FROM main.trace t),
+placed AS
+  (SELECT *, coalesce(substr(way, 1 + length(rtrim(way, replace(way, '/', ''))))
+    || '/', '') || name AS place FROM lies)
+SELECT identity, coalesce(request, identity) AS request,
+  CASE WHEN count(*) OVER (PARTITION BY name) = 1 THEN name
+    WHEN count(*) OVER (PARTITION BY name, place) = 1 THEN place
+    ELSE place || ' (' || substr(identity, 1, 8) || ')' END AS name,
+  n_tokens, n_layers, n_heads, n_kv_heads, d, d_v, dtype
+FROM placed;
 
 -- Rows of diff are of two kinds: results of ours that contradict each other,
 -- and what `kvreplay grade` found wrong in somebody's kernel, which says

@@ -101,7 +101,7 @@ SELECT t.name AS trace, r.prompt_len, r.observe, t.n_tokens, r.method, r.spec,
   u.needle_share_se, m.prompt_error, m.prompt_mass, m.prompt_attended,
   r.confirmations, coalesce(r.confirmed, 0) AS confirmed,
   r.by_whom, r.conflicts, r.arithmetic, r.code, r.params, r.journal, r.state,
-  r.output, r.key, r.age
+  r.output, r.identity, t.request, r.key, r.age
 FROM aged r JOIN trace t USING (identity) JOIN ask a USING (run_id)
   LEFT JOIN counted n USING (run_id)
   LEFT JOIN measured m USING (run_id)
@@ -141,7 +141,7 @@ SELECT t.name AS trace, r.prompt_len, r.observe, t.n_tokens, r.method, r.params,
   b.output_error,
   (b.first_step + b.last_step - 2.0 * r.prompt_len)
     / (2.0 * (t.n_tokens - r.prompt_len)) AS progress,
-  coalesce(r.confirmed, 0) AS confirmed, r.key
+  coalesce(r.confirmed, 0) AS confirmed, t.request, r.key
 FROM newest r JOIN trace t USING (identity) JOIN ask a USING (run_id)
   JOIN binned b USING (run_id)
 WHERE b.output_error IS NOT NULL

@@ -51,14 +51,15 @@ const char *const kv_sheet_optional[] = {
   " of what is stored is off. kl: divergence of the attention. error: of its"  \
   " output."
 #define SPREAD                                                                 \
-  "\u00b1: two standard errors of the mean over traces. *: the mean of those"  \
+  "\u00b1: two standard errors of the mean over traces, of 5 and more. *: "    \
+  "the mean of those"                                                          \
   " traces alone that have an answer; compare it with the mean of the same"    \
   " traces (--where trace=NAME), not with its column."
 #define HELD PERCENT("share_mean", "mean") PERCENT("share_end", "end")
 #define ANSWERS                                                                \
   "place AS task, method, asked, questions || iif(questions = questions_all,"  \
   " '', ' of ' || questions_all || ' *') AS questions" HELD                    \
-  ", share(exact, exact_se) AS right," KV_SHEET_LOGLIK " AS loglik,"           \
+  ", proportion(exact, items) AS right," KV_SHEET_LOGLIK " AS loglik,"         \
   " about(kl, kl_se) AS kl, about(agree, agree_se) AS agree, ppl, CASE"        \
   " WHEN conflicts THEN 'CONFLICT' WHEN questions = 0 THEN 'no answer'"        \
   " WHEN measurable = 0 THEN 'not measurable' END AS note"
@@ -117,6 +118,8 @@ const kv_sheet kv_sheet_answers = {
     .columns = ANSWERS,
     .words = "Closed loop: the model went on from what the method had left. "
              "Means over the items of a task, \u00b1: two standard errors. "
+             "[ ]: Wilson's 95 % of a share of so many items. Of fewer than 5 "
+             "items there is neither. "
              "mean, end: bytes as shares of dense's for the same questions. "
              "right: greedy answers that hold the reference. loglik: of the "
              "reference answer, nats a token (rows from before December 2026: "

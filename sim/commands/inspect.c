@@ -49,6 +49,7 @@ static kv_rc do_trace(kv_inspect_task *s, const kv_inspection *of,
   if (!rc) rc = kv_trace_expect_plain(t, of->name, e);
   if (!rc && of->open) rc = of->open(s, t, e);
   if (!rc) rc = kv_trace_identity(t, &row.identity, e);
+  if (!rc) rc = kv_trace_request(t, &row.request, e);
   if (!rc) {
     row.name = t->name;
     row.shape = &t->shape;

@@ -217,6 +217,7 @@ kv_rc kv_job_put_trace(kv_job *s, int i, kv_err *e) {
   const kv_batch *b = &s->batch[i];
   kv_db_trace t = {.name = b->trace->name,
                    .identity = b->identity,
+                   .request = b->request,
                    .shape = &b->trace->shape,
                    .path = s->options->traces.item[i]};
   return s->db ? kv_db_put_trace(s->db, &t, e) : KV_OK;

@@ -81,6 +81,7 @@ void kv_db_key(const kv_result *r, char out[65]);
 typedef struct kv_db_trace {
   const char *name;         /* file stem */
   kv_digest identity;       /* of its contents (kv_trace_identity) */
+  kv_digest request;        /* that it holds (kv_trace_request) */
   const kv_shape *shape;    /* or NULL: not known */
   const char *path;         /* of the file, or of the index of its shards */
   int n_shards;             /* files that it lies in; 0: path itself */

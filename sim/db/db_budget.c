@@ -32,7 +32,7 @@ kv_rc kv_db_put_budget(kv_db *db, const kv_result *r, int B, kv_err *e) {
   kv_rc rc = kv_db_begin(db, e);
   if (rc) return rc;
   kv_db_budget_key(r, key);
-  rc = kv_db_trace_row(db, r->trace, &r->identity, r->n_tokens, NULL, e);
+  rc = kv_db_trace_row(db, r->trace, &r->identity, NULL, r->n_tokens, NULL, e);
   if (!rc)
     rc = kv_db_do(db, e, "INSERT OR IGNORE INTO budget VALUES (?,?,?,?,?,?)",
                   "shsssn", key, &r->identity, r->method,

@@ -186,10 +186,11 @@ int kv_db_measures(void);
 
 /* --- rows of other tables; what stores is inside the caller's transaction - */
 
-/* Stores a trace, or adds what the shape says to the row that is there; s may
- * be NULL. */
+/* Stores a trace, or adds its request and shape to the row that is there; both
+ * may be NULL. */
 kv_rc kv_db_trace_row(kv_db *db, const char *name, const kv_digest *identity,
-                      int n_tokens, const kv_shape *s, kv_err *e);
+                      const kv_digest *request, int n_tokens, const kv_shape *s,
+                      kv_err *e);
 /* Stores an environment unless it is there; *id is its number. */
 kv_rc kv_db_environment_row(kv_db *db, const kv_environment *v, int64_t *id,
                             kv_err *e);

@@ -10,20 +10,22 @@
 #include <string.h>
 
 kv_rc kv_db_trace_row(kv_db *db, const char *name, const kv_digest *identity,
-                      int n_tokens, const kv_shape *s, kv_err *e) {
+                      const kv_digest *request, int n_tokens, const kv_shape *s,
+                      kv_err *e) {
   static const char *const dtype[] = {"F16", "BF16", "F32"};
   return kv_db_do(
       db, e,
-      "INSERT INTO trace VALUES (?1,?2,?3,?4,?5,?6,?7,?8,?9)"
+      "INSERT INTO trace VALUES (?1,?2,?3,?4,?5,?6,?7,?8,?9,?10)"
       " ON CONFLICT (identity) DO UPDATE SET name = min(name, excluded.name),"
       " n_layers = coalesce(n_layers, excluded.n_layers),"
       " n_heads = coalesce(n_heads, excluded.n_heads),"
       " n_kv_heads = coalesce(n_kv_heads, excluded.n_kv_heads),"
       " d = coalesce(d, excluded.d), d_v = coalesce(d_v, excluded.d_v),"
-      " dtype = coalesce(dtype, excluded.dtype)",
-      "hsnnnnnns", identity, name, n_tokens, s ? s->n_layers : -1,
+      " dtype = coalesce(dtype, excluded.dtype),"
+      " request = coalesce(request, excluded.request)",
+      "hsnnnnnnsh", identity, name, n_tokens, s ? s->n_layers : -1,
       s ? s->n_heads : -1, s ? s->n_kv_heads : -1, s ? s->d : -1,
-      s ? s->d_v : -1, s ? dtype[s->dtype] : NULL);
+      s ? s->d_v : -1, s ? dtype[s->dtype] : NULL, request);
 }
 
 static kv_rc put_files(kv_db *db, const kv_db_trace *t, const char *path,
@@ -40,7 +42,7 @@ kv_rc kv_db_put_trace(kv_db *db, const kv_db_trace *t, kv_err *e) {
   char *path = realpath(t->path, NULL);
   kv_rc rc = kv_db_begin(db, e);
   if (rc) goto out;
-  rc = kv_db_trace_row(db, t->name, &t->identity,
+  rc = kv_db_trace_row(db, t->name, &t->identity, &t->request,
                        t->shape ? t->shape->n_tokens : 0, t->shape, e);
   if (!rc) rc = put_files(db, t, path ? path : t->path, e);
   rc = kv_db_end(db, rc, e);

@@ -220,7 +220,8 @@ out:
 static kv_rc put_new(kv_db *db, const char *key, int64_t env,
                      const kv_result *r, kv_err *e) {
   int64_t run = 0;
-  kv_rc rc = kv_db_trace_row(db, r->trace, &r->identity, r->n_tokens, NULL, e);
+  kv_rc rc =
+      kv_db_trace_row(db, r->trace, &r->identity, NULL, r->n_tokens, NULL, e);
   if (!rc) rc = put_run(db, key, r, &run, e);
   if (!rc) rc = kv_db_ask_row(db, run, r, e);
   if (!rc) rc = kv_db_put_layouts(db, run, r, e);

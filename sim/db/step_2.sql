@@ -1,9 +1,13 @@
 -- SPDX-License-Identifier: Apache-2.0
 --
--- Step 2 of the schema, from 0.1.0: bytes of the tables of layouts, queues of
--- requests, and caches on the device. kvreplay takes it when it opens a
--- database of 0.1.0 to write (db_schema.c), kvreport in a copy of one that it
--- reads. Null in rows from before are the numbers that nobody took then.
+-- Step 2 of the schema, from 0.1.0: which request a trace holds, bytes of the
+-- tables of layouts, queues of requests, and caches on the device. kvreplay
+-- takes it when it opens a database of 0.1.0 to write (db_schema.c), kvreport
+-- in a copy of one that it reads. Null in rows from before is what nobody took
+-- then.
+
+-- The same of two recordings of one request (kv_trace_request).
+ALTER TABLE trace ADD COLUMN request TEXT CHECK (length(request) = 64);
 
 -- Bytes of what says where rows lie; null too of layouts of regular indices.
 ALTER TABLE layout ADD COLUMN map_end INTEGER;

@@ -272,6 +272,7 @@ typedef struct kv_result {
   char trace[256];    /* file stem */
   kv_digest identity; /* of the trace, where has_identity */
   bool has_identity;
+  char path[256]; /* of its file as given, the end of it; "": not known */
   int prompt_len, n_tokens; /* of the replay; of the trace */
   kv_observe observe;       /* what the prompt_len was asked for as */
   const char *method;       /* its name; lives as long as the method table, or

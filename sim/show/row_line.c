@@ -104,11 +104,11 @@ static void listed(const kv_result *r, kv_row_line *l) {
 }
 
 /* Rows of one trace are under a heading for each way of seeing it. */
-static void observed(const kv_result *r, kv_row_line *l) {
-  size_t n = strlen(l->trace);
+static void seen(const kv_result *r, const char *name, char *out, size_t room) {
+  kv_plain(name, 4 * sizeof r->trace, out);
+  size_t n = strlen(out);
   if (r->observe)
-    snprintf(l->trace + n, sizeof l->trace - n, ", --observe %s",
-             kv_observe_names[r->observe]);
+    snprintf(out + n, room - n, ", --observe %s", kv_observe_names[r->observe]);
 }
 
 /* Adds a remark if the method declares bytes beside its entries: they are in
@@ -164,8 +164,8 @@ kv_rc kv_row_line_make(const kv_result *r, kv_row_line *l, kv_err *e) {
   memset(l, 0, sizeof *l);
   kv_rc rc = kv_row_label_make(r, &l->label, e);
   if (rc) return rc;
-  kv_plain(r->trace, 4 * sizeof r->trace, l->trace);
-  observed(r, l);
+  seen(r, r->trace, l->trace, sizeof l->trace);
+  seen(r, r->path, l->file, sizeof l->file);
   asked(r, l);
   listed(r, l);
   if (kv_result_ran(r)) {

@@ -65,6 +65,8 @@ static kv_rc add(const kv_batch_ask *ask, kv_batch *b, const kv_spec *spec,
   kv_rc opened = kv_cell_open(b->trace, prompt, ask->how.kernels, &asked, c, e);
   if (!opened) opened = kv_cell_lay_out(c, ask->layouts, e);
   if (opened) return opened;
+  size_t n = strlen(ask->path), most = sizeof c->result.path - 1;
+  strcpy(c->result.path, ask->path + (n > most ? n - most : 0));
   c->result.has_identity = b->has_identity;
   c->result.identity = b->identity;
   c->result.backend = ask->how.backend->name;
@@ -126,6 +128,7 @@ kv_rc kv_batch_open(const kv_batch_ask *ask, kv_batch *b, kv_err *e) {
   if (ask->db || ask->identify || ask->record || b->found.n) {
     rc = kv_trace_identity(b->trace, &b->identity, e);
     b->has_identity = !rc;
+    if (!rc && ask->db) rc = kv_trace_request(b->trace, &b->request, e);
   }
   return rc ? rc : open_cells(ask, b, e);
 }
@@ -135,7 +138,8 @@ kv_rc kv_batch_again(const kv_batch *from, const kv_kernels *kernels, kv_db *db,
   *b = (kv_batch){.trace = from->trace,
                   .prompt_len = from->prompt_len,
                   .has_identity = from->has_identity,
-                  .identity = from->identity};
+                  .identity = from->identity,
+                  .request = from->request};
   kv_rc rc = take(b, from->cells, e);
   for (int i = 0; !rc && i < from->cells; i++) {
     const kv_cell *c = &from->cell[i];

@@ -26,6 +26,7 @@ typedef struct kv_batch {
   bool owns;          /* close the trace with the batch */
   bool has_identity;  /* it was computed: for a database, or asked for */
   kv_digest identity; /* of the trace */
+  kv_digest request;  /* that it holds; of a batch with a database */
   int prompt_len;     /* of all cells, in tokens */
   kv_err blind;       /* rc KV_REFUSED: why what ask.observe names is not there,
                          and no cell runs */

@@ -284,7 +284,7 @@ static void budgets_and_paths(void **state) {
   kv_result r = kv_rows_make(0, 4, 1, "avx2", 2);
   const char *shard[] = {"a.safetensors", "b.safetensors"};
   kv_shape shape = {4, 8, 4, 32, 32, 800, 480, 0, KV_F16, 1, 0, 0, NULL};
-  kv_db_trace t = {r.trace, r.identity, &shape, ".", 2, shard};
+  kv_db_trace t = {r.trace, r.identity, r.identity, &shape, ".", 2, shard};
   char path[4096];
   bool found;
   int B = 0;
@@ -306,6 +306,8 @@ static void budgets_and_paths(void **state) {
                    0);
   assert_int_equal(*path, 0);
   assert_int_equal(kv_dbplace_number(p->db, "SELECT n_heads FROM trace"), 8);
+  assert_int_equal(
+      kv_dbplace_number(p->db, "SELECT request = identity FROM trace"), 1);
   assert_int_equal(kv_dbplace_number(p->db, "SELECT count(*) FROM shard"), 2);
   kv_result_free(&r);
 }

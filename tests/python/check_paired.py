@@ -17,7 +17,9 @@ import itertools
 import math
 import os
 import random
+import re
 import sqlite3
+import statistics
 import subprocess
 import sys
 
@@ -97,6 +99,7 @@ def values(db):
 def check_numbers(db, rows, base):
     value, p = values(db), [float(r["p"]) for r in rows]
     adjusted = holm(p)
+    z = statistics.NormalDist().inv_cdf(1 - .025 / len(p)) + 0.8416212335729143
     for i, row in enumerate(rows):
         other = value[int(row["vs"].split("seed=")[1])]
         d = [a - b for a, b in zip(value[base], other)]
@@ -110,8 +113,11 @@ def check_numbers(db, rows, base):
         low, high = interval(d)
         assert near(row["low"], low) and near(row["high"], high), row
         square = sum((x - mean) ** 2 for x in d) / (len(d) - 1)
-        z = 1.959963984540054 + 0.8416212335729143
-        assert near(row["needed"], z * z * square / mean**2), row
+        needed = z * z * square / mean**2
+        assert math.isclose(float(row["needed"]), needed, rel_tol=1e-9), row
+        said = re.search("(about|more than) ([0-9]+) traces would",
+                         row["verdict"])
+        assert not said or float(said[2]) >= max(needed, len(d)), row
 
 
 def put(db, run_id, value):
@@ -137,38 +143,51 @@ def deal(name):
     db.close()
 
 
-def plant(base):
-    """A copy in which each seed differs from base by 4 standard errors."""
-    name, value = f"{folder}/planted.db", values(DB)
-    with open(DB, "rb") as a, open(name, "wb") as b:
+def plant(base, of=DB, errors=4):
+    """A copy in which each seed differs from base by so many standard
+    errors."""
+    name, value = f"{folder}/planted.db", values(of)
+    with open(of, "rb") as a, open(name, "wb") as b:
         b.write(a.read())
     db = sqlite3.connect(name)
     for seed, other in value.items():
         d = [b - a for a, b in zip(value[base], other)]
-        mean = sum(d) / N
-        se = math.sqrt(sum((x - mean) ** 2 for x in d) / (N - 1) / N)
+        n, mean = len(d), sum(d) / len(d)
+        se = math.sqrt(sum((x - mean) ** 2 for x in d) / (n - 1) / n)
         runs = db.execute(
             "SELECT run_id FROM run JOIN trace USING (identity) WHERE "
             "json_extract(params, '$.seed') = ? ORDER BY trace.name", (seed,))
         for (run_id,), a, x in zip(runs.fetchall(), value[base], d):
             if seed != base:
-                put(db, run_id, a + x - mean + 4 * se)
+                put(db, run_id, a + x - mean + errors * se)
     db.commit()
     db.close()
     return name
 
 
 def check_few(names, each):
-    """Of so few that all flips are tried."""
+    """Of so few that all flips are tried; of four there is no interval."""
     few = f"{folder}/few.db"
     run(kvreplay, "run", *names, "-q", "-m", each + ",dense", "-b",
         "25%", "--db", few)
     deal(few)
     rows = compare(few, "random:seed=1")
     check_numbers(few, [r for r in rows if r["p"]], 1)
+    assert compare(few, "random:seed=1", "-v", "all") == rows
+    # What all comparisons together do not tell apart takes more traces.
+    more = [re.search("(about|more than) ([0-9]+) traces would", r["verdict"])
+            for r in compare(plant(1, few, 3.3), "random:seed=1")]
+    assert sum(x is not None for x in more) > 9, more
+    assert all(int(x[2]) > 12 or x[1] == "more than" for x in more if x), more
     said = [r["verdict"] for r in rows]
     assert sum("not compared: 25 " in x or "of dense's bytes and 100 %" in x
                for x in said) == 1, said
+    run(kvreplay, "run", *names[:4], "-q", "-m",
+        "random:seed=1,random:seed=2,dense", "-b", "25%", "--db",
+        f"{folder}/four.db")
+    (row,) = compare(f"{folder}/four.db", "random:seed=1", "-v",
+                     "random:seed=2")
+    assert row["difference"] and not row["low"] + row["high"], row
 
 
 def main():

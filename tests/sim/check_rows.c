@@ -335,6 +335,24 @@ TEST(unequal) {
   free(text);
 }
 
+/* Two traces of one name are two headings, and no rows of one trace. */
+TEST(twins) {
+  kv_result r[2] = {ran(), ran()};
+  r[1].totals.kr = 0.2;
+  strcpy(r[0].path, "a/p.safetensors");
+  strcpy(r[1].path, "b/p.safetensors");
+  char *text = written(KV_ROWS_TABLE, false, 2, r);
+  assert_true(has(text, "a/p.safetensors, at ") &&
+              has(text, "\nb/p.safetensors, at "));
+  assert_false(has(text, "unequal"));
+  free(text);
+  strcpy(r[1].path, r[0].path);
+  text = written(KV_ROWS_TABLE, false, 2, r);
+  assert_false(has(text, "p.safetensors"));
+  assert_true(has(text, "unequal"));
+  free(text);
+}
+
 TEST(full_disk) {
   for (int f = KV_ROWS_TABLE; f <= KV_ROWS_WIDE; f++) {
     FILE *out = fopen("/dev/full", "w");
@@ -361,6 +379,7 @@ int main(void) {
                                      cmocka_unit_test(table),
                                      cmocka_unit_test(narrow),
                                      cmocka_unit_test(unequal),
+                                     cmocka_unit_test(twins),
                                      cmocka_unit_test(full_disk)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

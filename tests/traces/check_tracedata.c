@@ -2,7 +2,8 @@
  *
  * Laws of a trace's data. Subsets of rows and layers keep every decode row.
  * NaN and Inf are found and placed. A file that shrinks becomes a sentence.
- * The identity looks at content, not at files, and is remembered per file.
+ * The identity looks at content, not at files, and is remembered per file. Two
+ * recordings of one request are told by tokens, or by numbers as F16.
  */
 #define _GNU_SOURCE 1
 #include <stdio.h>
@@ -12,6 +13,7 @@
 #include <unistd.h>
 #include <utime.h>
 
+#include "ref/ground/arith.h"
 #include "tests/support/scratch.h"
 #include "tests/support/test.h"
 #include "tests/support/traces/tracefile.h"
@@ -194,6 +196,75 @@ TEST(identity_is_remembered) {
   assert_true(same_digest(tracefile_identity(), first));
 }
 
+static kv_digest request(const meta *m, int n, const field *f) {
+  kv_digest out, again;
+  kv_err e = {0};
+  tracefile_write(m, n, f, 0);
+  kv_trace *t = tracefile_open();
+  if (kv_trace_request(t, &out, &e)) fail_msg("%s", e.text);
+  assert_int_equal(kv_trace_request(t, &again, &e), KV_OK);
+  assert_true(same_digest(out, again));
+  kv_trace_close(t);
+  return out;
+}
+
+/* q, k and v of both layers in a type, each from x. */
+static void qkv(kv_st_dtype type, const void *x, field f[6]) {
+  for (int i = 0; i < 6; i++) {
+    f[i] = right_fields[i];
+    f[i].dtype = type;
+    f[i].data = x;
+  }
+}
+
+TEST(a_request_is_told_by_its_numbers) {
+  enum { N = HEADS * TOKENS * DIM };
+  static float wide[N], brain[N];
+  static uint16_t half[N + 1], bf16[N];
+  for (int i = 0; i < N; i++) {
+    wide[i] = kv_div((float)(i - 100), 7.0f); /* none is one of F16 */
+    half[i] = kv_to_f16(wide[i]);
+    bf16[i] = kv_to_bf16(wide[i]);
+    brain[i] = kv_from_bf16(bf16[i]);
+  }
+  const meta other = {"source", "another"};
+  field f[7];
+  qkv(KV_ST_F32, wide, f);
+  kv_digest first = request(NULL, 6, f);
+  qkv(KV_ST_F16, half, f);
+  assert_true(same_digest(request(&other, 6, f), first));
+  f[6] = (field){"tokens", KV_ST_I32, 1, {TOKENS}, backwards};
+  assert_true(same_digest(request(NULL, 7, f), first));
+  for (int i = 0; i < 6; i++) { /* other numbers in one of them */
+    f[i].data = half + 1;
+    assert_false(same_digest(request(NULL, 6, f), first));
+    f[i].data = half;
+  }
+  qkv(KV_ST_BF16, bf16, f);
+  kv_digest third = request(NULL, 6, f);
+  qkv(KV_ST_F32, brain, f);
+  assert_true(same_digest(request(NULL, 6, f), third));
+}
+
+TEST(a_request_is_told_by_model_and_tokens) {
+  const meta model = {"model_digest", "abc"}, another = {"model_digest", "abd"};
+  const meta longer = {"prompt_len", "7"};
+  static const float x[HEADS * TOKENS * DIM] = {1};
+  const field some[2] = {{"layers.1.q", F, 3, {HEADS, TOKENS, DIM}, x},
+                         {"tokens", KV_ST_I32, 1, {TOKENS}, backwards}};
+  field none = some[1];
+  kv_digest numbers = request(NULL, 0, NULL), first = request(&model, 0, NULL);
+  assert_false(same_digest(numbers, first));
+  assert_true(same_digest(request(&model, 1, some), first));
+  assert_false(same_digest(request(&model, 1, some + 1), first));
+  assert_false(same_digest(request(&another, 0, NULL), first));
+  tracefile_also = (const meta[]){model, {NULL, NULL}};
+  assert_true(same_digest(request(&longer, 0, NULL), first));
+  tracefile_also = NULL;
+  none.rank = -1; /* without ids the numbers count */
+  assert_true(same_digest(request(&model, 1, &none), numbers));
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(identity_is_remembered),
@@ -203,6 +274,8 @@ int main(void) {
       cmocka_unit_test(not_finite_is_found),
       cmocka_unit_test(a_shrunk_trace_is_damaged),
       cmocka_unit_test(identity_is_content),
+      cmocka_unit_test(a_request_is_told_by_its_numbers),
+      cmocka_unit_test(a_request_is_told_by_model_and_tokens),
   };
   return cmocka_run_group_tests(tests, scratch_make, scratch_remove);
 }

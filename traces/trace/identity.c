@@ -1,15 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The identity of a trace (kv_trace_identity of traces/trace/trace.h) and the
- * cache that spares hashing the same file twice.
+ * The identity of a trace and the request that it holds (kv_trace_identity,
+ * kv_trace_request of traces/trace/trace.h), and the cache that spares hashing
+ * the same file twice.
  *
  * Hashed, every number as 64 bits little-endian, every text as its length and
  * bytes: the number of tensors; of each its name, type, rank, dimensions and
  * the 32 bytes of its data's SHA-256; the number of metadata pairs left; of
- * each its key and value.
+ * each its key and value. Of a request: the model's digest and the token ids;
+ * or of q, k and v the name, rank, dimensions and the SHA-256 of the data as
+ * F16.
  */
 #define _GNU_SOURCE 1
 #include <errno.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,6 +21,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "ref/ground/arith.h"
 #include "traces/text/threads.h"
 #include "traces/trace/own.h"
 #include "traces/trace/trace.h"
@@ -28,30 +33,75 @@ static void add_text(kv_sha256 *h, const char *text) {
   kv_sha256_add(h, text, strlen(text));
 }
 
-/* SHA-256 of every tensor's bytes; large ones give their pages back. */
-static void hash_data(const kv_st *s, kv_digest *out) {
+/* q, k or v of a recorded layer? */
+static bool is_qkv(const kv_trace *t, const kv_st_tensor *x) {
+  const char *part;
+  return kv_trace_part(t, x->name, &part) >= 0 && part[1] == 0 &&
+         strchr("qkv", *part);
+}
+
+static uint16_t half_at(const kv_st_tensor *x, size_t i) {
+  const char *data = x->data;
+  uint16_t h;
+  float f;
+  if (x->dtype == KV_ST_BF16) {
+    memcpy(&h, data + 2 * i, sizeof h);
+    return kv_to_f16(kv_from_bf16(h));
+  }
+  memcpy(&f, data + 4 * i, sizeof f);
+  return kv_to_f16(f);
+}
+
+/* The numbers of a tensor in BF16 or F32 as those of F16. */
+static void add_halves(const kv_st_tensor *x, kv_sha256 *h) {
+  uint16_t half[4096];
+  size_t most = sizeof half / sizeof *half;
+  size_t n = (size_t)x->bytes / (x->dtype == KV_ST_BF16 ? 2 : 4);
+  for (size_t at = 0, m; at < n; at += m) {
+    m = n - at < most ? n - at : most;
+    for (size_t i = 0; i < m; i++) half[i] = half_at(x, at + i);
+    kv_sha256_add(h, half, m * sizeof *half);
+  }
+}
+
+/* SHA-256 of every tensor's bytes; or of q, k and v alone, as F16. Large ones
+ * give their pages back. */
+static void hash_data(const kv_trace *t, bool request, kv_digest *out) {
+  const kv_st *s = t->own->files;
   long n = (long)kv_st_count(s);
 #pragma omp parallel for schedule(dynamic) num_threads(kv_threads())
   for (long i = 0; i < n; i++) {
     const kv_st_tensor *x = kv_st_at(s, (size_t)i);
     kv_sha256 h;
+    if (request && !is_qkv(t, x)) continue;
     kv_sha256_init(&h);
-    kv_sha256_add(&h, x->data, (size_t)x->bytes);
+    if (request && x->dtype != KV_ST_F16)
+      add_halves(x, &h);
+    else
+      kv_sha256_add(&h, x->data, (size_t)x->bytes);
     out[i] = kv_sha256_end(&h);
     if (x->bytes > (uint64_t)64 << 20) kv_st_release(s, x);
   }
 }
 
-static void add_tensors(const kv_st *s, const kv_digest *data, kv_sha256 *h) {
+static void add_tensor(const kv_st_tensor *x, const char *type,
+                       const kv_digest *data, kv_sha256 *h) {
+  add_text(h, x->name);
+  add_text(h, type);
+  add_number(h, (uint64_t)x->rank);
+  for (int j = 0; j < x->rank; j++) add_number(h, x->shape[j]);
+  kv_sha256_add(h, data->byte, sizeof data->byte);
+}
+
+static void add_tensors(const kv_trace *t, bool request, const kv_digest *data,
+                        kv_sha256 *h) {
+  const kv_st *s = t->own->files;
   size_t n = kv_st_count(s);
-  add_number(h, n);
+  if (!request) add_number(h, n);
   for (size_t i = 0; i < n; i++) {
     const kv_st_tensor *x = kv_st_at(s, i);
-    add_text(h, x->name);
-    add_text(h, kv_st_dtype_name(x->dtype));
-    add_number(h, (uint64_t)x->rank);
-    for (int j = 0; j < x->rank; j++) add_number(h, x->shape[j]);
-    kv_sha256_add(h, data[i].byte, sizeof data[i].byte);
+    if (!request || is_qkv(t, x))
+      add_tensor(x, request ? "F16" : kv_st_dtype_name(x->dtype), &data[i], h);
   }
 }
 
@@ -99,13 +149,13 @@ static int compressed(const kv_st *s) {
   return 1;
 }
 
-/* The cache's file for this set, or 0. */
-static int cache_path(const kv_st *s, size_t room, char *out) {
+/* The cache's file for this set, or 0; of: "1" for identities. */
+static int cache_path(const kv_st *s, const char *of, size_t room, char *out) {
   kv_sha256 h;
   char hex[65];
   if (!compressed(s) || !cache_folder(out, room - 66)) return 0;
   kv_sha256_init(&h);
-  add_text(&h, "1");
+  add_text(&h, of);
   for (int f = 0; f < kv_st_files(s); f++) {
     const struct stat *x = kv_st_file_stat(s, f);
     add_number(&h, (uint64_t)x->st_dev);
@@ -152,26 +202,42 @@ static void remember(const char *path, const kv_digest *d) {
   if (bad || rename(temporary, path) != 0) unlink(temporary);
 }
 
-static kv_rc compute(const kv_trace *t, kv_digest *out, kv_err *e) {
-  const kv_st *s = t->own->files;
-  size_t n = kv_st_count(s);
+static kv_rc compute(const kv_trace *t, bool request, kv_digest *out,
+                     kv_err *e) {
+  size_t n = kv_st_count(t->own->files);
   kv_digest *data = calloc(n + 1, sizeof *data);
   kv_sha256 h;
   if (!data) return kv_no_memory(e, "the digests", n * sizeof *data);
-  hash_data(s, data);
+  hash_data(t, request, data);
   kv_sha256_init(&h);
-  add_tensors(s, data, &h);
-  add_meta(s, &h);
+  add_tensors(t, request, data, &h);
+  if (!request) add_meta(t->own->files, &h);
   *out = kv_sha256_end(&h);
   free(data);
   return kv_trace_damaged(t, e);
 }
 
-kv_rc kv_trace_identity(const kv_trace *t, kv_digest *out, kv_err *e) {
+static kv_rc find(const kv_trace *t, bool request, kv_digest *out, kv_err *e) {
   char path[3072];
-  int cached = cache_path(t->own->files, sizeof path, path);
+  int cached =
+      cache_path(t->own->files, request ? "request" : "1", sizeof path, path);
   if (cached && recall(path, out)) return kv_trace_damaged(t, e);
-  kv_rc rc = compute(t, out, e);
+  kv_rc rc = compute(t, request, out, e);
   if (!rc && cached) remember(path, out);
   return rc;
+}
+
+kv_rc kv_trace_identity(const kv_trace *t, kv_digest *out, kv_err *e) {
+  return find(t, false, out, e);
+}
+
+kv_rc kv_trace_request(const kv_trace *t, kv_digest *out, kv_err *e) {
+  const char *model = kv_trace_meta(t, "model_digest");
+  kv_sha256 h;
+  if (!model || !t->tokens) return find(t, true, out, e);
+  kv_sha256_init(&h);
+  add_text(&h, model);
+  kv_sha256_add(&h, t->tokens, (size_t)t->shape.n_tokens * sizeof *t->tokens);
+  *out = kv_sha256_end(&h);
+  return KV_OK;
 }

@@ -116,6 +116,12 @@ kv_rc kv_trace_damaged(const kv_trace *t, kv_err *e);
  * memory. */
 kv_rc kv_trace_identity(const kv_trace *t, kv_digest *out, kv_err *e);
 
+/* The request that the trace holds, the same of two recordings of it: SHA-256
+ * over model_digest and the token ids; where the trace lacks one of these, over
+ * q, k and v rounded to F16, from the same cache. The prompt's length, with
+ * which a request is one, is not in it: a run may set its own. */
+kv_rc kv_trace_request(const kv_trace *t, kv_digest *out, kv_err *e);
+
 /* Which tensor of the format `name` is. One of a recorded layer: returns its
  * index i, and *part is "q", "k", "v", "o", "rows", "colsum" or "sinks". Else
  * -1; *part is "tokens", "positions", "rope.inv_freq" or

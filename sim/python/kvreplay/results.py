@@ -158,8 +158,8 @@ def read_results(path: Path) -> list[Row]:
         raise ValueError(f"{path}: no results; give a database of "
                          "kvreplay run --db, or what --format json or jsonl "
                          "printed") from e
-    texts = {
-        "identity", "code", "reason", "target", "journal", "state", "output"}
+    texts = {"identity", "request", "code", "reason", "target", "journal",
+             "state", "output"}
     keys = {y: None if y in texts else math.nan for x in rows for y in x}
     for y in {y.partition(".")[0] for y in keys if "." in y}:
         keys.pop(y, None)  # null for an object that other rows have
@@ -244,6 +244,12 @@ MEANS = ("needle_share lse_error.mean kl.mean output_error.mean "
          "bytes.end.total bytes.read bytes.scanned").split()
 
 
+def _place(x: Row, *names: str) -> tuple[Any, ...]:
+    """A trace, by the first of these that is known, and how it was run."""
+    trace = next(x[y] for y in (*names, "identity", "trace") if x.get(y))
+    return trace, x["prompt_len"], x["observe"]
+
+
 def _labels(rows: Sequence[Row]) -> list[str]:
     """What kvreport calls the line of each row: analysis/tables/variants.h."""
     def name(x: Row) -> str:
@@ -255,8 +261,8 @@ def _labels(rows: Sequence[Row]) -> list[str]:
     # By name, place and budget: the values of each parameter.
     seen: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
     for x in rows:
-        at = (name(x), x["trace"], x["prompt_len"], x["observe"], x["budget"],
-              text(x["params"].get("budget")))
+        at = (name(x), *_place(x), x["budget"], text(
+            x["params"].get("budget")))
         seen.setdefault(at, []).append(x["params"])
     apart = {(at[0], key) for at, params in seen.items()
              for key in {y for p in params for y in p} - {"budget"}
@@ -269,35 +275,40 @@ def _labels(rows: Sequence[Row]) -> list[str]:
 def summary(rows: Sequence[Row], means: Sequence[str] = MEANS) -> list[Row]:
     """Means over traces of what was asked alike, as a dict a line (`method`,
     `basis`, `target`): each of `means` and, as NAME.se, its standard error,
-    that of the traces' means (NaN of fewer than two), over the `traces` that
+    that of the traces' means (NaN of fewer than five), over the `traces` that
     have an answer, of `traces_all`. Where they differ, compare a line with the
-    same traces of another alone; `reasons` are {trace: why it has none}. What
-    no row has, such as needles of a trace without answers, counts in no
-    mean."""
-    def place(x: Row) -> tuple[Any, ...]:
-        return x["trace"], x["prompt_len"], x["observe"]
+    same traces of another alone; `reasons` are {trace: why it has none}. Traces
+    that hold the same `request` count as one, of their mean. What no row has,
+    such as needles of a trace without answers, counts in no mean."""
     lines: dict[tuple[str, ...], list[Row]] = {}
-    every = {place(x) for x in rows}
+    every = {_place(x, "request") for x in rows}
     for label, x in zip(_labels(rows), rows):
         of = label, *(y if isinstance(y, str) else ""
                       for y in (x["basis"], x["target"]))
         lines.setdefault(of, []).append(x)
     out = []
     for named, found in sorted(lines.items()):
-        ran = [x for x in found if not math.isnan(x["output_error.mean"])]
+        units: dict[tuple[Any, ...], list[Row]] = {}
+        for x in sorted(found, key=lambda x: x["trace"]):
+            units.setdefault(_place(x, "request"), []).append(x)
+        ran = [z for z in ([x for x in y if not math.isnan(
+            x["output_error.mean"])] for y in units.values()) if z]
+        none = [y[0] for y in units.values() if all(math.isnan(
+            x["output_error.mean"]) for x in y)]
         line: Row = dict(
             zip(("method", "basis", "target"), named), traces=len(ran),
             traces_all=len(every),
-            reasons={x["trace"]: x["reason"] for x in found
+            reasons={x["trace"]: x["reason"] for x in none
                      if x["status"] in ("refused", "failed")})
         for key in means:
-            values = [x[key] for x in ran if not math.isnan(x.get(
-                key, math.nan))]
+            each = [[x[key] for x in y if not math.isnan(x.get(
+                key, math.nan))] for y in ran]
+            values = [math.fsum(y) / len(y) for y in each if y]
             n = len(values)
             mean = math.fsum(values) / n if n else math.nan
             squares = math.fsum((y - mean)**2 for y in values)
             line[key] = mean
             line[key + ".se"] = (math.sqrt(squares / (n - 1) / n)
-                                 if n > 1 else math.nan)
+                                 if n >= 5 else math.nan)
         out.append(line)
     return out
