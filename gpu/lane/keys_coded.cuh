@@ -118,9 +118,8 @@ KV_DEVICE void kv_coded_decode(const uint32_t *codes, uint32_t mask,
   kv_quad min = *(const kv_quad *)(range + width);
   KV_UNROLL
   for (int b = 0; b < 8; b++)
-    key[b / 4 * 8 + b % 4] =
-        kv_fma(kv_minmax_code(codes[b / 4], mask, b % 4), step.x[b % 4],
-               min.x[b % 4]);
+    key[b / 4 * 8 + b % 4] = kv_fma(kv_minmax_code(codes[b / 4], mask, b % 4),
+                                    step.x[b % 4], min.x[b % 4]);
 }
 
 /* Adds to acc [2][QUERIES] the sums of the queries with the thread's two

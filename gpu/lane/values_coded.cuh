@@ -99,8 +99,7 @@ KV_DEVICE kv_coded_column kv_coded_column_of(const kv_coded_values &x) {
 template <bool FLOATS>
 KV_DEVICE float kv_coded_value(const kv_coded_column &c, int byte, float step,
                                float min) {
-  if (FLOATS)
-    return kv_mul(kv_absmax_float(c.rule, c.byte[byte]), step);
+  if (FLOATS) return kv_mul(kv_absmax_float(c.rule, c.byte[byte]), step);
   float code = kv_float((c.byte[byte] & c.mask) | c.magic);
   code = kv_sub(code, kv_float(c.magic));
   return kv_fma(code, step, min);

@@ -9,7 +9,7 @@
 static const char *const stages[][6] = {
     {"k", "k_page_table", "k_codes", "k_scales", "k_minima", "k_read"},
     {"v", "v_page_table", "v_codes", "v_scales", "v_minima", "v_read"}};
-static int bits, fp16; /* fp16: codes are chosen in it, operation by operation */
+static int bits, fp16; /* fp16: what chooses codes is rounded to it */
 static float op(float x) { return fp16 ? (float)(_Float16)x : x; }
 
 /* The first `coded` rows are in codes; blocks of `tall` rows and `wide`
