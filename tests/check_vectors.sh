@@ -102,14 +102,14 @@ for trace in "$tiny" "$full"; do
   recomputed "$trace" $layer quest:page=5:skip=0:budget=170 "$all" \
     'quest 170 5'
   for rule in paper code; do
-    decoded='fma(code, scale, min)'
-    [ $rule = paper ] || decoded='h(h(code * scale) + min)'
+    code='h(h(h(x) - min) / scale)'
+    [ $rule = code ] || code='(x - min) / scale'
     recomputed "$trace" $layer kivi:group=8:residual=16:variant=$rule \
       "$all view" "kivi 2 8 16 $rule"
     recomputed "$trace" $layer kivi:bits=4:group=12:residual=24:variant=$rule \
       "$all view" "kivi 4 12 24 $rule"
-    grep -qF "decoded ($decoded " "$tmp/folder/manifest.json" ||
-      fail "$spec: its manifest does not decode by $decoded"
+    grep -qF "clamp($code," "$tmp/folder/manifest.json" ||
+      fail "$spec: its manifest does not choose codes by $code"
   done
 done
 

@@ -117,13 +117,10 @@ static __device__ bool coded_sums(const kv_gpu_layer &l, const hand &a,
   __syncthreads();
   kv_coded_values_widen(x);
   __syncthreads();
-  kv_coded_as as = kv_coded_as_of(x.how.rule);
-  if (as == KV_AS_FP16)
-    kv_coded_values_weigh<HEADS, KV_AS_FP16>(x, p, sum);
-  else if (as == KV_AS_FLOAT)
-    kv_coded_values_weigh<HEADS, KV_AS_FLOAT>(x, p, sum);
+  if (kv_rule_floats(x.how.rule))
+    kv_coded_values_weigh<HEADS, true>(x, p, sum);
   else
-    kv_coded_values_weigh<HEADS, KV_AS_FMA>(x, p, sum);
+    kv_coded_values_weigh<HEADS, false>(x, p, sum);
   KV_UNROLL
   for (int h = 0; h < HEADS; h++) {
     size_t chunk = (size_t)(a.first + h) * (size_t)l.chunks + (size_t)a.c;

@@ -72,10 +72,7 @@ static __device__ bool coded(const kv_gpu_layer &l, const kv_logits_task &a,
     kv_logits_fetch<QUERIES>(l, a, j, count, query);
     kv_async_wait<0>();
     __syncthreads();
-    if (x.how.rule == KV_RULE_FP16)
-      kv_coded_chains<QUERIES, true>(x, query, acc);
-    else
-      kv_coded_chains<QUERIES, false>(x, query, acc);
+    kv_coded_chains<QUERIES>(x, query, acc);
     __syncthreads();
   });
   return true;

@@ -20,14 +20,6 @@ KV_DEVICE float kv_half(uint16_t h) {
   return x;
 }
 
-/* x rounded to the nearest half, of two the even one, as a float; beyond the
- * range of halves infinite. */
-KV_DEVICE float kv_half_grid(float x) {
-  uint16_t h;
-  asm("cvt.rn.f16.f32 %0, %1;" : "=h"(h) : "f"(x));
-  return kv_half(h);
-}
-
 /* x[0], x[1]: the halves in the lower and the upper 16 bits of w. */
 KV_DEVICE void kv_two_halves(uint32_t w, float *x) {
   asm("{ .reg .b16 a, b;\n\t"
@@ -41,8 +33,6 @@ KV_DEVICE void kv_two_halves(uint32_t w, float *x) {
 #else
 
 KV_DEVICE float kv_half(uint16_t h) { return kv_from_f16(h); }
-
-KV_DEVICE float kv_half_grid(float x) { return kv_grid_f16(x); }
 
 KV_DEVICE void kv_two_halves(uint32_t w, float *x) {
   x[0] = kv_half((uint16_t)w);

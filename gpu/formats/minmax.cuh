@@ -29,15 +29,6 @@ KV_DEVICE float kv_minmax_code(uint32_t codes, uint32_t mask, int b) {
   return kv_sub(kv_float(word), kv_float(magic));
 }
 
-/* The number that a code stands for; FP16: by KIVI's arithmetic of halves. A
- * product of a code and a scale is exact, so the fused operation is the
- * reference's product and sum. */
-template <bool FP16>
-KV_DEVICE float kv_minmax_number(float code, float step, float min) {
-  if (!FP16) return kv_fma(code, step, min);
-  return kv_half_grid(kv_add(kv_half_grid(kv_mul(code, step)), min));
-}
-
 /* The least and the largest of some numbers; or a scale and a minimum. */
 typedef struct kv_minmax_two {
   float a, b;
@@ -92,13 +83,11 @@ template <bool CHANNEL> struct kv_gpu_minmax {
     int shift = 0;
     for (; x >= bytes; x -= bytes) shift += c.bits;
     float code = (float)(row[x] >> shift & ((1 << c.bits) - 1));
-    return c.rule == KV_RULE_FP16 ? kv_minmax_number<true>(code, step, min)
-                                  : kv_minmax_number<false>(code, step, min);
+    return kv_fma(code, step, min);
   }
 
   /* Writes scale g and minimum g of a block of n ranges, from the least and the
-   * largest number; false: they, or by KV_RULE_FP16 what the top code stands
-   * for, leave fp16. */
+   * largest number; false: they leave fp16. */
   KV_DEVICE bool set_range(const kv_minmax &c, float min, float max, int g,
                            int n, char *block) {
     float levels = (float)((1 << c.bits) - 1);
@@ -111,12 +100,10 @@ template <bool CHANNEL> struct kv_gpu_minmax {
     if (fp16) width = kv_round_f16(width);
     float scale = kv_round_f16(kv_div(width, levels));
     min = kv_round_f16(min);
-    float top = kv_add(kv_round_f16(kv_mul(levels, scale)), min);
     uint16_t *to = (uint16_t *)block + g;
     to[0] = kv_to_f16(scale);
     to[n] = kv_to_f16(min);
-    return kv_finite(scale) && kv_finite(min) &&
-           (!fp16 || kv_finite(kv_round_f16(top)));
+    return kv_finite(scale) && kv_finite(min);
   }
 
   /* The least (a) and the largest (b) of the numbers that share range g. */

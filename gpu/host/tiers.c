@@ -57,10 +57,7 @@ static bool is_walked(const pairs *p) {
   for (int side = 0; side < KV_SIDES; side++)
     for (int t = 0; t < p->n[side]; t++) {
       const kv_coding *c = p->of[side][t];
-      const kv_minmax *how = c->settings;
-      if (c->format != &kv_format_token || c->pre_rope ||
-          how->rule == KV_RULE_FP16)
-        return false;
+      if (c->format != &kv_format_token || c->pre_rope) return false;
     }
   return true;
 }

@@ -109,22 +109,22 @@ KV_DEVICE void kv_coded_fetch(const char *const *row, const char *const *block,
 
 /* Decodes four elements of each of the thread's two entries, from a word of
  * codes of each: those of the first into key[0..3], of the second into
- * key[8..11]. range: the elements' scales, `width` later their minima. FP16: by
- * KIVI's arithmetic of halves. One thread's. */
-template <bool FP16>
+ * key[8..11]. range: the elements' scales, `width` later their minima. A
+ * product of a code and a scale is exact, so the fused operation is the
+ * reference's product and sum. One thread's. */
 KV_DEVICE void kv_coded_decode(const uint32_t *codes, uint32_t mask,
                                const float *range, int width, float *key) {
   kv_quad step = *(const kv_quad *)range;
   kv_quad min = *(const kv_quad *)(range + width);
   KV_UNROLL
   for (int b = 0; b < 8; b++)
-    key[b / 4 * 8 + b % 4] = kv_minmax_number<FP16>(
-        kv_minmax_code(codes[b / 4], mask, b % 4), step.x[b % 4], min.x[b % 4]);
+    key[b / 4 * 8 + b % 4] = kv_fma(kv_minmax_code(codes[b / 4], mask, b % 4),
+                                    step.x[b % 4], min.x[b % 4]);
 }
 
 /* Adds to acc [2][QUERIES] the sums of the queries with the thread's two
  * entries. query: [QUERIES][width] in shared memory. No barrier. */
-template <int QUERIES, bool FP16>
+template <int QUERIES>
 KV_DEVICE void kv_coded_chains(const kv_coded_keys &x, const kv_quad *query,
                                float *acc) {
   const float *range = x.range + x.block * 2 * x.width;
@@ -139,7 +139,7 @@ KV_DEVICE void kv_coded_chains(const kv_coded_keys &x, const kv_quad *query,
       for (int w = 0; w < 4; w++) {
         uint32_t codes[2] = {own.word[w] >> shift, next.word[w] >> shift};
         float key[16];
-        kv_coded_decode<FP16>(codes, mask, range + 4 * w, width, key);
+        kv_coded_decode(codes, mask, range + 4 * w, width, key);
         KV_UNROLL
         for (int q = 0; q < QUERIES; q++) {
           kv_quad a = query[q * (width / 4) + w];

@@ -11,8 +11,8 @@
  * block together: kv_row_keys_suit, kv_row_keys_fetch, kv_row_keys_align, then
  * kv_row_chains for each pass of queries. A tile that does not suit - rows of
  * other kinds among them, rows in pages, a lane that is re-indexed, keys coded
- * before RoPE, more than two ranges a row, KIVI's arithmetic of halves - is
- * left to gpu/lane/keys_mixed.cuh. Rows in pages gpu/backend/paged_logits.cu
+ * before RoPE, more than two ranges a row - is left to
+ * gpu/lane/keys_mixed.cuh. Rows in pages gpu/backend/paged_logits.cu
  * fetches itself, and then calls kv_row_chains.
  */
 #ifndef KV_GPU_KEYS_ROWS_CUH
@@ -57,8 +57,7 @@ KV_DEVICE bool kv_row_keys_suit(const kv_gpu_layer &l, const kv_gpu_lane *lane,
         room};
   if (slab->width > KV_ROW_WIDTH || plane % 16 ||
       plane * 8 != slab->width * how.bits || full >= KV_ROW_PIECES ||
-      ranges > KV_ROW_RANGES || (ranges > 1 && how.group % 16) ||
-      how.rule == KV_RULE_FP16)
+      ranges > KV_ROW_RANGES || (ranges > 1 && how.group % 16))
     return false;
   bool wrong = false;
   for (int j = kv_thread(); j < x->n; j += KV_BLOCK)

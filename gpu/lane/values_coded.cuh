@@ -20,17 +20,6 @@
  * its metadata, and two ranges as floats. */
 constexpr int KV_CODED_VALUES = KV_GPU_CHUNK * (9 + 1);
 
-/* How a code becomes a number, by the settings' rule: fma(code, scale, least);
- * the same in halves; a float of a few bits times the scale. A kernel has a
- * loop for each. */
-typedef enum kv_coded_as { KV_AS_FMA, KV_AS_FP16, KV_AS_FLOAT } kv_coded_as;
-
-KV_DEVICE kv_coded_as kv_coded_as_of(int rule) {
-  return kv_rule_floats(rule)   ? KV_AS_FLOAT
-         : rule == KV_RULE_FP16 ? KV_AS_FP16
-                                : KV_AS_FMA;
-}
-
 /* A chunk that suits; each thread has a copy. */
 typedef struct kv_coded_values {
   kv_minmax how;
@@ -106,20 +95,19 @@ KV_DEVICE kv_coded_column kv_coded_column_of(const kv_coded_values &x) {
 }
 
 /* The column's number in the row whose byte is c.byte[byte], by its scale
- * (step) and least. One thread's. */
-template <kv_coded_as AS>
+ * (step) and least; FLOATS: codes are floats of a few bits. One thread's. */
+template <bool FLOATS>
 KV_DEVICE float kv_coded_value(const kv_coded_column &c, int byte, float step,
                                float min) {
-  if (AS == KV_AS_FLOAT)
-    return kv_mul(kv_absmax_float(c.rule, c.byte[byte]), step);
+  if (FLOATS) return kv_mul(kv_absmax_float(c.rule, c.byte[byte]), step);
   float code = kv_float((c.byte[byte] & c.mask) | c.magic);
   code = kv_sub(code, kv_float(c.magic));
-  return kv_minmax_number<AS == KV_AS_FP16>(code, step, min);
+  return kv_fma(code, step, min);
 }
 
 /* Adds the rows, in order, to the thread's sums a [HEADS] of its column. p
  * [HEADS][KV_GPU_CHUNK], shared: the weights. No barrier. */
-template <int HEADS, kv_coded_as AS>
+template <int HEADS, bool FLOATS>
 KV_DEVICE void kv_coded_values_weigh(const kv_coded_values &x, const float *p,
                                      float *a) {
   if (kv_thread() >= x.width) return;
@@ -132,7 +120,7 @@ KV_DEVICE void kv_coded_values_weigh(const kv_coded_values &x, const float *p,
     float v[4];
     KV_UNROLL
     for (int u = 0; u < 4; u++)
-      v[u] = kv_coded_value<AS>(c, u * row, step.x[u], min.x[u]);
+      v[u] = kv_coded_value<FLOATS>(c, u * row, step.x[u], min.x[u]);
     c.byte += 4 * row;
     KV_UNROLL
     for (int h = 0; h < HEADS; h++) {
@@ -143,7 +131,8 @@ KV_DEVICE void kv_coded_values_weigh(const kv_coded_values &x, const float *p,
   }
   KV_ROLLED
   for (; j < n; j++) {
-    float v = kv_coded_value<AS>(c, 0, c.range[j], c.range[j + KV_GPU_CHUNK]);
+    float v =
+        kv_coded_value<FLOATS>(c, 0, c.range[j], c.range[j + KV_GPU_CHUNK]);
     c.byte += row;
     KV_UNROLL
     for (int h = 0; h < HEADS; h++)

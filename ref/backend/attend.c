@@ -112,7 +112,7 @@ static void read_codes(const attention *a, kv_row_kind kind, const void *block,
                        float *out) {
   size_t runs = (size_t)((a->d_v + kind.run - 1) / kind.run);
   const char *scale = block, *min = scale + 2 * runs;
-  a->kernel->minmax(kind.bits, 0, a->d_v, kind.run, min + 2 * runs, scale, min,
+  a->kernel->minmax(kind.bits, a->d_v, kind.run, min + 2 * runs, scale, min,
                     out);
 }
 

@@ -62,7 +62,7 @@ static void decode(const kv_kernels *kernels, const void *settings, int rows,
   const char *scale = in, *min = scale + (size_t)width * 2;
   const char *codes = min + (size_t)width * 2;
   (void)rows;
-  kernels->minmax(c->bits, c->rule == KV_RULE_FP16, width, 1,
+  kernels->minmax(c->bits, width, 1,
                   codes + (size_t)member * kv_minmax_row(c, width), scale, min,
                   out);
 }

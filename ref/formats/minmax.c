@@ -35,14 +35,12 @@ bool kv_minmax_range(const kv_minmax *c, float min, float max, int i,
   if (fp16) width = kv_round_f16(width);
   float each = kv_div(width, levels), scale = kv_round_f16(each);
   min = kv_round_f16(min);
-  float top = kv_add(kv_round_f16(kv_mul(levels, scale)), min);
   kv_put_half(scale_at, scale);
   kv_put_half(min_at, min);
   r->scale[i] = !(scale > 0) ? 1 : exact ? kv_div(1, each) : scale;
   r->min[i] = exact ? least : min;
   r->top[i] = scale > 0 ? levels : 0;
-  return kv_finite(scale) && kv_finite(min) &&
-         (!fp16 || kv_finite(kv_round_f16(top)));
+  return kv_finite(scale) && kv_finite(min);
 }
 
 static inline uint32_t clamp_round(float y, float top) {
@@ -99,7 +97,7 @@ void kv_minmax_parts(const kv_minmax *c, int scales, int width, const void *in,
 }
 
 #define CODE(y) "rint(clamp(" y ", 0, 2^bits - 1)), 0 where scale is 0"
-#define STORED " from the stored scale and minimum"
+#define DECODED "fma(code, scale, min) from the stored scale and minimum"
 #define SHARE                                                                  \
   "; a row is one block of the page table, as wide as the codes where each "   \
   "channel has its own, else one for each run of `group` elements"
@@ -111,20 +109,20 @@ kv_format_rules kv_minmax_rules(const void *settings) {
       .scale = "h((max - min) / (2^bits - 1)), max and min by rule 2 of the "
                "numbers that share it" SHARE,
       .min = "h(min) of the same",
-      .decoded = "fma(code, scale, min)" STORED};
+      .decoded = DECODED};
   static const kv_format_rules unrounded = {
       .code = "rint(clamp((x - min) * (1 / ((max - min) / (2^bits - 1))), 0, "
               "2^bits - 1)), 0 where scale is 0; max and min by rule 2 of the "
               "numbers that share them, in binary32, each operation rounded",
       .scale = "h((max - min) / (2^bits - 1)), max and min as for a code" SHARE,
       .min = "h(min) of the same",
-      .decoded = "fma(code, scale, min)" STORED};
+      .decoded = DECODED};
   static const kv_format_rules fp16 = {
       .code = CODE("h(h(h(x) - min) / scale)"),
       .scale = "h(h(max - min) / (2^bits - 1)), max and min by rule 2 of the "
                "numbers that share it, rounded by h first" SHARE,
       .min = "h(min) of the same",
-      .decoded = "h(h(code * scale) + min)" STORED};
+      .decoded = DECODED};
   if (c->rule == KV_RULE_UNROUNDED) return unrounded;
   return c->rule == KV_RULE_FP16 ? fp16 : fp32;
 }

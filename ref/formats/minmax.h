@@ -11,17 +11,17 @@
  * With L = 2^bits - 1 and min, max over what shares (order: arithmetic 2):
  *   KV_RULE_STORED, KIVI's formula, h = rounding to fp16:
  *     s = h((max - min) / L), m = h(min)
- *     code = rint(clamp((x - m) / s, 0, L)),  x^ = fma(code, s, m)
+ *     code = rint(clamp((x - m) / s, 0, L))
  *     (codes are chosen for the stored s and m, which decoding will use)
  *   KV_RULE_FP16, the arithmetic of KIVI's authors, x taken to h(x) first:
  *     s = h(h(max - min) / L), m = min
- *     code = rint(clamp(h(h(x - m) / s), 0, L)),  x^ = h(h(code * s) + m)
+ *     code = rint(clamp(h(h(x - m) / s), 0, L))
  *   KV_RULE_UNROUNDED, of token alone, LeanKV's equation 2: codes are chosen by
  *   the scale and the minimum as they were before they were rounded:
  *     r = (max - min) / L, s = h(r), m = h(min)
- *     code = rint(clamp((x - min) * (1 / r), 0, L)),  x^ = fma(code, s, m)
- * Where s = 0 every code is 0. Encoding fails where s or m leaves fp16 and, of
- * KV_RULE_FP16, where what the largest code decodes to does.
+ *     code = rint(clamp((x - min) * (1 / r), 0, L))
+ * By each of them x^ = fma(code, s, m). Where s = 0 every code is 0. Encoding
+ * fails where s or m leaves fp16.
  *
  * A block: scales, minima (fp16 each), then the codes row by row, each row
  * ceil(width * bits / 8) bytes. A row is cut into 8 / bits planes of equal

@@ -56,8 +56,8 @@ static void decode(const kv_kernels *kernels, const void *settings, int rows,
   size_t runs = (size_t)kv_minmax_runs(c, width);
   const char *scale = in;
   (void)rows, (void)member;
-  kernels->minmax(c->bits, c->rule == KV_RULE_FP16, width, c->group,
-                  scale + 4 * runs, scale, scale + 2 * runs, out);
+  kernels->minmax(c->bits, width, c->group, scale + 4 * runs, scale,
+                  scale + 2 * runs, out);
 }
 
 static void parts(const void *settings, int width, const void *in, int member,
@@ -70,7 +70,7 @@ static bool in_place(const void *settings, int *bits, int *run) {
   const kv_minmax *c = settings;
   *bits = c->bits;
   *run = c->group;
-  return c->rule != KV_RULE_FP16;
+  return true;
 }
 
 const kv_format kv_format_token = {.name = "token",

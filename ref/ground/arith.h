@@ -255,11 +255,4 @@ KV_FN float kv_round_f16(float x) {
   return kv_float(r | (u & 0x80000000u));
 }
 
-/* The same for multiples of 2^-24 that stay finite, as codes times scales and
- * sums of them: those below 2^-14 are halves already and keep their bits. */
-KV_FN float kv_grid_f16(float x) {
-  uint32_t u = kv_bits(x);
-  return kv_float((u + 0xfffu + (u >> 13 & 1u)) & ~0x1fffu);
-}
-
 #endif

@@ -30,47 +30,39 @@ INLINE float half_at(bytes *at, int i) {
 
 /* A code times a scale is exact in binary32, so product and sum are the fused
  * operation. */
-INLINE float placed(int fp16_ops, float code, float scale, float min) {
-  float y = kv_mul(code, scale);
-  if (!fp16_ops) return kv_add(y, min);
-  return kv_grid_f16(kv_add(kv_grid_f16(y), min));
+INLINE float placed(float code, float scale, float min) {
+  return kv_add(kv_mul(code, scale), min);
 }
 
 /* x[i] = placed(x[i]), i < n, each with a scale of its own; with one for all.
  */
-INLINE void place_each(int fp16_ops, int n, bytes *scale, bytes *min,
-                       float *restrict x) {
+INLINE void place_each(int n, bytes *scale, bytes *min, float *restrict x) {
   for (int i = 0; i < n; i++)
-    x[i] = placed(fp16_ops, x[i], half_at(scale, i), half_at(min, i));
+    x[i] = placed(x[i], half_at(scale, i), half_at(min, i));
 }
 
-INLINE void place_run(int fp16_ops, int n, float scale, float min, float *x) {
-  for (int i = 0; i < n; i++) x[i] = placed(fp16_ops, x[i], scale, min);
+INLINE void place_run(int n, float scale, float min, float *x) {
+  for (int i = 0; i < n; i++) x[i] = placed(x[i], scale, min);
 }
 
 /* A whole row: out[0..width) holds codes and becomes numbers. */
-INLINE void place(int fp16_ops, int width, int run, bytes *scale, bytes *min,
-                  float *out) {
+INLINE void place(int width, int run, bytes *scale, bytes *min, float *out) {
   if (run == 1) {
-    place_each(fp16_ops, width, scale, min, out);
+    place_each(width, scale, min, out);
     return;
   }
   for (int g = 0, i = 0; i < width; g++, i += run)
-    place_run(fp16_ops, width - i < run ? width - i : run, half_at(scale, g),
+    place_run(width - i < run ? width - i : run, half_at(scale, g),
               half_at(min, g), out + i);
 }
 
-static void minmax(int bits, int fp16_ops, int width, int run,
-                   const void *codes, const void *scale, const void *min,
-                   float *out) {
+static void minmax(int bits, int width, int run, const void *codes,
+                   const void *scale, const void *min, float *out) {
   if (bits == 2)
     read_codes(2, width, codes, out);
   else
     read_codes(bits, width, codes, out);
-  if (fp16_ops)
-    place(1, width, run, scale, min, out);
-  else
-    place(0, width, run, scale, min, out);
+  place(width, run, scale, min, out);
 }
 
 #endif

@@ -96,9 +96,8 @@ typedef struct kv_kernels {
 
   /* out[x] = code x of a row of `width` codes (1 to 8 bits, in the planes of
    * ref/formats/minmax.h) times scale[x / run], plus min[x / run], both fp16
-   * and unaligned: fused; with fp16_ops product and sum each rounded to fp16,
-   * which they do not leave. */
-  void (*minmax)(int bits, int fp16_ops, int width, int run, const void *codes,
+   * and unaligned: fused. */
+  void (*minmax)(int bits, int width, int run, const void *codes,
                  const void *scale, const void *min, float *out);
 
   /* y[j] = log(x[j]) of arithmetic 6, positive normals; y may be x. */
@@ -136,7 +135,7 @@ typedef struct kv_kernels {
   /* `logits` and `weigh` over rows of codes as they are stored: each pointer
    * names a block of the format token (ref/formats/minmax.h): its scales, its
    * minima, its codes of `bits` bits, `run` elements sharing scale and minimum.
-   * Bits are those of rows that `minmax` made, without fp16_ops, before. Of
+   * Bits are those of rows that `minmax` made before. Of
    * rows that suit alone; pack has the same room. */
   bool (*codes_suit)(int bits, int run, int width); /* may they be used? */
   void (*code_logits)(int m, int n, int d, const float *q, size_t ldq,

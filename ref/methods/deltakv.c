@@ -62,7 +62,9 @@
  *   candidates, which end where coded tokens do: so here.
  * - 4-bit latents: one scale and minimum a vector as in the code of the paper's
  *   time, or `group` elements; both are fp16 here and bf16 there, and a scale
- *   of 0 has codes 0 where the code adds 1e-6 to it.
+ *   of 0 has codes 0 where the code adds 1e-6 to it. The code computes codes,
+ *   and what they stand for, in bf16, each operation rounded; here in binary32,
+ *   what they stand for by one fma.
  * - The paper's share KR = F/L + (S/L) (1/s + dc/w), F full and S other layers,
  *   leaves out the ids of references, positions, and that references have no
  *   latent vector; the ledger has all three. Its CR = F/L + (S/L) r gives 30 %

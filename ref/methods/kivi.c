@@ -18,15 +18,22 @@
  * Calls of recode go by entry ascending, keys first: one for `group` tokens,
  * then one for each token. Codes are for life. The codes' arithmetic, both
  * variants: ref/formats/minmax.h. A cell fails where a scale or a minimum
- * leaves fp16, with variant=code also where x^ of the largest code does.
+ * leaves fp16.
  *
  * Liu et al. 2024, KIVI: A Tuning-Free Asymmetric 2bit Quantization for KV
  * Cache. Paper and authors' code agree on when what is coded; keys wait until a
  * block of `residual` is full, values go one by one. Otherwise:
- * - In the arithmetic they differ: the paper's formula is one rounding
- *   (variant=paper), the code works in fp16 throughout (variant=code); `auto`,
- *   the default, follows the code on fp16 traces, where it is what ran, and the
- *   formula elsewhere.
+ * - They differ in how codes are chosen: the paper's formula rounds once
+ *   (variant=paper), the code rounds to fp16 after every operation
+ *   (variant=code); `auto`, the default, follows the code on fp16 traces, where
+ *   it is what ran, and the formula elsewhere.
+ * - Both are read in binary32 by fma(code, scale, minimum), as the authors'
+ *   decode attention reads them (quant/csrc/gemv_cuda.cu at 876b4d2,
+ *   bgemv2_kernel_outer_dim and bgemv4_kernel_outer_dim). Their functions
+ *   unpack_and_dequant_kcache and unpack_and_dequant_vcache read in fp16; no
+ *   model of theirs calls them. Their kernels sum in binary32, too, and round
+ *   logits, probabilities and outputs to fp16; here those are of arithmetic 1
+ *   and 3, as of all methods.
  * - The code divides by zero where a group is constant: here its codes are 0.
  * - Group 32 and residual 128 are those of the authors' long-context tables,
  *   where 2 bits are advised for models with as many KV heads as query heads
@@ -62,7 +69,7 @@ static const kv_param table[] = {
         "newest tokens not coded, a multiple of group; default: the largest "
         "multiple up to 128 (authors' tables), at least group"),
     KV_CHOICE_PARAM("variant", params, variant, "auto", "auto|paper|code",
-                    "arithmetic of the codes: the formula in fp32 or the "
+                    "how codes are chosen: the formula in fp32 or the "
                     "authors' fp16; auto: code on fp16 traces, else paper"),
     KV_CHOICE_PARAM(
         "rope", params, rope, "after", "after|before",
@@ -138,7 +145,7 @@ static void compress_lane(const kv_at *at, kv_lane *lane) {
 
 const kv_method kv_method_kivi = {
     KV_METHOD_OF(table, params, open),
-    .revision = 1,
+    .revision = 2,
     .name = "kivi",
     .title = "2 or 4 bits: keys per channel, values per token",
     .paper = "Liu et al. 2024, KIVI: A Tuning-Free Asymmetric 2bit "

@@ -51,9 +51,10 @@
  *   uniform, or by energy within each layer; totals are alike in all layers.
  * - 4 bits: a scale and a minimum for `group` neighbours, both fp16, codes
  *   chosen for these as stored; theirs are of a group's whole latent vector (or
- *   so many numbers), asymmetric with a whole zero point. They turn latents by
- *   a Hadamard matrix that is part of the weights: so may the file's directions
- *   be (`train palu:turn=32`), within each 32.
+ *   so many numbers), asymmetric with a whole zero point. They simulate 4 bits
+ *   in the model's fp16 and store no codes; here codes are read in binary32.
+ *   They turn latents by a Hadamard matrix that is part of the weights: so may
+ *   the file's directions be (`train palu:turn=32`), within each 32.
  * - A token is coded at the end of the step in which it came: at that step, and
  *   in the prompt, attention reads it as it came; theirs reads what is stored.
  *

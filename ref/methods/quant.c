@@ -20,8 +20,10 @@
  * token and KV head as there. The paper keeps one zero point -min, the authors'
  * code the minimum; both give the same numbers, and the minimum is stored here.
  * The code's saturation at 255 never comes about. Codes are chosen by the scale
- * in fp32 and read by the one stored in fp16, as in the code; a constant group,
- * whose scale of 0 is a NaN there, has codes 0 here. LeanKV's choice of a
+ * in fp32 and read in fp32 by the one stored in fp16, as in the code (uint4 in
+ * csrc/quantization/kv_cache_quant/uint4_quant.cuh, and so on), whose divisions
+ * are approximate where these are exact. A constant group has codes 0 in both:
+ * 0 times 1 / 0 is a NaN there, which converts to 0. LeanKV's choice of a
  * format for each token is leankv.
  *
  * sym8 and sym4 are QServe's symmetric KV8 and KV4 (Lin et al. 2024, QServe,

@@ -23,9 +23,9 @@
  * between 0 and the probability of token 0, which it takes to be the largest:
  * where it is not, more is kept than p asks for, and where token 0 is no
  * candidate everything is. Here the prefix is exact and ties go by entry. Their
- * copy divides by a scale in the model's type, not below 1e-9; here scales are
- * fp16, codes are chosen for the scale as stored, and both are charged. p is
- * the nearest multiple of 2^-20 (see oracle-topp).
+ * copy is computed in the model's type, by a scale not below 1e-9; here scales
+ * are fp16, codes are chosen for the scale as stored and read in binary32, and
+ * both are charged. p is the nearest multiple of 2^-20 (see oracle-topp).
  *
  * A copy lies by token and goes with it: 4 + ceil(d * bits / 8) bytes an entry,
  * in every layer. From `skip` on a step looks at those of all entries or,
@@ -134,7 +134,7 @@ static void estimate(const kv_at *at, const kv_lane *lane, const float *q,
     for (int j = 0; j < some; j++) {
       const unsigned char *copy = copy_of(at, lane, entry[i + j]);
       key[j] = rows + (size_t)j * (size_t)d;
-      at->kernels->minmax(bits_of(o), 0, d, d, copy + RANGE, copy, copy + 2,
+      at->kernels->minmax(bits_of(o), d, d, copy + RANGE, copy, copy + 2,
                           rows + (size_t)j * (size_t)d);
     }
     at->kernels->logits(1, some, d, q, (size_t)d, key, KV_F32, at->shape->scale,

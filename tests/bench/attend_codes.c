@@ -84,7 +84,7 @@ static void all_lanes(void *what) {
 static void read_block(const work *w, const code_side *of, const void *block,
                        float *out) {
   const char *at = block;
-  w->kernels->minmax(of->bits, 0, D, D, at + RANGE, at, at + RANGE / 2, out);
+  w->kernels->minmax(of->bits, D, D, at + RANGE, at, at + RANGE / 2, out);
 }
 
 static int decoded_rows(void *ctx, int first, int count, kv_attend_scratch *x,

@@ -212,6 +212,7 @@ static void whole_rows_are_copied(void **) {
       {128, 4, 64, 64, KV_RULE_UNROUNDED, 4, 300, -1, false, KV_GPU_token},
       {128, 1, 128, 16, KV_RULE_UNROUNDED, 2, 130, -1, false, KV_GPU_token},
       {64, 2, 64, 64, KV_RULE_STORED, 2, 140, -1, false, KV_GPU_token},
+      {64, 8, 64, 64, KV_RULE_FP16, 1, 140, -1, false, KV_GPU_token},
       {96, 8, 96, 96, KV_RULE_INTEGER, 3, 257, -1, false, KV_GPU_absmax},
       {64, 4, 32, 8, KV_RULE_INTEGER, 8, 130, -1, false, KV_GPU_absmax},
       {128, 8, 64, 128, KV_RULE_E4M3, 5, 257, -1, false, KV_GPU_absmax},
@@ -241,7 +242,6 @@ static void what_does_not_suit_is_the_same(void **) {
       {64, 8, 64, 64, KV_RULE_FRACTION, 2, 300, 270, true, KV_GPU_zeropoint},
       {64, 8, 64, 64, KV_RULE_E4M3, 1, 300, 100, false, KV_GPU_absmax},
       {64, 8, 16, 16, KV_RULE_E4M3, 1, 140, -1, false, KV_GPU_absmax},
-      {64, 8, 64, 64, KV_RULE_FP16, 1, 140, -1, false, KV_GPU_token},
       {80, 8, 40, 40, KV_RULE_INTEGER, 1, 140, -1, false, KV_GPU_absmax},
       {160, 8, 160, 160, KV_RULE_UNROUNDED, 1, 130, -1, false, KV_GPU_token},
   };

@@ -2,7 +2,7 @@
 #
 # Part of ../Makefile.am: every script in Python, and what those read.
 in_python = conformance/cases.csv conformance/check.py \
-	conformance/checkout.py conformance/methods.csv \
+	conformance/checkout.py conformance/kivi.py conformance/methods.csv \
 	conformance/once.py conformance/presses.py conformance/run.py \
 	conformance/steps.py conformance/vectors.py vectors/authors_smollm2.txt \
 	vectors/authors_tiny.txt python/answers.py \

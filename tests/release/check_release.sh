@@ -13,11 +13,14 @@ tables() {
   "$sql" "$1" "SELECT type || ' ' || name || ' ' || coalesce(sql, '')
     FROM sqlite_schema WHERE name NOT LIKE 'sqlite_%' ORDER BY type, name"
 }
-rows() { "$sql" "$1" 'SELECT count(*) FROM run'; }
-# How often rows were computed; what is refused is asked anew each time.
+# Rows but those of a method whose revision was raised since.
+since="EXISTS (SELECT 1 FROM run AS older
+  WHERE older.method = run.method AND older.revision < run.revision)"
+rows() { "$sql" "$1" "SELECT count(*) FROM run WHERE NOT $since"; }
+# How often they were computed; what is refused is asked anew each time.
 runs() {
   "$sql" "$1" "SELECT count(*) FROM confirmation JOIN run USING (run_id)
-    WHERE status = 'ok'"
+    WHERE status = 'ok' AND NOT $since"
 }
 
 ran 0 bash "$here/make.sh" "$kvreplay" "$tmp/new.db"

@@ -9,7 +9,7 @@
 static const char *const stages[][6] = {
     {"k", "k_page_table", "k_codes", "k_scales", "k_minima", "k_read"},
     {"v", "v_page_table", "v_codes", "v_scales", "v_minima", "v_read"}};
-static int bits, fp16; /* fp16: every operation is rounded to it */
+static int bits, fp16; /* fp16: what chooses codes is rounded to it */
 static float op(float x) { return fp16 ? (float)(_Float16)x : x; }
 
 /* The first `coded` rows are in codes; blocks of `tall` rows and `wide`
@@ -36,7 +36,7 @@ static void side(const char *const *stage, const matrix *by, int coded,
     int b = i / w / tall * each + i % w / wide;
     float s = scale[b], y = op(op(op(m->x[i]) - min[b]) / s);
     code[i] = s > 0 ? rintf(fminf(fmaxf(y, 0), L)) : 0;
-    read[i] = op(op(code[i] * s) + min[b]);
+    read[i] = fmaf(code[i], s, min[b]);
     table[i / w][0] = i / w, table[i / w][1] = i / w / tall;
   }
   hold(stage[1], by, by->step, by->head, n, table);
