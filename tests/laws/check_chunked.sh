@@ -51,22 +51,35 @@ for m in "omnikv:$all" "$delta:r=1" "$delta:top=9"; do
   hold "decoding is as after the whole prompt" test "$(sed \
     's/.*"kr": \(.*\), "prompt_error".*/\1/' "$tmp/out" | sort -u | wc -l)" = 1
 done
-for m in omnikv:k=20:layers=1 "$delta"; do
-  run "$trace" -m "$m,$m:prefill=170" || fail "one chunk"
-  for d in journal state output; do
-    hold "one chunk is the whole prompt: $d" test "$(distinct $d)" = 1
-  done
-done
-hold "a prompt read whole has no rows" grep -q '"prompt_error": null' "$tmp/out"
 
-# So it is of all methods that read prompts in chunks: with the budget of every
-# token no row is off. Of fewer, those that drop tokens lose of the prompt, too.
 evict=h2o,h2o:variant=prefill,snapkv,pyramidkv,adakv,headkv,criticalkv,chunkkv
 evict+=,keydiff,lagkv,expected
 reads=quest:page=8:skip=0,quest:page=8:skip=0+twilight:skip=0
 with() { # LIST TEXT: a list whose specifications end in TEXT
   echo "$1" | sed "s/,/$2,/g; s/\$/$2/"
 }
+# One chunk is the whole prompt, to the bit, be it as long or longer.
+one=omnikv:k=20:layers=1,$delta,dense,int8,quest:page=8:skip=0+twilight:skip=0
+one+=,${reads%%,*},${evict/keydiff/keydiff:block=0},snapkv+int4
+each=
+for m in ${one//,/ }; do
+  each+=,$m,$m:prefill=170,$m:prefill=171,$m:prefill=9999
+done
+same_fours() { # of the lines of a field each four are equal
+  field "$1" | awk 'NR % 4 == 1 { x = $0 } $0 != x { exit 1 }'
+}
+one_chunk() { # HOW..
+  run "$trace" -b 24 -m "${each#,}" "$@" || fail "one chunk $*"
+  for d in journal state output; do
+    hold "one chunk is the whole prompt: $d $*" same_fours $d
+  done
+}
+one_chunk
+hold "a prompt read whole has no rows" grep -q '"prompt_error": null' "$tmp/out"
+one_chunk --walk=steps
+
+# With the budget of every token no row is off. Of fewer, those that drop tokens
+# lose of the prompt, too.
 run "$trace" -b 190 -m "$(with "$evict,${reads%%,*}" :prefill=48)" ||
   fail "every token"
 hold "no row is off, of every token" test "$(max prompt_error | sort -u)" = 0.0
@@ -105,9 +118,9 @@ hold "cells of the same chunks share exact rows, and are as alone" \
   cmp "$tmp/first" "$tmp/alone"
 if replay_emu; then
   hold "both backends" "$kvreplay" check -q "$trace" \
-    -m "$spec,dense:prefill=32,omnikv:$all:prefill=7"
+    -m "$spec,dense:prefill=32,omnikv:$all:prefill=7,dense:prefill=171"
   hold "both backends, of a budget" "$kvreplay" check -q "$trace" -b 24 \
-    -m "$(with "$evict,$reads" :prefill=48),snapkv+int4:prefill=48"
+    -m "$(with "$evict,$reads" :prefill=48),snapkv+int4:prefill=48,snapkv:prefill=9999"
 fi
 
 # Rows are stored with their measures, and found again.
