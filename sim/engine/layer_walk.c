@@ -163,8 +163,7 @@ static void prompt_in_chunks(kv_layer *l, int size, const kv_team *team) {
   int first = size < p ? size : p;
   for (int i = 0; i < l->active; i++)
     if (l->cell[l->at[i]]->shape.chunk == size) l->chunked[n++] = l->at[i];
-  for (int i = 0; i < n; i++)
-    kv_layer_block(l, l->chunked[i], 0, first, team);
+  for (int i = 0; i < n; i++) kv_layer_block(l, l->chunked[i], 0, first, team);
   l->until = first;
   for (int t = first; t < p && !unwanted(team); t++)
     prompt_row(l, n, l->chunked, t, team);

@@ -7,7 +7,7 @@
 # read what is coded, so theirs are exact where all are references); both
 # backends, threads and walks agree; rows are stored, and found again. In
 # binary64, where a Python has numpy, what rows attend, and their error and
-# mass. And what is refused.
+# mass. What queries that are kept for later chunks take. And what is refused.
 . "$(dirname "$0")/../replays.sh"
 shows=("$tmp/err")
 run() { "$kvreplay" run -q -f jsonl "$@" >"$tmp/out" 2>"$tmp/err"; }
@@ -90,6 +90,19 @@ hold "each loses of the prompt" test "$(max prompt_error |
 hold "attend less" test "$(max prompt_attended | grep -cx '1\.0')" = 0
 cp "$tmp/out" "$tmp/evicted"
 
+# Where each chunk, the last too, has a window of tokens, its own rows vote: as
+# it was before windows went across chunks.
+run "$trace" -b 24 -m snapkv:prefill=48,adakv:prefill=48 || fail "long chunks"
+hold "chunks of a window or more" test "$(field state | cut -c 2-17 |
+  xargs)" = "a2b0178f6646c5c8 abbce136fa8f43db"
+# A chunk of 24 meets the 24 entries of each lane, 264 bytes each; the lanes of
+# one layer hold both. Beside them 12 queries a head are kept.
+run "$trace" -b 24 -m snapkv:prefill=24 --prompt-len 189 ||
+  fail "the peak"
+hold "queries that are kept are in the peak" test "$(sed -n \
+  '1s/.*"peak": \([0-9]*\), "mti".*/\1/p' "$tmp/out")" = \
+  $(((8 + 2) * 24 * 264 + 4 * 4 * 12 * 32 * 4))
+
 # Some are selected: something is lost, and by few more than by many.
 some=omnikv:layers=1:k=20:prefill=32
 spec=$some,omnikv:layers=1:k=5:sink=2:recent=9:score=dot:prefill=50
@@ -119,8 +132,11 @@ hold "cells of the same chunks share exact rows, and are as alone" \
 if replay_emu; then
   hold "both backends" "$kvreplay" check -q "$trace" \
     -m "$spec,dense:prefill=32,omnikv:$all:prefill=7,dense:prefill=171"
+  short=snapkv+int4,snapkv:group=max,${evict/keydiff,/}
   hold "both backends, of a budget" "$kvreplay" check -q "$trace" -b 24 \
-    -m "$(with "$evict,$reads" :prefill=48),snapkv+int4:prefill=48,snapkv:prefill=9999"
+    -m "$(with "$evict,$reads" :prefill=48),$(with "$short" :prefill=13)"
+  hold "both backends, of one chunk" "$kvreplay" check -q "$trace" -b 24 \
+    -m snapkv:prefill=9999
 fi
 
 # Rows are stored with their measures, and found again.
@@ -143,7 +159,9 @@ for python in ${PYTHON:-python3 /usr/bin/python3}; do
     omnikv:layers=1:k=5:sink=2:recent=9:score=dot:prefill=50 \
     "$delta:prefill=32" \
     "$delta:stride=5:sink=3:nearest=2:score=prob:prompt_top=7:prefill=40" \
-    h2o:budget=50:variant=prefill:prefill=33; do
+    h2o:budget=50:variant=prefill:prefill=33 snapkv:budget=24:prefill=24 \
+    snapkv:budget=24:prefill=7 snapkv:budget=50:window=25:kernel=5:prefill=48 \
+    snapkv:budget=60:window=40:prefill=31; do
     run "$trace" -m "$m" || fail "$m"
     hold "binary64 of $m" "$python" "$src/tests/python/chunked.py" \
       "$src/sim/python" "$trace" "$tmp/out"
