@@ -174,6 +174,16 @@ refused 2 'neither whole nor' "$kvreplay" run "$trace" -m dense:prefill=0
 refused 2 'neither whole nor' "$kvreplay" run "$trace" -m dense:prefill=half
 refused 2 'given twice' "$kvreplay" run "$trace" \
   -m dense:prefill=5:prefill=whole
+# Of rows of the first chunk those that are shown at its end are asked for.
+for rows in 130 142; do
+  "$kvtrace" slim -q "$trace" --rows last=$rows,decode \
+    -o "$tmp/last_$rows.safetensors" 2>"$tmp/err" || fail "slim"
+done
+refused 2 'does not record' "$kvreplay" run "$tmp/last_130.safetensors" \
+  -m snapkv:prefill=40,h2o:prefill=40 -b 24
+run "$tmp/last_142.safetensors" "$trace" -m snapkv:prefill=40 -b 24 ||
+  fail "the rows that are shown"
+hold "rows that nobody is shown may lack" test "$(distinct state)" = 1
 refused 2 'in chunks yet' "$kvreplay" run "$trace" -m zsmerge:prefill=5 -b 20
 "$kvtrace" synth -q --layers 2 --heads 4 --kv-heads 2 --dim 32 --dtype F32 \
   -t 190 -p 170 -s 11 --window 48 -o "$tmp/win.safetensors" 2>"$tmp/err" ||
