@@ -134,11 +134,11 @@ static void show_tile(kv_store *s, int t, int rows) {
   kv_gpu_seq_tile(s, rows, s->device->stream());
 }
 
-/* Rows first.. of a block are shown; `last`: none. */
+/* The first row that is shown with a block; `last`: none is. Of earlier chunks
+ * the tokens of all of them are held, as methods here keep their windows. */
 static int first_shown(const kv_store *s, int first, int last) {
-  int from = s->shape.prompt_len - s->plan->needs.prompt_rows;
-  if (!kv_gpu_observed(s) || from >= last) return last;
-  return from > first ? from : first;
+  int from = kv_chunk_shown(&s->shape, s->plan->needs.prompt_rows, first);
+  return kv_gpu_observed(s) && from < last ? from : last;
 }
 
 /* True if the replay was told to stop. What was started is waited for now and

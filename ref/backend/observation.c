@@ -22,8 +22,18 @@ typedef struct tile {
 /* --- wanted rows --------------------------------------------------------- */
 
 static int first_wanted(const kv_store *s, int first) {
-  int from = s->shape.prompt_len - s->plan->needs.prompt_rows;
-  return from > first ? from : first;
+  return kv_chunk_shown(&s->shape, s->plan->needs.prompt_rows, first);
+}
+
+/* The same of a lane that may have dropped tokens of earlier chunks: it still
+ * holds the row's token and all tokens behind it. */
+static int first_held(const kv_store *s, const kv_lane *l, int first,
+                      int last) {
+  int from = first, least = first_wanted(s, first);
+  if (least >= first) return least;
+  for (int i = l->n - (last - first); from > least && i > 0; i--, from--)
+    if ((int)l->id[i - 1] != from - 1) break;
+  return from;
 }
 
 /* True if recorded sums replace rows that this layer does not have: those of
@@ -244,7 +254,7 @@ static void shown_together(kv_store *const *s, int n, int g, int first,
 /* Rows of a lane that holds what no other does. */
 static void shown_alone(kv_store *s, kv_lane *l, int first, int last,
                         kv_scratch *x) {
-  for (int t = first_wanted(s, first), end; t < last; t = end) {
+  for (int t = first_held(s, l, first, last), end; t < last; t = end) {
     end = t + x->tile_rows < last ? t + x->tile_rows : last;
     tile a = {l,       l->first_head,       l->queries,         t,
               end - t, l->n - (last - end), s->plan->needs.want};

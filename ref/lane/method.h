@@ -28,7 +28,6 @@ struct kv_around;
 struct kv_kernels;
 
 enum {
-  KV_ALL_ROWS = 1 << 30, /* prompt_rows: every prompt query */
   KV_MAX_COLUMNS = 4,
   KV_MAX_CLASSES = 4, /* as many as the ledger has kinds tier_0 .. */
   KV_MAX_CODINGS = 8,
@@ -88,7 +87,8 @@ typedef struct kv_meta {
  * parameters; zeroed before. A new field is a line of ref/lane/needs.c, too. */
 typedef struct kv_needs {
   int block;        /* most prompt tokens that enter at once; 0 = all */
-  int prompt_rows;  /* last prompt queries shown to observe */
+  int prompt_rows;  /* last prompt queries shown to observe; of a prompt that
+                       is read in chunks at the end of each (chunk.h) */
   bool decode_rows; /* show observe every decode step */
   unsigned want;    /* what the rows carry: KV_Q | KV_S | KV_P | KV_SUM */
   bool narrows;     /* of two methods on a lane the second: its view chooses

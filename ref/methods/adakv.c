@@ -217,7 +217,7 @@ static void compress_layer(const kv_at *at, kv_lane *const *lane, int lanes) {
 
 const kv_method kv_method_adakv = {
     KV_METHOD_OF(table, params, open),
-    .revision = 1,
+    .revision = 2,
     .name = "adakv",
     .title = "SnapKV with a layer's budget shared among its heads",
     .paper = "Feng et al. 2024, Ada-KV: Optimizing KV Cache Eviction by "

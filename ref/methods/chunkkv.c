@@ -117,7 +117,7 @@ static void compress_layer(const kv_at *at, kv_lane *const *lane, int lanes) {
 
 const kv_method kv_method_chunkkv = {
     KV_METHOD_OF(table, params, open),
-    .revision = 2,
+    .revision = 3,
     .name = "chunkkv",
     .title = "whole chunks of neighbours, the same in all lanes of a layer",
     .paper = "Liu et al. 2025, ChunkKV: Semantic-Preserving KV Cache "

@@ -109,7 +109,7 @@ static void compress_lane(const kv_at *at, kv_lane *lane) {
 
 const kv_method kv_method_criticalkv = {
     KV_METHOD_OF(table, params, open),
-    .revision = 2,
+    .revision = 3,
     .name = "criticalkv",
     .title = "half by score, half by score times the size of the value",
     .paper = "Feng et al. 2025, Identify Critical KV Cache in LLM Inference "

@@ -195,7 +195,7 @@ static void say_needs(const kv_shape *shape, const params *o, kv_needs *needs) {
     needs->host = 1u << HOST;
   }
   if (o->retrieve == ALL) return;
-  needs->prompt_rows = shape->chunk;
+  needs->prompt_rows = shape->chunk ? KV_ALL_ROWS : 0;
   needs->decode_rows = true;
   needs->want = KV_Q;
   needs->across = KV_DOWN;

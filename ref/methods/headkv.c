@@ -164,7 +164,7 @@ static void compress_lane(const kv_at *at, kv_lane *lane) {
 
 const kv_method kv_method_headkv = {
     KV_METHOD_OF(table, params, open),
-    .revision = 1,
+    .revision = 2,
     .name = "headkv",
     .title = "SnapKV with a budget of its own for every head",
     .paper = "Fu et al. 2024, Not All Heads Matter: A Head-Level KV Cache "

@@ -177,7 +177,7 @@ static kv_rc check(const params *o, kv_err *e) {
 static void say_needs(const kv_shape *shape, const params *o, kv_needs *needs) {
   int group = kv_group(shape), votes = voters(o);
   size_t n = (size_t)shape->n_tokens, ring = kv_ring_floats(shape, votes);
-  needs->prompt_rows = votes - 1 > shape->chunk ? votes - 1 : shape->chunk;
+  needs->prompt_rows = shape->chunk ? KV_ALL_ROWS : votes - 1;
   needs->chunks = true;
   needs->decode_rows = true;
   needs->want = KV_Q;

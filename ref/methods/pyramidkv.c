@@ -100,7 +100,7 @@ static void compress_lane(const kv_at *at, kv_lane *lane) {
 
 const kv_method kv_method_pyramidkv = {
     KV_METHOD_OF(table, params, open),
-    .revision = 1,
+    .revision = 2,
     .name = "pyramidkv",
     .title = "SnapKV with a budget that shrinks from layer to layer",
     .paper = "Cai et al. 2024, PyramidKV: Dynamic KV Cache Compression based "

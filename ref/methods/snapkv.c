@@ -10,6 +10,8 @@
  *     score[j] = pooling none: vote; max: the largest vote within kernel div 2
  *                of j; avg: the sum of the votes there, zeros outside
  *     keep the best budget - w by score, and the last w
+ *   a prompt that is read in chunks (prefill=N): so at the end of each, by the
+ *     last w rows read so far, across chunks (ref/ground/chunk.h)
  *   grow=yes: afterwards every token is appended, nothing is dropped
  *   grow=no:  the same again after every `every` decode steps, by the rows
  *             decoded since; other lengths, sinks, recent and voters:
@@ -78,7 +80,7 @@ static void compress_lane(const kv_at *at, kv_lane *lane) {
 
 const kv_method kv_method_snapkv = {
     KV_METHOD_OF(table, params, open),
-    .revision = 1,
+    .revision = 2,
     .name = "snapkv",
     .title = "what the prompt's last queries look at",
     .paper = "Li et al. 2024, SnapKV: LLM Knows What You are Looking for "

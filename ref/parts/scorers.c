@@ -43,7 +43,8 @@ static size_t held(const kv_shape *s, const kv_scorer *scorer, int budget,
 
 static void fill(const kv_shape *s, const kv_scorer *scorer, int budget,
                  const kv_score_options *o, kv_needs *needs) {
-  int rows = o->rows < s->prompt_len ? o->rows : s->prompt_len;
+  bool some = o->rows < KV_ALL_ROWS && o->rows > s->prompt_len;
+  int rows = some ? s->prompt_len : o->rows;
   size_t row = (size_t)s->n_tokens * sizeof(int64_t);
   needs->prompt_rows = o->form == KV_FORM_DECODE ? 0 : rows;
   needs->reindex = o->reindex == KV_REINDEX_YES;

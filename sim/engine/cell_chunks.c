@@ -7,9 +7,13 @@
 
 #include <stdio.h>
 
-/* Has the layer recorded the queries of all rows of later chunks? */
-static bool has_rows(const kv_cell *c, const kv_layer_data *data) {
+/* Has the index-th layer recorded the queries of all rows of later chunks, and
+ * those of the first that the method is shown? */
+static bool has_rows(const kv_cell *c, int index) {
+  const kv_layer_data *data = &c->trace->layer[index].data;
+  int shown = kv_cell_plan(c, index)->needs.prompt_rows;
   int first = c->shape.chunk, p = c->shape.prompt_len, have = 0;
+  if (first < p) first = first > shown ? first - shown : 0;
   for (int r = 0; data->rows && r < data->n_rows; r++)
     have += data->rows[r] >= first && data->rows[r] < p;
   return !data->rows || have >= p - first;
@@ -27,7 +31,7 @@ static const char *cannot(const kv_cell *c) {
     return "reads later questions as prompts of their own, which are not cut "
            "into chunks; leave prefill or --turns out";
   for (int i = 0; i < c->trace->n_layers; i++)
-    if (!has_rows(c, &c->trace->layer[i].data))
+    if (!has_rows(c, i))
       return "reads its prompt in chunks whose queries the trace does not "
              "record, all rows of the prompt; record it with them";
   return NULL;

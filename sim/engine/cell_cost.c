@@ -29,6 +29,19 @@ static kv_rc find_groups(kv_cell *c, bool *any, kv_err *e) {
   return KV_OK;
 }
 
+/* Bytes of the last queries that methods are shown again with later chunks of
+ * the prompt, in the trace's type, as an engine keeps them from chunk to chunk.
+ * There are no more than the chunks before the last have. */
+static int64_t queries_kept(const kv_cell *c) {
+  const kv_shape *s = &c->shape;
+  int64_t rows = 0, most = (int64_t)(c->blocks - 1) * s->chunk;
+  for (int i = 0; i < c->trace->n_layers; i++) {
+    int shown = kv_cell_plan(c, i)->needs.prompt_rows;
+    if (shown < KV_ALL_ROWS) rows += shown < most ? shown : most;
+  }
+  return rows * s->n_heads * s->d * (int64_t)kv_dtype_size(s->dtype);
+}
+
 kv_rc kv_cell_open_cost(kv_cell *c, int lanes, bool apart, kv_err *e) {
   bool together;
   kv_rc rc = find_groups(c, &together, e);
@@ -38,6 +51,7 @@ kv_rc kv_cell_open_cost(kv_cell *c, int lanes, bool apart, kv_err *e) {
   if (rc) return rc;
   kv_cost_take_windows(c->cost, c->window, !kv_cell_slides(c));
   if (together) kv_cost_take_groups(c->cost, c->group);
+  kv_cost_take_queries(c->cost, queries_kept(c));
   return KV_OK;
 }
 

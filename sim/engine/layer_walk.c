@@ -160,12 +160,12 @@ void kv_layer_prompt_row(kv_layer *l, int c, int t, const kv_team *team) {
  * every cell that does. */
 static void prompt_in_chunks(kv_layer *l, int size, const kv_team *team) {
   int p = l->cell[0]->shape.prompt_len, n = 0;
+  int first = size < p ? size : p;
   for (int i = 0; i < l->active; i++)
     if (l->cell[l->at[i]]->shape.chunk == size) l->chunked[n++] = l->at[i];
-  for (int i = 0; i < n; i++)
-    kv_layer_block(l, l->chunked[i], 0, size < p ? size : p, team);
-  l->until = size;
-  for (int t = size; t < p && !unwanted(team); t++)
+  for (int i = 0; i < n; i++) kv_layer_block(l, l->chunked[i], 0, first, team);
+  l->until = first;
+  for (int t = first; t < p && !unwanted(team); t++)
     prompt_row(l, n, l->chunked, t, team);
 }
 

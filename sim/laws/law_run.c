@@ -188,6 +188,19 @@ static void count_finished(void *self, int layer, const kv_lane *lane) {
   (void)lane;
 }
 
+/* Prompt rows a head that are shown where the last `most` are asked for. */
+static int64_t prompt_shown(const kv_shape *s, int most) {
+  int64_t shown = 0;
+  kv_shape now = *s; /* whose prompt ends with the chunk */
+  int size = s->chunk ? s->chunk : s->prompt_len;
+  for (int first = 0; first < s->prompt_len; first += size) {
+    bool last = size >= s->prompt_len - first;
+    now.prompt_len = last ? s->prompt_len : first + size;
+    shown += now.prompt_len - kv_chunk_shown(&now, most, first);
+  }
+  return shown;
+}
+
 /* Rows of the prompt and of decoding that the needs ask for. by_kernels: those
  * are counted, too, of which `future` is made: every decode row, before the
  * first compression, and once more when it has gone by. */
@@ -199,9 +212,8 @@ static counts asked_of(const kv_cell *cell, bool by_kernels) {
     layers += !kv_cell_leaves(cell, i);
   int64_t heads = (int64_t)s->n_heads * layers;
   bool wants = cell->plan.method->observe && need->want & (KV_P | KV_SUM);
-  int p = s->prompt_len < need->prompt_rows ? s->prompt_len : need->prompt_rows;
   counts n = {0};
-  if (wants) n.prompt = p * heads;
+  if (wants) n.prompt = prompt_shown(s, need->prompt_rows) * heads;
   if (wants && need->decode_rows)
     n.decode = (s->n_tokens - s->prompt_len) * heads;
   if (need->future && by_kernels) {

@@ -28,6 +28,8 @@ void kv_cost_take_groups(kv_cost *c, const int *group) {
   c->group = group;
 }
 
+void kv_cost_take_queries(kv_cost *c, int64_t bytes) { c->queries = bytes; }
+
 static void set(kv_counter *c, int64_t x) {
   atomic_store_explicit(c, x, memory_order_relaxed);
 }

@@ -18,6 +18,8 @@
  * other number. Where a group of layers holds such rows together, they are all
  * there until its last layer has attended: the maximum is then over groups, of
  * the sum of made(l) over the group and its largest before(l) - compressed(l).
+ * To t of the prompt's blocks, its end included, the queries are added that all
+ * layers keep for later chunks (kv_cost_take_queries).
  *
  * Everything fed is an integer that is added or maximised, so the result does
  * not depend on the order of feeding: layer by layer, step by step, from any
@@ -56,6 +58,11 @@ void kv_cost_take_windows(kv_cost *c, const int *window, bool left);
  * outlive the ledger; NULL, as after open: each layer lets its own go. Of a
  * ledger opened with `apart` (asserted), before anything is fed. */
 void kv_cost_take_groups(kv_cost *c, const int *group);
+
+/* Bytes of the queries that all layers together keep while the prompt is read
+ * in chunks: in the peak of its blocks and in no other number. 0, as after
+ * open: none. */
+void kv_cost_take_queries(kv_cost *c, int64_t bytes);
 
 /* `to`, opened with the same numbers (asserted), gets all that `from` was fed;
  * while nobody feeds either. Cannot fail. */

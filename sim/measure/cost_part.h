@@ -35,6 +35,7 @@ struct kv_cost {
   const int *window;      /* [layers] of kv_cost_take_windows; not owned */
   const int *group;       /* [layers] of kv_cost_take_groups; not owned */
   int left;               /* layers on which the method does not run */
+  int64_t queries;        /* bytes of kv_cost_take_queries */
   kv_cost_block *at;      /* [rows][points] */
   kv_cost_changes *verbs; /* [rows] */
   int32_t *kept;          /* [layers][lanes] entries at the end */

@@ -84,6 +84,7 @@ static int64_t peak_until(const kv_cost *c, int last) {
   for (int i = 0; i <= last; i++) {
     sums s = sum_at(c, i);
     int64_t all = total_of(&s) + s.excess;
+    if (i < c->blocks) all += c->queries;
     if (i == 0 || all > peak) peak = all;
   }
   return peak;

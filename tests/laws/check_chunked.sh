@@ -7,7 +7,7 @@
 # read what is coded, so theirs are exact where all are references); both
 # backends, threads and walks agree; rows are stored, and found again. In
 # binary64, where a Python has numpy, what rows attend, and their error and
-# mass. And what is refused.
+# mass. What queries that are kept for later chunks take. And what is refused.
 . "$(dirname "$0")/../replays.sh"
 shows=("$tmp/err")
 run() { "$kvreplay" run -q -f jsonl "$@" >"$tmp/out" 2>"$tmp/err"; }
@@ -51,22 +51,35 @@ for m in "omnikv:$all" "$delta:r=1" "$delta:top=9"; do
   hold "decoding is as after the whole prompt" test "$(sed \
     's/.*"kr": \(.*\), "prompt_error".*/\1/' "$tmp/out" | sort -u | wc -l)" = 1
 done
-for m in omnikv:k=20:layers=1 "$delta"; do
-  run "$trace" -m "$m,$m:prefill=170" || fail "one chunk"
-  for d in journal state output; do
-    hold "one chunk is the whole prompt: $d" test "$(distinct $d)" = 1
-  done
-done
-hold "a prompt read whole has no rows" grep -q '"prompt_error": null' "$tmp/out"
 
-# So it is of all methods that read prompts in chunks: with the budget of every
-# token no row is off. Of fewer, those that drop tokens lose of the prompt, too.
 evict=h2o,h2o:variant=prefill,snapkv,pyramidkv,adakv,headkv,criticalkv,chunkkv
 evict+=,keydiff,lagkv,expected
 reads=quest:page=8:skip=0,quest:page=8:skip=0+twilight:skip=0
 with() { # LIST TEXT: a list whose specifications end in TEXT
   echo "$1" | sed "s/,/$2,/g; s/\$/$2/"
 }
+# One chunk is the whole prompt, to the bit, be it as long or longer.
+one=omnikv:k=20:layers=1,$delta,dense,int8,quest:page=8:skip=0+twilight:skip=0
+one+=,${reads%%,*},${evict/keydiff/keydiff:block=0},snapkv+int4
+each=
+for m in ${one//,/ }; do
+  each+=,$m,$m:prefill=170,$m:prefill=171,$m:prefill=9999
+done
+same_fours() { # of the lines of a field each four are equal
+  field "$1" | awk 'NR % 4 == 1 { x = $0 } $0 != x { exit 1 }'
+}
+one_chunk() { # HOW..
+  run "$trace" -b 24 -m "${each#,}" "$@" || fail "one chunk $*"
+  for d in journal state output; do
+    hold "one chunk is the whole prompt: $d $*" same_fours $d
+  done
+}
+one_chunk
+hold "a prompt read whole has no rows" grep -q '"prompt_error": null' "$tmp/out"
+one_chunk --walk=steps
+
+# With the budget of every token no row is off. Of fewer, those that drop tokens
+# lose of the prompt, too.
 run "$trace" -b 190 -m "$(with "$evict,${reads%%,*}" :prefill=48)" ||
   fail "every token"
 hold "no row is off, of every token" test "$(max prompt_error | sort -u)" = 0.0
@@ -76,6 +89,19 @@ hold "each loses of the prompt" test "$(max prompt_error |
   grep -cvx '0\.0')" = 12
 hold "attend less" test "$(max prompt_attended | grep -cx '1\.0')" = 0
 cp "$tmp/out" "$tmp/evicted"
+
+# Where each chunk, the last too, has a window of tokens, its own rows vote: as
+# it was before windows went across chunks.
+run "$trace" -b 24 -m snapkv:prefill=48,adakv:prefill=48 || fail "long chunks"
+hold "chunks of a window or more" test "$(field state | cut -c 2-17 |
+  xargs)" = "a2b0178f6646c5c8 abbce136fa8f43db"
+# A chunk of 24 meets the 24 entries of each lane, 264 bytes each; the lanes of
+# one layer hold both. Beside them 12 queries a head are kept.
+run "$trace" -b 24 -m snapkv:prefill=24 --prompt-len 189 ||
+  fail "the peak"
+hold "queries that are kept are in the peak" test "$(sed -n \
+  '1s/.*"peak": \([0-9]*\), "mti".*/\1/p' "$tmp/out")" = \
+  $(((8 + 2) * 24 * 264 + 4 * 4 * 12 * 32 * 4))
 
 # Some are selected: something is lost, and by few more than by many.
 some=omnikv:layers=1:k=20:prefill=32
@@ -105,9 +131,12 @@ hold "cells of the same chunks share exact rows, and are as alone" \
   cmp "$tmp/first" "$tmp/alone"
 if replay_emu; then
   hold "both backends" "$kvreplay" check -q "$trace" \
-    -m "$spec,dense:prefill=32,omnikv:$all:prefill=7"
+    -m "$spec,dense:prefill=32,omnikv:$all:prefill=7,dense:prefill=171"
+  short=snapkv+int4,snapkv:group=max,${evict/keydiff,/}
   hold "both backends, of a budget" "$kvreplay" check -q "$trace" -b 24 \
-    -m "$(with "$evict,$reads" :prefill=48),snapkv+int4:prefill=48"
+    -m "$(with "$evict,$reads" :prefill=48),$(with "$short" :prefill=13)"
+  hold "both backends, of one chunk" "$kvreplay" check -q "$trace" -b 24 \
+    -m snapkv:prefill=9999
 fi
 
 # Rows are stored with their measures, and found again.
@@ -130,7 +159,9 @@ for python in ${PYTHON:-python3 /usr/bin/python3}; do
     omnikv:layers=1:k=5:sink=2:recent=9:score=dot:prefill=50 \
     "$delta:prefill=32" \
     "$delta:stride=5:sink=3:nearest=2:score=prob:prompt_top=7:prefill=40" \
-    h2o:budget=50:variant=prefill:prefill=33; do
+    h2o:budget=50:variant=prefill:prefill=33 snapkv:budget=24:prefill=24 \
+    snapkv:budget=24:prefill=7 snapkv:budget=50:window=25:kernel=5:prefill=48 \
+    snapkv:budget=60:window=40:prefill=31; do
     run "$trace" -m "$m" || fail "$m"
     hold "binary64 of $m" "$python" "$src/tests/python/chunked.py" \
       "$src/sim/python" "$trace" "$tmp/out"
@@ -143,6 +174,16 @@ refused 2 'neither whole nor' "$kvreplay" run "$trace" -m dense:prefill=0
 refused 2 'neither whole nor' "$kvreplay" run "$trace" -m dense:prefill=half
 refused 2 'given twice' "$kvreplay" run "$trace" \
   -m dense:prefill=5:prefill=whole
+# Of rows of the first chunk those that are shown at its end are asked for.
+for rows in 130 142; do
+  "$kvtrace" slim -q "$trace" --rows last=$rows,decode \
+    -o "$tmp/last_$rows.safetensors" 2>"$tmp/err" || fail "slim"
+done
+refused 2 'does not record' "$kvreplay" run "$tmp/last_130.safetensors" \
+  -m snapkv:prefill=40,h2o:prefill=40 -b 24
+run "$tmp/last_142.safetensors" "$trace" -m snapkv:prefill=40 -b 24 ||
+  fail "the rows that are shown"
+hold "rows that nobody is shown may lack" test "$(distinct state)" = 1
 refused 2 'in chunks yet' "$kvreplay" run "$trace" -m zsmerge:prefill=5 -b 20
 "$kvtrace" synth -q --layers 2 --heads 4 --kv-heads 2 --dim 32 --dtype F32 \
   -t 190 -p 170 -s 11 --window 48 -o "$tmp/win.safetensors" 2>"$tmp/err" ||

@@ -75,6 +75,18 @@ TEST(worked_ends) {
   holds(&c, ":kernel=1:sinks=1:recent=3", 0, (int[]){0, 5, 6, 7, -1});
 }
 
+/* Head A in chunks of seven, whose last has one token. The first keeps 0 2 4 5
+ * 6 by the sums of rows 4..6, of 0..3 .538533 .342233 .910158 .190567; then
+ * rows 5..7 vote, of what is held: 0 .343946, 2 1.198942, 4 .994906. Row 7
+ * alone says .134853 of 0 as of 4. */
+TEST(worked_chunks) {
+  rig_case c = rig_eight(8);
+  rig_keeps(&c, "snapkv:budget=5:window=3:kernel=1:prefill=7", 0,
+            (int[]){2, 4, 5, 6, 7, -1});
+  rig_keeps(&c, "snapkv:budget=5:window=3:kernel=1:prefill=8", 0,
+            (int[]){2, 4, 5, 6, 7, -1});
+}
+
 /* --- compression again --------------------------------------------------- */
 
 /* Keys (x, 0) and queries (s, 0): of a query of +1 the larger x have the larger
@@ -280,5 +292,6 @@ TEST(opening) {
 }
 
 RIG_TESTS(snapkv, RIG_CASE(worked_head), RIG_CASE(worked_group),
-          RIG_CASE(worked_ends), RIG_CASE(worked_again), RIG_CASE(again),
-          RIG_LAWS(laws), RIG_CASE(opening))
+          RIG_CASE(worked_ends), RIG_CASE(worked_chunks),
+          RIG_CASE(worked_again), RIG_CASE(again), RIG_LAWS(laws),
+          RIG_CASE(opening))

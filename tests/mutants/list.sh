@@ -198,9 +198,8 @@ mutant observation_sees_future ref/backend/observation.c 'golden.sh' \
   'visible = a->seen - (a->rows - 1 - i / a->heads);' \
   'visible = a->seen - (a->rows - 1 - i / a->heads) +
       (i / a->heads < a->rows - 1);'
-mutant window_one_row_short ref/backend/observation.c 'laws' \
-  'int from = s->shape.prompt_len - s->plan->needs.prompt_rows;' \
-  'int from = s->shape.prompt_len - s->plan->needs.prompt_rows + 1;'
+mutant window_one_row_short ref/ground/chunk.h 'laws' \
+  'int from = s->prompt_len - rows;' 'int from = s->prompt_len - rows + 1;'
 mutant observation_always ref/backend/backend.c 'laws' \
   's->plan->needs.decode_rows &&' '1 &&'
 mutant lengths_promised ref/methods/tova.c 'laws' \

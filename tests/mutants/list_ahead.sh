@@ -19,6 +19,6 @@ mutant ahead_other_logits ref/backend/decode.c 'check_tiles.sh' \
 mutant tile_of_last_layer sim/engine/layer.c 'check_tiles.sh' \
   'l->until = 0;' ''
 mutant tile_of_last_cell sim/engine/layer_walk.c 'check_tiles.sh' \
-  'l->until = size;' ''
+  'l->until = first;' ''
 mutant ahead_own_first_query ref/backend/ahead.c 'laws' \
   'a->t + i / l->queries,' 'a->t,'

@@ -40,9 +40,9 @@ mutant chunk_top_of_steps ref/methods/deltakv.h 'methods' \
 mutant chunk_sums_over_values ref/methods/deltakv.h 'methods' \
   'VALUES + n * sizeof(float) + 7' 'VALUES + 7'
 mutant chunk_rows_whole sim/engine/layer_walk.c 'laws/check_chunked.sh' \
-  'for (int t = size; t < p && !unwanted(team); t++)
+  'for (int t = first; t < p && !unwanted(team); t++)
     prompt_row(l, n, l->chunked, t, team);' \
-  'for (int t = size; t < p; t += size)
+  'for (int t = first; t < p; t += size)
     for (int i = 0; i < n; i++)
       kv_layer_block(l, l->chunked[i], t, size < p - t ? size : p - t, team);'
 mutant chunks_of_another_size sim/engine/layer_walk.c 'laws/check_chunked.sh' \

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What rows of a prompt that is read in chunks (prefill=N) attend under omnikv,
-deltakv and h2o, and what they lose by it, recomputed in binary64 by numpy
-alone.
+deltakv, h2o and snapkv, and what they lose by it, recomputed in binary64 by
+numpy alone.
 
     chunked.py SRC TRACE ROW
 
@@ -14,8 +14,10 @@ chunk began; of compressor=none a row reads the mean of the references that are
 nearest to a coded token, keys before their rotation. After each chunk h2o keeps
 half the budget of last tokens and as many of those that its rows' attention
 weighed most, all chunks' or, of variant=prefill, those since it last dropped
-some. Exit 1 where the mean error, mass or share of the prompt's rows is off by
-more than 1e-6 of it.
+some. snapkv's last `window` rows read so far vote at each chunk's end, those of
+earlier chunks too, and decode steps attend what the last chunk left. Exit 1
+where the mean error, mass or share of the prompt's rows, or of snapkv's decode
+steps, is off by more than 1e-6 of it.
 """
 import json
 import sys
@@ -108,25 +110,34 @@ def below(t, l, o, a, b, scale):
 
 
 def kept(q, k, size, end, scale, o):
-    """h2o: yields for each chunk where it begins, where it ends, and which
-    tokens before its end are stored or its own; q [heads, tokens, d].
+    """h2o, snapkv: yields for each chunk where it begins, where it ends, and
+    which tokens before its end are stored or its own; of snapkv then the same
+    of the decode steps; q [heads, tokens, d].
     """
-    keep, mass, budget = np.ones(end, bool), np.zeros(end), o["budget"]
+    votes = "window" in o
+    keep, mass, budget = np.ones(q.shape[1], bool), np.zeros(end), o["budget"]
+    recent = o["window"] if votes else budget // 2
     for a in range(0, end, size):
         b = min(a + size, end)
         if a:
             yield a, b, keep[:b].copy()
-        for x in range(a, b):
+        mass *= not votes
+        for x in range(max(0, b - recent) if votes else a, b):
             own = np.flatnonzero(keep[:x + 1])
             mass[own] += softmax(q[:, x] @ k[own].T * scale).sum(0)
         own = np.flatnonzero(keep[:b])
         if len(own) <= budget:
             continue
-        past = own[:len(own) - budget // 2]
-        best = past[np.argsort(-mass[past], kind="stable")]
-        keep[best[budget - budget // 2:]] = False
-        if o["variant"] == "prefill":
+        past = own[:len(own) - recent]
+        score, half = mass[past], o.get("kernel", 1) // 2
+        score = np.array([score[max(0, i - half):i + half + 1].max()
+                          for i in range(len(score))])
+        best = past[np.argsort(-score, kind="stable")]
+        keep[best[budget - recent:]] = False
+        if o.get("variant") == "prefill":
             mass[:] = 0
+    if votes:
+        yield end, q.shape[1], keep
 
 
 def chunks(t, l, g, o, q, k, scale):
@@ -159,21 +170,26 @@ def main(src, path, row):
     r = json.loads(open(row).readline())
     o = {x: int(y) if str(y).isdigit() else y for x, y in r["params"].items()}
     scale = np.float64(np.float32(t.scale))
-    group, values = t.n_heads // t.n_kv_heads, []
+    group, values, steps = t.n_heads // t.n_kv_heads, [], []
     for l in t.layers:
         q, k, v = (x(l).astype(np.float64) for x in (t.q, t.k, t.v))
         found = stored(t, l, o, k, v)
         for g in range(t.n_kv_heads):
             for a, b, keep in chunks(t, l, g, o, q, k, scale):
                 read = [x[g] for x in found(a)]
-                values += [lost(q[h], k[g], v[g], x, keep, scale, read)
+                rows = values if a < t.prompt_len else steps
+                rows += [lost(q[h], k[g], v[g], x, keep, scale, read)
                            for h in range(g * group, (g + 1) * group)
                            for x in range(a, b)]
-    for name, want in zip(("error", "mass", "attended"),
-                          np.mean(values, 0)):
-        got = r["prompt_" + name]
-        if got["count"] != len(values):
-            sys.exit(f"{name}: {got['count']} values, not {len(values)}")
+    for name, rows, i in (("prompt_error", values, 0),
+                          ("prompt_mass", values, 1),
+                          ("prompt_attended", values, 2),
+                          ("output_error", steps, 0), ("mass", steps, 1)):
+        if not rows:
+            continue
+        got, want = r[name], np.mean(rows, 0)[i]
+        if got["count"] != len(rows):
+            sys.exit(f"{name}: {got['count']} values, not {len(rows)}")
         if not abs(got["mean"] - want) <= 1e-6 * want:
             sys.exit(f"{name}: {got['mean']}, not {want}")
     print(f"{len(values)} rows, error {np.mean(values, 0)[0]:.4f}")

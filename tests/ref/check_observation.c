@@ -45,9 +45,10 @@ static int close_traces(void **state) {
 
 static struct {
   kv_needs needs;
-  int rows;  /* shown, one a head */
-  int wrong; /* of these */
-  bool last; /* views of the last entry alone, else of everything */
+  int rows;         /* shown, one a head */
+  int wrong;        /* of these */
+  int of[2][HEADS]; /* those of a chunk of a layer and lane, once a head */
+  bool last;        /* views of the last entry alone, else of everything */
 } looks;
 
 static void key_of(const kv_lane *l, int i, float *out) {
@@ -93,6 +94,8 @@ static void look_at_row(const kv_lane *l, const kv_rows *rows, int r, int h) {
 
 static void look(const kv_at *at, kv_lane *l, const kv_rows *rows) {
   bool logits = at->needs->want & KV_LOGITS;
+  if (rows->first < at->shape->prompt_len)
+    looks.of[at->layer][l->lane] += rows->rows;
   if (!logits) looks.rows += rows->rows * rows->heads;
   for (int h = 0; logits && h < rows->heads; h++) {
     if (rows->sum) looks.wrong += !sums_are(l, rows, h);
@@ -107,8 +110,21 @@ static kv_rc look_open(const kv_shape *shape, void *params, kv_needs *needs,
   return KV_OK;
 }
 
+/* Of a chunk's end: the last rows asked for, as far back as the lane holds
+ * every token. */
+static void count_rows(const kv_at *at, const kv_lane *l) {
+  int end = at->step, n = 0, *of = &looks.of[at->layer][l->lane];
+  while (n < at->needs->prompt_rows && n < l->n &&
+         (int)l->id[l->n - 1 - n] == end - 1 - n)
+    n++;
+  if (at->shape->chunk && end <= P && end == at->shape->prompt_len)
+    looks.wrong += *of != n;
+  *of = 0;
+}
+
 /* Lanes keep other tokens, each as many as it likes. */
 static void look_compress(const kv_at *at, kv_lane *l) {
+  count_rows(at, l);
   int32_t *list = KV_TAKE(at->work, int32_t, l->n), n = 0;
   for (int i = 0; i < l->n; i++)
     if (i == l->n - 1 || kv_mix((uint64_t)(l->lane * 64 + i)) % 4)
@@ -158,19 +174,26 @@ static kv_rc look_on(const kv_trace *t, const kv_kernels *kernels, kv_err *e) {
 
 /* --- tests -------------------------------------------------------------- */
 
-static void apart(int lanes, int block, unsigned want) {
+static void apart(int lanes, int block, const char *chunk, unsigned want) {
   kv_err e = {0};
+  char text[32] = "looking";
+  kv_law_run run;
   looks.needs = (kv_needs){.block = block,
+                           .chunks = true,
                            .prompt_rows = 30,
                            .decode_rows = true,
                            .want = want,
                            .every = 1,
                            .lanes = (kv_lanes)lanes};
-  if (look_on(trace, kv_kernels_best(), &e)) fail_msg("%s", e.text);
-  assert_int_equal(looks.rows, (30 + T - P) * HEADS * LAYERS);
+  looks.rows = looks.wrong = 0;
+  strcat(text, chunk);
+  if (replay(only_looking, text, trace, &kv_backend_ref, kv_kernels_best(),
+             &run, &e))
+    fail_msg("%s", e.text);
+  if (!*chunk) assert_int_equal(looks.rows, (30 + T - P) * HEADS * LAYERS);
   if (looks.wrong)
-    fail_msg("lanes %d, block %d, want %u: %d of %d rows are of other tokens",
-             lanes, block, want, looks.wrong, looks.rows);
+    fail_msg("lanes %d, block %d%s, want %u: %d of %d rows are of other tokens",
+             lanes, block, chunk, want, looks.wrong, looks.rows);
 }
 
 /* Sums are made in another way where nobody wants the probabilities, and where
@@ -179,9 +202,12 @@ TEST(test_lanes_apart) {
   static const unsigned wants[] = {KV_Q | KV_LOGITS, KV_SUM, KV_S | KV_SUM,
                                    KV_P | KV_SUM, KV_P};
   for (int lanes = KV_HEAD; lanes <= QUERY_HEAD; lanes++)
-    for (int block = 0; block <= 7; block += 7)
-      for (size_t i = 0; i < sizeof wants / sizeof *wants; i++)
-        apart(lanes, block, wants[i]);
+    for (size_t i = 0; i < sizeof wants / sizeof *wants; i++) {
+      apart(lanes, 0, "", wants[i]);
+      apart(lanes, 7, "", wants[i]);
+      apart(lanes, 0, ":prefill=7", wants[i]);
+      apart(lanes, 0, ":prefill=44", wants[i]);
+    }
 }
 
 static int64_t logits; /* computed by the kernels of this test */
