@@ -39,7 +39,8 @@ def write(*lines):
 def check_prompts():
     turn = [{"role": "user", "content": "hi"}]
     parts = [{"role": "context", "text": "a"}]
-    write({"prompt": "a b", "new": 9}, "", {"id": 7, "messages": turn, "answer": "c"},
+    write({"prompt": "a b", "new": 9}, "",
+          {"id": 7, "messages": turn, "answer": "c"},
           {"id": "x.1", "prompt": "a", "segments": parts})  # fmt: skip
     got = read_prompts(PATH)
     assert [x.id for x in got] == ["p00001", "7", "x.1"]

@@ -170,9 +170,8 @@ why other layers are left. *refused*: with a sentence that says why, before
 anything is written; *attends by itself*: not by the attention interface, so
 that nobody sees what with; *no attention*, *states*: it remembers by a state;
 *heads of another size*: a trace holds layers of one; *K and V of others*: they
-have none of their own, and read those of a layer before them, which is recorded
-where its heads are of that size. Of four layers the last two do so in each type
-that can (`num_kv_shared_layers`). -: this version has no such type, or the test
+read those of an earlier layer, as the last two of four do here in every type
+that has `num_kv_shared_layers`. -: this version has no such type, or the test
 could not build one.
 """
 

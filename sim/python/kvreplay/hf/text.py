@@ -190,9 +190,9 @@ def tokenized(tokenizer: Any, text: str, special: bool) -> list[int]:
 def encode(
     name: str, tokenizer: Any, text: str, size: int, special: bool = True
 ) -> list[int]:
-    """The text tokenized(), which must come back from them: a folder without its
-    tokenizer may load as one that loses what it is given. name: the model's,
-    for sentences; size: tokens that the model knows."""
+    """tokenized() of the text, which must come back from them: a folder without
+    its tokenizer may load as one that loses what it is given. name: the
+    model's, for sentences; size: tokens that the model knows."""
     bare = tokenizer(text, add_special_tokens=False)["input_ids"]
     want, back = plain(text), plain(tokenizer.decode(bare))
     if want != back:
