@@ -52,8 +52,8 @@ def owner_of(
             return f"layer {layer}"
     if not getattr(module, "is_kv_shared_layer", False):
         return None
-    layer = getattr(module, "kv_shared_layer_index", None)
-    return "an earlier layer" if layer is None else f"layer {layer}"
+    owner = getattr(module, "kv_shared_layer_index", None)
+    return "an earlier layer" if owner is None else f"layer {owner}"
 
 
 class Layers:
