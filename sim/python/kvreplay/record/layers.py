@@ -242,7 +242,7 @@ class Layers:
         why = {l: self.why(l, n_tokens) for l in range(self.n)}
         for l in asked or ():
             need(l < self.n, f"layer {l}: the model has {self.n}, from 0 on")
-            need(not why[l], why[l] or "")
+            need(not why[l], f"{why[l]}; do not ask for it")
         alike: Dict[Tuple[Any, ...], List[int]] = {}
         for l in asked or why:
             if not why[l]:
