@@ -30,6 +30,9 @@ class Tensor:
     def numpy(self):
         return self.a
 
+    def data_ptr(self):
+        return self.a.ctypes.data
+
     def reshape(self, n):
         return Tensor(self.a.reshape(n))
 

@@ -3,11 +3,14 @@
 what a trace is made of, the file that is written in parts (with numpy), and the
 command line's codes. record_text.py FOLDER, with the package on PYTHONPATH."""
 
+import contextlib
+import io
 import json
 import os
 import subprocess
 import sys
 
+from kvreplay.hf.text import tokenized
 from kvreplay.record.progress import clock, groups, spans
 from kvreplay.record.prompts import read_prompts
 from kvreplay.record.request import key_of, request_of
@@ -36,12 +39,13 @@ def write(*lines):
 def check_prompts():
     turn = [{"role": "user", "content": "hi"}]
     parts = [{"role": "context", "text": "a"}]
-    write({"prompt": "a b"}, "", {"id": 7, "messages": turn, "answer": "c"},
+    write({"prompt": "a b", "new": 9}, "",
+          {"id": 7, "messages": turn, "answer": "c"},
           {"id": "x.1", "prompt": "a", "segments": parts})  # fmt: skip
     got = read_prompts(PATH)
     assert [x.id for x in got] == ["p00001", "7", "x.1"]
     assert got[1].where == PATH + ":3" and got[1].messages == turn
-    assert got[0].asked() == {"prompt": "a b"}, got[0].asked()
+    assert got[0].asked() == {"prompt": "a b"} and got[0].new == 9, got
     for says, *lines in (
         (":2: no JSON", {"prompt": "a"}, '{"prompt": "a'),
         (":1: is no object", "[1]"),
@@ -94,13 +98,16 @@ def check_options():
 
 
 class Words:
-    """A tokenizer of words with the blank before them; 900 on begins a chat."""
+    """A tokenizer of words with the blank before them; ends: it puts 1 behind
+    every text."""
 
-    def __init__(self):
-        self.words = ["<s>"]
+    def __init__(self, ends=False):
+        self.words, self.ends = ["<s>", "</s>"], ends
 
     def __call__(self, text, add_special_tokens=True):
         ids, at = [0] * add_special_tokens, 0
+        if text.startswith("<s>"):
+            ids, text = [*ids, 0], text[3:]
         while at < len(text):
             end = text.find(" ", at + 1) % (len(text) + 1)
             end = len(text) if end <= at else end
@@ -108,7 +115,7 @@ class Words:
                 self.words.append(text[at:end])
             ids.append(self.words.index(text[at:end]))
             at = end
-        return {"input_ids": ids}
+        return {"input_ids": ids + [1] * (add_special_tokens and self.ends)}
 
     def decode(self, ids, **kwargs):
         return "".join(self.words[x] for x in ids)
@@ -117,9 +124,29 @@ class Words:
         return "user: " + " ".join(x["content"] for x in messages) + " bot:"
 
 
-def asked(**line):
+def asked(tokenizer=None, **line):
     write(line)
-    return tokens_of("m", Words(), read_prompts(PATH)[0], 999)
+    return tokens_of("m", tokenizer or Words(), read_prompts(PATH)[0], 999)
+
+
+def check_special():
+    """One token that begins, and none that ends a text which goes on; said
+    once."""
+    line = dict(prompt="b is 8 so b is", answer=" 8", source="b is 8")
+    want, said = asked(**line), io.StringIO()
+    assert want.ids[:2] == [0, 2] and len(want.ids) == 7, want
+    begun = dict(line, prompt="<s>" + line["prompt"])
+    with contextlib.redirect_stderr(said):
+        for x in line, begun, begun, line:
+            got = asked(Words(ends=True), **x)
+            assert got[1:] == want[1:], (x, got)
+    lines = said.getvalue().splitlines()
+    assert len(lines) == 2 and "ends each text with </s>, which" in lines[0]
+    assert lines[1].endswith("begins with <s>, as the tokenizer begins each "
+                             "text: one of the two is left out"), lines
+    ends = Words(ends=True)
+    assert tokenized(ends, "", True) == [0] and tokenized(ends, "", False) == []
+    assert tokenized(ends, "<s>b</s>", False)[0] == 0  # of a chat template
 
 
 def check_spans():
@@ -170,7 +197,7 @@ def check_words(t):
     assert find(t, ids, "7") == (1, (2, 3)) and find(t, ids, "etes")[0] == 1
     assert find(t, ids, "ete") == (0, None)
     cut = Words()  # a word in two tokens ends where the second does
-    cut.words += ["7", "2", " is", " 7"]
+    cut.words[1:] = ["7", "2", " is", " 7"]
     assert find(cut, [1, 2, 3, 4], "72") == (1, (0, 2))
     assert find(cut, [1, 2, 3, 4], "7") == (1, (3, 4))
 
@@ -280,6 +307,7 @@ def check_file():
 check_prompts()
 check_options()
 check_spans()
+check_special()
 check_requests()
 check_order()
 check_command()

@@ -188,6 +188,19 @@ def check_refused(torch, hf, SessionCache):
     refused("SessionCache(prompt_len=)", prefill_chunk_size=24)
     refused("remembers by a state", "Jamba", config=HYBRID)
     refused("remembers by a state", "FalconH1")
+    shared = dict(head_dim=16, layer_types=WINDOWS + WINDOWS[1:],
+                  num_hidden_layers=5, num_kv_shared_layers=2,
+                  vocab_size_per_layer_input=128)  # fmt: skip
+    refused("layer 3 reads the K and V of layer 1: a session holds every layer",
+            "Gemma3nText", config=dict(
+                shared, laurel_rank=8, altup_num_inputs=2,
+                activation_sparsity_pattern=[0.0] * 5))  # fmt: skip
+    if hasattr(hf.transformers, "Gemma4TextConfig"):
+        refused("layers 2,4 have heads, KV heads, d, d_v, scale and softcap (4,"
+                " 2, 32, 32, 1.0, 0.0), the others (4, 2, 16, 16, 1.0, 0.0)",
+                "Gemma4Text", config=dict(shared, global_head_dim=32,
+                                          hidden_size_per_layer_input=16)
+                )  # fmt: skip
     refused("beyond 80 tokens", "Phi3", config=hf.longrope(80))
     refused_however(hf, SessionCache)
     model = hf.model("Llama", attention="kvsession")
@@ -219,7 +232,8 @@ def refused_however(hf, SessionCache):
         hf.generate(model, past_key_values=cache)
 
     types = getattr(model.config, "layer_types", None)  # since 5.24
-    refused_by("layers of linear" if types else "1 of 3 layers", session)
+    refused_by("layers of linear" if types else "layer 0 does not attend",
+               session)  # fmt: skip
 
 
 def check_turned_otherwise(torch, hf, SessionCache):
@@ -238,6 +252,7 @@ def check_turned_otherwise(torch, hf, SessionCache):
         assert torch.equal(a, b), config
 
 
+WINDOWS = ["sliding_attention"] * 2 + ["full_attention"]
 HYBRID = dict(num_experts=2, attn_layer_period=3, attn_layer_offset=1,
               mamba_d_state=8, use_mamba_kernels=False)  # fmt: skip
 

@@ -69,6 +69,14 @@ class Marks(Bytes):
         return super().__call__(" " + text, add_special_tokens)
 
 
+class Ends(Bytes):
+    """257 ends every text, which it may not where a question follows."""
+
+    def __call__(self, text, add_special_tokens=True):
+        ids = super().__call__(text, add_special_tokens)["input_ids"]
+        return {"input_ids": ids + [257] * add_special_tokens}
+
+
 def every(tokenizer, length, n=2, seed=1):
     return [y for x in NAMES for y in make(x, tokenizer, seed, n, length)]
 
@@ -148,6 +156,10 @@ def check_options():
     (q,) = x.questions
     assert bytes(q.tokens).startswith(b"\n\nWhat is"), q  # no blank of its own
     assert bytes(q.answer) == b" " + q.accept[0].encode(), q
+
+
+    for task in "kv", "multiturn", "prose":
+        assert make(task, Ends(), 1, 2, 900) == make(task, Bytes(), 1, 2, 900)
 
 
 def check_bad():

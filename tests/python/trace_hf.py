@@ -16,7 +16,7 @@ import numpy as np
 
 from kvreplay.trace import read_trace
 from trace_shared import PATH, asset_digest, check_replays, folder, kvreplay
-from trace_shared import refused, run, tiny
+from trace_shared import left_out, refused, run, tiny
 
 
 def check_tiny(torch, capture):
@@ -138,26 +138,39 @@ def check_kinds(torch, hf, capture):
 
 def check_in_part(torch, hf, capture):
     """Layers that agree, of a model whose layers do not; and longrope on one
-    side of where it turns otherwise, whose keys are those of a prefill."""
+    side of where it turns otherwise, whose keys are those of a prefill. Of
+    layers that share K and V the owner is recorded, and dense holds its bytes
+    once."""
     windows = ["sliding_attention"] * 2 + ["full_attention"]
-    for name, layers, config in (
+    shared = "3: reads the K and V of layer 1; 4: reads the K and V of layer 2"
+    for name, layers, config, left in (
         ("Jamba", [1], dict(num_experts=2, attn_layer_period=3,
                             attn_layer_offset=1, mamba_d_state=8,
-                            use_mamba_kernels=False)),
-        ("Gemma4Text", [0, 1], dict(sliding_window=99)),
-        ("Gemma4Text", [2], dict(sliding_window=32)),
+                            use_mamba_kernels=False), "0,2: does not attend"),
+        ("Gemma3nText", [0, 1, 2], dict(
+            sliding_window=32, laurel_rank=8, altup_num_inputs=2,
+            activation_sparsity_pattern=[0.0] * 5), shared),
+        ("Gemma4Text", [0, 1], dict(sliding_window=99, global_head_dim=32),
+         "2: heads of another size or scale; " + shared),
+        ("Gemma4Text", [2], dict(sliding_window=32, global_head_dim=32),
+         "0-1: heads of another size or scale; " + shared),
     ):  # fmt: skip
         if not hasattr(transformers, name + "Config") or (
             name == "Jamba" and transformers.__version__ < "5"
         ):  # there it attends by itself
             continue
-        if name == "Gemma4Text":
-            config.update(head_dim=16, global_head_dim=32, layer_types=windows,
+        if name != "Jamba":
+            config.update(head_dim=16, layer_types=windows + windows[1:],
+                          num_hidden_layers=5, num_kv_shared_layers=2,
                           vocab_size_per_layer_input=128,
-                          hidden_size_per_layer_input=16,
-                          num_kv_shared_layers=0)  # fmt: skip
+                          hidden_size_per_layer_input=16)  # fmt: skip
         capture(hf.model(name, **config), hf.IDS, 60, PATH)
         assert check_replays(1e-5).layers == layers, (name, config)
+        assert left_out() == left, (name, left_out())
+        if name == "Gemma3nText":
+            row = run(kvreplay, "run", PATH, "-m", "dense", "-q", "-f", "jsonl")
+            held = json.loads(row)["bytes"]["end"]["total"]
+            assert held == (64 + 2 * 31) * 2 * 2 * 16 * 4, held
     for limit, prompt in (64, 60), (50, 60):
         model = hf.model("Phi3", **hf.longrope(limit))
         capture(model, hf.IDS, prompt, PATH)

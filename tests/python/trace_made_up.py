@@ -8,7 +8,7 @@ import hf_made_up
 import numpy as np
 
 from kvreplay.trace import read_trace
-from trace_shared import PATH, check_replays, refused
+from trace_shared import PATH, check_replays, left_out, refused
 
 LAYERS, H, G, D, T, PROMPT = 2, 4, 2, 16, 40, 30  # of the made-up model
 
@@ -115,7 +115,8 @@ def check_refused_first(rows, capture):
 
 def check_in_part_made_up(rows):
     """Layers of other heads: those that agree and whose chunks hide nothing,
-    the most of them, are recorded."""
+    the most of them, are recorded; those that read the K and V of another are
+    not, and the trace names them."""
     from kvreplay.hf.capture import capture
 
     other = [np.concatenate([x, x], 3) for x in rows[0]]
@@ -135,6 +136,14 @@ def check_in_part_made_up(rows):
         t = check_replays(1e-5)
         assert (t.layers, t.n_layers) == (want, 5), (t.layers, want)
         assert all((t.k(l) == four[l][1][0]).all() for l in want)
+    model = hf_made_up.model([rows[0], rows[1], rows[0], rows[1], rows[0]])
+    for l, of in (2, 0), (3, 1), (4, 0):
+        attention = model.get_decoder().layers[l].self_attn
+        attention.is_kv_shared_layer, attention.kv_shared_layer_index = True, of
+    capture(model, ids, PROMPT, PATH)
+    assert check_replays(1e-5).layers == [0, 1]
+    assert left_out() == "2,4: reads the K and V of layer 0; 3: reads the K " \
+        "and V of layer 1"  # fmt: skip
 
 
 def check_digest(rows):

@@ -19,6 +19,14 @@ PATH, DENSE = (os.path.join(folder, x + ".safetensors") for x in ("t", "o"))
 def run(*words):
     x = subprocess.run(words, capture_output=True, text=True)
     assert x.returncode == 0, (words, x.stdout, x.stderr)
+    return x.stdout
+
+
+def left_out():
+    """Which layers are not in PATH, and why, as `kvtrace info` says it."""
+    lines = run(kvtrace, "info", PATH).splitlines()
+    (found,) = [x[9:].strip() for x in lines if x.startswith("left out ")]
+    return found
 
 
 def check_replays(near):

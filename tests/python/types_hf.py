@@ -114,12 +114,10 @@ def result(kind, kvtrace, path):
     x = subprocess.run([kvtrace, "check", path], capture_output=True, text=True)
     if x.returncode:
         raise AssertionError(f"check {x.returncode}: {x.stdout[-200:]}")
-    said = f"{len(got)} of {layers.n} layers, " + ", ".join(
-        features(read_trace(path)))  # fmt: skip
-    others = [layers.why(l, TOKENS) for l in range(layers.n) if l not in got]
-    if others:
-        said += "; " + (next(filter(None, others), "heads of another size"))
-    return said
+    t = read_trace(path)
+    said = f"{len(got)} of {layers.n} layers, " + ", ".join(features(t))
+    left = t.metadata.get("left")
+    return f"{said}; {left}" if left else said
 
 
 def one(kind, kvtrace):
@@ -141,7 +139,8 @@ def one(kind, kvtrace):
 
 # What a recorded type has: --part has one of each.
 WORDS = ("windows", "softcap", "sinks", "RoPE in part", "two RoPEs",
-         "RoPE in windows", "shared", "states", "refused")  # fmt: skip
+         "RoPE in windows", "shared", "states", "K and V of others",
+         "refused")  # fmt: skip
 # A refusal, or why a layer is left, as the table has it.
 SHORT = {
     "attends by itself": "attends by itself",
@@ -150,6 +149,7 @@ SHORT = {
     r"sees chunks of": "chunks",
     "does not attend": "states",
     "heads of another size": "heads of another size",
+    "reads the K and V of": "K and V of others",
 }
 HEAD = """<!-- SPDX-License-Identifier: Apache-2.0 -->
 # What of transformers can be recorded
@@ -169,8 +169,10 @@ hold it) are what a trace of version 2 says of the attention. Behind a colon:
 why other layers are left. *refused*: with a sentence that says why, before
 anything is written; *attends by itself*: not by the attention interface, so
 that nobody sees what with; *no attention*, *states*: it remembers by a state;
-*heads of another size*: a trace holds layers of one. -: this version has no
-such type, or the test could not build one.
+*heads of another size*: a trace holds layers of one; *K and V of others*: they
+read those of an earlier layer, as the last two of four do here in every type
+that has `num_kv_shared_layers`. -: this version has no such type, or the test
+could not build one.
 """
 
 
@@ -181,10 +183,8 @@ def short(said):
     words, mark, why = said.partition("; ")
     if said.startswith("refused: "):
         words, mark, why = "refused", ": ", said[len("refused: ") :]
-    for text, brief in SHORT.items():
-        if re.search(text, why):
-            why = brief
-            break
+    known = [brief for text, brief in SHORT.items() if re.search(text, why)]
+    why = ", ".join(known) or why
     return words.replace(" layers", "") + (mark and ": ") + why
 
 

@@ -18,7 +18,8 @@ NAMES = {
        "zero_expert_num",
     2: "num_key_value_heads num_kv_heads mamba_n_groups n_groups num_groups "
        "moe_k decoder_num_key_value_heads num_experts_per_tok moe_topk "
-       "num_experts_per_token moe_num_active_primary_experts",
+       "num_experts_per_token moe_num_active_primary_experts "
+       "num_kv_shared_layers",
     1: "n_group topk_group first_k_dense_replace n_shared_experts "
        "moe_num_shared_experts num_shared_experts",
     16: "head_dim qk_nope_head_dim v_head_dim mamba_d_head d_kv "
@@ -53,7 +54,7 @@ MORE = {
     "longcat_flash": dict(head_dim=8),
     "glm_moe_dsa": dict(head_dim=8),
     "gpt_neo": dict(attention_types=[[["global", "local"], 2]]),
-    "gemma3n_text": dict(num_kv_shared_layers=0, layer_types=MIXED,
+    "gemma3n_text": dict(layer_types=MIXED,
                          activation_sparsity_pattern=[0.0] * 4,
                          altup_num_inputs=2, laurel_rank=8),
     "lfm2_moe": dict(layer_types=["conv", "full_attention"] * 2),

@@ -201,7 +201,7 @@ config '{"num_hidden_layers": 4, "num_attention_heads": 8, "head_dim": 16,
   "sliding_attention"]}'
 same 'layers that attend' "$(kinds model --dtype f32)" \
   '1024000 1024000 1024000 1024000 0'
-while read -r which; do # Jamba, Bamba, LFM2, RecurrentGemma
+while read -r which; do # Jamba, Bamba, LFM2, RecurrentGemma, Gemma 3n
   config "{\"num_attention_heads\": 8, \"head_dim\": 16, $which}"
   same "$which" "$(kinds model --dtype f32)" \
     '1024000 1024000 1024000 1024000 0'
@@ -210,6 +210,7 @@ done <<'END'
 "num_hidden_layers": 9, "attn_layer_indices": [3, 7]
 "num_hidden_layers": 9, "full_attn_idxs": [0, 8]
 "num_hidden_layers": 8, "block_types": ["recurrent", "recurrent", "attention"]
+"num_hidden_layers": 5, "num_kv_shared_layers": 3
 END
 config '{"num_hidden_layers": 4, "num_attention_heads": 8, "head_dim": 16,
   "layer_types": ["conv", "full_attention", "conv", "sliding_attention"]}'

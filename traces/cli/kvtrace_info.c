@@ -206,6 +206,7 @@ static void print_table(const kv_trace *t, const task *s) {
   printf("%-10s %d tokens: %d prompt, %d decode steps\n", "request",
          p->n_tokens, p->prompt_len, p->n_tokens - p->prompt_len);
   print_layers(t);
+  line("left out", kv_trace_meta(t, "left"));
   printf("%-10s %d query, %d KV; dimension %d", "heads", p->n_heads,
          p->n_kv_heads, p->d);
   if (p->d_v != p->d) printf(", values %d", p->d_v);

@@ -170,6 +170,14 @@ static kv_rc read_rule(const job *w, int n, rule *out, kv_err *e) {
   return rc;
 }
 
+/* How many of n layers have K and V of their own: the last ones may read those
+ * of earlier ones (Gemma 3n, Gemma 4), and are not recorded. */
+static int owners(const job *w, int n) {
+  json_int_t shared =
+      json_integer_value(json_object_get(w->text, "num_kv_shared_layers"));
+  return shared > 0 && shared < n ? n - (int)shared : n;
+}
+
 static kv_rc read_layers(const job *w, kv_plan *out, kv_err *e) {
   char a[KV_SHOW];
   rule by;
@@ -179,7 +187,7 @@ static kv_rc read_layers(const job *w, kv_plan *out, kv_err *e) {
   out->layer = calloc((size_t)n, sizeof *out->layer);
   if (!out->layer)
     return kv_no_memory(e, "the layers", (size_t)n * sizeof *out->layer);
-  for (int l = 0; l < n; l++)
+  for (int l = 0; l < owners(w, n); l++)
     if (attends_at(&by, l))
       out->layer[out->n++] = (kv_plan_layer){.layer = l, .outputs = true};
   if (out->n) return KV_OK;

@@ -67,20 +67,10 @@ class Model:
         ids = torch.full((1, 2), 1, device=model.device)
         self.layers = Layers(model, ids)
         self.n = self.layers.n
-        look = self.layers.look
-        for l in range(self.n):
-            why = self.layers.why(l, 1)
-            need(not why, f"{why}: a session holds every layer; take another "
-                 "model")  # fmt: skip
-            need(look[l].alike == look[0].alike, f"layer {l} has heads of "
-                 "another size or scale, or another cap on its logits, than "
-                 "layer 0, a session one: take another model")  # fmt: skip
+        self.layers.check_session()
         sinks = [x.numpy() for _, x in sorted(self.layers.sinks.items())]
-        need(len(sinks) in (0, self.n), "some layers have learned sinks and "
-             "others have not: a session has them in all; take another model"
-             )  # fmt: skip
         rope, windowed = self.layers.rotation([*range(self.n)])
-        heads, kv, d, d_v, scale, softcap = look[0].alike
+        heads, kv, d, d_v, scale, softcap = self.layers.look[0].alike
         self.channels = rope.channels
         self.dtype = self.layers.dtype
         self.shape = dict(

@@ -5,7 +5,6 @@ Python alone, before torch is imported and a model is loaded."""
 from __future__ import annotations
 
 import argparse
-import os
 import re
 from typing import Any, List, Optional, Tuple
 
@@ -95,7 +94,7 @@ def database(text: Optional[str], shard: Tuple[int, int]) -> Optional[str]:
 
 
 def go(a: argparse.Namespace, say: Any) -> int:
-    a.prompts = read_prompts(a.prompts, ("new",)) if a.prompts else []
+    a.prompts = read_prompts(a.prompts) if a.prompts else []
     a.tasks = a.tasks or ([] if a.prompts else ["niah_single_2"])
     a.db = database(a.db, a.shard)
     if a.db:
@@ -103,8 +102,6 @@ def go(a: argparse.Namespace, say: Any) -> int:
     a.known = Methods()
     a.asks = a.known.asks(a.methods, a.budget)
     packages_for(a.model)
-    # torch's threads do not spin while ours work.
-    os.environ.setdefault("OMP_WAIT_POLICY", "passive")
     lacks = ""
     try:
         missing(*["kvpress"] * a.kvpress)

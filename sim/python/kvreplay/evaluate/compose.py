@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any, Callable, NamedTuple
 
-from ..hf.text import encode
+from ..hf.text import encode, tokenized
 from ..record.prompts import Prompt
 from ..record.tokens import find, follows, least, rendered
 from .item import Item, Question
@@ -90,14 +90,10 @@ class Composer:
     def chats(self, x: Text) -> bool:
         return self.chat and not x.bare
 
-    def ids(self, text: str, special: bool) -> list[int]:
-        found = self.tokenizer(text, add_special_tokens=special)["input_ids"]
-        return [*found]
-
     def length(self, x: Text, ends: str) -> int:
         """Tokens of the prompt."""
         text, _ = self.parts(x, x.asks[0], ends)
-        return len(self.ids(text, not self.chats(x)))
+        return len(tokenized(self.tokenizer, text, not self.chats(x)))
 
     def fit(self, draft: Draft, most: int, length: int, ends: str) -> Text:
         """The draft of as many units, of `most`, as `length` tokens hold.

@@ -87,8 +87,8 @@ def item_of(task: str, name: str, tokenizer: Any, x: Prompt, size: int) -> Item:
 def read_items(
     path: str, name: str, tokenizer: Any, size: int, task: str | None = None
 ) -> list[Item]:
-    """The items of a file of JSON lines, as `kvreplay record` reads them and
-    with `new`, tokens that follow at most. name: the model's, for sentences;
-    size: tokens that it knows; task: what they are called (default: path)."""
+    """The items of a file of JSON lines, as `kvreplay record` reads them.
+    name: the model's, for sentences; size: tokens that it knows; task: what
+    they are called (default: path)."""
     return [item_of(task or path, name, tokenizer, x, size)
-            for x in read_prompts(path, ("new",))]  # fmt: skip
+            for x in read_prompts(path)]  # fmt: skip

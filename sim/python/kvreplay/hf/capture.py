@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 WRITTEN = set(
     "format version layers n_layers n_heads n_kv_heads head_dim prompt_len "
     "attn.scale attn.latent attn.softcap attn.sliding_window kv.shared "
-    "rope.layout rope.scale channels recorder model_digest".split()
+    "rope.layout rope.scale channels recorder model_digest left".split()
 )
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import errno
+import functools
 import importlib.util
 import os
 import sys
@@ -49,9 +50,11 @@ def arguments(
 
 
 def program() -> str:
-    """What the program is called: of a package its name, not __main__.py."""
+    """What the program is called: of a package its name, not __main__.py; of
+    kvreplay-record how it is typed, kvreplay record."""
     folder, name = os.path.split(sys.argv[0])
-    return os.path.basename(folder) if name == "__main__.py" else name
+    name = os.path.basename(folder) if name == "__main__.py" else name
+    return name.replace("kvreplay-", "kvreplay ")
 
 
 def missing(*packages: str) -> None:
@@ -64,10 +67,12 @@ def missing(*packages: str) -> None:
 
 
 def packages_for(model: str) -> None:
-    """ImportError where one is missing that loads this model. The bar of
-    reading a GGUF file is tqdm's own, which this alone stops; a download keeps
-    its."""
+    """ImportError where one is missing that loads this model. Called before
+    torch is imported, whose threads then do not spin while they wait: on a busy
+    machine that would be most of the processor time. The bar of reading a GGUF
+    file is tqdm's own, which this alone stops; a download keeps its."""
     missing("numpy", "torch", "transformers")
+    os.environ.setdefault("OMP_WAIT_POLICY", "passive")
     if model.endswith(".gguf") and os.path.exists(model):
         missing("gguf")
         os.environ.setdefault("TQDM_DISABLE", "1")
@@ -146,12 +151,48 @@ def plain(text: str) -> str:
     return "".join(folded(text).split())
 
 
+@functools.lru_cache(None)
+def say_once(sentence: str) -> None:
+    """On standard error, behind the program's name."""
+    print(f"{program()}: {sentence}", file=sys.stderr, flush=True)
+
+
+def frame(tokenizer: Any) -> tuple[list[int], list[int]]:
+    """The tokens that a tokenizer puts before and behind every text."""
+    bare = tokenizer("a", add_special_tokens=False)["input_ids"]
+    ids = tokenizer("a", add_special_tokens=True)["input_ids"]
+    n = len(bare)
+    for i in range(len(ids) - n + 1):
+        if ids[i : i + n] == bare:
+            return ids[:i], ids[i + n :]
+    return [], []
+
+
+def tokenized(tokenizer: Any, text: str, special: bool) -> list[int]:
+    """The tokens of a text that goes on. special: with those that begin every
+    text, if any do; once where the text begins with them itself, and without
+    those that end every text."""
+    ids: list[int] = tokenizer(text, add_special_tokens=special)["input_ids"]
+    first, last = frame(tokenizer) if special else ([], [])
+    if last and ids[-len(last) :] == last:
+        ids = ids[: -len(last)]
+        say_once("the tokenizer ends each text with "
+                 f"{tokenizer.decode(last)}, which is left out: a prompt goes "
+                 "on")  # fmt: skip
+    if first and ids[: 2 * len(first)] == 2 * first:
+        ids = ids[len(first) :]
+        say_once(f"a prompt begins with {tokenizer.decode(first)}, as the "
+                 "tokenizer begins each text: one of the two is left out"
+                 )  # fmt: skip
+    return [*ids]
+
+
 def encode(
     name: str, tokenizer: Any, text: str, size: int, special: bool = True
 ) -> list[int]:
-    """The tokens of the text, which must come back from them: a folder without
-    its tokenizer may load as one that loses what it is given. size: tokens that
-    the model knows; special: with those that begin every text, if any do."""
+    """tokenized() of the text, which must come back from them: a folder without
+    its tokenizer may load as one that loses what it is given. name: the
+    model's, for sentences; size: tokens that the model knows."""
     bare = tokenizer(text, add_special_tokens=False)["input_ids"]
     want, back = plain(text), plain(tokenizer.decode(bare))
     if want != back:
@@ -161,7 +202,7 @@ def encode(
             f"back as {back[n : n + 20]!r}; give the folder of a model with "
             "the tokenizer that it was trained with"
         )
-    ids = tokenizer(text, add_special_tokens=special)["input_ids"]
+    ids = tokenized(tokenizer, text, special)
     if not ids:
         raise ValueError("the text has no token: give a longer one")
     if max(ids) >= size:
@@ -169,7 +210,7 @@ def encode(
             f"{name}: the tokenizer gives token {max(ids)}, the model has "
             f"{size}: give a model with its own tokenizer"
         )
-    return [*ids]
+    return ids
 
 
 def load(name: str, text: str | None, **more: Any) -> tuple[Any, Any, Any]:

@@ -11,7 +11,6 @@ import numpy as np
 import torch
 
 from ..record.layers import Layers
-from .model import need
 
 
 def variant_of(model: Any, n_tokens: int) -> dict[str, Any]:
@@ -21,19 +20,14 @@ def variant_of(model: Any, n_tokens: int) -> dict[str, Any]:
     pad = getattr(model.config.get_text_config(), "pad_token_id", None)
     two = 1 + (pad == 1), 2 + (pad in (1, 2))  # padding may have no embedding
     layers = Layers(model, torch.as_tensor(np.array([two])).to(model.device))
-    look, seen = layers.look, sorted(layers.look)
-    caps = {x.alike[-1] for x in look.values()}
+    layers.check_session()
+    every = [*range(layers.n)]
     sinks = [layers.sinks[l].numpy() for l in sorted(layers.sinks)]
-    need(
-        len(caps) < 2 and len(sinks) in (0, layers.n),
-        "some layers have a cap on their logits, or sinks, and others have "
-        "not: a session has them in all; take another model",
-    )
-    turns = layers.rotation(seen)
+    turns = layers.rotation(every)
     rope = turns.rope if turns.rope.channels is None else None
-    window = layers.windows(seen, n_tokens)
+    window = layers.windows(every, n_tokens)
     return dict(
-        softcap=min(caps, default=0.0),
+        softcap=layers.look[0].alike[-1],
         window=window if any(window) else None,
         sinks=np.stack(sinks) if sinks else None,
         inv_freq=rope.freq if rope else None,

@@ -45,8 +45,8 @@ def does_not_run(name: str, why: Exception) -> str:
         version = "of no version"
     return (
         f"{name} of kvpress {version} does not run on this model by "
-        f"transformers {transformers.__version__} (kvpress 0.5.5 runs by "
-        f"transformers 5.2 and 5.3): {type(why).__name__}: {why}"
+        f"transformers {transformers.__version__} (kvpress 0.5.5 needs one "
+        f"below 5.3): {type(why).__name__}: {why}"
     )
 
 

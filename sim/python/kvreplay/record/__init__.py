@@ -15,6 +15,7 @@ MODEL is a folder, a name on the hub, or a .gguf file. A line of FILE.jsonl is
               a trace has a needle (the column `on the answer`)
     segments  [{"role": "context", "text": "..."}, {"role": "question", ...}],
               for `kvreplay run --observe`
+    new       of `kvreplay evaluate` alone; here it is --max-new
 
 The decode steps are what the model adds, greedily, up to --max-new tokens.
 Where an answer is given and these do not have it, they are the answer's tokens.

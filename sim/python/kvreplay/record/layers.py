@@ -18,6 +18,7 @@ from ..hf.plain import STATES, TYPES
 from ..hf.rope import UNPROVEN, Rope, keys_of_one_token, proven, unturned
 from .attention import SECOND, own_output, second_of
 from .latent import Absorbed, Latents
+from .progress import spans
 
 
 class Look(NamedTuple):
@@ -38,6 +39,21 @@ class Turns(NamedTuple):
 
     rope: Rope
     windowed: Optional[np.ndarray] = None
+
+
+def owner_of(
+    module: Any, key: torch.Tensor, keys: Mapping[int, torch.Tensor]
+) -> Optional[str]:
+    """The layer whose K and V a layer reads instead of its own, if it does.
+    keys: of the layers before it. transformers before 5.24 gives such a layer
+    the K and V only where there is a cache, but says whose they are."""
+    for layer, x in keys.items():
+        if x.data_ptr() == key.data_ptr():
+            return f"layer {layer}"
+    if not getattr(module, "is_kv_shared_layer", False):
+        return None
+    owner = getattr(module, "kv_shared_layer_index", None)
+    return "an earlier layer" if owner is None else f"layer {owner}"
 
 
 class Layers:
@@ -76,6 +92,8 @@ class Layers:
         )
 
     def _look(self, ids: torch.Tensor) -> None:
+        keys: Dict[int, torch.Tensor] = {}
+
         def attend(
             module: Any,
             query: torch.Tensor,
@@ -98,6 +116,10 @@ class Layers:
                     {**kwargs, "dropout": dropout}, known=SECOND)  # fmt: skip
             except ValueError as e:
                 self.left[layer] = str(e)
+            owner = owner_of(module, key, keys)
+            if owner:
+                self.left[layer] = f"layer {layer} reads the K and V of {owner}"
+            keys[layer] = key
             self.look[layer] = self._one(module, query, key, value, kwargs)
             for x in query, key, value:
                 kind = self.dtype or x.dtype
@@ -163,6 +185,40 @@ class Layers:
             )
         return None
 
+    def left_out(
+        self, wanted: List[int], n_tokens: int, asked: bool = False
+    ) -> str:
+        """The layers that are not among those wanted, of n tokens, and why.
+        asked: those that could be, but were not asked for, are not told."""
+        found: Dict[str, List[int]] = {}
+        for l in sorted({*range(self.n)} - {*wanted}):
+            why = self.why(l, n_tokens)
+            if why or not asked:
+                why = why or "heads of another size or scale"
+                found.setdefault(why.removeprefix(f"layer {l} "), []).append(l)
+        return "; ".join(f"{spans(x)}: {why}" for why, x in found.items())
+
+    def check_session(self) -> None:
+        """ValueError unless a session can hold it: every layer, all alike."""
+        of = {l: x.alike for l, x in sorted(self.look.items())}
+        one, *more = dict.fromkeys(of.values())
+        others = [l for l in of if of[l] != one]
+        need(
+            not others,
+            f"layers {spans(others)} have heads, KV heads, d, d_v, scale and "
+            f"softcap {', '.join(map(str, more))}, the others {one}: a session "
+            "holds layers of one; take another model",
+        )
+        for l in range(self.n):
+            why = self.why(l, 1)
+            need(not why, f"{why}: a session holds every layer, each with K "
+                 "and V of its own; take another model")  # fmt: skip
+        need(
+            len(self.sinks) in (0, self.n),
+            "some layers have learned sinks and others have not: a session has "
+            "them in all; take another model",
+        )
+
     def window(self, layer: int, n_tokens: int) -> Optional[int]:
         """How many tokens a row of this layer sees, if not all of n."""
         window = self.look[layer].window
@@ -186,7 +242,7 @@ class Layers:
         why = {l: self.why(l, n_tokens) for l in range(self.n)}
         for l in asked or ():
             need(l < self.n, f"layer {l}: the model has {self.n}, from 0 on")
-            need(not why[l], why[l] or "")
+            need(not why[l], f"{why[l]}; do not ask for it")
         alike: Dict[Tuple[Any, ...], List[int]] = {}
         for l in asked or why:
             if not why[l]:

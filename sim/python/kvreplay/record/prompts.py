@@ -20,13 +20,13 @@ from __future__ import annotations
 import json
 import os
 import re
-from typing import Any, Dict, List, NamedTuple, Optional, Sequence
+from typing import Any, Dict, List, NamedTuple, Optional
 
 from ..hf.text import read_text
 from ..need import need
 
 ROLES = "context", "question", "answer"
-KEYS = "id prompt messages answer source segments".split()
+KEYS = "id prompt messages answer source segments new".split()
 HALF = re.compile("[\ud800-\udfff]")  # of a character: JSON can say it
 
 
@@ -41,8 +41,8 @@ class Prompt(NamedTuple):
     new: Optional[int] = None
 
     def asked(self) -> Dict[str, Any]:
-        """What its trace is made of: all but place and name."""
-        return {x: y for x, y in zip(self._fields[2:], self[2:]) if y}
+        """What its trace is made of: all but place and name, and `new`."""
+        return {x: y for x, y in zip(self._fields[2:-1], self[2:]) if y}
 
 
 def is_text(x: object) -> bool:
@@ -57,15 +57,12 @@ def pairs_of(x: object, first: str, second: str) -> bool:
     )
 
 
-def prompt_of(
-    where: str, number: int, x: Any, more: Sequence[str] = ()
-) -> Prompt:
-    """The prompt in one line's object, which may have the keys `more`, too."""
-    known = [*KEYS, *more]
+def prompt_of(where: str, number: int, x: Any) -> Prompt:
+    """The prompt in one line's object."""
     need(isinstance(x, dict), where, "is no object: give {\"prompt\": \"...\"}")
-    odd = sorted({*x} - {*known})
+    odd = sorted({*x} - {*KEYS})
     need(not odd, where, "has ", ", ".join(odd), "; known are ",
-         ", ".join(known))  # fmt: skip
+         ", ".join(KEYS))  # fmt: skip
     need(("prompt" in x) != ("messages" in x), where, "give prompt or "
          "messages, one of the two")  # fmt: skip
     need("messages" in x or is_text(x["prompt"]), where, "prompt is no text")
@@ -89,7 +86,7 @@ def prompt_of(
     need(isinstance(name, str) and re.fullmatch(r"[\w-][\w.-]{0,199}", name),
          where, f"id {name!r} cannot name a file: give letters, digits and "
          "- . _, 200 at most, no dot first")  # fmt: skip
-    return Prompt(where, name, **{y: x.get(y) for y in KEYS[1:]}, new=new)
+    return Prompt(where, name, **{y: x.get(y) for y in KEYS[1:]})
 
 
 def parse(where: str, line: str) -> Any:
@@ -99,9 +96,8 @@ def parse(where: str, line: str) -> Any:
         raise ValueError(f"{where}: no JSON: {e}") from None
 
 
-def read_prompts(path: str, more: Sequence[str] = ()) -> List[Prompt]:
-    """The prompts in a .jsonl, or the one that a .txt is. more: keys that a
-    line may have beside those that all readers know: new."""
+def read_prompts(path: str) -> List[Prompt]:
+    """The prompts in a .jsonl, or the one that a .txt is."""
     text = read_text(path)
     if path.endswith(".txt"):
         name = os.path.splitext(os.path.basename(path))[0]
@@ -112,7 +108,7 @@ def read_prompts(path: str, more: Sequence[str] = ()) -> List[Prompt]:
         where = f"{path}:{number}"
         if not line.strip():
             continue
-        found.append(prompt_of(where, number, parse(where, line), more))
+        found.append(prompt_of(where, number, parse(where, line)))
         name = found[-1].id
         need(name not in lines, where, f"id {name} is that of line ",
              lines.get(name), ", too: give each its own")  # fmt: skip

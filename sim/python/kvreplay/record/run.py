@@ -101,12 +101,9 @@ class Run:
         if tuple(layers) in self.said:
             return
         self.said.add(tuple(layers))
-        others = [l for l in range(self.layers.n) if l not in layers]
-        if others and not self.a.layers:
-            why = [self.layers.why(l, n_tokens) for l in others]
-            why = [x for x in why if x] or ["heads of another size or scale"]
-            self.say(f"recorded are layers {spans(layers)}, not "
-                     f"{spans(others)}: {why[0]}")  # fmt: skip
+        left = self.layers.left_out(layers, n_tokens)
+        if left and not self.a.layers:
+            self.say(f"recorded are layers {spans(layers)}, not {left}")
         if self.layers.rotation(layers).rope.freq is None:
             self.say(
                 "without RoPE: not every layer turns its heads alike, by "

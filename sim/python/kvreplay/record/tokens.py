@@ -8,7 +8,7 @@ import re
 import unicodedata
 from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple
 
-from ..hf.text import encode, folded
+from ..hf.text import encode, folded, tokenized
 from ..need import need
 from .prompts import Prompt
 
@@ -168,8 +168,7 @@ def follows(
 ) -> List[int]:
     """The tokens of more as they follow the ids of text: of both texts at once
     where those of the first stay the same, else of its own."""
-    given = tokenizer(text + more, add_special_tokens=special)
-    both: List[int] = given["input_ids"]
+    both = tokenized(tokenizer, text + more, special)
     if both[: len(ids)] == ids and len(both) > len(ids):
         return both[len(ids) :]
     own: List[int] = tokenizer(more, add_special_tokens=False)["input_ids"]

@@ -66,6 +66,7 @@ def record(
         plan.metadata.update(
             recorder=f"kvreplay, transformers {transformers.__version__}",
             model_digest=digest,
+            left=layers.left_out(wanted, n, asked is not None) or None,
             answers=request.answers or None,
             segments=request.segments or None,
         )
