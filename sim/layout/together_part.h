@@ -27,8 +27,8 @@ typedef struct kv_request {
                             hand; 0: it decodes one */
   int64_t served;        /* the last step in which it took one; -1: none */
   int64_t *need;         /* [points] of KV_POOL_STAY: most pages that it has in
-                            the step of each block; one more than there are where
-                            alone it would not come through that block */
+                            the step of each block; one more than there are
+                            where alone it would not come through that block */
   int64_t lacked;        /* pages that it asked for in vain with that block; -1:
                             it has not asked */
 } kv_request;
