@@ -137,7 +137,8 @@ def check_who_is_to_blame(from_press, trace, model, other):
         raise KeyError("cache_position")
 
     refused("of no version does not run on this model by transformers made up "
-            "(kvpress 0.5.5 needs one below", from_press, model, Press(old), trace,
+            "(kvpress 0.5.5 needs one below", from_press, model, Press(old),
+            trace,
             PATH)  # fmt: skip
     finch = Press(keep([0]))
     finch.delimiter_token_id = 7
