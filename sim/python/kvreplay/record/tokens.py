@@ -13,9 +13,12 @@ from ..need import need
 from .prompts import Prompt
 
 
-# With a sign or point before it, and what points and commas part of it.
+# With a sign or point before it. A comma joins thousands (1,234) or decimals
+# (0,12; 1.234,5), but nothing in a list (12,13,14).
 NUMBER = re.compile(r"(?:(?<![\w.\-\u2212\u2013])[-\u2212\u2013]?\.?)?"
-                    r"\d+(?:[.,]\d+)*")  # fmt: skip
+                    r"(?:(?<!\d,)(?:\d{1,3}(?:,\d{3})+(?!\d)|"
+                    r"\d+(?:\.\d{3})*,\d{1,3}(?![.,]?\d))|\d+)"
+                    r"(?:\.\d+)*")  # fmt: skip
 
 
 class Asked(NamedTuple):
