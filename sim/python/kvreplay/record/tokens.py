@@ -73,9 +73,10 @@ def borders(text: str) -> List[bool]:
 
 def alike(text: str) -> str:
     """Folded, but for characters that are numbers and no digits: a 5 with a
-    small 2 is not 52."""
+    small 2 is not 52. A minus sign is a hyphen."""
     return "".join(
-        x if x.isnumeric() and not x.isdecimal() else folded(x) for x in text
+        x if x.isnumeric() and not x.isdecimal() else folded(x)
+        for x in text.replace("\u2212", "-")
     )
 
 
