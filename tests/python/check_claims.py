@@ -117,9 +117,19 @@ def check_deciding():
     assert page.verdict_of((half, [])) == "not asked: no engine"
     assert page.counts([(half, []), (why, [])]) == \
         "2 claims: 1 not asked; 1 cannot be checked here."
+    no = Claim("0", "p", "w", "s", (Look("replay", "", "{x}", "x > 2"),))
+    found = no, [judge(no.looks[0], {"x": 1})]
+    assert page.counts([found]).endswith(": 1 does not hold.")
+    assert page.counts([found] * 2) == "2 claims: 2 do not hold."
+    good = no, [judge(no.looks[0], {"x": 3})]
+    assert page.counts([good] * 2) == "2 claims: 2 hold."
+    assert "\n\n\n" not in page.markdown([found], [], {"A": "b"})
     shown = Claim("0", "p", "w", "s", tuple(looks), shown=True)
     rows = [judge(looks[i], {"x": 3}) for i in (0, 3)]
     assert page.verdict_of((shown, rows)) == "holds (3)"
+    rows.insert(1, judge(looks[1], {"x": 4, "of": "m"}))
+    assert page.verdict_of((shown, rows)) == \
+        "holds (replayed, a trace: 3; replayed, m: 4)"
 
 
 def one(number, at, tables):
@@ -263,8 +273,9 @@ def check_committed():
                 assert numbers.rows(look) == [
                     y["row"] for y in x["rows"] if y["look"] == i], x
     assert ("| 1 | DeltaKV, Figure 2b | More than 60 % of nearest tokens lie "
-            "more than 16 tokens back. | holds (63% to 63% of nearest tokens "
-            "do; of all earlier tokens 89% do;") in printed
+            "more than 16 tokens back. | holds (replayed, "
+            "SmolLM2-135M-Instruct: 63% to 63% of nearest tokens do;"
+            ) in printed
     html = os.path.join(FOLDER, "claims.html")
     claims("--from", path, "--html", html)
     with open(html, encoding="utf-8") as f:

@@ -9,7 +9,7 @@ import sys
 from kvreplay.container import save
 from kvreplay.evaluate.asks import Ask, Methods, Usage
 from kvreplay.evaluate.assets import bare, code_of, filled
-from kvreplay.evaluate.table import table
+from kvreplay.evaluate.table import needless, table
 
 os.environ["PATH"] = (
     os.path.dirname(os.environ["KVREPLAY"]) + os.pathsep + os.environ["PATH"]
@@ -136,8 +136,28 @@ def check_tasks():
     assert mark.startswith("*: ")
 
 
+def check_needless():
+    """Of budgets of more than the prompt, at which nothing was dropped, one is
+    named."""
+    some = [dict(row("a", "0", "dense", **{"open.cr": 1.0}), budget=None,
+                 prompt_len=100)]
+    some += [
+        dict(row("a", x, m, "200%", **{"open.cr": cr}),
+             budget=budget, prompt_len=100)
+        for x, m, budget, cr in (
+            ("0", "window", "200", .9), ("0", "snapkv", "100", 1.0),
+            ("1", "snapkv", "200", 1.0), ("1", "h2o", "200", 1.0))
+    ]  # fmt: skip
+    said = ("1, snapkv: budget 200% exceeds the prompt of 100 tokens, and "
+            "nothing is dropped")  # fmt: skip
+    assert needless(some) == said + ", as in 1 other cell", needless(some)
+    assert needless(some[:4]) == said and needless(some[:3]) == ""
+    assert needless([*some, some[-1]]) == said + ", as in 2 other cells"
+
+
 KNOWN = Methods()
 check_asks()
 check_files()
 check_table()
 check_tasks()
+check_needless()

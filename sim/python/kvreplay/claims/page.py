@@ -52,14 +52,17 @@ def verdict_of(x: Judged) -> str:
     if len({x.verdict for x in rows}) > 1:
         said += f" ({'; '.join(f'{label(x)}: {x.verdict}' for x in rows)})"
     if claim.shown:
-        said += f" ({'; '.join(x.sentence() for x in rows)})"
+        of = [f"{label(x)}: " * (len(rows) > 1) + x.sentence() for x in rows]
+        said += f" ({'; '.join(of)})"
     return said
 
 
 def counts(judged: Sequence[Judged]) -> str:
     """How many there are of each verdict."""
     of = [c.verdict(*x) for x in judged]
-    said = [f"{of.count(v)} {v}" for v in c.VERDICTS if v in of]
+    many = {c.HOLDS: "hold", c.NOT: "do not hold"}
+    said = [f"{n} {many.get(v, v) if n > 1 else v}" for v in c.VERDICTS
+            if (n := of.count(v))]  # fmt: skip
     return f"{len(of)} claims: " + "; ".join(said) + "."
 
 
@@ -88,7 +91,6 @@ are open loop, and models that are replayed here are small: a claim that does
 not hold on them may hold on the paper's. Answers stand beside, without a
 verdict: means of a task cannot tell two methods apart. There is no claim 20: it
 was a setting.
-
 """
 
 

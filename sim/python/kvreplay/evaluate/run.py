@@ -32,7 +32,7 @@ from .item import Item, item_of
 from .known import Known, known_of, path_of, recall, remember
 from .press import Presses, beside, code, is_press
 from .store import Memory, Store
-from .table import grouped, table
+from .table import grouped, needless, table
 from .tasks import make, options_of
 
 Row = Dict[str, Any]
@@ -269,6 +269,8 @@ def with_store(
             y["method"], y["target"]])), end="")  # fmt: skip
     sys.stdout.flush()
     lost = refusals(x.rows, say)
+    if not a.quiet and (more := needless(x.rows)):
+        say(more)
     every = "all" in a.methods.split(",")
     if bad or x.bad or lost and not every:
         return 3

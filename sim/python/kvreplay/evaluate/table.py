@@ -137,3 +137,19 @@ def table(rows: Sequence[Row]) -> str:
     if len(tasks) > 1 or len(fit) < len(tasks):
         text += by_task(ok, tasks)
     return text + (f"\n{SOME}\n" if " *" in text else "")
+
+
+def needless(rows: Sequence[Row]) -> str:
+    """As `kvreplay run` says it once of all rows: that a budget exceeds the
+    prompt and all is attended to; "": none does."""
+    found = [
+        x for x in rows if x["values"].get("open.cr", 0) >= 1
+        and float(x.get("budget") or 0) > x["prompt_len"]
+    ]  # fmt: skip
+    if not found:
+        return ""
+    x, n = found[0], len(found) - 1
+    more = f", as in {n} other cell{'s' * (n > 1)}" if n else ""
+    return (f"{x['item']}, {x['method']}: budget {x['target'] or x['budget']} "
+            f"exceeds the prompt of {x['prompt_len']} tokens, and nothing is "
+            f"dropped{more}")  # fmt: skip

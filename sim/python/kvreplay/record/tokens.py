@@ -13,9 +13,13 @@ from ..need import need
 from .prompts import Prompt
 
 
-# With a sign or point before it, and what points and commas part of it.
+# With a sign or point before it. A comma joins thousands (1,234) or decimals
+# (0,12; 1.234,5), but nothing in a list (12,13,14); other marks join thousands.
+MARKS = ",'\u2019_"
 NUMBER = re.compile(r"(?:(?<![\w.\-\u2212\u2013])[-\u2212\u2013]?\.?)?"
-                    r"\d+(?:[.,]\d+)*")  # fmt: skip
+                    rf"(?:(?<!\d,)(?:\d{{1,3}}(?:[{MARKS}]\d{{3}})+(?!\d)|"
+                    r"\d+(?:\.\d{3})*,\d{1,3}(?![.,]?\d))|\d+)"
+                    r"(?:\.\d+)*")  # fmt: skip
 
 
 class Asked(NamedTuple):
@@ -70,16 +74,18 @@ def borders(text: str) -> List[bool]:
 
 def alike(text: str) -> str:
     """Folded, but for characters that are numbers and no digits: a 5 with a
-    small 2 is not 52."""
+    small 2 is not 52. A minus sign is a hyphen."""
     return "".join(
-        x if x.isnumeric() and not x.isdecimal() else folded(x) for x in text
+        x if x.isnumeric() and not x.isdecimal() else folded(x)
+        for x in text.replace("\u2212", "-")
     )
 
 
 def thousands(text: str) -> List[str]:
-    """The text, and with a comma before each three digits, and without."""
-    with_them = re.sub(r"(?<=\d)(?=(\d{3})+(?!\d))", ",", text)
-    return [text, with_them, re.sub(r"(?<=\d),(?=\d{3}(?!\d))", "", text)]
+    """The text, and without marks before each three digits, and with each."""
+    bare = re.sub(rf"(?<=\d)[{MARKS}](?=\d{{3}}(?!\d))", "", text)
+    before = re.compile(r"(?<=\d)(?=(\d{3})+(?!\d))")
+    return [text, bare, *(before.sub(x, bare) for x in MARKS)]
 
 
 def places(text: str, want: str, words: bool) -> List[Tuple[int, int]]:
