@@ -327,12 +327,15 @@ def rooflines():
                      ({**llama, "num_experts": 4}, None)]:
         got = at("h200", 1, 1, 10**9, model(of)).read(1)
         check("weights by bytes", got == read, got)
-    # 3350 / (15.14 + 0.16) and 4800 / (7.22 + 0.03), GB of weights and cache
-    for name, gpu, speed in (("qwen3-8b", "h100-80g", 219),
-                             ("gpt-oss-20b", "h200", 662)):
+    # 3350 / (15.14 + 0.16) and 4800 / (7.22 + 0.03), GB of weights and cache;
+    # one user is on one device, however many there are
+    for name, gpu, n, speed in (("qwen3-8b", "h100-80g", "1", 219),
+                                ("gpt-oss-20b", "h200", "1", 662),
+                                ("gpt-oss-20b", "h200", "8", 662)):
         row, = json.loads(said(
             "capacity", "-M", name, "-g", gpu, "-c", "1024", "-o", "128",
-            "--users", "1", "-m", "dense", "-f", "json"))  # fmt: skip
+            "--users", "1", "--gpus", n, "--tp", "1", "-m", "dense", "-f",
+            "json"))  # fmt: skip
         check(name, round(row["at"]["tokens_per_s"]) == speed, row)
 
 
