@@ -15,6 +15,7 @@ import tempfile
 
 from kvreplay.capacity import config, keys, node, rows
 from kvreplay.capacity.model import Cache, Model, Stored, Weights, of_table
+from kvreplay.claims import runs
 
 OF = "num_hidden_layers", "num_attention_heads", "num_key_value_heads"
 C, O = 8192, 2
@@ -371,6 +372,25 @@ def as_replayed():
                   x.fullest * y.of == y.fullest * x.of, (x, y))  # fmt: skip
 
 
-for do in held, each_key, users, rooflines, measured, as_replayed:
+def elsewhere():
+    """What lies in the user's folder is not run."""
+    asked = ("kvreplay", "capacity", "-M", "tiny", "-w", "1e9", "-g", "l40",
+             "-c", "64", "-m", "dense")  # fmt: skip
+    was, path = os.getcwd(), os.environ["PATH"]
+    os.environ["PATH"] = os.path.dirname(os.environ["KVREPLAY"]) + ":" + path
+    with tempfile.TemporaryDirectory() as folder:
+        with open(os.path.join(folder, "json.py"), "w") as f:
+            f.write("raise SystemExit('json.py of the folder')")
+        os.chdir(folder)
+        try:
+            check("a folder's json.py", "tiny, 64 +" in said(*asked[1:]))
+            check("of claims", "tiny, 64 +" in runs.said(asked)[0])
+        except RuntimeError as e:
+            check("of claims", False, e)
+        os.chdir(was)
+
+
+for do in (held, each_key, users, rooflines, measured, as_replayed,
+           elsewhere):  # fmt: skip
     do()
 sys.exit(1 if BAD else 0)
