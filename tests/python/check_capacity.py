@@ -373,14 +373,17 @@ def as_replayed():
 
 
 def elsewhere():
-    """What lies in the user's folder is not run."""
+    """What lies in the user's folder is not run, and a folder without
+    config.json hides no model."""
     asked = ("kvreplay", "capacity", "-M", "tiny", "-w", "1e9", "-g", "l40",
              "-c", "64", "-m", "dense")  # fmt: skip
-    was, path = os.getcwd(), os.environ["PATH"]
-    os.environ["PATH"] = os.path.dirname(os.environ["KVREPLAY"]) + ":" + path
+    was = os.getcwd()
+    os.environ["PATH"] = ":".join([os.path.dirname(os.environ["KVREPLAY"]),
+                                   os.environ["PATH"]])  # fmt: skip
     with tempfile.TemporaryDirectory() as folder:
         with open(os.path.join(folder, "json.py"), "w") as f:
             f.write("raise SystemExit('json.py of the folder')")
+        os.mkdir(os.path.join(folder, "tiny"))
         os.chdir(folder)
         try:
             check("a folder's json.py", "tiny, 64 +" in said(*asked[1:]))

@@ -150,8 +150,11 @@ def node_of(a: argparse.Namespace, m: Model) -> Node:
 
 
 def go(a: argparse.Namespace) -> int:
-    if os.path.exists(a.model):
-        m = config.read(a.model, a.model)
+    own = a.model
+    if os.path.isdir(own):
+        own = os.path.join(own, "config.json")
+    if os.path.exists(own):
+        m = config.read(own, a.model)
     else:
         m = of_table(a.model, lengths("-M", a.model)["model"])
     if a.cache != "MODEL":
