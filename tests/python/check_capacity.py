@@ -80,6 +80,8 @@ HYBRID = made(40, 32, 8, model_type="granitemoehybrid", hidden_size=4096,
               layer_types=["mamba"] * 36 + ["attention"] * 4,
               mamba_n_heads=128, mamba_d_head=64, mamba_d_state=128,
               mamba_n_groups=1, mamba_d_conv=4)  # fmt: skip
+SCOUT = made(48, 40, 8, model_type="llama4_text", head_dim=128,
+             attention_chunk_size=C)  # fmt: skip
 SLIDE = ["sliding_attention"] * 4 + ["full_attention"]
 # Name, config, bytes a user of C + O tokens, bytes of states.
 HELD = [
@@ -180,6 +182,11 @@ def held():
     check("a latent's ranks", (x.fullest, x.of) == (1, 1), x)
     x = model(HELD[0][1]).dense(C, O, 8)
     check("ranks of heads", (x.fullest, x.of) == (1, 8), x)
+    # A token after a chunk of all 48 layers that was full: the most is before.
+    x = model(SCOUT)
+    for c, chunks in (C, 1), (C + 1, 1), (2 * C + 1, 2):
+        got = x.dense(c, O, 1).peak
+        check(f"full chunks, {c}", got == 4096 * C * (12 * chunks + 36), got)
     # Of 10 layers that share 2 see all; of the others 8 read a window.
     x = model(HELD[8][1]).dense(C, O, 1)
     check("read by sharers", x.read == 2048 * (
