@@ -164,6 +164,20 @@ HELD = [
     *((x, {**made(4, 8, 4, head_dim=256, sliding_window=64), x: 4},
        4 * 512 * 2 * (T + 3 * 63), 0)
       for x in ("sliding_window_pattern", "_sliding_window_pattern")),
+    # What a config leaves out is what transformers has, and null is none.
+    *((x, made(5, 8, 4, model_type=x, head_dim=64, global_head_dim=64,
+               num_kv_shared_layers=0, layer_types=SLIDE),
+       4 * 128 * 2 * (T + 4 * (n - 1)), 0) for x, n in (
+           ("gemma2", 4096), ("gemma3_text", 4096), ("gemma3n_text", 512),
+           ("gemma4_text", 512), ("gpt_oss", 128))),
+    ("gemma2 of full layers", {**made(5, 8, 4, model_type="gemma2"),
+                               "sliding_window": None},
+     5 * 4 * 512 * 2 * T, 0),
+    ("llama 4 without a size", made(8, 40, 8, model_type="llama4_text"),
+     8 * 256 * 2 * (2 * T + 6 * 2), 0),
+    ("llama 4 of full layers", {**made(8, 40, 8, model_type="llama4_text"),
+                                "attention_chunk_size": None},
+     8 * 8 * 256 * 2 * T, 0),
 ]  # fmt: skip
 
 
