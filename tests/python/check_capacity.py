@@ -252,6 +252,11 @@ def each_key():
         check(key, not refused({**plain, key: None}))
         check(key, key in refused({**plain, "inner": [{key: 7}]}))
     check("a tower's", not refused({**plain, "vision_config": {"my_head": 7}}))
+    for x, of in WRAPPED.items():
+        check(x, not refused({**of, "text_config": plain}),
+              refused({**of, "text_config": plain}))  # fmt: skip
+        check(x, "my_kv_size" in refused(
+            {**of, "text_config": plain, "my_kv_size": 7}))  # fmt: skip
     for what, of, said in [
             ("no list", {**OSS, "layer_types": ["full_attention"]},
              "layer_types is no list of 24 layers"),
@@ -265,6 +270,25 @@ def each_key():
              "attends twice"),
             ("a number", made(1, 8, 0, head_dim=8), "is not a whole number")]:
         check(what, said in refused(of), refused(of))
+
+
+# What published models of several towers have beside that of text.
+WRAPPED = {
+    "internvl": dict(
+        downsample_ratio=.5, dynamic_image_size=True, force_image_size=448,
+        max_dynamic_patch=12, min_dynamic_patch=1, pad2square=False,
+        ps_version="v2", select_layer=-1, template="internvl2_5",
+        use_backbone_lora=0, use_llm_lora=0, use_thumbnail=True,
+        vision_config=dict(num_attention_heads=16)),
+    "gemma 3": dict(
+        boi_token_index=255999, eoi_token_index=256000,
+        image_token_index=262144, initializer_range=.02,
+        mm_tokens_per_image=256, vision_config=dict(num_attention_heads=16)),
+    "llama 4": dict(
+        boi_token_index=200080, eoi_token_index=200081,
+        image_token_index=200092, tie_word_embeddings=False,
+        vision_config=dict(num_attention_heads=16)),
+}  # fmt: skip
 
 
 # --- users, and tokens a second -------------------------------------------
@@ -342,6 +366,11 @@ def rooflines():
     for name, of, whole, active in COUNTED:
         got = model(of).weights
         check(name, got[:2] == (whole, active), got)
+    # Those of a tower are not known.
+    for x in "vision_config", "audio_config":
+        got = model({"text_config": OSS, x: dict(depth=2)}).weights
+        check(x, got == Weights(), got)
+        check(x, model({"text_config": OSS, x: None}).weights.all)
     # Nobody's count: what is looked up is not read, experts are not known.
     llama = made(1, 8, head_dim=8, hidden_size=64, vocab_size=1000)
     for of, read in [(llama, 10**9 - 128000),

@@ -71,7 +71,8 @@ class Config:
                 break
         self.type = str(self.text.get("model_type", ""))
         self.defaults = DEFAULTS.get(self.type, {})
-        odd = unknown(self.text)
+        odd = unknown(self.text) or unknown(
+            {k: x for k, x in root.items() if not isinstance(x, dict)})
         if self.type in OTHER:
             raise self.bad(f"{self.type} {OTHER[self.type]}, which is not "
                            "counted here")
