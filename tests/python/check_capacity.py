@@ -266,6 +266,10 @@ def each_key():
              "layers of type recurrent"),
             ("nothing", {}, "has no num_hidden_layers"),
             ("heads", made(1, 8, 3, head_dim=8), "do not divide among 3"),
+            ("recurrent layers", {**NEXT, "linear_num_key_heads": None},
+             "what its recurrent layers keep is not known here"),
+            ("experts", {**OSS, "num_experts_per_tok": 33},
+             "num_experts_per_tok is 33, of 32 experts"),
             ("twice", made(2, 8, model_type="longcat_flash", head_dim=8),
              "attends twice"),
             ("a number", made(1, 8, 0, head_dim=8), "is not a whole number")]:

@@ -29,11 +29,14 @@ class Parser(argparse.ArgumentParser):
 
 def whole(most: int) -> Callable[[str], int]:
     def read(text: str) -> int:
-        if not 1 <= int(text) <= most:
-            raise ValueError
-        return int(text)
+        try:
+            if 1 <= int(text) <= most:
+                return int(text)
+        except ValueError:
+            pass
+        raise argparse.ArgumentTypeError(
+            f"{text} is no whole number from 1 to {most}")
 
-    read.__name__ = f"number from 1 to {most}"
     return read
 
 

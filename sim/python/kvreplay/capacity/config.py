@@ -260,6 +260,9 @@ def state(c: Config, kind: str, size: int) -> int:
     text = c.get("mamba_ssm_cache_dtype", "mamba_ssm_dtype") or "float32"
     real = SIZE[DTYPES.get(str(text), "F32")]
     if kind == "linear" and not c.sees("mamba_d_state", "ssm_state_size"):
+        if not c.sees("linear_num_key_heads"):
+            raise c.bad("what its recurrent layers keep is not known here: "
+                        "name a model of the table")
         k = c.number("linear_num_key_heads") * c.number("linear_key_head_dim")
         v = c.number("linear_num_value_heads")
         d = c.number("linear_value_head_dim")

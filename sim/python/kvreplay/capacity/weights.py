@@ -53,6 +53,8 @@ def count(c: Config, caches: Sequence[Cache]) -> Weights:
     fixed = h + words * h
     e = c.get("n_routed_experts", "num_local_experts", "num_experts") or 0
     k = c.number("num_experts_per_tok") if e else 0
+    if k > e:
+        raise c.bad(f"num_experts_per_tok is {k}, of {e} experts")
     one, own = 0, 0  # of an expert; what a layer of experts has beside them
     if e:
         wide = c.number("moe_intermediate_size", default=ff)
