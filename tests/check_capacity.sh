@@ -131,6 +131,8 @@ ran 3 "${m[@]}" -m dense,snapkv -b 20%
 grep -q '^snapkv  *20%  *snapkv works by KV heads, and this model keeps one' \
   "$tmp/out" || fail "$(cat "$tmp/out")"
 ran 2 "${m[@]}" -m snapkv -b 20%
+ran 0 "${m[@]}" -m all -b 20%
+[ "$(grep -c 'works by KV heads' "$tmp/out")" = 1 ] || fail "$(cat "$tmp/out")"
 ran 0 "${m[@]}" --gpus 4 -m dense -f json
 grep -q '"fullest_rank": 1.0, ' "$tmp/out" || fail "$(cat "$tmp/out")"
 cat >"$tmp/config.json" <<'END'
@@ -170,6 +172,8 @@ printf '{"num_hidden_layers": 2, "num_attention_heads": 2, "head_dim": 4,
  "kv_mirror": 3}' >"$tmp/w.json"
 wrong 3 'kv_mirror may change what a cache holds' --model "$tmp/w.json" \
   --gpu l40 -m dense
+wrong 2 'argument --tp: 0 is no whole number from 1 to 4096' $m --gpu l40 --tp 0
+wrong 2 'argument --tp: x is no whole number' $m --gpu l40 --tp x
 wrong 2 'the following arguments are required: -g/--gpu' $m
 sed "s,^python=.*,python=$tmp/none," "$top/sim/kvreplay-capacity" >"$tmp/moved"
 chmod +x "$tmp/moved"

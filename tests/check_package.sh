@@ -27,12 +27,13 @@ path=$tmp/one:$tmp/two::$tmp/two:$PATH
 said=$(PATH=$path "$kvreplay" go -x 'a b' --help)
 [ "$?:$said" = "7:$tmp/two/kvreplay-go|-x|a b|--help|" ] ||
   fail "kvreplay go: $said"
+serves='  capacity                how many users a node serves'
 PATH=$path "$kvreplay" --help >"$tmp/said"
-[ "$(sed -n '/^Further/,/^$/p' "$tmp/said" | sed 1d)" = "  capacity
+[ "$(sed -n '/^Further/,/^$/p' "$tmp/said" | sed 1d)" = "$serves
   go" ] ||
   fail "kvreplay --help: $(grep -A4 '^Further' "$tmp/said")"
 [ "$(PATH=/usr/bin:/bin "$kvreplay" --help |
-  sed -n '/^Further/,/^$/p' | sed 1d)" = '  capacity' ] ||
+  sed -n '/^Further/,/^$/p' | sed 1d)" = "$serves" ] ||
   fail 'kvreplay --help lists what is not there'
 cp "$kvreplay" "$tmp/one/kvreplay"
 PATH=/usr/bin:/bin refused 4 'no kvreplay-capacity on the path: type make' \

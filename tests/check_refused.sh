@@ -107,7 +107,8 @@ exits 3 "1 of 4 cells refused: $why" "${run[@]}" cut.safetensors "${two[@]}" \
 grep -q 'cut.safetensors' err || fail 'the bad trace is not told'
 
 # --- a budget with a default --------------------------------------------------
-exits 2 'window needs a budget: .*' "${run[@]}" -m all
+exits 2 '-m all needs a budget: -b 20%, or several: -b 20%,512' \
+  "${run[@]}" -m all
 exits 0 '' "${run[@]}" -m omnikv --db o.db --twice
 [ "$(row status)$(row basis)$(row budget)$(row k)" = '"fixed"null2020' ] ||
   fail "omnikv is $(row status) at $(row budget) of 300 tokens: $(cat out)"

@@ -21,8 +21,8 @@ static const kv_example examples[] = {
 static const char *const notes[] = {
     "Replays recorded attention through KV-cache compression methods: "
     "fidelity and real bytes, the same bits on every machine.",
-    "A COMMAND that is none of these is the program kvreplay-COMMAND of the "
-    "path.",
+    "A COMMAND that is none of these is the program kvreplay-COMMAND, beside "
+    "kvreplay or on the path.",
     NULL};
 
 static const kv_example environment[] = {
@@ -41,13 +41,18 @@ static const kv_example environment[] = {
     {"NO_COLOR", "no terminal attributes, where it is not empty"},
     {NULL, NULL}};
 
-static const kv_example brought[] = {
-    {"record", "type pip install '.[hf]' in kvreplay's source tree"},
-    {"train-hf", "type pip install '.[hf]' in kvreplay's source tree"},
-    {"evaluate", "type pip install '.[hf]' in kvreplay's source tree"},
-    {"claims", "type pip install . in kvreplay's source tree"},
-    {"capacity", "type make install, or pip install . in its source tree"},
-    {NULL, NULL}};
+static const kv_brought brought[] = {
+    {"record", "record traces of a Hugging Face model",
+     "type pip install '.[hf]' in kvreplay's source tree"},
+    {"train-hf", "train what a method reads, a Hugging Face model in the loop",
+     "type pip install '.[hf]' in kvreplay's source tree"},
+    {"evaluate", "whether a model still answers while a method holds its cache",
+     "type pip install '.[hf]' in kvreplay's source tree"},
+    {"claims", "whether the papers' claims hold, by numbers of this machine",
+     "type pip install . in kvreplay's source tree"},
+    {"capacity", "how many users a node serves",
+     "type make install, or pip install . in its source tree"},
+    {NULL, NULL, NULL}};
 
 const kv_program kv_kvreplay = {
     .name = "kvreplay",

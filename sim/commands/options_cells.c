@@ -17,6 +17,9 @@
 static kv_rc check_budgets(const kv_specs *specs, kv_err *e) {
   for (int i = 0; i < specs->n; i++) {
     if (!kv_spec_needs_budget(&specs->spec[i])) continue;
+    if (specs->spec[i].of_all)
+      return kv_fail(e, KV_USAGE,
+                     "-m all needs a budget: -b 20%%, or several: -b 20%%,512");
     const kv_method *m = specs->spec[i].method;
     return kv_fail(e, KV_USAGE, "%s needs a budget: -b 20%% or %s:%s=512",
                    m->name, m->name, kv_spec_budget(m)->name);

@@ -15,6 +15,7 @@ import tempfile
 
 from kvreplay.capacity import config, keys, node, rows
 from kvreplay.capacity.model import Cache, Model, Stored, Weights, of_table
+from kvreplay.claims import runs
 
 OF = "num_hidden_layers", "num_attention_heads", "num_key_value_heads"
 C, O = 8192, 2
@@ -79,6 +80,8 @@ HYBRID = made(40, 32, 8, model_type="granitemoehybrid", hidden_size=4096,
               layer_types=["mamba"] * 36 + ["attention"] * 4,
               mamba_n_heads=128, mamba_d_head=64, mamba_d_state=128,
               mamba_n_groups=1, mamba_d_conv=4)  # fmt: skip
+SCOUT = made(48, 40, 8, model_type="llama4_text", head_dim=128,
+             attention_chunk_size=C)  # fmt: skip
 SLIDE = ["sliding_attention"] * 4 + ["full_attention"]
 # Name, config, bytes a user of C + O tokens, bytes of states.
 HELD = [
@@ -161,6 +164,20 @@ HELD = [
     *((x, {**made(4, 8, 4, head_dim=256, sliding_window=64), x: 4},
        4 * 512 * 2 * (T + 3 * 63), 0)
       for x in ("sliding_window_pattern", "_sliding_window_pattern")),
+    # What a config leaves out is what transformers has, and null is none.
+    *((x, made(5, 8, 4, model_type=x, head_dim=64, global_head_dim=64,
+               num_kv_shared_layers=0, layer_types=SLIDE),
+       4 * 128 * 2 * (T + 4 * (n - 1)), 0) for x, n in (
+           ("gemma2", 4096), ("gemma3_text", 4096), ("gemma3n_text", 512),
+           ("gemma4_text", 512), ("gpt_oss", 128))),
+    ("gemma2 of full layers", {**made(5, 8, 4, model_type="gemma2"),
+                               "sliding_window": None},
+     5 * 4 * 512 * 2 * T, 0),
+    ("llama 4 without a size", made(8, 40, 8, model_type="llama4_text"),
+     8 * 256 * 2 * (2 * T + 6 * 2), 0),
+    ("llama 4 of full layers", {**made(8, 40, 8, model_type="llama4_text"),
+                                "attention_chunk_size": None},
+     8 * 8 * 256 * 2 * T, 0),
 ]  # fmt: skip
 
 
@@ -179,6 +196,11 @@ def held():
     check("a latent's ranks", (x.fullest, x.of) == (1, 1), x)
     x = model(HELD[0][1]).dense(C, O, 8)
     check("ranks of heads", (x.fullest, x.of) == (1, 8), x)
+    # A token after a chunk of all 48 layers that was full: the most is before.
+    x = model(SCOUT)
+    for c, chunks in (C, 1), (C + 1, 1), (2 * C + 1, 2):
+        got = x.dense(c, O, 1).peak
+        check(f"full chunks, {c}", got == 4096 * C * (12 * chunks + 36), got)
     # Of 10 layers that share 2 see all; of the others 8 read a window.
     x = model(HELD[8][1]).dense(C, O, 1)
     check("read by sharers", x.read == 2048 * (
@@ -230,6 +252,11 @@ def each_key():
         check(key, not refused({**plain, key: None}))
         check(key, key in refused({**plain, "inner": [{key: 7}]}))
     check("a tower's", not refused({**plain, "vision_config": {"my_head": 7}}))
+    for x, of in WRAPPED.items():
+        check(x, not refused({**of, "text_config": plain}),
+              refused({**of, "text_config": plain}))  # fmt: skip
+        check(x, "my_kv_size" in refused(
+            {**of, "text_config": plain, "my_kv_size": 7}))  # fmt: skip
     for what, of, said in [
             ("no list", {**OSS, "layer_types": ["full_attention"]},
              "layer_types is no list of 24 layers"),
@@ -239,10 +266,33 @@ def each_key():
              "layers of type recurrent"),
             ("nothing", {}, "has no num_hidden_layers"),
             ("heads", made(1, 8, 3, head_dim=8), "do not divide among 3"),
+            ("recurrent layers", {**NEXT, "linear_num_key_heads": None},
+             "what its recurrent layers keep is not known here"),
+            ("experts", {**OSS, "num_experts_per_tok": 33},
+             "num_experts_per_tok is 33, of 32 experts"),
             ("twice", made(2, 8, model_type="longcat_flash", head_dim=8),
              "attends twice"),
             ("a number", made(1, 8, 0, head_dim=8), "is not a whole number")]:
         check(what, said in refused(of), refused(of))
+
+
+# What published models of several towers have beside that of text.
+WRAPPED = {
+    "internvl": dict(
+        downsample_ratio=.5, dynamic_image_size=True, force_image_size=448,
+        max_dynamic_patch=12, min_dynamic_patch=1, pad2square=False,
+        ps_version="v2", select_layer=-1, template="internvl2_5",
+        use_backbone_lora=0, use_llm_lora=0, use_thumbnail=True,
+        vision_config=dict(num_attention_heads=16)),
+    "gemma 3": dict(
+        boi_token_index=255999, eoi_token_index=256000,
+        image_token_index=262144, initializer_range=.02,
+        mm_tokens_per_image=256, vision_config=dict(num_attention_heads=16)),
+    "llama 4": dict(
+        boi_token_index=200080, eoi_token_index=200081,
+        image_token_index=200092, tie_word_embeddings=False,
+        vision_config=dict(num_attention_heads=16)),
+}  # fmt: skip
 
 
 # --- users, and tokens a second -------------------------------------------
@@ -320,6 +370,11 @@ def rooflines():
     for name, of, whole, active in COUNTED:
         got = model(of).weights
         check(name, got[:2] == (whole, active), got)
+    # Those of a tower are not known.
+    for x in "vision_config", "audio_config":
+        got = model({"text_config": OSS, x: dict(depth=2)}).weights
+        check(x, got == Weights(), got)
+        check(x, model({"text_config": OSS, x: None}).weights.all)
     # Nobody's count: what is looked up is not read, experts are not known.
     llama = made(1, 8, head_dim=8, hidden_size=64, vocab_size=1000)
     for of, read in [(llama, 10**9 - 128000),
@@ -327,12 +382,15 @@ def rooflines():
                      ({**llama, "num_experts": 4}, None)]:
         got = at("h200", 1, 1, 10**9, model(of)).read(1)
         check("weights by bytes", got == read, got)
-    # 3350 / (15.14 + 0.16) and 4800 / (7.22 + 0.03), GB of weights and cache
-    for name, gpu, speed in (("qwen3-8b", "h100-80g", 219),
-                             ("gpt-oss-20b", "h200", 662)):
+    # 3350 / (15.14 + 0.16) and 4800 / (7.22 + 0.03), GB of weights and cache;
+    # one user is on one device, however many there are
+    for name, gpu, n, speed in (("qwen3-8b", "h100-80g", "1", 219),
+                                ("gpt-oss-20b", "h200", "1", 662),
+                                ("gpt-oss-20b", "h200", "8", 662)):
         row, = json.loads(said(
             "capacity", "-M", name, "-g", gpu, "-c", "1024", "-o", "128",
-            "--users", "1", "-m", "dense", "-f", "json"))  # fmt: skip
+            "--users", "1", "--gpus", n, "--tp", "1", "-m", "dense", "-f",
+            "json"))  # fmt: skip
         check(name, round(row["at"]["tokens_per_s"]) == speed, row)
 
 
@@ -368,6 +426,28 @@ def as_replayed():
                   x.fullest * y.of == y.fullest * x.of, (x, y))  # fmt: skip
 
 
-for do in held, each_key, users, rooflines, measured, as_replayed:
+def elsewhere():
+    """What lies in the user's folder is not run, and a folder without
+    config.json hides no model."""
+    asked = ("kvreplay", "capacity", "-M", "tiny", "-w", "1e9", "-g", "l40",
+             "-c", "64", "-m", "dense")  # fmt: skip
+    was = os.getcwd()
+    os.environ["PATH"] = ":".join([os.path.dirname(os.environ["KVREPLAY"]),
+                                   os.environ["PATH"]])  # fmt: skip
+    with tempfile.TemporaryDirectory() as folder:
+        with open(os.path.join(folder, "json.py"), "w") as f:
+            f.write("raise SystemExit('json.py of the folder')")
+        os.mkdir(os.path.join(folder, "tiny"))
+        os.chdir(folder)
+        try:
+            check("a folder's json.py", "tiny, 64 +" in said(*asked[1:]))
+            check("of claims", "tiny, 64 +" in runs.said(asked)[0])
+        except RuntimeError as e:
+            check("of claims", False, e)
+        os.chdir(was)
+
+
+for do in (held, each_key, users, rooflines, measured, as_replayed,
+           elsewhere):  # fmt: skip
     do()
 sys.exit(1 if BAD else 0)

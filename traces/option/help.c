@@ -104,6 +104,12 @@ static bool is_own(const kv_program *p, const char *name) {
   return false;
 }
 
+static const char *does(const kv_program *p, const char *name) {
+  for (const kv_brought *x = p->brought; x && x->name; x++)
+    if (!strcmp(x->name, name)) return x->does;
+  return NULL;
+}
+
 /* Programs of the path that go on from this one; its own commands win. */
 static void further(FILE *out, const kv_program *p) {
   char names[KV_FURTHER_MOST][KV_FURTHER_ROOM];
@@ -115,7 +121,10 @@ static void further(FILE *out, const kv_program *p) {
       fprintf(out, "\nFurther commands, %s-NAME beside it or on the path:\n",
               p->name);
     told = true;
-    fprintf(out, "  %s\n", names[i]);
+    const char *text = does(p, names[i]);
+    int at = fprintf(out, "  %s", names[i]);
+    if (text) fprintf(out, "%*s", COLUMN - at, "");
+    kv_help_wrap(out, COLUMN, text ? COLUMN : at, text ? text : "");
   }
 }
 

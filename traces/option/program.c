@@ -58,12 +58,12 @@ static kv_rc missing(const kv_program *p, const char *name, kv_err *e) {
   const char *names[KV_MOST_COMMANDS];
   char where[64];
   int n = 0;
-  for (const kv_example *x = p->brought; x && x->line; x++)
-    if (!strcmp(x->line, name))
+  for (const kv_brought *x = p->brought; x && x->name; x++)
+    if (!strcmp(x->name, name))
       return kv_fail(e, KV_RESOURCE,
                      "%s is a command of the Python package, and there is no "
                      "%s-%s on the path: %s",
-                     name, p->name, name, x->does);
+                     name, p->name, name, x->install);
   for (; p->commands[n]; n++) {
     assert(n < KV_MOST_COMMANDS && "a program has few commands");
     names[n] = p->commands[n]->name;

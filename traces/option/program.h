@@ -16,6 +16,13 @@ enum {
   KV_EXIT_INTERRUPTED = 130 /* the exit code after SIGINT or SIGTERM */
 };
 
+/* A command that another package brings (traces/option/further.h). */
+typedef struct kv_brought {
+  const char *name;
+  const char *does;    /* half a sentence, as a command's summary */
+  const char *install; /* what to type where it is asked for and not there */
+} kv_brought;
+
 typedef struct kv_program {
   const char *name;                  /* begins every message */
   kv_command alone;                  /* the program without a command: its name
@@ -23,10 +30,7 @@ typedef struct kv_program {
   const kv_command *const *commands; /* ends with NULL */
   const kv_example *environment;     /* variables and what they do, for the man
                                         page; ends with line NULL; NULL: none */
-  /* Commands that another package brings (traces/option/further.h), with the
-   * line that installs it, printed where one is asked for and not there. Ends
-   * with line NULL; NULL: none. */
-  const kv_example *brought;
+  const kv_brought *brought;         /* ends with name NULL; NULL: none */
   /* Adds lines to --version, into lines[size]; NULL: there are none. */
   kv_rc (*version)(size_t size, char *lines, kv_err *e);
 } kv_program;

@@ -29,11 +29,14 @@ class Parser(argparse.ArgumentParser):
 
 def whole(most: int) -> Callable[[str], int]:
     def read(text: str) -> int:
-        if not 1 <= int(text) <= most:
-            raise ValueError
-        return int(text)
+        try:
+            if 1 <= int(text) <= most:
+                return int(text)
+        except ValueError:
+            pass
+        raise argparse.ArgumentTypeError(
+            f"{text} is no whole number from 1 to {most}")
 
-    read.__name__ = f"number from 1 to {most}"
     return read
 
 
@@ -150,8 +153,11 @@ def node_of(a: argparse.Namespace, m: Model) -> Node:
 
 
 def go(a: argparse.Namespace) -> int:
-    if os.path.exists(a.model):
-        m = config.read(a.model, a.model)
+    own = a.model
+    if os.path.isdir(own):
+        own = os.path.join(own, "config.json")
+    if os.path.exists(own):
+        m = config.read(own, a.model)
     else:
         m = of_table(a.model, lengths("-M", a.model)["model"])
     if a.cache != "MODEL":

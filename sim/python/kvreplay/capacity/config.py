@@ -19,19 +19,22 @@ MOST = 100000  # layers, heads, numbers of a head
 DEFAULTS: Mapping[str, Mapping[str, Any]] = {
     "gemma": dict(head_dim=256),
     "gemma2": dict(head_dim=256, num_attention_heads=8, num_key_value_heads=4,
-                   sliding_window_pattern=2),
+                   sliding_window=4096, sliding_window_pattern=2),
     "gemma3_text": dict(head_dim=256, num_attention_heads=8,
-                        num_key_value_heads=4, sliding_window_pattern=6),
+                        num_key_value_heads=4, sliding_window=4096,
+                        sliding_window_pattern=6),
     "gemma3n_text": dict(head_dim=256, num_attention_heads=8,
-                         num_key_value_heads=2, sliding_window_pattern=5,
-                         num_kv_shared_layers=15),
+                         num_key_value_heads=2, sliding_window=512,
+                         sliding_window_pattern=5, num_kv_shared_layers=15),
     "gemma4_text": dict(head_dim=256, num_attention_heads=8,
-                        num_key_value_heads=4, sliding_window_pattern=6,
-                        global_head_dim=512),
+                        num_key_value_heads=4, sliding_window=512,
+                        sliding_window_pattern=6, global_head_dim=512),
     "gpt_oss": dict(head_dim=64, num_attention_heads=64,
-                    num_key_value_heads=8, sliding_window_pattern=2),
+                    num_key_value_heads=8, sliding_window=128,
+                    sliding_window_pattern=2),
     "qwen3": dict(head_dim=128),
-    "llama4_text": dict(no_rope_layer_interval=4, head_dim=128),
+    "llama4_text": dict(no_rope_layer_interval=4, head_dim=128,
+                        attention_chunk_size=8192),
     "qwen3_next": dict(full_attention_interval=4),
 }  # fmt: skip
 ONE_HEAD = "falcon", "RefinedWebModel", "RefinedWeb", "gpt_bigcode"
@@ -68,7 +71,8 @@ class Config:
                 break
         self.type = str(self.text.get("model_type", ""))
         self.defaults = DEFAULTS.get(self.type, {})
-        odd = unknown(self.text)
+        odd = unknown(self.text) or unknown(
+            {k: x for k, x in root.items() if not isinstance(x, dict)})
         if self.type in OTHER:
             raise self.bad(f"{self.type} {OTHER[self.type]}, which is not "
                            "counted here")
@@ -256,6 +260,9 @@ def state(c: Config, kind: str, size: int) -> int:
     text = c.get("mamba_ssm_cache_dtype", "mamba_ssm_dtype") or "float32"
     real = SIZE[DTYPES.get(str(text), "F32")]
     if kind == "linear" and not c.sees("mamba_d_state", "ssm_state_size"):
+        if not c.sees("linear_num_key_heads"):
+            raise c.bad("what its recurrent layers keep is not known here: "
+                        "name a model of the table")
         k = c.number("linear_num_key_heads") * c.number("linear_key_head_dim")
         v = c.number("linear_num_value_heads")
         d = c.number("linear_value_head_dim")

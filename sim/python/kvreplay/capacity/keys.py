@@ -29,7 +29,7 @@ use_cache cache_implementation output_hidden_states chunk_size_feed_forward
 pruned_heads qk_head_dim clip_qkv qkv_bias use_qkv_bias lm_head_bias
 lm_head_multiplier chunk_size mamba_chunk_size mamba_conv_bias use_conv_bias
 conv_bias conv_dim conv_dim_out conv_use_xavier_init ssm_in_multiplier
-ssm_out_multiplier ssm_multipliers
+ssm_out_multiplier ssm_multipliers use_backbone_lora use_llm_lora
 """.split())
 REFUSED = frozenset("""
 index_head_dim index_n_heads window_length attention_window_size window_size

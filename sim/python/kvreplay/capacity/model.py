@@ -102,23 +102,26 @@ class Model(NamedTuple):
     def dense(self, context: int, output: int, tp: int) -> Stored:
         """What the caches hold of a request, no method at work."""
         steps = range(context + 1, context + output + 1)
+        full = {context // x.chunk * x.chunk for x in self.caches
+                if 0 < x.chunk <= context}  # fmt: skip
 
         def over(of: Callable[[Cache, int], int],
-                 weight: Callable[[Cache], int]) -> list[int]:
+                 weight: Callable[[Cache], int], *before: int) -> list[int]:
             kinds: dict[Cache, int] = {}
             for x in self.caches:
                 kind = Cache(0, 0, 0, 0, 0, x.window, x.chunk)
                 kinds[kind] = kinds.get(kind, 0) + weight(x)
             return [sum(n * of(x, t) for x, n in kinds.items())
-                    for t in (context, *steps)]
+                    for t in (*before, *steps)]
 
         size = SIZE[self.type]
-        held = over(Cache.held, lambda x: size * x.heads * (x.d + x.d_v))
+        held = over(Cache.held, lambda x: size * x.heads * (x.d + x.d_v),
+                    context, *full)  # fmt: skip
         read = over(Cache.read, lambda x: size * x.heads * (x.d + x.d_v) *
                     x.readers)
-        steady, peak = max(held[1:]), max(held)
+        steady, peak = max(held[-output:]), max(held)
         whole = self.caches[0].latent
-        return Stored(steady, peak, steady, peak, sum(read[1:]) / output,
+        return Stored(steady, peak, steady, peak, sum(read) / output,
                       (context + 1 + context + output) / 2, 1,
                       1 if whole else tp)
 

@@ -72,10 +72,10 @@ class Node(NamedTuple):
         """Tokens a second while so many decode, at most, and what the step
         waits for: it reads weights and every user's cache and state, and
         multiplies; the longer of the two is the step."""
-        each = users / (self.gpus // self.tp)
-        weights = self.read(each)
         if users == 0:
             return 0.0, "-"
+        each = users / min(users, self.gpus // self.tp)
+        weights = self.read(each)
         if x.read is None or x.attended is None or weights is None:
             return None, "-"
         w = self.model.weights

@@ -79,6 +79,9 @@ def cells(r: Row, node: Node) -> list[str]:
 
 def table(node: Node, rows: Sequence[Row]) -> str:
     m = node.model
+    # Of all methods one line says why there is dense alone.
+    others = [r for r in rows if m.only_dense() and r.why and not r.named]
+    rows = [r for r in rows if r not in others]
     head = ["method", "budget", "GB a user", "in prefill",
             *["GB state"] * bool(m.state), "users", "codes", "GB a step",
             "tokens/s", "binds", "from"]  # fmt: skip
@@ -94,7 +97,7 @@ def table(node: Node, rows: Sequence[Row]) -> str:
         left = [y.ljust(n) if i < 2 or i > len(head) - 3 else y.rjust(n)
                 for i, (y, n) in enumerate(zip(x, wide))]  # fmt: skip
         text += ("  ".join([*left, why])).rstrip() + "\n"
-    return text
+    return text + f"\nEach other method {m.only_dense()}\n" * bool(others)
 
 
 # --- for programs ---------------------------------------------------------

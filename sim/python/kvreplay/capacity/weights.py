@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """How many weights a config.json comes to, of the architectures whose layers
-are known here one for one; of others --weights has the bytes."""
+are known here one for one; of others, and of those with a tower of vision or
+audio, --weights has the bytes."""
 
 from __future__ import annotations
 
@@ -41,7 +42,10 @@ def count(c: Config, caches: Sequence[Cache]) -> Weights:
     """Weights(): they are not known."""
     other = (c.get("mlp_only_layers"), (c.get("decoder_sparse_step") or 1) > 1,
              (c.get("moe_layer_freq") or 1) != 1)  # fmt: skip
-    if c.type not in KNOWN or not c.sees("vocab_size") or any(other):
+    tower = c.text is not c.root and any(
+        x is not None and ("vision" in key or "audio" in key)
+        for key, x in c.root.items())  # fmt: skip
+    if c.type not in KNOWN or not c.sees("vocab_size") or any(other) or tower:
         return Weights()
     h, words = c.number("hidden_size"), c.get("vocab_size")
     heads, ff = c.number("num_attention_heads"), c.number("intermediate_size")
@@ -49,6 +53,8 @@ def count(c: Config, caches: Sequence[Cache]) -> Weights:
     fixed = h + words * h
     e = c.get("n_routed_experts", "num_local_experts", "num_experts") or 0
     k = c.number("num_experts_per_tok") if e else 0
+    if k > e:
+        raise c.bad(f"num_experts_per_tok is {k}, of {e} experts")
     one, own = 0, 0  # of an expert; what a layer of experts has beside them
     if e:
         wide = c.number("moe_intermediate_size", default=ff)

@@ -136,6 +136,11 @@ class Numbers:
 
 
 PACKAGES = os.path.abspath(__file__).rsplit(os.sep, 3)[0]
+# Of the user's folder, which -c puts first on the path, nothing is imported.
+CAPACITY = """import sys
+sys.path = [x for x in sys.path if x]
+from kvreplay.capacity import main
+sys.exit(main())"""
 
 
 def said(words: Sequence[str]) -> List[str]:
@@ -144,7 +149,7 @@ def said(words: Sequence[str]) -> List[str]:
     needs no PATH."""
     line, env = [program(words[0]), *words[1:]], {**os.environ}
     if words[1] == "capacity":
-        line = [sys.executable, "-m", "kvreplay.capacity", *words[2:]]
+        line = [sys.executable, "-c", CAPACITY, *words[2:]]
         env["PYTHONPATH"] = os.pathsep.join(
             [PACKAGES, *filter(None, [env.get("PYTHONPATH")])])
     try:
