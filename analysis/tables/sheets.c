@@ -126,7 +126,7 @@ const kv_sheet kv_sheet_answers = {
              "the sum). kl: of the next token from dense's, "
              "nats. agree: tokens until greedy decoding leaves dense's. ppl: "
              "perplexity less dense's. *: of those questions alone that have "
-             "an answer.",
+             "an answer, or this number.",
     .answers = true};
 
 const kv_sheet kv_sheet_pools = {
