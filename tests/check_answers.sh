@@ -63,6 +63,9 @@ cp "$dir/many.db" "$dir/t.db"
   fail "an item of other questions is a pair"
 grep -q "^  quest   not compared: 25 % of dense's bytes and 112 %" "$dir/out" ||
   fail "rows of other bytes are compared"
+tampered "UPDATE evaluated SET name = 'loglik' WHERE name = 'loglik_token'"
+refused 2 'no row at 25% has loglik: `kvreplay evaluate --again` adds it' \
+  "$report" compare "$dir/t.db" -m h2o -a 25% -M loglik
 "$report" html "$good" -o "$dir/t.html" || fail html
 grep -q '<h3>words (not measurable: dense answers 25 %' "$dir/t.html" &&
   grep -q '<h3>prose at 25%' "$dir/t.html" ||
