@@ -74,7 +74,7 @@ def marked(
 
 
 def loglik(rows: Sequence[Row], every: Sequence[Row]) -> str:
-    """A token's; rows of before December 2026 have the sum of all alone."""
+    """A token's; rows of earlier versions have the sum of all alone."""
     text = marked("loglik_token", "{:.3f}", rows, every)
     if text == "-":
         return marked("loglik", "{:.2f} sum", rows, every)
