@@ -244,7 +244,7 @@ static const char *const compare_notes[] = {
     "bootstrap means, and does not decide; below 5 traces there is none.",
     "How many traces would be needed: (z + 0.84)^2 times the variance of the "
     "differences over their squared mean, 80 % power at a two-sided 5 % over "
-    "the number of comparisons with a verdict (z is 1.96 for one, 2.50 for 4).",
+    "the number of comparisons at equal bytes (z is 1.96 for one, 2.50 for 4).",
     "Rows whose bytes differ by more than 10 % are not compared: by mean, by "
     "what is held at the end (end:) or read and scanned (read:).",
     NULL};
