@@ -164,6 +164,8 @@ grep -q ' on [0-9]* of 10 traces, ' "$dir/out" &&
   END { printf "10 %.9g\n", s / 10 }' >"$dir/b"
 awk '{ printf "%d %.9g\n", $1, $2 }' "$dir/a" | cmp -s - "$dir/b" ||
   fail "the mean is $(cat "$dir/a"), not $(cat "$dir/b")"
+"$report" table "$dir/t.db" --mean -w trace=made_up_2 >"$dir/out"
+grep -q 'same request' "$dir/out" && fail "one trace is said to be several"
 # Recorded in two types.
 "$kvreplay" run "$tiny"/retrieval_8_small{,.f32}.safetensors -q -m dense,h2o \
   -b mean:20% --db "$dir/two.db" >"$dir/out" || fail "run in two types"

@@ -4,12 +4,14 @@
 -- --mean` and the tables below the page's large figures show.
 
 -- Which traces count as one, in a sentence; no row where none do. A unit is a
--- request, the length of its prompt, and what is observed.
+-- request, the length of its prompt, and what is observed. They are those of
+-- the cells in `line`, or all where it is empty.
 CREATE TEMP VIEW repeated AS
 WITH unit AS
   (SELECT DISTINCT group_concat(trace, ' and ') AS names
   FROM (SELECT DISTINCT trace, request, prompt_len, observe FROM cell
-    ORDER BY trace)
+    WHERE (key, basis, asked) IN (SELECT key, basis, asked FROM line)
+      OR NOT EXISTS (SELECT 1 FROM line) ORDER BY trace)
   GROUP BY request, prompt_len, observe HAVING count(*) > 1),
 counted AS (SELECT names, row_number() OVER (ORDER BY names) AS n FROM unit)
 SELECT 'Traces that hold the same request count as one: '
