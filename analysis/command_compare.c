@@ -52,17 +52,21 @@ static int add(lines *l, int other) {
                        : kv_tell(KV_EXIT_RESOURCE, "not enough memory");
 }
 
+static int add_all(lines *l) {
+  int rc = KV_EXIT_OK;
+  for (int i = 0; i < l->x.v.n && !rc; i++) rc = add(l, i);
+  return rc;
+}
+
 /* --vs A,B,..: NULL and "all" mean every other. */
 static int add_named(lines *l, const char *vs) {
-  if (vs && !strcmp(vs, "all")) vs = NULL;
-  char *all = vs ? strdup(vs) : NULL, *rest = all, *one;
-  int rc =
-      !vs || all ? KV_EXIT_OK : kv_tell(KV_EXIT_RESOURCE, "not enough memory");
-  for (int i = 0; !vs && i < l->x.v.n && !rc; i++) rc = add(l, i);
-  while (!rc && all && (one = strsep(&rest, ","))) {
+  char *all = strdup(vs ? vs : "all"), *rest = all, *one;
+  int rc = all ? KV_EXIT_OK : kv_tell(KV_EXIT_RESOURCE, "not enough memory");
+  while (!rc && (one = strsep(&rest, ","))) {
     int other = 0;
-    rc = kv_compare_rows_name(&l->x, one, &other);
-    if (!rc) rc = add(l, other);
+    bool each = !strcmp(one, "all");
+    rc = each ? add_all(l) : kv_compare_rows_name(&l->x, one, &other);
+    if (!rc && !each) rc = add(l, other);
   }
   free(all);
   return rc;

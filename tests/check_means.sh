@@ -181,6 +181,17 @@ for db in "$dir/t.db" "$dir/two.db"; do
     2>"$dir/err" || fail "summary of requests: $(tail -n 1 "$dir/err")"
 done
 
+# A reason is of a request without an answer, not of one of its recordings.
+of="(SELECT run_id FROM run JOIN trace USING (identity) WHERE method = 'h2o' AND
+  name IN ('made_up_2', 'made_up_9'))"
+"$sql" "$dir/t.db" "UPDATE run SET status = 'refused', reason = 'no', journal =
+  NULL WHERE run_id IN $of" "DELETE FROM metric WHERE run_id IN $of" \
+  "UPDATE ask SET status = 'refused' WHERE run_id IN $of" >/dev/null ||
+  fail "sql_db of a refused recording"
+"$report" table "$dir/t.db" --mean >"$dir/out"
+grep -q '^h2o at 10%, 9 of 10 traces: made_up_9: no$' "$dir/out" ||
+  fail "a reason of what has an answer: $(grep '^h2o at' "$dir/out")"
+
 # --- kvreport compare ---
 if command -v python3 >/dev/null; then
   python3 "$src/tests/python/check_paired.py" "$kvtrace" "$kvreplay" \

@@ -25,9 +25,9 @@ CREATE TEMP TABLE line(key TEXT, basis TEXT, asked TEXT, label TEXT,
   PRIMARY KEY (key, basis, asked));
 
 -- The mean over traces of what was asked alike, of the cells in `line`, and its
--- standard error, that of the traces' means; null for fewer than two. Traces of
--- one unit (view `repeated`) count as one, which has their means. `traces` have
--- an answer, of `traces_all`: where they differ the mean is one of those that
+-- standard error, that of the traces' means; null for fewer than five. Traces
+-- of one unit (view `repeated`) count as one, which has their means. `traces`
+-- have an answer, of `traces_all`: where they differ the mean is one of those that
 -- have, and may be compared with that of the same traces alone. `refused` is
 -- how many of the others were refused or failed, `reason` that of the first by
 -- name; the rest was not run. Needles are of the traces that have any. Shares
@@ -36,6 +36,8 @@ CREATE TEMP TABLE line(key TEXT, basis TEXT, asked TEXT, label TEXT,
 CREATE TEMP VIEW summary AS
 WITH chosen AS MATERIALIZED
   (SELECT c.*, l.label, c.output_error IS NOT NULL AS met,
+    max(c.output_error IS NOT NULL) OVER (PARTITION BY l.label, l.basis,
+      l.asked, c.request, c.prompt_len, c.observe) AS answered,
     dense_rank() OVER (ORDER BY c.request, c.prompt_len, c.observe) AS unit
   FROM cell c JOIN line l USING (key, basis, asked)),
 every AS
@@ -105,7 +107,7 @@ SELECT e.method, e.basis, e.asked, traces, traces_all, refused,
   coalesce(confirmed, 0) AS confirmed, conflicts,
   (SELECT c.trace || ': ' || c.reason FROM chosen c
    WHERE c.label = e.method AND c.basis = e.basis AND c.asked = e.asked
-     AND c.status IN ('refused', 'failed')
+     AND NOT c.answered AND c.status IN ('refused', 'failed')
    ORDER BY c.trace, c.prompt_len, c.observe LIMIT 1) AS reason
 FROM every e LEFT JOIN mean m USING (method, basis, asked)
 ORDER BY e.method, e.basis, length(e.asked), e.asked;

@@ -173,7 +173,8 @@ def check_few(names, each):
     deal(few)
     rows = compare(few, "random:seed=1")
     check_numbers(few, [r for r in rows if r["p"]], 1)
-    assert compare(few, "random:seed=1", "-v", "all") == rows
+    for vs in "all", "all,dense,random:seed=1":
+        assert compare(few, "random:seed=1", "-v", vs) == rows, vs
     # What all comparisons together do not tell apart takes more traces.
     more = [re.search("(about|more than) ([0-9]+) traces would", r["verdict"])
             for r in compare(plant(1, few, 3.3), "random:seed=1")]
