@@ -154,7 +154,8 @@ SELECT r.task
   r.method, r.basis, r.asked, r.items, a.items_all, r.questions,
   a.questions_all, w.share_mean, w.share_end, w.share_read,
   w.exact, w.exact_se, w.loglik_token, w.loglik_token_se, w.loglik,
-  w.loglik_se, w.token_questions < r.likely AS loglik_some, w.kl, w.kl_se, w.agree, w.agree_se, w.ppl, w.dense_exact,
+  w.loglik_se, w.token_questions < r.likely AS loglik_some,
+  w.kl, w.kl_se, w.agree, w.agree_se, w.ppl, w.dense_exact,
   w.measurable, r.confirmations, r.conflicts, r.reason, r.model_digest
 FROM row r JOIN whole a USING (model_digest, platform, task)
   JOIN platform p USING (platform)

@@ -27,12 +27,12 @@ CREATE TEMP TABLE line(key TEXT, basis TEXT, asked TEXT, label TEXT,
 -- The mean over traces of what was asked alike, of the cells in `line`, and its
 -- standard error, that of the traces' means; null for fewer than five. Traces
 -- of one unit (view `repeated`) count as one, which has their means. `traces`
--- have an answer, of `traces_all`: where they differ the mean is one of those that
--- have, and may be compared with that of the same traces alone. `refused` is
--- how many of the others were refused or failed, `reason` that of the first by
--- name; the rest was not run. Needles are of the traces that have any. Shares
--- of dense need it on each trace, and what was scanned a kvreplay that counted
--- it.
+-- have an answer, of `traces_all`: where they differ the mean is one of those
+-- that have, and may be compared with that of the same traces alone. `refused`
+-- is how many of the others were refused or failed, `reason` that of the first
+-- by name; the rest was not run. Needles are of the traces that have any.
+-- Shares of dense need it on each trace, and what was scanned a kvreplay that
+-- counted it.
 CREATE TEMP VIEW summary AS
 WITH chosen AS MATERIALIZED
   (SELECT c.*, l.label, c.output_error IS NOT NULL AS met,
