@@ -28,7 +28,7 @@ typedef struct line {
   bool equal;      /* at equal bytes */
   bool tested;     /* and of enough traces: one of the tests of Holm */
   double holm;     /* where tested */
-  double needed;   /* where equal: pairs that tell as many tests apart */
+  double needed;   /* where equal: pairs that tell all such apart */
 } line;
 
 typedef struct lines {
@@ -52,17 +52,21 @@ static int add(lines *l, int other) {
                        : kv_tell(KV_EXIT_RESOURCE, "not enough memory");
 }
 
+static int add_all(lines *l) {
+  int rc = KV_EXIT_OK;
+  for (int i = 0; i < l->x.v.n && !rc; i++) rc = add(l, i);
+  return rc;
+}
+
 /* --vs A,B,..: NULL and "all" mean every other. */
 static int add_named(lines *l, const char *vs) {
-  if (vs && !strcmp(vs, "all")) vs = NULL;
-  char *all = vs ? strdup(vs) : NULL, *rest = all, *one;
-  int rc =
-      !vs || all ? KV_EXIT_OK : kv_tell(KV_EXIT_RESOURCE, "not enough memory");
-  for (int i = 0; !vs && i < l->x.v.n && !rc; i++) rc = add(l, i);
-  while (!rc && all && (one = strsep(&rest, ","))) {
+  char *all = strdup(vs ? vs : "all"), *rest = all, *one;
+  int rc = all ? KV_EXIT_OK : kv_tell(KV_EXIT_RESOURCE, "not enough memory");
+  while (!rc && (one = strsep(&rest, ","))) {
     int other = 0;
-    rc = kv_compare_rows_name(&l->x, one, &other);
-    if (!rc) rc = add(l, other);
+    bool each = !strcmp(one, "all");
+    rc = each ? add_all(l) : kv_compare_rows_name(&l->x, one, &other);
+    if (!rc && !each) rc = add(l, other);
   }
   free(all);
   return rc;
@@ -78,12 +82,13 @@ static bool same_bytes(const double *share) {
 static int test(lines *l) {
   double *p = malloc(((size_t)l->n + 1) * 2 * sizeof *p), *holm = p + l->n;
   bool good = p != NULL;
-  int m = 0;
+  int m = 0, equal = 0;
   for (int i = 0; i < l->n && good; i++) {
     line *x = &l->line[i];
     kv_compare_rows_pair(&l->x, l->method, x->other, &x->pairs);
     x->equal = x->pairs.n && same_bytes(x->pairs.share);
     if (!x->equal) continue;
+    equal++;
     good = kv_paired_find(x->pairs.n, x->pairs.d, &x->found);
     x->tested = x->pairs.n >= KV_PAIRS_LEAST;
     if (x->tested) p[m++] = x->found.p;
@@ -92,7 +97,7 @@ static int test(lines *l) {
   l->tests = m;
   for (int i = 0, k = 0; i < l->n && good; i++) {
     line *x = &l->line[i];
-    x->needed = kv_paired_needed(&x->found, m ? m : 1);
+    if (x->equal) x->needed = kv_paired_needed(&x->found, equal);
     if (x->tested) x->holm = holm[k++];
   }
   free(p);

@@ -105,11 +105,12 @@ static void say_best(const asked *x, const kv_grid *g) {
   int best, next, open, n = 0;
   find_first(g, &best, &next, &open);
   if (!g->rows)
-    snprintf(said, sizeof said,
-             "No two methods have %s on the same prompts. Rows from before "
-             "December 2026 have no loglik a token until `kvreplay evaluate "
-             "--again`.",
-             x->by);
+    snprintf(said, sizeof said, "No two methods have %s on the same prompts.%s",
+             x->by,
+             strcmp(x->by, "loglik")
+                 ? ""
+                 : " Rows of earlier versions have no loglik a token until "
+                   "`kvreplay evaluate --again`.");
   if (best >= 0) {
     n = snprintf(said, sizeof said, "Best with %s: %s, tau-b %.2f", x->by,
                  kv_grid_text(g, best, "measure"), number(g, best, "tau"));

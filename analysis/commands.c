@@ -97,7 +97,7 @@ static const kv_option of_compare[] = {
      AT(measure),
      .help = "needle (the default), lse_error, kl, tv, output_error, mass, "
              "recall_1, recall_16, output_abs_p99; of what a model answered: "
-             "exact_match, loglik (a token's; rows from before December 2026 "
+             "exact_match, loglik (a token's; rows of earlier versions "
              "have none until evaluate --again), next_kl, agree"},
     ROWS,
     {.slot = KV_SLOT_END}};
@@ -244,7 +244,7 @@ static const char *const compare_notes[] = {
     "bootstrap means, and does not decide; below 5 traces there is none.",
     "How many traces would be needed: (z + 0.84)^2 times the variance of the "
     "differences over their squared mean, 80 % power at a two-sided 5 % over "
-    "the number of comparisons with a verdict (z is 1.96 for one, 2.50 for 4).",
+    "the number of comparisons at equal bytes (z is 1.96 for one, 2.50 for 4).",
     "Rows whose bytes differ by more than 10 % are not compared: by mean, by "
     "what is held at the end (end:) or read and scanned (read:).",
     NULL};

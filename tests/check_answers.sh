@@ -33,6 +33,12 @@ grep -q '^words is not measurable: dense answers 25 % of it and not 60 %' \
   "$dir/out" || fail "it is not said why"
 answers 'prose *window' | grep -q ' - - 1.625 - 0.755 -$' ||
   fail "prose, where nothing is asked: $(answers 'prose *window')"
+tampered "UPDATE evaluated SET name = 'loglik_token' WHERE name = 'loglik' AND
+  evaluation_id = (SELECT min(evaluation_id) FROM evaluation JOIN question USING
+  (question) WHERE task = 'words' AND method = 'dense')"
+"$report" table "$dir/t.db" --answers >"$dir/u"
+grep -q '^words *dense .* -0.5 \* ' "$dir/u" ||
+  fail "one question's log-likelihood is the task's: $(grep '^words' "$dir/u")"
 # Compared, too: without the task that dense does not answer.
 "$fill" "$dir/many.db" 0 12 0 || fail "fill_db of many"
 # Of twelve items each: with Wilson's interval, and errors of means.
@@ -57,6 +63,9 @@ cp "$dir/many.db" "$dir/t.db"
   fail "an item of other questions is a pair"
 grep -q "^  quest   not compared: 25 % of dense's bytes and 112 %" "$dir/out" ||
   fail "rows of other bytes are compared"
+tampered "UPDATE evaluated SET name = 'loglik' WHERE name = 'loglik_token'"
+refused 2 'no row at 25% has loglik: `kvreplay evaluate --again` adds it' \
+  "$report" compare "$dir/t.db" -m h2o -a 25% -M loglik
 "$report" html "$good" -o "$dir/t.html" || fail html
 grep -q '<h3>words (not measurable: dense answers 25 %' "$dir/t.html" &&
   grep -q '<h3>prose at 25%' "$dir/t.html" ||

@@ -164,6 +164,8 @@ grep -q ' on [0-9]* of 10 traces, ' "$dir/out" &&
   END { printf "10 %.9g\n", s / 10 }' >"$dir/b"
 awk '{ printf "%d %.9g\n", $1, $2 }' "$dir/a" | cmp -s - "$dir/b" ||
   fail "the mean is $(cat "$dir/a"), not $(cat "$dir/b")"
+"$report" table "$dir/t.db" --mean -w trace=made_up_2 >"$dir/out"
+grep -q 'same request' "$dir/out" && fail "one trace is said to be several"
 # Recorded in two types.
 "$kvreplay" run "$tiny"/retrieval_8_small{,.f32}.safetensors -q -m dense,h2o \
   -b mean:20% --db "$dir/two.db" >"$dir/out" || fail "run in two types"
@@ -178,6 +180,17 @@ for db in "$dir/t.db" "$dir/two.db"; do
   python3 "$src/tests/python/check_summary.py" "$db" "$dir/mean.json" \
     2>"$dir/err" || fail "summary of requests: $(tail -n 1 "$dir/err")"
 done
+
+# A reason is of a request without an answer, not of one of its recordings.
+of="(SELECT run_id FROM run JOIN trace USING (identity) WHERE method = 'h2o' AND
+  name IN ('made_up_2', 'made_up_9'))"
+"$sql" "$dir/t.db" "UPDATE run SET status = 'refused', reason = 'no', journal =
+  NULL WHERE run_id IN $of" "DELETE FROM metric WHERE run_id IN $of" \
+  "UPDATE ask SET status = 'refused' WHERE run_id IN $of" >/dev/null ||
+  fail "sql_db of a refused recording"
+"$report" table "$dir/t.db" --mean >"$dir/out"
+grep -q '^h2o at 10%, 9 of 10 traces: made_up_9: no$' "$dir/out" ||
+  fail "a reason of what has an answer: $(grep '^h2o at' "$dir/out")"
 
 # --- kvreport compare ---
 if command -v python3 >/dev/null; then

@@ -165,6 +165,11 @@ static int say_names(const kv_compare_rows *x, const char *text,
                      const bool *meant, int n) {
   char all[800] = "";
   size_t at = 0;
+  if (!x->v.n)
+    return kv_tell(KV_EXIT_USAGE, "no row at %s has %s%s", x->at, x->by->name,
+                   strcmp(x->by->value, "loglik_token")
+                       ? ""
+                       : ": `kvreplay evaluate --again` adds it");
   for (int i = 0; i < x->v.n && at < sizeof all; i++)
     if (!n || meant[i])
       at += (size_t)snprintf(all + at, sizeof all - at, "%s%s", at ? ", " : "",
@@ -173,7 +178,7 @@ static int say_names(const kv_compare_rows *x, const char *text,
                      "%s may be %s at %s: add a parameter, or name it so", text,
                      all, x->at)
            : kv_tell(KV_EXIT_USAGE, "no method %s at %s; there are %s", text,
-                     x->at, *all ? all : "none at all");
+                     x->at, all);
 }
 
 int kv_compare_rows_name(const kv_compare_rows *x, const char *text,

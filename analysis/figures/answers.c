@@ -61,7 +61,8 @@ static int write_table(const kv_page *p, const kv_figure *f) {
         "of it, right answers with Wilson's 95 % of so many items; "
         "of fewer than 5 items there is neither. Within each "
         "budget the most right answers first. "
-        "Perplexity: less dense's, mean over positions.",
+        "Perplexity: less dense's, mean over positions. "
+        "*: of those questions alone that have a log-likelihood a token.",
         "answers", &g);
     fputs("</figure>\n", p->f);
   }

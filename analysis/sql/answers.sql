@@ -105,18 +105,21 @@ ORDER BY m.model, p.platform, m.task, m.method, m.basis, m.asked, m.measure;
 -- The same, a row for each method, budget and task, with how many of the
 -- task's questions were answered, and of how many items any was, and what for
 -- people is a place: the task, and the model and the platform where there are
--- several. loglik: the sum over an answer's tokens, of rows from before
--- December 2026. reason: why a question has no answer, or an answer lacks a
--- number.
+-- several. loglik: the sum over an answer's tokens, of rows of earlier
+-- versions; loglik_some: loglik_token is not of all questions that have either.
+-- reason: why a question has no answer, or an answer lacks a number.
 CREATE TEMP VIEW answers AS
 WITH row AS MATERIALIZED
   (SELECT model, model_digest, platform, task, method, basis, target AS asked,
     count(DISTINCT iif(status = 'ok', item, NULL)) AS items,
     sum(status = 'ok') AS questions,
+    sum(status = 'ok' AND EXISTS (SELECT 1 FROM evaluated v WHERE
+      v.evaluation_id = e.evaluation_id AND v.name IN ('loglik', 'loglik_token')
+      )) AS likely,
     coalesce(min(iif(status = 'ok', NULL, reason)), min(nullif(reason, '')))
       AS reason,
     max(conflicts) AS conflicts, min(confirmations) AS confirmations
-  FROM newest_evaluation
+  FROM newest_evaluation e
   GROUP BY model, model_digest, platform, task, method, basis, target),
 whole AS
   (SELECT model_digest, platform, task, count(DISTINCT item) AS items_all,
@@ -132,6 +135,7 @@ wide AS
     max(iif(measure = 'exact', se, NULL)) AS exact_se,
     max(iif(measure = 'loglik_token', mean, NULL)) AS loglik_token,
     max(iif(measure = 'loglik_token', se, NULL)) AS loglik_token_se,
+    max(iif(measure = 'loglik_token', questions, NULL)) AS token_questions,
     max(iif(measure = 'loglik', mean, NULL)) AS loglik,
     max(iif(measure = 'loglik', se, NULL)) AS loglik_se,
     max(iif(measure = 'kl', mean, NULL)) AS kl,
@@ -150,7 +154,8 @@ SELECT r.task
   r.method, r.basis, r.asked, r.items, a.items_all, r.questions,
   a.questions_all, w.share_mean, w.share_end, w.share_read,
   w.exact, w.exact_se, w.loglik_token, w.loglik_token_se, w.loglik,
-  w.loglik_se, w.kl, w.kl_se, w.agree, w.agree_se, w.ppl, w.dense_exact,
+  w.loglik_se, w.token_questions < r.likely AS loglik_some,
+  w.kl, w.kl_se, w.agree, w.agree_se, w.ppl, w.dense_exact,
   w.measurable, r.confirmations, r.conflicts, r.reason, r.model_digest
 FROM row r JOIN whole a USING (model_digest, platform, task)
   JOIN platform p USING (platform)

@@ -4,12 +4,14 @@
 -- --mean` and the tables below the page's large figures show.
 
 -- Which traces count as one, in a sentence; no row where none do. A unit is a
--- request, the length of its prompt, and what is observed.
+-- request, the length of its prompt, and what is observed. They are those of
+-- the cells in `line`, or all where it is empty.
 CREATE TEMP VIEW repeated AS
 WITH unit AS
   (SELECT DISTINCT group_concat(trace, ' and ') AS names
   FROM (SELECT DISTINCT trace, request, prompt_len, observe FROM cell
-    ORDER BY trace)
+    WHERE (key, basis, asked) IN (SELECT key, basis, asked FROM line)
+      OR NOT EXISTS (SELECT 1 FROM line) ORDER BY trace)
   GROUP BY request, prompt_len, observe HAVING count(*) > 1),
 counted AS (SELECT names, row_number() OVER (ORDER BY names) AS n FROM unit)
 SELECT 'Traces that hold the same request count as one: '
@@ -23,17 +25,19 @@ CREATE TEMP TABLE line(key TEXT, basis TEXT, asked TEXT, label TEXT,
   PRIMARY KEY (key, basis, asked));
 
 -- The mean over traces of what was asked alike, of the cells in `line`, and its
--- standard error, that of the traces' means; null for fewer than two. Traces of
--- one unit (view `repeated`) count as one, which has their means. `traces` have
--- an answer, of `traces_all`: where they differ the mean is one of those that
--- have, and may be compared with that of the same traces alone. `refused` is
--- how many of the others were refused or failed, `reason` that of the first by
--- name; the rest was not run. Needles are of the traces that have any. Shares
--- of dense need it on each trace, and what was scanned a kvreplay that counted
--- it.
+-- standard error, that of the traces' means; null for fewer than five. Traces
+-- of one unit (view `repeated`) count as one, which has their means. `traces`
+-- have an answer, of `traces_all`: where they differ the mean is one of those
+-- that have, and may be compared with that of the same traces alone. `refused`
+-- is how many of the others were refused or failed, `reason` that of the first
+-- by name; the rest was not run. Needles are of the traces that have any.
+-- Shares of dense need it on each trace, and what was scanned a kvreplay that
+-- counted it.
 CREATE TEMP VIEW summary AS
 WITH chosen AS MATERIALIZED
   (SELECT c.*, l.label, c.output_error IS NOT NULL AS met,
+    max(c.output_error IS NOT NULL) OVER (PARTITION BY l.label, l.basis,
+      l.asked, c.request, c.prompt_len, c.observe) AS answered,
     dense_rank() OVER (ORDER BY c.request, c.prompt_len, c.observe) AS unit
   FROM cell c JOIN line l USING (key, basis, asked)),
 every AS
@@ -103,7 +107,7 @@ SELECT e.method, e.basis, e.asked, traces, traces_all, refused,
   coalesce(confirmed, 0) AS confirmed, conflicts,
   (SELECT c.trace || ': ' || c.reason FROM chosen c
    WHERE c.label = e.method AND c.basis = e.basis AND c.asked = e.asked
-     AND c.status IN ('refused', 'failed')
+     AND NOT c.answered AND c.status IN ('refused', 'failed')
    ORDER BY c.trace, c.prompt_len, c.observe LIMIT 1) AS reason
 FROM every e LEFT JOIN mean m USING (method, basis, asked)
 ORDER BY e.method, e.basis, length(e.asked), e.asked;

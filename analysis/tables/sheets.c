@@ -122,11 +122,11 @@ const kv_sheet kv_sheet_answers = {
              "items there is neither. "
              "mean, end: bytes as shares of dense's for the same questions. "
              "right: greedy answers that hold the reference. loglik: of the "
-             "reference answer, nats a token (rows from before December 2026: "
+             "reference answer, nats a token (rows of earlier versions: "
              "the sum). kl: of the next token from dense's, "
              "nats. agree: tokens until greedy decoding leaves dense's. ppl: "
              "perplexity less dense's. *: of those questions alone that have "
-             "an answer.",
+             "an answer, or this number.",
     .answers = true};
 
 const kv_sheet kv_sheet_pools = {

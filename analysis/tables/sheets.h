@@ -14,9 +14,11 @@
 #define KV_SHEET_PLACE                                                         \
   "trace || iif(observe = 'recorded', '', ', ' || observe) AS trace"
 #define KV_SHEET_P_ERROR "p error"
-/* Of answers: per token, or of older rows the sum, marked. */
+/* Of answers: per token, marked where some of the questions have the sum alone;
+ * or of older rows the sum, marked. */
 #define KV_SHEET_LOGLIK                                                        \
-  " coalesce(about(loglik_token, loglik_token_se),"                            \
+  " coalesce(about(loglik_token, loglik_token_se)"                             \
+  " || iif(loglik_some, ' *', ''),"                                            \
   " about(loglik, loglik_se) || ' sum')"
 
 typedef struct kv_sheet {

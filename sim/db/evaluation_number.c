@@ -18,7 +18,7 @@ static const struct {
     {"loglik_token", "nats a token", mean}, /* of the reference answer,
                                                teacher-forced */
     {"loglik", "nats", mean},  /* the same, the sum over all of its tokens: of
-                                  rows from before December 2026 */
+                                  rows of earlier versions */
     {"kl", "nats", mean},      /* next token, KL(dense || method), by position
                                   of dense's own continuation */
     {"agree", "tokens", mean}, /* until greedy decoding leaves dense's */

@@ -110,6 +110,8 @@ def check_table():
         "",
     ], "\n".join(lines)
     assert table(rows[6:7]) == ""
+    some = rows[0], row("a", "1", "dense", loglik=-6.0)
+    assert " -1.000 * " in table(some), table(some)
 
 
 def check_tasks():

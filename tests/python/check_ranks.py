@@ -280,6 +280,10 @@ def main():
     older.commit()
     said = " ".join(run(f"{folder}/older.db").split())
     assert "No two methods have loglik on the same prompts. Rows" in said, said
+    older.execute("DELETE FROM evaluated WHERE name = 'exact'")
+    older.commit()
+    said = run(f"{folder}/older.db", "-b", "exact_match")
+    assert "have exact_match on" in said and "evaluate" not in said, said
 
 
 main()

@@ -74,11 +74,13 @@ def marked(
 
 
 def loglik(rows: Sequence[Row], every: Sequence[Row]) -> str:
-    """A token's; rows of before December 2026 have the sum of all alone."""
+    """A token's; rows of earlier versions have the sum of all alone."""
     text = marked("loglik_token", "{:.3f}", rows, every)
     if text == "-":
-        text = marked("loglik", "{:.2f} sum", rows, every)
-    return text
+        return marked("loglik", "{:.2f} sum", rows, every)
+    some = any("loglik" in x["values"] and "loglik_token" not in x["values"]
+               for x in rows)  # fmt: skip
+    return text + " *" * (some and not text.endswith("*"))
 
 
 def questions(rows: Iterable[Row]) -> int:
