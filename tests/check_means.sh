@@ -203,17 +203,17 @@ for db in one both; do
 done
 for view in heads pages needles tokens overlap mirrors pruning sparsity \
   charged utilised dials; do
-  paste -d , "$dir"/{one,both}/$view.csv | awk -F , '
+  paste -d , "$dir"/{one,both}/$view.csv | sed 's/"{[^}]*}"//g' | awk -F , '
     NR == 1 { for (i = n = NF / 2; i > 0; i--) name[i] = $i; next }
-    NF != 2 * n { exit 1 }
+    NF != 2 * n { bad = 1 }
     {
       for (i = 1; i <= n; i++) {
         x = $(n + i)
         if (name[i] ~ /^(traces|lanes)$/) x /= 2
-        if ($i != x && ($i - x) ^ 2 > 1e-24 * x ^ 2) exit 1
+        if ($i != x && ($i - x) ^ 2 > 1e-24 * x ^ 2) bad = 1
       }
     }
-    END { exit NR < 2 }' || fail "$view of one request: $(
+    END { exit bad || NR < 2 }' || fail "$view of one request: $(
     head -n 2 "$dir"/{one,both}/$view.csv)"
 done
 
