@@ -192,6 +192,44 @@ of="(SELECT run_id FROM run JOIN trace USING (identity) WHERE method = 'h2o' AND
 grep -q '^h2o at 10%, 9 of 10 traces: made_up_9: no$' "$dir/out" ||
   fail "a reason of what has an answer: $(grep '^h2o at' "$dir/out")"
 
+# So they are in maps: means are those of two traces, and counts are halves.
+# The second has other numbers, and both have a needle's name.
+lean=leankv:window=8 delta=deltakv:recent=8:full=0:compressor=none
+"$kvreplay" run "$tiny"/retrieval_8_small{,.f32}.safetensors -q -b 20% \
+  -m dense,h2o,adakv,quest,dense+k8v4,dense+k4v8,dense+int8,h2o+int8 \
+  -m $lean,$lean:sparsity=layer --layout unified,base --tokens \
+  --db "$dir/one.db" >"$dir/out" 2>&1 || fail "run of maps: $(cat "$dir/out")"
+"$kvreplay" run "$tiny"/retrieval_8_small{,.f32}.safetensors -q \
+  -m $delta:stride=4,$delta:stride=8 --db "$dir/one.db" >"$dir/out" 2>&1 ||
+  fail "run of deltakv: $(cat "$dir/out")"
+second="run_id IN (SELECT run_id FROM run JOIN trace USING (identity)
+  WHERE name LIKE '%.f32')"
+"$sql" "$dir/one.db" "UPDATE metric SET mean = mean / 2 WHERE $second" \
+  "UPDATE part SET kept = kept / 2 WHERE $second" \
+  "UPDATE survival SET gone = zeroblob(length(gone)) WHERE $second" \
+  "UPDATE layout SET kept_steps = kept_steps / 2 WHERE $second" \
+  "UPDATE trace SET name = 'needle_0_of_512'" >/dev/null || fail "sql_db: maps"
+cp "$dir/one.db" "$dir/both.db"
+"$sql" "$dir/both.db" "UPDATE trace SET request = NULL" >/dev/null
+for db in one both; do
+  "$report" export "$dir/$db.db" -o "$dir/$db" || fail "export of $db"
+done
+for view in heads pages needles tokens overlap mirrors pruning sparsity \
+  charged utilised dials; do
+  paste -d , "$dir"/{one,both}/$view.csv | sed 's/"{[^}]*}"//g' | awk -F , '
+    NR == 1 { for (i = n = NF / 2; i > 0; i--) name[i] = $i; next }
+    NF != 2 * n { bad = 1 }
+    {
+      for (i = 1; i <= n; i++) {
+        x = $(n + i)
+        if (name[i] ~ /^(traces|lanes)$/) x /= 2
+        if ($i != x && ($i - x) ^ 2 > 1e-24 * x ^ 2) bad = 1
+      }
+    }
+    END { exit bad || NR < 2 }' || fail "$view of one request: $(
+    head -n 2 "$dir"/{one,both}/$view.csv)"
+done
+
 # --- kvreport compare ---
 if command -v python3 >/dev/null; then
   python3 "$src/tests/python/check_paired.py" "$kvtrace" "$kvreplay" \

@@ -14,7 +14,7 @@ SELECT DISTINCT key, place, kr, cr, output_error, confirmed, params,
   json_extract(params, '$.full') AS full,
   json_extract(params, '$.kept') IS 'int4' AS four, c.kind, c.latent, c.hidden,
   iif(c.code IS NULL, NULL, coalesce(c.learned, 'nearest')) AS learned
-FROM told LEFT JOIN (SELECT key, code FROM run) USING (key)
+FROM told_once LEFT JOIN (SELECT key, code FROM run) USING (key)
   LEFT JOIN compressor c USING (code) WHERE method = 'deltakv';
 
 -- A parameter and its values, of rows alike in all others; of compressors the

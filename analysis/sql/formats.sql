@@ -2,7 +2,8 @@
 --
 -- What the page draws of how tokens are stored, as views over those of
 -- views.sql: formats, sparsity, kinds of bytes, pages. A mean is over the
--- traces on which anything of its figure ran, where each of them has an answer.
+-- traces on which anything of its figure ran, where each of them has an answer;
+-- those of one unit (view `repeated` of means.sql) count as one.
 
 -- Cells that have an error, with the name of their line and where they ran; of
 -- those whose tokens are coded by +FORMAT, the name without it, and the formats
@@ -10,7 +11,7 @@
 -- stores the same, and has that name and its settings here.
 CREATE TEMP VIEW told AS
 WITH named AS
-  (SELECT c.*, l.label, trace || ' ' || prompt_len || ' ' || observe AS place,
+  (SELECT c.*, l.label, request || ' ' || prompt_len || ' ' || observe AS place,
     iif(method = 'quant', 'dense+quant' ||
       replace(substr(label, length('quant') + 1), ' ', ' quant.'), label)
       AS long,
@@ -31,6 +32,14 @@ SELECT *, method = 'quant' OR method LIKE '%+quant' AS coded,
     ELSE CAST(substr(v, -1) AS INTEGER) END AS v_bits
 FROM cells;
 
+-- The same, with the means of traces of one unit.
+CREATE TEMP VIEW told_once AS
+SELECT label, basis, asked, place, method, params, settings, arithmetic, coded,
+  bare, k, v, k_bits, v_bits, avg(1 - kept / n_tokens) AS dropped,
+  avg(kr) AS kr, avg(cr) AS cr, avg(output_error) AS output_error,
+  min(confirmed) AS confirmed, min(key) AS key
+FROM told GROUP BY label, basis, asked, place;
+
 -- More bits for keys against the same bits the other way round: cells of which
 -- both were run, alike in all else.
 CREATE TEMP VIEW mirrors AS
@@ -38,7 +47,7 @@ WITH one AS MATERIALIZED
   (SELECT bare, place, basis, asked, k, v, k_bits, v_bits, kr, output_error,
     max(confirmed) AS confirmed, arithmetic,
     json_remove(settings, '$."quant.k"', '$."quant.v"') AS rest
-  FROM told WHERE coded
+  FROM told_once WHERE coded
   GROUP BY bare, place, basis, asked, k, v, arithmetic, rest),
 two AS MATERIALIZED
   (SELECT a.bare, a.place, a.basis, a.asked, a.k, a.v,
@@ -69,7 +78,7 @@ WITH wide AS MATERIALIZED
       ' quant.v_groups=1', ''), ' quant.residual=0', ''),
       ' quant.rope=after', '') AS base,
     coded, place, basis, asked, kr, output_error, confirmed
-  FROM told WHERE NOT coded OR (k = 'int8' AND v = 'int8'
+  FROM told_once WHERE NOT coded OR (k = 'int8' AND v = 'int8'
     AND json_extract(settings, '$."quant.k_groups"') = 1
     AND json_extract(settings, '$."quant.v_groups"') = 1
     AND json_extract(settings, '$."quant.residual"') = 0
@@ -106,8 +115,8 @@ WITH lean AS MATERIALIZED
       coalesce(' middle_1=' || json_extract(params, '$.middle_1'), '') ||
       coalesce(' middle_2=' || json_extract(params, '$.middle_2'), '') AS alike,
     json_extract(params, '$.sparsity') AS sparsity, label, place, basis, asked,
-    1 - kept / n_tokens AS dropped, kr, output_error, confirmed
-  FROM told WHERE method = 'leankv' AND kept IS NOT NULL),
+    dropped, kr, output_error, confirmed
+  FROM told_once WHERE method = 'leankv' AND dropped IS NOT NULL),
 several AS
   (SELECT alike FROM lean GROUP BY alike
   HAVING count(DISTINCT sparsity) > 1)
@@ -127,15 +136,21 @@ WITH shares AS
   (SELECT c.*, bytes_end / share_end AS dense,
     (SELECT l.bytes_end FROM layout l JOIN run r USING (run_id)
     WHERE r.key = c.key AND l.layout = 'unified') AS unified
-  FROM told c WHERE share_end > 0)
-SELECT label AS method, basis, asked, count(*) AS traces,
-  avg(payload / dense) AS codes, avg(metadata / dense) AS metadata,
-  avg(columns / dense) AS columns, avg(side / dense) AS side,
-  avg(slack / dense) AS slack, avg(share_end) AS everything,
-  iif(count(unified) = count(*), avg(unified / dense), NULL) AS unified,
+  FROM told c WHERE share_end > 0),
+one AS
+  (SELECT label, basis, asked, place, avg(payload / dense) AS codes,
+    avg(metadata / dense) AS metadata, avg(columns / dense) AS columns,
+    avg(side / dense) AS side, avg(slack / dense) AS slack,
+    avg(share_end) AS everything, avg(unified / dense) AS unified,
+    min(confirmed) AS confirmed
+  FROM shares GROUP BY label, basis, asked, place)
+SELECT label AS method, basis, asked, count(*) AS traces, avg(codes) AS codes,
+  avg(metadata) AS metadata, avg(columns) AS columns, avg(side) AS side,
+  avg(slack) AS slack, avg(everything) AS everything,
+  iif(count(unified) = count(*), avg(unified), NULL) AS unified,
   min(confirmed) AS confirmed
-FROM shares GROUP BY label, basis, asked
-HAVING count(*) = (SELECT count(DISTINCT place) FROM shares)
+FROM one GROUP BY label, basis, asked
+HAVING count(*) = (SELECT count(DISTINCT place) FROM one)
 ORDER BY everything DESC, label, basis, asked;
 
 -- Runs of every line at the budget of the pictures, and every how many steps of
@@ -219,14 +234,16 @@ ORDER BY s.layout DESC, trace, prompt_len, observe, label, basis, asked, s.step;
 -- (masks=), which count other lanes or other entries of the same cell.
 CREATE TEMP VIEW utilised AS
 WITH shares AS
-  (SELECT c.*, l.layout, kept_steps * 1.0 / (lanes * fullest_steps) AS full,
-    kept_steps * 2.0 / (pages_mean * steps) AS used,
-    kept_steps * 2.0 / (seen * steps * lanes) AS overall,
-    fullest_steps * 2.0 / (seen * steps) AS fullest
+  (SELECT label, l.layout, basis, asked, place, min(confirmed) AS confirmed,
+    avg(kept_steps * 1.0 / (lanes * fullest_steps)) AS full,
+    avg(kept_steps * 2.0 / (pages_mean * steps)) AS used,
+    avg(kept_steps * 2.0 / (seen * steps * lanes)) AS overall,
+    avg(fullest_steps * 2.0 / (seen * steps)) AS fullest
   FROM (SELECT *, n_tokens - prompt_len + 1 AS steps,
       n_tokens + prompt_len AS seen FROM told) c
     JOIN run r USING (key) JOIN layout l USING (run_id)
-  WHERE lanes * fullest_steps > 0 AND l.layout NOT LIKE '%=%')
+  WHERE lanes * fullest_steps > 0 AND l.layout NOT LIKE '%=%'
+  GROUP BY label, l.layout, basis, asked, place)
 SELECT label AS method, layout, basis, asked, count(*) AS traces,
   avg(full) AS utilisation, avg(used) AS used, avg(overall) AS overall,
   avg(fullest) AS fullest, min(confirmed) AS confirmed

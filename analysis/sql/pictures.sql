@@ -1,7 +1,9 @@
 -- SPDX-License-Identifier: Apache-2.0
 --
 -- What the page's maps draw, as views over those of views.sql. They name lines
--- as figures do: by the table `line`, which the program fills (lines.c).
+-- as figures do: by the table `line`, which the program fills (lines.c). Traces
+-- of one unit (view `repeated` of means.sql) count as one, which has their
+-- means.
 
 -- The budget at which the pictures of budgets are drawn: the one that most
 -- lines were asked for, and of those the least, where most is given up.
@@ -17,17 +19,21 @@ CREATE TEMP VIEW heads AS
 WITH ran AS MATERIALIZED
   (SELECT r.run_id, count(*) / (max(head) + 1) AS layers,
     max(head) + 1 AS kv_heads, r.key, t.n_tokens,
-    t.identity || ' ' || r.prompt_len || r.observe AS place
+    t.request || ' ' || r.prompt_len || r.observe AS place
   FROM newest r JOIN trace t USING (identity) JOIN part p USING (run_id)
   WHERE head >= 0 AND bin < 0 AND p.kept IS NOT NULL GROUP BY r.run_id),
 shape AS MATERIALIZED
   (SELECT layers, kv_heads, count(DISTINCT place) AS traces_all
-  FROM ran GROUP BY layers, kv_heads)
+  FROM ran GROUP BY layers, kv_heads),
+one AS
+  (SELECT layers, kv_heads, label, basis, asked, layer, head, avg(kept) AS kept,
+    avg(kept / n_tokens) AS share
+  FROM ran JOIN line USING (key) CROSS JOIN part p USING (run_id)
+  WHERE head >= 0 AND bin < 0 AND kept IS NOT NULL
+  GROUP BY layers, kv_heads, label, basis, asked, layer, head, place)
 SELECT layers, kv_heads, label AS method, basis, asked, layer, head,
-  count(*) AS traces, avg(kept) AS kept, avg(kept / n_tokens) AS share
-FROM ran JOIN line USING (key) JOIN shape USING (layers, kv_heads)
-  CROSS JOIN part p USING (run_id)
-WHERE head >= 0 AND bin < 0 AND kept IS NOT NULL
+  count(*) AS traces, avg(kept) AS kept, avg(share) AS share
+FROM one JOIN shape USING (layers, kv_heads)
 GROUP BY layers, kv_heads, label, basis, asked, layer, head
 HAVING count(*) = traces_all
 ORDER BY layers, kv_heads, label, basis, length(asked), asked, layer, head;
@@ -39,11 +45,13 @@ CREATE TEMP VIEW pages AS
 WITH ran AS MATERIALIZED
   (SELECT replace(label, ' page=' || json_extract(params, '$.page'), '')
       AS method, json_extract(params, '$.page') AS page, basis, asked,
-    c.budget, recall_1, recall_16, recall_budget,
-    trace || ' ' || prompt_len || observe AS place
+    avg(c.budget) AS budget, avg(recall_1) AS recall_1,
+    avg(recall_16) AS recall_16, avg(recall_budget) AS recall_budget,
+    request || ' ' || prompt_len || observe AS place
   FROM cell c JOIN line USING (key, basis, asked)
   WHERE json_type(params, '$.page') = 'integer'
-    AND recall_budget IS NOT NULL),
+    AND recall_budget IS NOT NULL
+  GROUP BY method, page, basis, asked, place),
 place AS MATERIALIZED
   (SELECT *, max(cells) OVER (PARTITION BY method) AS most
   FROM (SELECT method, place, count(*) AS cells FROM ran
@@ -62,12 +70,16 @@ ORDER BY method, page, basis, avg(budget), asked;
 CREATE TEMP VIEW needles AS
 WITH placed AS MATERIALIZED
   (SELECT needle_place(t.name, 0) AS depth, needle_place(t.name, 1) AS length,
-    c.* FROM cell c JOIN main.trace t USING (identity))
+    c.* FROM cell c JOIN main.trace t USING (identity)),
+one AS
+  (SELECT label, basis, asked, depth, length,
+    avg(needle_share) AS needle_share, avg(needle_stored) AS needle_stored
+  FROM placed JOIN line USING (key, basis, asked)
+  WHERE depth IS NOT NULL AND needle_share IS NOT NULL
+  GROUP BY label, basis, asked, depth, length, request, prompt_len, observe)
 SELECT label AS method, basis, asked, depth, length, count(*) AS traces,
   avg(needle_share) AS needle_share, avg(needle_stored) AS needle_stored
-FROM placed JOIN line USING (key, basis, asked)
-WHERE depth IS NOT NULL AND needle_share IS NOT NULL
-GROUP BY label, basis, asked, depth, length
+FROM one GROUP BY label, basis, asked, depth, length
 ORDER BY label, basis, length(asked), asked, depth, length;
 
 -- Of runs with --tokens, the newest of each line and budget: the means over
@@ -81,36 +93,44 @@ WITH RECURSIVE bins(bin) AS
 moments(moment) AS
   (SELECT 0 UNION ALL SELECT moment + 1 FROM moments WHERE moment < 24),
 kept AS
-  (SELECT l.label AS method, l.basis, l.asked, r.prompt_len, t.n_tokens, s.gone,
-    s.shown
+  (SELECT l.label AS method, l.basis, l.asked, t.request, r.prompt_len,
+    r.observe, t.n_tokens, s.layer, s.lane, s.gone, s.shown
   FROM survival s JOIN newest r USING (run_id) JOIN trace t USING (identity)
     JOIN line l USING (key)
   WHERE l.asked = '' OR (l.basis, l.asked) =
-    (SELECT basis, asked FROM pictured))
+    (SELECT basis, asked FROM pictured)),
+one AS
+  (SELECT method, basis, asked, bin, moment,
+    avg(stored(gone, n_tokens * bin / 24, n_tokens * (bin + 1) / 24,
+      prompt_len + (n_tokens - prompt_len) * moment / 24)) AS stored,
+    avg(shown_share(shown, n_tokens * bin / 24, n_tokens * (bin + 1) / 24,
+      prompt_len)) AS shown
+  FROM kept, bins, moments GROUP BY method, basis, asked, bin, moment, request,
+    prompt_len, observe, layer, lane)
 SELECT method, basis, asked, bin, moment, count(*) AS lanes,
-  avg(stored(gone, n_tokens * bin / 24, n_tokens * (bin + 1) / 24,
-    prompt_len + (n_tokens - prompt_len) * moment / 24)) AS stored,
-  avg(shown_share(shown, n_tokens * bin / 24, n_tokens * (bin + 1) / 24,
-    prompt_len)) AS shown
-FROM kept, bins, moments GROUP BY method, basis, asked, bin, moment
+  avg(stored) AS stored, avg(shown) AS shown
+FROM one GROUP BY method, basis, asked, bin, moment
 ORDER BY method, basis, asked, bin, moment;
 
 -- How alike two lines' stored tokens are (Jaccard), after the prompt and at the
 -- end: the mean over traces, layers and lanes that both have.
 CREATE TEMP VIEW overlap AS
 WITH kept AS MATERIALIZED
-  (SELECT l.label, l.basis, l.asked, r.identity, r.prompt_len, r.observe,
-    t.n_tokens, s.layer, s.lane, s.gone
+  (SELECT l.label, l.basis, l.asked, r.identity, t.request, r.prompt_len,
+    r.observe, t.n_tokens, s.layer, s.lane, s.gone
   FROM survival s JOIN newest r USING (run_id) JOIN trace t USING (identity)
     JOIN line l USING (key)
   WHERE l.asked = '' OR (l.basis, l.asked) =
-    (SELECT basis, asked FROM pictured))
-SELECT a.label AS method, b.label AS other, count(*) AS lanes,
-  avg(overlap_of(a.gone, b.gone, a.prompt_len)) AS after_prompt,
-  avg(overlap_of(a.gone, b.gone, a.n_tokens)) AS at_end
-FROM kept a JOIN kept b USING (identity, prompt_len, observe, layer, lane)
-GROUP BY a.label, b.label
-ORDER BY a.label, b.label;
+    (SELECT basis, asked FROM pictured)),
+one AS
+  (SELECT a.label AS method, b.label AS other,
+    avg(overlap_of(a.gone, b.gone, a.prompt_len)) AS after_prompt,
+    avg(overlap_of(a.gone, b.gone, a.n_tokens)) AS at_end
+  FROM kept a JOIN kept b USING (identity, prompt_len, observe, layer, lane)
+  GROUP BY a.label, b.label, a.request, prompt_len, observe, layer, lane)
+SELECT method, other, count(*) AS lanes, avg(after_prompt) AS after_prompt,
+  avg(at_end) AS at_end
+FROM one GROUP BY method, other ORDER BY method, other;
 
 -- What the heads of a trace attend to: numbers of a layer and KV head.
 CREATE TEMP VIEW attention AS

@@ -153,8 +153,8 @@ mutant turns_count_within sim/measure/cost_total.c 'turns' \
 
 # The pictures of the page.
 mutant heads_of_one_trace analysis/sql/pictures.sql 'check_pictures.sh' \
-  'count(*) AS traces, avg(kept) AS kept, avg(kept / n_tokens) AS share' \
-  'count(*) AS traces, avg(kept) AS kept, max(kept / n_tokens) AS share'
+  'count(*) AS traces, avg(kept) AS kept, avg(share) AS share' \
+  'count(*) AS traces, avg(kept) AS kept, max(share) AS share'
 mutant pages_of_every_trace analysis/sql/pictures.sql 'check_pictures.sh' \
   'FROM place WHERE cells = most)' 'FROM place)'
 mutant squares_by_column analysis/page/heat.c 'check_pictures.sh' \
@@ -172,7 +172,9 @@ mutant tokens_not_compared sim/db/db_survival.c 'check_pictures.sh old_db' \
 mutant needles_turned analysis/page/maps.c 'check_pictures.sh' \
   'm->value[y * m->columns + x] =' 'm->value[x * m->columns + y] ='
 mutant needles_not_of_dense analysis/sql/pictures.sql 'check_pictures.sh' \
-  'avg(needle_share) AS needle_share' 'avg(needle_mass) AS needle_share'
+  'asked, depth, length,
+    avg(needle_share) AS needle_share' 'asked, depth, length,
+    avg(needle_mass) AS needle_share'
 
 # Figures of how tokens are stored and of what heads attend to.
 mutant mirror_of_itself analysis/sql/formats.sql 'check_figures.sh' \
@@ -182,7 +184,7 @@ mutant pruning_of_any_bits analysis/sql/formats.sql 'check_figures.sh' \
   "NOT coded OR (k = 'int8' AND v = 'int8'" \
   "NOT coded OR (k_bits + v_bits > 0"
 mutant dropped_is_kept analysis/sql/formats.sql 'check_figures.sh' \
-  '1 - kept / n_tokens AS dropped' 'kept / n_tokens AS dropped'
+  'avg(1 - kept / n_tokens) AS dropped' 'avg(kept / n_tokens) AS dropped'
 mutant pages_without_end analysis/sql/formats.sql 'check_figures.sh' \
   '(n_tokens - s.step) % every = 0' '(s.step - prompt_len) % 7 = 0'
 mutant bars_side_by_side analysis/figures/held.c 'check_figures.sh' \

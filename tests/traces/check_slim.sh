@@ -138,6 +138,12 @@ for from in "$v1" "$v2"; do
     "$(columns "$from" h2o,snapkv,knorm,tova)"
   same 'all replayed' "$(columns "$from" h2o,snapkv,knorm,tova | grep -c ok)" 4
 done
+# A copy without token ids is of the same request, and one of that.
+slim "$v1" ids.safetensors --drop-tokens --rows last=80,decode
+slim ids.safetensors s.safetensors --no-o
+worked "$kvreplay" run -q "$v1" {ids,s}.safetensors -m knorm -b 20% --db r.db
+same 'a request' "$("$sql" r.db "SELECT count(*) || '|' ||
+  count(DISTINCT request) FROM trace")" '3|1'
 same 'twice and once' "$(columns again.safetensors h2o)" \
   "$(columns once.safetensors h2o)"
 # Methods that need rows which are not there, and h2o without sums.

@@ -263,6 +263,20 @@ TEST(a_request_is_told_by_model_and_tokens) {
   tracefile_also = NULL;
   none.rank = -1; /* without ids the numbers count */
   assert_true(same_digest(request(&model, 1, &none), numbers));
+  char hex[66];
+  kv_digest_hex(&first, hex);
+  const meta said = {"request_digest", hex};
+  assert_true(same_digest(request(&said, 1, &none), first));
+  assert_true(same_digest(request(&said, 0, NULL), numbers)); /* with ids */
+  static const char *const bad[] = {"000", "0A", "0"}; /* 65 digits, A, 63 */
+  for (int i = 0; i < 3; i++) {
+    kv_err e = {0};
+    kv_trace *t;
+    strcpy(hex + 62, bad[i]);
+    tracefile_write(&said, 1, &none, 0);
+    assert_int_equal(kv_trace_open(tracefile, &t, &e), KV_INPUT);
+    assert_non_null(strstr(e.text, "request_digest is "));
+  }
 }
 
 int main(void) {

@@ -9,7 +9,7 @@
  * the 32 bytes of its data's SHA-256; the number of metadata pairs left; of
  * each its key and value. Of a request: the model's digest and the token ids;
  * or of q, k and v the name, rank, dimensions and the SHA-256 of the data as
- * F16.
+ * F16. A copy without token ids has that of its original in its metadata.
  */
 #define _GNU_SOURCE 1
 #include <errno.h>
@@ -22,6 +22,7 @@
 #include <unistd.h>
 
 #include "ref/ground/arith.h"
+#include "traces/text/text.h"
 #include "traces/text/threads.h"
 #include "traces/trace/own.h"
 #include "traces/trace/trace.h"
@@ -175,19 +176,33 @@ static int nibble(char c) {
   return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
+/* Of 64 digits, and whatever is behind them? */
+static int read_hex(const char *text, kv_digest *out) {
+  for (int i = 0; i < 32; i++) {
+    int high = nibble(text[2 * i]);
+    int low = high < 0 ? -1 : nibble(text[2 * i + 1]);
+    if (low < 0) return 0;
+    out->byte[i] = (uint8_t)(16 * high + low);
+  }
+  return 1;
+}
+
+kv_rc kv_trace_stated(const kv_trace *t, kv_digest *out, kv_err *e) {
+  const char *text = kv_trace_meta(t, KV_REQUEST_KEY);
+  char a[KV_SHOW], b[KV_SHOW];
+  if (!text || (read_hex(text, out) && !text[64])) return KV_OK;
+  return kv_fail(e, KV_INPUT,
+                 "%s: metadata " KV_REQUEST_KEY " is %s, not 64 digits 0-9a-f",
+                 kv_show(t->path, a), kv_show(text, b));
+}
+
 static int recall(const char *path, kv_digest *out) {
   char text[66] = "";
   FILE *f = fopen(path, "re");
   if (!f) return 0;
   size_t n = fread(text, 1, sizeof text, f);
   fclose(f);
-  if (n != 65 || text[64] != '\n') return 0;
-  for (int i = 0; i < 32; i++) {
-    int high = nibble(text[2 * i]), low = nibble(text[2 * i + 1]);
-    if (high < 0 || low < 0) return 0;
-    out->byte[i] = (uint8_t)(16 * high + low);
-  }
-  return 1;
+  return n == 65 && text[64] == '\n' && read_hex(text, out);
 }
 
 /* Whole or not at all, for readers at the same time. */
@@ -234,6 +249,8 @@ kv_rc kv_trace_identity(const kv_trace *t, kv_digest *out, kv_err *e) {
 kv_rc kv_trace_request(const kv_trace *t, kv_digest *out, kv_err *e) {
   const char *model = kv_trace_meta(t, "model_digest");
   kv_sha256 h;
+  if (!t->tokens && kv_trace_meta(t, KV_REQUEST_KEY))
+    return kv_trace_stated(t, out, e);
   if (!model || !t->tokens) return find(t, true, out, e);
   kv_sha256_init(&h);
   add_text(&h, model);

@@ -37,6 +37,11 @@ kv_rc kv_trace_tell(const kv_trace *t, const char *tensor, const char *reason,
 kv_rc kv_trace_copy(const kv_trace *t, const kv_st_tensor *x, kv_st_dtype type,
                     uint64_t n, void **out, kv_err *e);
 
+/* identity.c: the request that a copy without token ids says it holds, in 64
+ * digits; *out stays where it does not. KV_INPUT: it is something else. */
+#define KV_REQUEST_KEY "request_digest"
+kv_rc kv_trace_stated(const kv_trace *t, kv_digest *out, kv_err *e);
+
 /* frequencies.c: reads rope.inv_freq, with it the metadata rope.layout, and, of
  * version 2, rope.inv_freq.windowed into t, where they are there. Call when
  * positions have been read. KV_INPUT, naming what is wrong; KV_RESOURCE:

@@ -13,6 +13,7 @@
 #include "traces/container/safetensors.h"
 #include "traces/text/text.h"
 #include "traces/trace/colsum.h"
+#include "traces/trace/own.h"
 #include "traces/trace/rewrite.h"
 
 /* What a tensor of the trace becomes, and what q brings with it. */
@@ -210,6 +211,17 @@ static kv_rc put_layers(const job *w, kv_err *e) {
   return rc;
 }
 
+/* Where token ids go: the request that they and the model's digest make. */
+static kv_rc put_request(const job *w, kv_err *e) {
+  kv_digest request;
+  char hex[65];
+  if (!w->s->keep->no_tokens) return KV_OK;
+  kv_rc rc = kv_trace_request(w->s->from, &request, e);
+  if (rc) return rc;
+  kv_digest_hex(&request, hex);
+  return kv_st_writer_meta(w->to.out, KV_REQUEST_KEY, hex, e);
+}
+
 /* `slimmed`: what was left out, behind what it was before. */
 static kv_rc put_meta(const job *w, kv_err *e) {
   const kv_keep *k = w->s->keep;
@@ -225,6 +237,7 @@ static kv_rc put_meta(const job *w, kv_err *e) {
            before ? "; " : "", gone + 2);
   kv_rc rc = kv_rewrite_meta(&w->to, e);
   if (!rc) rc = put_layers(w, e);
+  if (!rc) rc = put_request(w, e);
   return rc ? rc : kv_st_writer_meta(w->to.out, "slimmed", text, e);
 }
 

@@ -6,7 +6,8 @@
  * column sums of all of them instead, in the canonical arithmetic, so that a
  * method which reads sums decides on it to the bit as on the full trace; one
  * that has sums and not the rows keeps its own. K, V and all else stay as they
- * are, byte for byte; metadata gains `slimmed`, what was left out.
+ * are, byte for byte; metadata gains `slimmed`, what was left out, and without
+ * token ids `request_digest`, by which the request is known (kv_trace_request).
  *
  * Written as a stream: memory is the layer in hand, mapped from its file, the
  * sums of one KV head and, while sums are computed, what kv_colsum_head takes

@@ -101,7 +101,9 @@ static kv_rc read_shape(kv_trace *t, kv_err *e) {
   const char *f = t->path;
   kv_shape *p = &t->shape;
   static const float one = 1.0f;
+  kv_digest request;
   kv_rc rc = kv_variant_version(f, s, e);
+  if (!rc) rc = kv_trace_stated(t, &request, e);
   if (!rc) {
     rc = kv_meta_count(f, s, "n_layers", 1, LAYERS_MOST, &p->n_layers, e);
   }

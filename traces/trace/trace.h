@@ -118,7 +118,9 @@ kv_rc kv_trace_identity(const kv_trace *t, kv_digest *out, kv_err *e);
 
 /* The request that the trace holds, the same of two recordings of it: SHA-256
  * over model_digest and the token ids; where the trace lacks one of these, over
- * q, k and v rounded to F16, from the same cache. The prompt's length, with
+ * q, k and v rounded to F16, from the same cache. A trace without token ids may
+ * say in metadata request_digest which it holds, as kvtrace slim makes it; it
+ * is believed. The prompt's length, with
  * which a request is one, is not in it: a run may set its own. */
 kv_rc kv_trace_request(const kv_trace *t, kv_digest *out, kv_err *e);
 
