@@ -231,6 +231,13 @@ for m in "h2o", "snapkv", "rkv":
 for m in "window", "snapkv":
     assert chunked[m]["peak"] < chunked[m]["whole_peak"], m
 PY
+# A last piece of one row is shown the rows before it too.
+for p in 300 301; do
+  "$kvreplay" run "$small" -q -p $p -m chunkkv -b 20% --chunk 30 -f jsonl |
+    grep -o '"shared": [0-9]*'
+done >"$tmp/rows"
+[ "$(uniq "$tmp/rows" | tr -dc '0-9\n' | sort -n | head -n 1)" -ge 87 ] ||
+  fail "a short piece: $(cat "$tmp/rows")"
 ran 0 "$kvreplay" run "$small" -q -p 300 -m snapkv -b 20% --chunk 300
 grep -q 'snapkv .* not asked: its prompt is no longer than a piece' \
   "$tmp/out" || fail 'a piece as long as the prompt'
