@@ -251,7 +251,7 @@ echo bad >"$tmp/c/one.safetensors"
 (cd "$tmp" && "$kvreplay" run {a,b,c}/one.safetensors -m snapkv -p 90 -b 100 \
   --tp 2 --chunk 64 --cache lru:4) >"$tmp/out" 2>"$tmp/err"
 for row in a:4 b:4 c:1; do
-  [ "$(grep -c "^ *${row%:*}/one.safetensors[, ]" "$tmp/out")" = "${row#*:}" ] ||
+  [ "$(grep -c "^ *${row%:*}/one.safetensors[, ]" "$tmp/out")" = ${row#*:} ] ||
     fail "tables do not name ${row%:*}/one: $(grep one "$tmp/out")"
 done
 grep -q ' a/one.safetensors, snapkv: budget 100 exceeds' "$tmp/err" ||
