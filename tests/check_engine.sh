@@ -231,9 +231,31 @@ for m in "h2o", "snapkv", "rkv":
 for m in "window", "snapkv":
     assert chunked[m]["peak"] < chunked[m]["whole_peak"], m
 PY
+# A last piece of one row is shown the rows before it too.
+for p in 300 301; do
+  "$kvreplay" run "$small" -q -p $p -m chunkkv -b 20% --chunk 30 -f jsonl |
+    grep -o '"shared": [0-9]*'
+done >"$tmp/rows"
+[ "$(uniq "$tmp/rows" | tr -dc '0-9\n' | sort -n | head -n 1)" -ge 87 ] ||
+  fail "a short piece: $(cat "$tmp/rows")"
 ran 0 "$kvreplay" run "$small" -q -p 300 -m snapkv -b 20% --chunk 300
 grep -q 'snapkv .* not asked: its prompt is no longer than a piece' \
   "$tmp/out" || fail 'a piece as long as the prompt'
+
+# --- traces of one name -------------------------------------------------------
+# Every table and remark calls them by their files, a bad one too.
+mkdir "$tmp/a" "$tmp/b" "$tmp/c"
+cp "$small" "$tmp/a/one.safetensors"
+cp "$small" "$tmp/b/one.safetensors"
+echo bad >"$tmp/c/one.safetensors"
+(cd "$tmp" && "$kvreplay" run {a,b,c}/one.safetensors -m snapkv -p 90 -b 100 \
+  --tp 2 --chunk 64 --cache lru:4) >"$tmp/out" 2>"$tmp/err"
+for row in a:4 b:4 c:1; do
+  [ "$(grep -c "^ *${row%:*}/one.safetensors[, ]" "$tmp/out")" = ${row#*:} ] ||
+    fail "tables do not name ${row%:*}/one: $(grep one "$tmp/out")"
+done
+grep -q ' a/one.safetensors, snapkv: budget 100 exceeds' "$tmp/err" ||
+  fail "a remark names no file: $(cat "$tmp/err")"
 
 [ -z "$(ls "$tmp/t")" ] || fail "left in TMPDIR: $(ls "$tmp/t")"
 concluded

@@ -227,7 +227,14 @@ printf '\377\377\377\377' |
 refused 3 'of version -1, which no kvreplay' "$report" table "$dir/minus.db"
 if command -v sqlite3 >/dev/null; then
   cp "$b" "$dir/less.db"
-  sqlite3 "$dir/less.db" 'DROP TABLE diff'
+  sqlite3 "$dir/less.db" 'ALTER TABLE trace RENAME request TO no'
+  for what in "table $dir/less.db" "merge $dir/more.db $dir/less.db"; do
+    # shellcheck disable=SC2086
+    refused 3 'less.db is of a development version before 28 Nov.*run the' \
+      "$report" $what
+  done
+  sqlite3 "$dir/less.db" 'ALTER TABLE trace RENAME no TO request' \
+    'DROP TABLE diff'
   refused 3 'less.db is damaged: it has no table diff' \
     "$report" table "$dir/less.db"
 fi

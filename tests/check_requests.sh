@@ -145,6 +145,17 @@ if command -v python3 >/dev/null; then
     fail "the queue by hand: $(head -n 3 out)"
 fi
 
+# Traces of one name are called by their files, of a long one by its end.
+end=12345678/12345678/12345678/x.safetensors
+long=87654321/${end%/*}
+mkdir -p one $long && cp "$a" one/x.safetensors && cp "$a" $long/x.safetensors
+"$kvreplay" run {one,$long}/x.safetensors "${cells[@]}" --together \
+  --pool 140KiB >out 2>err
+grep -q ' one/x.safetensors  ' out && grep -q "  $end  " out &&
+  grep -q ": one/x.safetensors, .*request 1: " err &&
+  grep -q ": $long/x.safetensors, .*request 2: " err ||
+  fail "whose requests: $(cat out err)"
+
 # --- what is wrong -----------------------------------------------------------
 run=("$kvreplay" run "$a" "${cells[@]}")
 refused 2 'as --pool 64MiB' "${run[@]}" --together

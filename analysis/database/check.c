@@ -16,10 +16,15 @@
 
 enum { APPLICATION = 0x6b767270, VERSION_KNOWN = 2 };
 
+/* Version 2 had no request before 28 November 2026. */
+static const char without_request[] =
+    "SELECT count(*) AND NOT max(name = 'request')"
+    " FROM pragma_table_info('trace', '%q')";
+
 /* Any number may be the answer. */
-static bool pragma(sqlite3 *db, const char *schema, const char *name, int *n) {
+static bool ask(sqlite3 *db, const char *question, const char *schema, int *n) {
   sqlite3_stmt *s = NULL;
-  char *sql = sqlite3_mprintf("PRAGMA %s.%s", schema, name);
+  char *sql = sqlite3_mprintf(question, schema);
   bool answered = sql && !sqlite3_prepare_v2(db, sql, -1, &s, NULL) &&
                   sqlite3_step(s) == SQLITE_ROW;
   if (answered) *n = sqlite3_column_int(s, 0);
@@ -30,9 +35,10 @@ static bool pragma(sqlite3 *db, const char *schema, const char *name, int *n) {
 
 int kv_results_version(sqlite3 *db, const char *schema, const char *path,
                        bool write) {
-  int application = 0, version = 0;
-  if (!pragma(db, schema, "application_id", &application) ||
-      !pragma(db, schema, "user_version", &version))
+  int application = 0, version = 0, old = 0;
+  if (!ask(db, "PRAGMA %s.application_id", schema, &application) ||
+      !ask(db, "PRAGMA %s.user_version", schema, &version) ||
+      !ask(db, without_request, schema, &old))
     return kv_results_fail(db, path);
   if (application != APPLICATION)
     return kv_tell(KV_EXIT_INPUT,
@@ -54,6 +60,11 @@ int kv_results_version(sqlite3 *db, const char *schema, const char *path,
                    "%s was written by an earlier kvreplay (version %d): name a "
                    "new file, and this one among those to merge",
                    path, version);
+  if (version == 2 && old)
+    return kv_tell(KV_EXIT_INPUT,
+                   "%s is of a development version before 28 November 2026: "
+                   "run the replays again, and name a new file",
+                   path);
   return version < VERSION_KNOWN ? kv_results_forward(db, schema, path)
                                  : KV_EXIT_OK;
 }

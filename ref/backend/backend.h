@@ -75,6 +75,8 @@ typedef struct kv_plan {
   const kv_run *asked; /* [n_asked] tokens that enter as later prompts, by the
                           call `prompt`: known beforehand where needs.future */
   int n_asked;
+  bool pieces; /* `asked` are pieces of the prompt: a method of needs.chunks is
+                  shown rows of earlier ones again (ref/ground/chunk.h) */
 } kv_plan;
 
 /* The plan of a layer of the model; p: the plan that leads. */

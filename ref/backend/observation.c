@@ -22,7 +22,9 @@ typedef struct tile {
 /* --- wanted rows --------------------------------------------------------- */
 
 static int first_wanted(const kv_store *s, int first) {
-  return kv_chunk_shown(&s->shape, s->plan->needs.prompt_rows, first);
+  kv_shape shape = s->shape;
+  if (s->plan->pieces && s->plan->needs.chunks) shape.chunk = 1; /* any */
+  return kv_chunk_shown(&shape, s->plan->needs.prompt_rows, first);
 }
 
 /* The same of a lane that may have dropped tokens of earlier chunks: it still

@@ -38,7 +38,8 @@
  *   6 functions  kv_expm, kv_log, activation.h, softcap.h; turns by positions:
  *                rope.h
  *   7 codes      made by the scale and minimum that are stored, if a format
- *                does not say otherwise, and decoded by these (FORMATS.md)
+ *                does not say otherwise; every min-max code is read in
+ *                binary32 as fma(code, scale, minimum) (FORMATS.md)
  *   8 merging    x = fma(a, x_into, RN(b * x_from)) / RN(a + b), rounded to
  *                the type in which it is stored
  *

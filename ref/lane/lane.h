@@ -276,8 +276,8 @@ kv_digest kv_lane_state(const kv_lane *l);
 
 /* What a method was compiled against. From the release of 0.1.0 on raised with
  * every change, but of comments, in a header that a method includes, which
- * tests/check_abi.sh sees to; until then 20 is what the tree has, and a plugin
- * is compiled again with it. One of another number is refused by a sentence. */
+ * tests/check_abi.sh sees to. A plugin of another number is refused by a
+ * sentence. */
 enum { KV_METHOD_ABI = 24 };
 
 /* --- what a hook calls its own ------------------------------------------ */

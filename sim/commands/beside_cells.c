@@ -19,7 +19,9 @@ kv_rc kv_beside_cells_check(const kv_job *s, const kv_beside_asked *asked,
   for (int i = 0; asked->ranks && !rc && i < s->options->traces.n; i++) {
     const kv_trace *t = s->batch[i].trace;
     rc = t ? kv_ranks_can(t, asked->ranks, &why) : KV_OK;
-    if (rc) rc = kv_fail(e, rc, "--tp: %s: %s", t->name, why.text);
+    if (rc)
+      rc = kv_fail(e, rc, "--tp: %s: %s",
+                   kv_result_name(&s->batch[i].cell->result), why.text);
   }
   return rc;
 }
@@ -161,8 +163,8 @@ static kv_rc print_row(const kv_result *r, print_answer *print, FILE *out,
   char show[KV_SHOW];
   kv_rc rc = kv_row_label_make(r, &label, e);
   if (!rc) {
-    fprintf(out, "  %-24s  %-24s  %-10s", kv_show(r->trace, show), label.brief,
-            r->target);
+    fprintf(out, "  %-24s  %-24s  %-10s", kv_show(kv_result_name(r), show),
+            label.brief, r->target);
     print(r, out);
     putc('\n', out);
   }

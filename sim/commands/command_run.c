@@ -71,7 +71,8 @@ static kv_rc compare(task *s, const kv_cell *a, const kv_cell *b) {
     kv_fail(&e, KV_DIFFERENT,
             "%s, %s: the %s of layer %d differs between %s with %d threads "
             "and %s with one",
-            x->trace, x->spec, what, p->layer, x->isa, x->threads, y->isa);
+            kv_result_name(x), x->spec, what, p->layer, x->isa, x->threads,
+            y->isa);
     kv_job_differ(&s->of, &e);
     return KV_DIFFERENT;
   }
@@ -218,8 +219,8 @@ static kv_rc compute(task *s, int at, bool *stopped, bool *bad, kv_err *e) {
 
 static void tell_failed(task *s, const kv_result *r) {
   char text[1024];
-  snprintf(text, sizeof text, "%.200s, %.200s failed: %s", r->trace, r->spec,
-           r->reason);
+  snprintf(text, sizeof text, "%.255s, %.200s failed: %s", kv_result_name(r),
+           r->spec, r->reason);
   kv_job_tell(&s->of, text);
 }
 
@@ -278,7 +279,7 @@ static void list_cells(task *s) { /* --dry-run */
     for (int c = 0; c < s->of.batch[i].cells; c++) {
       const kv_result *r = &s->of.batch[i].cell[c].result;
       kv_job_print_cost(&s->of, i, c);
-      kv_put_plain(stdout, r->trace);
+      kv_put_plain(stdout, kv_result_name(r));
       printf(" %s", r->spec);
       if (!kv_result_ran(r))
         printf(": %s: %s", kv_status_names[r->status], r->reason);

@@ -7,6 +7,7 @@
 #include "sim/commands/commands.h"
 #include "sim/commands/signal.h"
 #include <stdlib.h>
+#include <string.h>
 
 /* --- life --------------------------------------------------------------- */
 
@@ -112,6 +113,24 @@ static kv_rc open_batch(kv_job *s, const kv_replay_how *how, int i, int *lost,
   return kv_batch_lost(&ask, &why, &s->batch[i], e);
 }
 
+static bool twins(const kv_batch *a, const kv_batch *b) {
+  if (!a->cells || !b->cells) return false;
+  const kv_result *x = &a->cell->result, *y = &b->cell->result;
+  return !strcmp(x->trace, y->trace) && strcmp(x->path, y->path);
+}
+
+/* Traces of one name are called by their files. */
+static void tell_apart(kv_job *s) {
+  int n = s->options->traces.n;
+  for (int i = 0; i < n; i++) {
+    bool twin = false;
+    for (int j = 0; j < n && !twin; j++)
+      twin = twins(&s->batch[i], &s->batch[j]);
+    for (int c = 0; c < s->batch[i].cells; c++)
+      s->batch[i].cell[c].result.twin = twin;
+  }
+}
+
 kv_rc kv_job_open(kv_job *s, const kv_replay_how *how, kv_err *e) {
   int n = s->options->traces.n, lost = 0;
   s->batch = kv_zalloc((size_t)n, sizeof *s->batch);
@@ -123,6 +142,7 @@ kv_rc kv_job_open(kv_job *s, const kv_replay_how *how, kv_err *e) {
   for (int i = 0; !rc && i < n; i++) rc = open_batch(s, how, i, &lost, e);
   kv_stop_cut(false);
   kv_progress_end(&s->progress);
+  if (!rc) tell_apart(s);
   if (!rc && s->found_path) rc = kv_found_write(&s->found, s->found_path, e);
   if (rc || lost < n) return rc;
   return kv_fail(e, KV_INPUT, "none of the %d traces can be replayed", n);

@@ -212,8 +212,10 @@ static const char *const notes[] = {
     "of all heads is not asked. Such a run replays all its cells anew, and its "
     "database does not have what ranks said.",
     "With --chunk every cell is replayed once more. After each piece the "
-    "method is shown that piece's last queries against what it had kept, as if "
-    "the prompt ended there; queries are the recorded ones, which saw "
+    "method is shown the last queries against what it had kept, as if the "
+    "prompt ended there: those read so far, as with prefill=N, but of a method "
+    "that cannot read a prompt in chunks the piece's alone. Queries are the "
+    "recorded ones, which saw "
     "everything. Compressed after the last piece alone, every method decides "
     "as after the whole prompt, which is then held until its end. Such a run, "
     "too, replays all its cells anew, and its database has none of it.",

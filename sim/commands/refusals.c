@@ -134,8 +134,8 @@ void kv_refusals_needless(const kv_job *s) {
   snprintf(line, sizeof line,
            "%s, %s: budget %s exceeds the prompt of %d tokens, and nothing is "
            "dropped%s",
-           r->trace, r->method, *r->target ? r->target : budget, r->prompt_len,
-           more);
+           kv_result_name(r), r->method, *r->target ? r->target : budget,
+           r->prompt_len, more);
   kv_note(line);
 }
 

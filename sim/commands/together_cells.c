@@ -109,8 +109,8 @@ static kv_rc tell(kv_job *s, const kv_result *r, kv_err *e) {
   kv_rc rc = kv_row_label_make(r, &label, e);
   if (rc) return rc;
   kv_together_say(&r->together, sizeof why, why);
-  snprintf(text, sizeof text, "%.200s, %.200s, request %" PRId64 ": %s",
-           r->trace, label.brief, r->together.place + 1, why);
+  snprintf(text, sizeof text, "%.255s, %.200s, request %" PRId64 ": %s",
+           kv_result_name(r), label.brief, r->together.place + 1, why);
   kv_job_tell(s, text);
   kv_row_label_free(&label);
   return KV_OK;
@@ -194,10 +194,12 @@ kv_rc kv_together_cells(kv_job *s, const kv_together *how, bool *served,
 
 /* --- printing ------------------------------------------------------------- */
 
-/* A trace's name as far as there is room for it. */
-static void print_name(FILE *out, const char *trace) {
+/* A trace's name as far as there is room for it, of a path the end. */
+static void print_name(FILE *out, const kv_result *r) {
+  const char *all = kv_result_name(r);
+  size_t n = strlen(all);
   char name[41];
-  snprintf(name, sizeof name, "%.40s", trace);
+  snprintf(name, sizeof name, "%.40s", all + (r->twin && n > 40 ? n - 40 : 0));
   kv_put_plain(out, name);
   fprintf(out, "%*s", 40 - (int)strlen(name), "");
 }
@@ -209,7 +211,7 @@ static bool shared(const kv_result *r) {
 static void print_request(FILE *out, const kv_result *r, int request) {
   const kv_together_result *t = &r->together;
   fprintf(out, "  %7d  ", request + 1);
-  print_name(out, r->trace);
+  print_name(out, r);
   if (!shared(r)) {
     fprintf(out, "  %s\n", kv_result_ran(r) ? "cannot share" : "did not run");
     return;

@@ -76,7 +76,7 @@ kv_rc kv_db_migrate(kv_db *db, int n, const char *const *step, kv_err *e) {
 }
 
 kv_rc kv_db_recognise(kv_db *db, int *steps, kv_err *e) {
-  int id = 0, version = 0, tables = 0;
+  int id = 0, version = 0, tables = 0, old = 0;
   kv_rc rc = ask(db, "PRAGMA application_id", &id, e);
   if (!rc) rc = ask(db, "PRAGMA user_version", &version, e);
   if (!rc) rc = ask(db, "SELECT count(*) FROM sqlite_schema", &tables, e);
@@ -95,8 +95,19 @@ kv_rc kv_db_recognise(kv_db *db, int *steps, kv_err *e) {
                    "%s was written by a later kvreplay (version %d, this one "
                    "knows %d): update kvreplay or name a new file",
                    db->path, version, kv_db_n_steps);
+  /* Step 2 had no request before. Where there is no trace, no row is old. */
+  if (version == 2)
+    rc = ask(db,
+             "SELECT count(*) AND NOT max(name = 'request')"
+             " FROM pragma_table_info('trace')",
+             &old, e);
+  if (!rc && old)
+    return kv_fail(e, KV_INPUT,
+                   "%s is of a development version before 28 November 2026: "
+                   "run the replays again, and name a new file",
+                   db->path);
   *steps = version;
-  return KV_OK;
+  return rc;
 }
 
 /* Sets the journal mode. Changing it only succeeds while no other process

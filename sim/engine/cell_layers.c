@@ -142,6 +142,7 @@ void kv_cell_tell_layers(kv_cell *c) {
     c->layer[l].slides = c->plan.slides;
     c->layer[l].asked = c->plan.asked;
     c->layer[l].n_asked = c->plan.n_asked;
+    c->layer[l].pieces = c->plan.pieces;
   }
   for (int l = 0; c->left_layer && l < c->shape.n_layers; l++) {
     c->left_layer[l].logits = c->left.logits = c->plan.logits;

@@ -33,7 +33,8 @@
  *
  * The result is the same for any number of threads. Cost: O(heads) a request
  * that is there and step; to stay, once more of each request alone, with
- * O(pages) for each. Decides nothing, prints nothing.
+ * O(pages) for each, and at each step in which a request waits O(points) for
+ * each that runs. Decides nothing, prints nothing.
  */
 #ifndef KV_SIM_TOGETHER_H
 #define KV_SIM_TOGETHER_H

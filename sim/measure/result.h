@@ -273,6 +273,7 @@ typedef struct kv_result {
   kv_digest identity; /* of the trace, where has_identity */
   bool has_identity;
   char path[256]; /* of its file as given, the end of it; "": not known */
+  bool twin;      /* another trace of the job has that name (kv_job_open) */
   int prompt_len, n_tokens; /* of the replay; of the trace */
   kv_observe observe;       /* what the prompt_len was asked for as */
   const char *method;       /* its name; lives as long as the method table, or
@@ -322,6 +323,11 @@ typedef struct kv_result {
 /* True if the row has digests and measures. */
 static inline bool kv_result_ran(const kv_result *r) {
   return r->status == KV_CELL_OK || r->status == KV_CELL_FIXED;
+}
+
+/* What people see as the trace's name: its file where another has the name. */
+static inline const char *kv_result_name(const kv_result *r) {
+  return r->twin ? r->path : r->trace;
 }
 
 /* Bytes of the row's dense cache a token, of all recorded layers, of a row that

@@ -39,6 +39,7 @@ static kv_rc cut(int chunk, int prompt_len, kv_cell *c, kv_err *e) {
   c->turn = kv_zalloc((size_t)n, sizeof *c->turn);
   if (!c->turn) return kv_no_memory(e, "pieces", (size_t)n * sizeof *c->turn);
   c->turns = n;
+  c->plan.pieces = true;
   for (int i = 0; i < n; i++) {
     int at = (i + 1) * chunk, left = prompt_len - at;
     c->turn[i] = (kv_asking){at, left < chunk ? left : chunk};

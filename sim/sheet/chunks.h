@@ -5,8 +5,9 @@
  * ever: it is shown the same rows against the same entries, as a session is
  * whose prompt comes in pieces (sim/session). But the whole prompt is held
  * until then. Here it compresses after each piece, as if the prompt ended
- * there, shown the last rows of that piece against what it had kept; and what
- * it then has is held against what it decides after a whole prompt. Recorded
+ * there, shown the last rows against what it had kept: those read so far
+ * (ref/ground/chunk.h), or without needs.chunks those of the piece; and what it
+ * then has is held against what it decides after a whole prompt. Recorded
  * attention stays what it was: the prompt's queries saw everything.
  *
  * Cost: a replay of the trace, on how->backend.

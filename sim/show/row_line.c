@@ -164,8 +164,7 @@ kv_rc kv_row_line_make(const kv_result *r, kv_row_line *l, kv_err *e) {
   memset(l, 0, sizeof *l);
   kv_rc rc = kv_row_label_make(r, &l->label, e);
   if (rc) return rc;
-  seen(r, r->trace, l->trace, sizeof l->trace);
-  seen(r, r->path, l->file, sizeof l->file);
+  seen(r, kv_result_name(r), l->trace, sizeof l->trace);
   asked(r, l);
   listed(r, l);
   if (kv_result_ran(r)) {

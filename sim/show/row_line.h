@@ -42,8 +42,6 @@ typedef struct kv_row_line {
   kv_row_label label;
   char trace[4 * 256 + 64]; /* its name, and what methods see as its prompt
                                where that is not what was recorded */
-  char file[4 * 256 + 64];  /* the same with the file's path for the name */
-  bool twin;                /* a row of another file has that name */
   char cell[KV_ROW_COLUMNS][KV_ROW_CELL]; /* "-" where there is no number */
   char note[640];         /* "" or a remark, in one line without a period */
   char list[256];         /* "" or the budgets of layers, as far as they fit */

@@ -108,18 +108,6 @@ static void disambiguate(form *f) {
   }
 }
 
-/* Traces of one name are called by their files. */
-static void tell_apart(form *f) {
-  for (int i = 0; i < f->n; i++) {
-    kv_row_line *a = &f->lines[i];
-    for (int j = 0; j < f->n && !a->twin; j++)
-      a->twin = !strcmp(a->trace, f->lines[j].trace) &&
-                strcmp(a->file, f->lines[j].file);
-  }
-  for (int i = 0; i < f->n; i++)
-    if (f->lines[i].twin) strcpy(f->lines[i].trace, f->lines[i].file);
-}
-
 static int larger(int a, size_t b) { return (int)b > a ? (int)b : a; }
 
 /* The budget of all rows that have one, or NULL. */
@@ -350,7 +338,6 @@ static void unequal(const form *f) {
 static void end(void *self) {
   form *f = self;
   if (f->n == 0) return;
-  tell_apart(f);
   disambiguate(f);
   pick(f);
   measure(f);

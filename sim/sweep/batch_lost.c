@@ -33,6 +33,8 @@ static kv_rc add(const kv_batch_ask *ask, const kv_spec *spec,
   char *name = kv_trace_stem(ask->path);
   snprintf(r->trace, sizeof r->trace, "%s", name ? name : ask->path);
   free(name);
+  size_t n = strlen(ask->path), most = sizeof r->path - 1;
+  strcpy(r->path, ask->path + (n > most ? n - most : 0));
   r->method = spec->method->name;
   r->revision = spec->method->revision;
   r->arithmetic = KV_ARITHMETIC;

@@ -56,6 +56,8 @@ static void foreign_files_are_refused(void **state) {
   kv_db *db;
   kv_err e = {0};
   FILE *f;
+  expect_refused(p, "ALTER TABLE trace RENAME request TO no",
+                 "is of a development version before 28 November 2026: run");
   expect_refused(p, "PRAGMA user_version = 0", "table trace already exists");
   assert_int_equal(kv_dbplace_number(p->db, "PRAGMA user_version"), 0);
   expect_refused(p, "PRAGMA user_version = -1", "version -1, which no");

@@ -341,12 +341,13 @@ TEST(twins) {
   r[1].totals.kr = 0.2;
   strcpy(r[0].path, "a/p.safetensors");
   strcpy(r[1].path, "b/p.safetensors");
+  r[0].twin = r[1].twin = true;
   char *text = written(KV_ROWS_TABLE, false, 2, r);
   assert_true(has(text, "a/p.safetensors, at ") &&
               has(text, "\nb/p.safetensors, at "));
   assert_false(has(text, "unequal"));
   free(text);
-  strcpy(r[1].path, r[0].path);
+  r[0].twin = r[1].twin = false;
   text = written(KV_ROWS_TABLE, false, 2, r);
   assert_false(has(text, "p.safetensors"));
   assert_true(has(text, "unequal"));
