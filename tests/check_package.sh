@@ -35,6 +35,8 @@ PATH=$path "$kvreplay" --help >"$tmp/said"
 [ "$(PATH=/usr/bin:/bin "$kvreplay" --help |
   sed -n '/^Further/,/^$/p' | sed 1d)" = "$serves" ] ||
   fail 'kvreplay --help lists what is not there'
+[ "$("$kvreplay" capacity --version)" = "$("$kvreplay" --version)" ] ||
+  fail 'kvreplay capacity --version'
 cp "$kvreplay" "$tmp/one/kvreplay"
 PATH=/usr/bin:/bin refused 4 'no kvreplay-capacity on the path: type make' \
   "$tmp/one/kvreplay" capacity
