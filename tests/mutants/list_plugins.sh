@@ -90,5 +90,5 @@ mutant second_file_unnamed sim/spec/code.c 'check_python.sh' \
   'for (int i = 0; i < n; i++) {' 'for (int i = 0; i < 1; i++) {'
 mutant files_of_the_first ref/lane/compose.c 'assets' \
   'if (c.at.asset) c.at.asset += x->asset[i];' '(void)x;'
-mutant chunks_of_any_plugin sim/engine/cell_chunks.c 'check_plugins.sh' \
+mutant chunks_of_any_plugin sim/engine/cell.c 'check_plugins.sh' \
   'if (!c->plan.needs.chunks)' 'if (c->plan.needs.chunks == 77)'

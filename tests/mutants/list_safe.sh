@@ -95,7 +95,7 @@ mutant shard_knows_itself_only sim/commands/refusals.c 'check_refused.sh' \
 mutant default_wants_budget sim/spec/spec.c 'check_refused.sh' \
   'return kv_spec_wants_budget(s) && p->knob != KV_KNOB_RESOLVED;' \
   'return p && kv_spec_wants_budget(s);'
-mutant file_of_the_pair sim/engine/cell_file.c 'check_refused.sh' \
+mutant file_of_the_pair sim/engine/cell.c 'check_refused.sh' \
   'const char *name = kv_spec_reader(&c->spec, i)->name;' \
   'const char *name = c->spec.method->name;'
 mutant pair_writes_over sim/commands/options_cells.c 'check_refused.sh' \

@@ -173,7 +173,7 @@ mutant session_without_sinks sim/session/session_prompt.c 'session' \
   's->attend.sink = kv_layer_sink(l->data, l->first_head);' ''
 mutant share_of_the_prompt sim/engine/cell_windows.c \
   'traces/check_windowed.sh' '&& w && w < p ? w : p' '&& w > p ? w : p'
-mutant peak_of_unseen sim/engine/layer_look.c 'traces/check_windowed.sh' \
+mutant peak_of_unseen sim/engine/layer.c 'traces/check_windowed.sh' \
   'if (l->data->window)' 'if (0)'
 mutant windowed_layer_chooses ref/parts/parts_layers.c \
   'traces/check_windowed.sh' 'list_by(filters_of, shape, out)' \
