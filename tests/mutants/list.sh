@@ -370,12 +370,12 @@ mutant demotions_uncounted sim/layout/layout_unified.c 'layouts_unified' \
   's->books.moved += was[at] && was[at] != t + 1;' '(void)was;'
 mutant unified_frees_nothing sim/layout/layout_unified.c 'layouts_unified' \
   'if (gone > 0)' 'if (gone > 1 << 20)'
-mutant regular_moves_all sim/layout/layouts_flight.c 'layouts_regular' \
+mutant regular_moves_all sim/layout/layouts.c 'layouts_regular' \
   'add(&to->changed_kept, s->kept);' 'add(&to->changed_kept, s->fullest);'
 mutant regular_union_once sim/layout/layout_regular.c 'layouts_regular' \
   'if (--*sharers_of(s, lane, place)) return;' \
   '--*sharers_of(s, lane, place);'
-mutant reserve_unseen sim/layout/layouts_flight.c 'layouts_unified' \
+mutant reserve_unseen sim/layout/layouts.c 'layouts_unified' \
   'larger(was->pages, s->most_pages) - s->pages' 'was->pages - s->pages'
 mutant pages_turns_unseen ref/pages/pages_compact.c 'pages pages_many' \
   'return turns || sum.give > 0;' '(void)turns; return sum.give > 0;'

@@ -264,8 +264,8 @@ mutant grow_pools_sinks ref/parts/parts_grow.c 'methods' \
   'w->kernel, g->sinks, n, score);' 'w->kernel, 0, n, score);'
 # Requests over one pool.
 mutant together_keeps_pages sim/layout/together.c 'together' \
-  'kv_pool_compact(x, 1, &leave);' '(void)leave;'
-mutant together_all_alike sim/layout/together_open.c 'together' \
+  'pool_compact(x, 1, &leave);' '(void)leave;'
+mutant together_all_alike sim/layout/together.c 'together' \
   'if (alike(&x->tier[i], t))' 'if (alike(&x->tier[i], t) || i)'
 mutant together_uncompared sim/db/db_pool.c 'check_requests.sh' \
   'if (!*what) return KV_OK;' 'if (what) return KV_OK;'
@@ -297,7 +297,7 @@ mutant queue_in_two_steps sim/layout/together.c 'check_requests.sh' \
   'if (x->made_room) return true;' ''
 mutant stays_for_now sim/layout/together.c 'check_requests.sh' \
   'if (x->ahead[k] > x->result.pages)' 'if (!k && x->ahead[k] < 0)'
-mutant bytes_of_the_end sim/layout/together_pool.c 'check_requests.sh' \
+mutant bytes_of_the_end sim/layout/together.c 'check_requests.sh' \
   'return point_of(r, r->block)->most;' 'return point_of(r, r->block)->bytes;'
 mutant arrivals_late sim/layout/arrivals.c 'check_requests.sh' \
   'if (i && a->poisson)' 'if (a->poisson)'

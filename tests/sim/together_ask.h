@@ -6,7 +6,7 @@
 #ifndef KV_TESTS_SIM_TOGETHER_ASK_H
 #define KV_TESTS_SIM_TOGETHER_ASK_H
 
-#include "sim/layout/together_part.h"
+#include "sim/layout/together.c"
 #include "tests/support/test.h"
 
 #include <stdlib.h>
