@@ -188,7 +188,7 @@ mutant list_by_recorded_layer sim/engine/cell_layers.c 'layers' \
   'int layer = c->trace->layer[index].data.layer;' 'int layer = index;'
 mutant recall_of_first_layer sim/measure/fidelity_row.c 'layers' \
   'r->f->budget[r->layer]' 'r->f->budget[0]'
-mutant lists_are_one_spec sim/spec/spec_layers.c 'layers' \
+mutant lists_are_one_spec sim/spec/spec.c 'layers' \
   '(!a->layers || memcmp(' '(true || memcmp('
 mutant layers_miss_their_sums sim/engine/cell_layers.c 'colsum' \
   'c->layer[l].colsum = c->plan.colsum;' ''

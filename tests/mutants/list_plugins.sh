@@ -18,7 +18,7 @@ mutant x87_kept ref/ground/float.c 'arith' \
   'uint16_t word;
   __asm__ volatile("fnstcw %0" : "=m"(word));'
 mutant load_without_trial sim/spec/door.c 'check_plugins.sh' \
-  'kv_rc rc = kv_door_try(file, name, e);' 'kv_rc rc = KV_OK;'
+  'kv_rc rc = door_try(file, name, e);' 'kv_rc rc = KV_OK;'
 mutant takes_end_unseen sim/laws/fence_take.c 'check_lawcheck.sh' \
   'if (after + bad < to) broken(t, after + bad, to);' '(void)to;'
 mutant takes_all_alike sim/laws/fence_take.c 'check_lawcheck.sh' \
@@ -49,7 +49,7 @@ mutant knob_typed_is_lost sim/spec/knob.c 'check_knob.sh' \
 mutant knob_second_too ref/lane/compose.c 'check_knob.sh' \
   'if (has_knob(x->part[0]->params)) p->knob = KV_NO_KNOB;' \
   'if (has_knob(x->part[1]->params)) p->knob = KV_NO_KNOB;'
-mutant knob_of_a_plugin sim/spec/door_check.c 'check_knob.sh' \
+mutant knob_of_a_plugin sim/spec/door.c 'check_knob.sh' \
   'return wrong_knob(m, p);' 'return NULL;'
 
 # A method with a file.

@@ -84,7 +84,7 @@ mutant capacity_tables_of_k4v2 sim/commands/command_lengths.c \
 mutant release_step_edited sim/db/db_schema.c 'release/check_release.sh' \
   'budget INTEGER, observe TEXT NOT NULL' 'budget INTEGER, observe TEXT'
 # What a command costs and says.
-mutant search_is_linear sim/spec/budget_search.c 'search' \
+mutant search_is_linear sim/spec/budget.c 'search' \
   'high = high > most / 2 ? most : 2 * high)' 'high++)'
 mutant threads_by_name sim/engine/replay.c 'search' \
   'return w == NULL && how->backend->threads;' 'return w == NULL;'

@@ -88,7 +88,7 @@ mutant refusal_is_silent sim/commands/refusals.c 'check_refused.sh' \
 mutant missed_is_done sim/commands/refusals.c 'check_refused.sh' \
   'return strict || r.missed ? KV_INPUT : KV_OK;' \
   'return strict ? KV_INPUT : KV_OK;'
-mutant all_is_named sim/spec/specs.c 'check_refused.sh' \
+mutant all_is_named sim/spec/spec.c 'check_refused.sh' \
   'one.of_all = rc == KV_OK;' ''
 mutant shard_knows_itself_only sim/commands/refusals.c 'check_refused.sh' \
   't->runs |= s->shares.runs[s->shares.first[at] + cell];' '(void)cell;'
