@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Requests that share a pool: sim/layout/together.h. A pool of pages or bytes,
- * opening one, and its steps.
+ * opening one, and its steps. Called by one thread, which has the page manager
+ * and the walk over tables use how->threads.
  */
 #include "sim/layout/together.h"
 

@@ -102,20 +102,20 @@ mutant tune_sees_one_trace sim/tune/goal.c 'goal' \
 mutant tune_trusts_its_traces sim/commands/tune_report.c 'check_tune.sh' \
   '!kv_tune_met(&m->held[m->search.best])' \
   '!kv_tune_met(&m->judged[m->search.best])'
-mutant tune_sorts_by_name sim/commands/tune_table.c 'check_tune.sh' \
+mutant tune_sorts_by_name sim/commands/tune_report.c 'check_tune.sh' \
   'return kv_tune_score_compare(&x->score, &y->score) < 0;' 'return false;'
-mutant tune_praises_oracles sim/commands/tune_table.c 'check_tune.sh' \
+mutant tune_praises_oracles sim/commands/tune_report.c 'check_tune.sh' \
   '(rulers == n || !rules(l->of[i]))' '(rulers <= n)'
-mutant tune_praises_unheld sim/commands/tune_table.c 'check_tune.sh' \
+mutant tune_praises_unheld sim/commands/tune_report.c 'check_tune.sh' \
   'return !held || kv_tune_met(held);' 'return !held || held->score.ran;'
 mutant tune_reaches_the_first sim/commands/command_tune.c 'check_tune.sh' \
   'if (t->shape.n_tokens > longest) longest = t->shape.n_tokens;' \
   'if (t->shape.n_tokens < 200) longest = t->shape.n_tokens;'
 mutant tune_knob_typed_or_not sim/tune/space.c 'tuning' \
   '|| spec->given[p - spec->method->params]' ''
-mutant tune_ranges_for_one sim/commands/options_tune.c 'check_tune.sh' \
+mutant tune_ranges_for_one sim/commands/command_tune.c 'check_tune.sh' \
   'found = true;' 'found = true, i = o->methods - 1;'
-mutant verify_skips_layouts sim/commands/verify_cell.c 'check_verify.sh' \
+mutant verify_skips_layouts sim/commands/verify_rows.c 'check_verify.sh' \
   'kv_rc rc = ask_layouts(db, v, b, x->layout, e);' \
   'kv_rc rc = KV_OK; (void)ask_layouts;'
 # What a method is lent, apart from what it holds.

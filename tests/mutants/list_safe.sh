@@ -9,7 +9,7 @@ mutant apart_by_name traces/container/apart.c 'check_overwrite.sh' \
   'return a == b;'
 mutant apart_from_log traces/container/apart.c 'check_overwrite.sh' \
   'in[i].database && k < inputs' 'in[i].database && k < 0'
-mutant check_over_file sim/commands/options_check.c 'check_overwrite.sh' \
+mutant check_over_file sim/commands/command_check.c 'check_overwrite.sh' \
   'kv_cells_options_apart(&kv_command_check, &o->cells, e)' 'KV_OK'
 mutant apart_from_nothing traces/option/files.c 'check_overwrite.sh' \
   'if (made)' 'if (made && p.folder)'
