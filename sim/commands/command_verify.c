@@ -180,7 +180,8 @@ static kv_rc search(const char *table, const char *path,
 
 /* `kvreplay verify FILE` of a table of found budgets (sim/sweep/found.h): every
  * search is made again, and must find what the table says. A row of an older
- * revision of its method is one that nobody asks for; it is counted and left. */
+ * revision of its method is one that nobody asks for; it is counted and left.
+ */
 
 static void say_lost(const char *table, const kv_found_row *row, int n,
                      kv_verify_found *out) {

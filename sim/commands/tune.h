@@ -121,37 +121,11 @@ int kv_tuning_conclude_all(const kv_tuning *s);
 
 enum { KV_TUNE_WORDS = 512 }; /* bytes of a sentence; a longer one is cut */
 
-/* Writes the means of a judged point beside their bounds:
- * "output_error.mean 0.031 (at most 0.05), bytes.mean 9216". */
-void kv_tuning_describe(const kv_tune_goal *g, const kv_tune_judgement *j,
-                        char out[KV_TUNE_WORDS]);
-/* Writes why point `at` of the search, with judgement j, has no score:
- * "h2o:recent=4 on chat: REASON". row: its rows, one a trace. */
-void kv_tuning_why(const kv_tuning *s, const kv_tuned *m, int at,
-                   const kv_tune_judgement *j, const kv_result *row,
-                   char out[KV_TUNE_WORDS]);
-/* Prints rows of the fronts of n methods, of[0] first, on the traces tuned on,
- * then on those held out, as `run` writes them in options.format (a table with
- * --wide). KV_RESOURCE: memory, or standard output cannot be written. */
-kv_rc kv_tuning_rows(const kv_tuning *s, int n, const kv_tuned *const *of,
-                     kv_err *e);
 /* Prints a table of text on standard output, columns aligned, the first one to
  * the left: `cell` writes the text of row 0 .. rows - 1, or of the heading (row
  * -1), in column 0 .. columns - 1, at most KV_TUNE_COLUMNS; of: for `cell`. */
 enum { KV_TUNE_CELL = 96, KV_TUNE_COLUMNS = 32 };
 typedef void kv_tuning_cell(const void *of, int row, int column,
                             char out[KV_TUNE_CELL]);
-void kv_tuning_table(const void *of, int rows, int columns,
-                     kv_tuning_cell *cell);
-/* Prints the best point as a command line to be pasted: on standard output
- * below "best:", or, where rows are for programs, as a remark on standard
- * error. KV_RESOURCE: memory. */
-kv_rc kv_tuning_best(const kv_tuning *s, const kv_tuned *m, kv_err *e);
-/* That line, `kvreplay run TRACES -m SPEC ..`, which replays the
- * method's best point as it was tuned, quoted for a shell; the method has a
- * best point. And the remark, "best: LINE". Both freed with free(), NULL if
- * memory ends. */
-char *kv_tuning_line(const kv_tuning *s, const kv_tuned *m);
-char *kv_tuning_note(const char *line);
 
 #endif

@@ -11,6 +11,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+static char *tuning_note(const char *line);
+
+static char *tuning_line(const kv_tuning *s, const kv_tuned *m);
+
 enum { WORDS = KV_TUNE_WORDS, NAME = 160 };
 
 /* --- rows ---------------------------------------------------------------- */
@@ -34,8 +38,11 @@ static kv_rc add_fronts(kv_row_writer *w, int n, const kv_tuned *const *of,
   return rc;
 }
 
-kv_rc kv_tuning_rows(const kv_tuning *s, int n, const kv_tuned *const *of,
-                     kv_err *e) {
+/* Prints rows of the fronts of n methods, of[0] first, on the traces tuned on,
+ * then on those held out, as `run` writes them in options.format (a table with
+ * --wide). KV_RESOURCE: memory, or standard output cannot be written. */
+static kv_rc tuning_rows(const kv_tuning *s, int n, const kv_tuned *const *of,
+                         kv_err *e) {
   const kv_tune_options *o = &s->options;
   kv_row_writer *w;
   kv_err closing = {0};
@@ -52,8 +59,8 @@ kv_rc kv_tuning_rows(const kv_tuning *s, int n, const kv_tuned *const *of,
 
 /* --- a table ------------------------------------------------------------- */
 
-void kv_tuning_table(const void *of, int rows, int columns,
-                     kv_tuning_cell *cell) {
+static void tuning_table(const void *of, int rows, int columns,
+                         kv_tuning_cell *cell) {
   int width[KV_TUNE_COLUMNS] = {0};
   char text[KV_TUNE_CELL];
   for (int row = -1; row < rows; row++)
@@ -73,8 +80,10 @@ void kv_tuning_table(const void *of, int rows, int columns,
 
 /* --- words --------------------------------------------------------------- */
 
-void kv_tuning_describe(const kv_tune_goal *g, const kv_tune_judgement *j,
-                        char out[WORDS]) {
+/* Writes the means of a judged point beside their bounds:
+ * "output_error.mean 0.031 (at most 0.05), bytes.mean 9216". */
+static void tuning_describe(const kv_tune_goal *g, const kv_tune_judgement *j,
+                            char out[WORDS]) {
   size_t n = 0;
   *out = 0;
   for (int i = 1; i <= g->n && n < WORDS; i++) {
@@ -87,9 +96,11 @@ void kv_tuning_describe(const kv_tune_goal *g, const kv_tune_judgement *j,
   }
 }
 
-void kv_tuning_why(const kv_tuning *s, const kv_tuned *m, int at,
-                   const kv_tune_judgement *j, const kv_result *row,
-                   char out[WORDS]) {
+/* Writes why point `at` of the search, with judgement j, has no score:
+ * "h2o:recent=4 on chat: REASON". row: its rows, one a trace. */
+static void tuning_why(const kv_tuning *s, const kv_tuned *m, int at,
+                       const kv_tune_judgement *j, const kv_result *row,
+                       char out[WORDS]) {
   const kv_result *r = &row[j->lacks];
   char name[NAME];
   kv_tune_space_show(m->space, m->search.point[at].at, NAME, name);
@@ -100,8 +111,11 @@ void kv_tuning_why(const kv_tuning *s, const kv_tuned *m, int at,
              s->options.goal.measure[j->measure].key);
 }
 
-kv_rc kv_tuning_best(const kv_tuning *s, const kv_tuned *m, kv_err *e) {
-  char *line = kv_tuning_line(s, m), *note = NULL;
+/* Prints the best point as a command line to be pasted: on standard output
+ * below "best:", or, where rows are for programs, as a remark on standard
+ * error. KV_RESOURCE: memory. */
+static kv_rc tuning_best(const kv_tuning *s, const kv_tuned *m, kv_err *e) {
+  char *line = tuning_line(s, m), *note = NULL;
   if (line && s->options.format == KV_ROWS_TABLE) {
     puts("\nbest:");
     kv_put_plain(stdout, line);
@@ -109,7 +123,7 @@ kv_rc kv_tuning_best(const kv_tuning *s, const kv_tuned *m, kv_err *e) {
     free(line);
     return KV_OK;
   }
-  if (line) note = kv_tuning_note(line);
+  if (line) note = tuning_note(line);
   if (note) kv_note(note);
   kv_rc rc = note ? KV_OK : kv_no_memory(e, "a command line", 1);
   free(note);
@@ -161,7 +175,11 @@ static char *finish(FILE *f, char **text) {
   return NULL;
 }
 
-char *kv_tuning_line(const kv_tuning *s, const kv_tuned *m) {
+/* That line, `kvreplay run TRACES -m SPEC ..`, which replays the
+ * method's best point as it was tuned, quoted for a shell; the method has a
+ * best point. And the remark, "best: LINE". Both freed with free(), NULL if
+ * memory ends. */
+static char *tuning_line(const kv_tuning *s, const kv_tuned *m) {
   const kv_list *traces = &s->options.cells.traces;
   const int *at = m->search.point[m->search.best].at;
   char *spec = kv_tune_space_text(m->space, at), *out = NULL;
@@ -178,7 +196,7 @@ char *kv_tuning_line(const kv_tuning *s, const kv_tuned *m) {
   return f ? finish(f, &out) : NULL;
 }
 
-char *kv_tuning_note(const char *line) {
+static char *tuning_note(const char *line) {
   char *out = NULL;
   size_t size;
   FILE *f = open_memstream(&out, &size);
@@ -320,12 +338,12 @@ static void cell(const void *of, int row, int column, char out[CELL]) {
 static void sentence(const kv_tuning *s, const kv_tuned *m, char out[WORDS]) {
   char name[160], words[WORDS];
   if (!m->n_front) {
-    kv_tuning_why(s, m, 0, m->judged, m->row, out);
+    tuning_why(s, m, 0, m->judged, m->row, out);
     return;
   }
   kv_tune_space_show(m->space, m->search.point[m->search.best].at, sizeof name,
                      name);
-  kv_tuning_describe(&s->options.goal, best_of(m), words);
+  tuning_describe(&s->options.goal, best_of(m), words);
   snprintf(out, WORDS, "%s: %.340s", name, words);
 }
 
@@ -370,7 +388,7 @@ static void print_all(const listing *l) {
   const kv_tuning *s = l->s;
   int held = s->options.hold_out.n ? s->options.goal.n : 0;
   print_asked(s);
-  if (l->meet) kv_tuning_table(l, l->meet, 3 + s->options.goal.n + held, cell);
+  if (l->meet) tuning_table(l, l->meet, 3 + s->options.goal.n + held, cell);
   print_rest(l, l->meet, l->near, "do not meet it, the nearest of each:");
   print_rest(l, l->near, s->options.methods, "not judged:");
   print_spent(l);
@@ -392,9 +410,9 @@ kv_rc kv_tuning_report_all(const kv_tuning *s, kv_err *e) {
   listing l;
   kv_rc rc = sort(s, &l, e);
   if (!rc && table) print_all(&l);
-  if (!rc && !table) rc = kv_tuning_rows(s, l.near, l.of, e);
+  if (!rc && !table) rc = tuning_rows(s, l.near, l.of, e);
   if (!rc && !table && !s->options.cells.quiet) note_rest(&l);
-  if (!rc && winner(&l)) rc = kv_tuning_best(s, winner(&l), e);
+  if (!rc && winner(&l)) rc = tuning_best(s, winner(&l), e);
   free(l.of);
   return rc;
 }
@@ -481,8 +499,8 @@ static void report_cell(const void *of, int row, int column,
 
 static void print_worth(const kv_tuning *s, const kv_tune_judgement *judged) {
   worth w = {s, judged};
-  kv_tuning_table(&w, s->method->n_front,
-                  1 + s->options.goal.n + s->method->space->axes, report_cell);
+  tuning_table(&w, s->method->n_front,
+               1 + s->options.goal.n + s->method->space->axes, report_cell);
 }
 
 /* --- words --------------------------------------------------------------- */
@@ -493,7 +511,7 @@ static void print_unjudged(const kv_tuning *s) {
   char why[WORDS];
   for (int i = 0; i < m->search.n; i++) {
     if (m->judged[i].score.ran || ++n > TOLD) continue;
-    kv_tuning_why(s, m, i, &m->judged[i], row_of(s, i, 0), why);
+    tuning_why(s, m, i, &m->judged[i], row_of(s, i, 0), why);
     fputs(n == 1 ? "not judged:\n  " : "  ", stdout);
     kv_put_plain(stdout, why);
     putchar('\n');
@@ -526,11 +544,10 @@ static void print_summary(const kv_tuning *s) {
 
 kv_rc kv_tuning_report(const kv_tuning *s, kv_err *e) {
   const kv_tuned *m = s->method;
-  kv_rc rc = kv_tuning_rows(s, 1, &m, e);
+  kv_rc rc = tuning_rows(s, 1, &m, e);
   if (rc || !m->n_front) return rc;
   if (s->options.format == KV_ROWS_TABLE) print_summary(s);
-  return kv_tune_met(&m->judged[m->search.best]) ? kv_tuning_best(s, m, e)
-                                                 : KV_OK;
+  return kv_tune_met(&m->judged[m->search.best]) ? tuning_best(s, m, e) : KV_OK;
 }
 
 /* --- the exit code ------------------------------------------------------- */
@@ -538,7 +555,7 @@ kv_rc kv_tuning_report(const kv_tuning *s, kv_err *e) {
 static int no_number(const kv_tuning *s) {
   char why[WORDS];
   kv_err e = {0};
-  kv_tuning_why(s, s->method, 0, s->method->judged, row_of(s, 0, 0), why);
+  tuning_why(s, s->method, 0, s->method->judged, row_of(s, 0, 0), why);
   kv_fail(&e, s->method->failed ? KV_INPUT : KV_USAGE,
           "no probe could be judged: %s", why);
   return kv_say(&e);
@@ -549,7 +566,7 @@ static int none_meets(const kv_tuning *s) {
   char words[WORDS], name[NAME];
   kv_err e = {0};
   kv_tune_space_show(m->space, m->search.point[m->search.best].at, NAME, name);
-  kv_tuning_describe(&s->options.goal, &m->judged[m->search.best], words);
+  tuning_describe(&s->options.goal, &m->judged[m->search.best], words);
   kv_fail(&e, KV_DIFFERENT,
           "none of %d probes meets what was asked; the nearest is %s: %s",
           m->search.n, name, words);
@@ -564,9 +581,9 @@ static int held_differs(const kv_tuning *s) {
   char words[WORDS];
   kv_err e = {0};
   if (j->score.ran)
-    kv_tuning_describe(&s->options.goal, j, words);
+    tuning_describe(&s->options.goal, j, words);
   else
-    kv_tuning_why(s, m, best, j, row, words);
+    tuning_why(s, m, best, j, row, words);
   kv_fail(&e, KV_DIFFERENT,
           "the best does not meet what was asked on held-out traces: %s",
           words);

@@ -100,7 +100,8 @@ int kv_layouts_seen(const kv_layouts *l, int block) {
   return past >= 0 ? prompt + past : (block + 1) * l->needs->block;
 }
 
-int kv_layouts_row(const kv_layouts *l, int layer) {
+/* The row of the account to which the layer of that index adds. */
+static int layouts_row(const kv_layouts *l, int layer) {
   assert(layer >= 0 && layer < l->layers);
   return l->rows == 1 ? 0 : layer;
 }
@@ -308,7 +309,7 @@ static void add_regular(kv_layout_regular *to, const kv_regular_layer *s) {
 
 void kv_layouts_flight_close_block(kv_layouts_flight *f) {
   const kv_layouts *l = f->of;
-  int row = kv_layouts_row(l, f->layer);
+  int row = layouts_row(l, f->layer);
   tell_compressed(f);
   for (int i = 0; i < l->n; i++) {
     const kv_layout_account *a = &l->of[i];
@@ -333,7 +334,7 @@ void kv_layouts_flight_close_block(kv_layouts_flight *f) {
 
 kv_rc kv_layouts_flight_end(kv_layouts_flight *f, kv_err *e) {
   const kv_layouts *l = f->of;
-  int row = kv_layouts_row(l, f->layer);
+  int row = layouts_row(l, f->layer);
   if (f->fault.rc) return kv_fail(e, KV_INTERNAL, "%s", f->fault.text);
   for (int i = 0; i < l->n; i++) {
     const kv_layout_account *a = &l->of[i];

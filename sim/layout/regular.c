@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Regular indices (sim/layout/regular.h): their costs, and what --layout says of
- * them, as "ls:sparse:masks=layer:tp=2".
+ * Regular indices (sim/layout/regular.h): their costs, and what --layout says
+ * of them, as "ls:sparse:masks=layer:tp=2".
  */
 #include "sim/layout/regular.h"
 
