@@ -398,7 +398,7 @@ void kv_cell_close(kv_cell *c) {
   *c = (kv_cell){0};
 }
 
-/* --- a prompt that is read in chunks -------------------------------------- */
+/* --- a prompt that is read in chunks ------------------------------------- */
 
 /* Has the index-th layer recorded the queries of all rows of later chunks, and
  * those of the first that the method is shown? */
@@ -438,7 +438,7 @@ void kv_cell_check_chunks(kv_cell *c) {
   kv_cell_refuse(c, why);
 }
 
-/* --- the ledger ----------------------------------------------------------- */
+/* --- the ledger ---------------------------------------------------------- */
 
 /* The number of the first layer of those that hold the rows that a step makes
  * together with the index-th: its own where it lets them go by itself. */
@@ -520,7 +520,7 @@ void kv_cell_in_basis(const kv_cell *c, kv_basis basis, int64_t *bytes,
   }
 }
 
-/* --- the method's files --------------------------------------------------- */
+/* --- the method's files -------------------------------------------------- */
 
 /* Looks for the i-th file at its default place, beside the trace. */
 static kv_rc look_beside(const kv_cell *c, int i, kv_file *f, kv_err *e) {
@@ -588,7 +588,7 @@ void kv_cell_code(const kv_cell *c, char out[65]) {
   kv_code(c->spec.method, n, file, out);
 }
 
-/* --- memory layouts, and cells that are refused --------------------------- */
+/* --- memory layouts, and cells that are refused -------------------------- */
 
 void kv_cell_refuse(kv_cell *c, const char *why) {
   c->result.status = KV_CELL_REFUSED;
@@ -628,7 +628,7 @@ kv_rc kv_cell_lay_out(kv_cell *c, const kv_layout_list *asked, kv_err *e) {
   return KV_OK;
 }
 
-/* --- blocks, where later questions enter as prompts ----------------------- */
+/* --- blocks, where later questions enter as prompts ---------------------- */
 
 int kv_cell_prompt_at(const kv_cell *c, int step) {
   int end = c->shape.prompt_len, chunk = c->shape.chunk;

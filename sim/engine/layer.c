@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A layer of the model in flight, from kv_layer_open to kv_layer_close: contract
- * in sim/engine/layer.h. Which cells share the engine's calls
+ * A layer of the model in flight, from kv_layer_open to kv_layer_close:
+ * contract in sim/engine/layer.h. Which cells share the engine's calls
  * (sim/engine/order.h), what is computed for all of them, and what is measured,
  * told and laid out between. One thread calls at a time; those of its team each
  * take other KV heads.

@@ -157,7 +157,7 @@ int64_t kv_layouts_name(const kv_layouts *l) {
   return (int64_t)(x >> 1);
 }
 
-/* --- flight --------------------------------------------------------------- */
+/* --- flight -------------------------------------------------------------- */
 
 struct kv_layouts_flight {
   kv_layouts *of;
@@ -363,7 +363,7 @@ kv_rc kv_layouts_flight_end(kv_layouts_flight *f, kv_err *e) {
   return KV_OK;
 }
 
-/* --- total ---------------------------------------------------------------- */
+/* --- total --------------------------------------------------------------- */
 
 /* Sums of a block over all layers. */
 typedef struct sums {
@@ -390,7 +390,7 @@ static sums sum_own(const kv_layouts *l, const kv_layout_account *a, int b) {
   return s;
 }
 
-/* --- pages that all layers share ------------------------------------------ */
+/* --- pages that all layers share ----------------------------------------- */
 
 /* Scratch: pages held after a block, and while its layers compress. */
 typedef struct marks {

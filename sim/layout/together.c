@@ -72,7 +72,7 @@ void kv_pool_close(kv_pool *x); /* accepts zeroed */
 static int64_t pool_used(const kv_pool *x);
 static int64_t pool_spare(const kv_pool *x);
 
-/* --- bytes ---------------------------------------------------------------- */
+/* --- bytes --------------------------------------------------------------- */
 
 static const kv_layout_point *point_of(const kv_request *r, int block) {
   return &r->account->point[block];
@@ -118,7 +118,7 @@ static int compact_bytes(kv_pool *x, int n, kv_pages_job *job) {
   return refused;
 }
 
-/* --- both ----------------------------------------------------------------- */
+/* --- both ---------------------------------------------------------------- */
 
 /* As kv_pages_compact, of whatever the pool is made of. */
 static int pool_compact(kv_pool *x, int n, kv_pages_job *job) {
@@ -161,7 +161,7 @@ static kv_holding pool_holding(const kv_pool *x, int at) {
   return h;
 }
 
-/* --- opening a pool ------------------------------------------------------- */
+/* --- opening a pool ------------------------------------------------------ */
 
 kv_rc kv_together_pages(const kv_together *how, const kv_shape *shape,
                         int layers, int64_t *pages, kv_err *e) {
@@ -178,7 +178,7 @@ kv_rc kv_together_pages(const kv_together *how, const kv_shape *shape,
       pool, *pages, page, heads, heads * page);
 }
 
-/* --- tiers ---------------------------------------------------------------- */
+/* --- tiers --------------------------------------------------------------- */
 
 static bool alike(const kv_layout_tier *a, const kv_layout_tier *b) {
   return a->format[0] == b->format[0] && a->format[1] == b->format[1] &&
@@ -221,7 +221,7 @@ static kv_rc join_tiers(kv_pool *x, kv_err *e) {
   return KV_OK;
 }
 
-/* --- requests ------------------------------------------------------------- */
+/* --- requests ------------------------------------------------------------ */
 
 static const kv_layout_account *recorded(const kv_layouts *l) {
   const kv_layout_account *a = NULL;
@@ -362,7 +362,7 @@ void kv_pool_close(kv_pool *x) {
   kv_pages_close(&x->p);
 }
 
-/* --- what a request does at a step ---------------------------------------- */
+/* --- what a request does at a step --------------------------------------- */
 
 static bool arrived(const kv_request *r, int64_t step) {
   return !r->over && r->out->arrives <= step;
@@ -403,7 +403,7 @@ static int64_t moved_in(const kv_pool *x, const kv_request *r) {
   return n;
 }
 
-/* --- what the tables hold ------------------------------------------------- */
+/* --- what the tables hold ------------------------------------------------ */
 
 /* Walks the tables of all; the sums are of integers. */
 static kv_holding walk(kv_pool *x) {
@@ -469,7 +469,7 @@ static kv_rc book(kv_pool *x, int64_t step, bool *sound, kv_err *e) {
   return remember(x, &now, e);
 }
 
-/* --- who leaves ----------------------------------------------------------- */
+/* --- who leaves ---------------------------------------------------------- */
 
 static void give_back(kv_pool *x, int at) {
   kv_pages_job leave = {.phase = KV_PAGES_END, .request = at};
@@ -520,7 +520,7 @@ static int make_room(kv_pool *x, int n, int64_t step) {
   return n - (x->job[n - 1].request == last);
 }
 
-/* --- a step --------------------------------------------------------------- */
+/* --- a step -------------------------------------------------------------- */
 
 static void ask(kv_pool *x, int at, kv_pages_phase phase, int tokens) {
   x->job[x->jobs++] = (kv_pages_job){.phase = phase,

@@ -264,22 +264,26 @@ mutant session_slot sim/session/session_feed.c 'session' \
   'f->step_row = f->arrived;' 'f->step_row = f->arrived - 1;'
 mutant session_ids_kept sim/session/session.c 'session' \
   'if (l->verbs.n) s->hand' 'if (0) s->hand'
-mutant session_prompt_sees_itself_not sim/session/session_prompt.c 'session' \
+mutant session_prompt_sees_itself_not sim/session/session_feed.c 'session' \
   'kv_lane_append(&l, entered, p->first - entered);' \
   'kv_lane_append(&l, entered, 1);'
-mutant session_view_after sim/session/session_read.c 'session' \
+mutant session_view_after sim/session/session_feed.c 'session' \
   'f->id + (size_t)lane * (size_t)s->cell.shape.n_tokens;' \
   'kv_layer_lane(f->layer, 0, lane)->id;'
-mutant session_closes_ended sim/session/session_read.c 'session_calls' \
-  'if (s->ended)' 'if (s->ended && step < 0)'
-mutant session_takes_inexact sim/session/session_rows.c 'session_calls' \
+mutant session_closes_ended sim/session/session_feed.c 'session_calls' \
+  'return kv_session_none(e);
+  if (s->ended)' 'return kv_session_none(e);
+  if (s->ended && step < 0)'
+mutant session_takes_inexact sim/session/session_feed.c 'session_calls' \
   'if (convert(s, side, from, in, out) >= 0)' \
   'if (convert(s, side, from, in, out) >= side->width)'
 mutant session_commits_refused sim/session/session_feed.c 'session_calls' \
   'if (!rc) rc = run(s, f, step, q, out, e);' \
   'if (rc) f->arrived = step; else rc = run(s, f, step, q, out, e);'
 mutant session_mode_kept sim/session/session_feed.c 'session_calls' \
-  'fesetenv(&mode);' '(void)mode;'
+  'rc = run(s, f, step, q, out, e);
+  fesetenv(&mode);' 'rc = run(s, f, step, q, out, e);
+  (void)mode;'
 mutant session_mean_of_all sim/measure/cost_total.c 'session' \
   'int first = c->blocks - 1;
   int64_t sum = 0, n = 0;' 'int first = 0;

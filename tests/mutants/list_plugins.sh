@@ -31,11 +31,11 @@ mutant other_lanes_unseen sim/laws/fence_guard.c 'check_lawcheck.sh' \
   'else if (changed(k, false) || entries_of' 'else if (0 && entries_of'
 mutant places_beyond_unseen sim/laws/fence_lane.c 'check_lawcheck.sh' \
   '(l->shape->n_tokens + KV_BEYOND - n)' '(l->shape->n_tokens - n)'
-mutant forks_unseen sim/laws/lawcheck_child.c 'check_lawcheck.sh' \
+mutant forks_unseen sim/laws/lawcheck.c 'check_lawcheck.sh' \
   'pthread_atfork(kv_fence_forks, NULL, NULL);' ''
 mutant orphans_left sim/spec/child.c 'check_lawcheck.sh' \
   'if (c->adopts) out->left = end_orphans();' ''
-mutant process_stays_put sim/laws/lawcheck_child.c 'check_lawcheck.sh' \
+mutant process_stays_put sim/laws/lawcheck.c 'check_lawcheck.sh' \
   'if (t->elsewhere) move_away();' ''
 mutant anything_is_near traces/text/text.c 'spec' \
   '3 * edits <= length + 1' 'edits <= 1 + length / 3'
