@@ -86,7 +86,7 @@ mutant cached_is_fetched sim/look/device_caches.c 'laws/check_caches.sh' \
   'c->in[l->id[i]] ? 0 : r->mark[i]' 'c->in[l->id[i]] < 0 ? 0 : r->mark[i]'
 mutant caches_do_not_conflict sim/db/db_write.c 'laws/check_caches.sh' \
   'rc = kv_db_compare_device_caches(db, run, r, where, e);' ';'
-mutant caches_unverified sim/commands/verify_cell.c 'laws/check_caches.sh' \
+mutant caches_unverified sim/commands/verify_rows.c 'laws/check_caches.sh' \
   'kv_device_caches_open(b, asked, true, out, e)' \
   'kv_device_caches_open(b, asked + b->cells, false, out, e)'
 mutant caches_merge_anyhow analysis/database/differ.c 'laws/check_caches.sh' \

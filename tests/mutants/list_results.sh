@@ -84,7 +84,7 @@ mutant capacity_tables_of_k4v2 sim/commands/command_lengths.c \
 mutant release_step_edited sim/db/db_schema.c 'release/check_release.sh' \
   'budget INTEGER, observe TEXT NOT NULL' 'budget INTEGER, observe TEXT'
 # What a command costs and says.
-mutant search_is_linear sim/spec/budget_search.c 'search' \
+mutant search_is_linear sim/spec/budget.c 'search' \
   'high = high > most / 2 ? most : 2 * high)' 'high++)'
 mutant threads_by_name sim/engine/replay.c 'search' \
   'return w == NULL && how->backend->threads;' 'return w == NULL;'
@@ -102,20 +102,20 @@ mutant tune_sees_one_trace sim/tune/goal.c 'goal' \
 mutant tune_trusts_its_traces sim/commands/tune_report.c 'check_tune.sh' \
   '!kv_tune_met(&m->held[m->search.best])' \
   '!kv_tune_met(&m->judged[m->search.best])'
-mutant tune_sorts_by_name sim/commands/tune_table.c 'check_tune.sh' \
+mutant tune_sorts_by_name sim/commands/tune_report.c 'check_tune.sh' \
   'return kv_tune_score_compare(&x->score, &y->score) < 0;' 'return false;'
-mutant tune_praises_oracles sim/commands/tune_table.c 'check_tune.sh' \
+mutant tune_praises_oracles sim/commands/tune_report.c 'check_tune.sh' \
   '(rulers == n || !rules(l->of[i]))' '(rulers <= n)'
-mutant tune_praises_unheld sim/commands/tune_table.c 'check_tune.sh' \
+mutant tune_praises_unheld sim/commands/tune_report.c 'check_tune.sh' \
   'return !held || kv_tune_met(held);' 'return !held || held->score.ran;'
 mutant tune_reaches_the_first sim/commands/command_tune.c 'check_tune.sh' \
   'if (t->shape.n_tokens > longest) longest = t->shape.n_tokens;' \
   'if (t->shape.n_tokens < 200) longest = t->shape.n_tokens;'
 mutant tune_knob_typed_or_not sim/tune/space.c 'tuning' \
   '|| spec->given[p - spec->method->params]' ''
-mutant tune_ranges_for_one sim/commands/options_tune.c 'check_tune.sh' \
+mutant tune_ranges_for_one sim/commands/command_tune.c 'check_tune.sh' \
   'found = true;' 'found = true, i = o->methods - 1;'
-mutant verify_skips_layouts sim/commands/verify_cell.c 'check_verify.sh' \
+mutant verify_skips_layouts sim/commands/verify_rows.c 'check_verify.sh' \
   'kv_rc rc = ask_layouts(db, v, b, x->layout, e);' \
   'kv_rc rc = KV_OK; (void)ask_layouts;'
 # What a method is lent, apart from what it holds.
@@ -264,8 +264,8 @@ mutant grow_pools_sinks ref/parts/parts_grow.c 'methods' \
   'w->kernel, g->sinks, n, score);' 'w->kernel, 0, n, score);'
 # Requests over one pool.
 mutant together_keeps_pages sim/layout/together.c 'together' \
-  'kv_pool_compact(x, 1, &leave);' '(void)leave;'
-mutant together_all_alike sim/layout/together_open.c 'together' \
+  'pool_compact(x, 1, &leave);' '(void)leave;'
+mutant together_all_alike sim/layout/together.c 'together' \
   'if (alike(&x->tier[i], t))' 'if (alike(&x->tier[i], t) || i)'
 mutant together_uncompared sim/db/db_pool.c 'check_requests.sh' \
   'if (!*what) return KV_OK;' 'if (what) return KV_OK;'
@@ -297,7 +297,7 @@ mutant queue_in_two_steps sim/layout/together.c 'check_requests.sh' \
   'if (x->made_room) return true;' ''
 mutant stays_for_now sim/layout/together.c 'check_requests.sh' \
   'if (x->ahead[k] > x->result.pages)' 'if (!k && x->ahead[k] < 0)'
-mutant bytes_of_the_end sim/layout/together_pool.c 'check_requests.sh' \
+mutant bytes_of_the_end sim/layout/together.c 'check_requests.sh' \
   'return point_of(r, r->block)->most;' 'return point_of(r, r->block)->bytes;'
 mutant arrivals_late sim/layout/arrivals.c 'check_requests.sh' \
   'if (i && a->poisson)' 'if (a->poisson)'
