@@ -238,20 +238,15 @@ mutant class_of_next_edge traces/trace/sparsity.c 'attention' \
   'while (c > first && x <= edge(c)) c--;'
 
 # Sparse prefill, and what looks at nothing.
-mutant line_enters_late traces/prefill/pattern.c 'prefill' \
-  'while (n < r * g->block - 1)' 'while (n < r * g->block && n < g->tokens)'
-mutant pair_counted_twice traces/prefill/pattern.c 'prefill' \
-  'if (!x->left || at < 0 || x->in[at]) return;' \
-  'if (!x->left || at < 0) return;'
-mutant topk_first_rows traces/prefill/pattern.c 'prefill' \
-  'if (k < g->first[i + 1] - g->first[i])
-        take_pair' \
-  'if (k < i - g->from[i])
-        take_pair'
-mutant window_has_all_pairs traces/prefill/blocks.c 'prefill' \
-  'x->from[b] = kv_layer_first(data, b * block) / block;' 'x->from[b] = 0;'
-mutant last_rows_of_first_head traces/prefill/hints.c 'check_kvtrace.sh' \
-  '(size_t)(h % r->group) * r->stride' '0 * (size_t)h'
+prefill_py=sim/python/kvreplay/prefill.py
+mutant line_enters_late "$prefill_py" 'check_kvtrace.sh' \
+  'upto[max(0, r * block - 1)]' 'upto[r * block]'
+mutant topk_of_unseen "$prefill_py" 'check_kvtrace.sh' \
+  'np.where(x.seen, -x.pooled, np.inf)' '-x.pooled'
+mutant window_has_all_pairs "$prefill_py" 'check_kvtrace.sh' \
+  'reduceat(near.any(0), starts)' 'reduceat(token <= first, starts)'
+mutant last_rows_of_first_head "$prefill_py" 'check_kvtrace.sh' \
+  't.q(layer)[h, :n]' 't.q(layer)[0, :n]'
 mutant printed_rounds_down ref/methods/pyramidkv.h 'methods' \
   '* l) + whole) /' '* l)) /'
 mutant stride_from_start ref/methods/strided.h 'methods' \
