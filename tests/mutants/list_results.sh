@@ -72,12 +72,12 @@ mutant python_mean_error sim/python/kvreplay/results.py 'check_means.sh' \
   'line[key + ".se"] = (math.sqrt(squares / n / n)'
 mutant python_grade_nan sim/python/kvreplay/grade.py 'check_python.sh' \
   '_NONE.get(y, y) if isinstance(y, str) else y' 'y'
-mutant claims_best_row sim/python/kvreplay/claims/claim.py 'check_python.sh' \
-  'return max((x.verdict' 'return min((x.verdict'
-mutant claims_beside_decides sim/python/kvreplay/claims/claim.py \
-  'check_python.sh' 'for x in found if not x.look.beside]' 'for x in found]'
-mutant claims_drift_rises sim/python/kvreplay/claims/hardkv.py \
-  'check_python.sh' '"least < 0 AND slowest < 0"' '"least < 0"'
+mutant claims_best_row sim/python/kvreplay/claims/table.py 'check_python.sh' \
+  'return max(found' 'return min(found'
+mutant claims_beside_decides sim/python/kvreplay/claims/table.py \
+  'check_python.sh' 'if not claim["looks"][x["look"]]["beside"]]' ']'
+mutant claims_drift_rises sim/python/kvreplay/claims/claims.sql \
+  'check_python.sh' "'least < 0 AND slowest < 0'" "'least < 0'"
 mutant capacity_tables_of_k4v2 sim/commands/command_lengths.c \
   'check_capacity.sh check_python.sh' 'high = {{8, 4}, {1, 1}};' \
   'high = {{4, 2}, {1, 1}};'
