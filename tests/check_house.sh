@@ -50,7 +50,7 @@ floors() {
   case $1 in
   ref) echo ground pages kernels formats lane backend parts methods ;;
   gpu) echo shared emu block formats lane parts backend methods module host ;;
-  traces) echo text container option trace prefill decisions cli ;;
+  traces) echo text container option trace decisions cli ;;
   sim)
     echo text spec measure inspect layout engine db sweep show look compare \
       grade laws session tune train capacity sheet commands
