@@ -3,6 +3,7 @@
  * Two backends side by side on one layer: contract in sim/compare/compare.h.
  */
 #include "sim/compare/compare_walk.h"
+#include "traces/trace/trace.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -12,7 +12,6 @@
 #include "sim/spec/code.h"
 #include "sim/spec/knob.h"
 #include "sim/spec/param.h"
-#include "traces/decisions/asset.h"
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,14 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The files that a cell's method reads (ref/lane/asset.h): found, read and put
- * into the parameters before the method is opened.
+ * into the parameters before the method is opened. Whoever made the trace says
+ * what reads them (kv_trace.reads).
  */
 #include "sim/engine/cell.h"
 
 #include "sim/spec/code.h"
-#include "traces/decisions/asset.h"
 #include <string.h>
 #include <unistd.h>
+
+/* KV_REFUSED unless the trace has somebody who reads files. */
+static kv_rc expect_reader(const kv_cell *c, int i, kv_err *e) {
+  const kv_trace_reads *reads = c->trace->reads;
+  if (reads && reads->asset_open && reads->asset_beside) return KV_OK;
+  return kv_fail(e, KV_REFUSED,
+                 "%s reads a file, and nothing reads files for trace %s: set "
+                 "its reads, or give the cell the file as it was read",
+                 kv_spec_reader(&c->spec, i)->name, c->trace->name);
+}
 
 /* Looks for the i-th file at its default place, beside the trace. */
 static kv_rc look_beside(const kv_cell *c, int i, kv_file *f, kv_err *e) {
@@ -18,7 +28,8 @@ static kv_rc look_beside(const kv_cell *c, int i, kv_file *f, kv_err *e) {
   if (!p->fallback)
     return kv_fail(e, KV_USAGE, "%s reads a file: write %s:%s=NAME.safetensors",
                    name, name, p->name);
-  kv_rc rc = kv_asset_beside(c->trace, name, sizeof f->path, f->path, e);
+  kv_rc rc =
+      c->trace->reads->asset_beside(c->trace, name, sizeof f->path, f->path, e);
   if (rc) {
     *f->path = 0;
     return rc;
@@ -39,10 +50,12 @@ static kv_rc read_one(kv_cell *c, int i, kv_err *e) {
   if (kv_file_optional(p) && strcmp(f->path, KV_FILE_OPTIONAL) == 0)
     *f->path = 0;
   if (kv_file_is_none(p, f)) return KV_OK;
+  rc = expect_reader(c, i, e);
+  if (rc) return rc;
   if (!*f->path || f->beside) rc = look_beside(c, i, f, e);
   if (!rc)
-    rc = kv_asset_open(f->path, p->reads, c->trace, c->shape.prompt_len,
-                       &c->file[i], e);
+    rc = c->trace->reads->asset_open(f->path, p->reads, c->trace,
+                                     c->shape.prompt_len, &c->file[i], e);
   f->asset = c->file[i];
   return rc;
 }

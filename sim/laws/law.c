@@ -3,6 +3,7 @@
  * The table of laws: contract in sim/laws/law.h.
  */
 #include "sim/laws/law_lane.h"
+#include "traces/trace/trace.h"
 
 #include <string.h>
 

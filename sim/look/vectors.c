@@ -7,6 +7,7 @@
 #include "sim/look/vectors_part.h"
 
 #include "traces/container/leftover.h"
+#include "traces/trace/trace.h"
 #include <dirent.h>
 #include <errno.h>
 #include <stdio.h>

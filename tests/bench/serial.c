@@ -13,6 +13,7 @@
 #include "tests/bench/bench.h"
 
 #include "sim/laws/law_walk.h"
+#include "traces/trace/trace.h"
 #include <stdio.h>
 #include <time.h>
 
