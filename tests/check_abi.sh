@@ -30,7 +30,8 @@ below() {
 # and what a header that only moves changes: paths and guards.
 text() {
   tr '\n' '\1' | sed 's,/\*[^*]*\**\([^/*][^*]*\**\)*/, ,g' | tr '\1' '\n' |
-    grep -v "$1" | grep -vE '^# *(include "|(ifndef|define) KV_[A-Z0-9_]*_H *$)' |
+    grep -v "$1" | grep -v '^# *include "' |
+    grep -vE '^# *(ifndef|define) KV_[A-Z0-9_]*_H *$' |
     tr -s ' \t\n\\' ' '
 }
 
