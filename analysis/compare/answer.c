@@ -208,9 +208,8 @@ static int find_measure(sqlite3 *db, const kv_compared **by) {
   int rc =
       kv_grid_ask(db, "SELECT count(needle_share) AS n FROM cell", 0, NULL, &g);
   if (rc) return rc;
-  const char *name = order[kv_grid_number(&g, 0, "n") > 0 ? 0 : 1];
+  *by = kv_compared_named(order[kv_grid_number(&g, 0, "n") > 0 ? 0 : 1]);
   kv_grid_free(&g);
-  for (*by = kv_compared_all; strcmp((*by)->name, name);) (*by)++;
   return KV_EXIT_OK;
 }
 

@@ -12,40 +12,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define ERROR -1, false, false
-#define SIZE -1, true, false
-#define SHARE 1, false, false
-#define MARKED 1, false, true
-const kv_ranked kv_ranked_answers[] = {{"loglik", "loglik_token", SHARE},
-                                       {"exact_match", "exact", SHARE},
-                                       {"next_kl", "kl", ERROR},
-                                       {"agree", "agree", SHARE},
-                                       {.name = NULL}};
-
-/* More of a needle, or of what dense attends to; nearer to dense; and what a
- * method holds and reads, which is no measure of attention. */
-const kv_ranked kv_ranked_open[] = {{"needle", "needle_share", MARKED},
-                                    {"needle_mass", "needle_mass", MARKED},
-                                    {"needle_stored", "needle_stored", MARKED},
-                                    {"needle_view", "needle_view", MARKED},
-                                    {"needle_all", "needle_all", MARKED},
-                                    {"mass", "mass", SHARE},
-                                    {"mass_stored", "mass_stored", SHARE},
-                                    {"recall_1", "recall_1", SHARE},
-                                    {"recall_16", "recall_16", SHARE},
-                                    {"recall_budget", "recall_budget", SHARE},
-                                    {"lse_error", "lse_error", SIZE},
-                                    {"lse_drift", "lse_drift", SIZE},
-                                    {"kl", "kl", ERROR},
-                                    {"tv", "tv", ERROR},
-                                    {"output_error", "output_error", ERROR},
-                                    {"output_abs", "output_abs", ERROR},
-                                    {"bytes", "bytes.mean", SHARE},
-                                    {"bytes_read", "bytes.read", SHARE},
-                                    {"kept", "kept", SHARE},
-                                    {"attended", "attended", SHARE},
-                                    {.name = NULL}};
-
 typedef kv_ranked_ask ask;
 
 static int no_memory(void) {
@@ -62,7 +28,7 @@ static int step_once(const ask *a, sqlite3_stmt *s) {
 /* --- measures ------------------------------------------------------------- */
 
 static int put_measure(ask *a, sqlite3_stmt *s, const char *value,
-                       const kv_ranked *of, const char *statistic) {
+                       const kv_compared *of, const char *statistic) {
   size_t n = strlen(of->name);
   if (a->measures == KV_RANKED_MOST) return KV_EXIT_OK;
   char *name = a->measure[a->measures].name;
@@ -77,7 +43,7 @@ static int put_measure(ask *a, sqlite3_stmt *s, const char *value,
 
 /* ".p95" of open.kl.p95, where kl is asked about; "" of its mean. NULL: it is
  * another measure's, or counts values. */
-static const char *statistic(const char *value, const kv_ranked *of) {
+static const char *statistic(const char *value, const kv_compared *of) {
   static const char *const tails[] = {".p50", ".p95", ".p99", ".max"};
   size_t n = strlen(of->value);
   if (strncmp(value, "open.", 5) || strncmp(value + 5, of->value, n))
@@ -88,7 +54,7 @@ static const char *statistic(const char *value, const kv_ranked *of) {
   return !*rest || !strcmp(rest, ".mean") ? "" : NULL;
 }
 
-/* All that the database has, in the order of the tables above. */
+/* All that the database has, in the order of kv_compared_all. */
 static int find_measures(ask *a) {
   sqlite3_stmt *s = NULL;
   kv_grid g = {0};
@@ -97,11 +63,11 @@ static int find_measures(ask *a) {
   if (!rc && sqlite3_prepare_v2(a->db, "INSERT INTO rank_measure VALUES(?,?,?)",
                                 -1, &s, NULL))
     rc = kv_results_fail(a->db, a->path);
-  for (const kv_ranked *of = kv_ranked_answers; of->name && !rc; of++)
-    rc = put_measure(a, s, of->value, of, "");
+  const kv_compared *of = kv_compared_all;
+  for (; of->answered && !rc; of++) rc = put_measure(a, s, of->value, of, "");
   a->answers = a->measures;
-  for (const kv_ranked *of = kv_ranked_open; of->name; of++)
-    for (int r = 0; r < g.rows && !rc; r++) {
+  for (; of->name; of++)
+    for (int r = 0; r < g.rows && of->ranked && !rc; r++) {
       const char *value = kv_grid_text(&g, r, "name");
       const char *which = statistic(value, of);
       if (which) rc = put_measure(a, s, value, of, which);

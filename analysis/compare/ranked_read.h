@@ -7,6 +7,7 @@
 #ifndef KV_ANALYSIS_RANKED_READ_H
 #define KV_ANALYSIS_RANKED_READ_H
 
+#include "analysis/compare/measures.h"
 #include "analysis/compare/rank.h"
 #include "analysis/compare/ranked.h"
 #include "analysis/database/grid.h"
@@ -21,7 +22,7 @@ typedef struct kv_ranked_ask {
   int measures, answers;    /* answers stand first */
   struct {
     char name[KV_RANKED_NAME]; /* "kl.p95" */
-    const kv_ranked *of;
+    const kv_compared *of;
     const char *statistic;   /* in name: ".p95"; "" of the mean or a total */
   } measure[KV_RANKED_MOST]; /* [measures] as rank_measure numbers them */
 } kv_ranked_ask;

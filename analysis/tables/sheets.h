@@ -21,6 +21,20 @@
   " || iif(loglik_some, ' *', ''),"                                            \
   " about(loglik, loglik_se) || ' sum')"
 
+/* What people are shown of the measures, in this order, what ranks answers
+ * first: a column of the view `cell`, its heading in a table of `kvreport
+ * table`, and on the page. analysis/each.awk reads it, too. */
+#define KV_SHOWN_EACH(S)                                                       \
+  S(needle_share, "needle", "needle")                                          \
+  S(lse_error, "lse", "LSE error")                                             \
+  S(kl, "kl", "KL")                                                            \
+  S(output_error, "error", "error")                                            \
+  S(output_error_p95, "error p95", "error p95")                                \
+  S(mass, "mass", "mass")                                                      \
+  S(recall_16, "top-16", "top-16")                                             \
+  S(prompt_error, KV_SHEET_P_ERROR, "prompt error")                            \
+  S(prompt_mass, "p mass", "prompt mass")
+
 typedef struct kv_sheet {
   const char *view, *columns; /* SQL */
   const char *order;          /* SQL behind the view; or NULL */
