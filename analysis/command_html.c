@@ -160,21 +160,12 @@ static const kv_figure about[] = {
 /* In the order of the page. */
 static const kv_figure *const figures[] = {about,
                                            kv_figures_answers,
-                                           kv_figures_ranks,
                                            kv_figures_fidelity,
-                                           kv_figures_along,
-                                           kv_figures_gap,
-                                           kv_figures_heads,
-                                           kv_figures_pages,
-                                           kv_figures_tokens,
-                                           kv_figures_needles,
+                                           kv_figures_cells,
                                            kv_figures_attention,
                                            kv_figures_residuals,
                                            kv_figures_selection,
-                                           kv_figures_formats,
                                            kv_figures_deltakv,
-                                           kv_figures_held,
-                                           kv_figures_regular,
                                            kv_figures_tables};
 enum { TABLES = sizeof figures / sizeof *figures, FIRST = 4 };
 
@@ -207,7 +198,8 @@ static int body(FILE *f, int pages, kv_page *page) {
   fputs("<h2 id=\"more\">Everything else</h2>\n", f);
   for (int i = 0; i < TABLES; i++)
     for (const kv_figure *g = figures[i]; g->id && !rc; g++)
-      if (g != open[0] && g != open[1] && g != open[2] && g != open[3])
+      if ((g == figures[i] || strcmp(g->id, g[-1].id)) && g != open[0] &&
+          g != open[1] && g != open[2] && g != open[3])
         rc = kv_section_write(f, pages, page, g, true, &shown);
   return rc;
 }

@@ -5,8 +5,8 @@
  * measure has in the wrong order.
  */
 #include "analysis/commands.h"
-#include "analysis/compare/paired.h"
 #include "analysis/compare/measures.h"
+#include "analysis/compare/paired.h"
 #include "analysis/compare/ranked.h"
 #include "analysis/database/results.h"
 #include "analysis/database/say.h"

@@ -1,15 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * A figure of the page as a row: heading, SQL, caption, and one of the marks by
- * which its answer is drawn. analysis/figures has the rows, sections.h puts them
- * on the page. Columns of the answer that a mark needs are said at the mark;
- * beside them `heading` begins a group of drawings with that text above it.
+ * which its answer is drawn. analysis/figures has the rows, sections.h puts
+ * them on the page. Columns of the answer that a mark needs are said at the
+ * mark; beside them `heading` begins a group of drawings with that text above
+ * it.
  */
 #ifndef KV_ANALYSIS_FIGURE_H
 #define KV_ANALYSIS_FIGURE_H
 
 #include "analysis/page/maps.h"
 #include "analysis/page/page.h"
+
+typedef struct kv_figure kv_figure;
 
 typedef enum kv_mark_kind {
   KV_LINES,  /* small line plots beside each other: panels */
@@ -36,7 +39,7 @@ typedef struct kv_panels {
   bool more; /* y: the higher, the better; else few that are far above the rest
                 stand beyond the axis. Of large plots alone */
   /* What stands between the large plot and the small ones; or NULL. */
-  int (*below)(const kv_page *p, const struct kv_figure *f);
+  int (*below)(const kv_page *p, const kv_figure *f);
 } kv_panels;
 
 /* Initialisers of a kv_axis: linear, logarithmic, in percent, both. */
@@ -63,7 +66,7 @@ typedef struct kv_panels {
 
 /* A figure; tables of them end with id NULL. Rows of one id that follow each
  * other are one section, with the heading of the first. */
-typedef struct kv_figure {
+struct kv_figure {
   const char *id;    /* of its place in the page, and of its file of numbers */
   const char *title; /* the heading */
   const char *ask;   /* SQL that gives the rows; none: no figure, no heading */
@@ -73,21 +76,22 @@ typedef struct kv_figure {
   void (*draw)(const kv_page *p, const kv_grid *g);
   /* Writes all of it, without heading, in place of what else is here, or
    * nothing; an exit code (analysis/database/say.h). NULL: as above. */
-  int (*write)(const kv_page *p, const struct kv_figure *f);
+  int (*write)(const kv_page *p, const kv_figure *f);
   const char *group; /* class of what is around the drawing; NULL: nothing is */
   bool unlinked;     /* too many numbers to stand in the page as a file */
   bool closed;       /* of answers, in closed loop; the caption says so */
   kv_mark_kind mark;
   kv_maps map;
   const char *columns; /* of a table, as kv_page_table takes them */
-  bool few; /* a table of more than KV_PAGE_MOST rows stands in its file alone */
+  bool
+      few; /* a table of more than KV_PAGE_MOST rows stands in its file alone */
   const char *file, *data; /* its file's name, and the SQL of its numbers; NULL:
                               id and ask */
   const char *none;        /* what is said where there are no rows; or NULL */
   /* What stands above the figure, and within it below the caption; or NULL. */
   void (*lead)(const kv_page *p);
   int (*below)(const kv_page *p);
-} kv_figure;
+};
 
 /* Draws a figure into the page p, without its heading, or nothing where its SQL
  * has no rows. Returns an exit code (analysis/database/say.h): KV_EXIT_OK, or

@@ -3,10 +3,12 @@
 #include "analysis/database/say.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 enum { PAGES = 2 };
 
-/* *text, to be freed: what the figure is on p; NULL: no memory, which is said.
+/* *text, to be freed: what the figure is on p, with those of its id after it;
+ * NULL: no memory, which is said.
  */
 static int take(kv_page *p, const kv_figure *figure, char **text) {
   size_t size = 0;
@@ -15,7 +17,10 @@ static int take(kv_page *p, const kv_figure *figure, char **text) {
     kv_tell_short();
     return KV_EXIT_OK;
   }
-  int rc = kv_figure_draw(p, figure);
+  int rc = KV_EXIT_OK;
+  const char *id = figure->id;
+  for (; figure->id && !strcmp(figure->id, id) && !rc; figure++)
+    rc = kv_figure_draw(p, figure);
   if (fclose(p->f)) kv_tell_short();
   p->f = NULL;
   return rc;

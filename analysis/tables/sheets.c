@@ -21,8 +21,8 @@ const char *const kv_sheet_optional[] = {
   PERCENT("share_end", "end")                                                  \
   PERCENT("kr", "mean")                                                        \
   PERCENT("share_read", "read") PERCENT("share_scanned", "scan")
-#define CELL(column, heading, title) ", " #column " AS '" heading "'"
-#define MEAN(column, heading, title)                                           \
+#define CELL(column, heading, ...) ", " #column " AS '" heading "'"
+#define MEAN(column, heading, ...)                                             \
   ", about(" #column ", " #column "_se) AS '" heading "'"
 #define CELLS                                                                  \
   PLACE                                                                        \

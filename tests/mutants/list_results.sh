@@ -187,8 +187,8 @@ mutant dropped_is_kept analysis/sql/formats.sql 'check_figures.sh' \
   'avg(1 - kept / n_tokens) AS dropped' 'avg(kept / n_tokens) AS dropped'
 mutant pages_without_end analysis/sql/formats.sql 'check_figures.sh' \
   '(n_tokens - s.step) % every = 0' '(s.step - prompt_len) % 7 = 0'
-mutant bars_side_by_side analysis/figures/held.c 'check_figures.sh' \
-  '.x1 = at + x};' '.x1 = x};'
+mutant bars_side_by_side analysis/page/figure.c 'check_figures.sh' \
+  'item->x0 = at;' 'item->x0 = 0;'
 mutant paid_from_prompt analysis/sql/formats.sql 'check_figures.sh' \
   'max(l.rewritten, ran.prompt_len) + break_even AS paid' \
   'ran.prompt_len + 2 * break_even AS paid'
