@@ -90,11 +90,41 @@ static int write_reasons(const kv_page *p) {
   return rc;
 }
 
-/* Means over traces with two standard errors, of the columns of a table. */
-static int write_means(const kv_page *p, const char *order,
-                       const char *columns) {
-  char sql[1024];
+static bool has_needles(const kv_page *p) {
+  for (int r = 0; r < p->cell.rows; r++)
+    if (kv_grid_number(&p->cell, r, "needle_share") >= 0) return true;
+  return false;
+}
+
+#define ASCENDING(size, x)                                                     \
+  " ORDER BY summary.traces < summary.traces_all, " x " IS NULL, " size "(" x  \
+  "), summary.kr, summary.method"
+/* What a table of means is sorted by, and stands first in it. */
+static const struct order {
+  const char *of, *first, *order; /* of: the caption's measure */
+} orders[] = {
+    {"needle", "needle=needle:down; ", KV_RANKED},
+    {"LSE error", "lse=LSE error:up; ", ASCENDING("abs", "summary.lse_error")},
+    {"KL", "kl=KL:up; ", ASCENDING("", "summary.kl")},
+    {"output error", "error=output error:up; ",
+     ASCENDING("", "summary.output_error")}};
+
+/* Means over traces with two standard errors, below the plot of a figure. */
+static int write_means(const kv_page *p, const kv_figure *f) {
+  static const char all[] =
+      "needle; lse=LSE error; kl=KL; error=output error; ";
+  const struct order *by = orders;
+  char sql[1024], columns[256];
   kv_grid g;
+  while (strncmp(f->panels.title, by->of, strlen(by->of))) by++;
+  snprintf(columns, sizeof columns,
+           "method=method:line; %sasked; stored; seen=read; ", by->first);
+  for (const char *c = all; *c; c += strcspn(c, ";") + 2)
+    if (strncmp(c, by->first, strcspn(by->first, "=")))
+      snprintf(columns + strlen(columns), sizeof columns - strlen(columns),
+               "%.*s; ", (int)strcspn(c, ";"), c);
+  snprintf(columns + strlen(columns), sizeof columns - strlen(columns),
+           "of=traces");
   snprintf(sql, sizeof sql,
            "SELECT method, asked, traces || iif(traces = traces_all, '',"
            " ' of ' || traces_all || iif(traces, ' *', '')) AS 'of',"
@@ -102,7 +132,7 @@ static int write_means(const kv_page *p, const char *order,
            " seen, about(needle_share, needle_share_se) AS needle,"
            " about(lse_error, lse_error_se) AS lse, about(kl, kl_se) AS kl,"
            " about(output_error, output_error_se) AS error FROM summary%s",
-           order);
+           by->order);
   int rc = kv_grid_ask(p->db, sql, 0, NULL, &g);
   if (rc) return rc;
   kv_page_table(p, &g, "Means over traces, sorted", columns);
@@ -111,51 +141,7 @@ static int write_means(const kv_page *p, const char *order,
         "any.</p>\n",
         p->f);
   kv_grid_free(&g);
-  return rc;
-}
-
-#define ASCENDING(size, x)                                                     \
-  " ORDER BY summary.traces < summary.traces_all, " x " IS NULL, " size "(" x  \
-  "), summary.kr, summary.method"
-#define FIRST "method=method:line; "
-#define BYTES "asked; stored; seen=read; "
-
-static bool has_needles(const kv_page *p) {
-  for (int r = 0; r < p->cell.rows; r++)
-    if (kv_grid_number(&p->cell, r, "needle_share") >= 0) return true;
-  return false;
-}
-
-static int by_needle(const kv_page *p, const kv_figure *f) {
-  (void)f;
-  int rc = write_means(p, KV_RANKED,
-                       FIRST "needle=needle:down; " BYTES
-                             "lse=LSE error; kl=KL; error=output error; "
-                             "of=traces");
-  return rc ? rc : write_reasons(p);
-}
-
-static int by_lse(const kv_page *p, const kv_figure *f) {
-  (void)f;
-  int rc = write_means(p, ASCENDING("abs", "summary.lse_error"),
-                       FIRST "lse=LSE error:up; " BYTES
-                             "needle; kl=KL; error=output error; of=traces");
-  return rc || has_needles(p) ? rc : write_reasons(p);
-}
-
-static int by_kl(const kv_page *p, const kv_figure *f) {
-  (void)f;
-  return write_means(p, ASCENDING("", "summary.kl"),
-                     FIRST "kl=KL:up; " BYTES
-                           "needle; lse=LSE error; error=output error; "
-                           "of=traces");
-}
-
-static int by_error(const kv_page *p, const kv_figure *f) {
-  (void)f;
-  return write_means(p, ASCENDING("", "summary.output_error"),
-                     FIRST "error=output error:up; " BYTES
-                           "needle; lse=LSE error; kl=KL; of=traces");
+  return by == orders + !has_needles(p) ? write_reasons(p) : rc;
 }
 
 const kv_figure kv_figures_fidelity[] = {
@@ -164,7 +150,7 @@ const kv_figure kv_figures_fidelity[] = {
      .panels =
          KV_PANELS("x", "y", ACROSS_STORED, KV_LINEAR("needle, dense is 1"),
                    "needle against bytes stored", .large = true, .more = true,
-                   .below = by_needle)},
+                   .below = write_means)},
     {"needle_read", "Needles against bytes read",
      FIDELITY("share_read", "needle_share", "0"), READ NEEDLE MARKS,
      .panels =
@@ -174,21 +160,22 @@ const kv_figure kv_figures_fidelity[] = {
      FIDELITY("kr", "abs(lse_error)", "0"),
      STORED "LSE error: by how much the log-sum-exp of what is stored is off, "
             "its mean over layers, heads and decode steps, either way." MARKS,
-     .panels = KV_PANELS(
-         "x", "y", ACROSS_STORED, KV_LINEAR("LSE error, size, nats"),
-         "LSE error against bytes stored", .large = true, .below = by_lse)},
+     .panels =
+         KV_PANELS("x", "y", ACROSS_STORED, KV_LINEAR("LSE error, size, nats"),
+                   "LSE error against bytes stored", .large = true,
+                   .below = write_means)},
     {"lse", "KL against bytes stored", FIDELITY("kr", "kl", "0"),
      STORED "KL divergence of the attention over what is viewed from dense "
             "attention, mean over layers, heads and decode steps." MARKS,
      .panels = KV_PANELS(
          "x", "y", ACROSS_STORED, KV_LINEAR("KL divergence, nats"),
-         "KL divergence against bytes stored", .large = true, .below = by_kl),
+         "KL against bytes stored", .large = true, .below = write_means),
      .file = "kl"},
     {"stored", "Output error against bytes stored",
      FIDELITY("kr", "output_error", "1"), STORED ERROR MARKS,
      .panels = KV_PANELS("x", "y", ACROSS_STORED, KV_LOG("output error"),
                          "output error against bytes stored", .large = true,
-                         .below = by_error),
+                         .below = write_means),
      .file = "bytes_stored", .none = "No cell has both bytes and an error yet.",
      .lead = say_rank},
     {"read", "Output error against bytes read",

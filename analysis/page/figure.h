@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * A figure of the page as a row: heading, SQL, caption, and one of the marks by
- * which its answer is drawn. analysis/figures has the rows, sections.h puts
+ * which its answer is drawn. analysis/figures has the rows, command_html.c puts
  * them on the page. Columns of the answer that a mark needs are said at the
  * mark; beside them `heading` begins a group of drawings with that text above
  * it.
@@ -97,5 +97,14 @@ struct kv_figure {
  * has no rows. Returns an exit code (analysis/database/say.h): KV_EXIT_OK, or
  * what went wrong with a query, which has been said. */
 int kv_figure_draw(const kv_page *p, const kv_figure *figure);
+
+/* Writes the section, a heading and what the figure is of one database or of
+ * two beside each other, unless no database has anything: the section of a
+ * figure to f: of pages 0 .. pages - 1, one or two, whose own f is not looked
+ * at. folds: it is closed until a reader opens it. *shown: there is one. An
+ * exit code (analysis/database/say.h); of what lacked memory nothing is
+ * written, which is said (kv_tell_short). */
+int kv_section_write(FILE *f, int pages, kv_page *page, const kv_figure *figure,
+                     bool folds, bool *shown);
 
 #endif

@@ -22,11 +22,6 @@ typedef struct kv_page {
                                    so that plots have the same axes; or NULL */
   kv_grid cell;                 /* every row of the view `cell` */
   kv_variants variants; /* which line of the figures each cell belongs to */
-  int *place; /* [cell.rows] which place a cell is of: a trace, a prompt length
-                 and what is observed */
-  int places;
-  char **place_name; /* [places] "chat, prompt 512", and where observation is
-                        not as recorded ", observed " and how */
 } kv_page;
 
 /* What stands below every figure: the caption `text`, that it is open loop, and

@@ -44,7 +44,8 @@ mutant some_among_all analysis/database/say.h 'check_means.sh' \
   'ORDER BY summary.traces < summary.traces_all, summary.needle' \
   'ORDER BY summary.needle'
 mutant spread_for_error analysis/sql/means.sql 'check_means.sh' \
-  'shown: avg(@N) AS @N, standard_error(@N)' 'shown: avg(@N) AS @N, deviation(@N)'
+  'shown: avg(@N) AS @N, standard_error(@N)' \
+  'shown: avg(@N) AS @N, deviation(@N)'
 mutant holm_for_one analysis/compare/paired.c 'check_means.sh' \
   'double level = p[order[i]] * (m - i);' 'double level = p[order[i]];'
 mutant flips_one_sided analysis/compare/paired.c 'check_means.sh' \
@@ -59,7 +60,7 @@ mutant kl_turned sim/measure/measure.h 'check_answers.sh' \
   'X(KL, kl, STEPS, LESS,' 'X(KL, kl, STEPS, MORE,'
 mutant none_left_out analysis/compare/rank.c 'check_answers.sh' \
   'w->x->method[w->a[p]] != method &&' 'method >= 0 ||'
-mutant lse_error_signed analysis/compare/ranked_read.c 'check_answers.sh' \
+mutant lse_error_signed analysis/compare/ranked.c 'check_answers.sh' \
   'iif(m.size, abs(v.value), v.value)' 'v.value'
 mutant other_bytes_ranked analysis/sql/ranks.sql 'check_answers.sh' \
   '> .1 * max(share, middle)' '> .2 * max(share, middle)'
