@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # SQL with its lists of measures written out: awk -f each.awk LISTS... FILE.sql
-# ... A line "-- each LIST: TEXT" becomes TEXT for each item of the list, with
-# @N, its name, @S, the statistic, @C, its column in the view `cell`, and @T, the
-# view that this is of, filled in. Lists: `stat`, `se`, `steps` and `column` of
-# all measures (sim/measure/measure.h), `scalar`, the numbers of a run with their
-# members (sim/measure/scalar.c), `shown` of what people are shown
-# (analysis/tables/sheets.h), and those of a line "-- list NAME: ...".
+# ... A line "-- each LIST: TEXT" becomes TEXT for each item of the list. In it
+# @N is the item's name, @S a statistic, @C its column in the view `cell`, and
+# @T the view of that column. Lists: `stat`, `se`, `steps` and `column` of all
+# measures (sim/measure/measure.h); `scalar`, the numbers of a run, with their
+# members (sim/measure/scalar.c); `shown`, what people are shown
+# (analysis/tables/sheets.h); and those of a line "-- list NAME: ...".
 function add(list, name, stat, column, table) {
   items[list, ++n[list]] = name "|" stat "|" column "|" table
 }
