@@ -31,7 +31,7 @@ here=$(cd "$(dirname "$0")/.." && pwd)
 rooms='ref gpu traces sim analysis tests'
 generated=$(echo config.h commit.h {ref,gpu}/methods/list.h \
   {ref,gpu}/formats/list.h gpu/formats/all.h sim/new_texts.h \
-  analysis/{page_js,ranked_txt,step_2_sql,style_css,views_sql}.h \
+  analysis/{measures,page_js,ranked_txt,step_2_sql,style_css,views_sql}.h \
   sim/db/step_2_sql.h traces/trace/models_csv.h \
   ref/METHODS_{EACH,TABLE}.md)
 

@@ -44,7 +44,8 @@ mutant some_among_all analysis/database/say.h 'check_means.sh' \
   'ORDER BY summary.traces < summary.traces_all, summary.needle' \
   'ORDER BY summary.needle'
 mutant spread_for_error analysis/sql/means.sql 'check_means.sh' \
-  'standard_error(mass) AS mass_se' 'deviation(mass) AS mass_se'
+  'shown: avg(@N) AS @N, standard_error(@N)' \
+  'shown: avg(@N) AS @N, deviation(@N)'
 mutant holm_for_one analysis/compare/paired.c 'check_means.sh' \
   'double level = p[order[i]] * (m - i);' 'double level = p[order[i]];'
 mutant flips_one_sided analysis/compare/paired.c 'check_means.sh' \
@@ -55,11 +56,11 @@ mutant names_on_names analysis/page/plot.c 'check_means.sh' \
   '|| overlaps(at, n, taken))' '|| (overlaps(at, n, taken) && w < 0))'
 mutant ties_agree analysis/compare/rank.c 'check_answers.sh' \
   'same += ones((up & more)' 'same += ones((both & ~(up | down)) | (up & more)'
-mutant kl_turned analysis/compare/ranked.c 'check_answers.sh' \
-  '{"kl", "kl", ERROR}' '{"kl", "kl", SHARE}'
+mutant kl_turned sim/measure/measure.h 'check_answers.sh' \
+  'X(KL, kl, STEPS, LESS,' 'X(KL, kl, STEPS, MORE,'
 mutant none_left_out analysis/compare/rank.c 'check_answers.sh' \
   'w->x->method[w->a[p]] != method &&' 'method >= 0 ||'
-mutant lse_error_signed analysis/compare/ranked_read.c 'check_answers.sh' \
+mutant lse_error_signed analysis/compare/ranked.c 'check_answers.sh' \
   'iif(m.size, abs(v.value), v.value)' 'v.value'
 mutant other_bytes_ranked analysis/sql/ranks.sql 'check_answers.sh' \
   '> .1 * max(share, middle)' '> .2 * max(share, middle)'
@@ -187,8 +188,8 @@ mutant dropped_is_kept analysis/sql/formats.sql 'check_figures.sh' \
   'avg(1 - kept / n_tokens) AS dropped' 'avg(kept / n_tokens) AS dropped'
 mutant pages_without_end analysis/sql/formats.sql 'check_figures.sh' \
   '(n_tokens - s.step) % every = 0' '(s.step - prompt_len) % 7 = 0'
-mutant bars_side_by_side analysis/figures/held.c 'check_figures.sh' \
-  '.x1 = at + x};' '.x1 = x};'
+mutant bars_side_by_side analysis/page/figure.c 'check_figures.sh' \
+  'item->x0 = at;' 'item->x0 = 0;'
 mutant paid_from_prompt analysis/sql/formats.sql 'check_figures.sh' \
   'max(l.rewritten, ran.prompt_len) + break_even AS paid' \
   'ran.prompt_len + 2 * break_even AS paid'
