@@ -102,7 +102,6 @@ void theme_bundled(const bench *b);  /* pass.c: what ./quickstart replays */
 void theme_serial(const bench *b);   /* serial.c: what no thread shares */
 void theme_session(const bench *b);  /* session.c: against the replay */
 void theme_shards(const bench *b);   /* pass.c: a sweep in four shards */
-void theme_train(const bench *b);    /* train.c: against its products */
 void theme_trigger(const bench *b);  /* trigger.c: hardkv asks its window */
 void theme_queue(const bench *b);    /* queue.c: requests that wait */
 void theme_slim(const bench *b);     /* slim.c: against a copy; column sums */

@@ -12,8 +12,8 @@
  *   --small   short traces, one run: under a minute
  *   --runs N  medians are of N runs (3)
  *   --theme   one of pass, attend, growth, compress, memory, serial,
- *             session, shards, bundled, compact, codes, train,
- *             trigger, latents, pack, slim, queue, chunked
+ *             session, shards, bundled, compact, codes, trigger, latents,
+ *             pack, slim, queue, chunked
  *   BUILD     top folder of the build, SOURCE: of the sources
  * TMPDIR (/tmp) must have 2 GiB free, 300 MiB with --small.
  */
@@ -71,10 +71,10 @@ static const struct {
              {"memory", theme_memory},   {"serial", theme_serial},
              {"session", theme_session}, {"shards", theme_shards},
              {"bundled", theme_bundled}, {"compact", theme_compact},
-             {"codes", theme_codes},     {"train", theme_train},
-             {"trigger", theme_trigger}, {"latents", theme_latents},
-             {"pack", theme_pack},       {"slim", theme_slim},
-             {"queue", theme_queue},     {"chunked", theme_chunked}};
+             {"codes", theme_codes},     {"trigger", theme_trigger},
+             {"latents", theme_latents}, {"pack", theme_pack},
+             {"slim", theme_slim},       {"queue", theme_queue},
+             {"chunked", theme_chunked}};
 enum { THEMES = sizeof theme / sizeof *theme };
 
 static int usage(void) {
