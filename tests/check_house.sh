@@ -59,7 +59,7 @@ floors() {
   traces) echo text container option trace decisions cli ;;
   sim)
     echo text spec measure inspect layout engine db sweep show look compare \
-      grade laws session tune train capacity sheet commands
+      grade laws session tune capacity sheet commands
     ;;
   analysis) echo database tables compare page figures ;;
   esac

@@ -1,14 +1,40 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The command line of `kvreplay train-hf`. Options and names are checked with
-Python alone, before torch is imported and a model is loaded."""
+"""Trains what a method reads, with a Hugging Face model in the loop.
+
+    kvreplay train-hf deltakv MODEL --prompts FILE... -o NAME.safetensors
+    kvreplay run T.safetensors -m deltakv:compressor=NAME.safetensors
+
+METHOD is one of
+
+    deltakv       the compressors of DeltaKV by its Algorithm 1: the model runs
+                  on with K and V rebuilt from their latents; squared error of
+                  K and V, and the loss of the next token
+    less          the perceptrons of LESS: squared error of each layer's
+                  attention behind its output projection, and, if asked for, the
+                  loss of the next token
+    duoattention  a gate for each KV head: the last hidden state of answers
+                  where each head's output is mixed of all and of a stream
+
+MODEL is a folder, a name on the hub, or a .gguf file, and stays as it is. A
+FILE is prompts as `kvreplay record` takes them (.jsonl, or a .txt, which is one
+text), or a trace, of which the tokens and answers are read. Files are those
+that `kvreplay train` makes of traces alone; --from begins with one.
+
+While it runs NAME.safetensors.training holds what is needed to go on: the same
+command, typed again after it was killed, ends with the same numbers as one that
+was not (same machine, same number of threads).
+
+Exit codes: 0 done, 2 wrong usage, 3 a bad model, file or prompt, 4 no memory,
+disk or package, 130 interrupted.
+"""
 
 from __future__ import annotations
 
 import argparse
 import os
+import sys
 from typing import Any, Dict, List, Optional, Tuple
 
-from . import __doc__ as DOC
 from ..hf.options import add_model, option, say_as, whole
 from ..hf.text import check_folder, packages_for, run
 from ..record.rows import read_layers
@@ -122,8 +148,9 @@ def add_options(p: argparse.ArgumentParser, method: str) -> None:
 
 def parser() -> argparse.ArgumentParser:
     raw = argparse.RawDescriptionHelpFormatter
-    p = argparse.ArgumentParser(prog=NAME, description=DOC, allow_abbrev=False,
-                                formatter_class=raw)  # fmt: skip
+    p = argparse.ArgumentParser(prog=NAME, description=__doc__,
+                                allow_abbrev=False, formatter_class=raw
+                                )  # fmt: skip
     each = p.add_subparsers(dest="method", metavar="METHOD", required=True,
                             title="methods, each with --help")  # fmt: skip
     for method in OWN:
@@ -158,3 +185,7 @@ def main(argv: Optional[List[str]] = None) -> int:
     code."""
     a = parser().parse_args(argv)
     return run(lambda: go(a), NAME)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
