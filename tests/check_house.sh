@@ -259,7 +259,7 @@ recipe() {
   local name=knorm own file
   own=$(echo {ref,gpu}/methods/$name.{c,h,cu} ref/parts/score{rs.h,_keys.c} \
     gpu/parts/score{rs,_keys}.cuh tests/methods/{ada,chunk,critical}kv.c \
-    tests/python/{press{es_rows,_evaluate},evaluate_press}.py \
+    tests/python/{presses_rows,evaluate_press}.py \
     sim/python/kvreplay/evaluate/press.py)
   while read -r file; do
     [[ " $own tests/methods/$name.c " = *" $file "* ]] ||
