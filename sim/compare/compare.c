@@ -8,6 +8,7 @@
 #include "ref/lane/records.h"
 #include "sim/compare/compare_part.h"
 #include "sim/engine/order.h"
+#include "traces/trace/trace.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

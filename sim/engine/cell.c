@@ -12,7 +12,6 @@
 #include "sim/spec/code.h"
 #include "sim/spec/knob.h"
 #include "sim/spec/param.h"
-#include "traces/decisions/asset.h"
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -522,6 +521,16 @@ void kv_cell_in_basis(const kv_cell *c, kv_basis basis, int64_t *bytes,
 
 /* --- the method's files -------------------------------------------------- */
 
+/* KV_REFUSED unless the trace has somebody who reads files. */
+static kv_rc expect_reader(const kv_cell *c, int i, kv_err *e) {
+  const kv_trace_reads *reads = c->trace->reads;
+  if (reads && reads->asset_open && reads->asset_beside) return KV_OK;
+  return kv_fail(e, KV_REFUSED,
+                 "%s reads a file, and nothing reads files for trace %s: set "
+                 "its reads, or give the cell the file as it was read",
+                 kv_spec_reader(&c->spec, i)->name, c->trace->name);
+}
+
 /* Looks for the i-th file at its default place, beside the trace. */
 static kv_rc look_beside(const kv_cell *c, int i, kv_file *f, kv_err *e) {
   const kv_param *p = kv_method_file(c->spec.method, i);
@@ -530,7 +539,8 @@ static kv_rc look_beside(const kv_cell *c, int i, kv_file *f, kv_err *e) {
   if (!p->fallback)
     return kv_fail(e, KV_USAGE, "%s reads a file: write %s:%s=NAME.safetensors",
                    name, name, p->name);
-  kv_rc rc = kv_asset_beside(c->trace, name, sizeof f->path, f->path, e);
+  kv_rc rc =
+      c->trace->reads->asset_beside(c->trace, name, sizeof f->path, f->path, e);
   if (rc) {
     *f->path = 0;
     return rc;
@@ -551,10 +561,12 @@ static kv_rc read_one(kv_cell *c, int i, kv_err *e) {
   if (kv_file_optional(p) && strcmp(f->path, KV_FILE_OPTIONAL) == 0)
     *f->path = 0;
   if (kv_file_is_none(p, f)) return KV_OK;
+  rc = expect_reader(c, i, e);
+  if (rc) return rc;
   if (!*f->path || f->beside) rc = look_beside(c, i, f, e);
   if (!rc)
-    rc = kv_asset_open(f->path, p->reads, c->trace, c->shape.prompt_len,
-                       &c->file[i], e);
+    rc = c->trace->reads->asset_open(f->path, p->reads, c->trace,
+                                     c->shape.prompt_len, &c->file[i], e);
   f->asset = c->file[i];
   return rc;
 }

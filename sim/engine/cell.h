@@ -14,13 +14,14 @@
 #define KV_SIM_CELL_H
 
 #include "ref/backend/backend.h"
+#include "ref/lane/assets.h"
+#include "ref/lane/trace.h"
 #include "sim/engine/messages.h"
 #include "sim/layout/layouts.h"
 #include "sim/measure/cost.h"
 #include "sim/measure/fidelity.h"
 #include "sim/spec/budget.h"
 #include "sim/spec/spec.h"
-#include "traces/trace/trace.h"
 
 /* What to open a cell for; budget NULL: none was given. */
 typedef struct kv_asked_cell {

@@ -116,10 +116,25 @@ static void advance(const kv_pass *p, kv_flight *f, int tokens) {
 
 /* --- one layer, one group ----------------------------------------------- */
 
+/* Checks the numbers of a layer that come from a file; those of a trace in
+ * memory are believed. */
+static kv_rc scan(const kv_trace *t, int index, kv_err *e) {
+  const kv_trace_reads *r = t->reads;
+  return r && r->scan_layer ? r->scan_layer(t, index, e) : KV_OK;
+}
+
+static kv_rc damaged(const kv_trace *t, kv_err *e) {
+  return t->reads && t->reads->damaged ? t->reads->damaged(t, e) : KV_OK;
+}
+
+static void release(const kv_trace *t, int index) {
+  if (t->reads && t->reads->release_layer) t->reads->release_layer(t, index);
+}
+
 static void begin_layer(kv_pass *p, kv_flight *f, int index,
                         const kv_team *team) {
   kv_err e = {0};
-  if (kv_trace_scan_layer(p->trace, index, &e)) {
+  if (scan(p->trace, index, &e)) {
     end(p, &e);
     return;
   }
@@ -132,7 +147,7 @@ static void begin_layer(kv_pass *p, kv_flight *f, int index,
  * mapping, which its modification time need not show. */
 static kv_rc look_again(const kv_pass *p, int index, kv_err *e) {
   kv_err why = {0};
-  if (!kv_trace_scan_layer(p->trace, index, &why)) return KV_OK;
+  if (!scan(p->trace, index, &why)) return KV_OK;
   return kv_fail(e, KV_INPUT,
                  "%s, and did not before: the file was rewritten while it was "
                  "read; write it anew and repeat the command",
@@ -143,10 +158,10 @@ static kv_rc look_again(const kv_pass *p, int index, kv_err *e) {
 static bool end_layer(kv_pass *p, kv_flight *f, int index) {
   kv_err e = {0};
   kv_rc rc = kv_layer_end(f->layer, &e);
-  if (!rc) rc = kv_trace_damaged(p->trace, &e);
+  if (!rc) rc = damaged(p->trace, &e);
   if (!rc && kv_layer_failed(f->layer)) rc = look_again(p, index, &e);
   if (rc) end(p, &e);
-  kv_trace_release_layer(p->trace, index);
+  release(p->trace, index);
   return !rc;
 }
 

@@ -3,6 +3,7 @@
  * Laws of whole runs, and the table of all laws: contract in sim/laws/law.h.
  */
 #include "sim/laws/law_lane.h"
+#include "traces/trace/trace.h"
 
 #include "ref/lane/compose.h"
 #include "sim/spec/param.h"

@@ -11,6 +11,7 @@
 #include "traces/container/newfile.h"
 #include "traces/container/writer.h"
 #include "traces/text/text.h"
+#include "traces/trace/trace.h"
 #include <assert.h>
 #include <dirent.h>
 #include <errno.h>

@@ -10,6 +10,7 @@
 #include "ref/lane/decisions.h"
 #include "ref/lane/needs.h"
 #include "sim/spec/knob.h"
+#include "traces/decisions/asset.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -139,6 +140,7 @@ static kv_rc make_trace(kv_session *s, const kv_session_shape *x,
   t->path = t->name = "session";
   t->n_layers = x->n_fed ? x->n_fed : x->n_layers;
   t->rope_scale = 1;
+  t->reads = &kv_asset_reads;
   t->shape = (kv_shape){
       .n_layers = x->n_layers,
       .n_heads = x->n_heads,

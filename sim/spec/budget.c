@@ -5,7 +5,6 @@
 #include "sim/spec/budget.h"
 
 #include "ref/ground/sha256.h"
-#include "traces/text/json.h"
 #include "traces/text/text.h"
 #include <assert.h>
 #include <errno.h>
@@ -453,37 +452,50 @@ static kv_rc slurp(const char *path, size_t *n, char **out, kv_err *e) {
   return rc;
 }
 
-/* One element of a JSON list: a number of entries, or a text as it would be
- * typed. */
-static kv_rc add_json(const json_t *x, const char *at, kv_budget *out,
+static const char blanks[] = " \t\r\n";
+
+static kv_rc not_json(const char *path, const char *text, const char *at,
                       kv_err *e) {
-  char text[32];
-  if (json_is_string(x)) return add(json_string_value(x), KV_INPUT, at, out, e);
-  if (!json_is_integer(x))
-    return kv_fail(e, KV_INPUT,
-                   "%s: is neither a whole number of entries nor a text like "
-                   "\"20%%\"",
-                   at);
-  snprintf(text, sizeof text, "%lld", (long long)json_integer_value(x));
-  return add(text, KV_INPUT, at, out, e);
+  int line = 1;
+  for (; text < at; text++) line += *text == '\n';
+  return kv_fail(e, KV_INPUT,
+                 "%s: line %d is not JSON: a list is [64, \"20%%\"]", path,
+                 line);
 }
 
-static kv_rc add_array(const char *path, size_t n, const char *text,
-                       kv_budget *out, kv_err *e) {
-  bool no_memory;
-  json_error_t why;
-  char at[KV_SHOW + 32], show[KV_SHOW];
-  json_t *all = kv_json_load(n, (const unsigned char *)text, &no_memory, &why);
+/* One element: a number of entries, or a text as it would be typed. */
+static kv_rc add_element(const char *word, bool quoted, const char *at,
+                         kv_budget *out, kv_err *e) {
+  if (quoted || !word[strspn(word, "-0123456789")])
+    return add(word, KV_INPUT, at, out, e);
+  return kv_fail(e, KV_INPUT,
+                 "%s: is neither a whole number of entries nor a text like "
+                 "\"20%%\"",
+                 at);
+}
+
+/* A list of whole numbers and texts without escapes, which is all of JSON that
+ * a budget needs. Writes into `text`, which begins with a bracket. */
+static kv_rc add_array(const char *path, char *text, kv_budget *out,
+                       kv_err *e) {
+  char label[KV_SHOW + 32], *at = text + strspn(text, blanks), stop = ',';
   kv_rc rc = KV_OK;
-  if (!all && no_memory) return kv_no_memory(e, "budgets of layers", n);
-  if (!all)
-    return kv_fail(e, KV_INPUT, "%s: line %d is not JSON: %s", path, why.line,
-                   kv_show(why.text, show));
-  for (size_t i = 0; !rc && i < json_array_size(all); i++) {
-    snprintf(at, sizeof at, "%s, layer %zu", path, i);
-    rc = add_json(json_array_get(all, i), at, out, e);
+  for (int i = 0; !rc && stop == ','; i++) {
+    at += 1 + strspn(at + 1, blanks);
+    bool quoted = *at == '"', empty = i == 0 && *at == ']';
+    char *word = at + quoted;
+    char *last = word + strcspn(word, quoted ? "\"\\\n" : ",]\" \t\r\n");
+    at = last + (quoted && *last == '"');
+    at += strspn(at, blanks);
+    stop = *at;
+    if ((stop != ',' && stop != ']') || (quoted && *last != '"') ||
+        (!quoted && last == word && !empty))
+      return not_json(path, text, at, e);
+    *last = 0;
+    snprintf(label, sizeof label, "%s, layer %d", path, i);
+    if (!empty) rc = add_element(word, quoted, label, out, e);
   }
-  json_decref(all);
+  if (!rc && at[1 + strspn(at + 1, blanks)]) return not_json(path, text, at, e);
   return rc;
 }
 
@@ -515,8 +527,8 @@ static kv_rc add_file(const char *path, kv_budget *out, kv_err *e) {
     rc = kv_fail(e, KV_INPUT, "%s: byte %zu is zero: it is no text", name,
                  strlen(text) + 1);
   if (!rc)
-    rc = text[strspn(text, " \t\r\n")] == '[' ? add_array(name, n, text, out, e)
-                                              : add_lines(name, text, out, e);
+    rc = text[strspn(text, blanks)] == '[' ? add_array(name, text, out, e)
+                                           : add_lines(name, text, out, e);
   free(text);
   if (!rc && out->layers == 0)
     rc = kv_fail(e, KV_INPUT, "%s: holds no budget; write one a layer", name);

@@ -22,7 +22,7 @@ mutant fork_forgets_views sim/session/session.c 'session_fork' \
   'memcpy(to->id + at, f->id + at, ids * sizeof *f->id);' '(void)ids;'
 mutant fork_believes_a_plugin sim/session/session.c 'session_fork' \
   '!kv_needs_unlike(&s->cell.plan.needs, &to->cell.plan.needs)' 'true'
-mutant fork_frees_the_file traces/decisions/asset.c 'session_fork' \
+mutant fork_frees_the_file ref/lane/assets.c 'session_fork' \
   'atomic_fetch_add(&((kv_asset_own *)a)->more, 1);' ''
 mutant fork_forgets_what_stays sim/session/session.c 'session_fork' \
   'if (s->given) kv_given_copy(s->given, to->given);' ''

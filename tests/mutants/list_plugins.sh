@@ -83,9 +83,12 @@ mutant threshold_unheard ref/parts/scorers.h 'methods' \
 mutant threshold_needs_excess ref/parts/scorers.h 'methods' \
   'return entries > budget || threshold == threshold;' \
   'return entries > budget;'
-mutant second_file_first traces/decisions/asset_join.c 'check_python.sh' \
+mutant second_file_first ref/lane/assets.c 'check_python.sh' \
   'kv_tensor *all = (kv_tensor *)(uintptr_t)own->asset.tensor + at;' \
   'kv_tensor *all = (kv_tensor *)(uintptr_t)own->asset.tensor + 0 * at;'
+mutant no_reader_unseen sim/engine/cell_file.c 'core' \
+  'if (reads && reads->asset_open && reads->asset_beside) return KV_OK;' \
+  'if (i >= 0) return KV_OK;'
 mutant second_file_unnamed sim/spec/code.c 'check_python.sh' \
   'for (int i = 0; i < n; i++) {' 'for (int i = 0; i < 1; i++) {'
 mutant files_of_the_first ref/lane/compose.c 'assets' \

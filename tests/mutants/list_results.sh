@@ -72,12 +72,12 @@ mutant python_mean_error sim/python/kvreplay/results.py 'check_means.sh' \
   'line[key + ".se"] = (math.sqrt(squares / n / n)'
 mutant python_grade_nan sim/python/kvreplay/grade.py 'check_python.sh' \
   '_NONE.get(y, y) if isinstance(y, str) else y' 'y'
-mutant claims_best_row sim/python/kvreplay/claims/claim.py 'check_python.sh' \
-  'return max((x.verdict' 'return min((x.verdict'
-mutant claims_beside_decides sim/python/kvreplay/claims/claim.py \
-  'check_python.sh' 'for x in found if not x.look.beside]' 'for x in found]'
-mutant claims_drift_rises sim/python/kvreplay/claims/hardkv.py \
-  'check_python.sh' '"least < 0 AND slowest < 0"' '"least < 0"'
+mutant claims_best_row sim/python/kvreplay/claims/table.py 'check_python.sh' \
+  'return max(found' 'return min(found'
+mutant claims_beside_decides sim/python/kvreplay/claims/table.py \
+  'check_python.sh' 'if not claim["looks"][x["look"]]["beside"]]' ']'
+mutant claims_drift_rises sim/python/kvreplay/claims/claims.sql \
+  'check_python.sh' "'least < 0 AND slowest < 0'" "'least < 0'"
 mutant capacity_tables_of_k4v2 sim/commands/command_lengths.c \
   'check_capacity.sh check_python.sh' 'high = {{8, 4}, {1, 1}};' \
   'high = {{4, 2}, {1, 1}};'
@@ -238,20 +238,15 @@ mutant class_of_next_edge traces/trace/sparsity.c 'attention' \
   'while (c > first && x <= edge(c)) c--;'
 
 # Sparse prefill, and what looks at nothing.
-mutant line_enters_late traces/prefill/pattern.c 'prefill' \
-  'while (n < r * g->block - 1)' 'while (n < r * g->block && n < g->tokens)'
-mutant pair_counted_twice traces/prefill/pattern.c 'prefill' \
-  'if (!x->left || at < 0 || x->in[at]) return;' \
-  'if (!x->left || at < 0) return;'
-mutant topk_first_rows traces/prefill/pattern.c 'prefill' \
-  'if (k < g->first[i + 1] - g->first[i])
-        take_pair' \
-  'if (k < i - g->from[i])
-        take_pair'
-mutant window_has_all_pairs traces/prefill/blocks.c 'prefill' \
-  'x->from[b] = kv_layer_first(data, b * block) / block;' 'x->from[b] = 0;'
-mutant last_rows_of_first_head traces/prefill/hints.c 'check_kvtrace.sh' \
-  '(size_t)(h % r->group) * r->stride' '0 * (size_t)h'
+prefill_py=sim/python/kvreplay/prefill.py
+mutant line_enters_late "$prefill_py" 'check_kvtrace.sh' \
+  'upto[max(0, r * block - 1)]' 'upto[r * block]'
+mutant topk_of_unseen "$prefill_py" 'check_kvtrace.sh' \
+  'np.where(x.seen, -x.pooled, np.inf)' '-x.pooled'
+mutant window_has_all_pairs "$prefill_py" 'check_kvtrace.sh' \
+  'reduceat(near.any(0), starts)' 'reduceat(token <= first, starts)'
+mutant last_rows_of_first_head "$prefill_py" 'check_kvtrace.sh' \
+  't.q(layer)[h, :n]' 't.q(layer)[0, :n]'
 mutant printed_rounds_down ref/methods/pyramidkv.h 'methods' \
   '* l) + whole) /' '* l)) /'
 mutant stride_from_start ref/methods/strided.h 'methods' \

@@ -11,15 +11,10 @@ import re
 import subprocess
 from typing import Any, Dict, List, NamedTuple, Optional
 
+from ..hf.options import Usage as Usage
 from ..programs import program
 
 BYTES = "end", "mean", "peak", "read", "traffic"
-
-
-class Usage(Exception):
-    """A command line that is wrong, in one sentence."""
-
-    code = 2
 
 
 class Ask(NamedTuple):

@@ -1,14 +1,31 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The files of a method as one list of tensors: kv_assets_join of
- * traces/decisions/asset.h.
+ * Owners of assets, and the files of a method as one list: ref/lane/assets.h.
  */
-#include "traces/decisions/asset_part.h"
+#include "ref/lane/assets.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "traces/text/text.h"
+kv_asset *kv_asset_share(kv_asset *a) {
+  atomic_fetch_add(&((kv_asset_own *)a)->more, 1);
+  return a;
+}
+
+void kv_asset_close(kv_asset *a) {
+  if (!a || atomic_fetch_sub(&((kv_asset_own *)a)->more, 1) > 0) return;
+  for (int i = 0; i < a->texts; i++) {
+    free((void *)a->text[i].key);
+    free((void *)a->text[i].value);
+  }
+  free((void *)a->text);
+  free((void *)a->tensor);
+  free((void *)a->layer);
+  free((void *)a->path);
+  free(((kv_asset_own *)a)->block);
+  free(((kv_asset_own *)a)->ask);
+  free(a);
+}
 
 /* Memory for the tensors of n kinds in the layers of `of`. */
 static kv_rc take(int n, const kv_asset_kind *const *kind, const kv_asset *of,
