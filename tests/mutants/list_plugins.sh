@@ -86,7 +86,7 @@ mutant threshold_needs_excess ref/parts/scorers.h 'methods' \
 mutant second_file_first ref/lane/assets.c 'check_python.sh' \
   'kv_tensor *all = (kv_tensor *)(uintptr_t)own->asset.tensor + at;' \
   'kv_tensor *all = (kv_tensor *)(uintptr_t)own->asset.tensor + 0 * at;'
-mutant no_reader_unseen sim/engine/cell_file.c 'core' \
+mutant no_reader_unseen sim/engine/cell.c 'core' \
   'if (reads && reads->asset_open && reads->asset_beside) return KV_OK;' \
   'if (i >= 0) return KV_OK;'
 mutant second_file_unnamed sim/spec/code.c 'check_python.sh' \
