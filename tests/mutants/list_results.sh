@@ -18,7 +18,7 @@ mutant log_stays sim/db/db_open.c 'check_results.sh' \
   'PRAGMA journal_mode = DELETE", NULL, NULL, NULL);' \
   'PRAGMA user_version", NULL, NULL, NULL);'
 # What intervals are made of, and where it is kept.
-mutant squares_about_zero sim/measure/stat.c 'moments' \
+mutant squares_about_zero sim/measure/tally.c 'moments' \
   'kv_square(value[i] - s.mean)' 'kv_square(value[i])'
 mutant passes_round_rank sim/measure/tally.c 'moments' \
   'while (t->rank[r] >= t->at[r][digit])' \
@@ -149,7 +149,7 @@ mutant turns_vote_twice ref/methods/adakv.c 'turns' \
   'kv_score_forget(at, lane[l], &o->s);' 'kv_score_forget(at, lane[0], &o->s);'
 mutant turns_share_of_first ref/methods/adakv.c 'turns' \
   'all += x->base[l];' 'all += x->base[0];'
-mutant turns_count_within sim/measure/cost_total.c 'turns' \
+mutant turns_count_within sim/measure/cost.c 'turns' \
   'if (!closed(&all)) continue;' ''
 
 # The pictures of the page.
