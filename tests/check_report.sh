@@ -224,17 +224,16 @@ done
 cp "$b" "$dir/minus.db" # its version, four bytes, becomes -1
 printf '\377\377\377\377' |
   dd of="$dir/minus.db" bs=1 seek=60 conv=notrunc status=none
-refused 3 'of version -1, which no kvreplay' "$report" table "$dir/minus.db"
+refused 3 'has schema -1, and this kvreport' "$report" table "$dir/minus.db"
 if command -v sqlite3 >/dev/null; then
   cp "$b" "$dir/less.db"
-  sqlite3 "$dir/less.db" 'ALTER TABLE trace RENAME request TO no'
+  sqlite3 "$dir/less.db" 'PRAGMA user_version = 2'
   for what in "table $dir/less.db" "merge $dir/more.db $dir/less.db"; do
     # shellcheck disable=SC2086
-    refused 3 'less.db is of a development version before 28 Nov.*run the' \
+    refused 3 'less.db has schema 2, and .* run the replays again' \
       "$report" $what
   done
-  sqlite3 "$dir/less.db" 'ALTER TABLE trace RENAME no TO request' \
-    'DROP TABLE diff'
+  sqlite3 "$dir/less.db" 'PRAGMA user_version = 3' 'DROP TABLE diff'
   refused 3 'less.db is damaged: it has no table diff' \
     "$report" table "$dir/less.db"
 fi

@@ -55,15 +55,6 @@ share --pool $room --db s.db --arrive 400 -f jsonl >apart || fail 'arrivals'
 "$kvreport" merge n.db s.db r.db 2>err || fail 'merge the other way'
 same_rows m.db n.db
 [ "$("$ask" m.db 'SELECT count(*) FROM pool')" = 4 ] || fail 'pools merged'
-# As 0.1.0 would have left it: what it lacks comes from the other file.
-cp s.db was.db
-"$ask" was.db 'UPDATE pool SET map_peak = NULL, running = NULL,
-    running_peak = NULL, waiting = NULL, waiting_peak = NULL' \
-  'UPDATE request SET blocks = NULL, admitted = NULL, first = NULL' \
-  'UPDATE layout SET map_end = NULL, map_peak = NULL' 'DELETE FROM pool_step'
-"$kvreport" merge x.db was.db s.db 2>err || fail 'merge of what lacks numbers'
-"$kvreport" merge y.db s.db was.db 2>err || fail 'merge with what lacks numbers'
-same_rows x.db s.db && same_rows y.db s.db
 for number in map_peak running_peak waiting_peak; do
   cp s.db was.db
   "$ask" was.db "UPDATE pool SET $number = $number + 1"

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * What must hold of a database before anything in it is shown: it is kvreplay's
- * and of a version that is known, and its values are as kvreplay writes them
+ * and of the schema that is read, and its values are as kvreplay writes them
  * (laws.c). SQLite holds types and some of this for who writes through it; a
  * file from elsewhere may hold anything. All readers of analysis/ rely on it.
- * Cost: one scan of each table, two of them at a time. The numbers of the
- * version are those that kvreplay writes into the head of its databases.
+ * Cost: one scan of each table, two of them at a time. The numbers are those
+ * that kvreplay writes into the head of its databases.
  */
 #include "analysis/database/laws.h"
 #include "analysis/database/results.h"
@@ -14,12 +14,7 @@
 #include <omp.h>
 #include <string.h>
 
-enum { APPLICATION = 0x6b767270, VERSION_KNOWN = 2 };
-
-/* Version 2 had no request before 28 November 2026. */
-static const char without_request[] =
-    "SELECT count(*) AND NOT max(name = 'request')"
-    " FROM pragma_table_info('trace', '%q')";
+enum { APPLICATION = 0x6b767270, SCHEMA = 3 };
 
 /* Any number may be the answer. */
 static bool ask(sqlite3 *db, const char *question, const char *schema, int *n) {
@@ -33,40 +28,22 @@ static bool ask(sqlite3 *db, const char *question, const char *schema, int *n) {
   return answered;
 }
 
-int kv_results_version(sqlite3 *db, const char *schema, const char *path,
-                       bool write) {
-  int application = 0, version = 0, old = 0;
+int kv_results_schema(sqlite3 *db, const char *schema, const char *path) {
+  int application = 0, version = 0;
   if (!ask(db, "PRAGMA %s.application_id", schema, &application) ||
-      !ask(db, "PRAGMA %s.user_version", schema, &version) ||
-      !ask(db, without_request, schema, &old))
+      !ask(db, "PRAGMA %s.user_version", schema, &version))
     return kv_results_fail(db, path);
   if (application != APPLICATION)
     return kv_tell(KV_EXIT_INPUT,
                    "%s is not a kvreplay database: make one with 'kvreplay "
                    "run ... --db FILE'",
                    path);
-  if (version > VERSION_KNOWN)
-    return kv_tell(KV_EXIT_INPUT,
-                   "%s was written by a later kvreplay (version %d, this "
-                   "kvreport knows %d): update kvreport",
-                   path, version, VERSION_KNOWN);
-  if (version < 1)
-    return kv_tell(KV_EXIT_INPUT,
-                   "%s is of version %d, which no kvreplay writes: restore it "
-                   "from a copy",
-                   path, version);
-  if (version < VERSION_KNOWN && write)
-    return kv_tell(KV_EXIT_INPUT,
-                   "%s was written by an earlier kvreplay (version %d): name a "
-                   "new file, and this one among those to merge",
-                   path, version);
-  if (version == 2 && old)
-    return kv_tell(KV_EXIT_INPUT,
-                   "%s is of a development version before 28 November 2026: "
-                   "run the replays again, and name a new file",
-                   path);
-  return version < VERSION_KNOWN ? kv_results_forward(db, schema, path)
-                                 : KV_EXIT_OK;
+  if (version == SCHEMA) return KV_EXIT_OK;
+  return kv_tell(KV_EXIT_INPUT,
+                 "%s has schema %d, and this kvreport reads schema %d alone: "
+                 "use the kvreport that came with its kvreplay, or run the "
+                 "replays again into a new file",
+                 path, version, SCHEMA);
 }
 
 int kv_results_check(sqlite3 *db, const char *schema, const char *path) {

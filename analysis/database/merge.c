@@ -95,9 +95,8 @@ static char *copy_sql(sqlite3 *db, const char *to, const char *from,
 /* What is not named by its contents: the lesser of two names (of a trace, of a
  * model) or reasons, the shape from whoever knows it; the lesser of what two
  * LAPACKs found; the digest of all values from the kvreplay that took more
- * measures, whose further ones came with `metric`; numbers that 0.1.0 did not
- * take. The first name is that of the database which is changed, the second of
- * the other. */
+ * measures, whose further ones came with `metric`. The first name is that of
+ * the database which is changed, the second of the other. */
 static const char *const lesser[] = {
     "UPDATE %s.trace AS d SET name = min(d.name, s.name),"
     " n_tokens = max(d.n_tokens, s.n_tokens),"
@@ -115,13 +114,6 @@ static const char *const lesser[] = {
     " s.figure, s.layer, s.head, s.series, s.part, s.x, s.y) = (d.identity,"
     " d.figure, d.layer, d.head, d.series, d.part, d.x, d.y) AND"
     " s.value != d.value",
-    "UPDATE %s.pool AS d SET map_peak = s.map_peak, running = s.running,"
-    " running_peak = s.running_peak, waiting = s.waiting,"
-    " waiting_peak = s.waiting_peak FROM %s.pool s"
-    " WHERE s.pool = d.pool AND d.running IS NULL",
-    "UPDATE %s.request AS d SET blocks = s.blocks, admitted = s.admitted,"
-    " first = s.first FROM %s.request s WHERE s.pool = d.pool"
-    " AND s.place = d.place AND d.blocks IS NULL",
     "UPDATE %s.model AS d SET model = s.model FROM %s.model s"
     " WHERE s.model_digest = d.model_digest AND s.model < d.model",
     "UPDATE %s.evaluation AS d SET reason = s.reason FROM %s.evaluation s"
@@ -137,16 +129,13 @@ static int compress(sqlite3 *db, const char *to, const char *from) {
   return rc;
 }
 
-/* Digests of scores, and bytes of tables, which nobody in `to` took, from
- * whoever did. */
+/* Digests of scores which nobody in `to` took, from whoever did. */
 static int take_later(sqlite3 *db, const char *to, const char *from) {
   static const struct {
     const char *table, *same, *lacks, *set;
   } of[] = {
       {"journal_digest", "s.layer = d.layer", "scores", "scores = s.scores"},
-      {"run", "1", "scores", "scores = s.scores"},
-      {"layout", "s.layout = d.layout", "map_end",
-       "map_end = s.map_end, map_peak = s.map_peak"}};
+      {"run", "1", "scores", "scores = s.scores"}};
   int rc = KV_EXIT_OK;
   for (size_t i = 0; i < sizeof of / sizeof *of && !rc; i++)
     rc = run(db, sqlite3_mprintf(
@@ -169,7 +158,7 @@ static int copy(sqlite3 *db, const char *to, const char *from) {
 
 /* --- the union ------------------------------------------------------------ */
 
-static int attach(sqlite3 *db, const char *path, bool write) {
+static int attach(sqlite3 *db, const char *path) {
   char *sql, *uri = NULL;
   int bad = kv_results_there(path);
   if (!bad) bad = kv_results_name(path, &uri);
@@ -179,7 +168,7 @@ static int attach(sqlite3 *db, const char *path, bool write) {
   bad = !sql || sqlite3_exec(db, sql, NULL, NULL, NULL);
   sqlite3_free(sql);
   if (bad) return kv_results_fail(db, path);
-  bad = kv_results_version(db, "source", path, write);
+  bad = kv_results_schema(db, "source", path);
   return bad ? bad : kv_results_check(db, "source", path);
 }
 
@@ -230,7 +219,7 @@ static int take_head(sqlite3 *db) {
 }
 
 static int add(sqlite3 *db, bool first, const char *path) {
-  int rc = attach(db, path, false), end;
+  int rc = attach(db, path), end;
   if (!rc && first) rc = take_schema(db);
   if (!rc && first) rc = take_head(db);
   if (!rc) rc = kv_merge_contradictions(db, path);
@@ -262,7 +251,7 @@ static int write_new(sqlite3 *db, const char *out) {
 }
 
 static int write_into(sqlite3 *db, const char *out) {
-  int rc = attach(db, out, true), end;
+  int rc = attach(db, out), end;
   if (!rc) rc = run(db, sqlite3_mprintf("PRAGMA source.synchronous = FULL"));
   if (!rc) rc = run(db, sqlite3_mprintf("BEGIN IMMEDIATE"));
   if (!rc) rc = kv_merge_contradictions(db, out);

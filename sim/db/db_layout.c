@@ -45,9 +45,7 @@ kv_rc kv_db_put_layouts(kv_db *db, int64_t run, const kv_result *r, kv_err *e) {
     rc = kv_db_do(db, e,
                   "INSERT INTO layout VALUES (?,?,?,?,?,?,?,?,?,?,?,"
                   "?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)"
-                  " ON CONFLICT DO UPDATE SET"
-                  " map_end = coalesce(map_end, excluded.map_end),"
-                  " map_peak = coalesce(map_peak, excluded.map_peak)",
+                  " ON CONFLICT DO NOTHING",
                   "istttt", run, l->name, of_all, l, of_tables,
                   l->tables.there ? &l->tables : NULL, of_regular,
                   l->regular.there ? &l->regular : NULL, of_map, l);
@@ -59,14 +57,13 @@ kv_rc kv_db_put_layouts(kv_db *db, int64_t run, const kv_result *r, kv_err *e) {
   return rc;
 }
 
-/* What differs from `now` in the current row, which was read as `was`; of rows
- * of 0.1.0 nobody counted maps. */
+/* What differs from `now` in the current row, which was read as `was`. */
 static void tell(sqlite3_stmt *s, const kv_layout_result *was,
                  const kv_layout_result *now, char what[KV_DB_WHAT]) {
   int at = kv_db_tell(s, 2, of_all, was, now, what);
   at = kv_db_tell(s, at, of_tables, &was->tables, &now->tables, what);
   at = kv_db_tell(s, at, of_regular, &was->regular, &now->regular, what);
-  if (was->map_end >= 0) kv_db_tell(s, at, of_map, was, now, what);
+  kv_db_tell(s, at, of_map, was, now, what);
   bool same = was->tables.there == now->tables.there &&
               was->regular.there == now->regular.there;
   if (!*what && !same)

@@ -9,8 +9,7 @@
  *   arrive NAME, where not one every N steps | request PLACE KEY, a line each,
  *   of a file behind it arrives STEP BLOCKS
  *
- * Where it is there already it is compared, and what differs is reported; one
- * of 0.1.0, without the numbers of queues, is stored again with them.
+ * Where it is there already it is compared, and what differs is reported.
  */
 #include "sim/db/db_private.h"
 
@@ -44,10 +43,8 @@ static void name_of(const kv_pool_result *p, int n, const kv_result *const *r,
 
 /* --- the pool ------------------------------------------------------------- */
 
-/* Columns of the tables pool, pool_step and request, in the schema's order;
- * what is null in rows of 0.1.0 may be so. */
+/* Columns of the tables pool, pool_step and request, in the schema's order. */
 #define POOL(member) KV_DB_OF('i', kv_pool_result, member, 0)
-#define LATER(member) KV_DB_OF('o', kv_pool_result, member, 0)
 #define STEP(member) KV_DB_OF('i', kv_pool_step, member, 0)
 #define REQUEST(member) KV_DB_OF('i', kv_together_result, member, 0)
 
@@ -59,11 +56,11 @@ static const kv_db_column of_pool[] = {POOL(bytes),      POOL(every),
                                        POOL(moved),      POOL(entries),
                                        POOL(operations), {0}};
 static const kv_db_column of_queue[] = {POOL(wait),
-                                        LATER(map_peak),
-                                        LATER(running),
-                                        LATER(running_peak),
-                                        LATER(waiting),
-                                        LATER(waiting_peak),
+                                        POOL(map_peak),
+                                        POOL(running),
+                                        POOL(running_peak),
+                                        POOL(waiting),
+                                        POOL(waiting_peak),
                                         {0}};
 static const kv_db_column of_step[] = {
     STEP(step), STEP(running), STEP(waiting), STEP(pages), STEP(unused), {0}};
@@ -142,28 +139,20 @@ static kv_rc put(kv_db *db, const char *name, int n, const kv_result *const *r,
   return rc;
 }
 
-static kv_rc forget(kv_db *db, const char *name, kv_err *e) {
-  kv_rc rc = kv_db_do(db, e, "DELETE FROM request WHERE pool = ?", "s", name);
-  return rc ? rc
-            : kv_db_do(db, e, "DELETE FROM pool WHERE pool = ?", "s", name);
-}
-
 kv_rc kv_db_put_pool(kv_db *db, int n, const kv_result *const *r, int64_t steps,
                      const kv_pool_step *step, kv_err *e) {
   const kv_pool_result *now = NULL;
   kv_pool_result was = {0};
   char name[65], what[KV_DB_WHAT] = "";
-  bool found = false, before = false;
+  bool found = false;
   for (int i = 0; i < n && !now; i++)
     if (kv_result_ran(r[i])) now = &r[i]->together.pool;
   if (!now) return KV_OK;
   name_of(now, n, r, name);
   kv_rc rc = db->still ? KV_OK : kv_db_begin(db, e);
   if (!rc) rc = load(db, name, now, &was, &found, what, e);
-  before = !rc && found && was.running < 0 && kv_db_same(of_pool, &was, now);
-  if (before && !db->still) rc = forget(db, name, e);
-  if (!rc && (!found || before) && !db->still)
+  if (!rc && !found && !db->still)
     rc = put(db, name, n, r, now, steps, step, e);
   if (!db->still) rc = kv_db_end(db, rc, e);
-  return rc || !found || before ? rc : check(db, now, what, e);
+  return rc || !found ? rc : check(db, now, what, e);
 }

@@ -15,6 +15,8 @@
 
 enum {
   KV_DB_APPLICATION = 0x6b767270, /* PRAGMA application_id of our files */
+  KV_DB_SCHEMA = 3, /* their PRAGMA user_version: raised with every change of
+                       the tables */
   KV_DB_STATEMENTS = 96, /* literals that one connection can have prepared */
   KV_DB_FIRST_MEASURES = KV_PROMPT_ERROR, /* measures that the digest of each
                                              run counts, there or not */
@@ -44,17 +46,12 @@ struct kv_db {
 
 /* --- db_schema.c, db_open.c: the schema ----------------------------------- */
 
-/* Migrations: step i is SQL that takes user_version i to i + 1. */
-extern const char *const kv_db_steps[];
-extern const int kv_db_n_steps;
+extern const char kv_db_tables[]; /* SQL that makes the tables and views */
 
-/* Called by open. KV_OK if the file is our database, or empty; *steps is then
- * how many migrations it has had. KV_INPUT if it is another program's, or the
- * number is none from 0 to kv_db_n_steps. */
-kv_rc kv_db_recognise(kv_db *db, int *steps, kv_err *e);
-/* Runs step[] until the file has had n of them, each in a transaction with its
- * number; does nothing where it has had as many or more. */
-kv_rc kv_db_migrate(kv_db *db, int n, const char *const *step, kv_err *e);
+/* Called by open. KV_OK if the file is our database, of the schema of this
+ * program, or *empty. KV_INPUT: it is another program's, or has another
+ * schema. */
+kv_rc kv_db_recognise(kv_db *db, bool *empty, kv_err *e);
 
 /* --- db_wait.c: while another process writes ------------------------------ */
 

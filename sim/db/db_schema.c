@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The schema, as numbered steps that only go forward: a released step is
- * never edited, a change is a new step at the end. The first is 0.1.0's; later
- * ones are SQL files of their own, which kvreport reads, too.
+ * The schema of a database. A file that has another one is refused
+ * (KV_DB_SCHEMA).
  *
  * A number that must be exact is stored twice: as REAL for people, and its 64
  * bits as an integer for us. Parts (part 0 is the run, then layers, KV heads,
@@ -10,15 +9,16 @@
  * outside the file: across files only keys and digests count.
  */
 #include "sim/db/db_private.h"
-#include "sim/db/step_2_sql.h"
 
-static const char tables[] =
-    /* Traces and environments, which runs refer to. */
+const char kv_db_tables[] =
+    /* Traces and environments, which runs refer to. request: which one a trace
+     * holds, the same of two recordings of it (kv_trace_request). */
     "CREATE TABLE trace("
     " identity TEXT PRIMARY KEY CHECK (length(identity) = 64),"
     " name TEXT NOT NULL, n_tokens INTEGER NOT NULL,"
     " n_layers INTEGER, n_heads INTEGER, n_kv_heads INTEGER,"
-    " d INTEGER, d_v INTEGER, dtype TEXT) STRICT, WITHOUT ROWID;"
+    " d INTEGER, d_v INTEGER, dtype TEXT,"
+    " request TEXT CHECK (length(request) = 64)) STRICT, WITHOUT ROWID;"
     "CREATE TABLE artefact("
     " identity TEXT NOT NULL REFERENCES trace, kind TEXT NOT NULL,"
     " path TEXT NOT NULL,"
@@ -184,7 +184,9 @@ static const char tables[] =
     /* Memory layouts of a run; bytes of K and V alone. From unused_end on: of
      * layouts with page tables; from lanes on: of those of regular indices
      * (sim/layout/regular.h); null of others. rewritten: null too where no
-     * block has a rewrite; break_even: where none paid within the steps. */
+     * block has a rewrite; break_even: where none paid within the steps.
+     * map: bytes of what says where rows lie; null of layouts of regular
+     * indices. */
     "CREATE TABLE layout("
     " run_id INTEGER NOT NULL REFERENCES run, layout TEXT NOT NULL,"
     " pages_end INTEGER NOT NULL, pages_peak INTEGER NOT NULL,"
@@ -199,6 +201,7 @@ static const char tables[] =
     " lanes INTEGER, loads INTEGER, rewrites INTEGER, rewritten INTEGER,"
     " moves INTEGER, moved_bytes INTEGER, mask_end INTEGER, mti INTEGER,"
     " kept_steps INTEGER, fullest_steps INTEGER, break_even INTEGER,"
+    " map_end INTEGER, map_peak INTEGER,"
     " PRIMARY KEY (run_id, layout)) STRICT, WITHOUT ROWID;"
     "CREATE TABLE layout_step("
     " run_id INTEGER NOT NULL, layout TEXT NOT NULL, step INTEGER NOT NULL,"
@@ -206,6 +209,16 @@ static const char tables[] =
     " vacated INTEGER NOT NULL, freed INTEGER NOT NULL,"
     " PRIMARY KEY (run_id, layout, step),"
     " FOREIGN KEY (run_id, layout) REFERENCES layout) STRICT, WITHOUT ROWID;"
+    /* What a cache on the device did for what lies in the host's memory
+     * (kvreplay run --cache), over all decode steps: entries looked up and
+     * found, bytes of the others, of all and of a step at most, and the most
+     * bytes in the caches. */
+    "CREATE TABLE device_cache("
+    " run_id INTEGER NOT NULL REFERENCES run, cache TEXT NOT NULL,"
+    " looked INTEGER NOT NULL, hits INTEGER NOT NULL,"
+    " fetched INTEGER NOT NULL, fetched_peak INTEGER NOT NULL,"
+    " held_peak INTEGER NOT NULL,"
+    " PRIMARY KEY (run_id, cache)) STRICT, WITHOUT ROWID;"
     /* What became of every token, where that was asked for: for each the
      * tokens seen when it was stored no more (0: never), and the decode steps
      * at which it was shown, as 32-bit integers, little-endian. */
@@ -217,9 +230,13 @@ static const char tables[] =
     " PRIMARY KEY (run_id, layer, lane)) STRICT;"
     /* Pools of pages that requests shared, named by a digest (db_pool.c), and
      * those requests; steps are the pool's. held: pages in use after each step,
-     * summed; unused: bytes of these in which no token lies, summed. refused:
-     * the step in which a request found too few pages, else null like those
-     * behind it. */
+     * summed; unused: bytes of these in which no token lies, summed. wait: 1
+     * where requests wait in place of leaving, 2 where each can stay; running,
+     * waiting: requests, summed over the steps. pool_step: after each of them.
+     * Of a request, refused: the step in which it found too few pages, else
+     * null like the three behind it; blocks: of its prompt, and tokens behind
+     * it; admitted, first: the steps of its first block and of its first token,
+     * null where it came to none; waited: steps; put_back: how often. */
     "CREATE TABLE pool("
     " pool TEXT PRIMARY KEY CHECK (length(pool) = 64),"
     " layout TEXT NOT NULL, bytes INTEGER NOT NULL, every INTEGER NOT NULL,"
@@ -228,13 +245,24 @@ static const char tables[] =
     " peak INTEGER NOT NULL, held INTEGER NOT NULL,"
     " unused INTEGER NOT NULL, unused_peak INTEGER NOT NULL,"
     " moved INTEGER NOT NULL, table_entries INTEGER NOT NULL,"
-    " list_operations INTEGER NOT NULL) STRICT, WITHOUT ROWID;"
+    " list_operations INTEGER NOT NULL, arrive TEXT NOT NULL,"
+    " wait INTEGER NOT NULL, map_peak INTEGER NOT NULL,"
+    " running INTEGER NOT NULL, running_peak INTEGER NOT NULL,"
+    " waiting INTEGER NOT NULL, waiting_peak INTEGER NOT NULL)"
+    " STRICT, WITHOUT ROWID;"
+    "CREATE TABLE pool_step("
+    " pool TEXT NOT NULL REFERENCES pool, step INTEGER NOT NULL,"
+    " running INTEGER NOT NULL, waiting INTEGER NOT NULL,"
+    " pages INTEGER NOT NULL, unused INTEGER NOT NULL,"
+    " PRIMARY KEY (pool, step)) STRICT, WITHOUT ROWID;"
     "CREATE TABLE request("
     " pool TEXT NOT NULL REFERENCES pool, place INTEGER NOT NULL,"
     " run_id INTEGER NOT NULL REFERENCES run,"
     " arrives INTEGER NOT NULL, ends INTEGER NOT NULL,"
     " pages_peak INTEGER NOT NULL, refused INTEGER, holds INTEGER,"
-    " wanted INTEGER, spare INTEGER,"
+    " wanted INTEGER, spare INTEGER, blocks INTEGER NOT NULL,"
+    " admitted INTEGER, first INTEGER, waited INTEGER NOT NULL,"
+    " put_back INTEGER NOT NULL,"
     " PRIMARY KEY (pool, place)) STRICT, WITHOUT ROWID;"
     /* What is found in a trace without a replay, a number a row (db_figure.c
      * says which): its name, the recorded layer and KV head (-1: the layer's),
@@ -331,6 +359,3 @@ const kv_db_column kv_db_of_step[] = {KV_DB_OF('n', kv_step_cost, step, 0),
                                       STEP(read),
                                       STEP(scanned),
                                       {0}};
-
-const char *const kv_db_steps[] = {tables, step_2_sql};
-const int kv_db_n_steps = sizeof kv_db_steps / sizeof *kv_db_steps;

@@ -25,13 +25,13 @@ mutant passes_round_rank sim/measure/tally.c 'moments' \
   'while (t->rank[r] > t->at[r][digit])'
 mutant shelf_stays sim/measure/spill.c 'moments' \
   'if (s->file) madvise(' 'if (!s) madvise('
-mutant moments_not_compared sim/db/db_diff.c 'old_db' \
+mutant moments_not_compared sim/db/db_diff.c 'stored' \
   'kv_db_compare_moments(a, b, where);' ''
-mutant drift_of_run_compared sim/db/db_diff.c 'old_db' \
+mutant drift_of_run_compared sim/db/db_diff.c 'stored' \
   'for (int i = 0; i <= a->n_parts &&' 'for (int i = 0; i < 1 &&'
 mutant asset_bytes_not_put sim/db/db_write.c 'db' \
   'if (isnan(x)) continue;' 'if (isnan(x) || i == 10) continue;'
-mutant scalars_uncompared sim/db/db_diff.c 'old_db' \
+mutant scalars_uncompared sim/db/db_diff.c 'stored' \
   'compare_number(s->name, x, y, where))' \
   'compare_number(s->name, x, x, where))'
 mutant scalars_of_first_file analysis/database/differ.c 'check_results.sh' \
@@ -81,8 +81,6 @@ mutant claims_drift_rises sim/python/kvreplay/claims/hardkv.py \
 mutant capacity_tables_of_k4v2 sim/commands/command_lengths.c \
   'check_capacity.sh check_python.sh' 'high = {{8, 4}, {1, 1}};' \
   'high = {{4, 2}, {1, 1}};'
-mutant release_step_edited sim/db/db_schema.c 'release/check_release.sh' \
-  'budget INTEGER, observe TEXT NOT NULL' 'budget INTEGER, observe TEXT'
 # What a command costs and says.
 mutant search_is_linear sim/spec/budget_search.c 'search' \
   'high = high > most / 2 ? most : 2 * high)' 'high++)'
@@ -167,7 +165,7 @@ mutant overlap_of_one_side analysis/database/survivors.c 'check_pictures.sh' \
   'either += x || y;' 'either += x;'
 mutant shown_by_head sim/look/survive.c 'check_pictures.sh' \
   'if (count && stamp[t] != mark) count[t]++;' 'if (count) count[t]++;'
-mutant tokens_not_compared sim/db/db_survival.c 'check_pictures.sh old_db' \
+mutant tokens_not_compared sim/db/db_survival.c 'check_pictures.sh stored' \
   'if (gone || shown)' 'if (gone && !shown && !run)'
 mutant needles_turned analysis/page/maps.c 'check_pictures.sh' \
   'm->value[y * m->columns + x] =' 'm->value[x * m->columns + y] ='
@@ -269,27 +267,9 @@ mutant together_all_alike sim/layout/together_open.c 'together' \
   'if (alike(&x->tier[i], t))' 'if (alike(&x->tier[i], t) || i)'
 mutant together_uncompared sim/db/db_pool.c 'check_requests.sh' \
   'if (!*what) return KV_OK;' 'if (what) return KV_OK;'
-mutant pools_stay_as_they_were sim/db/db_pool.c 'old_db' \
-  'if (!rc && (!found || before) && !db->still)' \
-  'if (!rc && !found && !db->still)'
-mutant maps_stay_unknown sim/db/db_layout.c 'old_db' \
-  'coalesce(map_peak, excluded.map_peak)' 'map_peak'
-mutant lacking_map_contradicts sim/db/db_layout.c 'old_db' \
-  'if (was->map_end >= 0) kv_db_tell' 'kv_db_tell'
 mutant number_that_differs_unsaid sim/db/db_value.c 'check_verify.sh' \
   'if (*what || kv_db_same(one, was, now)) continue;' \
   'if (kv_db_same(one, was, was)) continue;'
-mutant numbers_of_first_pool analysis/database/merge.c 'check_requests.sh' \
-  'AND s.place = d.place AND d.blocks IS NULL' \
-  'AND s.place = d.place AND 0'
-mutant step_in_the_log analysis/database/forward.c \
-  'release/check_release.sh' 'bytes[18] = bytes[19] = 1;' ''
-mutant step_unnumbered analysis/database/forward.c \
-  'release/check_release.sh' 'PRAGMA user_version = 2' \
-  'PRAGMA user_version = 1'
-mutant old_file_written analysis/database/check.c \
-  'release/check_release.sh' 'version < VERSION_KNOWN && write)' \
-  'version < 1 && write)'
 mutant queue_overtaken sim/layout/together.c 'together' \
   '!reserve(x, i, last_of(x) < 0, step))' \
   '!reserve(x, i, last_of(x) < 0, step) && !x->n)'
