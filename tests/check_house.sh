@@ -39,7 +39,7 @@ arrows() {
     echo 'traces/|ref/(ground/|kernels/kernels[.]h|lane/(asset|decisions)[.]h)'
     ;;
   sim) echo 'sim/|gpu/|ref/|traces/' ;;
-  analysis) echo 'analysis/|traces/option/' ;;
+  analysis) echo 'analysis/|traces/option/|sim/db/(tables|union)[.]h' ;;
   tests) echo '(tests|analysis|sim|gpu|ref|traces)/' ;;
   esac
 }

@@ -61,7 +61,7 @@ both=$("$report" table "$dir/both.db" --format json | grep -c '"confirmed":1')
 
 # A contradiction: told with both values, OUT as it was or not there.
 "$fill" "$dir/wrong.db" 0 1 4 flip
-refused 1 'h2o.*output [0-9a-f]* there and [0-9a-f]* here from layer 2' \
+refused 1 'h2o.* output of layer 2 is [0-9a-f]* there and [0-9a-f]* here' \
   "$report" merge "$dir/no.db" "$a" "$dir/wrong.db"
 [ -e "$dir/no.db" ] && fail "a refused merge wrote OUT"
 cp "$a" "$dir/kept.db"
@@ -72,7 +72,7 @@ same "$dir/kept.db" "$a" "a refused merge changed OUT"
 # contradiction in them alone is told.
 "$fill" "$dir/odd.db" 0 1 4 scores && "$fill" "$dir/blind.db" 0 1 5 blind ||
   fail "fill_db without scores"
-told='h2o.*scores [0-9a-f]* there and [0-9a-f]* here from layer 1 on'
+told='h2o.* scores of layer 1 is [0-9a-f]* there and [0-9a-f]* here'
 merge "$dir/seen.db" "$dir/blind.db" "$dir/one.db"
 refused 1 "$told" "$report" merge "$dir/no.db" "$dir/seen.db" "$dir/odd.db"
 merge "$dir/nees.db" "$dir/one.db" "$dir/blind.db"

@@ -61,12 +61,21 @@ for number in map_peak running_peak waiting_peak; do
   cp s.db x.db
   "$kvreport" merge x.db was.db 2>err
   [ $? = 1 ] &&
-    grep -q "the pool [0-9a-f]* has $number [0-9]* there and [0-9]* here" err ||
+    grep -q "the pool [0-9a-f]*: $number is [0-9]* there and [0-9]* here" err ||
     fail "another $number joins: $(cat err)"
+done
+for number in put_back unused; do
+  cp s.db was.db
+  [ $number = unused ] && table=pool_step || table=request
+  "$ask" was.db "UPDATE $table SET $number = $number + 1"
+  cp s.db x.db
+  "$kvreport" merge x.db was.db 2>err
+  [ $? = 1 ] && grep -q "the pool [0-9a-f]*: $number of .* there and" err ||
+    fail "another $number of $table joins: $(cat err)"
 done
 "$ask" r.db 'UPDATE pool SET peak = peak + 1'
 "$kvreport" merge m.db r.db 2>err
-[ $? = 1 ] && grep -q 'the pool .* has peak ' err || fail 'a false pool joins'
+[ $? = 1 ] && grep -q 'the pool .*: peak is ' err || fail 'a false pool joins'
 share --pool $room --db r.db >/dev/null
 [ $? = 1 ] && grep -q 'pool of .* contradicts .*: peak is [0-9]* before' err ||
   fail 'a false pool'

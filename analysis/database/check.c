@@ -4,17 +4,15 @@
  * and of the schema that is read, and its values are as kvreplay writes them
  * (laws.c). SQLite holds types and some of this for who writes through it; a
  * file from elsewhere may hold anything. All readers of analysis/ rely on it.
- * Cost: one scan of each table, two of them at a time. The numbers are those
- * that kvreplay writes into the head of its databases.
+ * Cost: one scan of each table, two of them at a time.
  */
 #include "analysis/database/laws.h"
 #include "analysis/database/results.h"
 #include "analysis/database/say.h"
+#include "sim/db/tables.h"
 
 #include <omp.h>
 #include <string.h>
-
-enum { APPLICATION = 0x6b767270, SCHEMA = 3 };
 
 /* Any number may be the answer. */
 static bool ask(sqlite3 *db, const char *question, const char *schema, int *n) {
@@ -33,46 +31,41 @@ int kv_results_schema(sqlite3 *db, const char *schema, const char *path) {
   if (!ask(db, "PRAGMA %s.application_id", schema, &application) ||
       !ask(db, "PRAGMA %s.user_version", schema, &version))
     return kv_results_fail(db, path);
-  if (application != APPLICATION)
+  if (application != KV_DB_APPLICATION)
     return kv_tell(KV_EXIT_INPUT,
                    "%s is not a kvreplay database: make one with 'kvreplay "
                    "run ... --db FILE'",
                    path);
-  if (version == SCHEMA) return KV_EXIT_OK;
+  if (version == KV_DB_SCHEMA) return KV_EXIT_OK;
   return kv_tell(KV_EXIT_INPUT,
                  "%s has schema %d, and this kvreport reads schema %d alone: "
                  "use the kvreport that came with its kvreplay, or run the "
                  "replays again into a new file",
-                 path, version, SCHEMA);
+                 path, version, KV_DB_SCHEMA);
 }
 
 int kv_results_check(sqlite3 *db, const char *schema, const char *path) {
   int rc = KV_EXIT_OK;
-  for (int i = 0; kv_results_tables[i] && !rc; i++)
-    rc = kv_laws_check(db, schema, kv_results_tables[i], path);
+  for (int i = 0; i < KV_DB_UNION && !rc; i++)
+    rc = kv_laws_check(db, schema, kv_db_table_list[i]->name, path);
   return rc;
-}
-
-/* The first is metric, which is most of a database. */
-static bool table_holds(sqlite3 *db, int i) {
-  const char *table = i ? kv_results_tables[i - 1] : "metric";
-  return (i && !strcmp(table, "metric")) ||
-         !kv_laws_check(db, "main", table, NULL);
 }
 
 /* Two connections take table after table, db once it has answered sql. Says
  * nothing; *answered: sql was. */
 static bool both_hold(sqlite3 *db, sqlite3 *other, const char *sql,
                       bool *answered) {
-  int tables = 1, broken = 0;
-  while (kv_results_tables[tables - 1]) tables++;
+  int broken = 0;
 #pragma omp parallel num_threads(2) reduction(+ : broken)
   {
 #pragma omp master
     *answered = !sqlite3_exec(db, sql, NULL, NULL, NULL);
 #pragma omp for schedule(dynamic, 1)
-    for (int i = 0; i < tables; i++)
-      broken += !table_holds(omp_get_thread_num() ? other : db, i);
+    for (int i = 0; i < KV_DB_UNION; i++) /* first metric, which is the most */
+      broken += kv_laws_check(
+                    omp_get_thread_num() ? other : db, "main",
+                    kv_db_table_list[(i + KV_DB_metric) % KV_DB_UNION]->name,
+                    NULL) != KV_EXIT_OK;
   }
   return !broken;
 }

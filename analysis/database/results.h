@@ -16,10 +16,6 @@
  * is not known how they are spread. */
 enum { KV_INTERVAL_LEAST = 5 };
 
-/* The tables of a database as kvreplay makes them, NULL after the last, each
- * after those that its rows refer to. */
-extern const char *const kv_results_tables[];
-
 /* Opens a kvreplay database to read, checks it, and makes the functions and
  * views of sql/ in it, which last as long as the connection. An exit code;
  * close *db with sqlite3_close, also after a failure (NULL is accepted). */

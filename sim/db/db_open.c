@@ -57,6 +57,28 @@ static kv_rc run(kv_db *db, const char *sql, kv_err *e) {
   return KV_OK;
 }
 
+static kv_rc make_tables(kv_db *db, const char *database, kv_err *e) {
+  char *sql = kv_db_schema_sql(database);
+  kv_rc rc = sql ? run(db, sql, e) : kv_no_memory(e, "a schema", 1);
+  sqlite3_free(sql);
+  return rc;
+}
+
+/* A memory that can be written, where the file cannot, has such a name. */
+kv_rc kv_db_attach_now(kv_db *db, kv_err *e) {
+  sqlite3_str *s = sqlite3_str_new(NULL);
+  kv_rc rc = run(db,
+                 db->still ? "ATTACH 'file:now?mode=memory' AS now"
+                           : "ATTACH ':memory:' AS now",
+                 e);
+  if (!rc) rc = make_tables(db, "now", e);
+  for (int i = KV_DB_N_TABLES - 1; i >= 0; i--)
+    sqlite3_str_appendf(s, "DELETE FROM now.%s;", kv_db_table_list[i]->name);
+  db->empty = sqlite3_str_finish(s);
+  db->now = (kv_db_union){.sql = db->sql, .to = "main", .from = "now"};
+  return rc || db->empty ? rc : kv_no_memory(e, "a database connection", 1);
+}
+
 /* Makes the tables of a new file, in one transaction. */
 static kv_rc create(kv_db *db, kv_err *e) {
   char set[96];
@@ -69,7 +91,8 @@ static kv_rc create(kv_db *db, kv_err *e) {
   snprintf(set, sizeof set,
            "PRAGMA application_id = %d; PRAGMA user_version = %d",
            KV_DB_APPLICATION, KV_DB_SCHEMA);
-  rc = run(db, kv_db_tables, e);
+  rc = make_tables(db, "main", e);
+  if (!rc) rc = run(db, kv_db_views, e);
   if (!rc) rc = run(db, set, e);
   return kv_db_end(db, rc, e);
 }
@@ -122,7 +145,8 @@ static kv_rc set_up(kv_db *db, kv_err *e) {
              "PRAGMA synchronous = FULL; PRAGMA foreign_keys = ON;"
              "PRAGMA trusted_schema = OFF",
              e);
-  return rc || !empty ? rc : create(db, e);
+  if (!rc && empty) rc = create(db, e);
+  return rc ? rc : kv_db_attach_now(db, e);
 }
 
 /* Refuses what is no regular file: SQLite would open devices and pipes, and
@@ -181,12 +205,16 @@ kv_rc kv_db_open_waiting(const char *path, const kv_db_wait *wait, kv_db **out,
 static void leave_log(kv_db *db) {
   if (!db->logged) return; /* also protects other programs' files */
   sqlite3_busy_timeout(db->sql, 0);
-  sqlite3_exec(db->sql, "PRAGMA journal_mode = DELETE", NULL, NULL, NULL);
+  sqlite3_exec(db->sql, "PRAGMA main.journal_mode = DELETE", NULL, NULL, NULL);
 }
 
 void kv_db_close(kv_db *db) {
   if (!db) return;
   for (int i = 0; i < db->n_cached; i++) sqlite3_finalize(db->cache[i].stmt);
+  for (int i = 0; i < 2 * KV_DB_N_TABLES; i++)
+    sqlite3_finalize(db->insert[i / 2][i % 2]);
+  kv_db_union_close(&db->now);
+  sqlite3_free(db->empty);
   leave_log(db);
   sqlite3_close(db->sql);
   for (int i = 0; i < db->n_words; i++) free(db->word[i]);

@@ -85,7 +85,8 @@ static kv_rc open_still(kv_db *db, kv_err *e) {
     return kv_db_fail(db, "open", e);
   kv_db_wait_for_others(db);
   sqlite3_exec(db->sql, "PRAGMA trusted_schema = OFF", NULL, NULL, NULL);
-  return check_schema(db, e);
+  kv_rc rc = check_schema(db, e);
+  return rc ? rc : kv_db_attach_now(db, e);
 }
 
 kv_rc kv_db_open_found(const char *path, const kv_db_wait *wait, kv_db **out,

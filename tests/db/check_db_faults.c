@@ -68,7 +68,7 @@ TEST(changed_files_are_told) {
   static const char *const change[][2] = {
       {"DROP VIEW run_metric; DROP VIEW layer_metric; DROP VIEW head_metric;"
        "DROP VIEW step_metric; DROP TABLE metric",
-       "no such table: metric"},
+       "no such table: main.metric"},
       {"ALTER TABLE run DROP COLUMN reason", "no column named reason"},
       {"CREATE TRIGGER t BEFORE INSERT ON environment BEGIN"
        " SELECT raise(ABORT, 'no more'); END",
