@@ -278,7 +278,7 @@ kv_digest kv_lane_state(const kv_lane *l);
  * every change, but of comments, in a header that a method includes, which
  * tests/check_abi.sh sees to. A plugin of another number is refused by a
  * sentence. */
-enum { KV_METHOD_ABI = 25 };
+enum { KV_METHOD_ABI = 24 };
 
 /* --- what a hook calls its own ------------------------------------------ */
 /* Its needs.lane_state bytes. */

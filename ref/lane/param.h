@@ -8,7 +8,7 @@
  *   KV_INT_PARAM("skip", params, skip, "2", 0, 1 << 20, "layers",
  *                "first layers that attend everything; 2 as in the paper"),
  *   KV_CHOICE_PARAM("rule", params, rule, "engine", "engine|paper",
- *                   "how many pages"),
+ *                   "how many pages", .later = true),
  */
 #ifndef KV_REF_PARAM_H
 #define KV_REF_PARAM_H
@@ -77,8 +77,10 @@ typedef struct kv_param {
   const char *choices;  /* KV_CHOICE: "mean|max|sum", the values 0, 1, 2 */
   const char *unit;     /* for help: "tokens"; NULL: none */
   const char *help;     /* one line, with the source of the default */
-  bool optional;        /* it has no default, and open leaves it unset */
-  bool label;           /* KV_TEXT: where it is set, rows are called so */
+  bool later; /* rows were stored before the method had it: at its default,
+                 or unset, no row names it, so that their keys stay;
+                 without a default open leaves it unset */
+  bool label; /* KV_TEXT: where it is set, rows are called so */
   const kv_asset_kind *reads; /* KV_FILE: what is read of it */
   bool or_none; /* KV_FILE: the word none stands for no file, and the method
                    runs without (kv_file.asset is NULL) */

@@ -69,7 +69,7 @@ static const kv_param table[] = {
                     "authors' code, yes as in KVCache-Factory"),
     KV_INT_PARAM("skip", params, skip, "0", 0, 1 << 20, "layers",
                  "lowest layers with equal shares; 0 as in the authors' code"),
-    KV_SCORE_PARAMS(params, s, "snapkv"),
+    KV_SCORE_PARAMS(params, s, "snapkv", .later = false),
     KV_THRESHOLD_PARAM(params, threshold),
     KV_GROW_STEPS_PARAMS(params, g),
     {.name = NULL}};

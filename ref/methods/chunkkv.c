@@ -45,7 +45,7 @@ static const kv_param table[] = {
     KV_CHOICE_PARAM("count", params, count, "budget", "budget|share",
                     "chunks that stay: those that fit the budget, as in the "
                     "paper, or its share of all chunks, as in kvpress"),
-    KV_SCORE_PARAMS(params, s, "snapkv"),
+    KV_SCORE_PARAMS(params, s, "snapkv", .later = false),
     KV_THRESHOLD_PARAM(params, threshold),
     KV_WINDOW_PARAMS(params, s.w, 0),
     KV_SINKS_PARAM(params, s),

@@ -42,7 +42,7 @@ static const kv_param table[] = {
     KV_REAL_PARAM(
         "epsilon", params, epsilon, "0.0001", 0, 1,
         "added to scores before they are weighed; 0.0001 as in kvpress"),
-    KV_SCORE_PARAMS(params, s, "snapkv"),
+    KV_SCORE_PARAMS(params, s, "snapkv", .later = false),
     KV_THRESHOLD_PARAM(params, threshold),
     KV_WINDOW_PARAMS(params, s.w, 0),
     KV_SINKS_PARAM(params, s),

@@ -123,7 +123,8 @@ static const kv_param table[] = {
         .unit = "share"),
     KV_INT_PARAM("prompt_top", params, prompt_top, "0", 0, 1 << 30, "tokens",
                  "top of a prompt's later chunks (prefill=N); 0: as many as in "
-                 "decoding, as in the engine; 4096 in the authors' evaluation"),
+                 "decoding, as in the engine; 4096 in the authors' evaluation",
+                 .later = true),
     KV_TEXT_PARAM("full", params, full,
                   "layers that keep everything, such as 0/1/2/8/18; default of "
                   "28 and 64 layers the paper's (Table 7), else OmniKV's "
@@ -146,7 +147,8 @@ static const kv_param table[] = {
     KV_CHOICE_PARAM("temporary", params, temporary, "layer", "layer|group",
                     "how long the rows that a step makes of latents stay: "
                     "until their layer has attended, or the last layer that "
-                    "follows the same choice (`peak` alone)"),
+                    "follows the same choice (`peak` alone)",
+                    .later = true),
     KV_FILE_PARAM(
         "compressor", params, by.file, KV_FILE_BESIDE, &kv_latents_kind,
         "weights: safetensors, as `kvreplay train deltakv` writes them; none: "

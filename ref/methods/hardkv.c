@@ -110,7 +110,7 @@ static const kv_param table[] = {
                     "what scores are made of logits: the logits, the largest "
                     "among neighbours, R-KV's share less what is there twice, "
                     "or what score= says"),
-    KV_SCORE_PARAMS(params, s, "snapkv"),
+    KV_SCORE_PARAMS(params, s, "snapkv", .later = false),
     KV_INT_PARAM("kernel", params, v.kernel, "7", 1, 1023, "tokens",
                  "width of snapkv's pooling, odd; 7 as in the authors' code"),
     KV_RKV_PARAMS(params, v),

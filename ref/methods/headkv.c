@@ -65,7 +65,7 @@ static const kv_param table[] = {
                   "heads' importance: safetensors, scores [layers, query "
                   "heads]; default: all alike, which is SnapKV"),
     KV_GROW_PARAMS(params, g),
-    KV_SCORE_PARAMS(params, s, "snapkv"),
+    KV_SCORE_PARAMS(params, s, "snapkv", .later = true),
     KV_THRESHOLD_PARAM(params, threshold),
     {.name = NULL}};
 

@@ -38,7 +38,7 @@ static const kv_param table[] = {
                  "tokens left after a compression at most; must be given, "
                  "unless threshold is: then it alone decides what goes",
                  .knob = KV_KNOB_RESOLVED),
-    KV_SCORE_PARAMS(params, s, "file"),
+    KV_SCORE_PARAMS(params, s, "file", .later = false),
     KV_THRESHOLD_PARAM(params, threshold),
     KV_WINDOW_PARAMS(params, s.w, 0),
     KV_SINKS_PARAM(params, s),

@@ -75,7 +75,8 @@ typedef struct kv_residual {
 #define KV_KEPT_PARAM(type, member)                                            \
   KV_CHOICE_PARAM("kept", type, member.kept, "raw", "raw|int4",                \
                   "how what is not coded as a latent vector is stored but "    \
-                  "the newest tokens: as it came, or in 4 bits")
+                  "the newest tokens: as it came, or in 4 bits",               \
+                  .later = true)
 
 /* Is the token a reference by its place, where tokens from `from` on are coded
  * together? */

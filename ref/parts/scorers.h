@@ -82,19 +82,21 @@ KV_SCORERS(KV_SCORER_TABLE)
 
 /* Rows of a parameter table; `member` is the name of the kv_score_options in
  * the params, a struct of `type`. */
-#define KV_SCORE_PARAMS(type, member, unless)                                  \
+#define KV_SCORE_PARAMS(type, member, unless, ...)                             \
   KV_CHOICE_PARAM("score", type, member.score, unless, KV_SCORER_CHOICES,      \
                   "what scores the entries; snapkv: the votes of the "         \
-                  "prompt's last queries; file: a file's numbers"),            \
+                  "prompt's last queries; file: a file's numbers",             \
+                  __VA_ARGS__),                                                \
       KV_FILE_PARAM("scores", type, member.file, KV_FILE_OPTIONAL,             \
                     &kv_scores_kind,                                           \
                     "of score=file: a number a layer, KV head and token, as "  \
-                    "kvreplay.scores writes them")
+                    "kvreplay.scores writes them",                             \
+                    .later = true)
 #define KV_THRESHOLD_PARAM(type, member)                                       \
   KV_REAL_PARAM("threshold", type, member, NULL, -1e29, 1e29,                  \
                 "entries that score less go, whatever the budget; default: "   \
                 "none do, as in the paper",                                    \
-                .optional = true)
+                .later = true)
 #define KV_SINKS_PARAM(type, member)                                           \
   KV_INT_PARAM("sinks", type, member.sinks, NULL, 0, 1 << 22, "tokens",        \
                "first entries, always kept; default the scorer's: min(4, "     \

@@ -24,12 +24,12 @@ void kv_row_label_free(kv_row_label *l) {
 }
 
 /* True if the label shows the parameter: not at its default and, in brief, not
- * worked out by open, which leaves optional ones unset. */
+ * worked out by open, which of a later one without a default works out none. */
 static bool is_shown(const kv_param *p, const kv_spec *a, const kv_spec *plain,
                      bool brief) {
   char x[KV_TEXT_MAX], y[KV_TEXT_MAX];
   if (kv_knob_counts(p->knob)) return false; /* a column of its own */
-  if (p->optional) return kv_param_is_set(p, a->params);
+  if (!p->fallback && p->later) return kv_param_is_set(p, a->params);
   if (!p->fallback) return !brief;
   kv_param_text(p, a->params, x);
   kv_param_text(p, plain->params, y);

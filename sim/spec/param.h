@@ -50,8 +50,9 @@ void kv_param_text(const kv_param *p, const void *values,
 /* Writes the range or the choices, for people: "1 to 64", "mean|max|sum". */
 void kv_param_range(const kv_param *p, char out[KV_TEXT_MAX]);
 
-/* All values as text, freed with free(); NULL if memory ends. As a JSON object:
- * {"budget": 512, "group": "mean"}, unset values as null, a file's name
+/* All values as text, freed with free(); NULL if memory ends; those that came
+ * later (kv_param.later) are left out while they have their defaults. As a JSON
+ * object: {"budget": 512, "group": "mean"}, unset values as null, a file's name
  * without its folder: a row stays the same wherever the file lies, and kv_code
  * tells its bytes apart. */
 char *kv_params_json(const kv_param *table, const void *values);

@@ -88,6 +88,18 @@ static bool beside(const kv_param *p, const void *values) {
   return p->kind == KV_FILE && f->beside;
 }
 
+/* True for a parameter that came later than the method's first rows
+ * (kv_param.later) and has its default or no value: it is left out, so that
+ * those rows keep their keys. */
+static bool unnamed(const kv_param *p, const void *values) {
+  char out[KV_TEXT_MAX];
+  if (!p->later) return false;
+  if (!kv_param_is_set(p, values)) return true;
+  if (!p->fallback) return false;
+  kv_param_text(p, values, out);
+  return strcmp(out, p->fallback) == 0;
+}
+
 static void value_json(const kv_param *p, const char *name, const void *values,
                        kv_json *j) {
   char out[KV_TEXT_MAX];
@@ -125,6 +137,7 @@ static bool is_list(const series *s) {
 
 static void series_json(const series *s, kv_json *j) {
   if (!is_list(s)) {
+    if (unnamed(s->param, s->values)) return;
     value_json(s->param, s->param->name, s->values, j);
     return;
   }
@@ -174,7 +187,8 @@ char *kv_params_spec(const char *name, const kv_param *table,
   if (f == NULL) return NULL;
   fputs(name, f);
   for (const kv_param *p = table; p && p->name; p++) {
-    if (!kv_param_is_set(p, values) || beside(p, values)) continue;
+    if (!kv_param_is_set(p, values) || unnamed(p, values)) continue;
+    if (beside(p, values)) continue;
     kv_param_text(p, values, value);
     fprintf(f, ":%s=", p->name);
     if (is_text(p))

@@ -14,7 +14,7 @@ mutant text_is_markup analysis/tables/text.c 'check_results.sh' \
 mutant old_values_contradict sim/db/union.c 'check_results.sh' \
   'WHEN d.measures = s.measures AND d.%s' 'WHEN d.%s'
 mutant log_stays sim/db/db_open.c 'check_results.sh' \
-  'PRAGMA journal_mode = DELETE", NULL, NULL, NULL);' \
+  'PRAGMA main.journal_mode = DELETE", NULL, NULL, NULL);' \
   'PRAGMA user_version", NULL, NULL, NULL);'
 # What intervals are made of, and where it is kept.
 mutant squares_about_zero sim/measure/stat.c 'moments' \
