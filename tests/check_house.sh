@@ -31,8 +31,8 @@ here=$(cd "$(dirname "$0")/.." && pwd)
 rooms='ref gpu traces sim analysis tests'
 generated=$(echo config.h commit.h {ref,gpu}/methods/list.h \
   {ref,gpu}/formats/list.h gpu/formats/all.h sim/new_texts.h \
-  analysis/{measures,page_js,ranked_txt,step_2_sql,style_css,views_sql}.h \
-  sim/db/step_2_sql.h traces/trace/models_csv.h \
+  analysis/{measures,page_js,ranked_txt,style_css,views_sql}.h \
+  traces/trace/models_csv.h \
   ref/METHODS_{EACH,TABLE}.md)
 
 # What a file of room $1 may include, as an extended regular expression.
@@ -45,7 +45,7 @@ arrows() {
       '|lane/(assets?|decisions|trace)[.]h)' | tr -d ' '
     ;;
   sim) echo 'sim/|gpu/|ref/|traces/' ;;
-  analysis) echo 'analysis/|traces/option/' ;;
+  analysis) echo 'analysis/|traces/option/|sim/db/(tables|union)[.]h' ;;
   tests) echo '(tests|analysis|sim|gpu|ref|traces)/' ;;
   esac
 }
