@@ -105,7 +105,7 @@ bare() {
 
 # What the tests of quickstart skip without torch and transformers: recorder,
 # evaluations, training, sessions and types, of real models. The environment is
-# for every clone and later run of this machine. Skipped tests are failures here.
+# for every clone and later run of this machine. A skipped test is a failure.
 run_hf() {
   local release=5.24.0 cache=${XDG_CACHE_HOME:-$HOME/.cache}/kvreplay to
   to=$cache/transformers-$release

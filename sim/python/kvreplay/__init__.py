@@ -9,7 +9,7 @@
     kvreplay.session    a method fed token by token: Session
     kvreplay.grade      a kernel's decisions and outputs graded: grade
     kvreplay.record     traces of a Hugging Face model: `kvreplay record`
-    kvreplay.train      what methods read, trained: `kvreplay train-hf`
+    kvreplay.train      what methods read: `kvreplay train`, `train-hf`
     kvreplay.evaluate   does it still answer? `kvreplay evaluate`
     kvreplay.claims     do papers' claims hold? `kvreplay claims`
     kvreplay.capacity   users of a node: `kvreplay capacity`

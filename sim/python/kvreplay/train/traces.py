@@ -9,6 +9,7 @@ import difflib
 import hashlib
 import os
 import sys
+import textwrap
 import time
 from typing import Any, Dict, List, NoReturn, Optional, Tuple
 
@@ -110,7 +111,9 @@ def read_method(text: str) -> Tuple[str, argparse.Namespace]:
 def parser() -> argparse.ArgumentParser:
     own = [line for name, (title, params) in METHODS.items() for line in (
         f"  {name}: {title}", *(
-            f"    {x}  {y[2]}" + ("" if y[1] is None else f" (default {y[1]})")
+            textwrap.fill(f"{x:10}  {y[2]}" + (
+                "" if y[1] is None else f" (default {y[1]})"), 80,
+                initial_indent=" " * 4, subsequent_indent=" " * 16)
             for x, y in params.items()))]  # fmt: skip
     p = Parser(prog=NAME, description=DOC, allow_abbrev=False,
                formatter_class=argparse.RawDescriptionHelpFormatter,
