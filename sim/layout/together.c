@@ -66,8 +66,6 @@ typedef struct kv_holding {
   int64_t pages;        /* of bytes: bytes */
   int64_t payload, map; /* bytes in which tokens lie, and of its tables */
 } kv_holding;
-void kv_pool_reset(kv_pool *x); /* as after open: nobody has anything */
-void kv_pool_close(kv_pool *x); /* accepts zeroed */
 
 static int64_t pool_used(const kv_pool *x);
 static int64_t pool_spare(const kv_pool *x);
@@ -136,7 +134,8 @@ static int64_t pool_spare(const kv_pool *x) {
   return x->how->bytes ? x->result.pages - x->used : x->p.count;
 }
 
-void kv_pool_reset(kv_pool *x) {
+/* As after open: nobody has anything. */
+static void pool_reset(kv_pool *x) {
   x->used = x->peak = 0;
   if (!x->how->bytes) kv_pages_reset(&x->p);
 }
@@ -349,7 +348,8 @@ static kv_rc pool_open(const kv_together *how, int n,
   return rc;
 }
 
-void kv_pool_close(kv_pool *x) {
+/* Accepts zeroed. */
+static void pool_close(kv_pool *x) {
   for (int i = 0; x->request && i < x->n; i++) {
     free(x->request[i].need);
     free(x->request[i].tier);
@@ -611,7 +611,7 @@ static void weigh(kv_pool *x, int at) {
   r->in = false;
   r->block = 0;
   r->bytes = 0;
-  kv_pool_reset(x);
+  pool_reset(x);
 }
 
 /* May a request that waits stay until its end: does the pool have room, at each
@@ -713,7 +713,7 @@ kv_rc kv_together_run(const kv_together *how, int n,
     if (request[i]) weigh(&x, i);
   if (!rc) rc = run(&x, e);
   for (int i = 0; !rc && i < n; i++) out[i]->pool = x.result;
-  kv_pool_close(&x);
+  pool_close(&x);
   return rc;
 }
 

@@ -156,7 +156,7 @@ mutant filter_of_one_head ref/parts/filter.c 'methods' \
   'best[i] = h ? best[i] : x[i];'
 mutant wait_forgotten ref/methods/omnikv.h 'methods' \
   'layer - l->layer[i] <= o->wait' 'layer - l->layer[i] < o->wait'
-mutant fetched_from_device sim/measure/cost_row.c 'check_classes.sh' \
+mutant fetched_from_device sim/measure/cost.c 'check_classes.sh' \
   'if (!(l->needs->host >> kv_class_of(l, i) & 1)) mark[i] = 0;' '(void)mark;'
 mutant copy_rounds_down ref/methods/twilight.h 'methods' \
   'y = kv_rint(' 'y = (float)(int)('
@@ -233,9 +233,9 @@ mutant view_unrecorded ref/backend/decode.c 'laws' \
   '*w++ = (uint32_t)v->run[r].first;' '*w++ = 0;'
 
 # Measures.
-mutant peak_after_compression sim/measure/cost_total.c 'cost' \
+mutant peak_after_compression sim/measure/cost.c 'cost' \
   'int64_t all = total_of(&s) + s.excess;' 'int64_t all = total_of(&s);'
-mutant percentile_off_by_one sim/measure/stat_part.h 'measures' \
+mutant percentile_off_by_one sim/measure/tally.c 'measures' \
   'return (n * percent + 99) / 100 - 1;' 'return n * percent / 100;'
 
 # Grading.
@@ -284,7 +284,7 @@ mutant session_mode_kept sim/session/session_feed.c 'session_calls' \
   'rc = run(s, f, step, q, out, e);
   fesetenv(&mode);' 'rc = run(s, f, step, q, out, e);
   (void)mode;'
-mutant session_mean_of_all sim/measure/cost_total.c 'session' \
+mutant session_mean_of_all sim/measure/cost.c 'session' \
   'int first = c->blocks - 1;
   int64_t sum = 0, n = 0;' 'int first = 0;
   int64_t sum = 0, n = 0;'

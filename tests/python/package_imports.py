@@ -42,7 +42,7 @@ for line, may in (("import kvreplay", []), ("import kvreplay.results", []),
                       "container"))):
     assert {*loaded(line)} <= {*may}, (line, loaded(line))
 
-screen = pydoc.render_doc(kvreplay, renderer=pydoc.plaintext).split("\n")[:24]
+screen = pydoc.render_doc(kvreplay, renderer=pydoc.plaintext).split("\n")[:30]
 assert max(map(len, screen)) <= 80, screen
 for x in pkgutil.iter_modules(kvreplay.__path__):
     assert x.name == "__main__" or any(

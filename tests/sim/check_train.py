@@ -298,6 +298,8 @@ class Gradients(Case):
                 [meta.get(f"trained_{x}") for x in ("references", "stride", "k")
                  ], ["none", None, None] if alone else [None, "10", "4"])
             self.assertEqual(meta["latent"], str(latent))
+            moved = [x.any() for x in got.values()]  # biases, too
+            self.assertTrue(all(moved) or not alone)  # z - z has none of f_c's
             error, without = [], []
             for layer in 0, 1:
                 x = token_vectors(self.traces[1], layer)
