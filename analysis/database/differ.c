@@ -129,20 +129,6 @@ static const char two_survivals[] =
     " WHERE d.gone != s.gone OR d.shown != s.shown"
     " ORDER BY r.key, d.layer, d.lane LIMIT 1";
 
-/* Spectra are left out: their last digits are LAPACK's. What is not there is
- * nothing, if others of its layer, head, series and part are. */
-static const char two_figures[] =
-    "SELECT printf('%.40s of %slayer %s of %s is another there', d.figure,"
-    " iif(d.head >= 0, printf('KV head %s of ', d.head), ''), d.layer, t.name)"
-    " FROM main.figure d"
-    " JOIN main.trace t USING (identity) LEFT JOIN source.figure s"
-    "  USING (identity, figure, layer, head, series, part, x, y)"
-    " WHERE d.value IS NOT s.value AND d.figure NOT LIKE 'spectrum.%'"
-    "  AND (s.value IS NOT NULL OR EXISTS (SELECT 1 FROM source.figure o WHERE"
-    "  (o.identity, o.figure, o.layer, o.head, o.series, o.part) ="
-    "  (d.identity, d.figure, d.layer, d.head, d.series, d.part)))"
-    " ORDER BY d.identity, d.layer, d.head, d.figure LIMIT 1";
-
 static const char two_pools[] =
     "SELECT printf('the pool %.16s has %s', pool, what) FROM (SELECT"
     " d.pool," OF_POOL " FROM main.pool d JOIN source.pool s USING (pool))"
@@ -219,9 +205,9 @@ static int ask(sqlite3 *db, const char *sql, const char *path,
 }
 
 int kv_merge_contradictions(sqlite3 *db, const char *path) {
-  static const char *const others[] = {
-      two_scalars, two_budgets, two_layouts, two_moments,    two_survivals,
-      two_caches,  two_figures, two_pools,   two_evaluations};
+  static const char *const others[] = {two_scalars, two_budgets,    two_layouts,
+                                       two_moments, two_survivals,  two_caches,
+                                       two_pools,   two_evaluations};
   int rc = ask(db, two_results, path, tell_results);
   for (size_t i = 0; i < sizeof others / sizeof *others && !rc; i++)
     rc = ask(db, others[i], path, tell);

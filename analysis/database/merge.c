@@ -94,7 +94,7 @@ static char *copy_sql(sqlite3 *db, const char *to, const char *from,
 
 /* What is not named by its contents: the lesser of two names (of a trace, of a
  * model) or reasons, the shape from whoever knows it; the lesser of what two
- * LAPACKs found; the digest of all values from the kvreplay that took more
+ * numpys found; the digest of all values from the kvreplay that took more
  * measures, whose further ones came with `metric`; numbers that 0.1.0 did not
  * take. The first name is that of the database which is changed, the second of
  * the other. */
@@ -111,9 +111,9 @@ static const char *const lesser[] = {
     "UPDATE %s.run AS d SET measures = s.measures, value = s.value"
     " FROM %s.run s WHERE s.key = d.key AND s.measures > d.measures",
     "UPDATE %s.figure AS d SET value = min(d.value, s.value)"
-    " FROM %s.figure s WHERE d.figure LIKE 'spectrum.%%' AND (s.identity,"
-    " s.figure, s.layer, s.head, s.series, s.part, s.x, s.y) = (d.identity,"
-    " d.figure, d.layer, d.head, d.series, d.part, d.x, d.y) AND"
+    " FROM %s.figure s WHERE (s.identity, s.figure, s.layer, s.head, s.series,"
+    " s.part, s.x, s.y) = (d.identity, d.figure, d.layer, d.head, d.series,"
+    " d.part, d.x, d.y) AND"
     " s.value != d.value",
     "UPDATE %s.pool AS d SET map_peak = s.map_peak, running = s.running,"
     " running_peak = s.running_peak, waiting = s.waiting,"

@@ -20,29 +20,23 @@ int kv_page_find_answers(const kv_page *p);
 /* Tables of figures, ended by id NULL. Each figure is left out where its SQL
  * has no rows. */
 extern const kv_figure
-    kv_figures_answer[],    /* which method is best at equal bytes */
-    kv_figures_beside[],    /* two databases: of a page that has `beside` */
-    kv_figures_fidelity[],  /* needle, LSE error, KL and output error against
-                               bytes stored and read, with tables of means */
-    kv_figures_answers[],   /* what a model answered */
-    kv_figures_ranks[],     /* what ranks answers */
-    kv_figures_along[],     /* the error along decode, a plot a budget */
-    kv_figures_gap[],       /* how far each method goes from random to its
-                               ruler, and what runs the rest */
-    kv_figures_heads[],     /* what each layer and KV head keeps */
-    kv_figures_pages[],     /* recall against page size and budget */
-    kv_figures_tokens[],    /* which tokens survive, who keeps the same ones */
-    kv_figures_needles[],   /* needles by depth and length */
-    kv_figures_attention[], /* tokens for 95 % of the mass, scores and norms */
-    kv_figures_residuals[], /* how alike tokens are, what compressors miss */
-    kv_figures_selection[], /* drift, and what shares of probability select */
-    kv_figures_formats[],   /* bits of keys and values, bits against tokens */
-    kv_figures_deltakv[],   /* a parameter turned, ablations, equations */
-    kv_figures_held[],      /* codes alone and everything, pages at each step */
-    kv_figures_regular[];   /* of layouts with regular indices */
-
-/* Layers down, KV heads across, of the column share: shared by heads.c and
- * attention.c. */
-extern const kv_maps kv_maps_heads;
+    kv_figures_answer[],   /* which method is best at equal bytes */
+    kv_figures_beside[],   /* two databases: of a page that has `beside` */
+    kv_figures_fidelity[], /* needle, LSE error, KL and output error against
+                              bytes stored and read, with tables of means */
+    kv_figures_answers[],  /* what a model answered */
+    kv_figures_ranks[],    /* what ranks answers */
+    kv_figures_along[],    /* the error along decode, a plot a budget */
+    kv_figures_gap[],      /* how far each method goes from random to its
+                              ruler, and what runs the rest */
+    kv_figures_heads[],    /* what each layer and KV head keeps */
+    kv_figures_pages[],    /* recall against page size and budget */
+    kv_figures_tokens[],   /* which tokens survive, who keeps the same ones */
+    kv_figures_needles[],  /* needles by depth and length */
+    kv_figures_drifts[],   /* drift of the log-sum-exp */
+    kv_figures_formats[],  /* bits of keys and values, bits against tokens */
+    kv_figures_deltakv[],  /* a parameter turned, ablations, equations */
+    kv_figures_held[],     /* codes alone and everything, pages at each step */
+    kv_figures_regular[];  /* of layouts with regular indices */
 
 #endif

@@ -7,6 +7,15 @@
 
 #include <math.h>
 
+static const kv_maps maps = {.row = "layer",
+                             .column = "head",
+                             .value = "share",
+                             .row_title = "layer",
+                             .column_title = "KV head",
+                             .high = 20,
+                             .least_wide = 150,
+                             .most_high = 260};
+
 /* Rows that are one map. */
 static int end_of(const kv_grid *g, int first) {
   return kv_grid_end(g, first, KV_SHAPE " method asked");
@@ -30,8 +39,8 @@ static int draw_shape(const kv_page *p, const kv_grid *g, int first) {
   fputs("<div class=\"small maps\">\n", p->f);
   for (int r = first; r < end; r = end_of(g, r))
     if (!flat(g, r, end_of(g, r)))
-      kv_map_show(g, &kv_maps_heads, r, end_of(g, r),
-                  kv_grid_text(g, r, "method"), p->f);
+      kv_map_show(g, &maps, r, end_of(g, r), kv_grid_text(g, r, "method"),
+                  p->f);
   fputs("</div>\n<p class=\"soft\">Alike in all layers and heads, in percent:",
         p->f);
   for (int r = first; r < end; r = end_of(g, r)) {

@@ -236,9 +236,10 @@ static const char tables[] =
     " pages_peak INTEGER NOT NULL, refused INTEGER, holds INTEGER,"
     " wanted INTEGER, spare INTEGER,"
     " PRIMARY KEY (pool, place)) STRICT, WITHOUT ROWID;"
-    /* What is found in a trace without a replay, a number a row (db_figure.c
-     * says which): its name, the recorded layer and KV head (-1: the layer's),
-     * which of several series and which part of it, and where on two axes.
+    /* What is found in a trace without a replay, a number a row, stored by
+     * sim/python/kvreplay/figures: its name, the recorded layer and KV head
+     * (-1: the layer's), which of several series and which part of it, and
+     * where on two axes.
      * value: a whole number, a real, whose 64 bits stay as they are, or 32-bit
      * integers, little-endian. And files of compressors that such numbers are
      * about; length: of the pieces that it learned from, null where the file
