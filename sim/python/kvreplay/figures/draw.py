@@ -175,10 +175,12 @@ def parts(t: Look, file: sqlite3.Row) -> Iterator[Tuple[str, Dict[Any, Any]]]:
     """What a file misses, of what it learned: one that learned without
     references is not asked what it makes with some."""
     alone = file["learned"] == "none"
+    none = t.rows.of("rebuilt", file["digest"], "none")
+    if not none:
+        return  # the file was not asked of this trace
     if not alone:
         yield "DeltaKV", t.rows.of("rebuilt", file["digest"], "nearest")
-    yield ("without references" + ", learned with" * (not alone),
-           t.rows.of("rebuilt", file["digest"], "none"))
+    yield "without references" + ", learned with" * (not alone), none
     own = t.rows.of("missed", "10", "4")
     own.update(((l, h, -1, y), v) for (l, h, _, y), v in t.rows.of(
         "residual.share", "kv", "references").items())
