@@ -13,7 +13,7 @@ mutant resume_counts_twice sim/engine/cell.c 'resume' \
   'kv_cost_layer_begin(c->cost, layer);' ''
 mutant resume_replays_again sim/sweep/keeper.c 'resume killed' \
   'return r->there[p->layer] = true;' 'return true;'
-mutant resume_keeps_another sim/engine/replay_walk.c 'resume' \
+mutant resume_keeps_another sim/engine/replay.c 'resume' \
   'for (int i = 0; i < f->n; i++) f->cell[i] = p->at[f->cell[i]];' ''
 mutant resume_adds_layers_up sim/measure/cost.c 'cost' \
   'return c->rows == 1 ? 0 : layer;' 'return c->rows == 1 ? 0 : layer / 2;'
@@ -22,7 +22,7 @@ mutant resume_believes_all sim/db/db_partial.c 'resume' \
 mutant resume_any_build sim/sweep/keeper.c 'resume' \
   'if (!same_build(r->keeper, p)) return false;' ''
 mutant resume_leaves_parts sim/db/db_write.c 'killed' \
-  'if (!rc) rc = kv_db_unkeep(db, key, r->backend, e);' ''
+  'if (!rc && !db->still) rc = kv_db_unkeep(db, key, r->backend, e);' ''
 mutant resume_keeps_nothing sim/sweep/keeper.c 'killed resume' \
   'k->pending[at[i] * k->layers + layer] = true;' '(void)at;'
 mutant resume_one_group sim/engine/groups.c 'resume' \
