@@ -4,15 +4,22 @@
 # start them from the tree here, and from where make install puts the package.
 noinst_SCRIPTS = $(further)
 start_in = $(top_srcdir)/sim/kvreplay-python.in
-starts = command=$$start; $(SED) -e "s,@command@,$${command\#*-},g" \
-	-e "s,@program@,$${command%%-*},g" $(start_in)
+starts = command=$${start\#*-}; \
+	case $$command in \
+	attention | residuals | selection) of=figures.command,$$command ;; \
+	*) of=$$command,main ;; \
+	esac; $(SED) -e "s,@command@,$$command,g" -e "s,@program@,$${start%%-*},g" \
+	-e "s;@module@;$${of%,*};" -e "s,@function@,$${of\#*,},g" $(start_in)
 $(further): $(start_in) Makefile
 	$(AM_V_GEN)start=$@; $(starts) | \
-	  $(SED) 's,@python@,$(abs_top_srcdir)/sim/python,' >$@.tmp && \
+	  $(SED) -e 's,@python@,$(abs_top_srcdir)/sim/python,' \
+	  -e 's,@library@,$(abs_top_builddir)/sim/.libs/libkvreplay.so.0,' \
+	  >$@.tmp && \
 	  chmod +x $@.tmp && mv $@.tmp $@
 install-exec-hook:
 	for start in $(further); do \
-	  $(starts) | $(SED) 's,@python@,$(pkgdatadir)/python,' \
+	  $(starts) | $(SED) -e 's,@python@,$(pkgdatadir)/python,' \
+	    -e 's,@library@,$(libdir)/libkvreplay.so.0,' \
 	    >'$(DESTDIR)$(bindir)'/$$start && \
 	    chmod 755 '$(DESTDIR)$(bindir)'/$$start || exit 1; \
 	done

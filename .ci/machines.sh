@@ -88,7 +88,7 @@ moduled() {
   local module=$ci/$1/gpu/cuda.so needs name=$1 arch=$2
   shift 2
   step configured "$name" --with-cuda --with-cuda-arch="$arch" --without-blis \
-    --without-lapack "$@"
+    "$@"
   step make -C "$ci/$name" -s --no-print-directory -j"$jobs" \
     NVCC_WERROR='-Werror all-warnings'
   [ "$(nm -D --defined-only "$module" | awk '{ print $3 }')" = \
@@ -197,7 +197,7 @@ run_arm() {
       libjansson-dev; } || skip 'no cross compiler or no qemu here' || return
   lib=$root/usr/lib/aarch64-linux-gnu
   PKG_CONFIG_LIBDIR=$lib/pkgconfig PKG_CONFIG_SYSROOT_DIR=$root \
-    configured arm --host=aarch64-linux-gnu --without-blis --without-lapack \
+    configured arm --host=aarch64-linux-gnu --without-blis \
     --disable-shared \
     --enable-werror \
     CC=aarch64-linux-gnu-gcc CXX=false \

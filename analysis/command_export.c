@@ -18,12 +18,8 @@ static const char *const views[] = {
     "along", "gap", "crosscheck", "conflict", "graded", "history",
     "confirmations", "layouts", "classes", "steps", "heads", "pages", "needles",
     "tokens", "overlap", "mirrors", "pruning", "sparsity", "charged", "paged",
-    "utilised", "rewritten", "critical", "decades", "nearest", "distances",
-    "cosines", "residuals", "spectra", "norms", "elements", "sizes", "strides",
-    "positions", "entropies", "compressors", "rebuilt_at", "dials", "ablations",
-    "ratios", "drifts", "collapse", "temperatures", "densities", "stacked",
-    "shares", "merging", "pools", "requests", "pool_steps", "prompts",
-    "device_caches",
+    "utilised", "rewritten", "dials", "ablations", "ratios", "drifts",
+    "merging", "pools", "requests", "pool_steps", "prompts", "device_caches",
     /* of what models answered */
     "evaluations", "answers", "answer_means", "answer_values", NULL};
 

@@ -95,10 +95,10 @@ static const kv_option of_compare[] = {
      .argument = "NAME",
      .words = measure_name,
      AT(measure),
-     .help = "needle (the default), lse_error, kl, tv, output_error, mass, "
-             "recall_1, recall_16, output_abs_p99; of what a model answered: "
-             "exact_match, loglik (a token's; rows of earlier versions "
-             "have none until evaluate --again), next_kl, agree"},
+     .help = "needle (the default), lse_error, kl, output_error or another "
+             "measure of attention: a name that is none lists all; of what a "
+             "model answered: exact_match, loglik (a token's; rows of earlier "
+             "versions have none until evaluate --again), next_kl, agree"},
     ROWS,
     {.slot = KV_SLOT_END}};
 

@@ -58,7 +58,7 @@ floors() {
   gpu) echo shared emu block formats lane parts backend methods module host ;;
   traces) echo text container option trace decisions cli ;;
   sim)
-    echo text spec measure inspect layout engine db sweep show look compare \
+    echo text spec measure layout engine db sweep show look compare \
       grade laws session tune capacity sheet commands
     ;;
   analysis) echo database tables compare page figures ;;

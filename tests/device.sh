@@ -13,8 +13,8 @@
 #   device.sh --pack FOLDER
 #       makes FOLDER from a build: what the command above needs on a machine
 #       that has bash, libc and a driver. There: bash FOLDER/tests/device.sh.
-#       Under 100 MB of a build for one architecture --without-blis
-#       --without-lapack, libraries of 37 MB that no stage calls
+#       Under 100 MB of a build for one architecture --without-blis, a library
+#       that no stage calls
 #
 # What is right comes before what is fast: first the machine and its driver, the
 # kernels beside plain loops, every method's digests, as recorded and twice the

@@ -4,13 +4,10 @@
  *   f32_at(blob, i)    the i-th number, from 0, of a row of step_mean
  *                      (little-endian binary32); null for a NaN, or none
  *   f32_sum(blob, n)   the sum of the first n that are no NaN; null for none
- *   i32_at(blob, i)    as f32_at, of whole numbers (32 bits, little-endian)
  *   needle_place(name, i)  of a trace that is called needle_DEPTH_of_LENGTH,
  *                      perhaps _ and more: depth (0) or length (1); else null
  *   standard_error(x)  sqrt(sum of (x - mean)^2 / (n - 1) / n) over what is
  *                      not null; null for fewer than KV_INTERVAL_LEAST
- *   deviation(x)       the same without / n, the standard deviation; null for
- *                      fewer than two
  *   about(x, e)        a mean and twice its standard error, for people; null
  *                      where x is, without the latter where e is
  *   share(x, e)        the same in percent
@@ -60,16 +57,6 @@ static void f32_sum(sqlite3_context *c, int n, sqlite3_value **v) {
   if (any) sqlite3_result_double(c, sum);
 }
 
-static void i32_at(sqlite3_context *c, int n, sqlite3_value **v) {
-  (void)n;
-  const unsigned char *blob = sqlite3_value_blob(v[0]);
-  sqlite3_int64 i = sqlite3_value_int64(v[1]);
-  uint32_t x = 0;
-  if (!blob || i < 0 || i >= sqlite3_value_bytes(v[0]) / 4) return;
-  for (int k = 0; k < 4; k++) x |= (uint32_t)blob[4 * i + k] << 8 * k;
-  sqlite3_result_int64(c, (int32_t)x);
-}
-
 /* As needles.py of the examples names them. */
 static void needle_place(sqlite3_context *c, int n, sqlite3_value **v) {
   (void)n;
@@ -104,12 +91,6 @@ static void finish_error(sqlite3_context *c) {
   if (!m || m->n < KV_INTERVAL_LEAST) return;
   double n = (double)m->n;
   sqlite3_result_double(c, sqrt(m->squares / (n - 1) / n));
-}
-
-static void finish_deviation(sqlite3_context *c) {
-  const moments *m = sqlite3_aggregate_context(c, 0);
-  if (!m || m->n < 2) return;
-  sqlite3_result_double(c, sqrt(m->squares / ((double)m->n - 1)));
 }
 
 /* x, then twice e: as 0 where that is below the digits of x that are shown. */
@@ -158,9 +139,6 @@ int kv_results_functions(sqlite3 *db) {
     bad = sqlite3_create_function_v2(db, "f32_sum", 2, how, NULL, f32_sum, NULL,
                                      NULL, NULL);
   if (!bad)
-    bad = sqlite3_create_function_v2(db, "i32_at", 2, how, NULL, i32_at, NULL,
-                                     NULL, NULL);
-  if (!bad)
     bad = sqlite3_create_function_v2(db, "about", 2, how, NULL, about, NULL,
                                      NULL, NULL);
   if (!bad)
@@ -173,9 +151,6 @@ int kv_results_functions(sqlite3 *db) {
   if (!bad)
     bad = sqlite3_create_function_v2(db, "needle_place", 2, how, NULL,
                                      needle_place, NULL, NULL, NULL);
-  if (!bad)
-    bad = sqlite3_create_function_v2(db, "deviation", 1, how, NULL, NULL, add,
-                                     finish_deviation, NULL);
   return bad ? bad
              : sqlite3_create_function_v2(db, "standard_error", 1, how, NULL,
                                           NULL, add, finish_error, NULL);

@@ -27,48 +27,11 @@ static int run(sqlite3 *db, char *sql) {
   return bad ? kv_results_fail(db, "a database to merge") : KV_EXIT_OK;
 }
 
-/* --- figures ---------------------------------------------------------------
- */
-
-/* Spectra are not compared, their last digits are LAPACK's: the lesser value
- * stays. What is not there is nothing, if others of its layer, head, series and
- * part are. */
-static const char two_figures[] =
-    "SELECT printf('%.40s of %slayer %s of %s is another there', d.figure,"
-    " iif(d.head >= 0, printf('KV head %s of ', d.head), ''), d.layer, t.name)"
-    " FROM main.figure d"
-    " JOIN main.trace t USING (identity) LEFT JOIN source.figure s"
-    "  USING (identity, figure, layer, head, series, part, x, y)"
-    " WHERE d.value IS NOT s.value AND d.figure NOT LIKE 'spectrum.%'"
-    "  AND (s.value IS NOT NULL OR EXISTS (SELECT 1 FROM source.figure o WHERE"
-    "  (o.identity, o.figure, o.layer, o.head, o.series, o.part) ="
-    "  (d.identity, d.figure, d.layer, d.head, d.series, d.part)))"
-    " ORDER BY d.identity, d.layer, d.head, d.figure LIMIT 1";
-static const char lesser_spectra[] =
-    "UPDATE %s.figure AS d SET value = min(d.value, s.value)"
-    " FROM %s.figure s WHERE d.figure LIKE 'spectrum.%%' AND (s.identity,"
-    " s.figure, s.layer, s.head, s.series, s.part, s.x, s.y) = (d.identity,"
-    " d.figure, d.layer, d.head, d.series, d.part, d.x, d.y) AND"
-    " s.value != d.value";
-
 static int contradicts(const char *path, const char *owner, const char *what) {
   return kv_tell(KV_EXIT_DIFFERENT,
                  "%s contradicts what came before it: %s%s%s; nothing was "
                  "merged, find out which is wrong",
                  path, owner, *owner ? ": " : "", what);
-}
-
-static int compare_figures(sqlite3 *db, const char *path) {
-  sqlite3_stmt *s = NULL;
-  int rc = KV_EXIT_OK, step = SQLITE_ERROR;
-  if (!sqlite3_prepare_v2(db, two_figures, -1, &s, NULL))
-    step = sqlite3_step(s);
-  if (step == SQLITE_ROW)
-    rc = contradicts(path, "", (const char *)sqlite3_column_text(s, 0));
-  else if (step != SQLITE_DONE)
-    rc = kv_results_fail(db, path);
-  sqlite3_finalize(s);
-  return rc;
 }
 
 /* --- the union ------------------------------------------------------------ */
@@ -110,13 +73,13 @@ static int compare(sqlite3 *db, const char *path) {
   else if (found)
     rc = contradicts(path, d.owner, d.what);
   kv_db_union_close(&u);
-  return rc ? rc : compare_figures(db, path);
+  return rc;
 }
 
 static int join(sqlite3 *db, const char *to, const char *from) {
   kv_db_union u = {.sql = db, .to = to, .from = from};
-  int rc = kv_db_join(&u) ? kv_results_fail(db, "a database to merge")
-                          : run(db, sqlite3_mprintf(lesser_spectra, to, from));
+  int rc =
+      kv_db_join(&u) ? kv_results_fail(db, "a database to merge") : KV_EXIT_OK;
   kv_db_union_close(&u);
   return rc;
 }

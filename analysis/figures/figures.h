@@ -16,19 +16,14 @@ int kv_page_find_answers(const kv_page *p);
 /* Tables of figures, ended by id NULL. Each figure is left out where its SQL
  * has no rows. */
 extern const kv_figure
-    kv_figures_answer[],    /* which method is best at equal bytes */
-    kv_figures_beside[],    /* two databases: of a page that has `beside` */
-    kv_figures_answers[],   /* what a model answered, and what ranks it */
-    kv_figures_fidelity[],  /* needle, LSE error, KL and output error against
-                               bytes stored and read, with tables of means */
-    kv_figures_cells[],     /* what else there is of cells */
-    kv_figures_attention[], /* tokens for 95 % of the mass, scores and norms */
-    kv_figures_residuals[], /* how alike tokens are, what compressors miss */
-    kv_figures_selection[], /* drift, and what shares of probability select */
-    kv_figures_deltakv[],   /* a parameter turned, ablations, equations */
-    kv_figures_tables[];    /* the cross-check, every cell, .., machines */
-
-/* Layers down, KV heads across, of the column share: of attention.c. */
-extern const kv_maps kv_maps_heads;
+    kv_figures_answer[],   /* which method is best at equal bytes */
+    kv_figures_beside[],   /* two databases: of a page that has `beside` */
+    kv_figures_answers[],  /* what a model answered, and what ranks it */
+    kv_figures_fidelity[], /* needle, LSE error, KL and output error against
+                              bytes stored and read, with tables of means */
+    kv_figures_cells[],    /* what else there is of cells */
+    kv_figures_drifts[],   /* drift of the log-sum-exp */
+    kv_figures_deltakv[],  /* a parameter turned, ablations, equations */
+    kv_figures_tables[];   /* the cross-check, every cell, .., machines */
 
 #endif

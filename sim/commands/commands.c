@@ -4,14 +4,17 @@
  */
 #include "sim/commands/commands.h"
 
-static const kv_command *const commands[] = {
-    &kv_command_run,       &kv_command_check,
-    &kv_command_grade,     &kv_command_verify,
-    &kv_command_methods,   &kv_command_new,
-    &kv_command_lawcheck,  &kv_command_vectors,
-    &kv_command_tune,      &kv_command_attention,
-    &kv_command_residuals, &kv_command_selection,
-    &kv_command_lengths,   NULL};
+static const kv_command *const commands[] = {&kv_command_run,
+                                             &kv_command_check,
+                                             &kv_command_grade,
+                                             &kv_command_verify,
+                                             &kv_command_methods,
+                                             &kv_command_new,
+                                             &kv_command_lawcheck,
+                                             &kv_command_vectors,
+                                             &kv_command_tune,
+                                             &kv_command_lengths,
+                                             NULL};
 
 static const kv_example examples[] = {
     {"kvreplay run traces/tiny/*.safetensors -m all -b 20%",
@@ -54,6 +57,12 @@ static const kv_brought brought[] = {
      "type pip install '.[hf]' in kvreplay's source tree"},
     {"claims", "whether the papers' claims hold, by numbers of this machine",
      "type pip install . in kvreplay's source tree"},
+    {"attention", "what a trace's heads attend to",
+     "type make install, or pip install . in its source tree"},
+    {"residuals", "how alike a trace's tokens are",
+     "type make install, or pip install . in its source tree"},
+    {"selection", "what shares of the probability select",
+     "type make install, or pip install . in its source tree"},
     {"capacity", "how many users a node serves",
      "type make install, or pip install . in its source tree"},
     {NULL, NULL, NULL}};

@@ -7,6 +7,7 @@
 #include "sim/show/row_label.h"
 #include "sim/text/number.h"
 #include "traces/text/text.h"
+#include "traces/trace/trace.h"
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>

@@ -9,6 +9,7 @@
 #include "sim/spec/door.h"
 #include "sim/spec/spec.h"
 #include "traces/container/filehash.h"
+#include "traces/trace/trace.h"
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>

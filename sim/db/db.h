@@ -32,11 +32,9 @@
 #include "ref/ground/err.h"
 #include "ref/ground/shape.h"
 #include "sim/db/environment.h"
-#include "sim/inspect/similarity.h"
 #include "sim/layout/layout.h"
 #include "sim/measure/device_cache.h"
 #include "sim/measure/result.h"
-#include "traces/trace/sparsity.h"
 
 typedef struct kv_db kv_db; /* one connection to one file */
 
@@ -114,42 +112,6 @@ kv_rc kv_db_device_caches_of(kv_db *db, const char *key, kv_cache_list *out,
 /* Fills the numbers of the layouts that r names, except their steps. *all:
  * every one of them was found. r as for kv_db_find. */
 kv_rc kv_db_find_layouts(kv_db *db, kv_result *r, bool *all, kv_err *e);
-
-/* --- what is found in a trace without a replay ----------------------------
- * By kvreplay attention, residuals and selection. The trace must have been
- * recorded by kv_db_put_trace. layers: recorded layers; layer[layers]: the
- * model's numbers of them; heads: KV heads of each. A put is one transaction,
- * and numbers that are there stay: nothing but the trace, the arithmetic and a
- * compressor's file decides them. A kv_db_has_ call sets *has where all
- * `layers` layers were put before. */
-
-/* What the heads attend to: of[layers][heads]. */
-kv_rc kv_db_has_attention(kv_db *db, const kv_digest *identity, int layers,
-                          bool *has, kv_err *e);
-kv_rc kv_db_put_attention(kv_db *db, const kv_digest *identity, int layers,
-                          const int *layer, int heads, const kv_sparsity *of,
-                          kv_err *e);
-
-/* How alike its tokens are: of[layers]. *has also asks for spectra, where this
- * kvreplay can compute any (kv_spectrum_can). */
-kv_rc kv_db_has_similarities(kv_db *db, const kv_digest *identity, int layers,
-                             bool *has, kv_err *e);
-/* *has: what the compressor in a file of that digest misses of the tokens,
- * which kv_db_put_similarities stores too, is there. */
-kv_rc kv_db_has_rebuilt(kv_db *db, const kv_digest *identity,
-                        const kv_digest *file, int layers, bool *has,
-                        kv_err *e);
-kv_rc kv_db_put_similarities(kv_db *db, const kv_digest *identity, int layers,
-                             const int *layer, const kv_similarities *of,
-                             kv_err *e);
-
-/* What shares of the probability select. found: `layers` kv_choices, each of
- * kv_choices_size(heads) bytes (sim/inspect/selection.h). */
-kv_rc kv_db_has_selections(kv_db *db, const kv_digest *identity, int layers,
-                           bool *has, kv_err *e);
-kv_rc kv_db_put_selections(kv_db *db, const kv_digest *identity, int layers,
-                           const int *layer, int heads, const void *found,
-                           kv_err *e);
 
 /* --- rows ----------------------------------------------------------------- */
 

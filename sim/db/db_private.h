@@ -199,33 +199,4 @@ kv_rc kv_db_load_means(kv_db *db, int64_t run, kv_result *r, kv_err *e);
  */
 kv_rc kv_db_put_layouts(kv_db *db, int64_t run, const kv_result *r, kv_err *e);
 
-/* --- db_figure.c: what is found in a trace without a replay --------------- */
-
-enum { KV_DB_MAP = 64 }; /* integers of a map, at most */
-
-/* What the next figures are of; the caller changes layer, head, series and part
- * between calls. */
-typedef struct kv_db_figure {
-  kv_db *db;
-  const kv_digest *identity; /* of the trace */
-  int layer, head;           /* the model's layer; head -1: all of it */
-  const char *series, *part; /* "" where there is one only */
-  kv_rc rc;                  /* the first failure; nothing is stored after it */
-  kv_err *e;
-} kv_db_figure;
-
-/* Each stores one value under its name (the list is in db_figure.c) at place
- * (x, y) of two axes, 0 where an axis has no meaning; what is there stays, and
- * a NaN is not stored. */
-void kv_db_figure_whole(kv_db_figure *f, const char *name, int x, int y,
-                        int64_t value);
-void kv_db_figure_real(kv_db_figure *f, const char *name, int x, int y,
-                       double value);
-void kv_db_figure_map(kv_db_figure *f, const char *name, int x, int y, int n,
-                      const int32_t *map); /* [n], n <= KV_DB_MAP */
-/* *has: the figure is there for exactly `layers` layers, of that series (NULL:
- * of any). */
-kv_rc kv_db_has_figure(kv_db *db, const kv_digest *identity, const char *name,
-                       const char *series, int layers, bool *has, kv_err *e);
-
 #endif

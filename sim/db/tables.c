@@ -218,18 +218,18 @@ TABLE(request, NULL, SQL(pool, KEY, "TEXT NOT NULL REFERENCES pool"),
       O(spare), I(blocks), O(admitted), O(first), I(waited), I(put_back))
 #undef OF
 
-/* What is found in a trace without a replay, a number a row (db_figure.c
- * says which): its name, the recorded layer and KV head (-1: the layer's),
- * which of several series and which part of it, and where on two axes.
- * value: a whole number, a real, whose 64 bits stay as they are, or 32-bit
- * integers, little-endian. And files of compressors that such numbers are
- * about; length: of the pieces that it learned from, null where the file
- * does not say; code: of runs that read it (run.code); learned: with which
- * references. */
+/* What is found in a trace without a replay, a number a row, stored by
+ * sim/python/kvreplay/figures: its name, the recorded layer and KV head (-1:
+ * the layer's), which of several series and which part of it, and where on two
+ * axes. value: a whole number, a real, or 32-bit integers, little-endian. Its
+ * last digits are numpy's: of two the lesser stays. And files of compressors
+ * that such numbers are about; length: of the pieces that it learned from, null
+ * where the file does not say; code: of runs that read it (run.code); learned:
+ * with which references. */
 TABLE(figure, NULL, SQL(identity, KEY, "TEXT NOT NULL REFERENCES trace"),
       KEY_TEXT(figure), KEY_WHOLE(layer), KEY_WHOLE(head), KEY_TEXT(series),
       KEY_TEXT(part), KEY_WHOLE(x), KEY_WHOLE(y),
-      SQL(value, FIRST, "ANY NOT NULL"))
+      SQL(value, LESSER, "ANY NOT NULL"))
 
 TABLE(compressor, NULL, DIGEST(digest, KEY), TEXT(file), TEXT(kind),
       WHOLE(width), WHOLE(latent), WHOLE(hidden), WHOLE_OR(length),

@@ -8,6 +8,7 @@
 #include "ref/ground/arith.h"
 #include "sim/spec/door.h"
 #include "sim/spec/knob.h"
+#include "traces/trace/trace.h"
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -8,6 +8,7 @@
 #include "sim/spec/knob.h"
 #include "sim/sweep/cut.h"
 #include "sim/sweep/effort.h"
+#include "traces/trace/trace.h"
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>

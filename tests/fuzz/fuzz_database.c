@@ -16,7 +16,6 @@
 #include "analysis/tables/grid_write.h"
 #include "sim/db/db_private.h"
 #include "sim/show/rows.h"
-#include "tests/fuzz/inspected.h"
 #include "tests/support/rows.h"
 #include "traces/text/text.h"
 
@@ -93,7 +92,13 @@ static void run(sqlite3 *db, const char *sql) {
 static void take_image(void) {
   sqlite3 *db;
   must(!sqlite3_open(path, &db));
-  run(db, inspected);
+  run(db,
+      "INSERT INTO figure SELECT identity, 'attention.rows', 0, 1, '', '',"
+      " 0, 0, 9 FROM trace;"
+      "INSERT INTO figure SELECT identity, 'selection.map', 0, -1, 'snapkv',"
+      " '', 3, 60, zeroblob(256) FROM trace;"
+      "INSERT INTO compressor VALUES (printf('%064d', 7), 'w', 'gelu', 8, 4,"
+      " 4, 512, NULL, 'nearest');");
   run(db, "PRAGMA page_size = 512; VACUUM; PRAGMA writable_schema = ON;"
           "UPDATE sqlite_schema SET sql = replace(sql, 'STRICT, WITHOUT',"
           " 'WITHOUT'); UPDATE sqlite_schema SET sql ="

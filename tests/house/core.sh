@@ -55,7 +55,7 @@ walls() {
   done < <(included)
   (cd "$top" && files '[.](c|h)' | while read -r file; do
     if in_core "$file"; then echo "$file"; fi
-  done | lines '^ *# *include <(jansson|sqlite3|lapacke|cblas)[.]h>' \
+  done | lines '^ *# *include <(jansson|sqlite3|cblas)[.]h>' \
     'a library in the core')
 }
 

@@ -30,17 +30,19 @@ mutant groups_never_end sim/measure/cost.c 'cost' \
   'c->group[r] != c->group[r - 1]' 'c->group[r] < c->group[r - 1]'
 mutant who_chooses_holds_rows ref/methods/deltakv.c 'down_look' \
   'GROUP && role_of(&at) == KV_FOLLOWS' 'GROUP && role_of(&at) == KV_CHOOSES'
-mutant latents_of_tokens_alone sim/inspect/latent.c 'check_figures.sh' \
-  'z[i] = w->code[i] - w->less[i];' 'z[i] = w->code[i] + w->less[i];'
-mutant sizes_of_signed sim/inspect/latent.c 'check_figures.sh' \
-  'sum += fabs(' 'sum += ('
-mutant rebuilt_without_mean sim/inspect/latent.c 'residuals' \
-  'w->decoded[x] = w->decoded[x] + w->mean[x];' 'w->decoded[x] = w->decoded[x];'
-mutant alone_takes_differences sim/inspect/latent.c 'residuals' \
-  'rebuild(w, KV_REBUILT_ALONE, m, w->code);' \
-  'rebuild(w, KV_REBUILT_ALONE, m, z);'
-mutant weights_once_are_there sim/commands/command_residuals.c \
-  'check_figures.sh' 'i < s->files.n && !rc && *there' 'i < 0 && !rc && *there'
+mutant latents_of_tokens_alone sim/python/kvreplay/figures/residuals.py \
+  'traces/check_trace_figures.sh' \
+  'z = code - w.code(layer, mean)' 'z = code + w.code(layer, mean)'
+mutant sizes_of_signed sim/python/kvreplay/figures/residuals.py \
+  'traces/check_trace_figures.sh' 'sizes(token, np.abs(z) /' 'sizes(token, z /'
+mutant rebuilt_without_mean sim/python/kvreplay/figures/residuals.py \
+  'traces/check_trace_figures.sh' \
+  'w.decode(layer, z) + mean)' 'w.decode(layer, z))'
+mutant alone_takes_differences sim/python/kvreplay/figures/residuals.py \
+  'traces/check_trace_figures.sh' 'w.decode(layer, code)' 'w.decode(layer, z)'
+mutant weights_once_are_there sim/python/kvreplay/figures/command.py \
+  'traces/check_trace_figures.sh' \
+  'layers("rebuilt", w.digest) == len(w.layers)' 'True'
 mutant mean_of_one_more ref/parts/latents.c 'methods' \
   'out[x] = out[x] / (float)n;' 'out[x] = out[x] / (float)(n + 1);'
 mutant latent_of_difference ref/parts/latents.c 'methods' \

@@ -41,7 +41,7 @@ mutant some_among_all analysis/database/say.h 'check_means.sh' \
   'ORDER BY summary.needle'
 mutant spread_for_error analysis/sql/means.sql 'check_means.sh' \
   'shown: avg(@N) AS @N, standard_error(@N)' \
-  'shown: avg(@N) AS @N, deviation(@N)'
+  'shown: avg(@N) AS @N, 2 * standard_error(@N)'
 mutant holm_for_one analysis/compare/paired.c 'check_means.sh' \
   'double level = p[order[i]] * (m - i);' 'double level = p[order[i]];'
 mutant flips_one_sided analysis/compare/paired.c 'check_means.sh' \
@@ -187,18 +187,6 @@ mutant bars_side_by_side analysis/page/figure.c 'check_figures.sh' \
 mutant paid_from_prompt analysis/sql/formats.sql 'check_figures.sh' \
   'max(l.rewritten, ran.prompt_len) + break_even AS paid' \
   'ran.prompt_len + 2 * break_even AS paid'
-mutant layer_of_first_head analysis/sql/pictures.sql 'check_figures.sh' \
-  'sum(critical) * 1.0 / sum(rows), sum(critical) * 1.0 / sum(seen)' \
-  'max(critical) * 1.0 / max(rows), sum(critical) * 1.0 / sum(seen)'
-mutant histogram_of_one_trace analysis/sql/residuals.sql 'check_figures.sh' \
-  'sum(items * 1.0 / all_items) / a.traces AS share' \
-  'max(items * 1.0 / all_items) AS share'
-mutant spectrum_of_first_file analysis/database/merge.c 'check_figures.sh' \
-  'SET value = min(d.value, s.value)"' 'SET value = d.value"'
-mutant figures_of_heads_compared analysis/database/merge.c 'check_figures.sh' \
-  'WHERE d.value IS NOT s.value AND' 'WHERE d.head >= 0 AND'
-mutant class_may_lack analysis/database/merge.c 'check_figures.sh' \
-  '(s.value IS NOT NULL OR EXISTS' '(s.value IS NOT NULL AND EXISTS'
 mutant weights_supersede_none analysis/sql/runs.sql 'check_figures.sh' \
   "json_extract(params, '$.compressor')" "json_extract(params, '$.recent')"
 mutant latents_quartered_twice analysis/sql/deltakv.sql 'check_figures.sh' \
@@ -206,31 +194,34 @@ mutant latents_quartered_twice analysis/sql/deltakv.sql 'check_figures.sh' \
   '(layers - full) * per_stride / layers) + (part - 1) * .05 +'
 mutant ablation_by_any_weights analysis/sql/deltakv.sql 'check_figures.sh' \
   "WHEN refs = 'none' AND learned = 'none' THEN" "WHEN refs = 'none' THEN"
-mutant learned_unsaid sim/inspect/latent.c 'check_figures.sh' \
-  'return text && !strcmp(text, "none");' 'return text && !strcmp(text, "no");'
+mutant figure_of_first_file sim/db/tables.c 'traces/check_trace_figures.sh' \
+  'SQL(value, LESSER, "ANY NOT NULL"))' 'SQL(value, FIRST, "ANY NOT NULL"))'
+mutant learned_unsaid sim/python/kvreplay/figures/weights.py \
+  'traces/check_trace_figures.sh' \
+  'meta.get("trained_references") == "none"' \
+  'meta.get("trained_references") == "no"'
 mutant references_of_all_alike analysis/sql/deltakv.sql 'check_figures.sh' \
   "WHEN refs = 'none' THEN 'without references, learned with'" \
   "WHEN refs = '' THEN 'without references, learned with'"
-mutant nearest_may_be_itself sim/inspect/nearest.c 'residuals' \
-  'for (int j = 0; j < t; j++) {' 'for (int j = 0; j + 1 < t; j++) {'
-mutant later_of_equals sim/inspect/nearest.c 'residuals' \
-  'i > 0 && rank < x->rank[i - 1]' 'i > 0 && rank <= x->rank[i - 1]'
-mutant keys_stay_turned sim/inspect/rows.c 'residuals' \
-  'kv_turn_back(turns, (uint32_t)t, row);' 'kv_turn_forth(turns, 0, row);'
-mutant anchor_of_raw_token sim/inspect/cachegen.c 'residuals' \
-  'first ? ANCHOR_BINS : bins, first ? w->anchors : w->plain' \
-  'bins, first ? w->anchors : w->plain'
-mutant mean_of_k_always sim/inspect/residual.c 'residuals' \
-  'out[i] = n ? (double)x[i] - sum / n : (double)x[i];' \
-  'out[i] = n ? (double)x[i] - sum / 4 : (double)x[i];'
-mutant span_from_below analysis/figures/attention.c 'check_figures.sh' \
-  'in += first && last;' 'in += last;'
-mutant score_of_last_head traces/trace/sparsity.c 'attention' \
-  'if (w->sums[(size_t)m * (size_t)n + (size_t)j] > most)' \
-  'if (m + 1 == w->group)'
-mutant class_of_next_edge traces/trace/sparsity.c 'attention' \
-  'while (c > first && x < edge(c)) c--;' \
-  'while (c > first && x <= edge(c)) c--;'
+mutant nearest_may_be_itself sim/python/kvreplay/figures/residuals.py \
+  'traces/check_trace_figures.sh' \
+  'token < row[:, None]' 'token + 1 < row[:, None]'
+mutant later_of_equals sim/python/kvreplay/figures/residuals.py \
+  'traces/check_trace_figures.sh' \
+  'np.lexsort((j, exact, i))' 'np.lexsort((-j, exact, i))'
+mutant keys_stay_turned sim/python/kvreplay/figures/residuals.py \
+  'traces/check_trace_figures.sh' 'flat(turned_back(t, k))' 'flat(k)'
+mutant anchor_of_raw_token sim/python/kvreplay/figures/residuals.py \
+  'traces/check_trace_figures.sh' \
+  'quantised(x[::10], 256)' 'quantised(x[::10], bins)'
+mutant mean_of_k_always sim/python/kvreplay/figures/residuals.py \
+  'traces/check_trace_figures.sh' \
+  'yield total / np.maximum(n, 1)' 'yield total / 4'
+mutant score_of_last_head sim/python/kvreplay/figures/attention.py \
+  'traces/check_trace_figures.sh' 'sums.max(0)[has]' 'sums[-1][has]'
+mutant class_of_next_edge sim/python/kvreplay/figures/attention.py \
+  'traces/check_trace_figures.sh' \
+  'np.arange(first + 1, last + 1)' 'np.arange(first, last)'
 
 # Sparse prefill, and what looks at nothing.
 prefill_py=sim/python/kvreplay/prefill.py
@@ -283,9 +274,10 @@ mutant columns_one_early sim/db/db_value.c 'db' \
 mutant layout_numbers_lost sim/db/db_sql.c 'check_verify.sh' \
   "c->type == 'o' && whole < 0 ?" "c->type == 'o' ?"
 # What shares of the probability select, and drift on the page.
-mutant map_of_all sim/inspect/selection.c 'check_figures.sh' \
-  'if (p->votes[j]) {' 'if (p->mass[j] > 0) {'
-mutant drift_backwards analysis/sql/selection.sql 'check_figures.sh' \
+mutant map_of_all sim/python/kvreplay/figures/selection.py \
+  'traces/check_trace_figures.sh' \
+  'np.arange(n) < after[:, None], -1' 'np.arange(n) <= after[:, None], -1'
+mutant drift_backwards analysis/sql/drifts.sql 'check_figures.sh' \
   'f32_sum(mean, step - prompt_len)' 'f32_sum(mean, n_tokens - step)'
 # A number on the first page that no command prints.
 mutant page_lies README.md 'check_docs.sh' '0.9855' '0.9854'

@@ -54,15 +54,6 @@ assert ablations.keys() == KINDS.keys(), ablations
 for kind, key in KINDS.items():
     near(float(ablations[kind]["output_error"]), mean(key, "error"), kind)
     near(float(ablations[kind]["kr"]), mean(key, "kr"), kind)
-# What a file misses is told of what it learned: the ablation by weights of its
-# own, and robbed of its references only as that.
-parts = {}
-for r in rows("rebuilt_at"):
-    parts.setdefault(r["file"], set()).add(r["series"])
-assert parts == {
-    "w.safetensors": {"DeltaKV", "without compressor",
-                      "without references, learned with"},
-    "alone.safetensors": {"without references", "without compressor"}}, parts
 drawn = marks("ablations")
 assert sorted(m[2] for m in drawn) == sorted(KINDS), drawn
 straight([(mean(KINDS[m[2]], "kr"), float(m[0])) for m in drawn], "ablations")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""check_figures.py DB CSV PAGE: the figures of formats, pages and attention, as
+"""check_figures.py DB CSV PAGE: the figures of formats, pages and drift, as
 tests/check_figures.sh made them: of each, the numbers that are drawn on PAGE,
 and where, are those of the files that kvreport exported to CSV, and these are
 means of rows of DB, asked here in other words. Standard library only."""
@@ -291,79 +291,17 @@ for panel in {r["panel"] for r in rewritten}:
     assert body.count("<title>") == len(
         {r["series"] for r in rewritten if r["panel"] == panel}), panel
 
-# --- what heads attend to ---
+# --- drift: the last point of a line is the run's ---
 
-critical = {(r["layer"], r["head"]): r for r in rows("critical")}
-assert len(critical) == 2 * (2 + 1)
-drawn = section("critical")
-numbers, places = [], []
-for (layer, head), r in critical.items():
-    one = [
-        (sum(x["critical"] for x in of) / sum(x["rows"] for x in of),
-         sum(x["critical"] for x in of) / sum(x["seen"] for x in of))
-        for of in (
-            [x for x in db.execute(
-                "SELECT * FROM attention JOIN trace USING (identity)"
-                " WHERE name = ? AND layer = ?", (name, layer))
-             if head in ("-1", str(x["head"]))]
-            for name in ("synth_1", "synth_2"))
-    ]
-    for i, column in enumerate(("tokens", "share")):
-        a, b = one[0][i], one[1][i]
-        near(float(r[column]), (a + b) / 2, "critical")
-        deviation = "deviation" if i == 0 else "share_deviation"
-        near(float(r[deviation]), abs(a - b) / math.sqrt(2), "its deviation")
-    if head == "-1":
-        note = (f">{100 * float(r['share']):.1f} ± "
-                f"{100 * float(r['share_deviation']):.1f}%, "
-                f"{float(r['tokens']):.1f} ± {float(r['deviation']):.1f} "
-                "tokens<")
-        assert note in drawn, note
-        at = re.search(r'translate\(([\d.]+) [^>]*><title>layer ' + layer,
-                       drawn)
-        places.append((float(r["share"]), float(at[1])))
-    else:
-        numbers.append((r["share"], r["share_deviation"]))
-straight(places, "critical")
-shown = re.findall(r'class="v mid"[^>]*>([^<]*)<', drawn)
-want = [f"{100 * float(x[i]):.0f}" for i in (0, 1) for x in numbers]
-assert shown == want, (shown, want)
-
-decades = rows("decades")
-for r in decades:
-    n = db.execute(
-        "SELECT sum(value) FROM figure WHERE figure = 'attention.class' AND"
-        " layer = ? AND x = ? AND y = ?",
-        (r["layer"], r["score"], r["norm"])).fetchone()[0]
-    near(float(r["tokens"]), n, "decades")
-assert sum(int(r["tokens"]) for r in decades) == db.execute(
-    "SELECT sum(tokens) FROM attention").fetchone()[0]
-drawn = section("decades")
-for layer in ("0", "1"):
-    here = [r for r in decades if r["layer"] == layer]
-    spans = []
-    for side in ("score", "norm"):
-        sums = {}
-        for r in here:
-            c = int(r[side])
-            sums[c] = sums.get(c, 0) + int(r["tokens"])
-        low, high, total = 0, 0, sum(sums.values())
-        for c in sorted(sums):
-            low, high = high, high + sums[c]
-            if high > 0.01 * total:
-                first = c
-                break
-        below = 0
-        for c in sorted(sums):
-            if below < 0.99 * total:
-                last = c
-            below += sums[c]
-        spans.append((last - first + 1) / 3)
-    title = (f"layer {layer}: scores over {spans[0]:.1f} powers of ten, norms "
-             f"over {spans[1]:.1f}")
-    assert f"<h3>{title}</h3>" in drawn, title
-    squares = sum(int(n) for n in re.findall(
-        r"h(\d+)", "".join(re.findall(
-            r'class="h"[^>]* d="([^"]*)"',
-            drawn.split(title + "</h3>")[1].split("</svg>")[0]))))
-    assert squares == len(here), f"layer {layer}: {squares} of {len(here)}"
+last = {}
+for r in rows("drifts"):
+    last[r["panel"], r["series"]] = float(r["drift"])
+assert last and all(x != 0 for x in last.values()), last
+for (trace, method), x in last.items():
+    if method != "window":
+        continue
+    want, = db.execute(
+        "SELECT drift FROM part JOIN run USING (run_id) JOIN trace USING"
+        " (identity) JOIN ask USING (run_id) WHERE part = 0 AND name = ? AND"
+        " method = 'window' AND target = '30%'", (trace,)).fetchone()
+    assert want < 0 and math.isclose(x, want, rel_tol=1e-5), (x, want)

@@ -12,27 +12,6 @@ import sys
 
 db = sqlite3.connect(sys.argv[1])
 db.row_factory = sqlite3.Row
-# The numbers of one thing beside each other, by other words than the views'.
-for view, of, names, keys in (
-    ("attention", "attention", "rows critical seen tokens", "head"),
-    ("selection", "selection", "before after temperature",
-     "head, x AS token, series AS adapter, y AS share"),
-    ("similarity", "nearest", "tokens far close chance", "series AS space"),
-    ("residual", "residual", "tokens norm share",
-     "series AS space, part AS kind"),
-    ("spectrum", "spectrum", "share total",
-     "series AS space, part AS kind, x AS direction"),
-    ("entropy", "entropy", "bins bits", "series AS part, part AS coding"),
-):
-    first, *others = names.split()
-    db.execute(
-        f"CREATE TEMP VIEW {view} AS SELECT identity, layer, {keys},"
-        f" f.value AS {first}, " + ", ".join(
-            f"(SELECT value FROM figure g WHERE g.figure = '{of}.{n}' AND"
-            " (g.identity, g.layer, g.head, g.series, g.part, g.x, g.y) ="
-            " (f.identity, f.layer, f.head, f.series, f.part, f.x, f.y))"
-            f" AS {n}" for n in others)
-        + f" FROM figure f WHERE figure = '{of}.{first}'")
 db.execute("CREATE TEMP VIEW ran AS SELECT r.*, " + ", ".join(
     "(SELECT value FROM scalar s WHERE s.run_id = r.run_id AND"
     f" name = '{n}') AS {n}" for n in ("kept", "kr", "cr")) + " FROM run r")
@@ -63,10 +42,8 @@ def straight(pairs, what, by=0.11):
         assert abs(at - y) < by, f"{what}: {x} at {y}, not {at}"
 
 
-def alike(name, x, y, wants, across, up, log=False, view=None):
-    """Rows of a view, by default that of the name, are what `wants` gives of a
-    row, all drawn, in place."""
-    view = rows(name) if view is None else view
+def alike(name, x, y, wants, across, up, view):
+    """Rows of a view are what `wants` gives of a row, all drawn, in place."""
     for r in view:
         near(float(r[y]), wants(r), name)
         r["panel"] = r.get("panel") or r["shape"]
@@ -77,11 +54,7 @@ def alike(name, x, y, wants, across, up, log=False, view=None):
     drawn = section(name)
     here = [(a, float(b), float(c)) for b, c, a in re.findall(
         r"translate\(([\d.]+) ([\d.]+)\)[^>]*><title>(.*?)</title>", drawn)]
-    if name == "elements":  # lines without marks
-        assert len(here) == len({(r["panel"], r["series"]) for r in view})
-        return view
     assert sorted(m[0] for m in here) == sorted(r["tip"] for r in view), name
-    at = (lambda v: math.log(v)) if log else (lambda v: v)
     for panel in {r["panel"] for r in view}:
         body = drawn.split(f"<h3>{panel}</h3>")[1].split("</svg>")[0]
         of = {r["tip"]: r for r in view if r["panel"] == panel}
@@ -89,6 +62,5 @@ def alike(name, x, y, wants, across, up, log=False, view=None):
             r"translate\(([\d.]+) ([\d.]+)\)[^>]*><title>(.*?)</title>",
             body)]
         assert len(marks) == len(of), f"{name}: {panel}"
-        straight([(at(float(r[x])), b) for r, b, _ in marks], name)
+        straight([(float(r[x]), b) for r, b, _ in marks], name)
         straight([(float(r[y]), c) for r, _, c in marks], name)
-    return view

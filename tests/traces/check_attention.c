@@ -15,7 +15,6 @@
 #include "tests/support/test.h"
 #include "traces/container/writer.h"
 #include "traces/trace/attention.h"
-#include "traces/trace/sparsity.h"
 
 enum { HEADS = 4, KV = 2, D = 16, T = 150, P = 100, FROM = 90 };
 enum { ROWS = T - FROM, ASKED = 5, SOURCE = 20 };
@@ -200,112 +199,6 @@ TEST(test_same_bits) {
   kv_trace_close(t);
 }
 
-/* --- how unequal tokens are ----------------------------------------------- */
-
-static int tokens_needed(int h, int t) {
-  double p[T], reached = 0;
-  int n = 0;
-  row_of(h, t, p);
-  qsort(p, (size_t)t + 1, sizeof *p, larger);
-  while (reached < 0.95) reached += p[n++];
-  return n;
-}
-
-/* floor(3 log10 x) within the classes. */
-static int third(double x, int first, int last) {
-  int c = x > 0 ? (int)floor(3 * log10(x)) : first;
-  return c < first ? first : c > last ? last : c;
-}
-
-static double score_of(int g, int j, int from, int *seen) {
-  double most = 0;
-  for (int h = g * (HEADS / KV); h < (g + 1) * (HEADS / KV); h++) {
-    double sum = 0, p[T];
-    *seen = 0;
-    for (int t = j > from ? j : from; t < T; t++, ++*seen) {
-      row_of(h, t, p);
-      sum += p[j];
-    }
-    most = fmax(most, sum / *seen);
-  }
-  return most;
-}
-
-static void plain_spread(int g, int from, kv_sparsity *a) {
-  memset(a, 0, sizeof *a);
-  for (int h = g * (HEADS / KV); h < (g + 1) * (HEADS / KV); h++)
-    for (int t = from > KV_SPARSITY_FROM ? from : KV_SPARSITY_FROM; t < T;
-         t++) {
-      a->rows++;
-      a->seen += t + 1;
-      a->critical += tokens_needed(h, t);
-    }
-  for (int j = 0; j < T; j++) {
-    int seen;
-    double norm = 0, score = score_of(g, j, from, &seen);
-    if (seen < KV_SPARSITY_ROWS) continue;
-    for (int i = 0; i < D; i++) norm += (double)v[g][j][i] * (double)v[g][j][i];
-    a->tokens++;
-    a->count[third(score, KV_SPARSITY_SCORE, 0) - KV_SPARSITY_SCORE]
-            [third(sqrt(norm), KV_SPARSITY_NORM, -KV_SPARSITY_NORM) -
-             KV_SPARSITY_NORM]++;
-  }
-}
-
-static void spread_as_plain(bool whole) {
-  static kv_sparsity a[KV], b;
-  kv_err e = {0};
-  kv_trace *t = made(whole);
-  if (kv_sparsity_layer(t, 0, kv_kernels_best(), 2, a, &e))
-    fail_msg("%s", e.text);
-  kv_trace_close(t);
-  for (int g = 0; g < KV; g++) {
-    int other = 0;
-    plain_spread(g, whole ? 0 : FROM, &b);
-    assert_int_equal(a[g].rows, b.rows);
-    assert_int_equal(a[g].seen, b.seen);
-    assert_int_equal(a[g].tokens, b.tokens);
-    if (llabs((long long)(a[g].critical - b.critical)) > 2)
-      fail_msg("KV head %d: %lld critical tokens, not %lld", g,
-               (long long)a[g].critical, (long long)b.critical);
-    for (int i = 0; i < KV_SPARSITY_SCORES; i++)
-      for (int j = 0; j < KV_SPARSITY_NORMS; j++)
-        other += abs(a[g].count[i][j] - b.count[i][j]);
-    if (other > 2) fail_msg("KV head %d: %d in other classes", g, other);
-  }
-}
-
-TEST(test_spread) {
-  spread_as_plain(true);
-  spread_as_plain(false);
-}
-
-TEST(test_classes) {
-  assert_int_equal(kv_sparsity_class(1, -36, 0), 0);
-  assert_int_equal(kv_sparsity_class(0.999, -36, 0), -1);
-  assert_int_equal(kv_sparsity_class(1e-3, -36, 0), -9);
-  assert_int_equal(kv_sparsity_class(2.15e-3, -36, 0), -9);
-  assert_int_equal(kv_sparsity_class(2.16e-3, -36, 0), -8);
-  assert_int_equal(kv_sparsity_class(0, -36, 0), -36);
-  assert_int_equal(kv_sparsity_class(1e-20, -36, 0), -36);
-  assert_int_equal(kv_sparsity_class(1e9, -18, 18), 18);
-  assert_int_equal(kv_sparsity_class(46.5, -18, 18), 5);
-}
-
-TEST(test_spread_same_bits) {
-  static const char *const sets[] = {"portable", "avx2", "avx512"};
-  static kv_sparsity a[KV], b[KV];
-  kv_trace *t = made(true);
-  assert_int_equal(kv_sparsity_layer(t, 0, kv_kernels_best(), 1, a, NULL), 0);
-  for (int i = 0; i < 3; i++) {
-    const kv_kernels *kernel;
-    assert_int_equal(kv_kernels_named(sets[i], &kernel, NULL, NULL), 0);
-    assert_int_equal(kv_sparsity_layer(t, 0, kernel, 1 + i, b, NULL), KV_OK);
-    assert_memory_equal(a, b, sizeof a);
-  }
-  kv_trace_close(t);
-}
-
 static void refused(float *at, float x, const char *why) {
   kv_attention a[HEADS];
   kv_err e = {0};
@@ -325,14 +218,10 @@ TEST(test_refused) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_every_row),
-                                     cmocka_unit_test(test_few_rows),
-                                     cmocka_unit_test(test_words),
-                                     cmocka_unit_test(test_same_bits),
-                                     cmocka_unit_test(test_spread),
-                                     cmocka_unit_test(test_classes),
-                                     cmocka_unit_test(test_spread_same_bits),
-                                     cmocka_unit_test(test_refused)};
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_every_row), cmocka_unit_test(test_few_rows),
+      cmocka_unit_test(test_words), cmocka_unit_test(test_same_bits),
+      cmocka_unit_test(test_refused)};
   fill();
   return cmocka_run_group_tests_name("attention of heads", tests, scratch_make,
                                      scratch_remove);

@@ -1,0 +1,280 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The command lines of `kvreplay attention`, `residuals` and `selection`. A
+module of the same name has `layer`, which yields the rows of a layer, and
+`said`, the lines that are printed. A trace is stored whole or not at all, and
+one that the database has is not computed again. Needs numpy, the library for
+the database, and matplotlib for pictures."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import os
+import sqlite3
+import sys
+from typing import (TYPE_CHECKING, Any, Iterator, List, Optional, Tuple,
+                    Union)
+
+from ..hf.options import whole
+from ..hf.text import missing, run
+from ..need import need
+
+if TYPE_CHECKING:
+    from ..trace import Trace
+    from .weights import Weights
+
+# A row of table `figure`, but for trace and layer: figure, KV head (-1: the
+# layer's), series, part, x, y, value.
+#   attention.rows critical       ''           ''          0          0
+#     seen tokens
+#   attention.class               ''           ''          score      norm
+#   selection.lse                 ''           ''          token      0
+#   selection.before after        adapter      ''          token      share
+#     temperature map
+#   nearest.tokens far close      space        ''          0          0
+#     chance
+#   class.distance cosine         space        'nearest'   class      0
+#   class.norm value              space        residual    class      0
+#   residual.tokens norm share    space        residual    0          0
+#   latent.size                   'kv'         'z'         token      0
+#   spectrum.share total          space        residual    direction  0
+#   missed                        stride       k           octave     0
+#   entropy.bins elements bits    keys, values coding      0          0
+#     scales tables error
+#   rebuilt                       compressor   references  octave     0
+# Octave -1: tokens of all positions. Class c of a distance begins at 2^c, of a
+# cosine at c / 20, of a norm at 2^(c / 4), of a value at c / 8 of the root mean
+# square of raw elements (of z of their own); classes without a token have no
+# row. A map is 32-bit integers: of a selection, KV heads that select a token,
+# summed over the tokens of each 64th; of sizes, thousandths of the root mean
+# square of z, by parts of z.
+Row = Tuple[str, int, str, str, int, int, Union[int, float, bytes]]
+# What a trace has of each layer, if it was looked at.
+MARKS = {"attention": "attention.rows", "residuals": "nearest.tokens",
+         "selection": "selection.lse"}  # fmt: skip
+OWN = {"attention": " AND figure LIKE 'attention.%'",
+       "selection": " AND figure LIKE 'selection.%'",
+       "residuals": " AND figure NOT LIKE 'attention.%' AND figure NOT LIKE"
+       " 'selection.%'"}
+DOC = {
+    "attention": """\
+What a trace's heads attend to, after LeanKV's paper.
+
+How few tokens have 95 % of the mass of a row of attention, by layer and KV
+head, and how scores of tokens spread beside the norms of their values. A row is
+one query head's at one recorded token. Figure `rows` counts those from token 64
+on; `critical` and `seen` are sums over them, of the fewest tokens with 95 % of
+the mass and of the tokens that a row sees. A token's score is the mean of its
+probabilities over the recorded rows from its own on, of the query heads of a KV
+head the largest; a token with less than 16 rows has none. Class c of a score or
+a norm begins at 10^(c / 3); the first and the last class have what is beyond.
+""",
+    "residuals": """\
+How alike a trace's tokens are, after DeltaKV's paper.
+
+Tokens from the 17th on are looked at in two spaces: kv, the keys before their
+rotation and the values of a layer's KV heads together, where the nearest
+earlier token is that of the least squared distance, as DeltaKV has it; and k,
+the keys alone, where it is that of the largest cosine, as the figure of its
+authors has it. What is left: of the token as it is (raw), without the nearest
+earlier one, without one that a hash of layer and position draws (random), and,
+in kv, without the mean of the 4 nearest references of stride 10: the first 8
+tokens and every tenth.
+
+Where a file of DeltaKV's compressors is for the model (assets/ beside the
+trace, or -w) its latent vectors z are counted, too, and the squares that tokens
+miss which are rebuilt of them: f_d(f_c(token) - f_c(mean)) + mean (nearest) and
+f_d(f_c(token)) (none).
+
+Entropies are those of keys and values coded like CacheGen (arXiv 2310.07240):
+no coder with one table a channel needs less. Deltas: of ten tokens the first
+has 8 bits, of the others the difference to it is coded; tokens: each as it is.
+""",
+    "selection": """\
+What shares of the probability select, after Hard-KV's paper.
+
+Of at most 16 rows of each layer and KV head, from token 64 on, the tokens that
+hold 60 and 90 % of the probability: of attention itself (vanilla), of logits
+pooled like SnapKV's and of R-KV's score, at temperature 1 (before) and at the
+one that makes the same number of tokens hold the same mass (after). A row's
+logits are the largest of a KV head's query heads. Nothing is dropped. Beside it
+the log-sum-exp of each row, and how many KV heads select the tokens of each
+64th of the trace. The arithmetic is hardkv's (ref/parts/votes.h, calibrate.h),
+but for the cosines of keys, which are binary64.
+""",
+}
+LAST = """\
+Numbers go into table `figure` of the database, a number a row. Where matplotlib
+is installed the figures of these traces are drawn, an SVG file each, in the
+folder FILE.figures. A trace that the database has is not computed again.
+"""
+TYPES = {"float16": "F16", "uint16": "BF16", "float32": "F32"}
+
+
+class Rows(List[Tuple[Any, ...]]):
+    """Of a trace: (layer, *Row)."""
+
+    def of(self, figure: str, series: str = "", part: str = "",
+           x: Optional[int] = None, y: Optional[int] = None) -> dict[Any, Any]:
+        """{(layer, head, x, y): value}"""
+        return {(l, h, a, b): value for l, f, h, s, p, a, b, value in self
+                if (f, s, p) == (figure, series, part) and
+                x in (None, a) and y in (None, b)}
+
+
+def parser(name: str) -> argparse.ArgumentParser:
+    p = argparse.ArgumentParser(
+        prog=f"kvreplay {name}", description=DOC[name], epilog=LAST,
+        allow_abbrev=False,
+        formatter_class=argparse.RawDescriptionHelpFormatter)
+    add = p.add_argument
+    add("traces", metavar="TRACE", nargs="+")
+    if name == "residuals":
+        add("-w", "--weights", metavar="FILE", action="append", default=[],
+            help="a compressor of deltakv (kvreplay train) that tokens are "
+            "rebuilt by, beside the one in assets/; may be repeated")
+    add("-d", "--db", metavar="FILE", required=True, help="the database that "
+        "gets it, made where there is none (required)")
+    add("-j", "--jobs", type=whole(1), metavar="N", help="threads of numpy "
+        "(default: one a processor)")
+    add("-q", "--quiet", action="store_true", help="no progress")
+    return p
+
+
+def plain(t: Trace, name: str) -> None:
+    """ValueError of a trace whose attention these figures do not know."""
+    who = f"which kvreplay {name} does not know; name a trace without "
+    need(not t.shared, t.path, f"V is a part of K (kv.shared), {who}it")
+    need(not t.softcap, t.path, f"logits have a cap (attn.softcap), {who}one")
+    for l in t.layers:
+        need(t.sinks(l) is None, t.path, f"layer {l} has learned sinks, {who}"
+             "them")
+        need(not t.windows[l], t.path, f"layer {l} has a sliding window of "
+             f"{t.windows[l]} tokens, and kvreplay {name} looks at layers that "
+             "see all of them; name a trace of such layers alone")
+
+
+class Store:
+    """The database of results, whose tables the library makes."""
+
+    def __init__(self, path: str) -> None:
+        from ..evaluate import store
+
+        store.Store(path).close()
+        self.db = sqlite3.connect(path, 60)
+
+    def find(self, identity: str, name: str) -> Rows:
+        return Rows(tuple(x) for x in self.db.execute(
+            "SELECT layer, figure, head, series, part, x, y, value FROM figure"
+            " WHERE identity = ?" + OWN[name], (identity,)))
+
+    def put(self, t: Trace, name: str, rows: Rows, files: List[Weights]
+            ) -> None:
+        """In one transaction; numbers that are there stay."""
+        dtype = TYPES[t.layer(t.layers[0])["k"].dtype.name]
+        with self.db:
+            self.db.execute(
+                "INSERT OR IGNORE INTO trace (identity, name, n_tokens,"
+                " n_layers, n_heads, n_kv_heads, d, d_v, dtype)"
+                " VALUES (?,?,?,?,?,?,?,?,?)",
+                (t.identity, name, t.n_tokens, t.n_layers, t.n_heads,
+                 t.n_kv_heads, t.head_dim, t.value_dim, dtype))
+            self.db.executemany(
+                "INSERT OR IGNORE INTO figure (identity, layer, figure, head,"
+                " series, part, x, y, value) VALUES (?,?,?,?,?,?,?,?,?)",
+                ([t.identity, *x] for x in rows))
+            for w in files:
+                self.db.execute(
+                    "INSERT INTO compressor (digest, file, kind, width, latent,"
+                    " hidden, length, code, learned) VALUES (?,?,?,?,?,?,?,?,?)"
+                    " ON CONFLICT DO UPDATE SET code = excluded.code, learned ="
+                    " excluded.learned",
+                    (w.digest, w.name, w.kind, w.width, w.latent, w.hidden,
+                     w.length, w.run_code(), "none" if w.alone else "nearest"))
+
+
+def stem(path: str) -> str:
+    """What a trace is called."""
+    name = os.path.basename(path)
+    for end in ".safetensors.index.json", ".safetensors":
+        if name.endswith(end):
+            return name[:-len(end)]
+    return name
+
+
+def there(t: Trace, name: str, rows: Rows, files: List[Weights]) -> bool:
+    def layers(*of: str) -> int:
+        return len({x[0] for x in rows if (x[1], x[3]) == of or of == x[1:2]})
+
+    return layers(MARKS[name]) == len(t.layers) and all(
+        layers("rebuilt", w.digest) == len(w.layers) for w in files)
+
+
+def opened(t: Trace, paths: List[str]) -> List[Weights]:
+    """The file beside the trace and those that were named, each once."""
+    from . import weights
+
+    own = weights.beside(t)
+    files = [weights.Weights(own, t, True)] if own else []
+    files += [weights.Weights(x, t, False) for x in paths]
+    return [*{w.digest: w for w in reversed(files)}.values()][::-1]
+
+
+def computed(t: Trace, name: str, of: Any, more: List[Any], quiet: bool
+             ) -> Iterator[Tuple[Any, ...]]:
+    for i, l in enumerate(t.layers):
+        if not quiet and sys.stderr.isatty():
+            print(f"{name}: {stem(t.path)}: layer {i + 1} of {len(t.layers)}",
+                  end="\r" if l != t.layers[-1] else "\n", file=sys.stderr)
+        for row in of.layer(t, l, *more):
+            yield (l, *row)
+
+
+def go(name: str, a: argparse.Namespace) -> None:
+    missing("numpy")
+    if a.jobs:
+        for x in "OMP", "OPENBLAS", "MKL":
+            os.environ.setdefault(x + "_NUM_THREADS", str(a.jobs))
+    from ..trace import read_trace
+
+    of = importlib.import_module(f".{name}", __package__)
+    store = Store(a.db)
+    looked = {}
+    for path in a.traces:
+        t, called = read_trace(path), stem(path)
+        plain(t, name)
+        more = []
+        if name == "residuals":
+            of.check(t)
+            more = [opened(t, a.weights)]
+        rows = store.find(t.identity, name)
+        if there(t, name, rows, *more or [[]]):
+            print(f"{called}: there already", flush=True)
+        else:
+            rows = Rows(computed(t, name, of, more, a.quiet))
+            store.put(t, called, rows, *more or [[]])
+            print("\n".join(of.said(called, rows, *more)), flush=True)
+        looked[t.identity] = called
+    from . import draw
+
+    draw.figures(store, name, looked, a.db + ".figures")
+
+
+def main(name: str, argv: Optional[List[str]] = None) -> int:
+    def work() -> None:
+        go(name, parser(name).parse_args(argv))
+
+    return run(work, f"kvreplay {name}")
+
+
+def attention(argv: Optional[List[str]] = None) -> int:
+    """Each of the three returns its exit code."""
+    return main("attention", argv)
+
+
+def residuals(argv: Optional[List[str]] = None) -> int:
+    return main("residuals", argv)
+
+
+def selection(argv: Optional[List[str]] = None) -> int:
+    return main("selection", argv)
