@@ -45,21 +45,8 @@ static const kv_option options[] = {
      .help = "a file for each cell of what it keeps and attends, called by "
              "trace, method, parameters and budget, for replay:file=FILE and "
              "for tools of your own"},
-    {KV_SLOT_LIST, "layout", 'l', "LAYOUT,...",
-     .choices = "slots|pages:16|pages:16:layer|pages:16:model|unified|"
-                "unified:code|base|ls:sparse|ls:max|la:sparse|la:max|hs:sparse|"
-                "hs:max|ha:sparse|ha:max",
-     AT(layout_text),
-     .help =
-         "also account for memory layouts: slots (one a row), "
-         "pages:N[:lane|layer|model] (pages of N tokens, with a table for "
-         "each lane, layer, or the model), unified[:paper|code] (pages of "
-         "two precisions, as LeanKV has them), or indices that one graph "
-         "of kernels can use: base (one set of tokens for all lanes), ls, "
-         "la (one a layer), hs, ha (one a lane), with :sparse (masks; of ls "
-         "and la :masks=layer, one a layer) or :max (rewritten; with "
-         ":masks=lane only where entries go), and :tp=N "
-         "(the fullest of N ranks that share the KV heads)"},
+    {KV_SLOT_LIST, "layout", 'l', "LAYOUT,...", .choices = kv_layout_choices,
+     AT(layout_text), .help = kv_layout_help},
     {KV_SLOT_FLAG, "together", 0, AT(together.asked),
      .help = "the traces are requests that share one pool of unified pages, "
              "each method and budget by itself: who finds no page is refused"},
