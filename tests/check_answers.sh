@@ -117,11 +117,11 @@ tampered "UPDATE evaluation SET code = '$a' WHERE method = 'h2o' AND
 for change in "answer = '$a'" "budget = '97'" "spec = 'h2o'" \
   "status = 'failed'"; do
   tampered "UPDATE evaluation SET $change WHERE method = 'h2o'"
-  refused 1 'h2o at 25% on question [01] of [a-z]*_[01] ([a-z]*) has [a-z]* ' \
+  refused 1 'h2o at 25% on question [01] of [a-z]*_[01] ([a-z]*): [a-z]* is ' \
     "$report" merge "$dir/no" "$good" "$dir/t.db"
 done
 tampered "UPDATE evaluated SET value = value + 1e-9 WHERE name = 'kl'"
-refused 1 ' has kl [0-9.]* there and [0-9.]* here' "$report" merge "$dir/no" \
+refused 1 ' kl is [0-9.]* there and [0-9.]* here' "$report" merge "$dir/no" \
   "$good" "$dir/t.db"
 tampered "DELETE FROM evaluated WHERE name = 'kl'" \
   "UPDATE model SET model = 'zzz'"

@@ -31,8 +31,8 @@ here=$(cd "$(dirname "$0")/.." && pwd)
 rooms='ref gpu traces sim analysis tests'
 generated=$(echo config.h commit.h {ref,gpu}/methods/list.h \
   {ref,gpu}/formats/list.h gpu/formats/all.h sim/new_texts.h \
-  analysis/{page_js,ranked_txt,step_2_sql,style_css,views_sql}.h \
-  sim/db/step_2_sql.h traces/trace/models_csv.h \
+  analysis/{measures,page_js,ranked_txt,style_css,views_sql}.h \
+  traces/trace/models_csv.h \
   ref/METHODS_{EACH,TABLE}.md)
 
 # What a file of room $1 may include, as an extended regular expression.
@@ -45,7 +45,7 @@ arrows() {
       '|lane/(assets?|decisions|trace)[.]h)' | tr -d ' '
     ;;
   sim) echo 'sim/|gpu/|ref/|traces/' ;;
-  analysis) echo 'analysis/|traces/option/' ;;
+  analysis) echo 'analysis/|traces/option/|sim/db/(tables|union)[.]h' ;;
   tests) echo '(tests|analysis|sim|gpu|ref|traces)/' ;;
   esac
 }
@@ -59,7 +59,7 @@ floors() {
   traces) echo text container option trace decisions cli ;;
   sim)
     echo text spec measure inspect layout engine db sweep show look compare \
-      grade laws session tune train capacity sheet commands
+      grade laws session tune capacity sheet commands
     ;;
   analysis) echo database tables compare page figures ;;
   esac
@@ -259,7 +259,7 @@ recipe() {
   local name=knorm own file
   own=$(echo {ref,gpu}/methods/$name.{c,h,cu} ref/parts/score{rs.h,_keys.c} \
     gpu/parts/score{rs,_keys}.cuh tests/methods/{ada,chunk,critical}kv.c \
-    tests/python/{press{es_rows,_evaluate},evaluate_press}.py \
+    tests/python/{presses_rows,evaluate_press}.py \
     sim/python/kvreplay/evaluate/press.py)
   while read -r file; do
     [[ " $own tests/methods/$name.c " = *" $file "* ]] ||

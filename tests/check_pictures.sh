@@ -137,10 +137,10 @@ cp "$dir/e.db" "$dir/odd.db"
 "$sql" "$dir/odd.db" "UPDATE survival SET gone = CAST(x'07000000' ||
   substr(gone, 5) AS BLOB) WHERE layer = 1 AND lane = 2;"
 "$report" merge "$dir/no.db" "$dir/t.db" "$dir/odd.db" 2>"$dir/err"
-[ $? = 1 ] && grep -q 'other tokens survive in layer 1, lane 2' "$dir/err" ||
+[ $? = 1 ] && grep -q 'gone of layer 1, lane 2 is ' "$dir/err" ||
   fail "merge of other tokens: $(cat "$dir/err")"
 "$kvreplay" verify "$dir/odd.db" -q >"$dir/out" 2>"$dir/err"
-grep -q 'tokens of lane 2 of layer 1 left it' "$dir/out" "$dir/err" ||
+grep -q 'gone of layer 1, lane 2 is ' "$dir/out" "$dir/err" ||
   fail "verify of other tokens: $(cat "$dir/err")"
 
 # The script that makes such traces: they are good, and the model knows.

@@ -61,7 +61,7 @@ both=$("$report" table "$dir/both.db" --format json | grep -c '"confirmed":1')
 
 # A contradiction: told with both values, OUT as it was or not there.
 "$fill" "$dir/wrong.db" 0 1 4 flip
-refused 1 'h2o.*output [0-9a-f]* there and [0-9a-f]* here from layer 2' \
+refused 1 'h2o.* output of layer 2 is [0-9a-f]* there and [0-9a-f]* here' \
   "$report" merge "$dir/no.db" "$a" "$dir/wrong.db"
 [ -e "$dir/no.db" ] && fail "a refused merge wrote OUT"
 cp "$a" "$dir/kept.db"
@@ -72,7 +72,7 @@ same "$dir/kept.db" "$a" "a refused merge changed OUT"
 # contradiction in them alone is told.
 "$fill" "$dir/odd.db" 0 1 4 scores && "$fill" "$dir/blind.db" 0 1 5 blind ||
   fail "fill_db without scores"
-told='h2o.*scores [0-9a-f]* there and [0-9a-f]* here from layer 1 on'
+told='h2o.* scores of layer 1 is [0-9a-f]* there and [0-9a-f]* here'
 merge "$dir/seen.db" "$dir/blind.db" "$dir/one.db"
 refused 1 "$told" "$report" merge "$dir/no.db" "$dir/seen.db" "$dir/odd.db"
 merge "$dir/nees.db" "$dir/one.db" "$dir/blind.db"
@@ -224,17 +224,16 @@ done
 cp "$b" "$dir/minus.db" # its version, four bytes, becomes -1
 printf '\377\377\377\377' |
   dd of="$dir/minus.db" bs=1 seek=60 conv=notrunc status=none
-refused 3 'of version -1, which no kvreplay' "$report" table "$dir/minus.db"
+refused 3 'has schema -1, and this kvreport' "$report" table "$dir/minus.db"
 if command -v sqlite3 >/dev/null; then
   cp "$b" "$dir/less.db"
-  sqlite3 "$dir/less.db" 'ALTER TABLE trace RENAME request TO no'
+  sqlite3 "$dir/less.db" 'PRAGMA user_version = 2'
   for what in "table $dir/less.db" "merge $dir/more.db $dir/less.db"; do
     # shellcheck disable=SC2086
-    refused 3 'less.db is of a development version before 28 Nov.*run the' \
+    refused 3 'less.db has schema 2, and .* run the replays again' \
       "$report" $what
   done
-  sqlite3 "$dir/less.db" 'ALTER TABLE trace RENAME no TO request' \
-    'DROP TABLE diff'
+  sqlite3 "$dir/less.db" 'PRAGMA user_version = 3' 'DROP TABLE diff'
   refused 3 'less.db is damaged: it has no table diff' \
     "$report" table "$dir/less.db"
 fi

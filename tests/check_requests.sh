@@ -55,27 +55,27 @@ share --pool $room --db s.db --arrive 400 -f jsonl >apart || fail 'arrivals'
 "$kvreport" merge n.db s.db r.db 2>err || fail 'merge the other way'
 same_rows m.db n.db
 [ "$("$ask" m.db 'SELECT count(*) FROM pool')" = 4 ] || fail 'pools merged'
-# As 0.1.0 would have left it: what it lacks comes from the other file.
-cp s.db was.db
-"$ask" was.db 'UPDATE pool SET map_peak = NULL, running = NULL,
-    running_peak = NULL, waiting = NULL, waiting_peak = NULL' \
-  'UPDATE request SET blocks = NULL, admitted = NULL, first = NULL' \
-  'UPDATE layout SET map_end = NULL, map_peak = NULL' 'DELETE FROM pool_step'
-"$kvreport" merge x.db was.db s.db 2>err || fail 'merge of what lacks numbers'
-"$kvreport" merge y.db s.db was.db 2>err || fail 'merge with what lacks numbers'
-same_rows x.db s.db && same_rows y.db s.db
 for number in map_peak running_peak waiting_peak; do
   cp s.db was.db
   "$ask" was.db "UPDATE pool SET $number = $number + 1"
   cp s.db x.db
   "$kvreport" merge x.db was.db 2>err
   [ $? = 1 ] &&
-    grep -q "the pool [0-9a-f]* has $number [0-9]* there and [0-9]* here" err ||
+    grep -q "the pool [0-9a-f]*: $number is [0-9]* there and [0-9]* here" err ||
     fail "another $number joins: $(cat err)"
+done
+for number in put_back unused; do
+  cp s.db was.db
+  [ $number = unused ] && table=pool_step || table=request
+  "$ask" was.db "UPDATE $table SET $number = $number + 1"
+  cp s.db x.db
+  "$kvreport" merge x.db was.db 2>err
+  [ $? = 1 ] && grep -q "the pool [0-9a-f]*: $number of .* there and" err ||
+    fail "another $number of $table joins: $(cat err)"
 done
 "$ask" r.db 'UPDATE pool SET peak = peak + 1'
 "$kvreport" merge m.db r.db 2>err
-[ $? = 1 ] && grep -q 'the pool .* has peak ' err || fail 'a false pool joins'
+[ $? = 1 ] && grep -q 'the pool .*: peak is ' err || fail 'a false pool joins'
 share --pool $room --db r.db >/dev/null
 [ $? = 1 ] && grep -q 'pool of .* contradicts .*: peak is [0-9]* before' err ||
   fail 'a false pool'

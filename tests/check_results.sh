@@ -102,24 +102,24 @@ done
 # --- numbers that the digest of all values does not count ---
 tampered "UPDATE scalar SET value = value + 1 WHERE run_id = 5 AND
   name = 'bytes.asset'"
-refused 1 'has bytes.asset [0-9]* there and [0-9]* here' \
+refused 1 'bytes.asset is [0-9]* there and [0-9]* here' \
   "$report" merge "$dir/no" "$good" "$dir/t.db"
 
 tampered "UPDATE scalar SET value = value + 1 WHERE run_id = 5 AND
   name = 'bytes.fetched'"
-refused 1 'has bytes.fetched [0-9]* there and [0-9]* here' \
+refused 1 'bytes.fetched is [0-9]* there and [0-9]* here' \
   "$report" merge "$dir/no" "$good" "$dir/t.db"
 
 tampered "UPDATE metric SET squares_bits = squares_bits + 1
   WHERE part = 3 AND measure = 'tv' AND run_id = 5"
-refused 1 'other squares of tv there (part 3)' "$report" merge "$dir/no" \
+refused 1 'squares of part 3, measure tv is' "$report" merge "$dir/no" \
   "$good" "$dir/t.db"
 tampered "UPDATE part SET drift_bits = drift_bits + 1 WHERE part = 3"
-refused 1 'over steps of lse_error there' "$report" merge "$dir/no" "$good" \
+refused 1 'drift of part 3 is' "$report" merge "$dir/no" "$good" \
   "$dir/t.db"
 tampered "UPDATE step_mean SET mean = zeroblob(length(mean))
   WHERE measure = 'mass'"
-refused 1 'other means of steps of' "$report" merge "$dir/no" "$good" \
+refused 1 'mean of measure mass is' "$report" merge "$dir/no" "$good" \
   "$dir/t.db"
 tampered "PRAGMA ignore_check_constraints = ON" \
   "UPDATE step_mean SET mean = x'000000' WHERE rowid = 7"

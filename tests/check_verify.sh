@@ -82,14 +82,14 @@ if command -v sqlite3 >/dev/null; then
     WHERE layout = 'pages:8'"
   "$run" verify "$laid" --quiet --traces "$dir/moved" >"$dir/out" 2>"$dir/err"
   [ $? = 1 ] || fail "a tampered layout is not exit code 1"
-  grep -q 'layout pages:8 bytes_end is [0-9]* before and [0-9]* now' \
+  grep -q 'bytes_end of layout pages:8 is [0-9]* before and [0-9]* now' \
     "$dir/err" || fail "verify of layouts said: $(cat "$dir/err")"
   sqlite3 "$laid" "UPDATE layout SET bytes_end = bytes_end - 1
     WHERE layout = 'pages:8'; UPDATE layout SET map_end = map_end + 1
     WHERE layout = 'slots'"
   "$run" verify "$laid" --quiet --traces "$dir/moved" >"$dir/out" 2>"$dir/err"
   [ $? = 1 ] || fail "a tampered map is not exit code 1"
-  grep -q 'layout slots map_end is [0-9]* before and [0-9]* now' \
+  grep -q 'map_end of layout slots is [0-9]* before and [0-9]* now' \
     "$dir/err" || fail "verify of maps said: $(cat "$dir/err")"
   sqlite3 "$laid" "UPDATE layout SET map_end = map_end - 1
     WHERE layout = 'slots'; UPDATE layout SET list_operations = 1

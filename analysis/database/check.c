@@ -1,25 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * What must hold of a database before anything in it is shown: it is kvreplay's
- * and of a version that is known, and its values are as kvreplay writes them
+ * and of the schema that is read, and its values are as kvreplay writes them
  * (laws.c). SQLite holds types and some of this for who writes through it; a
  * file from elsewhere may hold anything. All readers of analysis/ rely on it.
- * Cost: one scan of each table, two of them at a time. The numbers of the
- * version are those that kvreplay writes into the head of its databases.
+ * Cost: one scan of each table, two of them at a time.
  */
 #include "analysis/database/laws.h"
 #include "analysis/database/results.h"
 #include "analysis/database/say.h"
+#include "sim/db/tables.h"
 
 #include <omp.h>
 #include <string.h>
-
-enum { APPLICATION = 0x6b767270, VERSION_KNOWN = 2 };
-
-/* Version 2 had no request before 28 November 2026. */
-static const char without_request[] =
-    "SELECT count(*) AND NOT max(name = 'request')"
-    " FROM pragma_table_info('trace', '%q')";
 
 /* Any number may be the answer. */
 static bool ask(sqlite3 *db, const char *question, const char *schema, int *n) {
@@ -33,69 +26,46 @@ static bool ask(sqlite3 *db, const char *question, const char *schema, int *n) {
   return answered;
 }
 
-int kv_results_version(sqlite3 *db, const char *schema, const char *path,
-                       bool write) {
-  int application = 0, version = 0, old = 0;
+int kv_results_schema(sqlite3 *db, const char *schema, const char *path) {
+  int application = 0, version = 0;
   if (!ask(db, "PRAGMA %s.application_id", schema, &application) ||
-      !ask(db, "PRAGMA %s.user_version", schema, &version) ||
-      !ask(db, without_request, schema, &old))
+      !ask(db, "PRAGMA %s.user_version", schema, &version))
     return kv_results_fail(db, path);
-  if (application != APPLICATION)
+  if (application != KV_DB_APPLICATION)
     return kv_tell(KV_EXIT_INPUT,
                    "%s is not a kvreplay database: make one with 'kvreplay "
                    "run ... --db FILE'",
                    path);
-  if (version > VERSION_KNOWN)
-    return kv_tell(KV_EXIT_INPUT,
-                   "%s was written by a later kvreplay (version %d, this "
-                   "kvreport knows %d): update kvreport",
-                   path, version, VERSION_KNOWN);
-  if (version < 1)
-    return kv_tell(KV_EXIT_INPUT,
-                   "%s is of version %d, which no kvreplay writes: restore it "
-                   "from a copy",
-                   path, version);
-  if (version < VERSION_KNOWN && write)
-    return kv_tell(KV_EXIT_INPUT,
-                   "%s was written by an earlier kvreplay (version %d): name a "
-                   "new file, and this one among those to merge",
-                   path, version);
-  if (version == 2 && old)
-    return kv_tell(KV_EXIT_INPUT,
-                   "%s is of a development version before 28 November 2026: "
-                   "run the replays again, and name a new file",
-                   path);
-  return version < VERSION_KNOWN ? kv_results_forward(db, schema, path)
-                                 : KV_EXIT_OK;
+  if (version == KV_DB_SCHEMA) return KV_EXIT_OK;
+  return kv_tell(KV_EXIT_INPUT,
+                 "%s has schema %d, and this kvreport reads schema %d alone: "
+                 "use the kvreport that came with its kvreplay, or run the "
+                 "replays again into a new file",
+                 path, version, KV_DB_SCHEMA);
 }
 
 int kv_results_check(sqlite3 *db, const char *schema, const char *path) {
   int rc = KV_EXIT_OK;
-  for (int i = 0; kv_results_tables[i] && !rc; i++)
-    rc = kv_laws_check(db, schema, kv_results_tables[i], path);
+  for (int i = 0; i < KV_DB_UNION && !rc; i++)
+    rc = kv_laws_check(db, schema, kv_db_table_list[i]->name, path);
   return rc;
-}
-
-/* The first is metric, which is most of a database. */
-static bool table_holds(sqlite3 *db, int i) {
-  const char *table = i ? kv_results_tables[i - 1] : "metric";
-  return (i && !strcmp(table, "metric")) ||
-         !kv_laws_check(db, "main", table, NULL);
 }
 
 /* Two connections take table after table, db once it has answered sql. Says
  * nothing; *answered: sql was. */
 static bool both_hold(sqlite3 *db, sqlite3 *other, const char *sql,
                       bool *answered) {
-  int tables = 1, broken = 0;
-  while (kv_results_tables[tables - 1]) tables++;
+  int broken = 0;
 #pragma omp parallel num_threads(2) reduction(+ : broken)
   {
 #pragma omp master
     *answered = !sqlite3_exec(db, sql, NULL, NULL, NULL);
 #pragma omp for schedule(dynamic, 1)
-    for (int i = 0; i < tables; i++)
-      broken += !table_holds(omp_get_thread_num() ? other : db, i);
+    for (int i = 0; i < KV_DB_UNION; i++) /* first metric, which is the most */
+      broken += kv_laws_check(
+                    omp_get_thread_num() ? other : db, "main",
+                    kv_db_table_list[(i + KV_DB_metric) % KV_DB_UNION]->name,
+                    NULL) != KV_EXIT_OK;
   }
   return !broken;
 }

@@ -36,7 +36,7 @@ int kv_results_connect(const char *path, sqlite3 **db) {
 
 static int open_while(const char *path, const char *sql, sqlite3 **db) {
   int rc = kv_results_connect(path, db);
-  if (!rc) rc = kv_results_version(*db, "main", path, false);
+  if (!rc) rc = kv_results_schema(*db, "main", path);
   if (!rc && (kv_results_functions(*db) ||
               sqlite3_exec(*db, views_sql, NULL, NULL, NULL)))
     rc = kv_results_fail(*db, path);

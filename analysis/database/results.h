@@ -16,10 +16,6 @@
  * is not known how they are spread. */
 enum { KV_INTERVAL_LEAST = 5 };
 
-/* The tables of a database as kvreplay makes them, NULL after the last, each
- * after those that its rows refer to. */
-extern const char *const kv_results_tables[];
-
 /* Opens a kvreplay database to read, checks it, and makes the functions and
  * views of sql/ in it, which last as long as the connection. An exit code;
  * close *db with sqlite3_close, also after a failure (NULL is accepted). */
@@ -59,20 +55,14 @@ int kv_results_there(const char *path);
  * returns the exit code: KV_EXIT_INPUT where path is no database, is damaged or
  * lacks tables, else KV_EXIT_RESOURCE. */
 int kv_results_fail(sqlite3 *db, const char *path);
-/* check.c. An exit code: is schema, "main" or the name of an attached database,
- * of a version that this program knows? One of an earlier version becomes a
- * copy of this one in memory, or is refused where it is to be written. path is
- * for the sentence. */
-int kv_results_version(sqlite3 *db, const char *schema, const char *path,
-                       bool write);
+/* check.c. An exit code: has `schema`, "main" or the name of an attached
+ * database, the tables that this program reads? path is for the sentence. */
+int kv_results_schema(sqlite3 *db, const char *schema, const char *path);
 /* Then: are its tables as kvreplay writes them? */
 int kv_results_check(sqlite3 *db, const char *schema, const char *path);
 /* The same of main, while db answers sql, whose rows nobody is shown before: of
  * temporary tables, one transaction or nothing. */
 int kv_results_check_while(sqlite3 *db, const char *path, const char *sql);
-/* forward.c. Puts that copy in the place of schema, which is of version 1; no
- * query on db may be running. An exit code. */
-int kv_results_forward(sqlite3 *db, const char *schema, const char *path);
 
 /* kvreport merge OUT DB...: files[0] becomes the union of itself, where it
  * exists, and the others, whole or not at all. An exit code: KV_EXIT_DIFFERENT

@@ -46,7 +46,7 @@ int kv_commands_call(int argc, char **argv);
 extern const kv_command kv_command_attention, kv_command_check,
     kv_command_grade, kv_command_lawcheck, kv_command_lengths,
     kv_command_methods, kv_command_new, kv_command_residuals, kv_command_run,
-    kv_command_selection, kv_command_train, kv_command_tune, kv_command_vectors,
+    kv_command_selection, kv_command_tune, kv_command_vectors,
     kv_command_verify;
 
 #endif

@@ -51,7 +51,7 @@ typedef struct kv_db_wait {
 
 /* Opens the database, or creates it; *out is to be closed, and NULL after a
  * failure. wait is copied; kv_db_open waits in silence. KV_INPUT: the file is
- * no kvreplay database, or was written by a later version; it is not touched.
+ * no kvreplay database, or has another schema; it is not touched.
  * KV_USAGE: the path is no regular file (a folder, a device, a pipe). */
 kv_rc kv_db_open(const char *path, kv_db **out, kv_err *e);
 kv_rc kv_db_open_waiting(const char *path, const kv_db_wait *wait, kv_db **out,
@@ -61,8 +61,8 @@ kv_rc kv_db_open_waiting(const char *path, const kv_db_wait *wait, kv_db **out,
  * or file), it is opened for reading: kv_db_put then only compares, and fails
  * where there is no row; kv_db_put_pool only compares, if the pool is there;
  * every other call that would store something fails. kv_db_still says whether
- * it was. KV_RESOURCE, too, if it would have to be migrated or its log replayed
- * first. */
+ * it was. KV_RESOURCE, too, if it is empty or its log would have to be
+ * replayed first. */
 kv_rc kv_db_open_found(const char *path, const kv_db_wait *wait, kv_db **out,
                        kv_err *e);
 bool kv_db_still(const kv_db *db);

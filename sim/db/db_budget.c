@@ -29,14 +29,18 @@ kv_rc kv_db_find_budget(kv_db *db, const kv_result *r, bool *found, int *B,
 
 kv_rc kv_db_put_budget(kv_db *db, const kv_result *r, int B, kv_err *e) {
   char key[65];
+  bool found;
   kv_rc rc = kv_db_begin(db, e);
   if (rc) return rc;
   kv_db_budget_key(r, key);
-  rc = kv_db_trace_row(db, r->trace, &r->identity, NULL, r->n_tokens, NULL, e);
+  rc = kv_db_gather(db, e);
   if (!rc)
-    rc = kv_db_do(db, e, "INSERT OR IGNORE INTO budget VALUES (?,?,?,?,?,?)",
-                  "shsssn", key, &r->identity, r->method,
-                  kv_basis_names[r->basis], r->target, B);
+    rc =
+        kv_db_trace_row(db, r->trace, &r->identity, NULL, r->n_tokens, NULL, e);
+  if (!rc)
+    rc = kv_db_insert(db, e, KV_DB_budget, NULL, "shsssn", key, &r->identity,
+                      r->method, kv_basis_names[r->basis], r->target, B);
+  if (!rc) rc = kv_db_settle(db, &found, NULL, e);
   if (!rc) rc = kv_db_do(db, e, "DELETE FROM probe WHERE search = ?", "s", key);
   return kv_db_end(db, rc, e);
 }
@@ -64,6 +68,6 @@ kv_rc kv_db_put_probe(kv_db *db, const kv_result *r, const kv_db_probe *p,
                       kv_err *e) {
   char key[65];
   kv_db_budget_key(r, key);
-  return kv_db_do(db, e, "INSERT OR IGNORE INTO probe VALUES (?,?,?,?)", "siii",
-                  key, (int64_t)p->entries, p->bytes, p->dense);
+  return kv_db_insert(db, e, KV_DB_probe, NULL, "siii", key,
+                      (int64_t)p->entries, p->bytes, p->dense);
 }

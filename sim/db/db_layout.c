@@ -1,118 +1,86 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Rows of memory layouts belong to a run: one a layout, stored by the first run
- * that asked for it. They follow from the run's journal, so equal runs have
- * equal ones; a different one is a conflict like any other.
+ * What a run has beside its measures, stored by the first run that was asked
+ * for it: memory layouts, caches on the device, and what became of every token
+ * (two blobs of as many 32-bit integers, little-endian, as the trace has
+ * tokens). All follow from the run's journal, so equal runs have equal ones; a
+ * different one is a conflict like any other.
  */
 #include "sim/db/db_private.h"
 
-#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
-/* Columns of the tables layout and layout_step, in the schema's order. */
-#define ALL(type, member) KV_DB_OF(type, kv_layout_result, member, INT64_MIN)
-#define TABLE(member) KV_DB_OF('i', kv_layout_table_result, member, 0)
-#define INDEX(type, member) KV_DB_OF(type, kv_layout_regular_result, member, 0)
-#define STEP(type, member) KV_DB_OF(type, kv_layout_step, member, 0)
+/* --- writing -------------------------------------------------------------- */
 
-static const kv_db_column of_all[] = {
-    ALL('i', pages_end), ALL('i', pages_peak), ALL('d', pages_mean),
-    ALL('i', end),       ALL('i', peak),       ALL('d', mean),
-    ALL('i', slack_end), ALL('i', slack_peak), ALL('d', slack_mean),
-    ALL('i', vacated),   ALL('i', freed),      {0}};
-static const kv_db_column of_tables[] = {TABLE(unused_end), TABLE(unused_peak),
-                                         TABLE(moved),      TABLE(entries),
-                                         TABLE(operations), {0}};
-static const kv_db_column of_regular[] = {
-    INDEX('i', lanes),     INDEX('i', loads),      INDEX('i', rewrites),
-    INDEX('o', rewritten), INDEX('i', moves),      INDEX('i', moved),
-    INDEX('i', mask_end),  INDEX('i', mti),        INDEX('i', kept),
-    INDEX('i', fullest),   INDEX('o', break_even), {0}};
-static const kv_db_column of_map[] = {
-    ALL('o', map_end), ALL('o', map_peak), {0}};
-static const kv_db_column of_step[] = {STEP('n', step),
-                                       STEP('i', pages),
-                                       STEP('i', bytes),
-                                       STEP('i', slack),
-                                       STEP('i', vacated),
-                                       STEP('i', freed),
-                                       {0}};
-
-kv_rc kv_db_put_layouts(kv_db *db, int64_t run, const kv_result *r, kv_err *e) {
-  kv_rc rc = KV_OK;
-  for (int i = 0; i < r->n_layouts && !rc && kv_result_ran(r); i++) {
-    const kv_layout_result *l = &r->layout[i];
-    rc = kv_db_do(db, e,
-                  "INSERT INTO layout VALUES (?,?,?,?,?,?,?,?,?,?,?,"
-                  "?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)"
-                  " ON CONFLICT DO UPDATE SET"
-                  " map_end = coalesce(map_end, excluded.map_end),"
-                  " map_peak = coalesce(map_peak, excluded.map_peak)",
-                  "istttt", run, l->name, of_all, l, of_tables,
-                  l->tables.there ? &l->tables : NULL, of_regular,
-                  l->regular.there ? &l->regular : NULL, of_map, l);
-    for (int j = 0; j < l->n_steps && !rc; j++)
-      rc = kv_db_do(
-          db, e, "INSERT OR IGNORE INTO layout_step VALUES (?,?,?,?,?,?,?,?)",
-          "ist", run, l->name, of_step, &l->step[j]);
-  }
+static kv_rc put_layout(kv_db *db, int64_t run, const kv_layout_result *r,
+                        kv_err *e) {
+  kv_layout_result l = *r; /* with -1, null, for what it does not have */
+  if (!l.tables.there) memset(&l.tables, -1, sizeof l.tables);
+  if (!l.regular.there) memset(&l.regular, -1, sizeof l.regular);
+  kv_rc rc = kv_db_insert(db, e, KV_DB_layout, &l, "is", run, l.name);
+  for (int i = 0; i < l.n_steps && !rc; i++)
+    rc = kv_db_insert(db, e, KV_DB_layout_step, &l.step[i], "is", run, l.name);
   return rc;
 }
 
-/* What differs from `now` in the current row, which was read as `was`; of rows
- * of 0.1.0 nobody counted maps. */
-static void tell(sqlite3_stmt *s, const kv_layout_result *was,
-                 const kv_layout_result *now, char what[KV_DB_WHAT]) {
-  int at = kv_db_tell(s, 2, of_all, was, now, what);
-  at = kv_db_tell(s, at, of_tables, &was->tables, &now->tables, what);
-  at = kv_db_tell(s, at, of_regular, &was->regular, &now->regular, what);
-  if (was->map_end >= 0) kv_db_tell(s, at, of_map, was, now, what);
-  bool same = was->tables.there == now->tables.there &&
-              was->regular.there == now->regular.there;
-  if (!*what && !same)
-    snprintf(what, KV_DB_WHAT, "page tables or indices are missing before");
+static kv_rc put_survival(kv_db *db, int64_t run, int tokens,
+                          const kv_survival *s, kv_err *e) {
+  size_t size = 4 * (size_t)tokens;
+  unsigned char *bytes = kv_zalloc(2, size);
+  if (!bytes) return kv_no_memory(e, "tokens", 2 * size);
+  kv_db_bytes(tokens, s->gone, bytes);
+  kv_db_bytes(tokens, s->shown, bytes + size);
+  kv_db_blob gone = {size, bytes}, shown = {size, bytes + size};
+  kv_rc rc = kv_db_insert(db, e, KV_DB_survival, NULL, "iiibb", run,
+                          (int64_t)s->layer, (int64_t)s->lane, &gone, &shown);
+  free(bytes);
+  return rc;
 }
 
-/* Reads a layout, except its steps. *found: it is there; what: in which number,
- * if any, it differs from `now`, if that is not NULL. */
-static kv_rc load(kv_db *db, int64_t run, const char *name,
-                  const kv_layout_result *now, kv_layout_result *l, bool *found,
-                  char what[KV_DB_WHAT], kv_err *e) {
+kv_rc kv_db_put_layouts(kv_db *db, int64_t run, const kv_result *r, kv_err *e) {
+  kv_rc rc = KV_OK;
+  for (int i = 0; i < r->n_layouts && !rc && kv_result_ran(r); i++)
+    rc = put_layout(db, run, &r->layout[i], e);
+  for (int i = 0; i < r->n_device_caches && !rc; i++)
+    rc = kv_db_insert(db, e, KV_DB_device_cache, &r->device_cache[i], "is", run,
+                      r->device_cache[i].name);
+  for (int i = 0; i < r->n_survivals && !rc; i++)
+    rc = put_survival(db, run, r->n_tokens, &r->survival[i], e);
+  return rc;
+}
+
+/* --- reading -------------------------------------------------------------- */
+
+/* Reads a layout, except its steps. *found: it is there. */
+static kv_rc load(kv_db *db, int64_t run, kv_layout_result *l, bool *found,
+                  kv_err *e) {
   sqlite3_stmt *s;
   kv_rc rc = kv_db_bind(db, &s, e,
                         "SELECT * FROM layout WHERE run_id = ? AND layout = ?",
-                        "is", run, name);
+                        "is", run, l->name);
   *found = false;
   if (rc || !kv_db_row(db, s, &rc, e)) return rc;
   *found = true;
-  int at = kv_db_take(db, s, 2, of_all, l);
-  l->tables = (kv_layout_table_result){.there = sqlite3_column_type(s, at) !=
-                                                SQLITE_NULL};
-  if (l->tables.there) kv_db_take(db, s, at, of_tables, &l->tables);
-  at += (int)(sizeof of_tables / sizeof *of_tables) - 1;
-  l->regular = (kv_layout_regular_result){.there = sqlite3_column_type(s, at) !=
-                                                   SQLITE_NULL};
-  if (l->regular.there) kv_db_take(db, s, at, of_regular, &l->regular);
-  at += (int)(sizeof of_regular / sizeof *of_regular) - 1;
-  kv_db_take(db, s, at, of_map, l);
-  if (now) tell(s, l, now, what);
+  kv_db_take(db, s, KV_DB_layout, l);
+  l->tables.there = l->tables.unused_end >= 0;
+  if (!l->tables.there) l->tables = (kv_layout_table_result){0};
+  l->regular.there = l->regular.lanes >= 0;
+  if (!l->regular.there) l->regular = (kv_layout_regular_result){0};
   return kv_db_done(db, s, kv_db_sound(db, "layout", run, e), e);
 }
 
-kv_rc kv_db_compare_layouts(kv_db *db, int64_t run, const kv_result *r,
-                            char where[KV_DB_WHERE], kv_err *e) {
-  kv_rc rc = KV_OK;
-  for (int i = 0; i < r->n_layouts && !rc && kv_result_ran(r); i++) {
-    const kv_layout_result *now = &r->layout[i];
-    kv_layout_result was = {0};
-    char what[KV_DB_WHAT] = "";
-    bool found;
-    rc = load(db, run, now->name, now, &was, &found, what, e);
-    if (rc || !*what) continue;
-    snprintf(where, KV_DB_WHERE, "digests agree, but of layout %s %s",
-             now->name, what);
-    return KV_OK;
-  }
+kv_rc kv_db_find_layouts(kv_db *db, kv_result *r, bool *all, kv_err *e) {
+  char key[65];
+  int64_t run = 0;
+  *all = r->n_layouts == 0;
+  if (*all) return KV_OK;
+  kv_db_key(r, key);
+  kv_rc rc = kv_db_run_of(db, key, &run, e);
+  if (rc || !run) return rc;
+  *all = true;
+  for (int i = 0; i < r->n_layouts && !rc && *all; i++)
+    rc = load(db, run, &r->layout[i], all, e);
   return rc;
 }
 
@@ -133,16 +101,26 @@ kv_rc kv_db_layouts_of(kv_db *db, const char *key, kv_layout_list *out,
   return rc;
 }
 
-kv_rc kv_db_find_layouts(kv_db *db, kv_result *r, bool *all, kv_err *e) {
+kv_rc kv_db_device_caches_of(kv_db *db, const char *key, kv_cache_list *out,
+                             kv_err *e) {
+  sqlite3_stmt *s;
+  kv_rc rc = kv_db_bind(db, &s, e,
+                        "SELECT cache FROM device_cache JOIN run USING (run_id)"
+                        " WHERE key = ? ORDER BY cache",
+                        "s", key);
+  while (!rc && kv_db_row(db, s, &rc, e))
+    kv_cache_parse(kv_db_text(db, s, 0), out, NULL);
+  return rc;
+}
+
+kv_rc kv_db_has_survivals(kv_db *db, const kv_result *r, bool *has, kv_err *e) {
   char key[65];
-  int64_t run = 0;
-  *all = r->n_layouts == 0;
-  if (*all) return KV_OK;
+  int64_t n = 0;
   kv_db_key(r, key);
-  kv_rc rc = kv_db_run_of(db, key, &run, e);
-  if (rc || !run) return rc;
-  *all = true;
-  for (int i = 0; i < r->n_layouts && !rc && *all; i++)
-    rc = load(db, run, r->layout[i].name, NULL, &r->layout[i], all, NULL, e);
+  kv_rc rc = kv_db_one(db, &n, e,
+                       "SELECT 1 FROM survival JOIN run USING (run_id) WHERE"
+                       " key = ? LIMIT 1",
+                       "s", key);
+  *has = n;
   return rc;
 }

@@ -1,13 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What intervals are made of: squares of the values of each part, and the mean
- * of each decode step. They stand beside the digest of all values, which does
- * not count them.
+ * The mean of each decode step, which intervals are made of, as binary32.
  */
 #include "sim/db/db_private.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -42,9 +39,9 @@ kv_rc kv_db_put_means(kv_db *db, int64_t run, const kv_result *r, kv_err *e) {
   for (int m = 0; m < KV_MEASURES && !rc; m++) {
     if (!r->stat[m].count || !kv_measure_of_steps(m)) continue;
     to_bytes(steps, r->step_mean + m * steps, bytes);
-    rc = kv_db_do(db, e, "INSERT INTO step_mean VALUES (?,?,?)", "isb", run,
-                  kv_measure_table[m].name,
-                  &(kv_db_blob){.size = size, .data = bytes});
+    rc = kv_db_insert(db, e, KV_DB_step_mean, NULL, "isb", run,
+                      kv_measure_table[m].name,
+                      &(kv_db_blob){.size = size, .data = bytes});
   }
   free(bytes);
   return rc;
@@ -87,45 +84,4 @@ kv_rc kv_db_load_means(kv_db *db, int64_t run, kv_result *r, kv_err *e) {
   if (bad) sqlite3_reset(s);
   if (!rc && !bad) rc = kv_db_sound(db, "step_mean", run, e);
   return rc ? rc : bad;
-}
-
-/* --- comparing ---------------------------------------------------------- */
-
-static bool compare_squares(const kv_stat *a, const kv_stat *b,
-                            char where[KV_DB_WHERE]) {
-  for (int m = 0; m < KV_MEASURES; m++)
-    if (a[m].count && b[m].count &&
-        kv_db_bits(a[m].squares) != kv_db_bits(b[m].squares)) {
-      snprintf(where, KV_DB_WHERE,
-               "digests agree, but the squares of %s are %.17g before and "
-               "%.17g now",
-               kv_measure_table[m].name, a[m].squares, b[m].squares);
-      return true;
-    }
-  return false;
-}
-
-/* A measure that one of them does not know is compared by nobody. */
-static void compare_means(const kv_result *a, const kv_result *b,
-                          char where[KV_DB_WHERE]) {
-  int steps = steps_of(a);
-  for (int m = 0; m < KV_MEASURES && steps == steps_of(b); m++)
-    for (int i = 0; a->stat[m].count && b->stat[m].count && i < steps; i++) {
-      double x = a->step_mean[m * steps + i], y = b->step_mean[m * steps + i];
-      if (kv_db_bits(x) == kv_db_bits(y)) continue;
-      snprintf(where, KV_DB_WHERE,
-               "digests agree, but the mean %s of step %d is %.9g before and "
-               "%.9g now",
-               kv_measure_table[m].name, a->prompt_len + 1 + i, x, y);
-      return;
-    }
-}
-
-void kv_db_compare_moments(const kv_result *before, const kv_result *now,
-                           char where[KV_DB_WHERE]) {
-  if (!before->step_mean || !now->step_mean) return;
-  if (compare_squares(before->stat, now->stat, where)) return;
-  for (int i = 0; i < before->n_parts && i < now->n_parts; i++)
-    if (compare_squares(before->part[i].stat, now->part[i].stat, where)) return;
-  compare_means(before, now, where);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Opening: checks that the file is ours, migrates it, and makes it durable. The
+ * Opening: checks that the file is ours, or makes its tables, and makes it
+ * durable. The
  * journal is WAL on a local file system. WAL needs memory shared between
  * processes, which a network file system does not provide, so there it is a
  * rollback journal.
@@ -56,58 +57,64 @@ static kv_rc run(kv_db *db, const char *sql, kv_err *e) {
   return KV_OK;
 }
 
-kv_rc kv_db_migrate(kv_db *db, int n, const char *const *step, kv_err *e) {
-  for (;;) {
-    char set[96];
-    kv_rc rc = kv_db_begin(db, e);
-    int at = 0;
-    if (rc) return rc;
-    /* Ask again under the lock: another process may have migrated. */
-    rc = ask(db, "PRAGMA user_version", &at, e);
-    if (rc || at >= n) return kv_db_end(db, rc, e);
-    snprintf(set, sizeof set,
-             "PRAGMA application_id = %d; PRAGMA user_version = %d",
-             KV_DB_APPLICATION, at + 1);
-    rc = run(db, step[at], e);
-    if (!rc) rc = run(db, set, e);
-    rc = kv_db_end(db, rc, e);
-    if (rc) return rc;
-  }
+static kv_rc make_tables(kv_db *db, const char *database, kv_err *e) {
+  char *sql = kv_db_schema_sql(database);
+  kv_rc rc = sql ? run(db, sql, e) : kv_no_memory(e, "a schema", 1);
+  sqlite3_free(sql);
+  return rc;
 }
 
-kv_rc kv_db_recognise(kv_db *db, int *steps, kv_err *e) {
-  int id = 0, version = 0, tables = 0, old = 0;
+/* A memory that can be written, where the file cannot, has such a name. */
+kv_rc kv_db_attach_now(kv_db *db, kv_err *e) {
+  sqlite3_str *s = sqlite3_str_new(NULL);
+  kv_rc rc = run(db,
+                 db->still ? "ATTACH 'file:now?mode=memory' AS now"
+                           : "ATTACH ':memory:' AS now",
+                 e);
+  if (!rc) rc = make_tables(db, "now", e);
+  for (int i = KV_DB_N_TABLES - 1; i >= 0; i--)
+    sqlite3_str_appendf(s, "DELETE FROM now.%s;", kv_db_table_list[i]->name);
+  db->empty = sqlite3_str_finish(s);
+  db->now = (kv_db_union){.sql = db->sql, .to = "main", .from = "now"};
+  return rc || db->empty ? rc : kv_no_memory(e, "a database connection", 1);
+}
+
+/* Makes the tables of a new file, in one transaction. */
+static kv_rc create(kv_db *db, kv_err *e) {
+  char set[96];
+  int version = 0;
+  kv_rc rc = kv_db_begin(db, e);
+  if (rc) return rc;
+  /* Ask again under the lock: another process may have made them. */
+  rc = ask(db, "PRAGMA user_version", &version, e);
+  if (rc || version) return kv_db_end(db, rc, e);
+  snprintf(set, sizeof set,
+           "PRAGMA application_id = %d; PRAGMA user_version = %d",
+           KV_DB_APPLICATION, KV_DB_SCHEMA);
+  rc = make_tables(db, "main", e);
+  if (!rc) rc = run(db, kv_db_views, e);
+  if (!rc) rc = run(db, set, e);
+  return kv_db_end(db, rc, e);
+}
+
+kv_rc kv_db_recognise(kv_db *db, bool *empty, kv_err *e) {
+  int id = 0, version = 0, tables = 0;
   kv_rc rc = ask(db, "PRAGMA application_id", &id, e);
   if (!rc) rc = ask(db, "PRAGMA user_version", &version, e);
   if (!rc) rc = ask(db, "SELECT count(*) FROM sqlite_schema", &tables, e);
   if (rc) return rc;
-  if (id != KV_DB_APPLICATION && (id || version || tables))
+  *empty = !id && !version && !tables;
+  if (!*empty && id != KV_DB_APPLICATION)
     return kv_fail(e, KV_INPUT,
                    "%s is a database of another program: name a new file",
                    db->path);
-  if (version < 0)
+  if (!*empty && version != KV_DB_SCHEMA)
     return kv_fail(e, KV_INPUT,
-                   "%s is of version %d, which no kvreplay writes: restore it "
-                   "from a copy, or name another file",
-                   db->path, version);
-  if (version > kv_db_n_steps)
-    return kv_fail(e, KV_INPUT,
-                   "%s was written by a later kvreplay (version %d, this one "
-                   "knows %d): update kvreplay or name a new file",
-                   db->path, version, kv_db_n_steps);
-  /* Step 2 had no request before. Where there is no trace, no row is old. */
-  if (version == 2)
-    rc = ask(db,
-             "SELECT count(*) AND NOT max(name = 'request')"
-             " FROM pragma_table_info('trace')",
-             &old, e);
-  if (!rc && old)
-    return kv_fail(e, KV_INPUT,
-                   "%s is of a development version before 28 November 2026: "
-                   "run the replays again, and name a new file",
-                   db->path);
-  *steps = version;
-  return rc;
+                   "%s has schema %d, and this kvreplay reads schema %d alone: "
+                   "use the kvreplay that wrote it, or run the replays again "
+                   "and name a new file",
+                   db->path, version, KV_DB_SCHEMA);
+  return KV_OK;
 }
 
 /* Sets the journal mode. Changing it only succeeds while no other process
@@ -124,9 +131,10 @@ static kv_rc begin_log(kv_db *db, kv_err *e) {
 
 static kv_rc set_up(kv_db *db, kv_err *e) {
   kv_rc rc;
-  int pages = 0, steps;
+  int pages = 0;
+  bool empty = false;
   kv_db_wait_for_others(db);
-  rc = kv_db_recognise(db, &steps, e);
+  rc = kv_db_recognise(db, &empty, e);
   if (!rc) rc = ask(db, "PRAGMA page_count", &pages, e);
   /* Only for a new file: parts of unfinished cells are large and are deleted
    * again. */
@@ -137,8 +145,8 @@ static kv_rc set_up(kv_db *db, kv_err *e) {
              "PRAGMA synchronous = FULL; PRAGMA foreign_keys = ON;"
              "PRAGMA trusted_schema = OFF",
              e);
-  if (!rc) rc = kv_db_migrate(db, kv_db_n_steps, kv_db_steps, e);
-  return rc;
+  if (!rc && empty) rc = create(db, e);
+  return rc ? rc : kv_db_attach_now(db, e);
 }
 
 /* Refuses what is no regular file: SQLite would open devices and pipes, and
@@ -197,12 +205,16 @@ kv_rc kv_db_open_waiting(const char *path, const kv_db_wait *wait, kv_db **out,
 static void leave_log(kv_db *db) {
   if (!db->logged) return; /* also protects other programs' files */
   sqlite3_busy_timeout(db->sql, 0);
-  sqlite3_exec(db->sql, "PRAGMA journal_mode = DELETE", NULL, NULL, NULL);
+  sqlite3_exec(db->sql, "PRAGMA main.journal_mode = DELETE", NULL, NULL, NULL);
 }
 
 void kv_db_close(kv_db *db) {
   if (!db) return;
   for (int i = 0; i < db->n_cached; i++) sqlite3_finalize(db->cache[i].stmt);
+  for (int i = 0; i < 2 * KV_DB_N_TABLES; i++)
+    sqlite3_finalize(db->insert[i / 2][i % 2]);
+  kv_db_union_close(&db->now);
+  sqlite3_free(db->empty);
   leave_log(db);
   sqlite3_close(db->sql);
   for (int i = 0; i < db->n_words; i++) free(db->word[i]);

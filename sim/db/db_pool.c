@@ -9,8 +9,7 @@
  *   arrive NAME, where not one every N steps | request PLACE KEY, a line each,
  *   of a file behind it arrives STEP BLOCKS
  *
- * Where it is there already it is compared, and what differs is reported; one
- * of 0.1.0, without the numbers of queues, is stored again with them.
+ * Where it is there already it is compared, and what differs is reported.
  */
 #include "sim/db/db_private.h"
 
@@ -42,128 +41,70 @@ static void name_of(const kv_pool_result *p, int n, const kv_result *const *r,
   kv_digest_hex(&d, out);
 }
 
-/* --- the pool ------------------------------------------------------------- */
-
-/* Columns of the tables pool, pool_step and request, in the schema's order;
- * what is null in rows of 0.1.0 may be so. */
-#define POOL(member) KV_DB_OF('i', kv_pool_result, member, 0)
-#define LATER(member) KV_DB_OF('o', kv_pool_result, member, 0)
-#define STEP(member) KV_DB_OF('i', kv_pool_step, member, 0)
-#define REQUEST(member) KV_DB_OF('i', kv_together_result, member, 0)
-
-static const kv_db_column of_pool[] = {POOL(bytes),      POOL(every),
-                                       POOL(page),       POOL(pages),
-                                       POOL(requests),   POOL(steps),
-                                       POOL(peak),       POOL(held),
-                                       POOL(unused),     POOL(unused_peak),
-                                       POOL(moved),      POOL(entries),
-                                       POOL(operations), {0}};
-static const kv_db_column of_queue[] = {POOL(wait),
-                                        LATER(map_peak),
-                                        LATER(running),
-                                        LATER(running_peak),
-                                        LATER(waiting),
-                                        LATER(waiting_peak),
-                                        {0}};
-static const kv_db_column of_step[] = {
-    STEP(step), STEP(running), STEP(waiting), STEP(pages), STEP(unused), {0}};
-static const kv_db_column of_request[] = {
-    REQUEST(arrives), REQUEST(ends), REQUEST(pages_peak), {0}};
-static const kv_db_column of_waiting[] = {
-    REQUEST(blocks),
-    KV_DB_OF('o', kv_together_result, admitted, 0),
-    KV_DB_OF('o', kv_together_result, first, 0),
-    REQUEST(waited),
-    REQUEST(put_back),
-    {0}};
-static const kv_db_column of_refusal[] = {
-    REQUEST(refused), REQUEST(holds), REQUEST(wanted), REQUEST(spare), {0}};
-
-/* *found: it is there; *was: with these numbers; what: the first that is
- * another now. */
-static kv_rc load(kv_db *db, const char *name, const kv_pool_result *now,
-                  kv_pool_result *was, bool *found, char what[KV_DB_WHAT],
-                  kv_err *e) {
-  sqlite3_stmt *s;
-  kv_rc rc =
-      kv_db_bind(db, &s, e, "SELECT * FROM pool WHERE pool = ?", "s", name);
-  *found = false;
-  if (rc || !kv_db_row(db, s, &rc, e)) return rc;
-  *found = true;
-  int queue = kv_db_take(db, s, 2, of_pool, was) + 1;
-  kv_db_take(db, s, queue, of_queue, was);
-  kv_db_tell(s, 2, of_pool, was, now, what);
-  kv_db_tell(s, queue, of_queue, was, now, what);
-  return kv_db_done(db, s, kv_db_sound(db, "pool", 0, e), e);
-}
-
-/* --- its requests --------------------------------------------------------- */
-
-static kv_rc put_request(kv_db *db, const char *name, const kv_result *r,
-                         kv_err *e) {
-  const kv_together_result *t = &r->together;
-  char key[65];
-  int64_t run = 0;
-  kv_db_key(r, key);
-  kv_rc rc = kv_db_run_of(db, key, &run, e);
-  if (!rc && !run)
-    return kv_fail(e, KV_INTERNAL, "a request of a pool has no row");
-  if (rc) return rc;
-  return kv_db_do(db, e,
-                  "INSERT INTO request VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)",
-                  "siittt", name, t->place, run, of_request, t, of_refusal,
-                  t->refused < 0 ? NULL : t, of_waiting, t);
-}
-
-/* --- both ----------------------------------------------------------------- */
-
-static kv_rc check(const kv_db *db, const kv_pool_result *now, const char *what,
-                   kv_err *e) {
-  if (!*what) return KV_OK;
-  return kv_fail(e, KV_DIFFERENT,
-                 "the pool of %" PRId64 " bytes contradicts %.80s: %s; one of "
-                 "the two is wrong",
-                 now->bytes, db->path, what);
-}
-
-static kv_rc put(kv_db *db, const char *name, int n, const kv_result *const *r,
-                 const kv_pool_result *now, int64_t steps,
-                 const kv_pool_step *step, kv_err *e) {
+/* The run of a request, as it is stored, beside what is gathered: request
+ * refers to it. */
+static kv_rc gather_run(kv_db *db, const char *key, int64_t *run, kv_err *e) {
   kv_rc rc = kv_db_do(db, e,
-                      "INSERT INTO pool VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,"
-                      "?,?,?,?,?,?,?)",
-                      "sstst", name, now->layout, of_pool, now, now->arrive,
-                      of_queue, now);
-  for (int64_t i = 0; i < steps && !rc; i++)
-    rc = kv_db_do(db, e, "INSERT INTO pool_step VALUES (?,?,?,?,?,?)", "st",
-                  name, of_step, &step[i]);
-  for (int i = 0; i < n && !rc; i++)
-    if (kv_result_ran(r[i])) rc = put_request(db, name, r[i], e);
+                      "INSERT INTO now.trace SELECT t.* FROM main.trace t JOIN"
+                      " main.run USING (identity) WHERE key = ?"
+                      " ON CONFLICT DO NOTHING",
+                      "s", key);
+  if (!rc)
+    rc = kv_db_do(db, e,
+                  "INSERT INTO now.run SELECT * FROM main.run WHERE key = ?"
+                  " ON CONFLICT DO NOTHING",
+                  "s", key);
+  if (!rc) rc = kv_db_run_of(db, key, run, e);
+  if (!rc && !*run)
+    rc = kv_fail(e, KV_INTERNAL, "a request of a pool has no row");
   return rc;
 }
 
-static kv_rc forget(kv_db *db, const char *name, kv_err *e) {
-  kv_rc rc = kv_db_do(db, e, "DELETE FROM request WHERE pool = ?", "s", name);
+static kv_rc gather_request(kv_db *db, const char *name, const kv_result *r,
+                            kv_err *e) {
+  kv_together_result t = r->together;
+  char key[65];
+  int64_t run = 0;
+  if (t.refused < 0) t.holds = t.wanted = t.spare = -1; /* null */
+  kv_db_key(r, key);
+  kv_rc rc = gather_run(db, key, &run, e);
   return rc ? rc
-            : kv_db_do(db, e, "DELETE FROM pool WHERE pool = ?", "s", name);
+            : kv_db_insert(db, e, KV_DB_request, &t, "sii", name, t.place, run);
+}
+
+static kv_rc gather(kv_db *db, const char *name, int n,
+                    const kv_result *const *r, const kv_pool_result *now,
+                    int64_t steps, const kv_pool_step *step, kv_err *e) {
+  kv_rc rc = kv_db_gather(db, e);
+  if (!rc)
+    rc = kv_db_insert(db, e, KV_DB_pool, now, "sss", name, now->layout,
+                      now->arrive);
+  for (int64_t i = 0; i < steps && !rc; i++)
+    rc = kv_db_insert(db, e, KV_DB_pool_step, &step[i], "s", name);
+  for (int i = 0; i < n && !rc; i++)
+    if (kv_result_ran(r[i])) rc = gather_request(db, name, r[i], e);
+  return rc;
 }
 
 kv_rc kv_db_put_pool(kv_db *db, int n, const kv_result *const *r, int64_t steps,
                      const kv_pool_step *step, kv_err *e) {
   const kv_pool_result *now = NULL;
-  kv_pool_result was = {0};
-  char name[65], what[KV_DB_WHAT] = "";
-  bool found = false, before = false;
+  kv_db_difference d;
+  char name[65];
+  bool found = false;
   for (int i = 0; i < n && !now; i++)
     if (kv_result_ran(r[i])) now = &r[i]->together.pool;
   if (!now) return KV_OK;
   name_of(now, n, r, name);
   kv_rc rc = db->still ? KV_OK : kv_db_begin(db, e);
-  if (!rc) rc = load(db, name, now, &was, &found, what, e);
-  before = !rc && found && was.running < 0 && kv_db_same(of_pool, &was, now);
-  if (before && !db->still) rc = forget(db, name, e);
-  if (!rc && (!found || before) && !db->still)
-    rc = put(db, name, n, r, now, steps, step, e);
+  if (rc) return rc;
+  rc = gather(db, name, n, r, now, steps, step, e);
+  if (!rc) rc = kv_db_settle(db, &found, &d, e);
+  db->gathers = false;
   if (!db->still) rc = kv_db_end(db, rc, e);
-  return rc || !found || before ? rc : check(db, now, what, e);
+  if (rc || !found) return rc;
+  return kv_fail(e, KV_DIFFERENT,
+                 "the pool of %" PRId64 " bytes contradicts %.80s: %s; one of "
+                 "the two is wrong",
+                 now->bytes, db->path, d.what);
 }

@@ -10,26 +10,28 @@
 #define KV_SIM_DB_PRIVATE_H
 
 #include "sim/db/db.h"
+#include "sim/db/union.h"
 #include <sqlite3.h>
 #include <stddef.h>
 
 enum {
-  KV_DB_APPLICATION = 0x6b767270, /* PRAGMA application_id of our files */
   KV_DB_STATEMENTS = 96, /* literals that one connection can have prepared */
   KV_DB_FIRST_MEASURES = KV_PROMPT_ERROR, /* measures that the digest of each
                                              run counts, there or not */
   KV_DB_FIRST_KINDS = 5, /* kinds of bytes (ref/lane/ledger.h) that each run
                             has a row of; later kinds may be missing */
-  KV_DB_WHAT = 128,      /* bytes of a text that says what differs */
-  KV_DB_WHERE = 256      /* bytes of a text that says where results differ */
 };
 
 struct kv_db {
   sqlite3 *sql;
-  char path[512]; /* as the caller named it, cut */
-  char wrong[32]; /* first column with an impossible value, or "" */
-  bool logged;    /* opened for writing: close removes the log */
-  bool still;     /* read-only: kv_db_put only compares */
+  char path[512];  /* as the caller named it, cut */
+  char wrong[32];  /* first column with an impossible value, or "" */
+  bool logged;     /* opened for writing: close removes the log */
+  bool still;      /* read-only: kv_db_put only compares */
+  bool gathers;    /* kv_db_insert goes to the database "now" */
+  kv_db_union now; /* which is in memory, of the rows to store, with the file */
+  char *empty;     /* SQL that empties "now" */
+  sqlite3_stmt *insert[KV_DB_N_TABLES][2]; /* into the file, or "now" */
   struct {
     const char *text; /* the literal, found by its address */
     sqlite3_stmt *stmt;
@@ -42,19 +44,14 @@ struct kv_db {
   int n_words;
 };
 
-/* --- db_schema.c, db_open.c: the schema ----------------------------------- */
+/* --- db_open.c: the schema ----------------------------------- */
 
-/* Migrations: step i is SQL that takes user_version i to i + 1. */
-extern const char *const kv_db_steps[];
-extern const int kv_db_n_steps;
-
-/* Called by open. KV_OK if the file is our database, or empty; *steps is then
- * how many migrations it has had. KV_INPUT if it is another program's, or the
- * number is none from 0 to kv_db_n_steps. */
-kv_rc kv_db_recognise(kv_db *db, int *steps, kv_err *e);
-/* Runs step[] until the file has had n of them, each in a transaction with its
- * number; does nothing where it has had as many or more. */
-kv_rc kv_db_migrate(kv_db *db, int n, const char *const *step, kv_err *e);
+/* Called by open. KV_OK if the file is our database, of the schema of this
+ * program, or *empty. KV_INPUT: it is another program's, or has another
+ * schema. */
+kv_rc kv_db_recognise(kv_db *db, bool *empty, kv_err *e);
+/* Adds "now" to a connection. */
+kv_rc kv_db_attach_now(kv_db *db, kv_err *e);
 
 /* --- db_wait.c: while another process writes ------------------------------ */
 
@@ -72,23 +69,6 @@ bool kv_db_wait_on(kv_db *db, int asked);
  * was attempted ("open", "prepare", "use", "read"). Never returns KV_OK. */
 kv_rc kv_db_fail(kv_db *db, const char *doing, kv_err *e);
 
-/* A member of a struct that is a column of a table; a table of them is in the
- * order of the schema and ends with type 0. */
-typedef struct kv_db_column {
-  char type;     /* n int; i int64_t; o int64_t, null below 0;
-                    d double, two columns: the readable number, null for NaN,
-                    and its 64 bits, which are what is read */
-  size_t offset; /* in the struct */
-  int64_t least; /* of n, i and o: a smaller one is damage */
-} kv_db_column;
-#define KV_DB_OF(type, of, member, least)                                      \
-  { type, offsetof(of, member), least }
-
-/* Columns of the tables part (of kv_part, behind run_id and part), metric (of
- * kv_stat, behind run_id, part and measure) and step_cost (of kv_step_cost,
- * behind run_id). */
-extern const kv_db_column kv_db_of_part[], kv_db_of_stat[], kv_db_of_step[];
-
 /* A value for the letter b; the bytes stay the caller's. */
 typedef struct kv_db_blob {
   size_t size; /* bytes */
@@ -101,13 +81,16 @@ typedef struct kv_db_blob {
  *   d double, two marks as in kv_db_column; r double, only the readable one
  *   h const kv_digest *: 64 hex digits, NULL is null
  *   b const kv_db_blob *, not copied: run the statement before it is freed
- *   t const kv_db_column *, then a struct: a mark (d: two) for each member;
- *     struct NULL: all null
  * *out is the connection's; step it by kv_db_row. */
 kv_rc kv_db_bind(kv_db *db, sqlite3_stmt **out, kv_err *e, const char *sql,
                  const char *types, ...);
 /* Binds and runs a statement that returns nothing. */
 kv_rc kv_db_do(kv_db *db, kv_err *e, const char *sql, const char *types, ...);
+/* Inserts a row, unless one of its key is there: members of the struct `from`
+ * (NULL where the table has none), and a letter of `types` an argument for each
+ * other column, in the order of the list; none for the number of the row. */
+kv_rc kv_db_insert(kv_db *db, kv_err *e, kv_db_id table, const void *from,
+                   const char *types, ...);
 /* Binds and runs a query; *out becomes the first column of its first row, and
  * stays what it is where there is no row or no integer in it. */
 kv_rc kv_db_one(kv_db *db, int64_t *out, kv_err *e, const char *sql,
@@ -123,6 +106,14 @@ kv_rc kv_db_done(kv_db *db, sqlite3_stmt *s, kv_rc rc, kv_err *e);
  * and returns rc, or the failure of the commit. Not nested. */
 kv_rc kv_db_begin(kv_db *db, kv_err *e);
 kv_rc kv_db_end(kv_db *db, kv_rc rc, kv_err *e);
+
+/* Storing rows, within a transaction unless db->still: gather empties "now",
+ * which kv_db_insert fills from then on; settle compares it with the file
+ * (*found: they contradict, as *d says) and, where nothing does and the file
+ * can be written, adds what the file has not. kv_db_insert goes to the file
+ * after it. d NULL: nothing is compared. */
+kv_rc kv_db_gather(kv_db *db, kv_err *e);
+kv_rc kv_db_settle(kv_db *db, bool *found, kv_db_difference *d, kv_err *e);
 
 /* --- db_value.c, db_read.c: values of the current row --------------------- */
 
@@ -144,18 +135,10 @@ int kv_db_name(kv_db *db, sqlite3_stmt *s, int at, int n,
  * which is no damage: the caller skips it. */
 int kv_db_measure(kv_db *db, sqlite3_stmt *s, int at);
 void kv_db_digest(kv_db *db, sqlite3_stmt *s, int at, kv_digest *d);
-/* Reads a struct from columns `at` on; returns the column after it. */
-int kv_db_take(kv_db *db, sqlite3_stmt *s, int at, const kv_db_column *c,
-               void *out);
+/* Reads the members of a struct from a row of all columns of a table. */
+void kv_db_take(kv_db *db, sqlite3_stmt *s, kv_db_id table, void *out);
 kv_rc kv_db_sound(kv_db *db, const char *table, int64_t run, kv_err *e);
 
-/* True if these members of two structs have the same bits. */
-bool kv_db_same(const kv_db_column *c, const void *a, const void *b);
-/* Writes to `what`, where that is "", the first member that differs, by the
- * name of its column: "bytes_end is 96 before and 97 now". was: read from
- * columns `at` on of the current row. Returns the column after them. */
-int kv_db_tell(sqlite3_stmt *s, int at, const kv_db_column *c, const void *was,
-               const void *now, char what[KV_DB_WHAT]);
 /* Writes n integers as 4 n bytes, little-endian on every machine. */
 void kv_db_bytes(int n, const int32_t *x, unsigned char *out);
 /* 64 lower-case hex digits; false, and zeros, for anything else. hex may be
@@ -178,20 +161,19 @@ const char *kv_db_code(const kv_result *r, char out[80]);
 void kv_db_subject(const kv_result *r, char out[65]);
 /* Digest over the bits of the totals, and of the measures of the run and its
  * parts and the bytes of steps, without squares, drift, scanned and means of
- * steps, which kv_db_compare compares beside it. */
+ * steps. */
 void kv_db_value(const kv_result *r, char out[65]);
-/* How many measures and numbers of a run that digest counts: rows that say
- * another number (run.measures) are compared by their digests alone. */
+/* How many measures and numbers of a run that digest counts: digests of rows
+ * that say another number (run.measures) are not compared. */
 int kv_db_measures(void);
 
 /* --- rows of other tables; what stores is inside the caller's transaction - */
 
-/* Stores a trace, or adds its request and shape to the row that is there; both
- * may be NULL. */
+/* Inserts a trace; its request and shape may be NULL. */
 kv_rc kv_db_trace_row(kv_db *db, const char *name, const kv_digest *identity,
                       const kv_digest *request, int n_tokens, const kv_shape *s,
                       kv_err *e);
-/* Stores an environment unless it is there; *id is its number. */
+/* Inserts an environment; *id is its number. */
 kv_rc kv_db_environment_row(kv_db *db, const kv_environment *v, int64_t *id,
                             kv_err *e);
 /* *run: the run's number under a key; 0 if there is none. */
@@ -213,30 +195,9 @@ const char *kv_db_word(kv_db *db, const char *text);
  * whose r->step_mean is not NULL; load reads them into r. */
 kv_rc kv_db_put_means(kv_db *db, int64_t run, const kv_result *r, kv_err *e);
 kv_rc kv_db_load_means(kv_db *db, int64_t run, kv_result *r, kv_err *e);
-/* db_layout.c, db_device_cache.c and db_survival.c: memory layouts, caches on
- * the device, and what became of tokens. put stores those of r that the run has
- * not yet. */
+/* db_layout.c: memory layouts, caches on the device, and what became of tokens.
+ */
 kv_rc kv_db_put_layouts(kv_db *db, int64_t run, const kv_result *r, kv_err *e);
-kv_rc kv_db_put_device_caches(kv_db *db, int64_t run, const kv_result *r,
-                              kv_err *e);
-kv_rc kv_db_put_survivals(kv_db *db, int64_t run, const kv_result *r,
-                          kv_err *e);
-/* Each compares what both have; where they differ it writes to `where`, "" on
- * entry, a sentence's end that says so, else it leaves it as it is. */
-void kv_db_compare_moments(const kv_result *before, const kv_result *now,
-                           char where[KV_DB_WHERE]);
-kv_rc kv_db_compare_layouts(kv_db *db, int64_t run, const kv_result *r,
-                            char where[KV_DB_WHERE], kv_err *e);
-kv_rc kv_db_compare_device_caches(kv_db *db, int64_t run, const kv_result *r,
-                                  char where[KV_DB_WHERE], kv_err *e);
-kv_rc kv_db_compare_survivals(kv_db *db, int64_t run, const kv_result *r,
-                              char where[KV_DB_WHERE], kv_err *e);
-/* db_diff.c: where two results under one key first differ, "the output of layer
- * 2 is 12ab.. before and 34cd.. now"; "" if nowhere. *layer is the model's, -1
- * if no layer's digest differs. values false: only status and digests are
- * compared, else also what kv_db_compare_moments does. */
-void kv_db_compare(const kv_result *before, const kv_result *now, bool values,
-                   int *layer, char where[KV_DB_WHERE]);
 
 /* --- db_figure.c: what is found in a trace without a replay --------------- */
 

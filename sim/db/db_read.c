@@ -134,7 +134,7 @@ static kv_rc load_parts(kv_db *db, int64_t run, kv_result *r, kv_err *e) {
   kv_part whole = {.drift = (double)NAN};
   for (int i = 0; !rc && kv_db_row(db, s, &rc, e); i++) {
     if (i > r->n_parts) return reset(db, s, "part", run, e);
-    kv_db_take(db, s, 2, kv_db_of_part, i ? r->part + i - 1 : &whole);
+    kv_db_take(db, s, KV_DB_part, i ? r->part + i - 1 : &whole);
   }
   r->drift = whole.drift;
   return rc ? rc : kv_db_sound(db, "part", run, e);
@@ -149,7 +149,7 @@ static kv_rc load_metrics(kv_db *db, int64_t run, kv_result *r, kv_err *e) {
     int m = kv_db_measure(db, s, 2);
     kv_stat *to = part ? r->part[part - 1].stat : r->stat;
     if (m >= 0) /* else a measure of a later kvreplay */
-      kv_db_take(db, s, 3, kv_db_of_stat, &to[m]);
+      kv_db_take(db, s, KV_DB_metric, &to[m]);
   }
   return rc ? rc : kv_db_sound(db, "metric", run, e);
 }
@@ -178,7 +178,7 @@ static kv_rc load_steps(kv_db *db, int64_t run, kv_result *r, kv_err *e) {
       run);
   for (int i = 0; !rc && kv_db_row(db, s, &rc, e); i++) {
     if (i == r->n_steps) return reset(db, s, "step_cost", run, e);
-    kv_db_take(db, s, 1, kv_db_of_step, &r->step[i]);
+    kv_db_take(db, s, KV_DB_step_cost, &r->step[i]);
   }
   return rc ? rc : kv_db_sound(db, "step_cost", run, e);
 }

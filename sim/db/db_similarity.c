@@ -8,26 +8,10 @@
 #include <math.h>
 #include <stdio.h>
 
-/* Whether each layer that has latent vectors has their sizes, which 0.1.0 did
- * not keep. */
-static kv_rc has_sizes(kv_db *db, const kv_digest *identity, bool *has,
-                       kv_err *e) {
-  int64_t lacking = 0;
-  kv_rc rc = kv_db_one(db, &lacking, e,
-                       "SELECT count(*) FROM figure z WHERE identity = ?1 AND"
-                       " figure = 'residual.tokens' AND part = 'z' AND NOT"
-                       " EXISTS (SELECT 1 FROM figure s WHERE s.identity = ?1"
-                       " AND s.figure = 'latent.size' AND s.layer = z.layer)",
-                       "h", identity);
-  *has = !lacking;
-  return rc;
-}
-
 kv_rc kv_db_has_similarities(kv_db *db, const kv_digest *identity, int layers,
                              bool *has, kv_err *e) {
   kv_rc rc =
       kv_db_has_figure(db, identity, "nearest.tokens", NULL, layers, has, e);
-  if (!rc && *has) rc = has_sizes(db, identity, has, e);
   if (rc || !*has || !kv_spectrum_can()) return rc;
   return kv_db_has_figure(db, identity, "spectrum.share", NULL, layers, has, e);
 }

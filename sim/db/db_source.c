@@ -13,38 +13,33 @@ kv_rc kv_db_trace_row(kv_db *db, const char *name, const kv_digest *identity,
                       const kv_digest *request, int n_tokens, const kv_shape *s,
                       kv_err *e) {
   static const char *const dtype[] = {"F16", "BF16", "F32"};
-  return kv_db_do(
-      db, e,
-      "INSERT INTO trace VALUES (?1,?2,?3,?4,?5,?6,?7,?8,?9,?10)"
-      " ON CONFLICT (identity) DO UPDATE SET name = min(name, excluded.name),"
-      " n_layers = coalesce(n_layers, excluded.n_layers),"
-      " n_heads = coalesce(n_heads, excluded.n_heads),"
-      " n_kv_heads = coalesce(n_kv_heads, excluded.n_kv_heads),"
-      " d = coalesce(d, excluded.d), d_v = coalesce(d_v, excluded.d_v),"
-      " dtype = coalesce(dtype, excluded.dtype),"
-      " request = coalesce(request, excluded.request)",
-      "hsnnnnnnsh", identity, name, n_tokens, s ? s->n_layers : -1,
-      s ? s->n_heads : -1, s ? s->n_kv_heads : -1, s ? s->d : -1,
-      s ? s->d_v : -1, s ? dtype[s->dtype] : NULL, request);
+  return kv_db_insert(db, e, KV_DB_trace, NULL, "hsnnnnnnsh", identity, name,
+                      n_tokens, s ? s->n_layers : -1, s ? s->n_heads : -1,
+                      s ? s->n_kv_heads : -1, s ? s->d : -1, s ? s->d_v : -1,
+                      s ? dtype[s->dtype] : NULL, request);
 }
 
 static kv_rc put_files(kv_db *db, const kv_db_trace *t, const char *path,
                        kv_err *e) {
-  kv_rc rc = kv_db_do(db, e, "INSERT OR IGNORE INTO artefact VALUES (?,?,?)",
-                      "hss", &t->identity, "trace", path);
+  kv_rc rc = kv_db_insert(db, e, KV_DB_artefact, NULL, "hss", &t->identity,
+                          "trace", path);
   for (int i = 0; i < t->n_shards && !rc; i++)
-    rc = kv_db_do(db, e, "INSERT OR IGNORE INTO shard VALUES (?,?,?,?)", "hsis",
-                  &t->identity, path, (int64_t)i, t->shard[i]);
+    rc = kv_db_insert(db, e, KV_DB_shard, NULL, "hsis", &t->identity, path,
+                      (int64_t)i, t->shard[i]);
   return rc;
 }
 
 kv_rc kv_db_put_trace(kv_db *db, const kv_db_trace *t, kv_err *e) {
   char *path = realpath(t->path, NULL);
+  bool found;
   kv_rc rc = kv_db_begin(db, e);
   if (rc) goto out;
-  rc = kv_db_trace_row(db, t->name, &t->identity, &t->request,
-                       t->shape ? t->shape->n_tokens : 0, t->shape, e);
+  rc = kv_db_gather(db, e);
+  if (!rc)
+    rc = kv_db_trace_row(db, t->name, &t->identity, &t->request,
+                         t->shape ? t->shape->n_tokens : 0, t->shape, e);
   if (!rc) rc = put_files(db, t, path ? path : t->path, e);
+  if (!rc) rc = kv_db_settle(db, &found, NULL, e);
   rc = kv_db_end(db, rc, e);
 out:
   free(path);
@@ -76,17 +71,18 @@ kv_rc kv_db_environment_row(kv_db *db, const kv_environment *v, int64_t *id,
   char digest[65];
   kv_rc rc;
   fingerprint(v, digest);
-  rc = kv_db_do(db, e,
-                "INSERT INTO environment VALUES (NULL,?,?,?,?,?,?,?,?,?,?,?,?,"
-                "?,?,?,?,?,?) ON CONFLICT (digest) DO NOTHING",
-                "sssissssissiissss"
-                "s",
-                digest, v->version, v->commit, (int64_t)v->dirty, v->compiler,
-                v->flags, v->cpu, v->isa, (int64_t)v->cores, v->os, v->locale,
-                (int64_t)v->ftz, (int64_t)v->daz, v->rounding, v->sqlite,
-                v->jansson, v->command, v->started);
+  rc = kv_db_insert(db, e, KV_DB_environment, NULL,
+                    "sssissssissiissss"
+                    "s",
+                    digest, v->version, v->commit, (int64_t)v->dirty,
+                    v->compiler, v->flags, v->cpu, v->isa, (int64_t)v->cores,
+                    v->os, v->locale, (int64_t)v->ftz, (int64_t)v->daz,
+                    v->rounding, v->sqlite, v->jansson, v->command, v->started);
   if (rc) return rc;
   return kv_db_one(db, id, e,
-                   "SELECT environment_id FROM environment WHERE digest = ?",
+                   db->gathers ? "SELECT environment_id FROM now.environment"
+                                 " WHERE digest = ?"
+                               : "SELECT environment_id FROM main.environment"
+                                 " WHERE digest = ?",
                    "s", digest);
 }

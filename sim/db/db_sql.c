@@ -55,16 +55,12 @@ static int bind_int(sqlite3_stmt *s, int at, int n) {
   return n == -1 ? sqlite3_bind_null(s, at) : sqlite3_bind_int(s, at, n);
 }
 
-/* Binds a member of the struct at `from`; NULL: null. */
+/* Binds a member of the struct at `from`. */
 static int bind_member(sqlite3_stmt *s, int at, const kv_db_column *c,
                        const char *from) {
   int64_t whole;
   double real;
   int n;
-  if (!from) {
-    int bad = c->type == 'd' ? sqlite3_bind_null(s, at + 1) : 0;
-    return bad ? bad : sqlite3_bind_null(s, at);
-  }
   switch (c->type) {
   case 'n':
     memcpy(&n, from + c->offset, sizeof n);
@@ -79,54 +75,54 @@ static int bind_member(sqlite3_stmt *s, int at, const kv_db_column *c,
   }
 }
 
-/* Binds all members from parameter *at on; *at is then the last one. */
-static int bind_struct(sqlite3_stmt *s, int *at, const kv_db_column *c,
-                       const void *from) {
-  int bad = 0;
-  for (; c->type && !bad; c++) {
-    bad = bind_member(s, *at, c, from);
-    *at += c->type == 'd' ? 2 : 1;
+/* Binds the next argument to mark *at, which is then the last one bound. */
+static int bind_letter(sqlite3_stmt *s, int *at, char letter, va_list *v) {
+  switch (letter) {
+  case 's':
+    return sqlite3_bind_text(s, *at, va_arg(*v, const char *), -1,
+                             SQLITE_TRANSIENT);
+  case 'i':
+    return sqlite3_bind_int64(s, *at, va_arg(*v, int64_t));
+  case 'n':
+    return bind_int(s, *at, va_arg(*v, int));
+  case 'd':
+    return bind_double(s, (*at)++, va_arg(*v, double));
+  case 'r':
+    return sqlite3_bind_double(s, *at, va_arg(*v, double));
+  case 'h':
+    return bind_digest(s, *at, va_arg(*v, const kv_digest *));
+  case 'b':
+    return bind_blob(s, *at, va_arg(*v, const kv_db_blob *));
+  default:
+    assert(false && "a letter of kv_db_bind");
+    return SQLITE_MISUSE;
   }
-  --*at;
-  return bad;
 }
 
 static int bind_all(sqlite3_stmt *s, const char *types, va_list *v) {
   int bad = 0, at = 1;
-  const kv_db_column *columns;
-  for (; *types && !bad; types++, at++) switch (*types) {
-    case 's':
-      bad = sqlite3_bind_text(s, at, va_arg(*v, const char *), -1,
-                              SQLITE_TRANSIENT);
-      break;
-    case 'i':
-      bad = sqlite3_bind_int64(s, at, va_arg(*v, int64_t));
-      break;
-    case 'n':
-      bad = bind_int(s, at, va_arg(*v, int));
-      break;
-    case 'd':
-      bad = bind_double(s, at++, va_arg(*v, double));
-      break;
-    case 'r':
-      bad = sqlite3_bind_double(s, at, va_arg(*v, double));
-      break;
-    case 'h':
-      bad = bind_digest(s, at, va_arg(*v, const kv_digest *));
-      break;
-    case 'b':
-      bad = bind_blob(s, at, va_arg(*v, const kv_db_blob *));
-      break;
-    case 't':
-      columns = va_arg(*v, const kv_db_column *);
-      bad = bind_struct(s, &at, columns, va_arg(*v, const void *));
-      break;
-    default:
-      assert(false && "a letter of kv_db_bind");
-      bad = SQLITE_MISUSE;
-    }
+  for (; *types && !bad; types++, at++) bad = bind_letter(s, &at, *types, v);
   assert((bad || at == sqlite3_bind_parameter_count(s) + 1) &&
          "one value a mark");
+  return bad;
+}
+
+static int bind_row(sqlite3_stmt *s, const kv_db_column *c, const char *from,
+                    const char *types, va_list *v) {
+  int bad = 0, at = 1, marks = sqlite3_bind_parameter_count(s);
+  for (; at <= marks && !bad; c++, at++) {
+    int before = at;
+    if (c->rule == KV_DB_NUMBER)
+      bad = sqlite3_bind_null(s, at);
+    else if (c->type) {
+      bad = bind_member(s, at, c, from);
+      at += c->type == 'd';
+    } else {
+      bad = bind_letter(s, &at, *types++, v);
+      c += at > before; /* the column of its bits */
+    }
+  }
+  assert((bad || !*types) && "one value a column");
   return bad;
 }
 
@@ -159,6 +155,32 @@ kv_rc kv_db_do(kv_db *db, kv_err *e, const char *sql, const char *types, ...) {
   if (rc) return rc;
   while (kv_db_row(db, s, &rc, e)) {
   }
+  return rc;
+}
+
+static sqlite3_stmt *inserting(kv_db *db, kv_db_id table) {
+  sqlite3_stmt **at = &db->insert[table][db->gathers];
+  if (*at) return *at;
+  char *sql =
+      kv_db_insert_sql(db->gathers ? "now" : "main", kv_db_table_list[table]);
+  if (sql)
+    sqlite3_prepare_v3(db->sql, sql, -1, SQLITE_PREPARE_PERSISTENT, at, NULL);
+  sqlite3_free(sql);
+  return *at;
+}
+
+kv_rc kv_db_insert(kv_db *db, kv_err *e, kv_db_id table, const void *from,
+                   const char *types, ...) {
+  sqlite3_stmt *s = inserting(db, table);
+  va_list v;
+  kv_rc rc;
+  if (!s) return kv_db_fail(db, "use", e);
+  sqlite3_reset(s);
+  va_start(v, types);
+  int bad = bind_row(s, kv_db_table_list[table]->column, from, types, &v);
+  va_end(v);
+  if (bad) return kv_db_fail(db, "use", e);
+  kv_db_row(db, s, &rc, e);
   return rc;
 }
 
@@ -197,11 +219,27 @@ kv_rc kv_db_begin(kv_db *db, kv_err *e) {
 }
 
 kv_rc kv_db_end(kv_db *db, kv_rc rc, kv_err *e) {
+  db->gathers = false;
   if (!rc && !sqlite3_exec(db->sql, "COMMIT", NULL, NULL, NULL)) return KV_OK;
   if (!rc) rc = kv_db_fail(db, "use", e);
   /* SQLite may have rolled back by itself: then this fails, harmlessly. */
   sqlite3_exec(db->sql, "ROLLBACK", NULL, NULL, NULL);
   return rc;
+}
+
+kv_rc kv_db_gather(kv_db *db, kv_err *e) {
+  db->gathers = true;
+  if (sqlite3_exec(db->sql, db->empty, NULL, NULL, NULL))
+    return kv_db_fail(db, "use", e);
+  return KV_OK;
+}
+
+kv_rc kv_db_settle(kv_db *db, bool *found, kv_db_difference *d, kv_err *e) {
+  int bad = 0;
+  db->gathers = *found = false;
+  if (d) bad = kv_db_differs(&db->now, "before", "now", found, d);
+  if (!bad && !*found && !db->still) bad = kv_db_join(&db->now);
+  return bad ? kv_db_fail(db, "use", e) : KV_OK;
 }
 
 const char *kv_db_word(kv_db *db, const char *text) {

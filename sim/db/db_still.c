@@ -57,14 +57,13 @@ static void name_file(const char *path, bool immutable, size_t size,
     snprintf(out + n, size - n, "%s", immutable ? "?immutable=1" : "");
 }
 
-/* Refuses an older schema: it would have to be migrated. */
-static kv_rc check_version(kv_db *db, kv_err *e) {
-  int version = 0;
-  kv_rc rc = kv_db_recognise(db, &version, e);
-  if (rc || version == kv_db_n_steps) return rc;
+static kv_rc check_schema(kv_db *db, kv_err *e) {
+  bool empty = false;
+  kv_rc rc = kv_db_recognise(db, &empty, e);
+  if (rc || !empty) return rc;
   return kv_fail(e, KV_RESOURCE,
-                 "%s was written by an earlier kvreplay, and nothing can be "
-                 "written where it lies: copy it to a folder of yours",
+                 "%s is empty, and nothing can be written where it lies: copy "
+                 "it to a folder of yours",
                  db->path);
 }
 
@@ -86,7 +85,8 @@ static kv_rc open_still(kv_db *db, kv_err *e) {
     return kv_db_fail(db, "open", e);
   kv_db_wait_for_others(db);
   sqlite3_exec(db->sql, "PRAGMA trusted_schema = OFF", NULL, NULL, NULL);
-  return check_version(db, e);
+  kv_rc rc = check_schema(db, e);
+  return rc ? rc : kv_db_attach_now(db, e);
 }
 
 kv_rc kv_db_open_found(const char *path, const kv_db_wait *wait, kv_db **out,

@@ -7,7 +7,6 @@
 #include "sim/db/db_private.h"
 #include "traces/text/json.h"
 
-#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -72,60 +71,23 @@ int kv_db_name(kv_db *db, sqlite3_stmt *s, int at, int n,
   return 0;
 }
 
-int kv_db_take(kv_db *db, sqlite3_stmt *s, int at, const kv_db_column *c,
-               void *out) {
-  for (; c->type; c++, at++) {
+void kv_db_take(kv_db *db, sqlite3_stmt *s, kv_db_id table, void *out) {
+  int at = 0;
+  for (const kv_db_column *c = kv_db_table_list[table]->column; c->name;
+       c++, at++) {
     char *to = (char *)out + c->offset;
     int64_t whole = -1;
     if (c->type == 'n') {
       int n = kv_db_int(db, s, at, (int)c->least);
       memcpy(to, &n, sizeof n);
-      continue;
     }
     if (c->type == 'd')
       whole = kv_db_whole(db, s, ++at, INT64_MIN, INT64_MAX);
-    else if (c->type != 'o' || sqlite3_column_type(s, at) != SQLITE_NULL)
+    else if (c->type == 'i' ||
+             (c->type == 'o' && sqlite3_column_type(s, at) != SQLITE_NULL))
       whole = kv_db_whole(db, s, at, c->least, INT64_MAX);
-    memcpy(to, &whole, sizeof whole);
+    if (c->type && c->type != 'n') memcpy(to, &whole, sizeof whole);
   }
-  return at;
-}
-
-bool kv_db_same(const kv_db_column *c, const void *a, const void *b) {
-  for (; c->type; c++)
-    if (memcmp((const char *)a + c->offset, (const char *)b + c->offset,
-               c->type == 'n' ? sizeof(int) : sizeof(int64_t)))
-      return false;
-  return true;
-}
-
-static void put_number(char type, const void *at, size_t size, char *out) {
-  int64_t whole;
-  if (type == 'n')
-    whole = *(const int *)at;
-  else
-    memcpy(&whole, at, sizeof whole);
-  if (type == 'd')
-    snprintf(out, size, "%.17g", kv_db_real(whole));
-  else if (type == 'o' && whole < 0)
-    snprintf(out, size, "none");
-  else
-    snprintf(out, size, "%" PRId64, whole);
-}
-
-int kv_db_tell(sqlite3_stmt *s, int at, const kv_db_column *c, const void *was,
-               const void *now, char what[KV_DB_WHAT]) {
-  for (; c->type; c++, at += 1 + (c->type == 'd')) {
-    const kv_db_column one[] = {*c, {0}};
-    const char *name = sqlite3_column_name(s, at);
-    char a[32], b[32];
-    if (*what || kv_db_same(one, was, now)) continue;
-    put_number(c->type, (const char *)was + c->offset, sizeof a, a);
-    put_number(c->type, (const char *)now + c->offset, sizeof b, b);
-    snprintf(what, KV_DB_WHAT, "%s is %s before and %s now",
-             name ? name : "a number", a, b);
-  }
-  return at;
 }
 
 void kv_db_bytes(int n, const int32_t *x, unsigned char *out) {

@@ -37,7 +37,7 @@ enum { RANKS = 2 }; /* of which the first is asked */
 typedef struct making {
   kv_sheet_trace on;
   kv_trace like; /* the trace, but as long as the reference and, unless a file
-                    was trained for the trace's heads, with as many heads */
+                    was made for the trace's heads, with as many heads */
   kv_layout_list pages;
   kv_budget budget;
   int n;
@@ -144,8 +144,7 @@ static kv_rc open_one(making *m, int i, kv_spec *spec, kv_sheet *s, kv_err *e) {
   kv_cell far = {0};
   kv_err why = {0};
   s->method = spec->method->name;
-  kv_rc rc = kv_sheet_trace_file(&m->on, m->how.kernels, m->how.threads, spec,
-                                 &s->made_file, &why);
+  kv_rc rc = kv_sheet_trace_file(&m->on, spec, &s->made_file, &why);
   if (rc == KV_REFUSED) say_why(s, why.text);
   if (rc) return rc == KV_REFUSED ? KV_OK : kv_fail(e, rc, "%s", why.text);
   const kv_shape *own = &m->on.trace->shape;
@@ -463,7 +462,7 @@ static void notes(const kv_sheets *s, FILE *out) {
                s->of[k].method);
     if (*s->of[k].why) fprintf(out, "%s: %s\n", s->of[k].method, s->of[k].why);
   }
-  if (*made) fprintf(out, "with a file of one step of training: %s\n", made);
+  if (*made) fprintf(out, "with a file of seeded numbers: %s\n", made);
   fputs("Llama-3.1-8B, a prompt of 4,096 tokens, budgets of 20 %; -: no, none, "
         "0;\n`kvreplay methods --help` says what the columns are\n",
         out);

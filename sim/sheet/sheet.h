@@ -14,8 +14,8 @@
  * Replayed is less of it: layers 2, 5 and 20, 8 query and 4 KV heads, 512
  * tokens of prompt and 64 steps; what comes of that is a share, or of an entry,
  * so that it stands for the reference. A file that a method reads and nobody
- * named is made by one step of training on that trace: what a method stores
- * does not depend on what its weights say.
+ * named is filled with seeded numbers: what a method stores does not depend on
+ * what its weights say.
  */
 #ifndef KV_SIM_SHEET_H
 #define KV_SIM_SHEET_H
@@ -43,7 +43,7 @@ enum {
 typedef struct kv_sheet {
   const char *method;
   char why[256];  /* why it could not be opened or replayed; "": it was */
-  bool made_file; /* its file was made by a step of training */
+  bool made_file; /* its file was filled with seeded numbers */
   /* From its needs at the reference shape: */
   double flops; /* percent of prefill's: the logits of the prompt's rows that it
                    is shown, computed again */

@@ -127,7 +127,7 @@ static void conflict_is_told_and_kept(void **state) {
   assert_int_equal(kv_dbplace_put(p->db, &first, NULL), 0);
   other.layer[2].state.byte[5] ^= 4;
   other.state.byte[5] ^= 4;
-  expect_conflict(p->db, &other, "the state of layer 2 is");
+  expect_conflict(p->db, &other, "state of layer 2 is");
   assert_int_equal(kv_dbplace_number(p->db, "SELECT layer FROM diff"), 2);
   other.layer[2].state = first.layer[2].state;
   other.layer[2].state.byte[31] ^= 4;
@@ -137,14 +137,14 @@ static void conflict_is_told_and_kept(void **state) {
   memcpy(&other.layer[2], &first.layer[2], sizeof *other.layer);
   memcpy(&other.state, &first.state, sizeof other.state);
   other.stat[KV_MASS].mean = nextafter(other.stat[KV_MASS].mean, 2);
-  expect_conflict(p->db, &other, "mass is");
+  expect_conflict(p->db, &other, "mean of part 0, measure mass is");
   memcpy(other.stat, first.stat, sizeof other.stat);
   other.layer[1].scores.byte[0] ^= 1;
-  expect_conflict(p->db, &other, "the score digest of layer 1 is");
+  expect_conflict(p->db, &other, "scores of layer 1 is");
   other.has_scores = false;
   assert_int_equal(kv_dbplace_put(p->db, &other, NULL), 0);
   other.status = KV_CELL_FAILED;
-  expect_conflict(p->db, &other, "it was ok before and is failed now");
+  expect_conflict(p->db, &other, "status is ok before and failed now");
   assert_true(is_found(p->db, &n));
   expect_same(&first, &n);
   kv_result_free(&first);
@@ -171,7 +171,7 @@ static void scores_come_later(void **state) {
   assert_memory_equal(n.layer, now.layer,
                       (size_t)now.n_layers * sizeof *n.layer);
   now.layer[0].scores.byte[9] ^= 1;
-  expect_conflict(p->db, &now, "the score digest of layer 0 is");
+  expect_conflict(p->db, &now, "scores of layer 0 is");
   kv_result_free(&first);
   kv_result_free(&now);
   kv_result_free(&n);

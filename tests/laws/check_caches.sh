@@ -100,13 +100,13 @@ differs=0
 "$kvreplay" verify -q "$tmp/two.db" >"$tmp/out" 2>"$tmp/err" || differs=$?
 hold "verify sees another number" test "$differs" = 1
 hold "and names it" test "$(grep -c \
-  'of cache lfu:16 held_peak is [0-9]* before and [0-9]* now' "$tmp/err")" = 4
+  'held_peak of cache lfu:16 is [0-9]* before and [0-9]* now' "$tmp/err")" = 4
 ask two "UPDATE device_cache SET held_peak = held_peak - 1
   WHERE cache = 'lfu:16'; DELETE FROM diff"
 ask two "UPDATE device_cache SET hits = hits + 1 WHERE cache = 'lru:16'"
 hold "another number contradicts" test "$("$kvreport" merge "$tmp/bad.db" \
   "$tmp/one.db" "$tmp/two.db" 2>&1 |
-  grep -c 'in cache lru:16 has hits [0-9]* there and [0-9]* here')" = 1
+  grep -c 'hits of cache lru:16 is [0-9]* there and [0-9]* here')" = 1
 hold "and is a conflict" test "$("$kvreplay" run -q "$trace" -m "$some" \
   --cache lru:16 -d "$tmp/two.db" 2>&1 | grep -c 'of cache lru:16')" -ge 1
 hold "told" test "$("$kvreport" table "$tmp/one.db" --caches |

@@ -63,10 +63,11 @@ mutant scores_always gpu/host/take.c 'gpu_traffic' \
   'if (!s->fault.rc && s->plan->scores)' 'if (!s->fault.rc)'
 mutant scores_uncompared sim/compare/compare.c 'compare check' \
   'for (int i = 0; i < DIGESTS; i++)' 'for (int i = 0; i < 3; i++)'
-mutant stored_scores_unread sim/db/db_diff.c 'db run' \
-  'return a->has_scores && b->has_scores ? ALL : THREE;' 'return THREE;'
-mutant scores_never_added sim/db/db_write.c 'db' \
-  'r->has_scores && !before.has_scores' 'false'
+mutant stored_scores_unread sim/db/tables.c 'db run' \
+  'DIGEST(output, SAME), DIGEST_OR(scores, SAME))' \
+  'DIGEST(output, SAME), DIGEST_OR(scores, ANY))'
+mutant scores_never_added sim/db/union.c 'db' \
+  '"coalesce(d.%s, excluded.%s)"' '"coalesce(d.%s, d.%s)"'
 
 # What verify could not look at.
 mutant plugin_is_other_code sim/commands/verify_rows.c 'check' \

@@ -84,10 +84,9 @@ mutant cached_before_step sim/measure/device_cache.c 'device_cache' \
   'hits += c->in[t];' 'hits += c->last[t] > 0;'
 mutant cached_is_fetched sim/look/device_caches.c 'laws/check_caches.sh' \
   'c->in[l->id[i]] ? 0 : r->mark[i]' 'c->in[l->id[i]] < 0 ? 0 : r->mark[i]'
-mutant caches_do_not_conflict sim/db/db_write.c 'laws/check_caches.sh' \
-  'rc = kv_db_compare_device_caches(db, run, r, where, e);' ';'
+mutant caches_do_not_conflict sim/db/tables.c 'laws/check_caches.sh' \
+  'I(held_peak))' \
+  'MEMBER(held_peak, held_peak, "INTEGER NOT NULL", '\''i'\'', FIRST, 0))'
 mutant caches_unverified sim/commands/verify_rows.c 'laws/check_caches.sh' \
   'kv_device_caches_open(b, asked, true, out, e)' \
   'kv_device_caches_open(b, asked + b->cells, false, out, e)'
-mutant caches_merge_anyhow analysis/database/differ.c 'laws/check_caches.sh' \
-  'two_caches,' 'two_survivals,'

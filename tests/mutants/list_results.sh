@@ -11,11 +11,10 @@ mutant damage_is_shown analysis/database/laws.c 'check_results.sh' \
 mutant text_is_markup analysis/tables/text.c 'check_results.sh' \
   'fputs(at ? entity[at - special] : one, f);' \
   'fputs(at ? one : one, f), (void)entity;'
-mutant old_values_contradict analysis/database/differ.c 'check_results.sh' \
-  '(d.measures = s.measures AND d.value IS NOT s.value)' \
-  'd.value IS NOT s.value'
+mutant old_values_contradict sim/db/union.c 'check_results.sh' \
+  'WHEN d.measures = s.measures AND d.%s' 'WHEN d.%s'
 mutant log_stays sim/db/db_open.c 'check_results.sh' \
-  'PRAGMA journal_mode = DELETE", NULL, NULL, NULL);' \
+  'PRAGMA main.journal_mode = DELETE", NULL, NULL, NULL);' \
   'PRAGMA user_version", NULL, NULL, NULL);'
 # What intervals are made of, and where it is kept.
 mutant squares_about_zero sim/measure/tally.c 'moments' \
@@ -25,17 +24,14 @@ mutant passes_round_rank sim/measure/tally.c 'moments' \
   'while (t->rank[r] > t->at[r][digit])'
 mutant shelf_stays sim/measure/spill.c 'moments' \
   'if (s->file) madvise(' 'if (!s) madvise('
-mutant moments_not_compared sim/db/db_diff.c 'old_db' \
-  'kv_db_compare_moments(a, b, where);' ''
-mutant drift_of_run_compared sim/db/db_diff.c 'old_db' \
-  'for (int i = 0; i <= a->n_parts &&' 'for (int i = 0; i < 1 &&'
+mutant moments_not_compared sim/db/tables.c 'stored check_results.sh' \
+  'SQL(mean, SAME, "BLOB' 'SQL(mean, FIRST, "BLOB'
+mutant drift_not_compared sim/db/tables.c 'stored check_results.sh' \
+  'D(drift))' 'MEMBER(drift, drift, "REAL", '\''d'\'', FIRST, 0))'
 mutant asset_bytes_not_put sim/db/db_write.c 'db' \
   'if (isnan(x)) continue;' 'if (isnan(x) || i == 10) continue;'
-mutant scalars_uncompared sim/db/db_diff.c 'old_db' \
-  'compare_number(s->name, x, y, where))' \
-  'compare_number(s->name, x, x, where))'
-mutant scalars_of_first_file analysis/database/differ.c 'check_results.sh' \
-  'd.name WHERE d.value != s.value' 'd.name WHERE d.value = -s.value'
+mutant scalars_uncompared sim/db/tables.c 'stored check_results.sh' \
+  'KEY_TEXT(name), SQL(value, SAME' 'KEY_TEXT(name), SQL(value, FIRST'
 mutant drift_of_all_steps sim/measure/fidelity_total.c 'moments' \
   'for (int i = r->step[0]; i < r->step[1]; i++)' \
   'for (int i = 0; i < f->steps; i++)'
@@ -44,7 +40,8 @@ mutant some_among_all analysis/database/say.h 'check_means.sh' \
   'ORDER BY summary.traces < summary.traces_all, summary.needle' \
   'ORDER BY summary.needle'
 mutant spread_for_error analysis/sql/means.sql 'check_means.sh' \
-  'standard_error(mass) AS mass_se' 'deviation(mass) AS mass_se'
+  'shown: avg(@N) AS @N, standard_error(@N)' \
+  'shown: avg(@N) AS @N, deviation(@N)'
 mutant holm_for_one analysis/compare/paired.c 'check_means.sh' \
   'double level = p[order[i]] * (m - i);' 'double level = p[order[i]];'
 mutant flips_one_sided analysis/compare/paired.c 'check_means.sh' \
@@ -55,11 +52,11 @@ mutant names_on_names analysis/page/plot.c 'check_means.sh' \
   '|| overlaps(at, n, taken))' '|| (overlaps(at, n, taken) && w < 0))'
 mutant ties_agree analysis/compare/rank.c 'check_answers.sh' \
   'same += ones((up & more)' 'same += ones((both & ~(up | down)) | (up & more)'
-mutant kl_turned analysis/compare/ranked.c 'check_answers.sh' \
-  '{"kl", "kl", ERROR}' '{"kl", "kl", SHARE}'
+mutant kl_turned sim/measure/measure.h 'check_answers.sh' \
+  'X(KL, kl, STEPS, LESS,' 'X(KL, kl, STEPS, MORE,'
 mutant none_left_out analysis/compare/rank.c 'check_answers.sh' \
   'w->x->method[w->a[p]] != method &&' 'method >= 0 ||'
-mutant lse_error_signed analysis/compare/ranked_read.c 'check_answers.sh' \
+mutant lse_error_signed analysis/compare/ranked.c 'check_answers.sh' \
   'iif(m.size, abs(v.value), v.value)' 'v.value'
 mutant other_bytes_ranked analysis/sql/ranks.sql 'check_answers.sh' \
   '> .1 * max(share, middle)' '> .2 * max(share, middle)'
@@ -81,8 +78,6 @@ mutant claims_drift_rises sim/python/kvreplay/claims/claims.sql \
 mutant capacity_tables_of_k4v2 sim/commands/command_lengths.c \
   'check_capacity.sh check_python.sh' 'high = {{8, 4}, {1, 1}};' \
   'high = {{4, 2}, {1, 1}};'
-mutant release_step_edited sim/db/db_schema.c 'release/check_release.sh' \
-  'budget INTEGER, observe TEXT NOT NULL' 'budget INTEGER, observe TEXT'
 # What a command costs and says.
 mutant search_is_linear sim/spec/budget.c 'search' \
   'high = high > most / 2 ? most : 2 * high)' 'high++)'
@@ -167,8 +162,8 @@ mutant overlap_of_one_side analysis/database/survivors.c 'check_pictures.sh' \
   'either += x || y;' 'either += x;'
 mutant shown_by_head sim/look/survive.c 'check_pictures.sh' \
   'if (count && stamp[t] != mark) count[t]++;' 'if (count) count[t]++;'
-mutant tokens_not_compared sim/db/db_survival.c 'check_pictures.sh old_db' \
-  'if (gone || shown)' 'if (gone && !shown && !run)'
+mutant tokens_not_compared sim/db/tables.c 'check_pictures.sh stored' \
+  'SQL(gone, SAME' 'SQL(gone, FIRST'
 mutant needles_turned analysis/page/maps.c 'check_pictures.sh' \
   'm->value[y * m->columns + x] =' 'm->value[x * m->columns + y] ='
 mutant needles_not_of_dense analysis/sql/pictures.sql 'check_pictures.sh' \
@@ -187,8 +182,8 @@ mutant dropped_is_kept analysis/sql/formats.sql 'check_figures.sh' \
   'avg(1 - kept / n_tokens) AS dropped' 'avg(kept / n_tokens) AS dropped'
 mutant pages_without_end analysis/sql/formats.sql 'check_figures.sh' \
   '(n_tokens - s.step) % every = 0' '(s.step - prompt_len) % 7 = 0'
-mutant bars_side_by_side analysis/figures/held.c 'check_figures.sh' \
-  '.x1 = at + x};' '.x1 = x};'
+mutant bars_side_by_side analysis/page/figure.c 'check_figures.sh' \
+  'item->x0 = at;' 'item->x0 = 0;'
 mutant paid_from_prompt analysis/sql/formats.sql 'check_figures.sh' \
   'max(l.rewritten, ran.prompt_len) + break_even AS paid' \
   'ran.prompt_len + 2 * break_even AS paid'
@@ -200,9 +195,9 @@ mutant histogram_of_one_trace analysis/sql/residuals.sql 'check_figures.sh' \
   'max(items * 1.0 / all_items) AS share'
 mutant spectrum_of_first_file analysis/database/merge.c 'check_figures.sh' \
   'SET value = min(d.value, s.value)"' 'SET value = d.value"'
-mutant figures_of_heads_compared analysis/database/differ.c 'check_figures.sh' \
+mutant figures_of_heads_compared analysis/database/merge.c 'check_figures.sh' \
   'WHERE d.value IS NOT s.value AND' 'WHERE d.head >= 0 AND'
-mutant class_may_lack analysis/database/differ.c 'check_figures.sh' \
+mutant class_may_lack analysis/database/merge.c 'check_figures.sh' \
   '(s.value IS NOT NULL OR EXISTS' '(s.value IS NOT NULL AND EXISTS'
 mutant weights_supersede_none analysis/sql/runs.sql 'check_figures.sh' \
   "json_extract(params, '$.compressor')" "json_extract(params, '$.recent')"
@@ -263,28 +258,13 @@ mutant together_keeps_pages sim/layout/together.c 'together' \
 mutant together_all_alike sim/layout/together.c 'together' \
   'if (alike(&x->tier[i], t))' 'if (alike(&x->tier[i], t) || i)'
 mutant together_uncompared sim/db/db_pool.c 'check_requests.sh' \
-  'if (!*what) return KV_OK;' 'if (what) return KV_OK;'
-mutant pools_stay_as_they_were sim/db/db_pool.c 'old_db' \
-  'if (!rc && (!found || before) && !db->still)' \
-  'if (!rc && !found && !db->still)'
-mutant maps_stay_unknown sim/db/db_layout.c 'old_db' \
-  'coalesce(map_peak, excluded.map_peak)' 'map_peak'
-mutant lacking_map_contradicts sim/db/db_layout.c 'old_db' \
-  'if (was->map_end >= 0) kv_db_tell' 'kv_db_tell'
-mutant number_that_differs_unsaid sim/db/db_value.c 'check_verify.sh' \
-  'if (*what || kv_db_same(one, was, now)) continue;' \
-  'if (kv_db_same(one, was, was)) continue;'
-mutant numbers_of_first_pool analysis/database/merge.c 'check_requests.sh' \
-  'AND s.place = d.place AND d.blocks IS NULL' \
-  'AND s.place = d.place AND 0'
-mutant step_in_the_log analysis/database/forward.c \
-  'release/check_release.sh' 'bytes[18] = bytes[19] = 1;' ''
-mutant step_unnumbered analysis/database/forward.c \
-  'release/check_release.sh' 'PRAGMA user_version = 2' \
-  'PRAGMA user_version = 1'
-mutant old_file_written analysis/database/check.c \
-  'release/check_release.sh' 'version < VERSION_KNOWN && write)' \
-  'version < 1 && write)'
+  'if (rc || !found) return rc;' 'if (rc || n) return rc;'
+mutant requests_merge_anyhow sim/db/tables.c 'check_requests.sh' \
+  'I(put_back))' \
+  'MEMBER(put_back, put_back, "INTEGER NOT NULL", '\''i'\'', FIRST, 0))'
+mutant number_that_differs_unsaid sim/db/union.c 'check_verify.sh' \
+  'c->rule == KV_DB_SAME || c->rule == KV_DB_EQUAL;' \
+  'c->rule == KV_DB_EQUAL;'
 mutant queue_overtaken sim/layout/together.c 'together' \
   '!reserve(x, i, last_of(x) < 0, step))' \
   '!reserve(x, i, last_of(x) < 0, step) && !x->n)'
@@ -327,8 +307,8 @@ mutant evaluation_on_any_platform sim/db/evaluation_name.c 'db' \
   'kv_db_line_int(&h, "threads", r->threads);' ''
 mutant evaluation_code_unread sim/db/evaluation_name.c 'db' \
   'file[n++] = kv_st_digest(st, 0);' ''
-mutant evaluations_uncompared sim/db/db_evaluation_put.c 'db' \
-  'compare(&before, r, where);' '(void)compare, *where = 0;'
+mutant evaluations_uncompared sim/db/tables.c 'db' \
+  'SQL(spec, SAME' 'SQL(spec, FIRST'
 mutant evaluation_reported_early sim/db/db_evaluation_put.c 'db' \
   'rc = kv_db_end(s->db, rc, e);' ''
 mutant evaluation_unsaid sim/commands/command_verify.c 'check_verify.sh' \
@@ -337,8 +317,6 @@ mutant task_counts_anyway analysis/sql/answers.sql 'check_answers.sh' \
   'a.dense_exact >= .6' 'a.dense_exact >= .1'
 mutant old_code_answers analysis/sql/answers.sql 'check_answers.sh' \
   'WHERE age = 1;' 'WHERE age > 0;'
-mutant answers_contradict analysis/database/differ.c 'check_answers.sh' \
-  'WHERE w.there IS NOT w.here' 'WHERE w.there < w.here AND w.at < 3'
 mutant error_over_questions analysis/sql/answers.sql 'check_answers.sh' \
   'n.asked, n.measure, n.item;' 'n.asked, n.measure, n.item, n.question;'
 mutant items_for_questions analysis/sql/answers.sql 'check_answers.sh' \

@@ -22,7 +22,7 @@ mutant resume_believes_all sim/db/db_partial.c 'resume' \
 mutant resume_any_build sim/sweep/keeper.c 'resume' \
   'if (!same_build(r->keeper, p)) return false;' ''
 mutant resume_leaves_parts sim/db/db_write.c 'killed' \
-  'if (!rc) rc = kv_db_unkeep(db, key, r->backend, e);' ''
+  'if (!rc && !db->still) rc = kv_db_unkeep(db, key, r->backend, e);' ''
 mutant resume_keeps_nothing sim/sweep/keeper.c 'killed resume' \
   'k->pending[at[i] * k->layers + layer] = true;' '(void)at;'
 mutant resume_one_group sim/engine/groups.c 'resume' \

@@ -19,6 +19,7 @@ in_python = conformance/cases.csv conformance/check.py \
 	python/check_python_scores.py python/check_ranks.py \
 	python/check_residuals.py \
 	python/check_selection.py python/chunked.py python/check_summary.py \
+	sim/check_train.py support/program/weights.py \
 	python/evaluate_hf.py python/evaluate_press.py \
 	python/evaluate_shared.py python/figures.py \
 	python/hf_made_up.py python/hf_models.py python/package_imports.py \

@@ -30,7 +30,8 @@ for line, may in (("import kvreplay", []), ("import kvreplay.results", []),
                   ("import kvreplay.programs", []), ("import kvreplay.hf", []),
                   ("import kvreplay.hf.text", []),
                   ("import kvreplay.record", []),
-                  ("import kvreplay.train", []),
+                  ("import kvreplay.train.hf", []),
+                  ("import kvreplay.train.traces", []),
                   ("import kvreplay.evaluate", []),
                   ("import kvreplay.claims.command", []),
                   ("import kvreplay.capacity.command", []),
@@ -41,7 +42,7 @@ for line, may in (("import kvreplay", []), ("import kvreplay.results", []),
                       "container"))):
     assert {*loaded(line)} <= {*may}, (line, loaded(line))
 
-screen = pydoc.render_doc(kvreplay, renderer=pydoc.plaintext).split("\n")[:24]
+screen = pydoc.render_doc(kvreplay, renderer=pydoc.plaintext).split("\n")[:30]
 assert max(map(len, screen)) <= 80, screen
 for x in pkgutil.iter_modules(kvreplay.__path__):
     assert x.name == "__main__" or any(

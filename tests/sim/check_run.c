@@ -38,9 +38,9 @@ TEST(test_run) {
   must(1, RUN("odd"), "\"backend\": \"odd\"");
   assert_non_null(strstr(said, "(odd, odd, threads: 1) contradicts"));
   must(1, RUN("wasteful"), "\"backend\": \"wasteful\"");
-  assert_non_null(strstr(said, "digests agree, but bytes."));
+  assert_non_null(strstr(said, "bytes"));
   must(1, RUN("bad"), "\"status\": \"failed\"");
-  assert_non_null(strstr(said, "it was ok before and is failed now"));
+  assert_non_null(strstr(said, "status is ok before and failed now"));
   assert_int_equal(number_in(path, "SELECT count(*) FROM run"), 1);
   assert_int_equal(number_in(path, "SELECT count(*) FROM confirmation"), 2);
   assert_int_equal(number_in(path, "SELECT count(*) FROM diff"), 3);
@@ -65,7 +65,7 @@ TEST(test_scores) {
                    1);
   must(0, run(QUEST("same"), "--db", path, NULL), "quest");
   must(1, run(QUEST("ulp"), "--db", path, NULL), "quest");
-  assert_non_null(strstr(said, "the score digest of layer 0 is "));
+  assert_non_null(strstr(said, "scores of layer 0 is "));
   must(1, run(QUEST("ulp"), "--twice", NULL), "quest");
   assert_non_null(strstr(said, "the score digest of layer 0 differs between"));
 }

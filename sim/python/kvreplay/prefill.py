@@ -51,6 +51,7 @@ PATTERNS = dict(vertical_slash="vertical-slash", a_shape="A-shape",
 
 
 def parser() -> argparse.ArgumentParser:
+    """The command's options."""
     p = Parser(prog=NAME, description=__doc__,
                formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("trace", metavar="TRACE")
@@ -245,6 +246,7 @@ def line(layer: object, head: object, rows: List[dict[str, Any]]) -> str:
 
 def table(name: str, t: Trace, a: argparse.Namespace,
           rows: List[dict[str, Any]]) -> str:
+    """A line a head, a layer and the whole."""
     out = [f"{name}: a prompt of {t.prompt_len} tokens in blocks of {a.block}",
            f"pairs: fewest of a query and a key block with {a.share} % of the "
            "mass; then what\na pattern of as many pairs has of it\n",
@@ -258,6 +260,7 @@ def table(name: str, t: Trace, a: argparse.Namespace,
 
 
 def go(a: argparse.Namespace) -> int:
+    """Measures and prints."""
     from .trace import read_trace
 
     if a.map is not None and a.format == "table":

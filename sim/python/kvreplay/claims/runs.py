@@ -5,22 +5,17 @@ Python and the programs."""
 
 from __future__ import annotations
 
+import contextlib
+import io
 import json
-import os
-import subprocess
-import sys
+from subprocess import CompletedProcess
 from typing import Callable, Dict, Iterator, List, Sequence, Tuple
 
+from .. import capacity
 from ..need import need
-from ..programs import program
+from ..programs import called
 from .table import Claim, Row, Table
 
-PACKAGES = os.path.abspath(__file__).rsplit(os.sep, 3)[0]
-# Of the user's folder, which -c puts first on the path, nothing is imported.
-CAPACITY = """import sys
-sys.path = [x for x in sys.path if x]
-from kvreplay.capacity import main
-sys.exit(main())"""
 PUT = {"{traces}": "TRACE...", "{trace}": "TRACE", "{quarter}": "T/4",
        "{start}": "T/4", "{tokens}": "T"}  # fmt: skip
 
@@ -35,19 +30,14 @@ def typed(command: str) -> str:
 
 def said(words: Sequence[str]) -> List[str]:
     """Lines that one of our programs prints; RuntimeError, whose code is the
-    program's, where it fails. `kvreplay capacity` is this package's own, which
-    needs no PATH."""
-    line, env = [program(words[0]), *words[1:]], {**os.environ}
+    program's, where it fails. `kvreplay capacity` is this package's own."""
     if words[1] == "capacity":
-        line = [sys.executable, "-c", CAPACITY, *words[2:]]
-        env["PYTHONPATH"] = os.pathsep.join(
-            [PACKAGES, *filter(None, [env.get("PYTHONPATH")])])
-    try:
-        done = subprocess.run(line, text=True, capture_output=True, env=env,
-                              stdin=subprocess.DEVNULL)
-    except FileNotFoundError:
-        raise ImportError(f"no program {words[0]}: install the wheel of "
-                          "kvreplay, or put its folder on the PATH") from None
+        out, err = io.StringIO(), io.StringIO()
+        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+            code = capacity.main([*words[2:]])
+        done = CompletedProcess(words, code, out.getvalue(), err.getvalue())
+    else:
+        done = called(*words)
     if done.returncode in (130, -2):
         raise KeyboardInterrupt
     if done.returncode:

@@ -12,7 +12,7 @@ import subprocess
 from typing import Any, Dict, List, NamedTuple, Optional
 
 from ..hf.options import Usage as Usage
-from ..programs import program
+from ..programs import called
 
 BYTES = "end", "mean", "peak", "read", "traffic"
 
@@ -26,16 +26,8 @@ class Ask(NamedTuple):
 
 
 def kvreplay(*words: str) -> subprocess.CompletedProcess[str]:
-    """The program's answer. FileNotFoundError where there is none."""
-    try:
-        return subprocess.run(
-            [program("kvreplay"), *words], text=True, capture_output=True,
-            stdin=subprocess.DEVNULL)  # fmt: skip
-    except FileNotFoundError:
-        raise ImportError(
-            "no program kvreplay: install the wheel of kvreplay, or put the "
-            "folder of kvreplay on the PATH"
-        ) from None
+    """The program's answer."""
+    return called("kvreplay", *words)
 
 
 def said(done: subprocess.CompletedProcess[str]) -> str:
