@@ -94,10 +94,6 @@ static const char *const notes[] = {
     "why.",
     NULL};
 
-const kv_command kv_command_check =
-    KV_COMMAND_OF_TRACES("check", "compare backends bit by bit",
-                         kv_cells_options, traces, &kv_task_check);
-
 static kv_rc add_backend(size_t n, const char *text, kv_check_options *o,
                          kv_err *e) {
   char show[KV_SHOW];
@@ -369,5 +365,9 @@ static void clean(void *self) {
   kv_cells_options_free(&s->options.cells);
 }
 
-const kv_task kv_task_check = {sizeof(task), begin,    check, work,
-                               interrupted,  conclude, clean};
+static const kv_task task_check = {sizeof(task), begin,    check, work,
+                                   interrupted,  conclude, clean};
+
+const kv_command kv_command_check =
+    KV_COMMAND_OF_TRACES("check", "compare backends bit by bit",
+                         kv_cells_options, traces, &task_check);

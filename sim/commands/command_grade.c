@@ -112,10 +112,6 @@ static const char *const notes[] = {
     "is malformed.",
     NULL};
 
-const kv_command kv_command_grade = KV_COMMAND_OF_ONE(
-    "grade", "grade the decisions and outputs of another kernel", "TRACE",
-    kv_grade_options, cells.traces, &kv_task_grade);
-
 static kv_rc tolerance(const char *name, const char *text, double fallback,
                        double *out, kv_err *e) {
   char show[KV_SHOW];
@@ -312,5 +308,9 @@ static void clean(void *self) {
   kv_cells_options_free(&s->options.cells);
 }
 
-const kv_task kv_task_grade = {sizeof(task), begin,    check, work,
-                               interrupted,  conclude, clean};
+static const kv_task task_grade = {sizeof(task), begin,    check, work,
+                                   interrupted,  conclude, clean};
+
+const kv_command kv_command_grade = KV_COMMAND_OF_ONE(
+    "grade", "grade the decisions and outputs of another kernel", "TRACE",
+    kv_grade_options, cells.traces, &task_grade);

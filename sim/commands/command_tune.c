@@ -106,10 +106,6 @@ static const char *const notes[] = {
     "or a trace is bad, 4 if a backend cannot be used.",
     NULL};
 
-const kv_command kv_command_tune = KV_COMMAND_OF_TRACES(
-    "tune", "search a method's parameters for what you ask of it",
-    kv_cells_options, traces, &kv_task_tune);
-
 void kv_tune_options_free(kv_tune_options *o) {
   kv_cells_options_free(&o->cells);
   for (int i = 0; i < o->methods; i++) {
@@ -404,5 +400,9 @@ static void clean(void *self) {
   kv_tune_options_free(&s->options);
 }
 
-const kv_task kv_task_tune = {sizeof(kv_tuning), begin,    check, work,
-                              interrupted,       conclude, clean};
+static const kv_task task_tune = {sizeof(kv_tuning), begin,    check, work,
+                                  interrupted,       conclude, clean};
+
+const kv_command kv_command_tune = KV_COMMAND_OF_TRACES(
+    "tune", "search a method's parameters for what you ask of it",
+    kv_cells_options, traces, &task_tune);

@@ -76,10 +76,6 @@ static const char *const notes[] = {
     "of an older revision are counted and left, as no run takes them.",
     NULL};
 
-const kv_command kv_command_verify = KV_COMMAND_OF_FILES(
-    "verify", "run the rows of a database again and compare digests", "DB", 1,
-    kv_verify_options, db, KV_USE_KEPT, &kv_task_verify);
-
 /* --- one trace ----------------------------------------------------------- */
 
 /* Where the trace of a row is: false, nowhere. */
@@ -572,5 +568,9 @@ static void clean(void *self) {
   kv_db_close(s->db);
 }
 
-const kv_task kv_task_verify = {sizeof(task), begin,    NULL, work,
-                                interrupted,  conclude, clean};
+static const kv_task task_verify = {sizeof(task), begin,    NULL, work,
+                                    interrupted,  conclude, clean};
+
+const kv_command kv_command_verify = KV_COMMAND_OF_FILES(
+    "verify", "run the rows of a database again and compare digests", "DB", 1,
+    kv_verify_options, db, KV_USE_KEPT, &task_verify);

@@ -4,8 +4,7 @@
  * program, its help, the man pages and the completion (traces/option/option.h
  * says what a kv_command and a kv_task are). A command x is two tables:
  * kv_command_x, its options and words, and its kv_task, the work. Both are in
- * command_x.c; where its struct of options is used by several files, the
- * options are in options_x.c and kv_task_x in command_x.c.
+ * command_x.c.
  */
 #ifndef KV_SIM_COMMANDS_H
 #define KV_SIM_COMMANDS_H
@@ -47,8 +46,5 @@ int kv_commands_call(int argc, char **argv);
 extern const kv_command kv_command_check, kv_command_grade, kv_command_lawcheck,
     kv_command_lengths, kv_command_methods, kv_command_new, kv_command_run,
     kv_command_tune, kv_command_vectors, kv_command_verify;
-/* The work of those whose options are in a file of their own. */
-extern const kv_task kv_task_check, kv_task_grade, kv_task_run, kv_task_tune,
-    kv_task_verify;
 
 #endif

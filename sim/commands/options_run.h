@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Options of `kvreplay run`. The option table of options_run.c fills what was
+ * Options of `kvreplay run`. The option table of command_run.c fills what was
  * typed; kv_run_options_check, called by the command before any trace is
  * opened, makes the rest of it and says what contradicts itself.
  */
@@ -9,9 +9,8 @@
 
 #include "sim/commands/beside_cells.h"
 #include "sim/commands/options_cells.h"
-#include "sim/layout/arrivals.h"
+#include "sim/commands/together_cells.h"
 #include "sim/layout/layout.h"
-#include "sim/layout/together.h"
 #include "sim/show/rows.h"
 #include "sim/spec/shard.h"
 
@@ -41,18 +40,10 @@ typedef struct kv_run_options {
   char *db_path;       /* made: where the name of cells.db has a shard in it;
                           cells.db then points to it */
   kv_list layout_text; /* --layout, as typed */
-  kv_layout_list layouts;  /* made: the layouts to account for */
-  bool together;           /* the traces are requests that share a pool */
-  const char *pool_text;   /* --pool, as typed, or NULL */
-  int64_t pool;            /* made: its bytes */
-  bool pool_of_bytes;      /* made: its layout is not unified */
-  kv_list cache_text;      /* --cache, as typed */
-  kv_beside_asked beside;  /* --tp, --chunk and, made, --cache */
-  const char *arrive_text; /* --arrive, as typed, or NULL: all at once */
-  int pace;                /* times of a file of arrivals to a step; 0: one */
-  kv_arrivals arrive;      /* made */
-  bool wait;               /* who finds no room waits */
-  int admit;               /* a kv_pool_wait; 0: as wait says */
+  kv_layout_list layouts;     /* made: the layouts to account for */
+  kv_together_asked together; /* --together and its own */
+  kv_list cache_text;         /* --cache, as typed */
+  kv_beside_asked beside;     /* --tp, --chunk and, made, --cache */
   const char *selections, *views, *stored, *outputs; /* files, or NULL */
   const char *decisions;                             /* a folder, or NULL */
 } kv_run_options;
@@ -69,7 +60,5 @@ void kv_run_options_free(kv_run_options *o); /* accepts zeroed */
  * --views, --stored, --outputs, --decisions), so that no row may be taken from
  * a database. */
 bool kv_run_options_files(const kv_run_options *o);
-/* How the requests share their pool, on so many threads. */
-kv_together kv_run_together(const kv_run_options *o, int threads);
 
 #endif

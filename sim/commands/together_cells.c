@@ -21,6 +21,78 @@ static const kv_result *row(const kv_job *s, int request, int cell) {
   return &s->batch[request].cell[cell].result;
 }
 
+/* --- options -------------------------------------------------------------- */
+
+/* "64MiB", "512KiB", "1GiB" or a number of bytes; 0: none of these. */
+static int64_t bytes_of(const char *text) {
+  static const char *const unit[] = {"", "KiB", "MiB", "GiB"};
+  size_t digits = strspn(text, "0123456789");
+  int64_t n = digits && digits < 10 ? strtoll(text, NULL, 10) : 0;
+  for (int i = 0; i < 4; i++)
+    if (!strcmp(text + digits, unit[i])) return n << 10 * i;
+  return 0;
+}
+
+/* The layout whose memory the requests share: unified, where that is asked for
+ * or nothing is, else slots or pages. */
+static kv_rc pick_layout(kv_layout_list *layouts, bool *bytes, kv_err *e) {
+  kv_layout_asked *own = NULL;
+  for (int i = 0; i < layouts->n; i++) {
+    kv_layout_asked *a = &layouts->item[i];
+    bool unified = a->layout == &kv_layout_unified;
+    if (a->layout->task) continue;
+    if (own && unified == (own->layout == &kv_layout_unified))
+      return kv_fail(e, KV_USAGE,
+                     "--together has one pool: give --layout %s or %s",
+                     own->name, a->name);
+    if (!own || unified) own = a;
+  }
+  kv_rc rc = own ? KV_OK : kv_layouts_parse("unified", layouts, e);
+  if (rc) return rc;
+  if (!own) own = &layouts->item[layouts->n - 1];
+  own->record = true;
+  *bytes = own->layout != &kv_layout_unified;
+  return KV_OK;
+}
+
+kv_rc kv_together_read(kv_together_asked *o, const char *shard,
+                       kv_layout_list *layouts, kv_err *e) {
+  const char *one = o->pool_text     ? "pool"
+                    : o->arrive_text ? "arrive"
+                    : o->wait        ? "wait"
+                    : o->admit       ? "admit"
+                    : o->pace        ? "pace"
+                                     : NULL;
+  if (!o->asked && one)
+    return kv_fail(e, KV_USAGE,
+                   "--%s is of requests that share: add --together", one);
+  if (!o->asked) return KV_OK;
+  if (shard)
+    return kv_fail(e, KV_USAGE,
+                   "--together wants all requests in one process: leave out %s",
+                   shard);
+  o->how.pool = o->pool_text ? bytes_of(o->pool_text) : 0;
+  if (!o->how.pool)
+    return kv_fail(
+        e, KV_USAGE,
+        "--together wants the size of the pool, as --pool 64MiB%s%.60s",
+        o->pool_text ? "; not " : "", o->pool_text ? o->pool_text : "");
+  o->how.wait = o->admit  ? (kv_pool_wait)o->admit
+                : o->wait ? KV_POOL_WAIT
+                          : KV_POOL_LEAVE;
+  kv_rc rc = pick_layout(layouts, &o->how.bytes, e);
+  if (!rc)
+    rc = kv_arrivals_read(o->arrive_text, o->pace ? o->pace : 1, &o->how.arrive,
+                          e);
+  if (rc || !o->pace || o->how.arrive.n) return rc;
+  return kv_fail(e, KV_USAGE,
+                 "--pace is of the timestamps in a file that --arrive names");
+}
+
+void kv_together_asked_free(kv_together_asked *o) {
+  kv_arrivals_free(&o->how.arrive);
+}
+
 /* --- before --------------------------------------------------------------- */
 
 /* By how many tokens a line's lengths are not those of a trace. */

@@ -11,6 +11,24 @@
 #include "sim/commands/job.h"
 #include "sim/layout/together.h"
 
+/* What was asked for, zeroed before parsing. */
+typedef struct kv_together_asked {
+  bool asked;              /* the traces are requests that share a pool */
+  const char *pool_text;   /* --pool, as typed, or NULL */
+  const char *arrive_text; /* --arrive, as typed, or NULL: all at once */
+  int pace;                /* times of a file of arrivals to a step; 0: one */
+  bool wait;               /* who finds no room waits */
+  int admit;               /* a kv_pool_wait; 0: as wait says */
+  kv_together how;         /* made, but for its threads */
+} kv_together_asked;
+
+/* Makes o->how of what was typed, and marks the layout whose pages are shared,
+ * after adding it where none is asked for. shard: the option that
+ * names a shard, or NULL. KV_USAGE: options contradict each other, or one is
+ * wrong; KV_INPUT: the file of --arrive is bad; KV_RESOURCE: memory. */
+kv_rc kv_together_read(kv_together_asked *o, const char *shard,
+                       kv_layout_list *layouts, kv_err *e);
+void kv_together_asked_free(kv_together_asked *o); /* accepts zeroed */
 /* Before the job starts, where a file says when requests arrive: makes
  * o->traces one for each of its lines, the trace whose prompt and tokens behind
  * it differ least in number from the line's lengths, the first of several; or

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The list of layouts, and what --layout says.
+ * The list of layouts, and what --layout says: a new layout is a row here, its
+ * words below, and a file.
  */
 #include "sim/layout/layout.h"
 
@@ -12,6 +13,22 @@ static const kv_layout *const layouts[] = {
     &kv_layout_slots, &kv_layout_pages, &kv_layout_unified,
     &kv_layout_base,  &kv_layout_ls,    &kv_layout_la,
     &kv_layout_hs,    &kv_layout_ha,    NULL};
+
+const char kv_layout_choices[] =
+    "slots|pages:16|pages:16:layer|pages:16:model|unified|"
+    "unified:code|base|ls:sparse|ls:max|la:sparse|la:max|hs:sparse|"
+    "hs:max|ha:sparse|ha:max";
+
+const char kv_layout_help[] =
+    "also account for memory layouts: slots (one a row), "
+    "pages:N[:lane|layer|model] (pages of N tokens, with a table for "
+    "each lane, layer, or the model), unified[:paper|code] (pages of "
+    "two precisions, as LeanKV has them), or indices that one graph "
+    "of kernels can use: base (one set of tokens for all lanes), ls, "
+    "la (one a layer), hs, ha (one a lane), with :sparse (masks; of ls "
+    "and la :masks=layer, one a layer) or :max (rewritten; with "
+    ":masks=lane only where entries go), and :tp=N "
+    "(the fullest of N ranks that share the KV heads)";
 
 void kv_layout_list_free(kv_layout_list *l) {
   free(l->item);

@@ -188,6 +188,9 @@ typedef struct kv_layout_list {
  * one. */
 kv_rc kv_layouts_parse(const char *text, kv_layout_list *out, kv_err *e);
 void kv_layout_list_free(kv_layout_list *l); /* accepts zeroed */
+/* The layouts as an option has them: its choices, with bars between, and what
+ * help says of it. */
+extern const char kv_layout_choices[], kv_layout_help[];
 
 /* --- the tables, a file each; those of regular indices share one --------- */
 

@@ -12,7 +12,7 @@ mutant shard_takes_first_source sim/spec/shard.c 'shard check_shards.sh' \
   'if (s[i].shard != s[0].shard)' 'if (s[i].shard > n)'
 mutant shard_alone_speaks sim/spec/shard.c 'shard check_shards.sh' \
   'heard = drop_alone(n, heard, s);' ''
-mutant shard_one_file sim/commands/options_run.c 'check_shards.sh' \
+mutant shard_one_file sim/commands/command_run.c 'check_shards.sh' \
   'if (o->shards && !kv_shard_distinct(o->cells.db))' 'if (0)'
 mutant shard_past_last sim/spec/shard.c 'shard check_shards.sh' \
   'if (i == 0 || i > n)' 'if (i == 0)'
