@@ -234,7 +234,7 @@ if command -v sqlite3 >/dev/null; then
       "$report" $what
   done
   sqlite3 "$dir/less.db" 'PRAGMA user_version = 3' 'DROP TABLE diff'
-  refused 3 'less.db is damaged: it has no table diff' \
+  refused 3 'less.db does not have the tables.*no such table: main.diff' \
     "$report" table "$dir/less.db"
 fi
 refused 3 'no readable file' "$report" merge "$dir/new.db" "$dir/nothing.db"

@@ -182,7 +182,7 @@ refused 3 'column params of table run' "$report" export "$dir/t.db" -o "$dir/no"
 refused 3 'column params of table run' "$report" merge "$dir/no" "$dir/t.db"
 [ -e "$dir/no" ] && fail "something was written of a damaged database"
 tampered "DROP TABLE step_cost"
-refused 3 'has no table step_cost' "$report" table "$dir/t.db"
+refused 3 'no such table: main.step_cost' "$report" table "$dir/t.db"
 tampered "UPDATE part SET bin = 4294967297 WHERE part = 22"
 refused 3 'column bin of table part' "$kvreplay" verify -q "$dir/t.db"
 for column in prompt_len=481 "params='{}'" "method='tova'" arithmetic=2; do

@@ -36,18 +36,18 @@ int kv_results_schema(sqlite3 *db, const char *schema, const char *path) {
                    "%s is not a kvreplay database: make one with 'kvreplay "
                    "run ... --db FILE'",
                    path);
-  if (version == KV_DB_SCHEMA) return KV_EXIT_OK;
+  if (version == kv_db_schema) return KV_EXIT_OK;
   return kv_tell(KV_EXIT_INPUT,
                  "%s has schema %d, and this kvreport reads schema %d alone: "
                  "use the kvreport that came with its kvreplay, or run the "
                  "replays again into a new file",
-                 path, version, KV_DB_SCHEMA);
+                 path, version, kv_db_schema);
 }
 
 int kv_results_check(sqlite3 *db, const char *schema, const char *path) {
   int rc = KV_EXIT_OK;
   for (int i = 0; i < KV_DB_UNION && !rc; i++)
-    rc = kv_laws_check(db, schema, kv_db_table_list[i]->name, path);
+    rc = kv_laws_check(db, schema, kv_db_table_list[i], path);
   return rc;
 }
 
@@ -62,10 +62,10 @@ static bool both_hold(sqlite3 *db, sqlite3 *other, const char *sql,
     *answered = !sqlite3_exec(db, sql, NULL, NULL, NULL);
 #pragma omp for schedule(dynamic, 1)
     for (int i = 0; i < KV_DB_UNION; i++) /* first metric, which is the most */
-      broken += kv_laws_check(
-                    omp_get_thread_num() ? other : db, "main",
-                    kv_db_table_list[(i + KV_DB_metric) % KV_DB_UNION]->name,
-                    NULL) != KV_EXIT_OK;
+      broken +=
+          kv_laws_check(omp_get_thread_num() ? other : db, "main",
+                        kv_db_table_list[(i + KV_DB_metric) % KV_DB_UNION],
+                        NULL) != KV_EXIT_OK;
   }
   return !broken;
 }

@@ -11,20 +11,16 @@
 #include "analysis/database/results.h"
 #include "analysis/database/say.h"
 
+#include <assert.h>
 #include <limits.h>
 #include <stdint.h>
 #include <string.h>
 
-static const char *const digests[] = {
-    "identity", "digest",   "key",    "subject",      "journal",
-    "state",    "output",   "value",  "scores",       "pool",
-    "question", "platform", "answer", "model_digest", "request_digest",
-    "request"};
-
 /* Of which sums are taken. */
 #define MANY ((int64_t)1 << 48)
 
-/* Whole numbers; others are of any size, bits of any value. */
+/* Whole numbers that are no member of a struct, which the list bounds; others
+ * are of any size. */
 static const struct {
   const char *column;
   int64_t lo, hi;
@@ -33,10 +29,8 @@ static const struct {
               {"revision", 0, INT_MAX},   {"part", 0, INT_MAX},
               {"layer", -1, INT_MAX},     {"head", -1, INT_MAX},
               {"lane", 0, INT_MAX},       {"bin", -1, 4095},
-              {"first_step", 0, INT_MAX}, {"last_step", 0, INT_MAX},
-              {"step", 0, INT_MAX},       {"threads", 0, INT_MAX},
-              {"cores", 0, INT_MAX},      {"number", 0, INT_MAX},
-              {"count", 0, INT64_MAX},    {"measures", 0, INT_MAX},
+              {"threads", 0, INT_MAX},    {"cores", 0, INT_MAX},
+              {"number", 0, INT_MAX},     {"measures", 0, INT_MAX},
               {"n_layers", 0, INT_MAX},   {"n_heads", 0, INT_MAX},
               {"n_kv_heads", 0, INT_MAX}, {"d", 0, INT_MAX},
               {"d_v", 0, INT_MAX},        {"total", 0, 1},
@@ -44,17 +38,11 @@ static const struct {
               {"width", 1, INT_MAX},      {"latent", 1, INT_MAX},
               {"hidden", 1, INT_MAX},     {"length", 1, INT_MAX}};
 
-static bool is_digest(const char *column) {
-  for (size_t i = 0; i < sizeof digests / sizeof *digests; i++)
-    if (!strcmp(digests[i], column)) return true;
-  return false;
-}
-
 /* What values a column may hold. */
 typedef enum kind { WHOLE, REAL, BLOB, TEXT, DIGEST, OBJECT, ANY } kind;
 
 typedef struct law {
-  char *column;
+  const char *column;
   kind kind;
   bool null; /* may be null */
   int64_t lo, hi;
@@ -62,11 +50,12 @@ typedef struct law {
 
 /* The laws of a table, and what is looked at: rows so far; the first column
  * that broke its law, or NULL. */
+enum { COLUMNS = 48 };
 typedef struct laws {
-  law *law;
+  law law[COLUMNS];
   int n;
   long long row;
-  const char *bad;
+  const law *bad;
 } laws;
 
 /* s may be NULL: there was no memory for it. */
@@ -124,71 +113,48 @@ static void broken(sqlite3_context *c, int n, sqlite3_value **v) {
   laws *all = sqlite3_user_data(c);
   all->row++;
   for (int i = 0; i < n && i < all->n && !all->bad; i++)
-    if (!holds(&all->law[i], v[i])) all->bad = all->law[i].column;
+    if (!holds(&all->law[i], v[i])) all->bad = &all->law[i];
   sqlite3_result_int(c, all->bad != NULL);
 }
 
-static law law_of(char *column, const char *type, bool null) {
-  law it = {column, TEXT, null, INT64_MIN, INT64_MAX};
-  if (!strcmp(type, "INTEGER"))
-    it.kind = WHOLE;
-  else if (!strcmp(type, "REAL"))
-    it.kind = REAL;
-  else if (!strcmp(type, "BLOB"))
-    it.kind = BLOB;
-  else if (!strcmp(type, "ANY"))
-    it.kind = ANY;
-  else if (is_digest(column))
-    it.kind = DIGEST;
-  else if (!strcmp(column, "params"))
-    it.kind = OBJECT;
+/* A digest says its length, or refers to what a digest names. */
+static bool is_digest(const kv_db_column *c) {
+  return strstr(c->sql, "= 64") ||
+         (!strncmp(c->sql, "TEXT", 4) && strstr(c->sql, "REFERENCES") &&
+          strcmp(c->name, "name"));
+}
+
+static law law_of(const kv_db_column *c) {
+  static const char *const type[ANY + 1] = {
+      [WHOLE] = "INTEGER", [REAL] = "REAL", [BLOB] = "BLOB", [ANY] = "ANY"};
+  law it = {c->name, TEXT, !strstr(c->sql, "NOT NULL"), INT64_MIN, INT64_MAX};
+  for (int k = 0; k <= ANY; k++)
+    if (type[k] && !strncmp(c->sql, type[k], strlen(type[k])))
+      it.kind = (kind)k;
+  if (is_digest(c)) it.kind = DIGEST;
+  if (!strcmp(c->name, "params")) it.kind = OBJECT;
+  if (c->type && c->type != 'd') it.lo = c->least;
+  if (c->type == 'n') it.hi = INT_MAX;
   for (size_t i = 0; i < sizeof ranges / sizeof *ranges; i++)
-    if (!strcmp(ranges[i].column, column))
+    if (!strcmp(ranges[i].column, c->name))
       it.lo = ranges[i].lo, it.hi = ranges[i].hi;
   return it;
 }
 
-static bool is_bits(const char *column) {
-  size_t n = strlen(column);
-  return n > 5 && !strcmp(column + n - 5, "_bits");
-}
-
-/* Adds a column and its law: 0, or SQLite's reason. */
-static int add(laws *all, sqlite3_stmt *info) {
-  const char *name = (const char *)sqlite3_column_text(info, 1);
-  const char *type = (const char *)sqlite3_column_text(info, 2);
-  if (name && is_bits(name)) return SQLITE_OK;
-  char *column = name && type ? sqlite3_mprintf("%s", name) : NULL;
-  law *more = sqlite3_realloc64(all->law, ((sqlite3_uint64)all->n + 1) *
-                                              sizeof *all->law);
-  if (more) all->law = more;
-  if (!more || !column) {
-    sqlite3_free(column);
-    return SQLITE_NOMEM;
-  }
-  more[all->n++] = law_of(column, type, !sqlite3_column_int(info, 3));
-  return SQLITE_OK;
-}
-
-static int read_laws(sqlite3 *db, const char *schema, const char *table,
-                     laws *all) {
-  sqlite3_stmt *info = NULL;
-  char *ask = sqlite3_mprintf("PRAGMA %s.table_info(%s)", schema, table);
-  int bad = ask ? sqlite3_prepare_v2(db, ask, -1, &info, NULL) : SQLITE_NOMEM;
-  while (!bad && (bad = sqlite3_step(info)) == SQLITE_ROW) bad = add(all, info);
-  sqlite3_finalize(info);
-  sqlite3_free(ask);
-  return bad == SQLITE_DONE ? SQLITE_OK : bad;
+static void read_laws(const kv_db_table *t, laws *all) {
+  const kv_db_column *c = t->column;
+  for (; c->name && all->n < COLUMNS; c++) all->law[all->n++] = law_of(c);
+  assert(!c->name && "room for every column");
 }
 
 /* What broken() is given of a column, if not its value: the length of a blob,
  * whose bytes then stay on the disk, and 1 for what is none; what kind of JSON
  * a text is. */
 static const char *const asked[ANY + 1] = {
-    [BLOB] = "%s CASE typeof(\"%w\") WHEN 'blob' THEN length(\"%w\")"
+    [BLOB] = "%s CASE typeof(%s) WHEN 'blob' THEN length(%s)"
              " WHEN 'null' THEN NULL ELSE 1 END",
-    [OBJECT] = "%s CASE WHEN typeof(\"%w\") = 'text' AND json_valid(\"%w\")"
-               " THEN json_type(\"%w\") ELSE '' END"};
+    [OBJECT] = "%s CASE WHEN typeof(%s) = 'text' AND json_valid(%s)"
+               " THEN json_type(%s) ELSE '' END"};
 
 /* "SELECT 1 FROM table WHERE broken(its columns)": NULL without memory. */
 static char *question(sqlite3 *db, const char *schema, const char *table,
@@ -197,7 +163,7 @@ static char *question(sqlite3 *db, const char *schema, const char *table,
   sqlite3_str_appendf(s, "SELECT 1 FROM %s.%s WHERE broken(", schema, table);
   for (int i = 0; i < all->n; i++) {
     const char *c = all->law[i].column, *how = asked[all->law[i].kind];
-    sqlite3_str_appendf(s, how ? how : "%s \"%w\"", i ? "," : "", c, c, c);
+    sqlite3_str_appendf(s, how ? how : "%s %s", i ? "," : "", c, c, c);
   }
   sqlite3_str_appendall(s, ")");
   return sqlite3_str_finish(s);
@@ -209,13 +175,13 @@ static int fail(sqlite3 *db, const char *path) {
 
 static int tell(const char *path, const char *table, const laws *all) {
   if (!path) return KV_EXIT_INPUT;
-  const char *what = is_digest(all->bad)
+  const char *what = all->bad->kind == DIGEST
                          ? "has no digest (64 hex digits)"
                          : "has a value that no kvreplay writes";
   return kv_tell(KV_EXIT_INPUT,
                  "%s is damaged: column %s of table %s %s in row %lld: take "
                  "another copy of it, or run the cells again",
-                 path, all->bad, table, what, all->row);
+                 path, all->bad->column, table, what, all->row);
 }
 
 /* Looks for a row that breaks a law, and tells of the first. */
@@ -240,20 +206,9 @@ static int find(sqlite3 *db, const char *schema, const char *table, laws *all,
   return rc;
 }
 
-static int absent(const char *path, const char *table) {
-  if (!path) return KV_EXIT_INPUT;
-  return kv_tell(KV_EXIT_INPUT,
-                 "%s is damaged: it has no table %s: take another copy of it",
-                 path, table);
-}
-
-int kv_laws_check(sqlite3 *db, const char *schema, const char *table,
+int kv_laws_check(sqlite3 *db, const char *schema, const kv_db_table *table,
                   const char *path) {
-  laws all = {0};
-  int rc = read_laws(db, schema, table, &all) ? fail(db, path)
-           : all.n ? find(db, schema, table, &all, path)
-                   : absent(path, table);
-  for (int i = 0; i < all.n; i++) sqlite3_free(all.law[i].column);
-  sqlite3_free(all.law);
-  return rc;
+  laws all = {.n = 0};
+  read_laws(table, &all);
+  return find(db, schema, table->name, &all, path);
 }

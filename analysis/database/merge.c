@@ -57,7 +57,7 @@ static int make_tables(sqlite3 *db) {
   return rc ? rc
             : run(db, sqlite3_mprintf("PRAGMA main.application_id = %d;"
                                       "PRAGMA main.user_version = %d",
-                                      KV_DB_APPLICATION, KV_DB_SCHEMA));
+                                      KV_DB_APPLICATION, kv_db_schema));
 }
 
 /* KV_EXIT_DIFFERENT where both hold something of one key with other digests or

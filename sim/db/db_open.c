@@ -90,7 +90,7 @@ static kv_rc create(kv_db *db, kv_err *e) {
   if (rc || version) return kv_db_end(db, rc, e);
   snprintf(set, sizeof set,
            "PRAGMA application_id = %d; PRAGMA user_version = %d",
-           KV_DB_APPLICATION, KV_DB_SCHEMA);
+           KV_DB_APPLICATION, kv_db_schema);
   rc = make_tables(db, "main", e);
   if (!rc) rc = run(db, kv_db_views, e);
   if (!rc) rc = run(db, set, e);
@@ -108,12 +108,12 @@ kv_rc kv_db_recognise(kv_db *db, bool *empty, kv_err *e) {
     return kv_fail(e, KV_INPUT,
                    "%s is a database of another program: name a new file",
                    db->path);
-  if (!*empty && version != KV_DB_SCHEMA)
+  if (!*empty && version != kv_db_schema)
     return kv_fail(e, KV_INPUT,
                    "%s has schema %d, and this kvreplay reads schema %d alone: "
                    "use the kvreplay that wrote it, or run the replays again "
                    "and name a new file",
-                   db->path, version, KV_DB_SCHEMA);
+                   db->path, version, kv_db_schema);
   return KV_OK;
 }
 

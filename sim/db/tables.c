@@ -12,6 +12,8 @@
 #include "sim/measure/device_cache.h"
 #include "sim/measure/result.h"
 
+const int kv_db_schema = 3; /* raised with every change of the tables */
+
 /* A table without and with numbers of its rows; rest: constraints beside the
  * key, or NULL. */
 #define TABLE(table, rest, ...) ROWS_OR_NOT(table, rest, false, __VA_ARGS__)

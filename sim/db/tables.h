@@ -14,10 +14,9 @@
 #include <stdint.h>
 
 enum {
-  KV_DB_APPLICATION = 0x6b767270, /* PRAGMA application_id of our files */
-  KV_DB_SCHEMA = 3 /* their PRAGMA user_version: raised with every change of
-                      the tables */
-};
+  KV_DB_APPLICATION = 0x6b767270
+};                             /* PRAGMA application_id of our files */
+extern const int kv_db_schema; /* their PRAGMA user_version */
 
 /* Two values of a column in rows of one key, in two databases. */
 typedef enum kv_db_rule {

@@ -24,13 +24,13 @@ mutant passes_round_rank sim/measure/tally.c 'moments' \
   'while (t->rank[r] > t->at[r][digit])'
 mutant shelf_stays sim/measure/spill.c 'moments' \
   'if (s->file) madvise(' 'if (!s) madvise('
-mutant moments_not_compared sim/db/tables.c 'stored check_results.sh' \
+mutant moments_not_compared sim/db/tables.c 'db check_results.sh' \
   'SQL(mean, SAME, "BLOB' 'SQL(mean, FIRST, "BLOB'
-mutant drift_not_compared sim/db/tables.c 'stored check_results.sh' \
+mutant drift_not_compared sim/db/tables.c 'db check_results.sh' \
   'D(drift))' 'MEMBER(drift, drift, "REAL", '\''d'\'', FIRST, 0))'
 mutant asset_bytes_not_put sim/db/db_write.c 'db' \
   'if (isnan(x)) continue;' 'if (isnan(x) || i == 10) continue;'
-mutant scalars_uncompared sim/db/tables.c 'stored check_results.sh' \
+mutant scalars_uncompared sim/db/tables.c 'db check_results.sh' \
   'KEY_TEXT(name), SQL(value, SAME' 'KEY_TEXT(name), SQL(value, FIRST'
 mutant drift_of_all_steps sim/measure/fidelity_total.c 'moments' \
   'for (int i = r->step[0]; i < r->step[1]; i++)' \
@@ -162,7 +162,7 @@ mutant overlap_of_one_side analysis/database/survivors.c 'check_pictures.sh' \
   'either += x || y;' 'either += x;'
 mutant shown_by_head sim/look/survive.c 'check_pictures.sh' \
   'if (count && stamp[t] != mark) count[t]++;' 'if (count) count[t]++;'
-mutant tokens_not_compared sim/db/tables.c 'check_pictures.sh stored' \
+mutant tokens_not_compared sim/db/tables.c 'check_pictures.sh db' \
   'SQL(gone, SAME' 'SQL(gone, FIRST'
 mutant needles_turned analysis/page/maps.c 'check_pictures.sh' \
   'm->value[y * m->columns + x] =' 'm->value[x * m->columns + y] ='

@@ -47,7 +47,7 @@ mutant help_skips_options traces/option/help.c 'check_cli.sh' \
 mutant nothing_is_required traces/option/option.c 'check_cli.sh' \
   'if (o->must && !f->given[i])' 'if (o->must && f->given[i])'
 mutant version_is_failure sim/db/db_open.c 'db_faults' \
-  'version != KV_DB_SCHEMA' 'version > KV_DB_SCHEMA'
+  'version != kv_db_schema' 'version > kv_db_schema'
 mutant table_is_memory sim/db/db_fail.c 'db_faults' \
   '{SQLITE_ERROR, KV_INPUT,' '{SQLITE_EMPTY, KV_INPUT,'
 mutant wait_is_silent sim/db/db_wait.c 'db_faults' \
