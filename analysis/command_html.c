@@ -140,7 +140,6 @@ static const kv_figure *const figures[] = {about,
                                            kv_figures_answers,
                                            kv_figures_fidelity,
                                            kv_figures_cells,
-                                           kv_figures_drifts,
                                            kv_figures_deltakv,
                                            kv_figures_tables};
 enum { TABLES = sizeof figures / sizeof *figures, FIRST = 4 };

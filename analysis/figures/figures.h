@@ -7,7 +7,6 @@
 #define KV_ANALYSIS_FIGURES_H
 
 #include "analysis/page/figure.h"
-#include "analysis/page/maps.h"
 
 /* Asks what a model answered and what ranks it, where the database has
  * evaluations; once, before figures are drawn. An exit code. */
@@ -22,7 +21,6 @@ extern const kv_figure
     kv_figures_fidelity[], /* needle, LSE error, KL and output error against
                               bytes stored and read, with tables of means */
     kv_figures_cells[],    /* what else there is of cells */
-    kv_figures_drifts[],   /* drift of the log-sum-exp */
     kv_figures_deltakv[],  /* a parameter turned, ablations, equations */
     kv_figures_tables[];   /* the cross-check, every cell, .., machines */
 

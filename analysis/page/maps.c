@@ -1,6 +1,10 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Finding the squares of a map, and drawing them.
+ */
 #include "analysis/page/maps.h"
 #include "analysis/database/say.h"
+#include "analysis/tables/text.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -93,34 +97,6 @@ static const char *name_of(const kv_map *m, const char *columns,
   return number;
 }
 
-static const char *row_name(const void *self, int i) {
-  const kv_map *m = self;
-  return name_of(m, m->how->row, m->how->row_name, i, m->row[i]);
-}
-
-static const char *column_name(const void *self, int i) {
-  const kv_map *m = self;
-  return name_of(m, m->how->column, m->how->column_name, i, m->column[i]);
-}
-
-void kv_map_draw(const kv_map *m, const char *heading, FILE *f) {
-  const kv_maps *how = m->how;
-  double width = fmin(how->most_wide, how->wide * m->columns);
-  kv_heat_titled(
-      &(kv_heat){.title = heading,
-                 .rows = m->rows,
-                 .columns = m->columns,
-                 .value = m->value,
-                 .row = how->row_title,
-                 .column = how->column_title,
-                 .row_name = row_name,
-                 .column_name = column_name,
-                 .self = m,
-                 .width = fmax(how->least_wide, width),
-                 .height = fmin(how->most_high, how->high * m->rows)},
-      heading, f);
-}
-
 void kv_map_free(kv_map *m) {
   free(m->row);
   free(m->column);
@@ -128,10 +104,119 @@ void kv_map_free(kv_map *m) {
   *m = (kv_map){0};
 }
 
-void kv_map_show(const kv_grid *g, const kv_maps *how, int first, int end,
-                 const char *heading, FILE *f) {
-  kv_map m;
-  if (!kv_map_find(g, how, first, end, first, end, &m)) return;
-  kv_map_draw(&m, heading, f);
-  kv_map_free(&m);
+/* --- drawing -------------------------------------------------------------- */
+
+enum { SHADES = 20, LEFT = 44, RIGHT = 6, TOP = 18, BOTTOM = 36 };
+/* A name takes as much as this of a side; a number, of a square. */
+enum { NAME_WIDE = 34, NAME_HIGH = 14, NUMBER_WIDE = 22, NUMBER_HIGH = 13 };
+
+/* Of all squares together, in units of the page. */
+static double wide(const kv_map *m) {
+  return fmax(m->how->least_wide,
+              fmin(m->how->most_wide, m->how->wide * m->columns));
+}
+
+static double high(const kv_map *m) {
+  return fmin(m->how->most_high, m->how->high * m->rows);
+}
+
+/* -1: nothing is there. */
+static int shade_at(const kv_map *m, int row, int column) {
+  double x = m->value[row * m->columns + column];
+  return isfinite(x) ? (int)lrint(fmin(fmax(x, 0), 1) * SHADES) : -1;
+}
+
+static double at_x(const kv_map *m, double column) {
+  return LEFT + column * wide(m) / m->columns;
+}
+
+static double at_y(const kv_map *m, double row) {
+  return TOP + row * high(m) / m->rows;
+}
+
+/* All squares of a shade as one path, in units of squares: a stroke of width 1
+ * along the middle of each row. */
+static void draw_shade(const kv_map *m, int shade, FILE *f) {
+  int n = 0;
+  for (int r = 0; r < m->rows; r++)
+    for (int c = 0, wide; c < m->columns; c += wide) {
+      for (wide = 1; c + wide < m->columns &&
+                     shade_at(m, r, c + wide) == shade_at(m, r, c);
+           wide++) {
+      }
+      if (shade_at(m, r, c) != shade) continue;
+      if (!n++)
+        fprintf(f, "<path class=\"h\" stroke-opacity=\"%.2f\" d=\"",
+                shade * .85 / SHADES + .03);
+      fprintf(f, "M%d,%d.5h%d", c, r, wide);
+    }
+  if (n) fputs("\"/>\n", f);
+}
+
+/* Names that have room, on one side. */
+static void draw_rows(const kv_map *m, FILE *f) {
+  int every = (int)ceil(NAME_HIGH * m->rows / high(m));
+  for (int r = 0; r < m->rows; r += every) {
+    fprintf(f, "<text class=\"t end\" x=\"%d\" y=\"%.1f\">", LEFT - 5,
+            at_y(m, r + .5) + 4);
+    kv_text_html(name_of(m, m->how->row, m->how->row_name, r, m->row[r]), f);
+    fputs("</text>\n", f);
+  }
+}
+
+static void draw_columns(const kv_map *m, FILE *f) {
+  int every = (int)ceil(NAME_WIDE * m->columns / wide(m));
+  for (int c = 0; c < m->columns; c += every) {
+    fprintf(f, "<text class=\"t mid\" x=\"%.1f\" y=\"%.1f\">", at_x(m, c + .5),
+            at_y(m, m->rows) + 14);
+    kv_text_html(
+        name_of(m, m->how->column, m->how->column_name, c, m->column[c]), f);
+    fputs("</text>\n", f);
+  }
+}
+
+static void draw_numbers(const kv_map *m, FILE *f) {
+  if (wide(m) / m->columns < NUMBER_WIDE || high(m) / m->rows < NUMBER_HIGH)
+    return;
+  for (int r = 0; r < m->rows; r++)
+    for (int c = 0; c < m->columns; c++) {
+      double x = m->value[r * m->columns + c];
+      if (isfinite(x))
+        fprintf(f, "<text class=\"v mid\" x=\"%.1f\" y=\"%.1f\">%.0f</text>\n",
+                at_x(m, c + .5), at_y(m, r + .5) + 4, 100 * x);
+    }
+}
+
+static void write(const kv_map *m, const char *title, FILE *f) {
+  double width = LEFT + wide(m) + RIGHT, height = TOP + high(m) + BOTTOM;
+  fprintf(f,
+          "<svg viewBox=\"0 0 %.0f %.0f\" width=\"%.0f\" role=\"img\" "
+          "aria-label=\"",
+          width, height, width);
+  kv_text_html(title, f);
+  fprintf(f, "\">\n<g transform=\"translate(%d %d) scale(%.3f %.3f)\">\n", LEFT,
+          TOP, wide(m) / m->columns, high(m) / m->rows);
+  for (int s = 0; s <= SHADES; s++) draw_shade(m, s, f);
+  fputs("</g>\n", f);
+  fprintf(f,
+          "<path class=\"g\" d=\"M%d,%dh%.0fv%.0fh-%.0fz\"/>"
+          "<text class=\"a\" x=\"2\" y=\"12\">",
+          LEFT, TOP, wide(m), high(m), wide(m));
+  kv_text_html(m->how->row_title, f);
+  fprintf(f, "</text><text class=\"a mid\" x=\"%.1f\" y=\"%.1f\">",
+          at_x(m, m->columns / 2.), at_y(m, m->rows) + 30);
+  kv_text_html(m->how->column_title, f);
+  fputs("</text>\n", f);
+  draw_rows(m, f);
+  draw_columns(m, f);
+  draw_numbers(m, f);
+  fputs("</svg>\n", f);
+}
+
+void kv_map_draw(const kv_map *m, const char *heading, FILE *f) {
+  fputs("<div><h3>", f);
+  kv_text_html(heading, f);
+  fputs("</h3>\n", f);
+  write(m, heading, f);
+  fputs("</div>\n", f);
 }

@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Maps of a query's answer (analysis/page/heat.h): the distinct values of one
- * column stand down a side, those of another across, and a square has the
- * number of a third. For figures that draw a map for each of several runs of
- * rows: kv_map_find, perhaps a change of map.value, kv_map_draw, kv_map_free.
+ * A map of a query's answer as inline SVG: the distinct values of one column
+ * stand down a side, those of another across, and a square has the number of a
+ * third, a share. A shade is one of 21 steps from 0 (a faint tint; the page's
+ * own colour is where nothing is) to 1, and neighbours of one shade in a row
+ * are one stroke, so that a map of 64 by 64 takes some kilobytes; a map with
+ * room in its squares has their percents written into it. kv_map_find,
+ * kv_map_draw, kv_map_free.
  */
 #ifndef KV_ANALYSIS_MAPS_H
 #define KV_ANALYSIS_MAPS_H
 
-#include "analysis/page/heat.h"
 #include "analysis/page/page.h"
 
 /* How the maps of a figure are made. Widths and heights are in units of the
@@ -50,8 +52,5 @@ bool kv_map_find(const kv_grid *g, const kv_maps *how, int side_first,
  * it is told, too. */
 void kv_map_draw(const kv_map *m, const char *heading, FILE *f);
 void kv_map_free(kv_map *m); /* accepts an empty one */
-/* All three, of rows that have their sides for themselves. */
-void kv_map_show(const kv_grid *g, const kv_maps *how, int first, int end,
-                 const char *heading, FILE *f);
 
 #endif

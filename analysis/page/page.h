@@ -60,12 +60,6 @@ enum { KV_PAGE_MOST = 1000 };
 
 /* Writes n and a noun, `one` being its singular: "1 result", "2 results". */
 void kv_page_count(FILE *f, int n, const char *one);
-/* Columns by which views of layers and heads tell models of different shape
- * apart: rows that agree in them are drawn together. kv_page_shape writes the
- * heading above such rows, from a row of g, which has the column traces, too:
- * how many traces, layers and KV heads. */
-#define KV_SHAPE "layers kv_heads"
-void kv_page_shape(const kv_page *p, const kv_grid *g, int row);
 /* The line, a number in p->variants, that the cell with this key belongs to;
  * -1: there is no such cell. */
 int kv_page_variant(const kv_page *p, const char *key);

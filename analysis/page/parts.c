@@ -15,13 +15,6 @@ void kv_page_count(FILE *f, int n, const char *one) {
   fprintf(f, "%d %s%s", n, one, n == 1 ? "" : "s");
 }
 
-void kv_page_shape(const kv_page *p, const kv_grid *g, int row) {
-  fputs("<h3>", p->f);
-  kv_page_count(p->f, (int)kv_grid_number(g, row, "traces"), "trace");
-  fprintf(p->f, ", %s layers of %s KV heads recorded</h3>\n",
-          kv_grid_text(g, row, "layers"), kv_grid_text(g, row, "kv_heads"));
-}
-
 int kv_page_variant(const kv_page *p, const char *key) {
   const kv_grid *g = &p->cell;
   int at = kv_grid_column(g, "key"); /* looked up once, of thousands of rows */

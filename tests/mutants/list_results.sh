@@ -152,9 +152,9 @@ mutant heads_of_one_trace analysis/sql/pictures.sql 'check_pictures.sh' \
   'count(*) AS traces, avg(kept) AS kept, max(share) AS share'
 mutant pages_of_every_trace analysis/sql/pictures.sql 'check_pictures.sh' \
   'FROM place WHERE cells = most)' 'FROM place)'
-mutant squares_by_column analysis/page/heat.c 'check_pictures.sh' \
-  'double x = h->value[r * h->columns + c];
-      if (isfinite(x))' 'double x = h->value[c * h->columns + r];
+mutant squares_by_column analysis/page/maps.c 'check_pictures.sh' \
+  'double x = m->value[r * m->columns + c];
+      if (isfinite(x))' 'double x = m->value[c * m->columns + r];
       if (isfinite(x))'
 mutant survivors_of_bin analysis/database/survivors.c 'check_pictures.sh' \
   '(double)there / entered' '(double)there / (last - first)'
