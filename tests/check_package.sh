@@ -163,7 +163,7 @@ bash "$src/tests/check_python.sh" >"$tmp/said" 2>&1 ||
   fail "tests/python: $(tail -n 5 "$tmp/said")"
 at=$tmp/hf && mkdir "$at"
 tests=$src/tests/python
-{
+! "$PYTHON" -c 'import torch, transformers' 2>/dev/null || {
   "$PYTHON" "$tests/session_hf.py" &&
     "$PYTHON" "$tests/trace_hf.py" "$KVTRACE" "$KVREPLAY" "$at" "$tiny" &&
     "$PYTHON" "$tests/press_hf.py" "$KVREPLAY" "$at" "$tiny"

@@ -21,15 +21,15 @@ in_python = conformance/cases.csv conformance/check.py \
 	python/check_selection.py python/chunked.py python/check_summary.py \
 	python/evaluate_hf.py python/evaluate_press.py \
 	python/evaluate_shared.py python/figures.py \
-	python/hf_made_up.py python/hf_models.py python/package_imports.py \
-	python/plan_hf.py python/press_evaluate.py python/press_hf.py \
+	python/hf_models.py python/package_imports.py \
+	python/plan_hf.py python/press_hf.py \
 	python/press_model.py python/presses_hf.py python/presses_rows.py \
 	python/record_hf.py python/record_repeat.py python/record_second.py \
 	python/record_shared.py python/record_text.py python/session_feed.py \
 	python/session_forks.py python/session_hf.py \
-	python/session_made_up.py python/session_store.py \
-	python/pool_queue.py python/splitmix.py \
-	python/tasks_text.py python/trace_hf.py python/trace_made_up.py \
+	python/session_store.py \
+	python/pool_queue.csv python/pool_queue.py python/splitmix.py \
+	python/tasks_text.py python/trace_hf.py \
 	python/trace_shared.py python/train_hf.py python/two_runtimes.py \
 	python/types_hf.py python/types_small.py python/variants.py \
 	python/windowed.py

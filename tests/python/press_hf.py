@@ -1,19 +1,26 @@
 # SPDX-License-Identifier: Apache-2.0
 """kvreplay.kvpress. With kvpress: on the model of traces/tiny a press's
 decisions replay, and methods as presses (press_model.py). Without it made-up
-presses on a made-up model: what they drop, hide, turn and drop while decoding
-is found, and what they merge is refused. That presses are what KVPRESS.md says
-is presses_hf.py's. Called by check_session_py.sh: KVREPLAY FOLDER TINY."""
+presses on a small model: what they drop, hide, turn and drop while decoding is
+found, and what they merge is refused. That presses are what KVPRESS.md says is
+presses_hf.py's. Called by check_session_py.sh: KVREPLAY FOLDER TINY."""
 
+import contextlib
 import importlib.metadata
+import importlib.util
 import os
 import subprocess
 import sys
 import types
 
 import numpy as np
+import torch
+import transformers
 
+import hf_models as hf
 from kvreplay.decisions import read_decisions
+from kvreplay.hf.capture import capture
+from kvreplay.hf.rope import turned
 from kvreplay.results import read_results
 from kvreplay.trace import read_trace, write_trace
 
@@ -21,7 +28,7 @@ kvreplay, folder, tiny = sys.argv[1:]
 PATH, TRACE, ROWS = (
     os.path.join(folder, x) for x in ("d.safetensors", "p.safetensors", "rows")
 )
-LAYERS, H, G, D, T, PROMPT = 2, 4, 2, 8, 24, 16  # of the made-up model
+LAYERS, G, T, PROMPT = 2, 2, 24, 16  # of the small model and its trace
 
 
 def replay(trace, *specs, budget="20%"):
@@ -46,8 +53,6 @@ def refused(says, call, *args):
 
 
 def real():
-    import torch
-    from kvreplay.hf.capture import capture
     from kvreplay.hf.text import load
     from kvreplay.kvpress import from_press, make_press
 
@@ -72,86 +77,147 @@ def real():
     print("kvpress", importlib.metadata.version("kvpress"))
 
 
-def keep(places):
-    """A press that keeps these rows of every lane, after the prompt."""
-
-    def hook(layer, cache, at):
-        if len(at) > 1:
-            own = cache.layers[layer]
-            own.keys = hf.Tensor(own.keys.a[:, :, places])
-            own.values = hf.Tensor(own.values.a[:, :, places])
-
-    return hook
-
-
 class Press:
-    """With a hook after each layer's attention, as those of kvpress."""
+    """With a hook after each layer's attention, as those of kvpress:
+    hook(layer, its module, the cache, tokens seen, tokens that came)."""
 
     def __init__(self, hook):
         self.hook = hook
 
+    @contextlib.contextmanager
     def __call__(self, model):
-        self.layers = model.get_decoder().layers
-        return self
+        hooks = [
+            x.self_attn.register_forward_hook(self.after, with_kwargs=True)
+            for x in model.model.layers
+        ]
+        self.seen = {}
+        try:
+            yield
+        finally:
+            for x in hooks:
+                x.remove()
 
-    def __enter__(self):
-        for x in self.layers:
-            x.self_attn.hook = self.hook
-
-    def __exit__(self, *_):
-        for x in self.layers:
-            x.self_attn.hook = None
-
-
-def check_in_part(from_press, rows, rope, freq):
-    """A trace of some of the model's layers: of these alone."""
-    part, path = {1: dict(zip("qkv", (x[0] for x in rows[1])))}, TRACE + "1"
-    meta = {"attn.scale": 0.3, "rope.layout": "half", "n_layers": LAYERS}
-    write_trace(path, part, PROMPT, None, np.arange(T), None, freq, meta)
-    trace, press = read_trace(path), Press(keep([9, 0]))
-    lists = from_press(hf.model(rows, rope), press, trace, PATH)
-    assert lists == {1: {PROMPT: [[0, 9]] * G}}, lists
+    def after(self, module, args, kwargs, out):
+        n, layer = out[0].shape[1], module.layer_idx
+        self.seen[layer] = self.seen.get(layer, 0) + n
+        cache = kwargs.get("cache") or kwargs["past_key_values"]
+        self.hook(layer, module, cache, self.seen[layer], n)
 
 
 class DecodingPress(Press):
     pass
 
 
-def made_up_rows():
-    r = np.random.default_rng(9)
-    rows = [
-        [
-            r.standard_normal((1, h, T, D)).astype(np.float32)
-            for h in (H, G, G)
-        ]
-        for l in range(LAYERS)
-    ]
-    rows[0][2][:, :, 3] = rows[0][2][:, :, 9]  # one token's values twice
-    return rows
+KEPT = [0, 3, 9, 15]
 
 
-def check_who_is_to_blame(from_press, trace, model, other):
-    """The press, a state, other frequencies, or what kvpress runs by."""
+def keep(places):
+    """What keeps these rows of every lane, after the prompt."""
 
-    def old(layer, cache, at):
-        raise KeyError("cache_position")
+    def hook(layer, module, cache, seen, n):
+        if n > 1:
+            own = cache.layers[layer]
+            own.keys = own.keys[:, :, places]
+            own.values = own.values[:, :, places]
 
-    refused("of no version does not run on this model by transformers made up "
-            "(kvpress 0.5.5 needs one below", from_press, model, Press(old),
-            trace,
-            PATH)  # fmt: skip
-    finch = Press(keep([0]))
-    finch.delimiter_token_id = 7
-    refused("takes a delimiter out", from_press, model, finch, trace, PATH)
-    other.get_decoder().ropes.append(
-        types.SimpleNamespace(rope_type="dynamic", original_max_seq_len=T - 1)
-    )
-    refused(f"beyond {T - 1} the model turns", from_press, other,
-            Press(keep([0])), trace, PATH)  # fmt: skip
+    return hook
+
+
+def hide(layer, module, cache, seen, n):
+    module.masked_key_indices = [0, 0], [0, 1], [2, layer]
+    cache.layers[layer].keys[0, 0, 2] = 1e9  # as fake keys are
+
+
+def turn(layer, module, cache, seen, n):
+    keep(KEPT)(layer, module, cache, seen, n)
+    own, freq = cache.layers[layer], read_trace(TRACE).inv_freq
+    own.keys = torch.tensor(np.stack([
+        turned(k.numpy(), freq, False, np.arange(4) - KEPT)
+        for k in own.keys[0]]), dtype=torch.float32)[None]  # fmt: skip
+
+
+def mixed(layer, *of):
+    (turn if layer else keep(KEPT))(layer, *of)
+
+
+def last(layer, module, cache, seen, n):
+    """Every fourth step the last five; and rows of its own, for a while."""
+    own = cache.layers[layer]
+    if n > 1:
+        cache.update(own.keys, own.values, layer)
+        own.keys, own.values = own.keys[:, :, :n], own.values[:, :, :n]
+    if seen % 4 == 0:
+        own.keys, own.values = own.keys[:, :, -5:], own.values[:, :, -5:]
+
+
+def merge(layer, module, cache, seen, n):
+    cache.layers[layer].values[0, 1, 4] *= 0.5
+
+
+def rewrite(layer, module, cache, seen, n):
+    cache.layers[layer].keys[0, 1, 4] *= 0.5
+
+
+def adds(layer, module, cache, seen, n):
+    cache.update(*(torch.ones_like(x[:, :, :1]) for x in (
+        cache.layers[layer].keys, cache.layers[layer].values)), layer)
+
+
+def old(*of):
+    raise KeyError("cache_position")
+
+
+def check_found(from_press, model, trace):
+    """What presses keep, hide, turn and keep while decoding."""
+    every = {l: {PROMPT: [KEPT] * G} for l in range(LAYERS)}
+    # In any order they are kept: as kvreplay keeps lanes, ascending.
+    assert from_press(model, Press(keep([9, 0, 15, 3])), trace, PATH) == every
+    [row] = replay(TRACE, "replay:file=" + PATH)
+    assert row["status"] in ("ok", "fixed")
+    assert not read_decisions(PATH)["reindex"]
+    part = TRACE + "1"  # a trace of some of the model's layers: of these alone
+    write_trace(part, {1: trace.layer(1)}, PROMPT, None, trace.tokens, None,
+                trace.inv_freq, {"rope.layout": "half", "n_layers": LAYERS})
+    lists = from_press(model, Press(keep([9, 0])), read_trace(part), PATH)
+    assert lists == {1: {PROMPT: [[0, 9]] * G}}, lists
+    lists = from_press(model, Press(hide), trace, PATH)
+    assert lists[1][PROMPT][0] == [x for x in range(PROMPT) if x != 2]
+    assert lists[1][PROMPT][1] == [x for x in range(PROMPT) if x != 1]
+    assert model.model.layers[0].self_attn.masked_key_indices is None
+    assert from_press(model, Press(turn), trace, PATH) == every
+    assert read_decisions(PATH)["reindex"]
+    replay(TRACE, "replay:file=" + PATH)
+    lists = from_press(model, DecodingPress(last), trace, PATH)
+    assert lists[0] == {
+        x: [[*range(x - 5, x)]] * G for x in (PROMPT, 20, 24)
+    }, lists
+    replay(TRACE, "replay:file=" + PATH)
+
+
+def check_refused(from_press, model, trace):
+    """What no decisions file can say; and whose fault it is: the press's, a
+    state's, other frequencies', or that of what kvpress runs by."""
+
+    def no(says, hook, model=model, **more):
+        press = Press(hook)
+        vars(press).update(more)
+        refused(says, from_press, model, press, trace, PATH)
+
+    no("the keys of some lanes", mixed)
+    for hook in merge, rewrite, adds:
+        no("(layer 0, KV head", hook)
+    for says, config in (
+        ("has other keys", {}),
+        (f"beyond {T - 1} the model turns", hf.dynamic(T - 1)),
+    ):
+        other = hf.model("Llama", num_hidden_layers=LAYERS, **config)
+        other.model.layers[1].self_attn.k_proj.weight.data.neg_()
+        no(says, keep([0]), other)
+    no("of no version does not run on this model by transformers "
+       f"{transformers.__version__} (kvpress 0.5.5 needs one below", old)
+    no("takes a delimiter out", keep([0]), delimiter_token_id=7)
     model._is_stateful = True
-    refused("remembers by a state", from_press, model, Press(keep([0])), trace,
-            PATH)  # fmt: skip
-    model._is_stateful = False
+    no("remembers by a state", keep([0]))
 
 
 def made_up():
@@ -160,107 +226,17 @@ def made_up():
     )
     from kvreplay.kvpress import from_press, make_press
 
-    rows = made_up_rows()
-    layers = {
-        l: dict(zip("qkv", (x[0] for x in rows[l]))) for l in range(LAYERS)
-    }
-    freq = (0.5 ** np.arange(D // 2)).astype(np.float32)
-    meta = {"attn.scale": 0.3, "rope.layout": "half"}
-    write_trace(TRACE, layers, PROMPT, None, np.arange(T), None, freq, meta)
-    trace, rope = read_trace(TRACE), Rope(freq)
-    model = hf.model(rows, rope)
-
-    # In any order they are kept: as kvreplay keeps lanes, ascending.
-    lists = from_press(model, Press(keep([9, 0, 15, 3])), trace, PATH)
-    assert lists == {l: {PROMPT: [[0, 3, 9, 15]] * G} for l in (0, 1)}, lists
-    [row] = replay(TRACE, "replay:file=" + PATH)
-    assert row["status"] in ("ok", "fixed") and not read_decisions(PATH)[
-        "reindex"
-    ]
-
-    def hide(layer, cache, at):
-        module = model.get_decoder().layers[layer].self_attn
-        module.masked_key_indices = [0, 0], [0, 1], [2, layer]
-        cache.layers[layer].keys.a[0, 0, 2] = 1e9  # as fake keys are
-
-    check_in_part(from_press, rows, rope, freq)
-
-    lists = from_press(model, Press(hide), trace, PATH)
-    assert lists[1][PROMPT][0] == [x for x in range(PROMPT) if x != 2]
-    assert lists[1][PROMPT][1] == [x for x in range(PROMPT) if x != 1]
-    assert model.get_decoder().layers[0].self_attn.masked_key_indices is None
-
-    def turn(layer, cache, at):
-        kept = [0, 3, 9, 15]
-        keep(kept)(layer, cache, at)
-        own, moves = cache.layers[layer], np.arange(4) - kept
-        own.keys = hf.Tensor(rope.turn(own.keys.a, moves))
-
-    lists = from_press(model, Press(turn), trace, PATH)
-    assert lists == {l: {PROMPT: [[0, 3, 9, 15]] * G} for l in (0, 1)}, lists
-    assert read_decisions(PATH)["reindex"]
-    replay(TRACE, "replay:file=" + PATH)
-
-    def mixed(layer, cache, at):
-        (turn if layer else keep([0, 3, 9, 15]))(layer, cache, at)
-
-    refused("the keys of some lanes", from_press, model, Press(mixed), trace,
-            PATH)  # fmt: skip
-
-    def last(layer, cache, at):  # every fourth step, the last five
-        own = cache.layers[layer]
-        if at[-1] < PROMPT:  # and rows of its own, for a while
-            n = len(at)
-            cache.update(own.keys, own.values, layer)
-            own.keys = hf.Tensor(own.keys.a[:, :, :n])
-            own.values = hf.Tensor(own.values.a[:, :, :n])
-        if at[-1] % 4 == 3:
-            own.keys = hf.Tensor(own.keys.a[:, :, -5:])
-            own.values = hf.Tensor(own.values.a[:, :, -5:])
-
-    lists = from_press(model, DecodingPress(last), trace, PATH)
-    assert lists[0] == {
-        x: [[*range(x - 5, x)]] * G for x in (PROMPT, 20, 24)
-    }, lists
-    replay(TRACE, "replay:file=" + PATH)
-
-    def merge(layer, cache, at):
-        cache.layers[layer].values.a[0, 1, 4] *= 0.5
-
-    def rewrite(layer, cache, at):
-        cache.layers[layer].keys.a[0, 1, 4] *= 0.5
-
-    def adds(layer, cache, at):
-        cache.update(*(hf.Tensor(np.ones((1, G, 1, D), "f4")),) * 2, layer)
-
-    for press in map(Press, (merge, rewrite, adds)):
-        refused("(layer 0, KV head", from_press, model, press, trace, PATH)
-    other = hf.model([[x[0], -x[1], x[2]] for x in rows], rope)
-    refused("has other keys", from_press, other, Press(turn), trace, PATH)
-    check_who_is_to_blame(from_press, trace, model, other)
-
+    model, ids = hf.model("Llama", num_hidden_layers=LAYERS), hf.IDS[:, :T]
+    ids[0, 9] = ids[0, 3]  # one token's values twice, in layer 0
+    capture(model, ids, PROMPT, TRACE)
+    trace = read_trace(TRACE)
+    check_found(from_press, model, trace)
+    check_refused(from_press, model, trace)
     assert make_press("Press([1, 'a'])").hook == [1, "a"]
     assert type(make_press("DecodingPress(Press(hook=2))").hook) is Press
     for text in ("None(1)", "Press(", "Press()", "Press(open('x'))", "1 + x"):
         refused(": give a press as in", make_press, text)
-    print("made-up modules")
+    print("made-up presses")
 
 
-class Rope:
-    def __init__(self, freq):
-        self.inv_freq, self.attention_scaling = hf.Tensor(freq), 1.0
-
-    def turn(self, key, at):
-        turn = np.exp(1j * np.outer(at, self.inv_freq.a))
-        x = (key[..., : D // 2] + 1j * key[..., D // 2 :]) * turn
-        return np.concatenate([x.real, x.imag], -1).astype(np.float32)
-
-
-try:
-    import kvpress  # noqa: F401
-except ImportError:
-    import hf_made_up as hf
-
-    made_up()
-else:
-    real()
+(real if importlib.util.find_spec("kvpress") else made_up)()

@@ -1,15 +1,26 @@
 # SPDX-License-Identifier: Apache-2.0
-"""kvreplay.hf.session. With torch and transformers: models of random
-weights generate 32 tokens after 64, `dense` gives the tokens and logits of the
-model's own attention, streamingllm those of a forward over the tokens that it
-attends, and what a session is not is refused. Without them a made-up model on
-made-up modules, whose outputs are those of a loop. Says on stdout which.
-Called by check_session_py.sh."""
+"""kvreplay.hf.session: models of random weights generate 32 tokens after 64,
+`dense` gives the tokens and logits of the model's own attention, streamingllm
+those of a forward over the tokens that it attends, and what a session is not is
+refused. Says on stdout by which versions. Called by check_session_py.sh."""
 
-import types
+import torch
+import transformers
 
-from session_made_up import N, NEW, ROOM
-from session_made_up import made_up, refused_by
+import hf_models
+from kvreplay.hf.session import SessionCache
+from session_forks import check_forks
+
+N, NEW, ROOM = 64, 32, 200  # tokens of the prompt, after it; room
+
+
+def refused_by(says, call, *args, **more):
+    try:
+        call(*args, **more)
+    except ValueError as e:
+        assert says in str(e), (says, str(e))
+    else:
+        raise AssertionError(f"nothing says: {says}")
 
 
 def check_dense(torch, hf, SessionCache):
@@ -222,6 +233,10 @@ def refused_however(hf, SessionCache):
     for word in known:
         refused_by("SessionCache(prompt_len=)", hf.generate, model,
                    prefill_chunk_size=24, **{word: cache})  # fmt: skip
+    x = torch.zeros(1, 2, N, 16)
+    cache.update(x, x, 0)
+    SessionCache.updated = None  # as if attention had come
+    refused_by("1 of 3 layers attend", cache.update, x, x, 0)
     if hf.transformers.__version__ < "5":
         return  # there Jamba attends by itself
     model = hf.model("Jamba", attention="kvsession", **HYBRID)
@@ -266,34 +281,11 @@ def refused_again(hf, model, ids, cache):
         raise AssertionError("another prompt on a used session")
 
 
-def real():
-    import torch
-    import transformers
-    import hf_models
-    from kvreplay.hf.session import SessionCache
-    from session_forks import check_forks
-
-    for check in (
-        check_dense,
-        check_variants,
-        check_held,
-        check_reindexed,
-        check_again,
-        check_pieces,
-        check_forks,
-        check_positional,
-        check_turned_otherwise,
-        check_refused,
-    ):
-        with torch.no_grad():
-            check(torch, hf_models, SessionCache)
-    print(f"transformers {transformers.__version__}, torch", torch.__version__)
-
-
-try:
-    import torch  # noqa: F401
-    import transformers  # noqa: F401
-except ImportError:
-    made_up()
-else:
-    real()
+for check in (
+    check_dense, check_variants, check_held, check_reindexed, check_again,
+    check_pieces, check_forks, check_positional, check_turned_otherwise,
+    check_refused,
+):  # fmt: skip
+    with torch.no_grad():
+        check(torch, hf_models, SessionCache)
+print(f"transformers {transformers.__version__}, torch", torch.__version__)

@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """kvreplay.hf.capture: with torch and transformers the model of
 traces/tiny, fed the tokens of a bundled trace, gives that trace's q, k, v and
-o, and small models of random weights in three formats; without them a made-up
-model. `kvtrace check` computes the outputs of each again, and so does
-`kvreplay run -m dense` those of the decode steps. Called by
+o, and small models of random weights in three formats; without them tokens
+alone are looked at. `kvtrace check` computes the outputs of each again, and so
+does `kvreplay run -m dense` those of the decode steps. Called by
 check_session_py.sh: KVTRACE KVREPLAY FOLDER TINY."""
 
+import importlib.util
 import json
 import os
 import shutil
@@ -183,7 +184,7 @@ def check_in_part(torch, hf, capture):
 def check_identity(torch, hf):
     """A model is what its numbers and its configuration are: not its folder,
     nor the type they were loaded as; a fine-tune of it is another."""
-    from kvreplay.hf.identity import model_digest
+    from kvreplay.hf.identity import model_digest, settled
     from transformers import AutoModelForCausalLM
 
     want = asset_digest("less")
@@ -200,6 +201,57 @@ def check_identity(torch, hf):
         assert (model_digest(model) == model_digest(hf.model("Llama"))) == (
             not config
         ), config
+    model = hf.model("Llama")
+    with torch.no_grad():  # the first number of the first tensor
+        next(model.parameters())[0, 0] += 1
+    assert model_digest(model) != model_digest(hf.model("Llama"))
+    model.state_dict = lambda: {"x": None}
+    assert model_digest(model) is None  # known by its name alone
+    four = dict(rope_theta=1e4, rope_scaling=dict(rope_type="yarn", factor=2))
+    five = dict(rope_theta=1e4, rope_type="yarn", factor=2)
+    assert settled(four) == settled(dict(rope_parameters=five, _x=1, a=None))
+    five["rope_type"] = "default"
+    assert settled(four) != settled(dict(rope_parameters=five)) == settled(
+        dict(rope_theta=1e4, factor=2))  # fmt: skip
+
+
+def check_rotation(hf, capture):
+    """What is recorded is what the keys of one token prove: no rotation by
+    other frequencies than the model says, and none of keys that are zero."""
+    for by in 1.01, 0, 1:
+        model = hf.model("Llama")
+        model.model.rotary_emb.register_forward_pre_hook(
+            lambda module, args, kwargs: (args, dict(
+                kwargs, position_ids=kwargs["position_ids"] * (by or 1))),
+            with_kwargs=True)  # fmt: skip
+        if not by:
+            for layer in model.model.layers:
+                layer.self_attn.k_proj.weight.data.zero_()
+        assert capture(model, hf.IDS, 60, PATH) == (by == 1), by
+
+
+def check_refused_first(hf, capture):
+    """What is said before anything is computed: nothing of it is written."""
+
+    class Encoding(dict):  # what a chat template gives
+        pass
+
+    model, path = hf.model("Llama"), PATH + "x"
+    model.model.forward = None  # nothing runs
+    refused("no folder", capture, model, hf.IDS, 60, path + "/none/t")
+    for key in "layers", "prompt_len", "attn.scale", "model_digest", "n_heads":
+        refused(f"metadata {key}: ", lambda: capture(
+            model, hf.IDS, 60, path, **{key: "0,3"}))  # fmt: skip
+    for wrong, says in (
+        (Encoding(input_ids=hf.IDS), 'take ["input_ids"]'),
+        ([*range(64)], "the tokens are a list"),
+        (hf.IDS[0], "of shape [64]: give one sequence"),
+        (hf.IDS.reshape(2, -1), "of shape [2, 32]"),
+    ):
+        refused(says, capture, model, wrong, 60, path)
+    for n in 0, 65:
+        refused(f"a prompt of {n} tokens: give 1 to 64", capture, model, hf.IDS,
+                n, path)  # fmt: skip
 
 
 def real():
@@ -227,6 +279,8 @@ def real():
         }.get(name)
     check_kinds(torch, hf, capture)
     check_identity(torch, hf)
+    check_rotation(hf, capture)
+    check_refused_first(hf, capture)
     print(f"transformers {transformers.__version__}, torch", torch.__version__)
 
 
@@ -271,14 +325,11 @@ def check_text():
 
 check_tokenizer()
 assert len({asset_digest(x) for x in ("less", "palu", "deltakv")}) == 1
-try:
-    import torch  # noqa: F401
-    import transformers  # noqa: F401
-except ImportError:
-    import trace_made_up
+check_text()
+if importlib.util.find_spec("torch") and importlib.util.find_spec(
+        "transformers"):
+    import transformers
 
-    check_text()
-    trace_made_up.made_up()
-else:
-    check_text()
     real()
+else:
+    print("no torch")

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What trace_hf.py and trace_made_up.py share: its arguments, what the programs
-say of a trace, and refusals."""
+"""What trace_hf.py and record_shared.py share: arguments, what the programs say
+of a trace, and refusals."""
 
 import json
 import os
