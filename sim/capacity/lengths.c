@@ -2,11 +2,12 @@
  *
  * The replay of lengths: sim/capacity/lengths.h.
  */
-#define _GNU_SOURCE 1
-#include "sim/capacity/lengths_part.h"
+#include "sim/capacity/lengths.h"
 
 #include "sim/engine/cell.h"
 #include "sim/engine/layer.h"
+#include "sim/spec/knob.h"
+#include "sim/spec/param.h"
 #include "traces/decisions/asset.h"
 #include "traces/text/threads.h"
 #include <math.h>
@@ -15,6 +16,60 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
+
+static kv_rc lengths_try(const kv_lengths *ask, int value, kv_stored *out,
+                         int64_t *bytes, int64_t *dense, kv_err *e);
+
+typedef struct search {
+  const kv_lengths *ask;
+  const kv_param *knob;
+  int tokens;
+  int value;        /* of the last probe, and .. */
+  kv_stored stored; /* .. what it stored */
+} search;
+
+static kv_rc legal(void *self, int place, bool *runs, kv_err *e) {
+  const search *s = self;
+  int value = kv_knob_value(s->knob, s->tokens, place);
+  kv_rc rc = lengths_try(s->ask, value, NULL, NULL, NULL, e);
+  *runs = !rc;
+  return rc == KV_REFUSED ? KV_OK : rc;
+}
+
+static kv_rc probe(void *self, int place, int64_t *bytes, int64_t *dense,
+                   kv_err *e) {
+  search *s = self;
+  s->value = kv_knob_value(s->knob, s->tokens, place);
+  return lengths_try(s->ask, s->value, &s->stored, bytes, dense, e);
+}
+
+static kv_rc in_bytes(const kv_lengths *ask, kv_stored *out, kv_err *e) {
+  search s = {.ask = ask,
+              .knob = kv_spec_knob(ask->spec->method),
+              .tokens = ask->context + ask->output};
+  int most = kv_knob_places(s.knob, s.tokens), least, place;
+  char named[KV_TEXT_MAX];
+  kv_rc rc = kv_budget_least(most, legal, &s, &least, e);
+  if (rc) return rc;
+  kv_knob_text(s.knob, kv_knob_value(s.knob, s.tokens, least), named);
+  rc = kv_budget_search(ask->budget, least, most, named, probe, &s, &place, e);
+  if (rc) return rc;
+  int value = kv_knob_value(s.knob, s.tokens, place);
+  if (value != s.value) return lengths_try(ask, value, out, NULL, NULL, e);
+  *out = s.stored;
+  return KV_OK;
+}
+
+kv_rc kv_lengths_replay(const kv_lengths *ask, kv_stored *out, kv_err *e) {
+  const kv_budget *b = ask->budget;
+  if (b && kv_budget_in_bytes(b) && kv_knob_takes(ask->spec, b))
+    return in_bytes(ask, out, e);
+  return lengths_try(ask, -1, out, NULL, NULL, e);
+}
+
+/* --- lengths ------------------------------------------------------------- */
+
+#define _GNU_SOURCE 1
 
 enum { PIECE = 4 << 20 }; /* bytes; whole pages, of any size in use */
 
@@ -41,7 +96,7 @@ typedef struct work {
   char *part;
 } work;
 
-/* --- the request ---------------------------------------------------------- */
+/* --- the request --------------------------------------------------------- */
 
 /* Numbers from 0.5 to 1 with either sign, in the type's own bits, another at
  * each place: keys of which no two neighbours are alike. */
@@ -164,7 +219,7 @@ static kv_rc take_memory(work *w, kv_err *e) {
   return rc;
 }
 
-/* --- layers --------------------------------------------------------------- */
+/* --- layers -------------------------------------------------------------- */
 
 static void look(work *w) {
   for (int i = 0; i < w->lanes; i++) {
@@ -287,8 +342,12 @@ static void release(work *w) {
   for (size_t i = 0; i < sizeof block / sizeof *block; i++) free(block[i]);
 }
 
-kv_rc kv_lengths_try(const kv_lengths *ask, int value, kv_stored *out,
-                     int64_t *bytes, int64_t *dense, kv_err *e) {
+/* kv_lengths_replay, but with the knob at `value` (kv_knob_value); -1: where
+ * the budget, which is then not one of bytes, sets it. bytes and dense (both or
+ * neither NULL) receive what it takes in the budget's basis, one of bytes. out
+ * NULL: asks only whether it is refused, without a replay. */
+static kv_rc lengths_try(const kv_lengths *ask, int value, kv_stored *out,
+                         int64_t *bytes, int64_t *dense, kv_err *e) {
   work w = {.ask = ask};
   kv_rc rc = make_trace(&w, e);
   if (!rc) rc = open_cell(&w, value, e);
