@@ -35,6 +35,7 @@ for line, may in (("import kvreplay", []), ("import kvreplay.results", []),
                   ("import kvreplay.evaluate", []),
                   ("import kvreplay.claims.command", []),
                   ("import kvreplay.capacity.command", []),
+                  ("import kvreplay.figures.command", []),
                   ("import kvreplay.kvpress", []),
                   ("import kvreplay.prefill", []),
                   *((f"import kvreplay.{x}", ["numpy"]) for x in (

@@ -13,6 +13,7 @@
     kvreplay.evaluate   does it still answer? `kvreplay evaluate`
     kvreplay.claims     do papers' claims hold? `kvreplay claims`
     kvreplay.capacity   users of a node: `kvreplay capacity`
+    kvreplay.figures    figures about traces: `kvreplay attention`, ..
     kvreplay.prefill    how sparsely a prompt is read: `kvtrace prefill`
     kvreplay.hf         hf.capture: of your tokens; hf.session: generates
     kvreplay.kvpress    kvpress both ways: Press, from_press, from_scorer

@@ -12,6 +12,7 @@ from subprocess import CompletedProcess
 from typing import Callable, Dict, Iterator, List, Sequence, Tuple
 
 from .. import capacity
+from ..figures import command as figures
 from ..need import need
 from ..programs import called
 from .table import Claim, Row, Table
@@ -28,13 +29,17 @@ def typed(command: str) -> str:
     return command + " --db r.db" * stored
 
 
+OWN = {"capacity": capacity.main, "attention": figures.attention,
+       "residuals": figures.residuals, "selection": figures.selection}
+
+
 def said(words: Sequence[str]) -> List[str]:
     """Lines that one of our programs prints; RuntimeError, whose code is the
-    program's, where it fails. `kvreplay capacity` is this package's own."""
-    if words[1] == "capacity":
+    program's, where it fails. Some commands are this package's own."""
+    if words[1] in OWN:
         out, err = io.StringIO(), io.StringIO()
         with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
-            code = capacity.main([*words[2:]])
+            code = OWN[words[1]]([*words[2:]])
         done = CompletedProcess(words, code, out.getvalue(), err.getvalue())
     else:
         done = called(*words)

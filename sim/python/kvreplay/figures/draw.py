@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The figures of a command as SVG files, one a figure, by matplotlib. A figure
 is a row of FIGURES: what it is called, its axes, and a function that yields the
-points of one trace, (panel, line, x, y); a map has (panel, row, column, share).
+points of one trace, (panel, line, x, y); a map has (panel, row, column, share),
+and with logarithmic axes every class between, upwards.
 Traces of one shape share a panel, and points are means over them, each trace
 alike, with the standard deviation over traces to each side. Of histograms,
 spectra and strides three layers are drawn: at a quarter, half and three
@@ -285,7 +286,7 @@ FIGURES = {"attention": {
                     heads, map=True),
     "decades": Figure("Scores beside norms of values (thirds of a power of "
                       "ten; shade: log of tokens)", "score", "norm of v",
-                      decades, map=True),
+                      decades, "xy", map=True),
 }, "residuals": {
     "nearest": Figure("How far back the nearest token is", LAYER, SHARE,
                       nearest),
@@ -361,15 +362,19 @@ def averaged(f: Figure, traces: List[Look]) -> Lines:
     return out
 
 
-def draw_map(ax: Any, lines: Dict[Any, Dict[float, Tuple[float, float]]]
-             ) -> None:
+def draw_map(ax: Any, f: Figure, lines: Dict[Any, Dict[float, Tuple[
+        float, float]]]) -> None:
     rows = sorted(lines)
     columns = sorted({x for line in lines.values() for x in line})
+    if f.log:
+        rows, columns = ([*range(int(x[0]), int(x[-1]) + 1)]
+                         for x in (rows, columns))
     grid = np.full((len(rows), len(columns)), np.nan)
     for i, row in enumerate(rows):
         for j, x in enumerate(columns):
-            grid[i, j] = lines[row].get(x, (np.nan,))[0]
-    ax.imshow(grid, aspect="auto", cmap="Blues", interpolation="none")
+            grid[i, j] = lines.get(row, {}).get(x, (np.nan,))[0]
+    ax.imshow(grid, aspect="auto", origin="lower" if f.log else "upper",
+              cmap="Blues", interpolation="none")
     for axis, names in (ax.xaxis, columns), (ax.yaxis, rows):
         at = range(0, len(names), len(names) // 8 + 1)
         axis.set_ticks(list(at), [f"{names[i]:g}" for i in at])
@@ -396,8 +401,7 @@ def draw(path: str, f: Figure, panels: Lines) -> None:
     sheet = Sheet((5 * wide, 3.5 * high + 0.4), layout="constrained")
     axes = sheet.subplots(high, wide, squeeze=False).ravel()
     for ax, name in zip(axes, names):
-        (draw_map(ax, panels[name]) if f.map else
-         draw_lines(ax, f, panels[name]))
+        (draw_map if f.map else draw_lines)(ax, f, panels[name])
         ax.set_title(name, fontsize=8)
         ax.set_xlabel(f.across, fontsize=7)
         ax.set_ylabel(f.up, fontsize=7)
