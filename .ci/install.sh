@@ -104,8 +104,8 @@ bare() {
 }
 
 # What the tests of quickstart skip without torch and transformers: recorder,
-# evaluations, sessions and types, of real models. The environment is for every
-# clone and later run of this machine. Skipped tests are failures here.
+# evaluations, training, sessions and types, of real models. The environment is
+# for every clone and later run of this machine. A skipped test is a failure.
 run_hf() {
   local release=5.24.0 cache=${XDG_CACHE_HOME:-$HOME/.cache}/kvreplay to
   to=$cache/transformers-$release
@@ -114,6 +114,8 @@ run_hf() {
   (flock 9 && step torch "$to" numpy torch==2.15.0 "transformers==$release") \
     9>"$to.lock"
   [ -x build/sim/kvreplay ] || ./quickstart check
+  PYTHON=$to/bin/python KV_TORCH=1 top_builddir=$top/build top_srcdir=$top \
+    bash tests/sim/check_train.sh
   PYTHON=$to/bin/python top_builddir=$top/build top_srcdir=$top \
     bash tests/check_session_py.sh | tee "$ci/hf.tests" || return 1
   grep -q "(transformers $release, torch 2.15.0" "$ci/hf.tests" || return 1

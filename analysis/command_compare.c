@@ -270,7 +270,7 @@ static int write(sqlite3 *db, const kv_args *a, const lines *l) {
 
 static int compare(sqlite3 *db, const kv_args *a, lines *l) {
   bool any = false;
-  const kv_compared *by = &kv_compared_all[a->measure];
+  const kv_compared *by = kv_compared_at(a->measure);
   int rc = by->answered ? kv_results_answers(db, a->files.item[0]) : KV_EXIT_OK;
   if (!rc) rc = kv_compare_rows_find(db, by, a->at, &l->x);
   if (!rc) rc = kv_compare_rows_name(&l->x, a->method, &l->method);

@@ -11,7 +11,6 @@
 #include "analysis/database/results.h"
 #include "analysis/database/say.h"
 #include "analysis/figures/figures.h"
-#include "analysis/page/sections.h"
 #include "analysis/page_js.h"
 #include "analysis/style_css.h"
 #include "analysis/tables/lines.h"
@@ -24,30 +23,7 @@
 
 /* --- what the page is about ----------------------------------------------- */
 
-static bool find_places(kv_page *p) {
-  const kv_grid *g = &p->cell;
-  p->place = calloc((size_t)g->rows + 1, sizeof *p->place);
-  p->place_name = calloc((size_t)g->rows + 1, sizeof *p->place_name);
-  for (int r = 0; p->place && p->place_name && r < g->rows; r++) {
-    char name[320];
-    int i = 0;
-    const char *observe = kv_grid_text(g, r, "observe");
-    bool recorded = !strcmp(observe, "recorded");
-    snprintf(name, sizeof name, "%s, prompt %s%s%s",
-             kv_grid_text(g, r, "trace"), kv_grid_text(g, r, "prompt_len"),
-             recorded ? "" : ", observed ", recorded ? "" : observe);
-    while (i < p->places && strcmp(p->place_name[i], name)) i++;
-    if (i == p->places && !(p->place_name[p->places++] = strdup(name)))
-      return false;
-    p->place[r] = i;
-  }
-  return p->place && p->place_name;
-}
-
 static void release(kv_page *p) {
-  for (int i = 0; p->place_name && i < p->places; i++) free(p->place_name[i]);
-  free(p->place_name);
-  free(p->place);
   kv_variants_free(&p->variants);
   kv_grid_free(&p->cell);
   sqlite3_close(p->db);
@@ -59,7 +35,7 @@ static int load(kv_page *p, const kv_page *first) {
   int rc = kv_results_open_kept(p->path, &p->db);
   if (!rc) rc = kv_grid_ask(p->db, "SELECT * FROM cell", 0, NULL, &p->cell);
   if (rc) return rc;
-  if (!find_places(p) || !kv_variants_find(&p->cell, &p->variants) ||
+  if (!kv_variants_find(&p->cell, &p->variants) ||
       !kv_look_all(&p->variants, &p->cell,
                    p == first ? &none : &first->variants))
     return kv_tell(KV_EXIT_RESOURCE, "not enough memory for the page");
@@ -92,12 +68,14 @@ static void say(FILE *f, int n, const char *class, const char *text) {
 
 /* What is in a database, counted. */
 static void counts(const kv_page *p, FILE *f) {
-  int ran = count(p, "ok") + count(p, "fixed"), against = 0;
+  int ran = count(p, "ok") + count(p, "fixed"), against = 0, places = 0;
   for (int r = 0; r < p->cell.rows; r++)
     against += kv_grid_number(&p->cell, r, "conflicts") > 0;
+  for (int r = 0; r < p->cell.rows; places++) /* they are in that order */
+    r = kv_grid_end(&p->cell, r, "trace prompt_len observe");
   kv_text_html(p->path, f);
   fputs(": ", f);
-  kv_page_count(f, p->places, "trace");
+  kv_page_count(f, places, "trace");
   say(f, p->variants.n, "", "methods and variants");
   say(f, ran, "", "cells with a result");
   say(f, sum(p, "confirmed"), "yes", "of them confirmed");
@@ -160,21 +138,12 @@ static const kv_figure about[] = {
 /* In the order of the page. */
 static const kv_figure *const figures[] = {about,
                                            kv_figures_answers,
-                                           kv_figures_ranks,
                                            kv_figures_fidelity,
-                                           kv_figures_along,
-                                           kv_figures_gap,
-                                           kv_figures_heads,
-                                           kv_figures_pages,
-                                           kv_figures_tokens,
-                                           kv_figures_needles,
+                                           kv_figures_cells,
                                            kv_figures_attention,
                                            kv_figures_residuals,
                                            kv_figures_selection,
-                                           kv_figures_formats,
                                            kv_figures_deltakv,
-                                           kv_figures_held,
-                                           kv_figures_regular,
                                            kv_figures_tables};
 enum { TABLES = sizeof figures / sizeof *figures, FIRST = 4 };
 
@@ -207,7 +176,8 @@ static int body(FILE *f, int pages, kv_page *page) {
   fputs("<h2 id=\"more\">Everything else</h2>\n", f);
   for (int i = 0; i < TABLES; i++)
     for (const kv_figure *g = figures[i]; g->id && !rc; g++)
-      if (g != open[0] && g != open[1] && g != open[2] && g != open[3])
+      if ((g == figures[i] || strcmp(g->id, g[-1].id)) && g != open[0] &&
+          g != open[1] && g != open[2] && g != open[3])
         rc = kv_section_write(f, pages, page, g, true, &shown);
   return rc;
 }

@@ -5,6 +5,7 @@
  * measure has in the wrong order.
  */
 #include "analysis/commands.h"
+#include "analysis/compare/measures.h"
 #include "analysis/compare/paired.h"
 #include "analysis/compare/ranked.h"
 #include "analysis/database/results.h"
@@ -208,7 +209,7 @@ static int table(const asked *x, const char *sql, const char *model) {
 /* The lines of a model. */
 static int lines(const asked *x, const char *model) {
   char sql[2048] = LINES;
-  for (const kv_ranked *o = kv_ranked_answers; o->name; o++) {
+  for (const kv_compared *o = kv_compared_all; o->answered; o++) {
     size_t n = strlen(sql);
     if (strcmp(o->name, x->by))
       snprintf(sql + n, sizeof sql - n, OTHER, o->name, o->name);
@@ -337,7 +338,7 @@ static int narrow(sqlite3 *db, const char *path, const char *given) {
 int kv_report_rank(const kv_args *a) {
   const char *path = a->files.item[0];
   asked x = {.a = a,
-             .by = kv_ranked_answers[a->measure].name,
+             .by = kv_compared_all[a->measure].name,
              .pairs = a->pairs || a->method};
   const kv_ranked_how how = {a->draws ? a->draws : KV_RANKED_DRAWS, a->method};
   int rc = kv_results_open(path, &x.db);

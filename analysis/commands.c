@@ -3,8 +3,8 @@
  * The tables of kvreport: analysis/commands.h.
  */
 #include "analysis/commands.h"
+#include "analysis/compare/measures.h"
 #include "analysis/compare/ranked.h"
-#include "analysis/compare/rows.h"
 #include "analysis/database/results.h"
 
 #include <limits.h>
@@ -80,7 +80,7 @@ static const kv_option of_export[] = {
              "output without one"},
     {.slot = KV_SLOT_END}};
 
-static const char *measure_name(int i) { return kv_compared_all[i].name; }
+static const char *measure_name(int i) { return kv_compared_at(i)->name; }
 
 static const kv_option of_compare[] = {
     {KV_SLOT_TEXT, "method", 'm', "A", AT(method), .must = true,
@@ -102,7 +102,9 @@ static const kv_option of_compare[] = {
     ROWS,
     {.slot = KV_SLOT_END}};
 
-static const char *answer_name(int i) { return kv_ranked_answers[i].name; }
+static const char *answer_name(int i) {
+  return kv_compared_all[i].answered ? kv_compared_all[i].name : NULL;
+}
 
 static const kv_option of_rank[] = {
     {.slot = KV_SLOT_CHOICE,

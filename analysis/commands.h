@@ -23,9 +23,9 @@ typedef struct kv_args {
   const char *method, *vs, *at; /* of compare: A, the others (NULL: all) and
                                    the budget, as asked; of rank method alone:
                                    the measure of which pairs are listed */
-  int measure;        /* of compare: which of kv_compared_all; of rank: which of
-                         kv_ranked_answers */
-  int draws;          /* of rank: resamples; 0: KV_RANKED_DRAWS */
+  int measure;                  /* of compare: kv_compared_at; of rank: which of
+                                   kv_compared_all */
+  int draws;                    /* of rank: resamples; 0: KV_RANKED_DRAWS */
   bool tails, pairs;  /* of rank: percentiles, too; pairs of methods */
   const char *output; /* a file, of export a folder; NULL or "-": stdout */
 } kv_args;

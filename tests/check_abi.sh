@@ -4,8 +4,8 @@
 # What other people's programs are compiled against has a number: whoever
 # changes a header of it raises the number, so that an old plugin or program is
 # refused by a sentence instead of reading memory as something else. abi.tsv
-# records each number with the digest of its headers, comments and white space
-# left out.
+# records each number with the digest of its headers, comments, white space and
+# their places left out.
 #
 #   check_abi.sh            fails where headers changed and abi.tsv did not
 #   check_abi.sh --update   records what is; refuses where the headers changed
@@ -26,10 +26,13 @@ below() {
   done
 }
 
-# Tokens, as far as blanks and comments matter. The number itself is left out.
+# Tokens, as far as blanks and comments matter. The number itself is left out,
+# and what a header that only moves changes: paths and guards.
 text() {
   tr '\n' '\1' | sed 's,/\*[^*]*\**\([^/*][^*]*\**\)*/, ,g' | tr '\1' '\n' |
-    grep -v "$1" | tr -s ' \t\n\\' ' '
+    grep -v "$1" | grep -v '^# *include "' |
+    grep -vE '^# *(ifndef|define) KV_[A-Z0-9_]*_H *$' |
+    tr -s ' \t\n\\' ' '
 }
 
 # NAME FILE HEADER: the number of NAME in FILE, and the digest below HEADER.
@@ -38,8 +41,9 @@ now() {
   number=$(sed -n "s/^.*\<$1[ =]*\([0-9][0-9]*\).*$/\1/p" "$2" | head -n 1)
   below "$3"
   printf '%s\t%s\t%s\n' "$1" "${number:-none}" \
-    "$(for f in $(tr ' ' '\n' <<<"$seen" | sort); do cat "$f"; done |
-      text "\<$1\>" | sha256sum | cut -c 1-16)"
+    "$(for f in $seen; do
+      text "\<$1\>" <"$f" | sha256sum
+    done | sort | sha256sum | cut -c 1-16)"
 }
 
 all() {

@@ -8,6 +8,10 @@
 # none of them; two databases that contradict each other are not merged.
 . "$(dirname "$0")/sh.sh"
 report=$kvreport build=$top dir=$tmp
+command -v python3 >/dev/null || {
+  echo 'check_figures: no python3 here, which makes weights'
+  exit 77
+}
 
 for seed in 1 2; do
   "$build/traces/kvtrace" synth -q -o "$dir/synth_$seed.safetensors" -s $seed \
@@ -140,14 +144,12 @@ awk -F '[,|]' '
     exit good != 3
   }' "$dir/means" "$dir/csv_z/sizes.csv" || fail 'sizes of latent vectors'
 
-# Runs of deltakv, by weights of three steps.
-for widths in w:32:32 narrow:32:16 thin:16:32; do
-  IFS=: read -r name hidden latent <<<"$widths"
-  "$kvreplay" train -q deltakv:hidden=$hidden:latent=$latent "${traces[0]}" \
-    -n 3 -o "$dir/$name.safetensors" >/dev/null || fail 'training'
+# Runs of deltakv, by weights of seeded numbers.
+for widths in 'w 32 32' 'narrow 32 16' 'thin 16 32' 'alone 32 48 none'; do
+  read -ra of <<<"$widths"
+  python3 "$src/tests/support/program/weights.py" "$dir/${of[0]}.safetensors" \
+    "${of[@]:1}" || fail 'weights'
 done
-"$kvreplay" train -q deltakv:hidden=32:latent=48:references=none \
-  "${traces[0]}" -n 3 -o "$dir/alone.safetensors" >/dev/null || fail 'training'
 delta=deltakv:r=0.25:recent=8:full=0 by=compressor=$dir/w.safetensors
 none=references=none
 run "$dir/d.db" -m dense,$delta:compressor=none:stride=5 \

@@ -6,6 +6,8 @@
 #
 #   includes  rooted, of files that exist, along the arrows of rooms, and within
 #   calls     along the arrows within a room, and gpu/host's order (calls.awk)
+#   walls     the core sees nothing else, and what others see of it (core.sh)
+#   budgets   a room has no more lines than tests/house/budgets.tsv grants
 #   rooms     no folder holds more than 60 files, those of methods.mk apart
 #   licence   an SPDX line among the first five of every source file
 #   shape     80 columns, 800 lines, no tab, no unfinished word, no NaN let pass
@@ -18,15 +20,18 @@
 #   mutants   every seeded fault still applies (tests/mutants)
 #   format    clang-format 14 has nothing to change (a later one: only said)
 #
+# check_house.sh --sizes prints budgets.tsv with the sizes of today.
+#
 # One line for each violation on stdout; exit 0 when there is none.
 set -euo pipefail
 export LC_ALL=C.UTF-8
 here=$(cd "$(dirname "$0")/.." && pwd)
 . "$here/tests/house/host.sh"
+. "$here/tests/house/core.sh"
 rooms='ref gpu traces sim analysis tests'
 generated=$(echo config.h commit.h {ref,gpu}/methods/list.h \
   {ref,gpu}/formats/list.h gpu/formats/all.h sim/new_texts.h \
-  analysis/{page_js,ranked_txt,style_css,views_sql}.h \
+  analysis/{measures,page_js,ranked_txt,style_css,views_sql}.h \
   traces/trace/models_csv.h \
   ref/METHODS_{EACH,TABLE}.md)
 
@@ -36,7 +41,8 @@ arrows() {
   ref) echo 'ref/' ;;
   gpu) echo 'gpu/|ref/' ;;
   traces)
-    echo 'traces/|ref/(ground/|kernels/kernels[.]h|lane/(asset|decisions)[.]h)'
+    echo 'traces/|ref/(ground/|kernels/kernels[.]h' \
+      '|lane/(assets?|decisions|trace)[.]h)' | tr -d ' '
     ;;
   sim) echo 'sim/|gpu/|ref/|traces/' ;;
   analysis) echo 'analysis/|traces/option/|sim/db/(tables|union)[.]h' ;;
@@ -50,10 +56,10 @@ floors() {
   case $1 in
   ref) echo ground pages kernels formats lane backend parts methods ;;
   gpu) echo shared emu block formats lane parts backend methods module host ;;
-  traces) echo text container option trace prefill decisions cli ;;
+  traces) echo text container option trace decisions cli ;;
   sim)
     echo text spec measure inspect layout engine db sweep show look compare \
-      grade laws session tune train capacity sheet commands
+      grade laws session tune capacity sheet commands
     ;;
   analysis) echo database tables compare page figures ;;
   esac
@@ -253,7 +259,7 @@ recipe() {
   local name=knorm own file
   own=$(echo {ref,gpu}/methods/$name.{c,h,cu} ref/parts/score{rs.h,_keys.c} \
     gpu/parts/score{rs,_keys}.cuh tests/methods/{ada,chunk,critical}kv.c \
-    tests/python/{press{es_rows,_evaluate},evaluate_press}.py \
+    tests/python/{presses_rows,evaluate_press}.py \
     sim/python/kvreplay/evaluate/press.py)
   while read -r file; do
     [[ " $own tests/methods/$name.c " = *" $file "* ]] ||
@@ -299,6 +305,8 @@ check() {
   top=$1
   includes
   calls
+  walls
+  budgets
   rooms
   licence
   shape
@@ -330,6 +338,7 @@ plant() {
   printf '# %s\nX = t.c\n' "$tag" >"$1/traces/Makefile.am"
   printf '# %s\nX = g.cuh\n' "$tag" >"$1/gpu/Makefile.am"
   host_plant "$1"
+  core_plant "$1"
   printf '# %s\nMETHODS =\nMETHODS += m.c\nMETHODS += r.c # ref-only\n' \
     "$tag" >"$1/methods.mk"
   top=$1 page EACH >"$1/ref/METHODS_EACH.md"
@@ -357,6 +366,7 @@ analysis/a.c|#include "ref/a.h"|against the arrows
 gpu/g.cuh|#include "sim/s.h"|against the arrows
 ref/lane/c.c|int f(void) { return kv_late(1); }|calls kv_late of a room
 $(host_broken)
+$(core_broken)
 ref/n.c|int x;|no SPDX line
 ref/b.c|// $(printf '%078d' 0)|over 80 columns
 ref/b.c|$(printf '\\n%.0s' {1..800})|800 at most
@@ -395,6 +405,11 @@ prove() {
   broken
 }
 
+if [ "${1:-}" = --sizes ]; then
+  top=$here
+  grants
+  exit
+fi
 found=$(prove && check "${1:-$here}")
 [ -z "$found" ] || { printf '%s\n' "$found" && exit 1; }
 echo 'check_house: all rules hold'

@@ -27,13 +27,19 @@ path=$tmp/one:$tmp/two::$tmp/two:$PATH
 said=$(PATH=$path "$kvreplay" go -x 'a b' --help)
 [ "$?:$said" = "7:$tmp/two/kvreplay-go|-x|a b|--help|" ] ||
   fail "kvreplay go: $said"
-serves='  capacity                how many users a node serves'
+# Further commands of --help: go, and those beside the program.
 PATH=$path "$kvreplay" --help >"$tmp/said"
-[ "$(sed -n '/^Further/,/^$/p' "$tmp/said" | sed 1d)" = "$serves
-  go" ] ||
-  fail "kvreplay --help: $(grep -A4 '^Further' "$tmp/said")"
-[ "$(PATH=/usr/bin:/bin "$kvreplay" --help |
-  sed -n '/^Further/,/^$/p' | sed 1d)" = "$serves" ] ||
+sed -n '/^Further/,/^$/p' "$tmp/said" | awk '/^  [^ ]/ { print $1 }' |
+  grep -v '^go$' >"$tmp/have"
+grep -q '^  go$' "$tmp/said" || fail 'kvreplay --help does not list go'
+grep -q '^  capacity                how many users a node serves$' \
+  "$tmp/said" || fail 'kvreplay --help does not say what capacity is'
+(cd "${kvreplay%/*}" &&
+  find . -maxdepth 1 -type f -name 'kvreplay-*' -perm -100) |
+  sed 's,^[.]/kvreplay-,,' | sort | diff - "$tmp/have" >"$tmp/err" ||
+  fail "kvreplay --help: $(tail -n 1 "$tmp/err")"
+PATH=/usr/bin:/bin "$kvreplay" --help | sed -n '/^Further/,/^$/p' |
+  awk '/^  [^ ]/ { print $1 }' | cmp -s - "$tmp/have" ||
   fail 'kvreplay --help lists what is not there'
 [ "$("$kvreplay" capacity --version)" = "$("$kvreplay" --version)" ] ||
   fail 'kvreplay capacity --version'
@@ -122,16 +128,14 @@ export PATH=$tmp/v/bin:$tmp/bin
 ! command -v cc gcc clang ld as make || fail 'a compiler is on the path'
 [ "$(command -v kvreplay)" = "$tmp/v/bin/kvreplay" ] || fail 'no kvreplay'
 
-# Every module and text of the tree is in the wheel, and what pip put beside
-# it is found.
-(cd "$src/sim/python" && find kvreplay -name '*.py' -o -name '*.txt') |
-  sort >"$tmp/want"
-(cd "${native%/kvreplay/native}" && find kvreplay -name '*.py' \
-  -o -name '*.txt') | sort |
+# Every module of the tree is in the wheel, and what pip put beside it is found.
+(cd "$src/sim/python" && find kvreplay -name '*.py') | sort >"$tmp/want"
+(cd "${native%/kvreplay/native}" && find kvreplay -name '*.py') | sort |
   diff "$tmp/want" - >"$tmp/said" || fail "modules: $(sed -n 2p "$tmp/said")"
 kvreplay record --help | grep -q -- --prompts || fail 'kvreplay record'
 kvreplay evaluate --help | grep -q -- --tasks || fail 'kvreplay evaluate'
 kvreplay claims --only 14 | grep -q 0.00233 || fail 'kvreplay claims'
+kvreplay train --help | grep -q -- --hold-out || fail 'kvreplay train'
 kvreplay capacity -M tiny -w 1e9 -g l40 -c 64 -m dense >"$tmp/said" 2>&1 ||
   fail "kvreplay capacity: $(cat "$tmp/said")"
 

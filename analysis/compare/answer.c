@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Finding the answer: analysis/compare/answer.h.
+ * The answer: finding it, in words, and as a table. analysis/compare/answer.h.
  */
 #include "analysis/compare/answer.h"
 #include "analysis/compare/paired.h"
 #include "analysis/database/say.h"
 
 #include <math.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -35,7 +36,7 @@ static bool is_ruler(const char *method) {
 }
 
 /* The share of dense's bytes that the sentence of a refusal names, "(35.5 %),
- * more than mean:10%" (sim/spec/budget_search.c); NaN: none. */
+ * more than mean:10%" (sim/spec/budget.c); NaN: none. */
 static double least_of(const char *reason) {
   const char *at = strstr(reason, " %), more than ");
   double share = NAN;
@@ -208,9 +209,8 @@ static int find_measure(sqlite3 *db, const kv_compared **by) {
   int rc =
       kv_grid_ask(db, "SELECT count(needle_share) AS n FROM cell", 0, NULL, &g);
   if (rc) return rc;
-  const char *name = order[kv_grid_number(&g, 0, "n") > 0 ? 0 : 1];
+  *by = kv_compared_named(order[kv_grid_number(&g, 0, "n") > 0 ? 0 : 1]);
   kv_grid_free(&g);
-  for (*by = kv_compared_all; strcmp((*by)->name, name);) (*by)++;
   return KV_EXIT_OK;
 }
 
@@ -245,4 +245,297 @@ void kv_answer_free(kv_answer *a) {
   free(a->size);
   kv_grid_free(&a->asked);
   kv_grid_free(&a->repeated);
+}
+
+/* A text that grows; what does not fit is left out. */
+typedef struct text {
+  char *out;
+  size_t n;
+} text;
+
+static void put(text *t, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+static void put(text *t, const char *format, ...) {
+  va_list all;
+  va_start(all, format);
+  int n = vsnprintf(t->out + t->n, KV_ANSWER_SAID - t->n, format, all);
+  va_end(all);
+  if (n > 0) t->n += (size_t)n;
+  if (t->n >= KV_ANSWER_SAID) t->n = KV_ANSWER_SAID - 1;
+}
+
+static const char *kind(const kv_answer_size *z) {
+  return z->reads ? "read and scanned" : "stored";
+}
+
+/* What stands before the i-th of a list: nothing, a comma, or the next kind. */
+static void put_between(text *t, const kv_answer *a, int i) {
+  const kv_answer_size *z = &a->size[i];
+  if (i == 0 || z->reads != z[-1].reads)
+    put(t, "%s%s, ", i ? "; " : "", kind(z));
+  else
+    put(t, ", ");
+}
+
+/* --- who is best ---------------------------------------------------------- */
+
+enum { NAMED = 3 }; /* methods that are named before "and 2 more" */
+
+static void put_alike(text *t, const kv_answer_size *z) {
+  int n = 0;
+  for (int i = 0; i < z->n; i++) {
+    if (i == z->best || !z->row[i].alike || ++n > NAMED) continue;
+    put(t, "%s%s", n > 1 ? ", " : ", not told from ", z->row[i].method);
+  }
+  if (n > NAMED) put(t, " and %d more", n - NAMED);
+}
+
+/* Whoever does better with fewer bytes, of which there is no more to have. */
+static void put_below(text *t, const kv_answer_size *z) {
+  const kv_answer_row *best = &z->row[z->best], *below = NULL;
+  for (int i = 0; i < z->n; i++) {
+    const kv_answer_row *r = &z->row[i];
+    if (r->place != KV_ANSWER_OWN || r->ruler || r->traces < z->traces)
+      continue;
+    double more = (r->value - (below ? below : best)->value) * z->x.by->better;
+    if (r->share < z->share && more > 0) below = r;
+  }
+  if (below)
+    put(t, "; %s has %.2g at %.3g %%", below->method, below->value,
+        100 * below->share);
+}
+
+static void put_best(text *t, const kv_answer_size *z) {
+  double percent = 100 * z->share;
+  if (z->best < 0) {
+    put(t, "nobody at %.4g %%", percent);
+    return;
+  }
+  const kv_answer_row *r = &z->row[z->best];
+  put(t, "%s at %.4g %% (%.2g", r->method, percent, r->value);
+  put_alike(t, z);
+  put_below(t, z);
+  put(t, ")");
+}
+
+/* How many of the methods that are no rulers stand at other bytes, or on some
+ * of the traces alone. */
+static void put_missing(text *t, const kv_answer_size *z) {
+  int all = 0, missing = 0;
+  for (int i = 0; i < z->n; i++) {
+    if (z->row[i].ruler) continue;
+    all++;
+    missing += z->row[i].place != KV_ANSWER_EQUAL;
+  }
+  put(t, "%d of %d methods at %.4g %%", missing, all, 100 * z->share);
+}
+
+/* Of how many traces, and whether they give a verdict. */
+static void put_verdict(text *t, const kv_answer *a) {
+  int few = a->size[0].traces, weak = 0;
+  for (int i = 0; i < a->sizes; i++) {
+    if (a->size[i].traces < few) few = a->size[i].traces;
+    weak += a->size[i].tests && !a->size[i].able;
+  }
+  if (few < KV_PAIRS_LEAST)
+    put(t,
+        ": means of %d trace%s, fewer than the %d that a verdict takes, so "
+        "methods near each other are not told apart",
+        few, few == 1 ? "" : "s", KV_PAIRS_LEAST);
+  else
+    put(t,
+        ": means of %d traces; who is not named as alike is worse, Holm's "
+        "p < .05 of sign flips",
+        few);
+  if (weak) put(t, " (too few for as many comparisons, at %d sizes)", weak);
+}
+
+static void say_unequal(text *t) {
+  put(t, "No answer: nothing was asked for at equal bytes. kvreplay run "
+         "TRACE... -m all -b mean:10%%,mean:20%%,mean:40%%,traffic:20%% --db "
+         "FILE compares fairly.");
+}
+
+void kv_answer_say(const kv_answer *a, char out[KV_ANSWER_SAID]) {
+  text t = {out, 0};
+  *out = 0;
+  if (!a->sizes) {
+    say_unequal(&t);
+    return;
+  }
+  put(&t, "Best at equal bytes, by %s (%s): ", a->by->name, a->by->what);
+  for (int i = 0; i < a->sizes; i++) {
+    put_between(&t, a, i);
+    put_best(&t, &a->size[i]);
+  }
+  put_verdict(&t, a);
+  put(&t, "; not covered, for they have other bytes on some trace: ");
+  for (int i = 0; i < a->sizes; i++) {
+    put_between(&t, a, i);
+    put_missing(&t, &a->size[i]);
+  }
+  put(&t, ".");
+  if (a->repeated.rows) put(&t, " %s", kv_grid_text(&a->repeated, 0, "said"));
+}
+
+/* --- the other way round -------------------------------------------------- */
+
+#define NEEDLE 0.9 /* of dense's */
+#define KL 0.1     /* nats */
+
+static bool by_needle(const kv_answer *a) { return a->by->better > 0; }
+
+static bool meets(const kv_answer *a, const kv_answer_size *z,
+                  const kv_answer_row *r) {
+  if (r->ruler || !r->traces || r->traces < z->traces) return false;
+  return by_needle(a) ? r->value >= NEEDLE : r->kl <= KL;
+}
+
+/* The method with the fewest bytes among those above `more` that no row at
+ * fewer bytes has named: rows of all sizes of a kind. NULL: none. */
+static const kv_answer_row *next_of(const kv_answer *a, bool reads,
+                                    const kv_answer_row *const *had, int n) {
+  const kv_answer_row *least = NULL;
+  for (int i = 0; i < a->sizes; i++) {
+    const kv_answer_size *z = &a->size[i];
+    for (int j = 0; j < z->n && z->reads == reads; j++) {
+      const kv_answer_row *r = &z->row[j];
+      bool old = !meets(a, z, r) || !(r->share > 0);
+      for (int k = 0; k < n; k++) old |= !strcmp(had[k]->method, r->method);
+      if (!old && (!least || r->share < least->share)) least = r;
+    }
+  }
+  return least;
+}
+
+static bool put_fewest(text *t, const kv_answer *a, bool reads) {
+  const kv_answer_row *had[NAMED], *r;
+  int n = 0;
+  for (; n < NAMED && (r = next_of(a, reads, had, n)); n++) {
+    had[n] = r;
+    put(t, "%s%s (%.3g %%)", n ? ", then " : "", r->method, 100 * r->share);
+  }
+  return n > 0;
+}
+
+void kv_answer_say_fewest(const kv_answer *a, char out[KV_ANSWER_SAID]) {
+  text t = {out, 0};
+  *out = 0;
+  if (!a->sizes) return;
+  if (by_needle(a))
+    put(&t,
+        "The other way round, the fewest bytes for a needle of %.2g: ", NEEDLE);
+  else
+    put(&t,
+        "The other way round, the fewest bytes for a KL of at most %.2g: ", KL);
+  for (int i = 0; i < a->sizes; i++) {
+    const kv_answer_size *z = &a->size[i];
+    if (i && z->reads == z[-1].reads) continue;
+    put(&t, "%s%s, ", i ? "; " : "", kind(z));
+    if (!put_fewest(&t, a, z->reads)) put(&t, "nobody");
+  }
+  put(&t,
+      ", of these rows; kvreplay tune TRACE... -m all %s --least "
+      "mean_bytes searches between the sizes.",
+      by_needle(a) ? "--at-least needle_share=0.9" : "--at-most kl=0.1");
+}
+
+#define TABLE                                                                  \
+  "CREATE TEMP TABLE answered_at(basis TEXT, asked TEXT, reads INTEGER,"       \
+  " size REAL, rank INTEGER, method TEXT, ruler INTEGER, place TEXT,"          \
+  " alike INTEGER, measure TEXT, traces INTEGER, value REAL, share REAL,"      \
+  " kl REAL, reason TEXT, shown TEXT)"
+#define PUT                                                                    \
+  "INSERT INTO answered_at VALUES (substr(?1, 1, instr(?1, ':') - 1), ?1, ?2," \
+  " ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, nullif(?14, ''), ?15)"
+
+static int fail(sqlite3 *db) {
+  return kv_tell(KV_EXIT_RESOURCE, "the answer: %.300s", sqlite3_errmsg(db));
+}
+
+static void show(const kv_answer_size *z, const kv_answer_row *r, size_t size,
+                 char *out) {
+  char at[32] = "?";
+  if (!isnan(r->share)) snprintf(at, sizeof at, "%.2g%%", 100 * r->share);
+  if (r->share >= 0.9995) snprintf(at, sizeof at, "%.0f%%", 100 * r->share);
+  if (r->place == KV_ANSWER_NONE)
+    snprintf(out, size, isnan(r->share) ? "-" : "from %s", at);
+  else if (isnan(r->value))
+    snprintf(out, size, "- (%s)", at);
+  else if (r->place == KV_ANSWER_OWN)
+    snprintf(out, size, "%.3g (%s)", r->value, at);
+  else if (r->place == KV_ANSWER_SOME)
+    snprintf(out, size, "%.3g (%d of %d)", r->value, r->traces, z->traces);
+  else
+    snprintf(out, size, "%.3g", r->value);
+}
+
+static int put_row(sqlite3 *db, sqlite3_stmt *s, const kv_answer_size *z,
+                   int i) {
+  static const char *const places[] = {"equal", "some", "own", "none"};
+  const kv_answer_row *r = &z->row[i];
+  const int whole[] = {2,        z->reads, 4,        i,  6,
+                       r->ruler, 8,        r->alike, 10, r->traces};
+  char shown[64];
+  show(z, r, sizeof shown, shown);
+  for (size_t k = 0; k < sizeof whole / sizeof *whole; k += 2)
+    sqlite3_bind_int(s, whole[k], whole[k + 1]);
+  sqlite3_bind_text(s, 1, z->x.at, -1, SQLITE_STATIC);
+  sqlite3_bind_double(s, 3, z->share);
+  sqlite3_bind_text(s, 5, r->method, -1, SQLITE_STATIC);
+  sqlite3_bind_text(s, 7, places[r->place], -1, SQLITE_STATIC);
+  sqlite3_bind_text(s, 9, z->x.by->name, -1, SQLITE_STATIC);
+  sqlite3_bind_double(s, 11, r->value);
+  sqlite3_bind_double(s, 12, r->share);
+  sqlite3_bind_double(s, 13, r->kl);
+  sqlite3_bind_text(s, 14, r->why, -1, SQLITE_STATIC);
+  sqlite3_bind_text(s, 15, shown, -1, SQLITE_TRANSIENT);
+  int step = sqlite3_step(s), end = sqlite3_reset(s);
+  return step != SQLITE_DONE || end ? fail(db) : KV_EXIT_OK;
+}
+
+int kv_answer_put(sqlite3 *db, const kv_answer *a) {
+  sqlite3_stmt *s = NULL;
+  int rc = KV_EXIT_OK;
+  if (sqlite3_exec(db, TABLE, NULL, NULL, NULL) ||
+      sqlite3_prepare_v2(db, PUT, -1, &s, NULL))
+    rc = fail(db);
+  for (int i = 0; i < a->sizes; i++)
+    for (int j = 0; j < a->size[i].n && !rc; j++)
+      rc = put_row(db, s, &a->size[i], j);
+  sqlite3_finalize(s);
+  return rc;
+}
+
+const char kv_answer_marks[] =
+    "(34%): not at equal bytes, but at 34 % of dense's, for it has no budget "
+    "or none that comes nearer. from 35%: there is a trace on which it cannot "
+    "hold, or read, less. (3 of 4): of three traces alone, so not ranked; on "
+    "the others it cannot get there, as where decode steps are many and it "
+    "compresses the prompt alone. ruler: for comparison, nobody would use it.";
+
+int kv_answer_ask(sqlite3 *db, const kv_answer *a, bool reads, kv_grid *out) {
+  sqlite3_str *sql = sqlite3_str_new(db);
+  int first = -1, n = 0;
+  *out = (kv_grid){0};
+  sqlite3_str_appendall(sql, "SELECT method || iif(ruler, ', ruler', '') AS"
+                             " method");
+  for (int i = 0; i < a->sizes; i++) {
+    const kv_answer_size *z = &a->size[i];
+    if (z->reads != reads) continue;
+    if (n++ == 0) first = i;
+    sqlite3_str_appendf(sql, ", max(iif(asked = %Q, shown, NULL)) AS %Q",
+                        z->x.at, z->x.at);
+  }
+  if (n)
+    sqlite3_str_appendf(sql,
+                        " FROM answered_at WHERE reads = %d GROUP BY method"
+                        " ORDER BY max(iif(asked = %Q, rank, NULL)), method",
+                        reads, a->size[first + n / 2].x.at);
+  char *query = sqlite3_str_finish(sql);
+  if (!query) return no_memory();
+  int rc = n ? kv_grid_ask(db, query, 0, NULL, out) : KV_EXIT_OK;
+  sqlite3_free(query);
+  return rc;
 }

@@ -70,7 +70,7 @@ typedef struct kv_answer {
 int kv_answer_find(sqlite3 *db, kv_answer *out);
 void kv_answer_free(kv_answer *a); /* accepts zeroed */
 
-/* --- answer_say.c: in words ----------------------------------------------- */
+/* --- in words --------------------------------------- */
 
 enum { KV_ANSWER_SAID = 4096 };
 
@@ -84,7 +84,7 @@ void kv_answer_say(const kv_answer *a, char out[KV_ANSWER_SAID]);
  * that searches all. "" where there is no size. */
 void kv_answer_say_fewest(const kv_answer *a, char out[KV_ANSWER_SAID]);
 
-/* --- answer_table.c: as a table ------------------------------------------- */
+/* --- as a table ------------------------------------- */
 
 /* Puts it into the new temporary table `answered_at` of the connection, a row a
  * size and method: basis, asked, reads, size (0.2), rank (0 first), method,

@@ -3,7 +3,9 @@
  * From a database to analysis/compare/rank.h and back.
  */
 #include "analysis/compare/ranked.h"
-#include "analysis/compare/ranked_read.h"
+#include "analysis/compare/measures.h"
+#include "analysis/compare/rank.h"
+#include "analysis/database/grid.h"
 #include "analysis/database/results.h"
 #include "analysis/database/say.h"
 
@@ -12,41 +14,151 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define ERROR -1, false, false
-#define SIZE -1, true, false
-#define SHARE 1, false, false
-#define MARKED 1, false, true
-const kv_ranked kv_ranked_answers[] = {{"loglik", "loglik_token", SHARE},
-                                       {"exact_match", "exact", SHARE},
-                                       {"next_kl", "kl", ERROR},
-                                       {"agree", "agree", SHARE},
-                                       {.name = NULL}};
+enum { KV_RANKED_MOST = 256, KV_RANKED_NAME = 40 };
 
-/* More of a needle, or of what dense attends to; nearer to dense; and what a
- * method holds and reads, which is no measure of attention. */
-const kv_ranked kv_ranked_open[] = {{"needle", "needle_share", MARKED},
-                                    {"needle_mass", "needle_mass", MARKED},
-                                    {"needle_stored", "needle_stored", MARKED},
-                                    {"needle_view", "needle_view", MARKED},
-                                    {"needle_all", "needle_all", MARKED},
-                                    {"mass", "mass", SHARE},
-                                    {"mass_stored", "mass_stored", SHARE},
-                                    {"recall_1", "recall_1", SHARE},
-                                    {"recall_16", "recall_16", SHARE},
-                                    {"recall_budget", "recall_budget", SHARE},
-                                    {"lse_error", "lse_error", SIZE},
-                                    {"lse_drift", "lse_drift", SIZE},
-                                    {"kl", "kl", ERROR},
-                                    {"tv", "tv", ERROR},
-                                    {"output_error", "output_error", ERROR},
-                                    {"output_abs", "output_abs", ERROR},
-                                    {"bytes", "bytes.mean", SHARE},
-                                    {"bytes_read", "bytes.read", SHARE},
-                                    {"kept", "kept", SHARE},
-                                    {"attended", "attended", SHARE},
-                                    {.name = NULL}};
+/* What is asked of which database. */
+typedef struct ask {
+  sqlite3 *db;
+  const char *path;         /* of db, for sentences */
+  const kv_ranked_how *how; /* the caller's */
+  int measures, answers;    /* answers stand first */
+  struct {
+    char name[KV_RANKED_NAME]; /* "kl.p95" */
+    const kv_compared *of;
+    const char *statistic;   /* in name: ".p95"; "" of the mean or a total */
+  } measure[KV_RANKED_MOST]; /* [measures] as rank_measure numbers them */
+} ask;
 
-typedef kv_ranked_ask ask;
+/* --- the evaluations that are ranked ------------------------------------- */
+
+/* So that their pairs can be counted. */
+enum { CELLS_MOST = 20000 };
+
+/* Sums over the questions of an item, before they are means. */
+typedef struct sums {
+  int *asked; /* [cells][width] questions */
+  int *found; /* [measures][cells][width] of them with a value */
+} sums;
+
+static size_t place_of(const kv_ranks *x, int m, int cell, int item) {
+  return ((size_t)m * (size_t)x->cells + (size_t)cell) * (size_t)x->width +
+         (size_t)item;
+}
+
+static bool reserve(const kv_grid *cells, const kv_grid *items, kv_ranks *x,
+                    sums *s) {
+  size_t all;
+  for (int r = 0; r < items->rows; r++) {
+    int n = (int)kv_grid_number(items, r, "items");
+    x->width = n > x->width ? n : x->width;
+  }
+  x->cells = cells->rows;
+  x->places = items->rows;
+  all = (size_t)x->cells * (size_t)x->width + 1;
+  x->method = calloc((size_t)x->cells + 1, sizeof *x->method);
+  x->group = calloc((size_t)x->cells + 1, sizeof *x->group);
+  x->items = calloc((size_t)x->places + 1, sizeof *x->items);
+  x->counts = calloc(all, sizeof *x->counts);
+  x->value = calloc((size_t)x->measures * all, sizeof *x->value);
+  s->asked = calloc(all, sizeof *s->asked);
+  s->found = calloc((size_t)x->measures * all, sizeof *s->found);
+  for (int r = 0; x->items && r < items->rows; r++)
+    x->items[r] = (int)kv_grid_number(items, r, "items");
+  return x->method && x->group && x->items && x->counts && x->value &&
+         s->asked && s->found;
+}
+
+static void find_groups(const kv_grid *cells, kv_ranks *x) {
+  for (int c = 0; c < x->cells; c++) {
+    int g = (int)kv_grid_number(cells, c, "in_group");
+    int method = (int)kv_grid_number(cells, c, "of_method");
+    if (g == x->groups)
+      x->group[x->groups++] =
+          (kv_rank_group){c, c, (int)kv_grid_number(cells, c, "place")};
+    x->group[g].end = c + 1;
+    x->method[c] = method;
+    x->methods = method >= x->methods ? method + 1 : x->methods;
+  }
+}
+
+/* Numbers as they come, questions ascending, so that sums have one order. */
+#define NUMBERS                                                                \
+  "SELECT a.cell, a.item, m.number, iif(m.size, abs(v.value), v.value),"       \
+  " a.rowid FROM rank_answer a CROSS JOIN evaluated v USING (evaluation_id)"   \
+  " CROSS JOIN rank_measure m USING (name) WHERE a.of_model = ?1"              \
+  " AND v.value IS NOT NULL ORDER BY a.rowid"
+
+static int read_numbers(const ask *a, int model, kv_ranks *x, sums *s) {
+  sqlite3_stmt *q = NULL;
+  sqlite3_int64 row = -1;
+  int rc = KV_EXIT_OK, step = SQLITE_DONE;
+  if (sqlite3_prepare_v2(a->db, NUMBERS, -1, &q, NULL))
+    return kv_results_fail(a->db, a->path);
+  sqlite3_bind_int(q, 1, model);
+  while ((step = sqlite3_step(q)) == SQLITE_ROW) {
+    int cell = sqlite3_column_int(q, 0), item = sqlite3_column_int(q, 1);
+    size_t at = place_of(x, sqlite3_column_int(q, 2), cell, item);
+    if (sqlite3_column_int64(q, 4) != row)
+      s->asked[place_of(x, 0, cell, item)]++;
+    row = sqlite3_column_int64(q, 4);
+    s->found[at]++;
+    x->value[at] += sqlite3_column_double(q, 3);
+  }
+  if (step != SQLITE_DONE) rc = kv_results_fail(a->db, a->path);
+  sqlite3_finalize(q);
+  return rc;
+}
+
+/* Sums become means, so that more is better, and what is not there NaN. */
+static void settle(const ask *a, const kv_grid *cells, kv_ranks *x,
+                   const sums *s) {
+  for (int m = 0; m < x->measures; m++)
+    for (int c = 0; c < x->cells; c++)
+      for (int i = 0; i < x->width; i++) {
+        size_t at = place_of(x, m, c, i);
+        int asked = s->asked[place_of(x, 0, c, i)];
+        bool none = !strcmp(a->measure[m].of->value, "exact") &&
+                    !(kv_grid_number(cells, c, "measurable") > 0);
+        x->value[at] = none || !asked || s->found[at] < asked
+                           ? NAN
+                           : a->measure[m].of->better * x->value[at] / asked;
+      }
+  for (int g = 0; g < x->groups; g++)
+    for (int i = 0; i < x->width; i++)
+      x->counts[g * x->width + i] =
+          s->asked[place_of(x, 0, x->group[g].first, i)] > 0;
+}
+
+/* Fills *x from the evaluations of a model, "0", "1", .. in rank_cell, of which
+ * cells has all rows that count, by cell. An exit code; free *x with
+ * kv_ranks_free, also after a failure. */
+static int read_ranks(const ask *a, const char *model, const kv_grid *cells,
+                      kv_ranks *x) {
+  sums s = {NULL, NULL};
+  kv_grid items;
+  int rc = kv_grid_ask(
+      a->db,
+      "SELECT place, coalesce(max(item) + 1, 0) AS items FROM rank_cell c"
+      " LEFT JOIN rank_answer USING (of_model, cell) WHERE of_model = CAST(?1 "
+      "AS INTEGER) AND"
+      " why IS NULL GROUP BY place ORDER BY place",
+      1, &model, &items);
+  if (!rc && cells->rows > CELLS_MOST)
+    rc = kv_tell(KV_EXIT_RESOURCE, "more than %d methods and budgets to rank",
+                 CELLS_MOST);
+  *x = (kv_ranks){.measures = a->measures, .answers = a->answers};
+  if (!rc && !reserve(cells, &items, x, &s))
+    rc = kv_tell(KV_EXIT_RESOURCE, "not enough memory to rank");
+  if (!rc) {
+    find_groups(cells, x);
+    rc = read_numbers(a, atoi(model), x, &s);
+  }
+  if (!rc) settle(a, cells, x, &s);
+  free(s.asked);
+  free(s.found);
+  kv_grid_free(&items);
+  return rc;
+}
 
 static int no_memory(void) {
   return kv_tell(KV_EXIT_RESOURCE, "not enough memory to rank");
@@ -62,7 +174,7 @@ static int step_once(const ask *a, sqlite3_stmt *s) {
 /* --- measures ------------------------------------------------------------- */
 
 static int put_measure(ask *a, sqlite3_stmt *s, const char *value,
-                       const kv_ranked *of, const char *statistic) {
+                       const kv_compared *of, const char *statistic) {
   size_t n = strlen(of->name);
   if (a->measures == KV_RANKED_MOST) return KV_EXIT_OK;
   char *name = a->measure[a->measures].name;
@@ -77,7 +189,7 @@ static int put_measure(ask *a, sqlite3_stmt *s, const char *value,
 
 /* ".p95" of open.kl.p95, where kl is asked about; "" of its mean. NULL: it is
  * another measure's, or counts values. */
-static const char *statistic(const char *value, const kv_ranked *of) {
+static const char *statistic(const char *value, const kv_compared *of) {
   static const char *const tails[] = {".p50", ".p95", ".p99", ".max"};
   size_t n = strlen(of->value);
   if (strncmp(value, "open.", 5) || strncmp(value + 5, of->value, n))
@@ -88,7 +200,7 @@ static const char *statistic(const char *value, const kv_ranked *of) {
   return !*rest || !strcmp(rest, ".mean") ? "" : NULL;
 }
 
-/* All that the database has, in the order of the tables above. */
+/* All that the database has, in the order of kv_compared_all. */
 static int find_measures(ask *a) {
   sqlite3_stmt *s = NULL;
   kv_grid g = {0};
@@ -97,11 +209,11 @@ static int find_measures(ask *a) {
   if (!rc && sqlite3_prepare_v2(a->db, "INSERT INTO rank_measure VALUES(?,?,?)",
                                 -1, &s, NULL))
     rc = kv_results_fail(a->db, a->path);
-  for (const kv_ranked *of = kv_ranked_answers; of->name && !rc; of++)
-    rc = put_measure(a, s, of->value, of, "");
+  const kv_compared *of = kv_compared_all;
+  for (; of->answered && !rc; of++) rc = put_measure(a, s, of->value, of, "");
   a->answers = a->measures;
-  for (const kv_ranked *of = kv_ranked_open; of->name; of++)
-    for (int r = 0; r < g.rows && !rc; r++) {
+  for (; of->name; of++)
+    for (int r = 0; r < g.rows && of->ranked && !rc; r++) {
       const char *value = kv_grid_text(&g, r, "name");
       const char *which = statistic(value, of);
       if (which) rc = put_measure(a, s, value, of, which);
@@ -240,7 +352,7 @@ static int rank_model(const ask *a, const char *model, int wanted) {
                    1, &model, &cells);
   found f = {a, &cells, &x, rank, best};
   if (!rc && (!rank || !best)) rc = no_memory();
-  if (!rc) rc = kv_ranked_read(a, model, &cells, &x);
+  if (!rc) rc = read_ranks(a, model, &cells, &x);
   if (!rc && !kv_rank_find(&x, a->how->draws, rank, best)) rc = no_memory();
   if (!rc) rc = put_ranks(&f);
   if (!rc) rc = put_pairs(&f, wanted);

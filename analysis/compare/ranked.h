@@ -9,19 +9,6 @@
 #define KV_ANALYSIS_RANKED_H
 
 #include <sqlite3.h>
-#include <stdbool.h>
-
-/* A measure, and what makes more of it better. */
-typedef struct kv_ranked {
-  const char *name;  /* as it is called here, without a statistic */
-  const char *value; /* in the database; of an open-loop one without "open."
-                        and its statistic, ".mean", ".p50" .. ".max" */
-  int better;        /* 1: more is better, -1: less is */
-  bool size;         /* its absolute value is taken, of each question */
-  bool marked;       /* it takes a trace whose answer is marked */
-} kv_ranked;
-/* Both end with name NULL. Answers: the first is what is sorted by. */
-extern const kv_ranked kv_ranked_answers[], kv_ranked_open[];
 
 enum { KV_RANKED_DRAWS = 2000, KV_RANKED_DRAWS_LEAST = 40 };
 

@@ -8,25 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-const kv_compared kv_compared_all[] = {
-    {"needle", "needle_share", false, 1, "mass on the answer, dense is 1"},
-    {"lse_error", "abs(lse_error)", false, -1, "size of the LSE error, nats"},
-    {"kl", "kl", false, -1, "KL divergence of the attention, nats"},
-    {"tv", "tv", false, -1, "total variation of the attention"},
-    {"output_error", "output_error", false, -1, "relative error of the output"},
-    {"output_abs_p99",
-     "(SELECT p99 FROM metric JOIN run USING (run_id) WHERE run.key = cell.key"
-     " AND part = 0 AND measure = 'output_abs')",
-     false, -1, "99th percentile of the output's largest difference"},
-    {"mass", "mass", false, 1, "attention mass that is left"},
-    {"recall_1", "recall_1", false, 1, "rows whose heaviest token is seen"},
-    {"recall_16", "recall_16", false, 1, "share of the 16 heaviest tokens"},
-    {"exact_match", "exact", true, 1, "share of questions answered right"},
-    {"loglik", "loglik_token", true, 1, "of the right answer, nats a token"},
-    {"next_kl", "kl", true, -1, "KL of the next token from dense's, nats"},
-    {"agree", "agree", true, 1, "tokens until greedy decoding leaves dense's"},
-    {.name = NULL}};
-
 /* --- reading -------------------------------------------------------------- */
 
 /* Bytes by what the budget ?1 was asked in: on average over steps, at the end,
@@ -38,8 +19,8 @@ const kv_compared kv_compared_all[] = {
   " coalesce(bytes_mean / max(iif(method = 'dense', bytes_mean, NULL)) OVER"   \
   " (PARTITION BY identity, prompt_len, observe), kr) END AS share"
 #define ROWS                                                                   \
-  "SELECT trace, request, prompt_len, observe, method, params, budget, %s AS"  \
-  " value, " SHARE ", 1 AS questions, status, reason, kl"                      \
+  "SELECT trace, request, prompt_len, observe, method, params, budget,"        \
+  " %s(%s) AS value, " SHARE ", 1 AS questions, status, reason, kl"            \
   " FROM cell WHERE asked IN (?1, '') AND (?2 OR status IN ('ok', 'fixed'))"   \
   " ORDER BY min(trace) OVER (PARTITION BY request, prompt_len, observe),"     \
   " prompt_len, observe, trace"
@@ -67,10 +48,10 @@ static const char *view(const kv_compared *by) {
   return by->answered ? "item_mean" : "cell";
 }
 
-/* Asks a query with the view's name in it. */
-static int ask(sqlite3 *db, const char *sql, const char *of, int binds,
-               const char *const *bind, kv_grid *g) {
-  char *text = sqlite3_mprintf(sql, of);
+/* Asks a query with the view's name in it, or a function's and a value's. */
+static int ask(sqlite3 *db, const char *sql, const char *of, const char *value,
+               int binds, const char *const *bind, kv_grid *g) {
+  char *text = sqlite3_mprintf(sql, of, value);
   int rc = text ? kv_grid_ask(db, text, binds, bind, g)
                 : kv_tell(KV_EXIT_RESOURCE, "not enough memory");
   sqlite3_free(text);
@@ -82,7 +63,7 @@ static int say_none(sqlite3 *db, const kv_compared *by, const char *at) {
   int rc = ask(db,
                "SELECT group_concat(asked, ', ') AS each FROM (SELECT "
                "DISTINCT asked FROM %s WHERE asked <> '')",
-               view(by), 0, NULL, &g);
+               view(by), NULL, 0, NULL, &g);
   if (rc) return rc;
   const char *each = kv_grid_text(&g, 0, "each");
   rc = kv_tell(KV_EXIT_USAGE,
@@ -95,8 +76,8 @@ static int say_none(sqlite3 *db, const kv_compared *by, const char *at) {
 static int count(sqlite3 *db, const kv_compared *by, const char *at,
                  bool *any) {
   kv_grid g;
-  int rc = ask(db, "SELECT count(*) AS n FROM %s WHERE asked = ?1", view(by), 1,
-               &at, &g);
+  int rc = ask(db, "SELECT count(*) AS n FROM %s WHERE asked = ?1", view(by),
+               NULL, 1, &at, &g);
   if (rc) return rc;
   *any = kv_grid_number(&g, 0, "n") > 0;
   kv_grid_free(&g);
@@ -107,8 +88,9 @@ int kv_compare_rows_all(sqlite3 *db, const kv_compared *by, const char *at,
                         bool refused, kv_compare_rows *out) {
   const char *bind[] = {at, refused ? "1" : "0"};
   *out = (kv_compare_rows){.by = by, .at = at};
-  int rc = ask(db, by->answered ? ITEMS : ROWS, by->value, by->answered ? 1 : 2,
-               bind, &out->g);
+  const char *size = by->size ? "abs" : "";
+  int rc = by->answered ? ask(db, ITEMS, by->value, NULL, 1, bind, &out->g)
+                        : ask(db, ROWS, size, by->value, 2, bind, &out->g);
   if (!rc && !kv_variants_find(&out->g, &out->v))
     rc = kv_tell(KV_EXIT_RESOURCE, "not enough memory");
   return rc;

@@ -7,18 +7,8 @@
 #ifndef KV_ANALYSIS_COMPARE_ROWS_H
 #define KV_ANALYSIS_COMPARE_ROWS_H
 
+#include "analysis/compare/measures.h"
 #include "analysis/tables/variants.h"
-
-/* A measure that methods are compared by. */
-typedef struct kv_compared {
-  const char *name;  /* as after --measure */
-  const char *value; /* SQL: of a row of the view `cell`; of `answered` the
-                        measure's name there */
-  bool answered;     /* of what a model answered (`kvreplay evaluate`) */
-  int better;        /* 1: more is better, -1: less is */
-  const char *what;  /* a phrase, with its unit */
-} kv_compared;
-extern const kv_compared kv_compared_all[]; /* ends with name NULL */
 
 typedef struct kv_compare_rows {
   const kv_compared *by;

@@ -10,12 +10,10 @@ import sys
 HERE = os.path.dirname(os.path.abspath(__file__))
 TOP = os.path.join(HERE, "..", "..")
 sys.path.insert(0, os.path.join(TOP, "traces", "tiny", "provenance"))
+sys.path.insert(0, os.path.join(TOP, "sim", "python"))
 
 import documents  # noqa: E402
-
-PROSE = os.path.join(
-    TOP, "sim", "python", "kvreplay", "evaluate", "texts", "nowhere.txt"
-)
+from kvreplay.evaluate.tasks import book  # noqa: E402
 
 
 def request(i, text):
@@ -46,7 +44,6 @@ def request(i, text):
     )
 
 
-with open(PROSE, "rb") as f:
-    prose = f.read()
+prose = book.read().encode()
 for i in range(60):
     print(json.dumps(request(i, prose)))

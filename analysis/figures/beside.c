@@ -63,21 +63,17 @@ static int put_all(const kv_page *p, const kv_page *other) {
 }
 
 static int write_pairs(const kv_page *p) {
-  static const kv_column column[] = {
-      {"method", "method", KV_LINE},  {"asked", "asked", KV_PLAIN},
-      {"traces", "traces", KV_PLAIN}, {"kr_a", "stored, A", KV_PERCENT},
-      {"kr_b", "B", KV_PERCENT},      {"needle_a", "needle, A", KV_PLAIN},
-      {"needle_b", "B", KV_PLAIN},    {"needle_d", "B less A", KV_PLAIN},
-      {"kl_a", "KL, A", KV_PLAIN},    {"kl_b", "B", KV_PLAIN},
-      {"kl_d", "B less A", KV_PLAIN}, {"lse_a", "LSE error, A", KV_PLAIN},
-      {"lse_b", "B", KV_PLAIN},       {"error_a", "output error, A", KV_PLAIN},
-      {"error_b", "B", KV_PLAIN},     {NULL, NULL, KV_PLAIN}};
+  static const char columns[] =
+      "method=method:line; asked; traces; kr_a=stored, A:percent; "
+      "kr_b=B:percent; needle_a=needle, A; needle_b=B; needle_d=B less A; "
+      "kl_a=KL, A; kl_b=B; kl_d=B less A; lse_a=LSE error, A; lse_b=B; "
+      "error_a=output error, A; error_b=B";
   kv_grid g;
   int rc = kv_grid_ask(p->db, PAIRS, 0, NULL, &g);
   if (rc) return rc;
   fputs("<figure>", p->f);
   if (g.rows)
-    kv_page_table(p, &g, "A and B by method and budget", column);
+    kv_page_table(p, &g, "A and B by method and budget", columns);
   else
     fputs("<p>No method has an answer at one budget on one trace in both.</p>",
           p->f);

@@ -165,24 +165,6 @@ const kv_figure kv_figures_residuals[] = {
                          .apart = true)},
     {.id = NULL}};
 
-static void draw_ratios(const kv_page *p, const kv_grid *g) {
-  static const kv_column columns[] = {
-      {"what", "of", KV_LONG},
-      {"layers", "layers", KV_PLAIN},
-      {"full", "full", KV_PLAIN},
-      {"per_stride", "references", KV_PERCENT},
-      {"z", "latents", KV_PERCENT},
-      {"r", "r", KV_PLAIN},
-      {"equation_kr", "KR by equation 5", KV_TENTH},
-      {"paper_kr", "in the paper", KV_TENTH},
-      {"kr", "counted", KV_TENTH},
-      {"equation_cr", "CR by equation 6", KV_TENTH},
-      {"paper_cr", "in the paper", KV_TENTH},
-      {"cr", "counted", KV_TENTH},
-      {NULL, NULL, KV_PLAIN}};
-  kv_page_table(p, g, "Shares of bytes and tokens", columns);
-}
-
 const kv_figure kv_figures_deltakv[] = {
     {"stride", "DeltaKV: how dense references are",
      "SELECT * FROM dials WHERE dial = 'stride'",
@@ -231,5 +213,10 @@ const kv_figure kv_figures_deltakv[] = {
      "references, which the equations leave out and which weigh in short "
      "traces; `latents` of a run is what equation 5 would have to be given "
      "to come to the bytes counted.",
-     .draw = draw_ratios},
+     .mark = KV_TABLE,
+     .columns = "what=of:long; layers; full; per_stride=references:percent; "
+                "z=latents:percent; r; equation_kr=KR by equation 5:tenth; "
+                "paper_kr=in the paper:tenth; kr=counted:tenth; "
+                "equation_cr=CR by equation 6:tenth; "
+                "paper_cr=in the paper:tenth; cr=counted:tenth"},
     {.id = NULL}};

@@ -84,9 +84,10 @@ bool kv_map_find(const kv_grid *g, const kv_maps *how, int side_first,
   return false;
 }
 
-static const char *name_of(const kv_map *m, const char *columns, int i,
-                           int row) {
+static const char *name_of(const kv_map *m, const char *columns,
+                           const char *name, int i, int row) {
   static char number[16];
+  if (name) return kv_grid_text(m->g, row, name);
   if (!m->how->numbered) return kv_grid_text(m->g, row, last_of(columns));
   snprintf(number, sizeof number, "%d", i + 1);
   return number;
@@ -94,12 +95,12 @@ static const char *name_of(const kv_map *m, const char *columns, int i,
 
 static const char *row_name(const void *self, int i) {
   const kv_map *m = self;
-  return name_of(m, m->how->row, i, m->row[i]);
+  return name_of(m, m->how->row, m->how->row_name, i, m->row[i]);
 }
 
 static const char *column_name(const void *self, int i) {
   const kv_map *m = self;
-  return name_of(m, m->how->column, i, m->column[i]);
+  return name_of(m, m->how->column, m->how->column_name, i, m->column[i]);
 }
 
 void kv_map_draw(const kv_map *m, const char *heading, FILE *f) {

@@ -23,7 +23,10 @@ typedef struct kv_maps {
                         itself */
   const char *value; /* column of the shares, 0 to 1, that are drawn */
   const char *row_title, *column_title; /* of the two sides, on the page */
-  bool numbered;     /* places are called 1, 2, .. and not by their values */
+  const char *row_name, *column_name;   /* columns of texts by which places are
+                          called in place of their values; or NULL */
+  bool numbered;     /* columns are called 1, 2, .. and not by their values */
+  bool shared;       /* all maps of a figure have the same sides */
   double wide, high; /* of a square, as long as the map has room */
   double least_wide, most_wide, most_high; /* of all squares together */
 } kv_maps;

@@ -22,31 +22,8 @@ typedef struct kv_page {
                                    so that plots have the same axes; or NULL */
   kv_grid cell;                 /* every row of the view `cell` */
   kv_variants variants; /* which line of the figures each cell belongs to */
-  int *place; /* [cell.rows] which place a cell is of: a trace, a prompt length
-                 and what is observed */
-  int places;
-  char **place_name; /* [places] "chat, prompt 512", and where observation is
-                        not as recorded ", observed " and how */
 } kv_page;
 
-/* Shapes, colours and names of all lines, as a list. */
-void kv_page_legend(const kv_page *p);
-/* The sentence that output error does not rank right answers, and on what that
- * was found; above the first figure of output error. */
-void kv_page_rank(const kv_page *p);
-/* The measure that a table of means is sorted by, the best first. */
-typedef enum kv_ranking {
-  KV_NO_RANKING, /* no table */
-  KV_BY_NEEDLE,
-  KV_BY_LSE,
-  KV_BY_KL,
-  KV_BY_ERROR
-} kv_ranking;
-/* The table of means over traces, a row a line and budget; and .. */
-int kv_page_ranking(const kv_page *p, kv_ranking by);
-/* .. why some of its rows are not means over all traces: below the first such
- * table. */
-int kv_page_reasons(const kv_page *p);
 /* What stands below every figure: the caption `text`, that it is open loop, and
  * `data` as a link to a file NAME.csv within the page (NULL: no file). */
 void kv_page_caption(const kv_page *p, const char *text, const char *name,
@@ -55,35 +32,27 @@ void kv_page_caption(const kv_page *p, const char *text, const char *name,
 void kv_page_answered(const kv_page *p, const char *text, const char *name,
                       const kv_grid *data);
 
-/* A column of a table on the page, and how its values are shown. */
-typedef struct kv_column {
-  const char *name, *title; /* in the grid; on the page */
-  enum {
-    KV_PLAIN,   /* a text, or a number to 4 digits where it is not whole */
-    KV_PERCENT, /* a share as whole percent, to 2 digits below 10 */
-    KV_TENTH,   /* a share as percent, to a tenth */
-    KV_TWICE,   /* twice the number: a standard error */
-    KV_BYTES,   /* B, KiB, MiB, .. to 3 digits */
-    KV_SOME,    /* as KV_PLAIN, .. */
-    KV_SOME_PERCENT,
-    KV_SOME_BYTES, /* .. but no column where no row has a number */
-    /* No numbers: */
-    KV_SHORT, /* a digest, its first 10 digits */
-    KV_LONG,  /* a text that may break after a colon or a comma */
-    KV_LINE,  /* a text, with the mark of the line that the row is of */
-    KV_MARK,  /* "confirmed", "one run", "conflict", or the status of a cell
-                 without a result; of `confirmed`, `conflicts`, `status` */
-    KV_NAME   /* the name of a cell's line, with all parameters when pointed at;
-               only in a table of p->cell */
-  } kind;
-} kv_column;
-enum { KV_COLUMNS = 64 }; /* of a table, at most, its end counted */
 /* Writes all rows of g as a table that may scroll; a row that is of a line of
  * the page, by g's column key or method, goes when the line is switched off.
- * label: its name for who cannot see it; column: ended by a NULL name, each of
- * them in g. */
+ * label: its name for who cannot see it. columns: "NAME", "NAME=TITLE" or
+ * "NAME=TITLE:KIND", with "; " between: a column of g and what it is called. Of
+ * no kind it is a text, or a number to 4 digits where it is not whole. Kinds:
+ *   percent   a share as whole percent, to 2 digits below 10
+ *   tenth     a share as percent, to a tenth
+ *   twice     twice the number: a standard error
+ *   bytes     B, KiB, MiB, .. to 3 digits
+ *   some, some-percent, some-bytes   the same; no column where no row has a
+ *             number
+ *   up, down  by which the rows are in order; such a table is shown whole
+ *   short     a digest, its first 10 digits
+ *   long      a text that may break after a colon or a comma
+ *   line      a text, with the mark of the line that the row is of
+ *   mark      "confirmed", "one run", "conflict", or the status of a cell
+ *             without a result; of `confirmed`, `conflicts`, `status`
+ *   name      the name of a cell's line, with all parameters when pointed at
+ * NULL: all columns, the first as a line. */
 void kv_page_table(const kv_page *p, const kv_grid *g, const char *label,
-                   const kv_column *column);
+                   const char *columns);
 
 /* Marks, or rows of a table, beyond which a page that is to be sent is too
  * large: what a figure has besides is then left to files. */

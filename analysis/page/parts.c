@@ -31,8 +31,6 @@ int kv_page_variant(const kv_page *p, const char *key) {
   return -1;
 }
 
-void kv_page_legend(const kv_page *p) { kv_plot_legend(&p->variants, p->f); }
-
 /* --- data inside the page ------------------------------------------------- */
 
 /* What RFC 3986 lets stand for itself, and the comma; all else by bytes. */
@@ -105,6 +103,63 @@ void kv_page_answered(const kv_page *p, const char *text, const char *name,
 
 /* --- tables --------------------------------------------------------------- */
 
+typedef enum kind {
+  PLAIN,
+  PERCENT,
+  TENTH,
+  TWICE,
+  BYTES,
+  SOME,
+  SOME_PERCENT,
+  SOME_BYTES,
+  UP,
+  DOWN,
+  /* No numbers: */
+  SHORT,
+  LONG,
+  LINE,
+  MARK,
+  NAME
+} kind;
+
+typedef struct column {
+  char name[40], title[80]; /* in the grid; on the page */
+  kind kind;
+  const char *class; /* of its cells; NULL: it is left out */
+} column;
+enum { COLUMNS = 64 };
+
+static kind kind_of(const char *name) {
+  static const char *const all[] = {
+      "",      "percent",      "tenth",      "twice", "bytes",
+      "some",  "some-percent", "some-bytes", "up",    "down",
+      "short", "long",         "line",       "mark",  "name"};
+  int k = 0;
+  while (strcmp(all[k], name)) k++;
+  return (kind)k;
+}
+
+/* Reads the columns of a table; returns how many. */
+static int read_columns(const kv_grid *g, const char *text, column *c) {
+  int n = 0;
+  for (; !text && n < g->columns && n < COLUMNS; n++) {
+    c[n] = (column){.kind = n ? PLAIN : LINE};
+    snprintf(c[n].name, sizeof c->name, "%s", g->name[n]);
+    snprintf(c[n].title, sizeof c->title, "%s", g->name[n]);
+  }
+  for (; text && *text && n < COLUMNS; n++) {
+    char how[16] = "", name[40] = "", title[80] = "";
+    c[n] = (column){.kind = PLAIN};
+    sscanf(text, "%39[^=;]=%79[^:;]:%15[^;]", name, title, how);
+    snprintf(c[n].name, sizeof c->name, "%s", name);
+    snprintf(c[n].title, sizeof c->title, "%s", *title ? title : name);
+    c[n].kind = kind_of(how);
+    text += strcspn(text, ";");
+    text += strspn(text, "; ");
+  }
+  return n;
+}
+
 static void bytes(double n, FILE *f) {
   static const char *const unit[] = {"B", "KiB", "MiB", "GiB", "TiB"};
   int u = 0;
@@ -158,31 +213,32 @@ static int line_of(const kv_page *p, const kv_grid *g, int row) {
   return kv_variants_same(&p->variants, name);
 }
 
-static bool has_numbers(const kv_grid *g, const kv_column *c) {
-  if (c->kind >= KV_SHORT) return false;
+static bool has_numbers(const kv_grid *g, const column *c) {
+  if (c->kind >= SHORT) return false;
   for (int r = 0; r < g->rows; r++)
     if (isfinite(kv_grid_number(g, r, c->name))) return true;
   return false;
 }
 
-/* Numbers stand at the right, which needs no class: most cells are numbers.
- * NULL: the column is left out. */
-static const char *class_of(const kv_grid *g, const kv_column *c) {
-  if (c->kind >= KV_SOME && c->kind <= KV_SOME_BYTES && !has_numbers(g, c))
+/* Numbers stand at the right, which needs no class: most cells are numbers; so
+ * do means with their errors, which a table in order has. NULL: the column is
+ * left out. */
+static const char *class_of(const kv_grid *g, const column *c, bool whole) {
+  if (c->kind >= SOME && c->kind <= SOME_BYTES && !has_numbers(g, c))
     return NULL;
-  if (c->kind == KV_LONG) return " class=long";
-  if (c->kind == KV_SHORT) return " class=mono";
-  return has_numbers(g, c) ? "" : " class=x";
+  if (c->kind == LONG) return " class=long";
+  if (c->kind == SHORT) return " class=mono";
+  return whole && c->kind < SHORT ? "" : has_numbers(g, c) ? "" : " class=x";
 }
 
-static void number(const kv_column *c, double n, const char *text, FILE *f) {
-  if (c->kind == KV_PERCENT || c->kind == KV_SOME_PERCENT)
+static void number(const column *c, double n, const char *text, FILE *f) {
+  if (c->kind == PERCENT || c->kind == SOME_PERCENT)
     fprintf(f, n < .0995 ? "%.2g%%" : "%.0f%%", 100 * n);
-  else if (c->kind == KV_TENTH)
+  else if (c->kind == TENTH)
     fprintf(f, "%.1f%%", 100 * n);
-  else if (c->kind == KV_BYTES || c->kind == KV_SOME_BYTES)
+  else if (c->kind == BYTES || c->kind == SOME_BYTES)
     bytes(n, f);
-  else if (c->kind == KV_TWICE)
+  else if (c->kind == TWICE)
     fprintf(f, "%.2g", 2 * n);
   else if (floor(n) != n || strchr(text, '.'))
     fprintf(f, "%.4g", n);
@@ -191,63 +247,73 @@ static void number(const kv_column *c, double n, const char *text, FILE *f) {
 }
 
 static void cell(const kv_page *p, const kv_grid *g, int row, int line,
-                 const kv_column *c) {
+                 const column *c) {
   const char *text = kv_grid_text(g, row, c->name);
   double n = kv_grid_number(g, row, c->name);
-  if (c->kind == KV_LINE && line >= 0)
+  if (c->kind == LINE && line >= 0)
     kv_look_swatch(kv_look_line(&p->variants, line), p->f);
-  if (c->kind == KV_MARK)
+  if (c->kind == MARK)
     mark(g, row, p->f);
   else if (!*text)
     fputs("\u2013", p->f);
-  else if (c->kind == KV_NAME)
+  else if (c->kind == NAME)
     kv_text_html(p->variants.label[line], p->f);
-  else if (c->kind == KV_SHORT)
+  else if (c->kind == SHORT)
     short_text(text, p->f);
-  else if (c->kind == KV_LONG)
+  else if (c->kind == LONG)
     long_text(text, p->f);
-  else if (isfinite(n) && c->kind != KV_LINE)
+  else if (isfinite(n) && c->kind != LINE)
     number(c, n, text, p->f);
   else
     kv_text_html(text, p->f);
 }
 
-static void row(const kv_page *p, const kv_grid *g, int r,
-                const kv_column *column, const char *const *class) {
+static void row(const kv_page *p, const kv_grid *g, int r, int n,
+                const column *c) {
   int line = line_of(p, g, r);
   if (line >= 0)
     fprintf(p->f, "<tr class=v%d>", kv_look_line(&p->variants, line).line);
   else
     fputs("<tr>", p->f);
-  for (int i = 0; column[i].name; i++) {
-    if (!class[i]) continue;
-    fprintf(p->f, "<td%s", class[i]);
-    if (column[i].kind == KV_NAME) {
+  for (int i = 0; i < n; i++) {
+    if (!c[i].class) continue;
+    fprintf(p->f, "<td%s", c[i].class);
+    if (c[i].kind == NAME) {
       fputs(" title=\"", p->f);
       kv_text_html(kv_grid_text(g, r, "spec"), p->f);
       fputs("\"", p->f);
     }
     fputs(">", p->f);
-    cell(p, g, r, line, column + i);
+    cell(p, g, r, line, c + i);
   }
   fputs("\n", p->f);
 }
 
 /* HTML lets the ends of cells and rows be left out: a page has 100,000. */
 void kv_page_table(const kv_page *p, const kv_grid *g, const char *label,
-                   const kv_column *column) {
-  const char *class[KV_COLUMNS];
-  fputs("<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"",
-        p->f);
+                   const char *columns) {
+  static const char *const sorted[] = {" aria-sort=ascending",
+                                       " aria-sort=descending"};
+  column c[COLUMNS];
+  bool whole = false;
+  int n = read_columns(g, columns, c);
+  for (int i = 0; i < n; i++)
+    whole = whole || c[i].kind == UP || c[i].kind == DOWN;
+  fprintf(p->f,
+          "<div class=\"scroll%s\" tabindex=\"0\" role=\"region\" "
+          "aria-label=\"",
+          whole ? " whole" : "");
   kv_text_html(label, p->f);
   fputs("\"><table><thead><tr>", p->f);
-  for (int i = 0; column[i].name; i++) {
-    class[i] = class_of(g, column + i);
-    if (!class[i]) continue;
-    fprintf(p->f, "<th scope=col%s>", class[i]);
-    kv_text_html(column[i].title, p->f);
+  for (int i = 0; i < n; i++) {
+    bool by = c[i].kind == UP || c[i].kind == DOWN;
+    c[i].class = class_of(g, c + i, whole);
+    if (!c[i].class) continue;
+    fprintf(p->f, "<th scope=col%s%s>", c[i].class,
+            by ? sorted[c[i].kind == DOWN] : "");
+    kv_text_html(c[i].title, p->f);
   }
   fputs("<tbody>\n", p->f);
-  for (int r = 0; r < g->rows; r++) row(p, g, r, column, class);
+  for (int r = 0; r < g->rows; r++) row(p, g, r, n, c);
   fputs("</table></div>\n", p->f);
 }

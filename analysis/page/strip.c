@@ -40,7 +40,7 @@ static bool drawn(const frame *w, const kv_strip_item *i) {
 /* Names take what they need of the left side, notes of the right one. */
 static bool measure(const kv_strip *s, frame *w) {
   int name = 0, note = 0, n = 0;
-  kv_mark *end = calloc(2 * (size_t)s->n + 1, sizeof *end);
+  kv_mark *end = calloc(2 * (size_t)s->n + 2, sizeof *end);
   if (!end) return false;
   *w = (frame){.s = s, .x = s->x, .bottom = TOP + s->rows * ROW};
   for (int r = 0; r < s->rows; r++) {
@@ -55,6 +55,7 @@ static bool measure(const kv_strip *s, frame *w) {
     if (s->item[i].kind != KV_STRIP_POINT) end[n++].x = s->item[i].x1;
   }
   if (!s->x.log) end[n++].x = 0;
+  if (s->x.hi > 0) end[n++].x = s->x.hi;
   kv_axis_fit(&w->x, n, end, false);
   free(end);
   return true;
@@ -65,7 +66,9 @@ static void draw_axis(const frame *w, FILE *f) {
   int n = kv_axis_ticks(&w->x, tick);
   for (int i = 0; i < n; i++) {
     double x = at(w, tick[i]);
-    fprintf(f, "<path class=\"g\" d=\"M%.1f,%dV%.1f\"/>", x, TOP, w->bottom);
+    bool marked = w->s->x.hi > 0 && (tick[i] == 0 || tick[i] == w->s->x.hi);
+    fprintf(f, "<path class=\"%s\" d=\"M%.1f,%dV%.1f\"/>",
+            marked ? "zero" : "g", x, TOP, w->bottom);
     if (x - last < 34) continue;
     last = x;
     fprintf(f, "<text class=\"t mid\" x=\"%.1f\" y=\"%.1f\">", x,
@@ -97,7 +100,7 @@ static void draw_names(const frame *w, FILE *f) {
 
 static void draw_bar(const frame *w, const kv_strip_item *i, FILE *f) {
   double x = at(w, i->x0);
-  fprintf(f, "<path class=\"k%d b", i->series % 8);
+  fprintf(f, "<path class=\"k%d b", i->look.colour);
   kv_look_line_class(w->s->row[i->row].line, f);
   fprintf(f, "\" d=\"M%.1f,%.1fH%.1fv%dH%.1fz\"><title>", x,
           middle(i->row) - BAR / 2., at(w, i->x1), BAR, x);
@@ -113,8 +116,14 @@ static void draw_line(const frame *w, const kv_strip_item *i, FILE *f) {
 }
 
 static void draw_point(const frame *w, const kv_strip_item *i, FILE *f) {
-  kv_look look = kv_look_number(i->series);
+  kv_look look = i->look;
   look.line = w->s->row[i->row].line;
+  if (i->beyond) {
+    fprintf(f, "<path class=\"k%d l", look.colour);
+    kv_look_line_class(look.line, f);
+    fprintf(f, "\" d=\"M%.1f,%.1fh-12m4,-3l-4,3l4,3\"/>\n", at(w, i->x0),
+            middle(i->row));
+  }
   kv_plot_mark(look, i->solid, at(w, i->x0), middle(i->row), 5, i->tip, f);
 }
 
@@ -163,15 +172,4 @@ void kv_strip_rows(kv_strip *s, const kv_grid *g, int first, int end, int most,
   }
   free(s->row);
   free(s->item);
-}
-
-void kv_strip_name(const kv_grid *g, int r, kv_strip *s) {
-  const char *method = kv_grid_text(g, r, "method");
-  const char *asked = kv_grid_text(g, r, "asked");
-  kv_strip_row *row = &s->row[s->rows];
-  int line = s->lines ? kv_variants_same(s->lines, method) : -1;
-  snprintf(row->name, sizeof row->name, "%.*s%s%.*s",
-           kv_text_cut(method, KV_STRIP_METHOD), method, *asked ? " at " : "",
-           kv_text_cut(asked, 20), asked);
-  if (line >= 0) row->line = kv_look_line(s->lines, line).line;
 }

@@ -2,8 +2,8 @@
  *
  * A chart of rows along one axis, as inline SVG: each row has a name at the
  * left, bars and points, thin lines that join or spread them, and its numbers
- * at the right. A figure names title and axis and gives kv_strip_rows a
- * function that turns rows of its query's answer into rows of the chart.
+ * at the right. kv_strip_rows is given title, axis and a function that turns
+ * rows of a query's answer into rows of the chart.
  */
 #ifndef KV_ANALYSIS_STRIP_H
 #define KV_ANALYSIS_STRIP_H
@@ -12,8 +12,8 @@
 
 /* Something drawn in a row, at numbers of the chart's axis. */
 typedef struct kv_strip_item {
-  int row;    /* its row, from 0 */
-  int series; /* by which it has its colour and mark: kv_look_number */
+  int row;      /* its row, from 0 */
+  kv_look look; /* its colour and mark; its line is the row's */
   enum {
     KV_STRIP_POINT, /* a mark at x0 */
     KV_STRIP_BAR,   /* from x0 to x1 */
@@ -21,6 +21,7 @@ typedef struct kv_strip_item {
   } kind;
   double x0, x1;
   bool solid;    /* a point: confirmed, so filled */
+  bool beyond;   /* it is further left than x0, where the axis ends */
   char tip[256]; /* what a bar or a point says when pointed at */
 } kv_strip_item;
 
@@ -34,7 +35,8 @@ typedef struct kv_strip_row {
 typedef struct kv_strip {
   const char *title; /* for who cannot see it */
   kv_axis x;         /* title and scale; its limits are found in the items, and
-                        include 0 where it is not logarithmic */
+                        include 0 where it is not logarithmic, and hi where it
+                        is not 0: the two are marked */
   const kv_variants *lines; /* those of the page; NULL: rows are no methods */
   int rows, n;              /* so far */
   kv_strip_row *row;        /* [rows] during kv_strip_rows alone */
@@ -51,10 +53,5 @@ typedef int kv_strip_add(const kv_grid *g, int r, kv_strip *s);
  * (kv_tell_short). */
 void kv_strip_rows(kv_strip *s, const kv_grid *g, int first, int end, int most,
                    kv_strip_add *add, FILE *f);
-/* Names the row of the chart that is being added after row r of g, which has
- * the columns method and asked: "METHOD at ASKED", both cut where they are
- * long; "METHOD" without a budget. It goes where that method's line does. */
-enum { KV_STRIP_METHOD = 76 }; /* bytes of a method that a name or tip shows */
-void kv_strip_name(const kv_grid *g, int r, kv_strip *s);
 
 #endif

@@ -108,6 +108,7 @@ ORDER BY m.model, p.platform, m.task, m.method, m.basis, m.asked, m.measure;
 -- several. loglik: the sum over an answer's tokens, of rows of earlier
 -- versions; loglik_some: loglik_token is not of all questions that have either.
 -- reason: why a question has no answer, or an answer lacks a number.
+-- list answer: exact loglik_token loglik kl agree
 CREATE TEMP VIEW answers AS
 WITH row AS MATERIALIZED
   (SELECT model, model_digest, platform, task, method, basis, target AS asked,
@@ -131,17 +132,9 @@ wide AS
     max(iif(measure = 'bytes.mean', mean, NULL)) AS share_mean,
     max(iif(measure = 'bytes.end', mean, NULL)) AS share_end,
     max(iif(measure = 'bytes.read', mean, NULL)) AS share_read,
-    max(iif(measure = 'exact', mean, NULL)) AS exact,
-    max(iif(measure = 'exact', se, NULL)) AS exact_se,
-    max(iif(measure = 'loglik_token', mean, NULL)) AS loglik_token,
-    max(iif(measure = 'loglik_token', se, NULL)) AS loglik_token_se,
+    -- each answer: max(iif(measure = '@N', mean, NULL)) AS @N,
+    -- each answer: max(iif(measure = '@N', se, NULL)) AS @N_se,
     max(iif(measure = 'loglik_token', questions, NULL)) AS token_questions,
-    max(iif(measure = 'loglik', mean, NULL)) AS loglik,
-    max(iif(measure = 'loglik', se, NULL)) AS loglik_se,
-    max(iif(measure = 'kl', mean, NULL)) AS kl,
-    max(iif(measure = 'kl', se, NULL)) AS kl_se,
-    max(iif(measure = 'agree', mean, NULL)) AS agree,
-    max(iif(measure = 'agree', se, NULL)) AS agree_se,
     coalesce(max(iif(measure = 'ppl.all', mean, NULL)),
       avg(iif(measure GLOB 'ppl.*', mean, NULL))) AS ppl
   FROM task_mean GROUP BY model_digest, platform, task, method, basis, asked)

@@ -33,6 +33,8 @@ CREATE TEMP TABLE line(key TEXT, basis TEXT, asked TEXT, label TEXT,
 -- by name; the rest was not run. Needles are of the traces that have any.
 -- Shares of dense need it on each trace, and what was scanned a kvreplay that
 -- counted it.
+-- list share: share_end share_read share_scanned
+-- list mean: kept kr
 CREATE TEMP VIEW summary AS
 WITH chosen AS MATERIALIZED
   (SELECT c.*, l.label, c.output_error IS NOT NULL AS met,
@@ -50,60 +52,25 @@ every AS
     FROM chosen GROUP BY label, basis, asked, unit)
   GROUP BY label, basis, asked),
 one AS
-  (SELECT label, basis, asked, avg(kept) AS kept, avg(share_end) AS share_end,
-    avg(kr) AS kr, avg(share_read) AS share_read,
-    avg(share_scanned) AS share_scanned, avg(needle_share) AS needle_share,
-    avg(lse_error) AS lse_error, avg(kl) AS kl,
-    avg(output_error) AS output_error,
-    avg(output_error_p95) AS output_error_p95, avg(mass) AS mass,
-    avg(recall_16) AS recall_16, avg(prompt_error) AS prompt_error,
-    avg(prompt_mass) AS prompt_mass, min(confirmed) AS confirmed
+  (SELECT label, basis, asked,
+    -- each mean: avg(@N) AS @N,
+    -- each share: avg(@N) AS @N,
+    -- each shown: avg(@N) AS @N,
+    min(confirmed) AS confirmed
   FROM chosen WHERE met GROUP BY label, basis, asked, unit),
 mean AS
   (SELECT label AS method, basis, asked, count(needle_share) AS needles,
-    count(share_end) = count(*) AS dense,
-    count(share_scanned) = count(*) AS scans,
-    avg(kept) AS kept, standard_error(kept) AS kept_se,
-    avg(share_end) AS share_end, standard_error(share_end) AS share_end_se,
-    avg(kr) AS kr, standard_error(kr) AS kr_se,
-    avg(share_read) AS share_read, standard_error(share_read) AS share_read_se,
-    avg(share_scanned) AS share_scanned,
-    standard_error(share_scanned) AS share_scanned_se,
-    avg(needle_share) AS needle_share,
-    standard_error(needle_share) AS needle_share_se,
-    avg(lse_error) AS lse_error, standard_error(lse_error) AS lse_error_se,
-    avg(kl) AS kl, standard_error(kl) AS kl_se,
-    avg(output_error) AS output_error,
-    standard_error(output_error) AS output_error_se,
-    avg(output_error_p95) AS output_error_p95,
-    standard_error(output_error_p95) AS output_error_p95_se,
-    avg(mass) AS mass, standard_error(mass) AS mass_se,
-    avg(recall_16) AS recall_16, standard_error(recall_16) AS recall_16_se,
-    avg(prompt_error) AS prompt_error,
-    standard_error(prompt_error) AS prompt_error_se,
-    avg(prompt_mass) AS prompt_mass,
-    standard_error(prompt_mass) AS prompt_mass_se,
+    -- each mean: avg(@N) AS @N, standard_error(@N) AS @N_se,
+    -- each shown: avg(@N) AS @N, standard_error(@N) AS @N_se,
+    -- each share: iif(count(@N) < count(*), NULL, avg(@N)) AS @N,
+    -- each share: iif(count(@N) < count(*), NULL, standard_error(@N)) AS @N_se,
     min(confirmed) AS confirmed
   FROM one GROUP BY label, basis, asked)
 SELECT e.method, e.basis, e.asked, traces, traces_all, refused,
   coalesce(needles, 0) AS needles,
-  kept, kept_se,
-  iif(dense, share_end, NULL) AS share_end,
-  iif(dense, share_end_se, NULL) AS share_end_se,
-  kr, kr_se,
-  iif(dense, share_read, NULL) AS share_read,
-  iif(dense, share_read_se, NULL) AS share_read_se,
-  iif(scans, share_scanned, NULL) AS share_scanned,
-  iif(scans, share_scanned_se, NULL) AS share_scanned_se,
-  needle_share, needle_share_se,
-  lse_error, lse_error_se,
-  kl, kl_se,
-  output_error, output_error_se,
-  output_error_p95, output_error_p95_se,
-  mass, mass_se,
-  recall_16, recall_16_se,
-  prompt_error, prompt_error_se,
-  prompt_mass, prompt_mass_se,
+  kept, kept_se, share_end, share_end_se, kr, kr_se, share_read, share_read_se,
+  share_scanned, share_scanned_se,
+  -- each shown: @N, @N_se,
   coalesce(confirmed, 0) AS confirmed, conflicts,
   (SELECT c.trace || ': ' || c.reason FROM chosen c
    WHERE c.label = e.method AND c.basis = e.basis AND c.asked = e.asked

@@ -46,24 +46,9 @@ GROUP BY run_id;
 
 -- The numbers of a run (sim/measure/scalar.c); view `scalars` has every one.
 CREATE TEMP VIEW counted AS
-SELECT run_id, max(value) FILTER (WHERE name = 'kept') AS kept,
-  max(value) FILTER (WHERE name = 'kept_min') AS kept_min,
-  max(value) FILTER (WHERE name = 'kept_max') AS kept_max,
-  max(value) FILTER (WHERE name = 'attended') AS attended,
-  max(value) FILTER (WHERE name = 'bytes.end.codes_only') AS codes_end,
-  max(value) FILTER (WHERE name = 'bytes.mean') AS mean,
-  max(value) FILTER (WHERE name = 'bytes.codes_only.mean') AS codes_mean,
-  max(value) FILTER (WHERE name = 'bytes.peak') AS peak,
-  max(value) FILTER (WHERE name = 'bytes.codes_only.peak') AS codes_peak,
-  max(value) FILTER (WHERE name = 'bytes.mti') AS mti,
-  max(value) FILTER (WHERE name = 'bytes.read') AS read,
-  max(value) FILTER (WHERE name = 'bytes.scanned') AS scanned,
-  max(value) FILTER (WHERE name = 'bytes.asset') AS asset_bytes,
-  max(value) FILTER (WHERE name = 'bytes.fetched') AS fetched,
-  max(value) FILTER (WHERE name = 'bytes.moved') AS moved,
-  max(value) FILTER (WHERE name = 'verbs') AS verbs,
-  max(value) FILTER (WHERE name = 'kr') AS kr,
-  max(value) FILTER (WHERE name = 'cr') AS cr
+SELECT
+  -- each scalar: max(value) FILTER (WHERE name = '@N') AS @C,
+  run_id
 FROM scalar GROUP BY run_id;
 
 -- All runs, and how new the code that gave them is: age 1 is the newest code

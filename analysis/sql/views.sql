@@ -4,33 +4,18 @@
 -- writes. They are TEMP views: a database is read, never changed. Exact
 -- numbers are the *_bits columns of the tables; these show readable ones.
 
+-- Lines `-- each` stand for one line a measure: each.awk. What is derived of
+-- measures is made here: needle_share, of the mass that dense attention puts on
+-- the needles, and lse_drift.
 CREATE TEMP VIEW measured AS
 SELECT run_id,
-  max(CASE measure WHEN 'output_error' THEN mean END) AS output_error,
-  max(CASE measure WHEN 'output_error' THEN p50 END) AS output_error_p50,
-  max(CASE measure WHEN 'output_error' THEN p95 END) AS output_error_p95,
-  max(CASE measure WHEN 'output_error' THEN p99 END) AS output_error_p99,
-  max(CASE measure WHEN 'output_error' THEN max END) AS output_error_max,
-  max(CASE measure WHEN 'output_abs' THEN max END) AS output_abs_max,
-  max(CASE measure WHEN 'mass' THEN mean END) AS mass,
-  max(CASE measure WHEN 'mass_stored' THEN mean END) AS mass_stored,
-  max(CASE measure WHEN 'mass_merged' THEN mean END) AS mass_merged,
-  max(CASE measure WHEN 'tv' THEN mean END) AS tv,
-  max(CASE measure WHEN 'kl' THEN mean END) AS kl,
-  max(CASE measure WHEN 'lse_error' THEN mean END) AS lse_error,
-  max(CASE measure WHEN 'recall_1' THEN mean END) AS recall_1,
-  max(CASE measure WHEN 'recall_16' THEN mean END) AS recall_16,
-  max(CASE measure WHEN 'recall_budget' THEN mean END) AS recall_budget,
-  max(CASE measure WHEN 'needle_stored' THEN mean END) AS needle_stored,
-  max(CASE measure WHEN 'needle_merged' THEN mean END) AS needle_merged,
-  max(CASE measure WHEN 'needle_view' THEN mean END) AS needle_view,
-  max(CASE measure WHEN 'needle_mass' THEN mean END) AS needle_mass,
-  max(CASE measure WHEN 'needle_all' THEN mean END) AS needle_all,
-  max(CASE measure WHEN 'needle_dense' THEN mean END) AS needle_dense,
-  max(CASE measure WHEN 'prompt_error' THEN mean END) AS prompt_error,
-  max(CASE measure WHEN 'prompt_mass' THEN mean END) AS prompt_mass,
-  max(CASE measure WHEN 'prompt_attended' THEN mean END) AS prompt_attended
-FROM run CROSS JOIN metric USING (run_id) WHERE part = 0 GROUP BY run_id;
+  -- each stat: max(CASE measure WHEN '@N' THEN @S END) AS @C,
+  max(CASE measure WHEN 'needle_mass' THEN mean END)
+    / nullif(max(CASE measure WHEN 'needle_dense' THEN mean END), 0)
+    AS needle_share,
+  drift AS lse_drift
+FROM run CROSS JOIN part USING (run_id) CROSS JOIN metric USING (run_id, part)
+WHERE part = 0 GROUP BY run_id;
 
 -- What a run holds at the end: all of it, and the kinds that every database
 -- has; view `kinds` has every kind.
@@ -43,42 +28,30 @@ SELECT run_id, sum(iif(total, bytes, 0)) AS bytes_end,
   max(CASE kind WHEN 'slack' THEN bytes END) AS slack
 FROM held GROUP BY run_id;
 
--- The means over layers and heads in each bin of decode steps.
+-- The means over layers and heads in each bin of decode steps, of measures that
+-- have a standard error.
 CREATE TEMP VIEW binned AS
 SELECT run_id, bin, first_step, last_step,
-  (SELECT mean FROM metric m WHERE (m.run_id, m.part) = (p.run_id, p.part)
-    AND measure = 'output_error') AS output_error,
-  (SELECT mean FROM metric m WHERE (m.run_id, m.part) = (p.run_id, p.part)
-    AND measure = 'mass') AS mass,
-  (SELECT mean FROM metric m WHERE (m.run_id, m.part) = (p.run_id, p.part)
-    AND measure = 'kl') AS kl,
-  (SELECT mean FROM metric m WHERE (m.run_id, m.part) = (p.run_id, p.part)
-    AND measure = 'lse_error') AS lse_error,
-  (SELECT mean FROM metric m WHERE (m.run_id, m.part) = (p.run_id, p.part)
-    AND measure = 'recall_16') AS recall_16,
-  (SELECT mean FROM metric m WHERE (m.run_id, m.part) = (p.run_id, p.part)
-    AND measure = 'needle_mass') AS needle_mass,
-  (SELECT mean FROM metric m WHERE (m.run_id, m.part) = (p.run_id, p.part)
-    AND measure = 'needle_dense') AS needle_dense
-FROM part p WHERE bin >= 0 AND head < 0;
+  -- each se: max(CASE measure WHEN '@N' THEN mean END) AS @N,
+  max(CASE measure WHEN 'needle_mass' THEN mean END) AS needle_mass,
+  max(CASE measure WHEN 'needle_dense' THEN mean END) AS needle_dense
+FROM part JOIN metric USING (run_id, part) WHERE bin >= 0 AND head < 0
+GROUP BY run_id, part;
 
 -- The standard errors of the means of a run. Steps that follow each other are
 -- alike, so neither values nor steps count as independent: the error is that of
 -- the means of 16 bins of steps (batch means). That of needle_share, a ratio,
 -- is that of what its bins miss of the run's share of dense (delta method).
 CREATE TEMP VIEW unsure AS
-SELECT run_id, standard_error(b.output_error) AS output_error_se,
-  standard_error(b.mass) AS mass_se, standard_error(b.kl) AS kl_se,
-  standard_error(b.lse_error) AS lse_error_se,
-  standard_error(b.recall_16) AS recall_16_se,
+SELECT run_id,
+  -- each se: standard_error(b.@N) AS @C,
   standard_error(b.needle_mass - b.needle_dense
     * m.needle_mass / nullif(m.needle_dense, 0)) / m.needle_dense
     AS needle_share_se
 FROM binned b JOIN measured m USING (run_id) GROUP BY run_id;
 
 -- One row per cell that was asked for and code that answered it. Shares are of
--- the dense cache of the same trace, where dense was run; needle_share is of
--- the mass that dense attention puts on the needles.
+-- the dense cache of the same trace, where dense was run.
 CREATE TEMP VIEW every_cell AS
 SELECT t.name AS trace, r.prompt_len, r.observe, t.n_tokens, r.method, r.spec,
   a.status, r.reason, a.basis, a.target AS asked, r.budget, a.achieved,
@@ -89,16 +62,8 @@ SELECT t.name AS trace, r.prompt_len, r.observe, t.n_tokens, r.method, r.spec,
   n.read AS bytes_read, n.read / o.read AS share_read,
   n.scanned AS bytes_scanned, n.scanned / o.read AS share_scanned,
   n.fetched * 1.0 / (t.n_tokens - r.prompt_len) AS bytes_fetched,
-  n.asset_bytes, n.cr, n.moved, n.verbs,
-  m.output_error, u.output_error_se, m.output_error_p50, m.output_error_p95,
-  m.output_error_p99, m.output_error_max, m.output_abs_max, m.mass, u.mass_se,
-  m.mass_stored, m.mass_merged, m.tv, m.kl, u.kl_se, m.lse_error,
-  u.lse_error_se, w.drift AS lse_drift, m.recall_1, m.recall_16,
-  u.recall_16_se, m.recall_budget,
-  m.needle_stored, m.needle_merged, m.needle_view, m.needle_mass,
-  m.needle_all, m.needle_dense,
-  m.needle_mass / nullif(m.needle_dense, 0) AS needle_share,
-  u.needle_share_se, m.prompt_error, m.prompt_mass, m.prompt_attended,
+  n.asset AS asset_bytes, n.cr, n.moved, n.verbs,
+  -- each column: @T.@C,
   r.confirmations, coalesce(r.confirmed, 0) AS confirmed,
   r.by_whom, r.conflicts, r.arithmetic, r.code, r.params, r.journal, r.state,
   r.output, r.identity, t.request, r.key, r.age
@@ -106,7 +71,6 @@ FROM aged r JOIN trace t USING (identity) JOIN ask a USING (run_id)
   LEFT JOIN counted n USING (run_id)
   LEFT JOIN measured m USING (run_id)
   LEFT JOIN unsure u USING (run_id)
-  LEFT JOIN part w ON w.run_id = r.run_id AND w.part = 0
   LEFT JOIN dense d ON d.identity = r.identity
     AND d.prompt_len = r.prompt_len AND d.observe = r.observe
     AND d.arithmetic = r.arithmetic
@@ -308,42 +272,11 @@ ORDER BY trace, r.method, r.budget, r.key, s.step;
 CREATE TEMP VIEW steps AS
 WITH means AS MATERIALIZED
   (SELECT run_id,
-    max(CASE measure WHEN 'output_error' THEN mean END) AS output_error,
-    max(CASE measure WHEN 'output_abs' THEN mean END) AS output_abs,
-    max(CASE measure WHEN 'mass' THEN mean END) AS mass,
-    max(CASE measure WHEN 'mass_stored' THEN mean END) AS mass_stored,
-    max(CASE measure WHEN 'mass_merged' THEN mean END) AS mass_merged,
-    max(CASE measure WHEN 'tv' THEN mean END) AS tv,
-    max(CASE measure WHEN 'kl' THEN mean END) AS kl,
-    max(CASE measure WHEN 'lse_error' THEN mean END) AS lse_error,
-    max(CASE measure WHEN 'recall_1' THEN mean END) AS recall_1,
-    max(CASE measure WHEN 'recall_16' THEN mean END) AS recall_16,
-    max(CASE measure WHEN 'recall_budget' THEN mean END) AS recall_budget,
-    max(CASE measure WHEN 'needle_stored' THEN mean END) AS needle_stored,
-    max(CASE measure WHEN 'needle_merged' THEN mean END) AS needle_merged,
-    max(CASE measure WHEN 'needle_view' THEN mean END) AS needle_view,
-    max(CASE measure WHEN 'needle_mass' THEN mean END) AS needle_mass,
-    max(CASE measure WHEN 'needle_all' THEN mean END) AS needle_all,
-    max(CASE measure WHEN 'needle_dense' THEN mean END) AS needle_dense
+    -- each steps: max(CASE measure WHEN '@N' THEN mean END) AS @N,
+    count(*) AS measures
   FROM step_mean GROUP BY run_id)
 SELECT t.name AS trace, r.method, r.spec, r.budget, s.step,
-  f32_at(m.output_error, s.step - r.prompt_len - 1) AS output_error,
-  f32_at(m.output_abs, s.step - r.prompt_len - 1) AS output_abs,
-  f32_at(m.mass, s.step - r.prompt_len - 1) AS mass,
-  f32_at(m.mass_stored, s.step - r.prompt_len - 1) AS mass_stored,
-  f32_at(m.mass_merged, s.step - r.prompt_len - 1) AS mass_merged,
-  f32_at(m.tv, s.step - r.prompt_len - 1) AS tv,
-  f32_at(m.kl, s.step - r.prompt_len - 1) AS kl,
-  f32_at(m.lse_error, s.step - r.prompt_len - 1) AS lse_error,
-  f32_at(m.recall_1, s.step - r.prompt_len - 1) AS recall_1,
-  f32_at(m.recall_16, s.step - r.prompt_len - 1) AS recall_16,
-  f32_at(m.recall_budget, s.step - r.prompt_len - 1) AS recall_budget,
-  f32_at(m.needle_stored, s.step - r.prompt_len - 1) AS needle_stored,
-  f32_at(m.needle_merged, s.step - r.prompt_len - 1) AS needle_merged,
-  f32_at(m.needle_view, s.step - r.prompt_len - 1) AS needle_view,
-  f32_at(m.needle_mass, s.step - r.prompt_len - 1) AS needle_mass,
-  f32_at(m.needle_all, s.step - r.prompt_len - 1) AS needle_all,
-  f32_at(m.needle_dense, s.step - r.prompt_len - 1) AS needle_dense,
+  -- each steps: f32_at(m.@N, s.step - r.prompt_len - 1) AS @N,
   r.key
 FROM newest r JOIN trace t USING (identity) JOIN step_cost s USING (run_id)
   JOIN means m USING (run_id)

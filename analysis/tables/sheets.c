@@ -21,28 +21,23 @@ const char *const kv_sheet_optional[] = {
   PERCENT("share_end", "end")                                                  \
   PERCENT("kr", "mean")                                                        \
   PERCENT("share_read", "read") PERCENT("share_scanned", "scan")
+#define CELL(column, heading, ...) ", " #column " AS '" heading "'"
+#define MEAN(column, heading, ...)                                             \
+  ", about(" #column ", " #column "_se) AS '" heading "'"
 #define CELLS                                                                  \
   PLACE                                                                        \
   ", method, asked, budget, status, kept, bytes_end AS 'end B'" BYTES          \
-  ", needle_share AS needle, lse_error AS lse, kl, output_error AS error,"     \
-  " output_error_p95 AS 'error p95', mass, recall_16 AS 'top-16',"             \
-  " prompt_error AS '" KV_SHEET_P_ERROR "', prompt_mass AS 'p mass',"          \
-  " CASE WHEN conflicts THEN 'CONFLICT'"                                       \
-  " WHEN status IN ('refused', 'failed') THEN reason" CHECKED
+  KV_SHOWN_EACH(                                                               \
+      CELL) ", CASE WHEN conflicts THEN 'CONFLICT'"                            \
+            " WHEN status IN ('refused', 'failed') THEN reason" CHECKED
 #define MEANS                                                                  \
   "method, asked, traces || iif(traces = traces_all, '', ' of ' ||"            \
   " traces_all || iif(traces, ' *', '')) AS traces, about(kept, kept_se)"      \
   " AS kept, share(share_end, share_end_se) AS 'end', share(kr, kr_se) AS"     \
   " 'mean', share(share_read, share_read_se) AS 'read', share(share_scanned,"  \
-  " share_scanned_se) AS scan, about(needle_share, needle_share_se) AS"        \
-  " needle, about(lse_error, lse_error_se) AS lse, about(kl, kl_se) AS kl,"    \
-  " about(output_error, output_error_se) AS error, about(output_error_p95,"    \
-  " output_error_p95_se) AS 'error p95', about(mass, mass_se) AS mass,"        \
-  " about(recall_16, recall_16_se) AS 'top-16',"                               \
-  " about(prompt_error, prompt_error_se) AS '" KV_SHEET_P_ERROR "',"           \
-  " about(prompt_mass, prompt_mass_se) AS 'p mass',"                           \
-  " CASE WHEN conflicts THEN 'CONFLICT'"                                       \
-  " WHEN traces = 0 THEN 'no answer'" CHECKED
+  " share_scanned_se) AS scan" KV_SHOWN_EACH(                                  \
+      MEAN) ", CASE WHEN conflicts THEN 'CONFLICT'"                            \
+            " WHEN traces = 0 THEN 'no answer'" CHECKED
 #define WORDS                                                                  \
   "end, mean, read: bytes as shares of the dense cache. scan: bytes looked at" \
   " in order to choose what is read, as a share of what dense reads. needle:"  \

@@ -21,6 +21,22 @@
   " || iif(loglik_some, ' *', ''),"                                            \
   " about(loglik, loglik_se) || ' sum')"
 
+/* What people are shown of the measures, in this order, what ranks answers
+ * first: a column of the view `cell`, its heading in a table of `kvreport
+ * table`, and on the page, where a standard error stands beside those that are
+ * SPREAD, and of SOME that no row has there is no column. analysis/each.awk
+ * reads it, too. */
+#define KV_SHOWN_EACH(S)                                                       \
+  S(needle_share, "needle", "needle", SPREAD)                                  \
+  S(lse_error, "lse", "LSE error", SPREAD)                                     \
+  S(kl, "kl", "KL", SPREAD)                                                    \
+  S(output_error, "error", "error", SPREAD)                                    \
+  S(output_error_p95, "error p95", "error p95", ALONE)                         \
+  S(mass, "mass", "mass", ALONE)                                               \
+  S(recall_16, "top-16", "top-16", ALONE)                                      \
+  S(prompt_error, KV_SHEET_P_ERROR, "prompt error", SOME)                      \
+  S(prompt_mass, "p mass", "prompt mass", SOME)
+
 typedef struct kv_sheet {
   const char *view, *columns; /* SQL */
   const char *order;          /* SQL behind the view; or NULL */

@@ -7,6 +7,7 @@
 
 #include "sim/engine/cell.h"
 #include "sim/engine/layer.h"
+#include "traces/decisions/asset.h"
 #include "traces/text/threads.h"
 #include <math.h>
 #include <stdio.h>
@@ -96,6 +97,7 @@ static kv_rc make_trace(work *w, kv_err *e) {
   t->shape.scale = (float)(1.0 / sqrt((double)m->shape.d));
   t->rope = (kv_rope){.inv_freq = m->inv_freq};
   t->rope_scale = 1;
+  t->reads = &kv_asset_reads;
   t->n_layers = m->n_layers;
   t->layer = kv_zalloc((size_t)t->n_layers, sizeof *t->layer);
   uint8_t *windowed = kv_zalloc((size_t)m->shape.n_layers, 1);

@@ -4,8 +4,7 @@
  */
 #include "sim/commands/beside_cells.h"
 
-#include "sim/sheet/chunks.h"
-#include "sim/sheet/ranks.h"
+#include "sim/sheet/beside.h"
 #include "sim/show/row_label.h"
 #include "sim/text/number.h"
 #include "traces/text/text.h"

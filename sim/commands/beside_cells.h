@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * `kvreplay run --tp` and `--chunk`: beside each cell the same one on ranks
- * that have some of the KV heads and decide alone (sim/sheet/ranks.h), or with
- * its prompt in pieces (sim/sheet/chunks.h); `--cache`: with caches on the
+ * that have some of the KV heads and decide alone (sim/sheet/beside.h), or with
+ * its prompt in pieces (sim/sheet/beside.h); `--cache`: with caches on the
  * device (sim/look/device_caches.h). For each trace: check once its cells are
  * open; open; replay with `watch`; ask; close. In the end print.
  */

@@ -320,9 +320,10 @@ static const char *const notes[] = {
     "JSON of all. replay follows decisions. A plugin is a shared object, named "
     "by its path, or by its name if a folder of KVREPLAY_PLUGINS "
     "(FOLDER:FOLDER) holds NAME.so.",
-    "The engine sheet: rows, flops, what is shown, bytes and positions follow "
-    "from what a method asks for when it is opened for Llama-3.1-8B, a prompt "
-    "of 4,096 tokens and, where it takes one, a budget of 20 %. The rest is "
+    "The engine sheet, beside ref/METHODS_TABLE.md: flops, flash and messages "
+    "follow from what a method asks for when it is opened for Llama-3.1-8B, a "
+    "prompt of 4,096 tokens and, where it takes one, a budget of 20 %. The "
+    "rest is "
     "seen in a replay of a synthetic trace of the same model: three of its "
     "layers, 8 query and 4 KV heads of each, 512 tokens of prompt and 64 "
     "steps. Its columns:",

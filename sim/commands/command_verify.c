@@ -7,17 +7,232 @@
 #include "sim/commands/commands.h"
 
 #include "sim/commands/job.h"
-#include "sim/commands/options_verify.h"
 #include "sim/commands/signal.h"
 #include "sim/commands/verify.h"
-#include "sim/commands/verify_found.h"
+#include "sim/compare/verdict.h"
+#include "sim/engine/replay.h"
 #include "sim/sweep/batch.h"
+#include "sim/sweep/found.h"
+#include "traces/option/option.h"
+#include "traces/option/program.h"
 #include "traces/text/progress.h"
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+typedef struct kv_verify_options {
+  kv_list db;     /* one path */
+  kv_list traces; /* -t: folders to look for traces in, after the paths at which
+                     the database saw them; may be empty */
+  int jobs;       /* threads, 1 to 4096; 0: one a processor */
+  int format;     /* a kv_verdict_format */
+  bool quiet;     /* no progress bar */
+} kv_verify_options;
+
+typedef struct kv_verify_found {   /* rows */
+  int same, differed, older, lost; /* lost: without their trace */
+} kv_verify_found;
+
+#define AT(member) .offset = offsetof(kv_verify_options, member)
+
+static const kv_option options[] = {
+    {KV_SLOT_LIST, "traces", 't', "DIR", AT(traces), .group = "How to run",
+     .help = "look for traces here too; may be repeated"},
+    {KV_SLOT_COUNT, "jobs", 'j', "N", .min = 1, .max = 4096, AT(jobs),
+     .help = "threads (default: one a processor); never changes a number"},
+    {KV_SLOT_CHOICE, "format", 'f', "FORMAT", .choices = KV_VERDICT_FORMATS,
+     AT(format), .group = "What to print",
+     .help = "verdicts on standard output as table (the default), json, jsonl "
+             "or junit"},
+    {KV_SLOT_FLAG, "quiet", 'q', AT(quiet), .help = "no progress"},
+    {.slot = KV_SLOT_END}};
+
+static const kv_example examples[] = {
+    {"kvreplay verify results.db", "run every row again and compare"},
+    {"KVREPLAY_ISA=portable kvreplay verify results.db -j 1",
+     "the same with other kernels: an independent confirmation"},
+    {"kvreplay verify traces/budgets.csv",
+     "search again for budgets that kvreplay run --found wrote"},
+    {"kvreplay verify results.db -f junit >verify.xml",
+     "a test case a row, for a CI system"},
+    {NULL, NULL}};
+
+static const char *const notes[] = {
+    "Runs the rows of a database again. Every digest must match: the first "
+    "that does not is printed with both values; so is the first number of the "
+    "memory layouts, caches on the device and fates of tokens that a row has, "
+    "which are computed again with it. Rows of other code - an older "
+    "revision, another plugin, another file that a method reads - are counted "
+    "and left.",
+    "The exit code is 1 where a row differs; else 3 where a trace, a plugin "
+    "(KVREPLAY_PLUGINS) or a file that a method reads is not found, or where "
+    "there was nothing to verify; 0 where all else is the same.",
+    "A table of budgets in bytes, which kvreplay run --found writes, is "
+    "verified by searching again: a row that a search would not find is an "
+    "error. Rows "
+    "of an older revision are counted and left, as no run takes them.",
+    NULL};
+
+const kv_command kv_command_verify = KV_COMMAND_OF_FILES(
+    "verify", "run the rows of a database again and compare digests", "DB", 1,
+    kv_verify_options, db, KV_USE_KEPT, &kv_task_verify);
+
+/* --- one trace ----------------------------------------------------------- */
+
+/* Where the trace of a row is: false, nowhere. */
+static bool find_trace(const char *table, const kv_list *folders,
+                       const kv_found_row *row, size_t size, char *path) {
+  const char *slash = strrchr(table, '/'), *stem = strrchr(row->trace, '/');
+  int folder = slash && row->trace[0] != '/' ? (int)(slash - table) + 1 : 0;
+  snprintf(path, size, "%.*s%s.safetensors", folder, table, row->trace);
+  for (int i = 0; access(path, R_OK) && i < folders->n; i++)
+    snprintf(path, size, "%s/%s.safetensors", folders->item[i],
+             stem ? stem + 1 : row->trace);
+  return !access(path, R_OK);
+}
+
+/* All specifications and all budgets of the n rows, each once. */
+static kv_rc ask_all(const kv_found_row *row, int n, kv_specs *specs,
+                     kv_budgets *budgets, kv_err *e) {
+  kv_rc rc = KV_OK;
+  for (int i = 0; i < n && !rc; i++) {
+    bool spec = false, target = false;
+    for (int j = 0; j < i; j++) {
+      spec = spec || !strcmp(row[j].spec, row[i].spec);
+      target = target || !strcmp(row[j].target, row[i].target);
+    }
+    if (!spec) rc = kv_specs_add(kv_method_at, row[i].spec, specs, e);
+    if (!rc && !target) rc = kv_budgets_add(row[i].target, budgets, e);
+  }
+  return rc == KV_USAGE
+             ? kv_fail(e, KV_INPUT, "the table of found budgets: %s", e->text)
+             : rc;
+}
+
+static bool older(const kv_found_row *row) {
+  kv_spec spec = {0};
+  bool is = false;
+  if (!kv_spec_parse(kv_method_at, row->spec, &spec, NULL))
+    is = spec.method->revision != row->revision;
+  kv_spec_free(&spec);
+  return is;
+}
+
+static void say(const char *table, const kv_found_row *row,
+                const kv_found_row *now) {
+  char found[120] =
+      "no search asks for it: of another trace, file or parameter";
+  kv_err e = {0};
+  if (now && now->bytes < 0)
+    snprintf(found, sizeof found, "a search finds %d", (int)now->value);
+  else if (now)
+    snprintf(found, sizeof found,
+             "a search finds none, from %d on (%lld bytes)", (int)now->value,
+             (long long)now->bytes);
+  kv_fail(&e, KV_DIFFERENT, "%.200s: %.120s, %.200s at %.60s: %d%s, but %s",
+          table, row->trace, row->spec, row->target, (int)row->value,
+          row->bytes < 0 ? "" : " as the least, which does not fit", found);
+  kv_say(&e);
+}
+
+static void compare(const char *table, const kv_found_row *row, int n,
+                    const kv_found *now, kv_verify_found *out) {
+  for (int i = 0; i < n; i++) {
+    const kv_found_row *x = &row[i], *y = kv_found_of(now, x->key);
+    bool same = y && y->value == x->value && y->bytes == x->bytes &&
+                y->dense == x->dense;
+    bool old = !y && older(x);
+    out->same += same;
+    out->older += old;
+    if (same || old) continue;
+    out->differed++;
+    say(table, x, y);
+  }
+}
+
+static kv_rc search(const char *table, const char *path,
+                    const kv_found_row *row, int n, const kv_replay_how *how,
+                    kv_verify_found *out, kv_err *e) {
+  kv_specs specs = {0};
+  kv_budgets budgets = {0};
+  kv_found now = {0};
+  kv_batch batch = {0};
+  kv_rc rc = ask_all(row, n, &specs, &budgets, e);
+  if (!rc)
+    rc = kv_batch_open(&(kv_batch_ask){.path = path,
+                                       .specs = &specs,
+                                       .budgets = &budgets,
+                                       .how = *how,
+                                       .record = &now},
+                       &batch, e);
+  if (!rc) compare(table, row, n, &now, out);
+  kv_batch_close(&batch);
+  kv_found_free(&now);
+  kv_specs_free(&specs);
+  kv_budgets_free(&budgets);
+  return rc;
+}
+
+/* --- the table ----------------------------------------------------------- */
+
+/* `kvreplay verify FILE` of a table of found budgets (sim/sweep/found.h): every
+ * search is made again, and must find what the table says. A row of an older
+ * revision of its method is one that nobody asks for; it is counted and left.
+ */
+
+static void say_lost(const char *table, const kv_found_row *row, int n,
+                     kv_verify_found *out) {
+  kv_err e = {0};
+  kv_fail(&e, KV_INPUT,
+          "%.200s: %d row%s not verified: there is no trace %.200s.safetensors "
+          "beside it; name its folder with --traces",
+          table, n, n == 1 ? " is" : "s are", row->trace);
+  kv_say(&e);
+  out->lost += n;
+}
+
+/* Reads the table and searches, trace by trace; says each row that differs, and
+ * each trace that is not there, on standard error. Traces lie where the table
+ * says, seen from its folder, or in one of `folders`. KV_INPUT: the table or a
+ * trace is bad; KV_RESOURCE. */
+static kv_rc verify_found_all(const char *table, const kv_list *folders,
+                              const kv_replay_how *how, kv_verify_found *out,
+                              kv_err *e) {
+  kv_found all = {0};
+  kv_rc rc = kv_found_read(table, &all, e);
+  for (int i = 0, n; i < all.n && !rc; i += n) {
+    char path[4096];
+    for (n = 1; i + n < all.n; n++)
+      if (strcmp(all.row[i].trace, all.row[i + n].trace)) break;
+    if (find_trace(table, folders, &all.row[i], sizeof path, path))
+      rc = search(table, path, &all.row[i], n, how, out, e);
+    else
+      say_lost(table, &all.row[i], n, out);
+  }
+  kv_found_free(&all);
+  return rc;
+}
+
+/* Prints how many rows are what; returns the exit code of the command. */
+static int verify_found_conclude(const char *table, const kv_verify_found *n) {
+  kv_err e = {0};
+  printf("%d budgets as a search finds them, %d not, %d of older revisions, %d "
+         "without their trace\n",
+         n->same, n->differed, n->older, n->lost);
+  if (n->differed) return KV_DIFFERENT;
+  if (n->lost) return KV_INPUT;
+  if (n->same) return KV_OK;
+  kv_fail(&e, KV_INPUT,
+          "nothing was verified: make %.200s anew, by kvreplay run "
+          "--found",
+          table);
+  return kv_say(&e);
+}
+
+/* --- verify -------------------------------------------------------------- */
 
 typedef struct task {
   kv_verify_options options;
@@ -38,7 +253,7 @@ typedef struct task {
 
 static void tick(void *self, int64_t units) { kv_progress_add(self, units); }
 
-static void say(task *s, const kv_err *e) {
+static void verify_say(task *s, const kv_err *e) {
   kv_progress_end(&s->progress);
   kv_say(e);
 }
@@ -73,7 +288,7 @@ static void tell_left(task *s, const kv_verify_row *v) {
     return;
   kv_fail(&e, KV_INPUT, "%d cell%s not verified: %s", cells,
           cells == 1 ? " is" : "s are", v->why);
-  say(s, &e);
+  verify_say(s, &e);
 }
 
 static kv_rc leave(task *s, const kv_verify_row *v, kv_err *e) {
@@ -100,7 +315,8 @@ static kv_rc parse_specs(kv_verify_row *const *v, int n, kv_specs *out,
   return rc;
 }
 
-static kv_rc compare(task *s, const kv_verify_row *v, kv_cell *c, kv_err *e) {
+static kv_rc verify_compare(task *s, const kv_verify_row *v, kv_cell *c,
+                            kv_err *e) {
   kv_err why = {0};
   kv_verdict out = about(v, KV_EQUAL);
   kv_rc rc = kv_verify_set_up(v, c, &why);
@@ -110,7 +326,7 @@ static kv_rc compare(task *s, const kv_verify_row *v, kv_cell *c, kv_err *e) {
   s->same += !rc;
   s->differed += rc == KV_DIFFERENT;
   if (rc) {
-    say(s, &why);
+    verify_say(s, &why);
     out.outcome = KV_DIFFERS;
     out.difference.what = "parameters";
     rc = other ? KV_OK
@@ -160,8 +376,9 @@ static kv_rc run_rows(task *s, kv_verify_row *const *v, int n, const char *path,
   }
   if (!rc && !*stopped) rc = kv_verify_take(&asked, e);
   for (int i = 0; !rc && !*stopped && i < batch.cells; i++)
-    rc = v[i]->can == KV_VERIFY_RUNS ? compare(s, v[i], &batch.cell[i], e)
-                                     : leave(s, v[i], e);
+    rc = v[i]->can == KV_VERIFY_RUNS
+             ? verify_compare(s, v[i], &batch.cell[i], e)
+             : leave(s, v[i], e);
   kv_verify_asked_close(&asked);
   kv_batch_close(&batch);
   kv_specs_free(&specs);
@@ -252,7 +469,7 @@ static int conclude(void *self) {
   const int *left = s->count;
   kv_err e = {0};
   if (s->of_found)
-    return kv_verify_found_conclude(s->options.db.item[0], &s->found);
+    return verify_found_conclude(s->options.db.item[0], &s->found);
   if (s->differed) return KV_DIFFERENT;
   if (left[KV_VERIFY_NO_TRACE] || left[KV_VERIFY_NO_PLUGIN] ||
       left[KV_VERIFY_NO_FILE])
@@ -318,8 +535,8 @@ static kv_rc search_again(task *s, kv_err *e) {
                    "--format is of the rows of a database: leave it out");
   kv_stop_cut(true);
   if (!rc)
-    rc = kv_verify_found_all(s->options.db.item[0], &s->options.traces, &how,
-                             &s->found, e);
+    rc = verify_found_all(s->options.db.item[0], &s->options.traces, &how,
+                          &s->found, e);
   kv_stop_cut(false);
   return rc;
 }
@@ -345,7 +562,7 @@ static kv_rc work(void *self, bool *stopped, kv_err *e) {
 static void interrupted(void *self) {
   (void)self;
   kv_note("interrupted: what was compared is confirmed in the database; "
-          "repeat the command to compare all");
+          "repeat the command to verify_compare all");
 }
 
 static void clean(void *self) {

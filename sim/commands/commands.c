@@ -5,11 +5,13 @@
 #include "sim/commands/commands.h"
 
 static const kv_command *const commands[] = {
-    &kv_command_run,       &kv_command_check,     &kv_command_grade,
-    &kv_command_verify,    &kv_command_methods,   &kv_command_new,
-    &kv_command_lawcheck,  &kv_command_vectors,   &kv_command_tune,
-    &kv_command_attention, &kv_command_residuals, &kv_command_selection,
-    &kv_command_train,     &kv_command_lengths,   NULL};
+    &kv_command_run,       &kv_command_check,
+    &kv_command_grade,     &kv_command_verify,
+    &kv_command_methods,   &kv_command_new,
+    &kv_command_lawcheck,  &kv_command_vectors,
+    &kv_command_tune,      &kv_command_attention,
+    &kv_command_residuals, &kv_command_selection,
+    &kv_command_lengths,   NULL};
 
 static const kv_example examples[] = {
     {"kvreplay run traces/tiny/*.safetensors -m all -b 20%",
@@ -44,6 +46,8 @@ static const kv_example environment[] = {
 static const kv_brought brought[] = {
     {"record", "record traces of a Hugging Face model",
      "type pip install '.[hf]' in kvreplay's source tree"},
+    {"train", "make the weights or tables that a method reads, from traces",
+     "type make install, or pip install . in its source tree"},
     {"train-hf", "train what a method reads, a Hugging Face model in the loop",
      "type pip install '.[hf]' in kvreplay's source tree"},
     {"evaluate", "whether a model still answers while a method holds its cache",

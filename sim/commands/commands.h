@@ -47,7 +47,7 @@ int kv_commands_call(int argc, char **argv);
 extern const kv_command kv_command_attention, kv_command_check,
     kv_command_grade, kv_command_lawcheck, kv_command_lengths,
     kv_command_methods, kv_command_new, kv_command_residuals, kv_command_run,
-    kv_command_selection, kv_command_train, kv_command_tune, kv_command_vectors,
+    kv_command_selection, kv_command_tune, kv_command_vectors,
     kv_command_verify;
 /* The work of those whose options are in a file of their own. */
 extern const kv_task kv_task_check, kv_task_grade, kv_task_run, kv_task_tune,

@@ -1,17 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * `kvreplay run --decisions DIR`: a decisions file for each cell of a batch
- * that runs, DIR/NAME.safetensors (names: sim/commands/decide_names.h). For
- * each batch: open before it is replayed, watch the replay, write after it,
- * close. Memory: what sim/look/decide.h says, for each cell.
+ * that runs, DIR/NAME.safetensors. For each batch: open before it is replayed,
+ * watch the replay, write after it, close. Memory: what sim/look/decide.h says,
+ * for each cell.
  */
 #ifndef KV_SIM_DECIDE_FILES_H
 #define KV_SIM_DECIDE_FILES_H
 
-#include "sim/commands/decide_names.h"
 #include "sim/look/decide.h"
 #include "sim/sweep/batch.h"
 #include "traces/option/option.h"
+
+/* Bytes, the end included: of a trace's or a method's part, of a name. */
+enum { KV_NAME_PART = 100, KV_DECIDE_NAME = 2 * KV_NAME_PART + 48 };
+
+typedef struct kv_decide_name {
+  char text[KV_DECIDE_NAME]; /* without folder and suffix */
+} kv_decide_name;
 
 /* The files of one batch, from open to close; zeroed: none. */
 typedef struct kv_decide_files {

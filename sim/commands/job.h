@@ -64,7 +64,7 @@ kv_rc kv_job_start(const kv_cells_options *options, bool db, kv_job *s,
  * with a remark unless quiet. progress outlives the result. */
 kv_db_wait kv_job_wait(bool quiet, kv_progress *progress);
 
-/* --- opening cells -------------------------------------------------------- */
+/* --- opening cells ------------------------------------------------------- */
 
 /* Opens every cell of every trace (s->batch), or those of the shard; budgets in
  * bytes are searched by replays as `how` says, with progress. KV_INPUT: a trace
@@ -79,7 +79,7 @@ void kv_job_shut(kv_job *s);
 /* Closes everything, the database too, and handles no more interrupts. */
 void kv_job_close(kv_job *s);
 
-/* --- a shard of the cells (job_shard.c) ----------------------------------- */
+/* --- a shard of the cells ----------------------------------- */
 
 /* Cuts the cells of all traces into shard.count shards that take equally much
  * processor time as predicted for replays by `how`; kv_job_open then opens
@@ -97,7 +97,7 @@ void kv_job_say_shard(const kv_job *s);
 /* True if the job has a shard, and a cell of any shard can run. */
 bool kv_job_shared(const kv_job *s);
 
-/* --- replaying ------------------------------------------------------------ */
+/* --- replaying ----------------------------------------------------------- */
 
 /* How to replay on a backend: with the job's kernels, threads, progress and
  * interrupts. The command sets fidelity, walk, watch and the like itself. */
@@ -121,7 +121,7 @@ void kv_job_tell(kv_job *s, const char *text);
  * as files of one cell are written in the order of its steps by one thread. */
 void kv_job_say_one_thread(kv_job *s, const kv_replay_how *how);
 
-/* --- the database --------------------------------------------------------- */
+/* --- the database -------------------------------------------------------- */
 
 /* Store the i-th trace, and a row of it, which comes after; nothing without a
  * database, nor a row that was refused for a layout that was asked for. A row

@@ -10,7 +10,46 @@
 #define KV_SIM_COMMANDS_TUNE_H
 
 #include "sim/commands/job.h"
-#include "sim/commands/options_tune.h"
+#include "sim/commands/options_cells.h"
+#include "sim/show/rows.h"
+#include "sim/tune/goal.h"
+#include "sim/tune/space.h"
+
+/* Options of the command, zeroed before parsing. The option table fills what
+ * was typed; kv_tune_options_check, called before any trace is opened, makes
+ * the rest: the ranges to search of each method, and what is asked of its
+ * points. */
+typedef struct kv_tune_options {
+  kv_cells_options cells;    /* first: sim/commands/options_cells.h; made: its
+                                specs are `corner` */
+  kv_list hold_out;          /* paths of traces that are not tuned on */
+  kv_list search_text;       /* ranges as typed: "window=8:64:8" */
+  kv_list at_most, at_least; /* bounds as typed: "output_error=0.3" */
+  const char *least, *most;  /* the measure to make small, or large; exactly one
+                                of them was typed */
+  int probes; /* most points of each method, 1 to KV_TUNE_MOST; made: not typed,
+                 KV_TUNE_PROBES */
+  int format; /* a kv_row_format */
+  const char *backend_text;  /* as typed; NULL: ref */
+  const kv_backend *backend; /* made: what it names */
+  int methods;               /* made: how many -m names */
+  kv_tune_space *space; /* [methods] made: what is searched through of each */
+  char **corner;     /* [methods] made: specifications of the points that have
+                        every range at its first value */
+  kv_tune_goal goal; /* made: the measure and its bounds */
+} kv_tune_options;
+
+enum { KV_TUNE_PROBES = 100 }; /* points, unless --probes says how many */
+
+/* Fills what is `made` from what was typed, after kv_options_parse; methods are
+ * looked up in `registry`, then among plugins. KV_USAGE: options contradict
+ * each other, a range or a measure is wrong, nothing is searched, a trace is
+ * named twice, or a file to write is one that a method comes from; KV_INPUT: a
+ * plugin, or a file of budgets, is bad; KV_RESOURCE: memory, or the backend
+ * cannot be used here. Free with kv_tune_options_free, also after a failure. */
+kv_rc kv_tune_options_check(kv_registry *registry, kv_tune_options *o,
+                            kv_err *e);
+void kv_tune_options_free(kv_tune_options *o); /* accepts zeroed */
 
 /* One method's search. A point is one value for each axis of the space; a probe
  * is its replay on every trace. [options.probes] arrays are indexed by the
@@ -45,7 +84,7 @@ static inline bool kv_tune_met(const kv_tune_judgement *j) {
   return j->score.ran && j->score.far == 0;
 }
 
-/* --- tune_method.c, tune_round.c ------------------------------------------ */
+/* --- tune_round.c ------------------------------------------ */
 
 /* Searches through one method, finds its front and judges that by what was held
  * out. *m is zeroed but for its space; free it with kv_tuned_free, also after a
@@ -61,7 +100,7 @@ kv_rc kv_tuning_replay(kv_tuning *s, const kv_tuned *m, const kv_list *traces,
                        int n, const int *which, kv_result *row, int *had,
                        bool *stopped, kv_err *e);
 
-/* --- tune_report.c: of one method; tune_table.c: of several --------------- */
+/* --- tune_report.c: of one method, of several --------------- */
 
 /* Print what was found, once every method is done: rows or a table on standard
  * output, and the best point by kv_tuning_best. The second also says why a
@@ -78,41 +117,15 @@ kv_rc kv_tuning_report_all(const kv_tuning *s, kv_err *e);
 int kv_tuning_conclude(const kv_tuning *s);
 int kv_tuning_conclude_all(const kv_tuning *s);
 
-/* --- tune_words.c: what both reports write -------------------------------- */
+/* --- what both reports write -------------------------------- */
 
 enum { KV_TUNE_WORDS = 512 }; /* bytes of a sentence; a longer one is cut */
 
-/* Writes the means of a judged point beside their bounds:
- * "output_error.mean 0.031 (at most 0.05), bytes.mean 9216". */
-void kv_tuning_describe(const kv_tune_goal *g, const kv_tune_judgement *j,
-                        char out[KV_TUNE_WORDS]);
-/* Writes why point `at` of the search, with judgement j, has no score:
- * "h2o:recent=4 on chat: REASON". row: its rows, one a trace. */
-void kv_tuning_why(const kv_tuning *s, const kv_tuned *m, int at,
-                   const kv_tune_judgement *j, const kv_result *row,
-                   char out[KV_TUNE_WORDS]);
-/* Prints rows of the fronts of n methods, of[0] first, on the traces tuned on,
- * then on those held out, as `run` writes them in options.format (a table with
- * --wide). KV_RESOURCE: memory, or standard output cannot be written. */
-kv_rc kv_tuning_rows(const kv_tuning *s, int n, const kv_tuned *const *of,
-                     kv_err *e);
 /* Prints a table of text on standard output, columns aligned, the first one to
  * the left: `cell` writes the text of row 0 .. rows - 1, or of the heading (row
  * -1), in column 0 .. columns - 1, at most KV_TUNE_COLUMNS; of: for `cell`. */
 enum { KV_TUNE_CELL = 96, KV_TUNE_COLUMNS = 32 };
 typedef void kv_tuning_cell(const void *of, int row, int column,
                             char out[KV_TUNE_CELL]);
-void kv_tuning_table(const void *of, int rows, int columns,
-                     kv_tuning_cell *cell);
-/* Prints the best point as a command line to be pasted: on standard output
- * below "best:", or, where rows are for programs, as a remark on standard
- * error. KV_RESOURCE: memory. */
-kv_rc kv_tuning_best(const kv_tuning *s, const kv_tuned *m, kv_err *e);
-/* tune_line.c: that line, `kvreplay run TRACES -m SPEC ..`, which replays the
- * method's best point as it was tuned, quoted for a shell; the method has a
- * best point. And the remark, "best: LINE". Both freed with free(), NULL if
- * memory ends. */
-char *kv_tuning_line(const kv_tuning *s, const kv_tuned *m);
-char *kv_tuning_note(const char *line);
 
 #endif

@@ -52,7 +52,7 @@ void kv_verify_rows_free(kv_verify_rows *r); /* accepts zeroed */
  * then is how many have them, for one message about all. */
 bool kv_verify_first_of(const kv_verify_rows *r, int i, int *cells);
 
-/* verify_trace.c: finds the trace of the row by its identity, at the paths
+/* Finds the trace of the row by its identity, at the paths
  * where the database saw it, then as NAME.safetensors in the folders, and
  * writes its path into path[0..size); "" if it is nowhere, which is KV_OK.
  * Reads every trace that it tries. KV_RESOURCE: memory or the database. */
@@ -69,7 +69,7 @@ bool kv_verify_beside(kv_verify_row *v, const kv_cell *c);
  * `of` that could else be run as KV_VERIFY_NO_TRACE. */
 void kv_verify_no_trace(kv_verify_rows *r, const kv_result *of);
 
-/* verify_cell.c: what a row has beside its measures (memory layouts, caches on
+/* What a row has beside its measures (memory layouts, caches on
  * the device, what became of tokens) is computed again with it. */
 typedef struct kv_verify_asked {
   int cells;
@@ -89,7 +89,7 @@ kv_rc kv_verify_ask(kv_db *db, kv_verify_row *const *v, kv_batch *b,
 kv_rc kv_verify_take(const kv_verify_asked *x, kv_err *e);
 void kv_verify_asked_close(kv_verify_asked *x); /* accepts zeroed */
 
-/* verify_cell.c, after the replay: gives the cell's result what else a row has
+/* After the replay: gives the cell's result what else a row has
  * (what was asked, for an equal key), so that it can be stored as the row's.
  * KV_DIFFERENT: its parameters resolve differently, or it did not run;
  * KV_RESOURCE: memory. */

@@ -30,12 +30,6 @@ void kv_look_shown_close(kv_look_shown *x);
 /* Drops all records: call it when another step begins. */
 void kv_look_shown_forget(kv_look_shown *x);
 
-/* compare_failed.c. True if the cell of x failed in its replay. The next writes
- * that error into *out as the difference, "failed", with x's backend in the
- * sentence. */
-bool kv_compare_has_failed(const kv_compared *x);
-void kv_compare_tell_failure(const kv_compared *x, kv_difference *out);
-
 /* Where the comparison is, and which backends it compares. */
 typedef struct kv_look {
   const char *name[2]; /* of the backends; the second may be "ref again" */
@@ -67,31 +61,15 @@ bool kv_look_digests(const kv_look *l, const kv_look_at *at, const kv_digest *a,
                      const kv_digest *b, const char *format, ...)
     __attribute__((format(printf, 5, 6)));
 
-/* compare_scores.c. Compares what was shown to query heads (views true), or to
+/* Compares what was shown to query heads (views true), or to
  * compressions, in the current step. */
 bool kv_look_scores(const kv_look *l, const kv_look_shown *a,
                     const kv_look_shown *b, bool views);
-/* compare_record.c. Compares the records of a lane in the current step: its
- * views, or its memory operations. */
-bool kv_look_records(const kv_look *l, int lane, const kv_words *a,
-                     const kv_words *b);
-/* compare_lane.c. Compares the two lanes' entries, weights, classes, formats,
+/* Compares the two lanes' entries, weights, classes, formats,
  * rewritten rows and, with l->columns, columns. */
 bool kv_look_state(const kv_look *l, const kv_lane *a, const kv_lane *b);
-/* Compares the messages that the layer published, each NULL or of `bytes`
- * bytes. */
-bool kv_look_message(const kv_look *l, size_t bytes, const kv_message *a,
-                     const kv_message *b);
 /* Compares outputs [queries][d_v] and LSE of the lane's query heads. */
 bool kv_look_seen(const kv_look *l, int d_v, const kv_seen *a,
                   const kv_seen *b);
-/* compare_bytes.c. Compares the bytes of a lane as the ledger counts them, kind
- * by kind; `when` ends the sentence (" before compression", or ""). */
-bool kv_look_bytes(const kv_look *l, const kv_lane *a, const kv_lane *b,
-                   const char *when);
-/* Compares the bytes of each step and the totals of two results of one cell. It
- * is of the cell as a whole, so it sets l->layer to -1, and l->step to the step
- * that differs, or -1. */
-bool kv_look_ledger(kv_look *l, const kv_result *a, const kv_result *b);
 
 #endif

@@ -45,10 +45,6 @@ typedef struct kv_verdict {
                                compared */
 } kv_verdict;
 
-/* The outcome as text: "equal", or the sentence, of a refused cell its row's
- * reason. Lives as long as v and its row. */
-const char *kv_verdict_text(const kv_verdict *v);
-
 /* The choices of the option -f. */
 #define KV_VERDICT_FORMATS "table|json|jsonl|junit"
 
@@ -75,11 +71,5 @@ kv_rc kv_verdicts_add(kv_verdicts *w, const kv_verdict *v, kv_err *e);
 kv_rc kv_verdicts_close(kv_verdicts *w, kv_err *e);
 /* Frees without writing anything: for a failure before the first verdict. */
 void kv_verdicts_drop(kv_verdicts *w);
-
-/* For close: the formats that are written at the end (verdict_table.c,
- * verdict_junit.c). KV_RESOURCE: memory; errors of out are for close to find.
- */
-kv_rc kv_verdicts_table(const kv_verdicts *w, kv_err *e);
-void kv_verdicts_junit(const kv_verdicts *w);
 
 #endif

@@ -12,11 +12,11 @@
 #include "sim/spec/code.h"
 #include "sim/spec/knob.h"
 #include "sim/spec/param.h"
-#include "traces/decisions/asset.h"
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 /* --- open --------------------------------------------------------------- */
 
@@ -395,4 +395,291 @@ void kv_cell_close(kv_cell *c) {
   kv_result_free(&c->result);
   kv_spec_free(&c->spec);
   *c = (kv_cell){0};
+}
+
+/* --- a prompt that is read in chunks ------------------------------------- */
+
+/* Has the index-th layer recorded the queries of all rows of later chunks, and
+ * those of the first that the method is shown? */
+static bool has_rows(const kv_cell *c, int index) {
+  const kv_layer_data *data = &c->trace->layer[index].data;
+  int shown = kv_cell_plan(c, index)->needs.prompt_rows;
+  int first = c->shape.chunk, p = c->shape.prompt_len, have = 0;
+  if (first < p) first = first > shown ? first - shown : 0;
+  for (int r = 0; data->rows && r < data->n_rows; r++)
+    have += data->rows[r] >= first && data->rows[r] < p;
+  return !data->rows || have >= p - first;
+}
+
+/* Why the cell cannot, a sentence without its subject; NULL: it can. */
+static const char *cannot(const kv_cell *c) {
+  if (!c->plan.needs.chunks)
+    return "does not read a prompt in chunks yet (needs.chunks); leave prefill "
+           "out";
+  if (c->window)
+    return "reads no prompt in chunks where layers have a sliding window; "
+           "leave prefill out";
+  if (c->turns)
+    return "reads later questions as prompts of their own, which are not cut "
+           "into chunks; leave prefill or --turns out";
+  for (int i = 0; i < c->trace->n_layers; i++)
+    if (!has_rows(c, i))
+      return "reads its prompt in chunks whose queries the trace does not "
+             "record, all rows of the prompt; record it with them";
+  return NULL;
+}
+
+void kv_cell_check_chunks(kv_cell *c) {
+  char why[256];
+  const char *says = c->shape.chunk ? cannot(c) : NULL;
+  if (!says) return;
+  snprintf(why, sizeof why, "%s %s", c->spec.method->name, says);
+  kv_cell_refuse(c, why);
+}
+
+/* --- the ledger ---------------------------------------------------------- */
+
+/* The number of the first layer of those that hold the rows that a step makes
+ * together with the index-th: its own where it lets them go by itself. */
+static int group_of(const kv_cell *c, int index) {
+  const kv_plan *p = kv_cell_plan(c, index);
+  int layer = c->trace->layer[index].data.layer;
+  if (!p->method->temporary_from) return layer;
+  return p->method->temporary_from(&c->shape, p->params, layer);
+}
+
+/* Whether any two hold theirs together: c->group then says which. */
+static kv_rc find_groups(kv_cell *c, bool *any, kv_err *e) {
+  size_t layers = (size_t)c->trace->n_layers;
+  *any = false;
+  c->group = kv_zalloc(layers, sizeof *c->group);
+  if (!c->group) return kv_no_memory(e, "groups", layers * sizeof *c->group);
+  for (size_t i = 0; i < layers; i++) {
+    c->group[i] = group_of(c, (int)i);
+    *any |= i > 0 && c->group[i] == c->group[i - 1];
+  }
+  return KV_OK;
+}
+
+/* Bytes of the last queries that methods are shown again with later chunks of
+ * the prompt, in the trace's type, as an engine keeps them from chunk to chunk.
+ * There are no more than the chunks before the last have. */
+static int64_t queries_kept(const kv_cell *c) {
+  const kv_shape *s = &c->shape;
+  int64_t rows = 0, most = (int64_t)(c->blocks - 1) * s->chunk;
+  for (int i = 0; i < c->trace->n_layers; i++) {
+    int shown = kv_cell_plan(c, i)->needs.prompt_rows;
+    if (shown < KV_ALL_ROWS) rows += shown < most ? shown : most;
+  }
+  return rows * s->n_heads * s->d * (int64_t)kv_dtype_size(s->dtype);
+}
+
+kv_rc kv_cell_open_cost(kv_cell *c, int lanes, bool apart, kv_err *e) {
+  bool together;
+  kv_rc rc = find_groups(c, &together, e);
+  if (!rc)
+    rc = kv_cost_open(&c->shape, c->trace->n_layers, lanes, c->blocks,
+                      apart || together, &c->cost, e);
+  if (rc) return rc;
+  kv_cost_take_windows(c->cost, c->window, !kv_cell_slides(c));
+  if (together) kv_cost_take_groups(c->cost, c->group);
+  kv_cost_take_queries(c->cost, queries_kept(c));
+  return KV_OK;
+}
+
+int64_t kv_cell_dense(const kv_cell *c, int first, int last, bool attended) {
+  return kv_dense_tokens(c->trace->n_layers, c->window, first, last, attended) *
+         c->shape.n_kv_heads * kv_token_bytes(&c->shape);
+}
+
+void kv_cell_in_basis(const kv_cell *c, kv_basis basis, int64_t *bytes,
+                      int64_t *dense) {
+  const kv_result *r = &c->result;
+  int p = c->shape.prompt_len, t = c->shape.n_tokens;
+  *dense = kv_cell_dense(c, t, t, false);
+  switch (basis) {
+  case KV_BASIS_MEAN:
+    *bytes = r->totals.mti;
+    *dense = kv_cell_dense(c, p, t, false);
+    return;
+  case KV_BASIS_PEAK:
+    *bytes = r->totals.peak;
+    return;
+  case KV_BASIS_READ:
+  case KV_BASIS_TRAFFIC:
+    *bytes = 0;
+    for (int i = 1; i < r->n_steps; i++)
+      *bytes += r->step[i].read +
+                (basis == KV_BASIS_TRAFFIC ? r->step[i].scanned : 0);
+    *dense = kv_cell_dense(c, p + 1, t, true);
+    return;
+  default:
+    *bytes = kv_bytes_total(&r->totals.end);
+    return;
+  }
+}
+
+/* --- the method's files -------------------------------------------------- */
+
+/* KV_REFUSED unless the trace has somebody who reads files. */
+static kv_rc expect_reader(const kv_cell *c, int i, kv_err *e) {
+  const kv_trace_reads *reads = c->trace->reads;
+  if (reads && reads->asset_open && reads->asset_beside) return KV_OK;
+  return kv_fail(e, KV_REFUSED,
+                 "%s reads a file, and nothing reads files for trace %s: set "
+                 "its reads, or give the cell the file as it was read",
+                 kv_spec_reader(&c->spec, i)->name, c->trace->name);
+}
+
+/* Looks for the i-th file at its default place, beside the trace. */
+static kv_rc look_beside(const kv_cell *c, int i, kv_file *f, kv_err *e) {
+  const kv_param *p = kv_method_file(c->spec.method, i);
+  const char *name = kv_spec_reader(&c->spec, i)->name;
+  char show[KV_TEXT_MAX];
+  if (!p->fallback)
+    return kv_fail(e, KV_USAGE, "%s reads a file: write %s:%s=NAME.safetensors",
+                   name, name, p->name);
+  kv_rc rc =
+      c->trace->reads->asset_beside(c->trace, name, sizeof f->path, f->path, e);
+  if (rc) {
+    *f->path = 0;
+    return rc;
+  }
+  f->beside = true;
+  if (access(f->path, F_OK) == 0) return KV_OK;
+  return kv_fail(e, KV_REFUSED,
+                 "no file of %s for this model: there is no %s, none in the "
+                 "folders of KVREPLAY_ASSETS, and %s:%s= names none",
+                 name, kv_plain(f->path, 300, show), name, p->name);
+}
+
+static kv_rc read_one(kv_cell *c, int i, kv_err *e) {
+  const kv_param *p = kv_method_file(c->spec.method, i);
+  kv_file *f = kv_spec_file(&c->spec, i);
+  kv_rc rc = KV_OK;
+  f->asset = NULL;
+  if (kv_file_optional(p) && strcmp(f->path, KV_FILE_OPTIONAL) == 0)
+    *f->path = 0;
+  if (kv_file_is_none(p, f)) return KV_OK;
+  rc = expect_reader(c, i, e);
+  if (rc) return rc;
+  if (!*f->path || f->beside) rc = look_beside(c, i, f, e);
+  if (!rc)
+    rc = c->trace->reads->asset_open(f->path, p->reads, c->trace,
+                                     c->shape.prompt_len, &c->file[i], e);
+  f->asset = c->file[i];
+  return rc;
+}
+
+/* The i-th file is `file`, which somebody else has read. */
+static kv_rc file_share(kv_cell *c, int i, kv_asset *file) {
+  c->file[i] = kv_asset_share(file);
+  kv_spec_file(&c->spec, i)->asset = file;
+  return KV_OK;
+}
+
+kv_rc kv_cell_lend(kv_cell *c, kv_asset *const *files, kv_err *e) {
+  const kv_asset_kind *kind[KV_SPEC_FILES];
+  const kv_param *p;
+  kv_rc rc = KV_OK;
+  int n = 0;
+  for (; !rc && (p = kv_method_file(c->spec.method, n)); n++) {
+    kind[n] = p->reads;
+    rc = files && files[n] ? file_share(c, n, files[n]) : read_one(c, n, e);
+  }
+  if (!rc) rc = kv_assets_join(n, kind, c->file, &c->asset, e);
+  c->plan.asset = c->asset;
+  return rc;
+}
+
+void kv_cell_code(const kv_cell *c, char out[65]) {
+  kv_digest file[KV_SPEC_FILES];
+  int n = 0;
+  for (int i = 0; i < KV_SPEC_FILES; i++)
+    if (c->file[i]) file[n++] = c->file[i]->digest;
+  kv_code(c->spec.method, n, file, out);
+}
+
+/* --- memory layouts, and cells that are refused -------------------------- */
+
+void kv_cell_refuse(kv_cell *c, const char *why) {
+  c->result.status = KV_CELL_REFUSED;
+  c->runs = false;
+  snprintf(c->result.reason, sizeof c->result.reason, "%s", why);
+}
+
+/* Rows that a layout has no place for: this cell is refused. */
+static void suit(kv_cell *c, const kv_layout_list *asked) {
+  for (int i = 0; i < asked->n && c->runs; i++) {
+    const kv_layout_asked *a = &asked->item[i];
+    const kv_layout *l = a->layout;
+    kv_err why = {0};
+    c->plan.paged |= l->paged;
+    if (!c->plan.indices) c->plan.indices = kv_layout_indices(a);
+    if (!l->suits || !l->suits(a, &c->shape, &c->plan.needs, &why)) continue;
+    kv_cell_refuse(c, why.text);
+    c->result.of_layout = true;
+  }
+}
+
+kv_rc kv_cell_lay_out(kv_cell *c, const kv_layout_list *asked, kv_err *e) {
+  kv_result *r = &c->result;
+  if (!asked || !asked->n) return KV_OK;
+  if (c->shape.shared && c->runs) {
+    kv_cell_refuse(c, "layouts keep K and V apart, and the trace's V is a part "
+                      "of its K (kv.shared); leave --layout out");
+    c->result.of_layout = true;
+  }
+  suit(c, asked);
+  r->layout = kv_zalloc((size_t)asked->n, sizeof *r->layout);
+  if (!r->layout) return kv_no_memory(e, "layouts", (size_t)asked->n);
+  r->n_layouts = asked->n;
+  for (int i = 0; i < asked->n; i++)
+    memcpy(r->layout[i].name, asked->item[i].name, sizeof r->layout[i].name);
+  c->lay_out = asked;
+  return KV_OK;
+}
+
+/* --- blocks, where later questions enter as prompts ---------------------- */
+
+int kv_cell_prompt_at(const kv_cell *c, int step) {
+  int end = c->shape.prompt_len, chunk = c->shape.chunk;
+  if (chunk && step < end) {
+    int last = kv_chunk_first(&c->shape, step) + chunk;
+    return last < end ? last : end;
+  }
+  for (int i = 0; i < c->turns && c->turn[i].first < step; i++)
+    end = c->turn[i].first + c->turn[i].count;
+  return end;
+}
+
+const kv_asking *kv_cell_asks(const kv_cell *c, int t) {
+  for (int i = 0; i < c->turns; i++)
+    if (c->turn[i].first == t) return &c->turn[i];
+  return NULL;
+}
+
+bool kv_cell_closing(const kv_cell *c, int n, int *first, int *count,
+                     bool *decodes) {
+  int size = kv_cell_block(c), p = c->shape.prompt_len;
+  int from = n < c->blocks ? 0 : p, t = p + n - c->blocks, to = t + 1;
+  *decodes = n >= c->blocks;
+  if (!*decodes) {
+    *first = n * size;
+    *count = size && *first + size < p ? size : p - *first;
+    return true;
+  }
+  *first = t;
+  *count = 1;
+  for (int i = 0; i < c->turns; i++) {
+    const kv_asking *q = &c->turn[i];
+    if (t < q->first || t >= q->first + q->count) continue;
+    *decodes = false;
+    from = q->first;
+    int past = (to - from) % (size ? size : q->count);
+    if (past && to < from + q->count) return false;
+    *count = past ? past : size && size < q->count ? size : q->count;
+    *first = to - *count;
+  }
+  return true;
 }

@@ -14,13 +14,14 @@
 #define KV_SIM_CELL_H
 
 #include "ref/backend/backend.h"
+#include "ref/lane/assets.h"
+#include "ref/lane/trace.h"
 #include "sim/engine/messages.h"
 #include "sim/layout/layouts.h"
 #include "sim/measure/cost.h"
 #include "sim/measure/fidelity.h"
 #include "sim/spec/budget.h"
 #include "sim/spec/spec.h"
-#include "traces/trace/trace.h"
 
 /* What to open a cell for; budget NULL: none was given. */
 typedef struct kv_asked_cell {
@@ -144,7 +145,7 @@ kv_rc kv_cell_ask(kv_cell *c, void *params, kv_needs *needs, kv_err *e);
  * logits and scores alone. Call after changing those. */
 void kv_cell_tell_layers(kv_cell *c);
 
-/* --- cell_windows.c: layers with a sliding window ------------------------- */
+/* --- cell_windows.c: layers with a sliding window ------------------------ */
 
 /* Fills c->window from the trace. Call first, when c->spec is there: where no
  * layer has a window its `windowed` becomes `leave`, so that such a cell is the
@@ -170,7 +171,7 @@ static inline int kv_cell_block(const kv_cell *c) {
   return c->shape.chunk ? c->shape.chunk : c->plan.needs.block;
 }
 
-/* --- cell_cost.c: the ledger --------------------------------------------- */
+/* --- the ledger --------------------------------------------------------- */
 
 /* For kv_cell_prepare: opens c->cost; lanes: of a layer. KV_RESOURCE: memory.
  */
@@ -184,7 +185,7 @@ void kv_cell_in_basis(const kv_cell *c, kv_basis basis, int64_t *bytes,
  * steps read, where a row that several query heads read counts once. */
 int64_t kv_cell_dense(const kv_cell *c, int first, int last, bool attended);
 
-/* --- cell_turns.c: blocks, where later questions enter as prompts --------- */
+/* --- blocks, where later questions enter as prompts ---------------------- */
 
 /* Tokens seen at the end of the last prompt that had begun when `step` tokens
  * were seen. */
@@ -198,13 +199,13 @@ const kv_asking *kv_cell_asks(const kv_cell *c, int t);
 bool kv_cell_closing(const kv_cell *c, int n, int *first, int *count,
                      bool *decodes);
 
-/* --- cell_chunks.c, for cell.c: a prompt that is read in chunks ----------- */
+/* --- a prompt that is read in chunks ------------------------------------- */
 
 /* Refuses a cell of shape.chunk whose method, layers, questions or trace do not
  * let its prompt be read in chunks. */
 void kv_cell_check_chunks(kv_cell *c);
 
-/* --- cell_file.c, for cell.c: the method's files -------------------------- */
+/* --- the method's files -------------------------------------------------- */
 
 /* Reads the method's files, or shares those of files[KV_SPEC_FILES] that are
  * not NULL, into c->file and c->asset and puts them into the parameters; does

@@ -10,7 +10,7 @@
  * KV_RESOURCE for want of memory. After them only stores on a device take
  * memory, when a layer begins and when tokens enter; want of it is then a fault
  * of the store (kv_layer_failed). The walks of a replay
- * (sim/engine/replay_walk.c) and sessions use it.
+ * (sim/engine/replay.c) and sessions use it.
  */
 #ifndef KV_SIM_LAYER_H
 #define KV_SIM_LAYER_H

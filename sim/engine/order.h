@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The order in which the engine calls a backend (ref/backend/backend.h), in one
- * place. Walks over a trace and sessions (sim/engine/layer_walk.c), the
+ * place. Walks over a trace and sessions (sim/engine/layer.c), the
  * comparison of two backends (sim/compare/compare.c) and the tests' rig all use
  * these functions, and observe between the calls through the callbacks of
  * kv_order:

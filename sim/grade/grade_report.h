@@ -36,19 +36,7 @@ typedef struct kv_grade_report {
 kv_rc kv_grade_print(const kv_grade_report *r, kv_grade_format format,
                      FILE *out, kv_err *e);
 
-/* Sums over layers: decisions of one grade. */
-int64_t kv_grade_count(const kv_grade_report *r, kv_grade grade);
-/* The least --tie with which every differing decision is a tie, except *never
- * of them that no --tie makes ties; 0 if none differs. */
-double kv_grade_least_tie(const kv_grade_report *r, int64_t *never);
-/* Sums over layers of the comparison of outputs; zero without outputs. */
-kv_output_sums kv_grade_outputs(const kv_grade_report *r);
 /* True if a decision, or a row of the outputs, is wrong. */
 bool kv_grade_failed(const kv_grade_report *r);
-
-/* grade_json.c, grade_junit.c: the formats, for kv_grade_print. Errors of out
- * are for the caller to find. */
-void kv_grade_json(const kv_grade_report *r, FILE *out);
-void kv_grade_junit(const kv_grade_report *r, FILE *out);
 
 #endif

@@ -45,11 +45,9 @@ void kv_gram_add(kv_gram *g, int n, const double *rows);
  * up; KV_RESOURCE: memory, or no LAPACK. */
 kv_rc kv_spectrum_of(kv_gram *g, kv_spectrum *out, kv_err *e);
 
-/* Also used by sim/train. spectrum_lapack.c or spectrum_none.c: eigenvalues of
+/* spectrum_lapack.c or spectrum_none.c: eigenvalues of
  * a symmetric matrix a[width][width], of which the lower half is read, into
  * value[width], ascending; a is overwritten. Fails as kv_spectrum_of. */
 kv_rc kv_eigenvalues(int width, double *a, double *value, kv_err *e);
-/* The same; a becomes the eigenvectors, that of value[i] its row i. */
-kv_rc kv_eigenvectors(int width, double *a, double *value, kv_err *e);
 
 #endif

@@ -16,8 +16,3 @@ kv_rc kv_eigenvalues(int width, double *a, double *value, kv_err *e) {
   (void)width, (void)a, (void)value;
   return none(e);
 }
-
-kv_rc kv_eigenvectors(int width, double *a, double *value, kv_err *e) {
-  (void)width, (void)a, (void)value;
-  return none(e);
-}

@@ -5,7 +5,7 @@
  * call; undefined inputs and workspace are filled with changing junk; returned
  * views are checked. A violation is reported at once, in the middle of the
  * replay, through a function that does not return: it ends the process, which
- * is a child made for one law (sim/laws/lawcheck_child.c).
+ * is a child made for one law (sim/laws/lawcheck.c).
  *
  * In the child: kv_fence_around before the cell is opened, with the returned
  * table as the specification's method; perhaps kv_fence_look; then the replay.

@@ -13,7 +13,7 @@
 extern const kv_law_look kv_law_tokens, kv_law_views, kv_law_weights,
     kv_law_journal, kv_law_bytes;
 
-/* law_run.c: laws of whole runs, which make replays of their own. first: the
+/* law.c: laws of whole runs, which make replays of their own. first: the
  * digests of the case on one thread with the best kernels, or NULL if nobody
  * has replayed it so. KV_OK: it holds; KV_DIFFERENT: it is broken, e says how;
  * KV_REFUSED: it cannot be checked on this case; other codes: the check
@@ -21,7 +21,7 @@ extern const kv_law_look kv_law_tokens, kv_law_views, kv_law_weights,
 typedef kv_rc kv_law_check(const kv_law_case *c, const kv_law_run *first,
                            kv_err *e);
 kv_law_check kv_law_full, kv_law_repeat, kv_law_observation;
-/* law_lengths.c: the same. */
+/* The same. */
 kv_law_check kv_law_lengths;
 
 #endif

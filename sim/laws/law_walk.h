@@ -11,6 +11,7 @@
 #include "ref/lane/records.h"
 #include "sim/engine/replay.h"
 #include "sim/laws/law.h"
+#include "traces/trace/trace.h"
 
 /* How to replay. */
 typedef struct kv_law_how {

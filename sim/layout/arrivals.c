@@ -25,7 +25,7 @@ void kv_arrivals_free(kv_arrivals *a) {
   *a = (kv_arrivals){0};
 }
 
-/* --- from what was typed -------------------------------------------------- */
+/* --- from what was typed ------------------------------------------------- */
 
 /* The whole number, 1 or more, that text begins with up to `end`. */
 static bool every_of(const char *text, size_t n, int *every) {
@@ -54,7 +54,7 @@ static kv_rc of_poisson(const char *text, kv_arrivals *out, kv_err *e) {
   return KV_OK;
 }
 
-/* --- from a file ---------------------------------------------------------- */
+/* --- from a file --------------------------------------------------------- */
 
 typedef struct lines {
   const char *path;
@@ -171,7 +171,7 @@ kv_rc kv_arrivals_read(const char *text, int pace, kv_arrivals *out,
   return of_file(text, pace, out, e);
 }
 
-/* --- steps ---------------------------------------------------------------- */
+/* --- steps --------------------------------------------------------------- */
 
 /* -log(u) of the i-th u, of 23 bits and a half, so that it is exact in binary32
  * and neither 0 nor 1; in 2^-16. */

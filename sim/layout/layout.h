@@ -175,7 +175,7 @@ kv_rc kv_regular_suits(const kv_layout_asked *asked, const kv_shape *shape,
 kv_rc kv_layout_parse_plain(const char *settings, kv_layout_asked *out,
                             kv_err *e);
 
-/* --- what --layout says --------------------------------------------------- */
+/* --- what --layout says -------------------------------------------------- */
 
 typedef struct kv_layout_list {
   int n;
@@ -189,7 +189,7 @@ typedef struct kv_layout_list {
 kv_rc kv_layouts_parse(const char *text, kv_layout_list *out, kv_err *e);
 void kv_layout_list_free(kv_layout_list *l); /* accepts zeroed */
 
-/* --- the tables, a file each; those of regular indices share one ---------- */
+/* --- the tables, a file each; those of regular indices share one --------- */
 
 extern const kv_layout kv_layout_slots, kv_layout_pages, kv_layout_unified;
 extern const kv_layout kv_layout_base, kv_layout_ls, kv_layout_la, kv_layout_hs,

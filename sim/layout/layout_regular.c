@@ -2,7 +2,7 @@
  *
  * base, and ls, la, hs, ha with :sparse or :max: regular indices, by which one
  * captured graph can serve all layers (sim/layout/regular.h has what each
- * costs, regular_settings.c what --layout says).
+ * costs, regular.c what --layout says).
  *
  * A lane holds a token as long as a row of its entry is stored, K or V, in
  * whatever format, and the entry is of a class that views hold: of another

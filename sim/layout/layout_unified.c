@@ -47,7 +47,7 @@ typedef struct unified {
 
 static unified *of(kv_layout_state *s) { return (unified *)s; }
 
-/* --- settings and what suits ---------------------------------------------- */
+/* --- settings and what suits --------------------------------------------- */
 
 static kv_rc parse(const char *settings, kv_layout_asked *out, kv_err *e) {
   bool code = settings && !strcmp(settings, "code");
@@ -97,7 +97,7 @@ static kv_rc suits(const kv_layout_asked *asked, const kv_shape *shape,
   return KV_OK;
 }
 
-/* --- life ----------------------------------------------------------------- */
+/* --- life ---------------------------------------------------------------- */
 
 static void close_unified(kv_layout_state *state) {
   if (!state) return;
@@ -204,7 +204,7 @@ static void begin(kv_layout_state *state) {
   s->whole = true;
 }
 
-/* --- tiers ---------------------------------------------------------------- */
+/* --- tiers --------------------------------------------------------------- */
 
 static int find(const unified *s, const int16_t format[KV_SIDES]) {
   for (int i = 0; i < s->tiers; i++)
@@ -274,7 +274,7 @@ static void count_all(unified *s, const kv_replica *lane) {
     while (!count(s, &lane[l], l) && !s->books.fault) learn(s, lane);
 }
 
-/* --- a block -------------------------------------------------------------- */
+/* --- a block ------------------------------------------------------------- */
 
 static void act(unified *s, kv_pages_phase phase, int tokens) {
   kv_pages_job job = {.phase = phase, .tokens = tokens, .count = s->count};

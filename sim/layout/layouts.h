@@ -47,7 +47,7 @@ int64_t kv_layouts_name(const kv_layouts *l);
  * steps. KV_RESOURCE: memory. */
 kv_rc kv_layouts_finish(const kv_layouts *l, kv_result *r, kv_err *e);
 
-/* --- a layer in flight ---------------------------------------------------- */
+/* --- a layer in flight --------------------------------------------------- */
 
 typedef struct kv_layouts_flight kv_layouts_flight;
 

@@ -111,8 +111,6 @@ void kv_layouts_regular(const kv_layouts *l, const kv_layout_account *a,
 
 /* Tokens seen at the end of a block, 0 <= block < points. */
 int kv_layouts_seen(const kv_layouts *l, int block);
-/* The row of the account to which the layer of that index adds. */
-int kv_layouts_row(const kv_layouts *l, int layer);
 
 /* The counters, and the bits of pages held, of one row and block of account a.
  */

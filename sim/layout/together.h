@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Requests that share one pool, all their lanes and layers, of unified pages
- * or, of layouts slots and pages, of bytes (together_pool.c).
+ * or, of layouts slots and pages, of bytes.
  * Each was replayed by itself, and what its lanes held was recorded block by
  * block (kv_layout_asked.record): pages decide nothing, so what a method does
  * is the same with and without neighbours. Here one page manager (ref/pages)

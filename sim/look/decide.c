@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "traces/decisions/decisions_write.h"
+#include "traces/trace/trace.h"
 
 /* Lists of one lane or query head, as runs of consecutive token ids. */
 typedef struct stream {

@@ -41,7 +41,7 @@ struct kv_device_caches {
   of_cell *of;
 };
 
-/* --- watching ------------------------------------------------------------- */
+/* --- watching ------------------------------------------------------------ */
 
 static room *room_of(const of_cell *c, int layer, int lane) {
   int i = 0;
@@ -80,7 +80,7 @@ static void seen(void *self, int layer, int step, const kv_seen *row) {
   memset(r->mark, 0, (size_t)l->n);
 }
 
-/* --- life ----------------------------------------------------------------- */
+/* --- life ---------------------------------------------------------------- */
 
 static void close_cell(of_cell *c) {
   for (int i = 0; c->room && i < c->rooms; i++) {

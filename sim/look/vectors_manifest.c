@@ -16,6 +16,7 @@
 #include "sim/text/json.h"
 #include "sim/text/number.h"
 #include "traces/container/filehash.h"
+#include "traces/trace/trace.h"
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -68,7 +68,7 @@ typedef struct kv_vectors_stage {
   const char *rule;  /* how it is computed, in one line of text */
 } kv_vectors_stage;
 
-/* vectors_stages.c: those of the enum, by its numbers. */
+/* Those of the enum, by its numbers. */
 extern const kv_vectors_stage kv_vectors_stages[KV_V_STAGES];
 
 /* One matrix. */
@@ -128,9 +128,6 @@ void kv_vectors_inputs(kv_vectors *v, const kv_layer_data *data);
  * it a second time. What differs is the fault, KV_INTERNAL. */
 void kv_vectors_seen(void *self, int layer, int step, const kv_seen *seen);
 
-/* vectors_files.c: writes every matrix into its file under dir, which exists.
- * KV_RESOURCE: memory, or a file cannot be written. */
-kv_rc kv_vectors_files(const kv_vectors *v, const char *dir, kv_err *e);
 /* vectors_manifest.c: writes the manifests into dir, where the stages' files
  * already are. KV_RESOURCE: memory, or a file cannot be read or written. */
 kv_rc kv_vectors_manifest(const kv_vectors *v, const char *dir, kv_err *e);

@@ -1,18 +1,161 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The files that describe one cell: contract in sim/look/watch.h. Selections
- * and views are written here as JSON lines; stored rows and outputs in
- * watch_tensors.c.
+ * and views are written as JSON lines, stored rows and outputs as tensors. One
+ * thread fills them through the callbacks of a replay.
  */
-#include "sim/look/watch_part.h"
+#include "sim/look/watch.h"
 
+#include "traces/container/newfile.h"
+#include "traces/container/writer.h"
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-int kv_watch_layer(const kv_watch_files *w, int layer) {
+/* A file of JSON lines that is being written. */
+typedef struct text_file {
+  FILE *out; /* on a duplicate descriptor of `file`; NULL: not asked for */
+  kv_newfile file;
+} text_file;
+
+/* What attention reads of one lane after the last step. */
+typedef struct lane_copy {
+  int n;
+  float *k, *v; /* [n][d], [n][d_v] */
+} lane_copy;
+
+struct kv_watch_files {
+  kv_watch_paths paths; /* NULL: not asked for */
+  const kv_cell *cell;
+  kv_watch watch;              /* the callbacks that fill what follows */
+  text_file selections, views; /* written as the replay goes */
+  int lanes, steps;            /* lanes of a layer; decode steps */
+  lane_copy *stored;           /* [layers][lanes] */
+  float *outputs;              /* [layers][n_heads][steps][d_v] */
+  bool no_memory; /* a copy is missing: the files end in KV_RESOURCE */
+};
+
+static int watch_layer(const kv_watch_files *w, int layer);
+
+/* A callback, self the kv_watch_files and layer the model's
+ * number: copies what attention reads of the lane after the last step. */
+static void watch_copy_lane(void *self, int layer, const kv_lane *l) {
+  kv_watch_files *w = self;
+  if (!w->stored) return;
+  lane_copy *c = &w->stored[watch_layer(w, layer) * w->lanes + l->lane];
+  size_t n = (size_t)l->n, d = (size_t)l->shape->d;
+  size_t d_v = (size_t)l->shape->d_v;
+  c->n = l->n;
+  c->k = kv_zalloc(n * d + 1, sizeof *c->k);
+  c->v = kv_zalloc(n * d_v + 1, sizeof *c->v);
+  if (!c->k || !c->v) {
+    w->no_memory = true;
+    return;
+  }
+  for (int i = 0; i < l->n; i++) {
+    kv_lane_key(l, i, c->k + (size_t)i * d);
+    kv_lane_value(l, i, c->v + (size_t)i * d_v);
+  }
+}
+
+static bool lanes_equal(const kv_watch_files *w, const lane_copy *c) {
+  for (int i = 1; i < w->lanes; i++)
+    if (c[i].n != c[0].n) return false;
+  return true;
+}
+
+enum { DECLARE, APPEND };
+
+/* Writes one layer: one tensor of all lanes if they have equal lengths, else a
+ * tensor a lane. */
+static kv_rc stored_side(const kv_watch_files *w, kv_st_writer *out, int i,
+                         bool key, int pass, kv_err *e) {
+  const lane_copy *c = w->stored + i * w->lanes;
+  uint64_t width = (uint64_t)(key ? w->cell->shape.d : w->cell->shape.d_v);
+  int layer = w->cell->trace->layer[i].data.layer;
+  bool equal = lanes_equal(w, c);
+  char name[80];
+  kv_rc rc = KV_OK;
+  for (int g = 0; !rc && g < w->lanes; g++) {
+    uint64_t shape[3] = {(uint64_t)w->lanes, (uint64_t)c[g].n, width};
+    snprintf(name, sizeof name, "layers.%d.heads.%d.%c", layer, g,
+             key ? 'k' : 'v');
+    if (equal)
+      snprintf(name, sizeof name, "layers.%d.%c", layer, key ? 'k' : 'v');
+    if (pass == APPEND)
+      rc = kv_st_writer_append(out, (uint64_t)c[g].n * width * 4,
+                               key ? c[g].k : c[g].v, e);
+    else if (!equal || g == 0)
+      rc = kv_st_writer_declare(out, name, KV_ST_F32, equal ? 3 : 2,
+                                equal ? shape : shape + 1, e);
+  }
+  return rc;
+}
+
+static kv_rc stored_layers(const kv_watch_files *w, kv_st_writer *out, int pass,
+                           kv_err *e) {
+  kv_rc rc = KV_OK;
+  for (int i = 0; !rc && i < w->cell->trace->n_layers; i++) {
+    rc = stored_side(w, out, i, true, pass, e);
+    if (!rc) rc = stored_side(w, out, i, false, pass, e);
+  }
+  return rc;
+}
+
+static kv_rc output_layers(const kv_watch_files *w, kv_st_writer *out, int pass,
+                           kv_err *e) {
+  const kv_shape *s = &w->cell->shape;
+  uint64_t shape[3] = {(uint64_t)s->n_heads, (uint64_t)w->steps,
+                       (uint64_t)s->d_v};
+  uint64_t floats = shape[0] * shape[1] * shape[2];
+  char name[80];
+  kv_rc rc = KV_OK;
+  for (int i = 0; !rc && i < w->cell->trace->n_layers; i++) {
+    snprintf(name, sizeof name, "layers.%d.o",
+             w->cell->trace->layer[i].data.layer);
+    rc = pass == DECLARE
+             ? kv_st_writer_declare(out, name, KV_ST_F32, 3, shape, e)
+             : kv_st_writer_append(out, floats * 4,
+                                   w->outputs + (size_t)i * floats, e);
+  }
+  return rc;
+}
+
+typedef kv_rc layers_of(const kv_watch_files *w, kv_st_writer *out, int pass,
+                        kv_err *e);
+
+static kv_rc write_tensors(const kv_watch_files *w, const char *path,
+                           layers_of *write, kv_err *e) {
+  kv_st_writer *out = NULL;
+  kv_rc rc = kv_st_writer_open(path, 0, &out, e);
+  if (!rc) rc = write(w, out, DECLARE, e);
+  if (!rc) rc = kv_st_writer_meta(out, "trace", w->cell->trace->name, e);
+  if (!rc) rc = kv_st_writer_meta(out, "method", w->cell->result.spec, e);
+  if (!rc) rc = write(w, out, APPEND, e);
+  if (!rc) rc = kv_st_writer_finish(out, NULL, e);
+  kv_st_writer_close(out);
+  return rc;
+}
+
+/* After the replay: write all lanes, or all outputs, as safetensors to
+ * paths.stored or paths.outputs, in shards where there is more than KV_ST_SHARD
+ * bytes. KV_RESOURCE: memory, or the file cannot be written; then it does not
+ * appear, and one of that name stays. */
+static kv_rc watch_write_stored(const kv_watch_files *w, kv_err *e) {
+  return write_tensors(w, w->paths.stored, stored_layers, e);
+}
+
+static kv_rc watch_write_outputs(const kv_watch_files *w, kv_err *e) {
+  return write_tensors(w, w->paths.outputs, output_layers, e);
+}
+
+/* --- watch --------------------------------------------------------------- */
+
+/* Index among the recorded layers of the one with the model's number, which
+ * must be recorded. */
+static int watch_layer(const kv_watch_files *w, int layer) {
   int i = 0;
   while (w->cell->trace->layer[i].data.layer != layer) i++;
   return i;
@@ -92,7 +235,7 @@ static void keep_output(kv_watch_files *w, int layer, int step,
   size_t d_v = (size_t)s->d_v, steps = (size_t)w->steps;
   size_t heads = (size_t)s->n_heads;
   for (int h = 0; h < seen->queries; h++) {
-    size_t head = (size_t)kv_watch_layer(w, layer) * heads +
+    size_t head = (size_t)watch_layer(w, layer) * heads +
                   (size_t)(seen->lane->first_head + h);
     size_t row = head * steps + (size_t)(step - s->prompt_len - 1);
     memcpy(w->outputs + row * d_v, seen->out + (size_t)h * d_v,
@@ -122,7 +265,7 @@ kv_rc kv_watch_open(const kv_watch_paths *paths, const kv_cell *cell,
   w->watch = (kv_watch){.self = w,
                         .compressed = compressed,
                         .seen = saw,
-                        .finished = kv_watch_copy_lane};
+                        .finished = watch_copy_lane};
   w->lanes = kv_lane_count(&cell->plan.needs, s);
   w->steps = s->n_tokens - s->prompt_len;
   *watch = &w->watch;
@@ -141,8 +284,8 @@ kv_rc kv_watch_finish(kv_watch_files *w, kv_err *e) {
   if (w->no_memory) return kv_no_memory(e, "--stored", sizeof *w->stored);
   kv_rc rc = text_finish(&w->selections, e);
   if (!rc) rc = text_finish(&w->views, e);
-  if (!rc && w->paths.stored) rc = kv_watch_write_stored(w, e);
-  if (!rc && w->paths.outputs) rc = kv_watch_write_outputs(w, e);
+  if (!rc && w->paths.stored) rc = watch_write_stored(w, e);
+  if (!rc && w->paths.outputs) rc = watch_write_outputs(w, e);
   return rc;
 }
 

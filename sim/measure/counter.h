@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Counters that layers in flight on several threads add to, of the ledger and
- * of memory layouts (cost_part.h, sim/layout/layouts_part.h). They are
+ * of memory layouts (cost.c, sim/layout/layouts_part.h). They are
  * integers, so that the order of adding does not matter, and are read when
  * nobody adds any more. Cannot fail.
  */

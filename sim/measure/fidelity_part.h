@@ -34,16 +34,8 @@ struct kv_fidelity {
   kv_spill spill;            /* a slice a layer: [measure][n_heads][width] */
 };
 
-/* What a head has values of. */
-typedef enum kv_measured {
-  KV_OF_STEPS,    /* decode steps */
-  KV_OF_SEARCHES, /* those that look for a needle */
-  KV_OF_PROMPT    /* rows of the prompt */
-} kv_measured;
-
 static inline kv_measured kv_measured_of(kv_measure m) {
-  if (!kv_measure_of_steps((int)m)) return KV_OF_PROMPT;
-  return m >= KV_NEEDLE_STORED ? KV_OF_SEARCHES : KV_OF_STEPS;
+  return kv_measure_table[m].of;
 }
 
 /* The f->width[m] values of a measure for query head h of the layer of that

@@ -13,44 +13,112 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-typedef enum kv_measure {
-  KV_OUTPUT_ERROR, /* |o^ - o|2 / |o|2 */
-  KV_OUTPUT_ABS,   /* max |o^ - o| */
-  KV_MASS,         /* exact probability on the view */
-  KV_MASS_STORED,  /* ... on all stored tokens of weight 1 */
-  KV_MASS_MERGED,  /* ... on members of merged entries in the view */
-  KV_TV,           /* total variation of p and p^ over tokens */
-  KV_KL,           /* KL(p^ || p), nats */
-  KV_LSE_ERROR,    /* LSE(stored) - LSE(all) */
-  KV_RECALL_1,     /* share of the exact top-1 in the view */
-  KV_RECALL_16,    /* top-16 */
-  KV_RECALL_B,     /* top-budget; null where there is no budget */
-  /* Only of rows that look for a needle, a token that the answer repeats: */
-  KV_NEEDLE_STORED, /* 1 if it is stored by itself, else 0 */
-  KV_NEEDLE_MERGED, /* 1 if it is stored as a part of a merged entry */
-  KV_NEEDLE_VIEW,   /* 1 if the view held it */
-  KV_NEEDLE_MASS,   /* its p^ */
-  KV_NEEDLE_ALL,    /* per answer: 1 if the view held all its tokens */
-  KV_NEEDLE_DENSE,  /* exact probability of the needle in the same rows */
-  /* Of rows of the prompt behind its first chunk, where it is read in chunks:
-   */
-  KV_PROMPT_ERROR,    /* as KV_OUTPUT_ERROR */
-  KV_PROMPT_MASS,     /* as KV_MASS */
-  KV_PROMPT_ATTENDED, /* entries in the view / tokens that the row sees */
-  KV_MEASURES
-} kv_measure;
+/* What a head has values of. */
+typedef enum kv_measured {
+  KV_OF_STEPS,    /* decode steps */
+  KV_OF_SEARCHES, /* those that look for a needle, a token that the answer
+                     repeats */
+  KV_OF_PROMPT    /* rows of the prompt behind its first chunk, where it is read
+                     in chunks */
+} kv_measured;
 
-/* Has it values at decode steps? The others are of the prompt's rows. */
-static inline bool kv_measure_of_steps(int m) { return m < KV_PROMPT_ERROR; }
+/* The list of measures, and the only one: enum and table here, and in kvreport
+ * columns, comparisons and ranks (analysis/measures.h is made of it). A row:
+ *   X(NAME, name, of, better, unit, columns, title, phrase)
+ * name: JSON key and SQL value. of: a kv_measured. better: MORE, LESS, SIZE
+ * (less of its absolute value) or NEITHER. unit: "" where it is a share or a
+ * ratio. columns: the statistics that the view `cell` has of it; se: standard
+ * error of the mean. title: heading for people. phrase: what `kvreport compare`
+ * calls it; "": it does not compare by it.
+ * A row D is derived, in SQL by analysis/sql/views.sql, and has no place in a
+ * kv_result. A new row X stands at the end: values are stored in this order. */
+#define KV_MEASURES_EACH(X, D)                                                 \
+  /* |o^ - o|2 / |o|2 */                                                       \
+  X(OUTPUT_ERROR, output_error, STEPS, LESS, "", "mean se p50 p95 p99 max",    \
+    "relative output error", "relative error of the output")                   \
+  /* max |o^ - o| */                                                           \
+  X(OUTPUT_ABS, output_abs, STEPS, LESS, "", "max", "largest output error",    \
+    "")                                                                        \
+  /* exact probability on the view */                                          \
+  X(MASS, mass, STEPS, MORE, "", "mean se", "exact mass of the view",          \
+    "attention mass that is left")                                             \
+  /* ... on all stored tokens of weight 1 */                                   \
+  X(MASS_STORED, mass_stored, STEPS, MORE, "", "mean",                         \
+    "exact mass of what is stored", "")                                        \
+  /* ... on members of merged entries in the view */                           \
+  X(MASS_MERGED, mass_merged, STEPS, NEITHER, "", "mean",                      \
+    "exact mass of merged tokens", "")                                         \
+  /* total variation of p and p^ over tokens */                                \
+  X(TV, tv, STEPS, LESS, "", "mean", "total variation",                        \
+    "total variation of the attention")                                        \
+  /* KL(p^ || p) */                                                            \
+  X(KL, kl, STEPS, LESS, "nats", "mean se", "KL of compressed from exact",     \
+    "KL divergence of the attention, nats")                                    \
+  /* LSE(stored) - LSE(all) */                                                 \
+  X(LSE_ERROR, lse_error, STEPS, SIZE, "nats", "mean se", "log-sum-exp drift", \
+    "size of the LSE error, nats")                                             \
+  /* sim/measure/README.md */                                                  \
+  D(LSE_DRIFT, lse_drift, STEPS, SIZE, "nats", "mean",                         \
+    "lse_error, summed over steps", "")                                        \
+  /* share of the exact top-1 in the view */                                   \
+  X(RECALL_1, recall_1, STEPS, MORE, "", "mean", "top-1 recall",               \
+    "rows whose heaviest token is seen")                                       \
+  /* top-16 */                                                                 \
+  X(RECALL_16, recall_16, STEPS, MORE, "", "mean se", "top-16 recall",         \
+    "share of the 16 heaviest tokens")                                         \
+  /* top-budget; null where there is no budget */                              \
+  X(RECALL_B, recall_budget, STEPS, MORE, "", "mean", "top-budget recall", "") \
+  /* 1 if it is stored by itself, else 0 */                                    \
+  X(NEEDLE_STORED, needle_stored, SEARCHES, MORE, "", "mean", "needle stored", \
+    "")                                                                        \
+  /* 1 if it is stored as a part of a merged entry */                          \
+  X(NEEDLE_MERGED, needle_merged, SEARCHES, NEITHER, "", "mean",               \
+    "needle merged", "")                                                       \
+  /* 1 if the view held it */                                                  \
+  X(NEEDLE_VIEW, needle_view, SEARCHES, MORE, "", "mean",                      \
+    "needle in the view", "")                                                  \
+  /* its p^ */                                                                 \
+  X(NEEDLE_MASS, needle_mass, SEARCHES, MORE, "", "mean",                      \
+    "mass on the needle", "")                                                  \
+  /* per answer: 1 if the view held all its tokens */                          \
+  X(NEEDLE_ALL, needle_all, SEARCHES, MORE, "", "mean",                        \
+    "whole answers in the view", "")                                           \
+  /* exact probability of the needle in the same rows */                       \
+  X(NEEDLE_DENSE, needle_dense, SEARCHES, NEITHER, "", "mean",                 \
+    "exact mass on the needle", "")                                            \
+  /* needle_mass over needle_dense: kv_needle_share */                         \
+  D(NEEDLE_SHARE, needle_share, SEARCHES, MORE, "", "mean se",                 \
+    "mass on the needle, dense is 1", "")                                      \
+  /* as output_error */                                                        \
+  X(PROMPT_ERROR, prompt_error, PROMPT, LESS, "", "mean",                      \
+    "output error of the prompt's rows", "")                                   \
+  /* as mass */                                                                \
+  X(PROMPT_MASS, prompt_mass, PROMPT, MORE, "", "mean",                        \
+    "exact mass of their views", "")                                           \
+  /* entries in the view / tokens that the row sees */                         \
+  X(PROMPT_ATTENDED, prompt_attended, PROMPT, NEITHER, "", "mean",             \
+    "share that they attended", "")
+
+#define KV_MEASURE_ID(NAME, ...) KV_##NAME,
+#define KV_MEASURE_NONE(...)
+typedef enum kv_measure {
+  KV_MEASURES_EACH(KV_MEASURE_ID, KV_MEASURE_NONE) KV_MEASURES
+} kv_measure;
 
 typedef struct kv_measure_info {
   const char *name;  /* JSON key and SQL value */
   const char *title; /* heading for people */
   const char *unit;  /* "" where it is a share or a ratio */
-  int better;        /* -1 smaller, +1 larger, 0 neither */
+  int better;        /* -1 smaller, +1 larger, 0 neither, or its size */
+  kv_measured of;
 } kv_measure_info;
 
 extern const kv_measure_info kv_measure_table[KV_MEASURES]; /* by kv_measure */
+
+/* Has it values at decode steps? The others are of the prompt's rows. */
+static inline bool kv_measure_of_steps(int m) {
+  return kv_measure_table[m].of != KV_OF_PROMPT;
+}
 
 /* Aggregate of values that are not NaN; count 0 means null, and the rest is 0.
  * Percentiles by nearest rank: the ceil(q * count)-th smallest. */

@@ -220,7 +220,7 @@ typedef struct kv_together_result {
 } kv_together_result;
 
 /* What ranks of tensor parallelism gave that have a share of the KV heads each
- * and decide alone (kvreplay run --tp, sim/sheet/ranks.h). No database has it.
+ * and decide alone (kvreplay run --tp, sim/sheet/beside.h). No database has it.
  */
 typedef struct kv_ranks_result {
   int ranks;         /* 0: it was not asked for, and nothing else is there */
@@ -234,7 +234,7 @@ typedef struct kv_ranks_result {
 } kv_ranks_result;
 
 /* What the same cell decides that compresses after each piece of its prompt
- * (kvreplay run --chunk, sim/sheet/chunks.h). No database has it. */
+ * (kvreplay run --chunk, sim/sheet/beside.h). No database has it. */
 typedef struct kv_chunks_result {
   int chunk;         /* tokens of a piece; 0: it was not asked for, and nothing
                         else is there */

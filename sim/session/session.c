@@ -4,13 +4,24 @@
  * layer in flight.
  */
 #include "sim/session/session_part.h"
-#include "sim/spec/knob.h"
 
 #include "ref/ground/arith.h"
 #include "ref/ground/large.h"
+#include "ref/lane/decisions.h"
+#include "ref/lane/needs.h"
+#include "sim/spec/knob.h"
+#include "traces/decisions/asset.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+
+static kv_rc session_take_given(kv_session *s, const kv_spec *spec,
+                                kv_asset *file[KV_SPEC_FILES], kv_err *e);
+
+static kv_rc session_take_variant(kv_session *s, const kv_session_shape *x,
+                                  kv_err *e);
+
+static kv_rc session_check_variant(const kv_session_shape *x, kv_err *e);
 
 int kv_session_abi(void) { return KV_SESSION_ABI; }
 
@@ -108,7 +119,7 @@ static kv_rc check_shape(const kv_session_shape *x, int prompt_len, kv_err *e) {
                    x->abi, KV_SESSION_ABI);
   kv_rc rc = check_counts(x, prompt_len, e);
   if (!rc) rc = check_fed(x, e);
-  if (!rc) rc = kv_session_check_variant(x, e);
+  if (!rc) rc = session_check_variant(x, e);
   return rc ? rc : check_rope(x, e);
 }
 
@@ -129,6 +140,7 @@ static kv_rc make_trace(kv_session *s, const kv_session_shape *x,
   t->path = t->name = "session";
   t->n_layers = x->n_fed ? x->n_fed : x->n_layers;
   t->rope_scale = 1;
+  t->reads = &kv_asset_reads;
   t->shape = (kv_shape){
       .n_layers = x->n_layers,
       .n_heads = x->n_heads,
@@ -148,7 +160,7 @@ static kv_rc make_trace(kv_session *s, const kv_session_shape *x,
     return kv_no_memory(e, "a session", (size_t)x->n_tokens * 4);
   for (int i = 0; i < t->n_layers; i++)
     t->layer[i].data.layer = x->n_fed ? x->fed[i] : i;
-  return kv_session_take_variant(s, x, e);
+  return session_take_variant(s, x, e);
 }
 
 /* K and V of all layers in one block on large pages: a fork copies them
@@ -297,7 +309,7 @@ static kv_rc make_cell(kv_session *s, const kv_spec *spec, const char *budget,
   if (!rc && budget && !b.layers)
     rc = kv_budget_entries(&b, s->trace.shape.prompt_len, &asked.entries, e);
   asked.budget = kv_knob_takes(spec, budget ? &b : NULL) ? &b : NULL;
-  if (!rc) rc = kv_session_take_given(s, spec, file, e);
+  if (!rc) rc = session_take_given(s, spec, file, e);
   if (!rc)
     rc = kv_cell_open(&s->trace, 0, kv_kernels_best(), &asked, &s->cell, e);
   kv_budget_free(&b);
@@ -392,4 +404,301 @@ void kv_session_close(kv_session *s) {
                          s->o,   s->l};
   for (size_t i = 0; i < sizeof block / sizeof *block; i++) free(block[i]);
   free(s);
+}
+
+/* --- variant ------------------------------------------------------------- */
+
+/* What a session's model has besides plain causal attention, as traces of
+ * version 2 say it: windows, a cap on logits, sinks, other frequencies in
+ * windowed layers. It is put into the session's trace, where the engine finds
+ * it as in a recorded one. */
+
+static kv_rc check_frequencies(const kv_session_shape *x, kv_err *e) {
+  if (x->inv_freq_windowed && !x->inv_freq)
+    return kv_fail(e, KV_USAGE,
+                   "inv_freq_windowed is given and inv_freq is not; give both");
+  for (int i = 0; x->inv_freq_windowed && i < x->d / 2; i++)
+    if (!kv_finite(x->inv_freq_windowed[i]))
+      return kv_fail(e, KV_USAGE, "inv_freq_windowed[%d] is not finite", i);
+  return KV_OK;
+}
+
+/* What of the shape's softcap, window, sinks and
+ * inv_freq_windowed does not fit, KV_USAGE; and puts it into the trace, whose
+ * shape and layers' numbers are there, KV_RESOURCE: memory. */
+static kv_rc session_check_variant(const kv_session_shape *x, kv_err *e) {
+  if (!kv_finite(x->softcap) || x->softcap < 0)
+    return kv_fail(e, KV_USAGE,
+                   "softcap is %g and must be above 0, or 0 for none",
+                   (double)x->softcap);
+  for (int l = 0; x->window && l < x->n_layers; l++)
+    if (x->window[l] < 0 || x->window[l] == 1)
+      return kv_fail(e, KV_USAGE,
+                     "window[%d] is %d: a layer sees 2 tokens or more, or "
+                     "with 0 all",
+                     l, x->window[l]);
+  for (int i = 0; x->sinks && i < x->n_layers * x->n_heads; i++)
+    if (!kv_finite(x->sinks[i]))
+      return kv_fail(e, KV_USAGE,
+                     "the sink of layer %d, query head %d is not finite",
+                     i / x->n_heads, i % x->n_heads);
+  return check_frequencies(x, e);
+}
+
+/* Copies n numbers of 4 bytes; NULL stays NULL. Clears *ok if memory ends. */
+static void *variant_copy(const void *from, size_t n, bool *ok) {
+  void *p = from ? kv_zalloc(n + 1, 4) : NULL;
+  if (p) memcpy(p, from, n * 4);
+  *ok = *ok && (p || !from);
+  return p;
+}
+
+static kv_rc session_take_variant(kv_session *s, const kv_session_shape *x,
+                                  kv_err *e) {
+  kv_trace *t = &s->trace;
+  kv_variant *v = &s->variant;
+  size_t layers = (size_t)x->n_layers, heads = (size_t)x->n_heads;
+  bool ok = true;
+  v->sinks = variant_copy(x->sinks, layers * heads, &ok);
+  v->inv_freq = variant_copy(x->inv_freq_windowed, (size_t)x->d / 2, &ok);
+  v->window = variant_copy(x->window, layers, &ok);
+  v->windowed = kv_zalloc(layers, sizeof *v->windowed);
+  if (!ok || !v->windowed)
+    return kv_no_memory(e, "a session", layers * heads * 4);
+  t->shape.softcap = x->softcap;
+  t->windowed_inv_freq = v->inv_freq;
+  for (size_t l = 0; x->window && l < layers; l++) {
+    v->windowed[l] = x->window[l] > 0;
+    if (v->windowed[l]) t->shape.windowed = v->windowed;
+  }
+  for (int i = 0; i < t->n_layers; i++) {
+    kv_layer_data *data = &t->layer[i].data;
+    data->window = x->window ? x->window[data->layer] : 0;
+    if (v->sinks) data->sinks = v->sinks + (size_t)data->layer * heads;
+  }
+  return KV_OK;
+}
+
+void kv_session_free_variant(kv_session *s) {
+  free(s->variant.sinks);
+  free(s->variant.inv_freq);
+  free(s->variant.window);
+  free(s->variant.windowed);
+}
+
+/* --- keep ---------------------------------------------------------------- */
+
+/* Decisions of the program's own: kv_session_keep. The method is `replay`, its
+ * file in memory (traces/decisions/given.h). A layer's prompt enters the
+ * engine when its last lane was told, or when the layer is first asked to go
+ * on, and not when its last token arrives. */
+
+/* Opens s->given if the method follows decisions and spec names
+ * no file of them, and puts it into that file's place. KV_RESOURCE: memory. */
+static kv_rc session_take_given(kv_session *s, const kv_spec *spec,
+                                kv_asset *file[KV_SPEC_FILES], kv_err *e) {
+  const kv_param *p;
+  for (int i = 0; (p = kv_method_file(spec->method, i)); i++)
+    if (p->reads == &kv_decisions_kind && !*kv_spec_file(spec, i)->path) {
+      kv_rc rc =
+          kv_given_open(&s->trace, s->trace.shape.prompt_len, &s->given, e);
+      file[i] = s->given;
+      return rc;
+    }
+  return KV_OK;
+}
+
+kv_rc kv_session_enter(kv_session *s, kv_fed *f, kv_err *e) {
+  const kv_team team = {&s->worker, 1, NULL};
+  int p = s->cell.shape.prompt_len, first = f->entered;
+  fenv_t mode;
+  if (first >= p || f->arrived < p) return KV_OK;
+  fegetenv(&mode);
+  kv_float_ground();
+  s->hand = f;
+  f->entered = p;
+  kv_layer_block(f->layer, 0, first, p - first, &team);
+  fesetenv(&mode);
+  return f->fault.rc ? kv_fail(e, KV_REFUSED, "%s", f->fault.text) : KV_OK;
+}
+
+static kv_rc check(const kv_session *s, const kv_fed *f, int layer, int lane,
+                   kv_err *e) {
+  int p = s->cell.shape.prompt_len;
+  if (!s->given)
+    return kv_fail(e, KV_REFUSED,
+                   "%s decides itself what its lanes keep: open the session "
+                   "with the method replay, without a file, to say it",
+                   kv_session_spec(s));
+  if (f->fault.rc) return kv_fail(e, KV_REFUSED, "%s", f->fault.text);
+  if (lane < 0 || lane >= s->lanes)
+    return kv_fail(e, KV_USAGE, "lane %d: there are %d, from 0 on", lane,
+                   s->lanes);
+  if (f->arrived < p)
+    return kv_fail(e, KV_USAGE,
+                   "layer %d has seen %d tokens of its prompt of %d: say what "
+                   "stays when it has ended",
+                   layer, f->arrived, p);
+  if (f->entered >= p)
+    return kv_fail(e, KV_USAGE,
+                   "layer %d has been compressed already: its lanes are told "
+                   "once, between the prompt and its first decode step",
+                   layer);
+  return KV_OK;
+}
+
+kv_rc kv_session_keep(kv_session *s, int layer, int lane, int n,
+                      const uint32_t *id, kv_err *e) {
+  kv_fed *f = NULL;
+  if (!s) return kv_session_none(e);
+  kv_rc rc = kv_session_find(s, layer, &f, e);
+  if (!id) n = 0;
+  if (!rc) rc = check(s, f, layer, lane, e);
+  if (!rc) rc = kv_given_keep(s->given, (int)(f - s->fed), lane, n, id, e);
+  if (rc) return rc;
+  int told = 0;
+  f->told[lane] = true;
+  for (int i = 0; i < s->lanes; i++) told += f->told[i];
+  return told == s->lanes ? kv_session_enter(s, f, e) : KV_OK;
+}
+
+/* --- fork ---------------------------------------------------------------- */
+
+/* A second session in the state of a first: kv_session_fork. What was opened
+ * is opened again, with the files that are read already; then each owner
+ * copies what it holds: the layers their stores, the cell its ledger and
+ * messages, the session its buffers. There is no branch on a method. */
+
+/* What the session was opened for; fed[n_layers] becomes the list of its
+ * layers. */
+static kv_session_shape shape_of(const kv_session *s, int32_t *fed) {
+  const kv_shape *p = &s->cell.shape;
+  for (int i = 0; i < s->trace.n_layers; i++)
+    fed[i] = s->trace.layer[i].data.layer;
+  return (kv_session_shape){.abi = KV_SESSION_ABI,
+                            .n_layers = p->n_layers,
+                            .n_heads = p->n_heads,
+                            .n_kv_heads = p->n_kv_heads,
+                            .d = p->d,
+                            .d_v = p->d_v,
+                            .n_tokens = p->n_tokens,
+                            .dtype = (int32_t)p->dtype,
+                            .scale = p->scale,
+                            .n_fed = s->trace.n_layers,
+                            .fed = fed,
+                            .inv_freq = s->inv_freq,
+                            .interleaved = s->trace.rope.interleaved,
+                            .positions = s->positions,
+                            .softcap = p->softcap,
+                            .window = s->variant.window,
+                            .sinks = s->variant.sinks,
+                            .inv_freq_windowed = s->variant.inv_freq};
+}
+
+static kv_rc open_like(const kv_session *s, kv_session **out, kv_err *e) {
+  size_t n = (size_t)s->trace.n_layers;
+  int32_t *fed = kv_zalloc(n, sizeof *fed);
+  if (!fed) return kv_no_memory(e, "a session", n * sizeof *fed);
+  kv_session_shape x = shape_of(s, fed);
+  kv_rc rc = kv_session_open_spec(
+      &x, &s->cell.spec, NULL, s->cell.shape.prompt_len, s->cell.file, out, e);
+  free(fed);
+  return rc;
+}
+
+/* Is `to` opened as s is? A method decides by parameters and shape alone, which
+ * a plugin may not keep to. */
+static bool alike(const kv_session *s, const kv_session *to) {
+  return strcmp(kv_session_spec(s), kv_session_spec(to)) == 0 &&
+         !kv_needs_unlike(&s->cell.plan.needs, &to->cell.plan.needs);
+}
+
+/* --- one layer ---------------------------------------------------------- */
+
+/* Rows first..first+n-1 of each of `heads` heads, of `all` rows of `size`
+ * bytes. */
+static void copy_rows(int heads, size_t all, size_t size, int n,
+                      const char *from, char *to) {
+  for (size_t at = 0, end = (size_t)heads * all; at < end; at += all)
+    memcpy(to + at * size, from + at * size, (size_t)n * size);
+}
+
+/* Queries of a prompt that has not ended. */
+static void copy_queries(const kv_session *s, const kv_fed *f, kv_fed *to) {
+  const kv_shape *p = &s->cell.shape;
+  int have = f->arrived - (p->prompt_len - s->asked);
+  to->data->q_dtype = f->data->q_dtype;
+  if (f->entered >= p->prompt_len || have <= 0) return;
+  copy_rows(p->n_heads, (size_t)s->asked,
+            (size_t)p->d * kv_dtype_size(f->data->q_dtype), have, f->q, to->q);
+}
+
+/* What the last decode step attended. */
+static void copy_views(const kv_session *s, const kv_fed *f, kv_fed *to) {
+  int heads = s->cell.shape.n_heads, per = heads / s->lanes;
+  size_t room = (size_t)s->cell.shape.n_tokens;
+  for (int h = 0; h < heads; h++) {
+    int n = to->runs[h] = f->runs[h];
+    const kv_run *run = f->run + (size_t)h * s->most_runs;
+    size_t at = (size_t)(h / per) * room;
+    size_t ids = n ? (size_t)(run[n - 1].first + run[n - 1].count) : 0;
+    memcpy(to->run + (size_t)h * s->most_runs, run, (size_t)n * sizeof *run);
+    memcpy(to->id + at, f->id + at, ids * sizeof *f->id);
+  }
+  for (int l = 0; l < s->lanes; l++) {
+    size_t at = (size_t)l * room;
+    to->same[l] = f->same[l];
+    memcpy(to->id + at, f->id + at, (size_t)f->same[l] * sizeof *f->id);
+  }
+}
+
+static void copy_layer(const kv_session *s, const kv_fed *f, kv_fed *to) {
+  const kv_shape *p = &s->cell.shape;
+  size_t heads = (size_t)p->n_heads, size = kv_dtype_size(p->dtype);
+  size_t room = (size_t)p->n_tokens;
+  to->arrived = f->arrived;
+  to->entered = f->entered;
+  to->fault = f->fault;
+  memcpy(to->told, f->told, (size_t)s->lanes * sizeof *f->told);
+  copy_queries(s, f, to);
+  copy_rows(p->n_kv_heads, room, (size_t)p->d * size, f->arrived, f->k, to->k);
+  copy_rows(p->n_kv_heads, room, (size_t)p->d_v * size, f->arrived, f->v,
+            to->v);
+  memcpy(to->out, f->out, heads * (size_t)p->d_v * sizeof *f->out);
+  memcpy(to->lse, f->lse, heads * sizeof *f->lse);
+  copy_views(s, f, to);
+  kv_layer_copy(f->layer, to->layer);
+}
+
+/* --- all of it ---------------------------------------------------------- */
+
+static void fork_copy(const kv_session *s, kv_session *to) {
+  for (int i = 0; i < s->trace.n_layers; i++)
+    copy_layer(s, &s->fed[i], &to->fed[i]);
+  kv_cost_copy(s->cell.cost, to->cell.cost);
+  if (s->cell.messages) kv_messages_copy(s->cell.messages, to->cell.messages);
+  if (s->given) kv_given_copy(s->given, to->given);
+  to->closed = s->closed;
+  to->ended = s->ended;
+  to->digests = s->digests;
+}
+
+kv_rc kv_session_fork(const kv_session *s, kv_session **out, kv_err *e) {
+  kv_session *to = NULL;
+  if (!out) return kv_fail(e, KV_USAGE, "there is no place for the session");
+  *out = NULL;
+  if (!s) return kv_session_none(e);
+  kv_rc rc = open_like(s, &to, e);
+  if (rc) return rc;
+  if (!alike(s, to)) {
+    kv_session_close(to);
+    return kv_fail(e, KV_REFUSED,
+                   "%s asks for something else when it is opened again: its "
+                   "open must go by parameters and shape alone; feed a second "
+                   "session instead",
+                   kv_session_spec(s));
+  }
+  fork_copy(s, to);
+  *out = to;
+  return KV_OK;
 }

@@ -37,7 +37,7 @@ typedef struct kv_fed {
   kv_err fault; /* why the layer has ended; rc 0: it has not */
 } kv_fed;
 
-/* session_variant.c: arrays behind the trace's own pointers. */
+/* session.c: arrays behind the trace's own pointers. */
 typedef struct kv_variant {
   float *sinks;      /* [n_layers of the model][n_heads]; NULL: none */
   float *inv_freq;   /* [d/2] of layers with a window; NULL: the same */
@@ -87,15 +87,9 @@ kv_rc kv_session_none(kv_err *e);
 /* Finds the layer with the model's number. KV_USAGE: it is not fed. */
 kv_rc kv_session_find(const kv_session *s, int layer, kv_fed **out, kv_err *e);
 
-/* session_variant.c: what of the shape's softcap, window, sinks and
- * inv_freq_windowed does not fit, KV_USAGE; and puts it into the trace, whose
- * shape and layers' numbers are there, KV_RESOURCE: memory. */
-kv_rc kv_session_check_variant(const kv_session_shape *x, kv_err *e);
-kv_rc kv_session_take_variant(kv_session *s, const kv_session_shape *x,
-                              kv_err *e);
 void kv_session_free_variant(kv_session *s); /* a session being closed */
 
-/* session_rows.c: copies n tokens of one side of a layer (the model's number)
+/* session_feed.c: copies n tokens of one side of a layer (the model's number)
  * into the side's buffer, from token `first` on, those of them that have a row
  * there. KV_USAGE: `in` is missing or of no kv_dtype, or an element of the n
  * tokens is not finite, or not exact in the buffer's dtype; the first is named,
@@ -107,30 +101,13 @@ typedef struct kv_side {
   int start, rows;  /* token of the first row; rows a head */
   char *data;       /* [heads][rows][width] */
 } kv_side;
-kv_rc kv_session_take(kv_session *s, const kv_side *side, int layer, int first,
-                      int n, const kv_session_in *in, kv_err *e);
-/* Reads the row of one token and head, `width` elements of the caller's type,
- * as floats into out. `token` counts from the first row of `in`. */
-void kv_session_row(const kv_session *s, const kv_session_in *in, int token,
-                    int head, int width, float *out);
 /* Writes a row of d_v floats to the caller's memory, rounded to its type.
  * `token` counts from the first row of `out`. */
 void kv_session_give(const kv_session *s, const kv_session_out *out, int token,
                      int head, const float *row);
 
-/* session_keep.c: opens s->given if the method follows decisions and spec names
- * no file of them, and puts it into that file's place. KV_RESOURCE: memory. */
-kv_rc kv_session_take_given(kv_session *s, const kv_spec *spec,
-                            kv_asset *file[KV_SPEC_FILES], kv_err *e);
 /* Enters the whole prompt of a layer that waits for kv_session_keep; does
  * nothing on any other. KV_REFUSED: the layer has ended so. */
 kv_rc kv_session_enter(kv_session *s, kv_fed *f, kv_err *e);
-
-/* session_prompt.c: computes the outputs of prompt tokens first..end-1. Their k
- * and v are in the buffers; the current block is not yet in the engine. The
- * first is token `place` of q and out. KV_REFUSED: a logit is not finite. */
-kv_rc kv_session_prompt(kv_session *s, const kv_fed *f, int first, int end,
-                        int place, const kv_session_in *q,
-                        const kv_session_out *out, kv_err *e);
 
 #endif

@@ -7,11 +7,10 @@
 #include <stdlib.h>
 
 typedef struct lane_of {
-  kv_fold fold; /* of all verbs and views */
-  int step;     /* whose verbs were read last, */
-  size_t read;  /* and how many words of them */
-  unsigned kinds;
-  int64_t dropped;
+  kv_fold fold;  /* of all verbs and views */
+  int step;      /* whose verbs were read last, */
+  size_t read;   /* and how many words of them */
+  bool recodes;  /* entries were coded anew */
   int64_t bytes; /* after the last step */
   bool decodes;  /* its first row of decoding was seen: from there on */
   kv_fold later; /* of what it held then, and of verbs and views since */
@@ -63,8 +62,7 @@ static void read_verbs(lane_of *x, const kv_lane *l) {
   x->step = l->step;
   while (kv_records_next(&l->verbs, &x->read, &r)) {
     uint32_t kind = r.head[0];
-    x->kinds |= 1u << kind;
-    if (kind == KV_KEEP) x->dropped += r.payload[0];
+    x->recodes |= kind == KV_RECODE;
     add(x, kind);
     add(x, (uint32_t)l->step);
     add(x, (uint32_t)r.count);
@@ -84,7 +82,6 @@ static void seen(void *self, int layer, int step, const kv_seen *row) {
   read_verbs(x, l);
   for (int h = 0; h < row->queries; h++) {
     const kv_view *v = &row->view[h];
-    if (v->entries < l->n) x->kinds |= 1u << KV_VIEW;
     add(x, KV_VIEW);
     add(x, (uint32_t)step);
     add(x, (uint32_t)v->runs);
@@ -141,13 +138,10 @@ kv_watch *kv_decided_watch(kv_decided *d) { return &d->watch; }
 
 int kv_decided_lanes(const kv_decided *d) { return d->layers * d->lanes; }
 
-kv_decided_sum kv_decided_sums(const kv_decided *d) {
-  kv_decided_sum sum = {0};
-  for (int i = 0; i < kv_decided_lanes(d); i++) {
-    sum.kinds |= d->lane[i].kinds;
-    sum.dropped += d->lane[i].dropped;
-  }
-  return sum;
+bool kv_decided_recodes(const kv_decided *d) {
+  for (int i = 0; i < kv_decided_lanes(d); i++)
+    if (d->lane[i].recodes) return true;
+  return false;
 }
 
 int64_t kv_decided_bytes(const kv_decided *d, int first, int count) {

@@ -1,16 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What one cell decided in each lane, gathered while it is replayed: which
- * verbs were used, how many tokens were dropped, and a hash of all verbs and
- * views. Unlike the journal's digest it is one of a lane and names no lane or
- * layer, so that the same KV head can be compared between two replays in which
- * it has another number (sim/sheet/ranks.h). What a lane holds when decoding
- * begins, and what it decides from there on, is told apart: prompts may have
- * come in other pieces (sim/sheet/chunks.h).
- *   kv_decided_open; replay with kv_decided_watch; ask; kv_decided_close
- * Used by the engine sheet and by `kvreplay run --tp` and `--chunk`. Memory:
- * 150 bytes a lane, and a bit a token of each. Works on any backend that keeps
- * records, those without digests too.
+ * What one cell decided in each lane, gathered while it is replayed: whether
+ * entries were coded anew, and a hash of all verbs and views. Unlike the
+ * journal's digest it is one of a lane and names no lane or layer, so that the
+ * same KV head can be compared between two replays in which it has another
+ * number (sim/sheet/beside.h). What a lane holds when decoding begins, and what
+ * it decides from there on, is told apart: prompts may have come in other
+ * pieces (sim/sheet/beside.h). kv_decided_open; replay with kv_decided_watch;
+ * ask; kv_decided_close Used by the engine sheet and by `kvreplay run --tp` and
+ * `--chunk`. Memory: 150 bytes a lane, and a bit a token of each. Works on any
+ * backend that keeps records, those without digests too.
  */
 #ifndef KV_SIM_DECIDED_H
 #define KV_SIM_DECIDED_H
@@ -27,13 +26,8 @@ void kv_decided_close(kv_decided *d); /* accepts NULL */
  * thread. The caller sets its `next`; it lives as long as d. */
 kv_watch *kv_decided_watch(kv_decided *d);
 
-/* Over all lanes of all layers, after the replay. */
-typedef struct kv_decided_sum {
-  unsigned kinds;  /* bit k: a record of kind k (kv_record) was written; KV_VIEW
-                      where some head saw fewer entries than its lane holds */
-  int64_t dropped; /* entries that a keep left out */
-} kv_decided_sum;
-kv_decided_sum kv_decided_sums(const kv_decided *d);
+/* After the replay: did any lane code entries anew? */
+bool kv_decided_recodes(const kv_decided *d);
 
 /* How many lanes of `part` decided anything else than lanes first.. of the same
  * layer of `whole`, after both replays of the same layers. Asserts that `whole`

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The engine sheet: what an inference engine must provide to run a method, and
- * what it gets. Nothing in it is written by hand: a part follows from what the
+ * what it gets, as far as the table of methods (ref/METHODS_TABLE.md) does not
+ * say it. Nothing in it is written by hand: a part follows from what the
  * method's `open` asks for (kv_needs) at the reference shape, a part from what
  * a replay of a synthetic trace shows (records, the ledger, pages).
  *   kv_sheet_make; perhaps kv_sheet_measure; kv_sheet_print; kv_sheet_free
@@ -13,8 +14,8 @@
  * Replayed is less of it: layers 2, 5 and 20, 8 query and 4 KV heads, 512
  * tokens of prompt and 64 steps; what comes of that is a share, or of an entry,
  * so that it stands for the reference. A file that a method reads and nobody
- * named is made by one step of training on that trace: what a method stores
- * does not depend on what its weights say.
+ * named is filled with seeded numbers: what a method stores does not depend on
+ * what its weights say.
  */
 #ifndef KV_SIM_SHEET_H
 #define KV_SIM_SHEET_H
@@ -42,23 +43,13 @@ enum {
 typedef struct kv_sheet {
   const char *method;
   char why[256];  /* why it could not be opened or replayed; "": it was */
-  bool made_file; /* its file was made by a step of training */
+  bool made_file; /* its file was filled with seeded numbers */
   /* From its needs at the reference shape: */
-  int prompt_rows; /* queries of the prompt that it is shown; 0: none */
-  unsigned prompt; /* what it is shown of them (KV_Q ..) */
-  double flops;    /* percent of prefill's: their logits, computed again */
-  unsigned decode; /* the same of each decode step; 0: nothing */
-  bool all_logits; /* and the logits of all entries before it chooses */
-  bool future;     /* and what decode rows still to come attend to */
+  double flops; /* percent of prefill's: the logits of the prompt's rows that it
+                   is shown, computed again */
   kv_sheet_flash flash;
-  int columns;    /* bytes of an entry's columns */
-  double side;    /* bytes of other memory an entry, of the method's own */
-  int64_t lane;   /* .. and a lane, whatever its length */
-  bool reindex;   /* entries are attended at their places in the lane */
   size_t message; /* bytes of a message; 0: none */
   /* From the replay: */
-  unsigned kinds;  /* bit k: records of kind k (kv_record) were written */
-  int64_t dropped; /* entries */
   double scanned;  /* looked at to choose a view, percent of dense's bytes */
   unsigned across; /* KV_SHEET_HEADS .. */
   bool ranked;     /* rank 0 of two was asked: */
@@ -109,20 +100,10 @@ void kv_sheet_print(const kv_sheets *s, kv_sheet_form form, FILE *out);
 /* The columns, the only list of them: X(of, name in CSV and JSON, heading in
  * the table, what it says). */
 #define KV_SHEET_COLUMNS(X)                                                    \
-  X(rows, "prompt_rows", "rows",                                               \
-    "queries of the prompt, its last ones, that the method is shown (of "      \
-    "4,096)")                                                                  \
-  X(prompt, "prompt_shows", "shown of them",                                   \
-    "the most that it is shown of each: the query itself, its logits, or its " \
-    "probabilities")                                                           \
   X(flops, "prompt_flops", "flops %",                                          \
-    "to compute these rows' logits once more, percent of all of prefill's "    \
-    "FLOPs; what a method makes itself of bare queries is not in it")          \
-  X(decode, "decode_shows", "each step",                                       \
-    "the same of each decode step; all logits: those of every stored entry, "  \
-    "before the method chooses which ones attention reads; rows to come: "     \
-    "what "                                                                    \
-    "no engine has, the probabilities of later steps")                         \
+    "to compute once more the logits of the prompt's rows that the method is " \
+    "shown, percent of all of prefill's FLOPs; what a method makes itself of " \
+    "bare queries is not in it")                                               \
   X(flash, "flash", "flash",                                                   \
     "flash attention, which gives neither logits nor probabilities: it "       \
     "stays; "                                                                  \
@@ -130,19 +111,9 @@ void kv_sheet_print(const kv_sheets *s, kv_sheet_form form, FILE *out);
     "of "                                                                      \
     "it computed twice, as every row of the prompt or of decoding is asked "   \
     "for")                                                                     \
-  X(columns, "column_bytes", "col B",                                          \
-    "bytes of numbers that travel with an entry of a KV head, whose K and V "  \
-    "are 512 bytes")                                                           \
-  X(side, "side_bytes", "side B", "bytes of other memory for each entry")      \
-  X(lane, "lane_bytes", "lane B",                                              \
-    "bytes of other memory for each KV head of a layer, whatever it holds")    \
   X(scanned, "scanned", "scan %",                                              \
     "bytes that a decode step looks at to choose what it reads, percent of "   \
     "what dense reads")                                                        \
-  X(verbs, "verbs", "verbs",                                                   \
-    "memory operations that were used; view: some steps attended fewer "       \
-    "entries "                                                                 \
-    "than were stored")                                                        \
   X(across, "across", "across",                                                \
     "what is not for each KV head alone, so that ranks must tell each other: " \
     "heads of a layer decide together (the scores of their entries cross), "   \
@@ -156,13 +127,6 @@ void kv_sheet_print(const kv_sheets *s, kv_sheet_form form, FILE *out);
     "decisions as in the whole model, or other ones; not asked where a file "  \
     "is "                                                                      \
     "of all heads")                                                            \
-  X(reindex, "reindexes", "re-idx",                                            \
-    "entries are attended at their places in the lane, not at their tokens' "  \
-    "positions, so that keys are rotated anew")                                \
-  X(loses, "loses", "loses",                                                   \
-    "tokens are dropped, or merged into others, for good: another request "    \
-    "that "                                                                    \
-    "shares the prefix, or a later turn, finds them no more")                  \
   X(ragged, "ragged", "ragged",                                                \
     "entries of the longest lane over the mean of all, at the end; 1: all "    \
     "are "                                                                     \

@@ -23,9 +23,9 @@ kv_rc kv_sheet_trace_open(const kv_kernels *kernels, kv_sheet_trace *x,
 void kv_sheet_trace_close(kv_sheet_trace *x); /* accepts zeroed */
 
 /* Names the files of a specification that it reads, that nobody named and that
- * it does not run without: trains each for one step. *made: there was one.
- * KV_REFUSED: nothing here trains such a file; KV_RESOURCE. */
-kv_rc kv_sheet_trace_file(const kv_sheet_trace *x, const kv_kernels *kernels,
-                          int threads, kv_spec *spec, bool *made, kv_err *e);
+ * it does not run without: fills each with seeded numbers. *made: there was
+ * one. KV_REFUSED: it is not known what such a file holds; KV_RESOURCE. */
+kv_rc kv_sheet_trace_file(const kv_sheet_trace *x, kv_spec *spec, bool *made,
+                          kv_err *e);
 
 #endif

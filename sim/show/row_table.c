@@ -2,23 +2,351 @@
  *
  * Rows as a table for people, at most 120 characters wide: sim/show/rows.h.
  * Lines are kept until the end, when widths are known, and grouped by trace in
- * the order in which traces came; what stands in one is made in row_line.c. Of
- * the measures what stays on the answer comes first, then KV_ROW_LSE error and
- * KV_ROW_KL: so they were seen to rank right answers, which output error does
- * not (README.md).
+ * the order in which traces came; what stands in one is made when a row is
+ * added, since its result may be gone by then. Of the measures what stays on
+ * the answer comes first, then KV_ROW_LSE error and KV_ROW_KL: so they were
+ * seen to rank right answers, which output error does not (README.md).
  *
- * The narrow table has six columns: what was kept and held, and three measures,
- * or two where no trace has answers. Both tables have columns of a prompt's
- * rows where some row was read in chunks (prefill=N). What was asked for is
- * then said once, in the heading of the trace, or where rows differ in it
- * beside each method.
+ * The narrow table has six columns: what was kept and held, and three
+ * measures, or two where no trace has answers. Both tables have columns of a
+ * prompt's rows where some row was read in chunks (prefill=N). What was asked
+ * for is then said once, in the heading of the trace, or where rows differ in
+ * it beside each method.
  */
-#include "sim/show/row_line.h"
+#include "ref/ground/err.h"
+#include "ref/lane/method.h"
+#include "sim/measure/result.h"
+#include "sim/show/row_label.h"
 #include "sim/show/rows.h"
-
+#include "sim/spec/budget.h"
+#include "sim/text/number.h"
 #include "traces/text/text.h"
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+/* A copy of the layouts of one row, since the table outlives the result. */
+typedef struct kv_row_layouts {
+  int n;                /* 0: none were asked for */
+  kv_layout_result *of; /* [n] */
+} kv_row_layouts;
+
+/* Columns in their order. ASKED is the budget as typed, BUDGET its entries,
+ * KEPT the mean of entries a lane at the end; END, MEAN, READ, SCAN are bytes,
+ * DENSE, NEEDLE, ERROR and P95 shares of dense's, LSE and KL nats, JOURNAL the
+ * first digits of a digest. PROMPT is output error, PROMPT_MASS the exact mass
+ * of what rows of a prompt attend to which is read in chunks (prefill=N). */
+typedef enum kv_row_column {
+  KV_ROW_ASKED,
+  KV_ROW_BUDGET,
+  KV_ROW_KEPT,
+  KV_ROW_END,
+  KV_ROW_MEAN,
+  KV_ROW_DENSE,
+  KV_ROW_READ,
+  KV_ROW_SCAN,
+  KV_ROW_NEEDLE,
+  KV_ROW_LSE,
+  KV_ROW_KL,
+  KV_ROW_ERROR,
+  KV_ROW_P95,
+  KV_ROW_PROMPT,
+  KV_ROW_PROMPT_MASS,
+  KV_ROW_JOURNAL,
+  KV_ROW_COLUMNS
+} kv_row_column;
+
+enum { KV_ROW_CELL = 16 }; /* bytes of a cell, its end included */
+
+typedef struct kv_row_line {
+  kv_row_label label;
+  char trace[4 * 256 + 64]; /* its name, and what methods see as its prompt
+                               where that is not what was recorded */
+  char cell[KV_ROW_COLUMNS][KV_ROW_CELL]; /* "-" where there is no number */
+  char note[640];         /* "" or a remark, in one line without a period */
+  char list[256];         /* "" or the budgets of layers, as far as they fit */
+  kv_row_layouts layouts; /* none if none were asked for */
+  const char *ended;      /* "refused", "failed": there are no numbers; else
+                             NULL */
+} kv_row_line;
+
+/* Copies the layouts of r. KV_RESOURCE: memory. */
+static kv_rc row_layouts_take(const kv_result *r, kv_row_layouts *out,
+                              kv_err *e) {
+  size_t n = (size_t)r->n_layouts;
+  *out = (kv_row_layouts){0};
+  if (!n) return KV_OK;
+  out->of = kv_zalloc(n, sizeof *out->of);
+  if (!out->of) return kv_no_memory(e, "the table", n * sizeof *out->of);
+  out->n = r->n_layouts;
+  memcpy(out->of, r->layout, n * sizeof *out->of);
+  for (int i = 0; i < out->n; i++) out->of[i].step = NULL;
+  return KV_OK;
+}
+
+static void row_layouts_free(kv_row_layouts *l) {
+  free(l->of);
+  *l = (kv_row_layouts){0};
+}
+
+/* The first prints the column names, the second the lines of one cell: method
+ * and target (the budget as typed) stand in the first. label and asked: widths
+ * of the table's columns `method` and `asked`, in characters. Errors of out are
+ * for the caller to find. */
+static void row_layouts_head(FILE *out, int label, int asked) {
+  fprintf(out, "%-*s  %*s  %-16s %8s %8s %8s %8s %8s %8s\n", label, "layouts",
+          asked, "asked", "layout", "pages", "end", "mean", "peak", "slack",
+          "freed");
+}
+
+/* The share of vacated bytes that became free; "-" if none were vacated. */
+static void share(const kv_layout_result *l, char out[KV_NUMBER]) {
+  if (l->vacated)
+    snprintf(out, KV_NUMBER, "%.1f%%",
+             100 * (double)l->freed / (double)l->vacated);
+  else
+    strcpy(out, "-");
+}
+
+static void print(FILE *out, const kv_layout_result *l) {
+  char end[KV_NUMBER], mean[KV_NUMBER], peak[KV_NUMBER], slack[KV_NUMBER],
+      freed[KV_NUMBER];
+  share(l, freed);
+  fprintf(out, "%-16s %8" PRId64 " %8s %8s %8s %8s %8s\n", l->name,
+          l->pages_end, kv_number_bytes((double)l->end, end),
+          kv_number_bytes(l->mean, mean),
+          kv_number_bytes((double)l->peak, peak),
+          kv_number_bytes((double)l->slack_end, slack), freed);
+}
+
+/* A line more for a layout with page tables, under the layout's name. */
+static void print_tables(FILE *out, int indent,
+                         const kv_layout_table_result *t) {
+  char unused[KV_NUMBER], peak[KV_NUMBER];
+  fprintf(out,
+          "%*s  unused %s, at most %s; moved %" PRId64
+          "; table entries %" PRId64 ", list operations %" PRId64 "\n",
+          indent, "", kv_number_bytes((double)t->unused_end, unused),
+          kv_number_bytes((double)t->unused_peak, peak), t->moved, t->entries,
+          t->operations);
+}
+
+/* The same of regular indices: loads a decode step and lane, and what the lanes
+ * hold as a share of as many of the longest. */
+static void print_regular(FILE *out, int indent, int64_t steps,
+                          const kv_layout_regular_result *g) {
+  char moved[KV_NUMBER], mask[KV_NUMBER];
+  double loads = steps ? (double)g->loads / (double)(steps * g->lanes) : 0;
+  double full = (double)g->lanes * (double)g->fullest;
+  fprintf(out,
+          "%*s  loads %.1f tokens a lane and step; %" PRId64
+          " rewrites move %s; masks %s; utilisation %.1f%%",
+          indent, "", loads, g->rewrites,
+          kv_number_bytes((double)g->moved, moved),
+          kv_number_bytes((double)g->mask_end, mask),
+          full > 0 ? 100 * (double)g->kept / full : 0);
+  if (g->break_even >= 0)
+    fprintf(out, "; paid after %" PRId64 " steps", g->break_even);
+  fputc('\n', out);
+}
+
+static void row_layouts_print(FILE *out, int label, const char *method,
+                              int asked, const char *target,
+                              const kv_row_layouts *l) {
+  if ((int)strlen(method) > label) {
+    fprintf(out, "%s\n", method);
+    method = "";
+  }
+  for (int i = 0; i < l->n; i++) {
+    fprintf(out, "%-*s  %*s  ", label, i ? "" : method, asked, i ? "" : target);
+    print(out, &l->of[i]);
+    if (l->of[i].tables.there)
+      print_tables(out, label + 2 + asked + 2, &l->of[i].tables);
+    if (l->of[i].regular.there)
+      print_regular(out, label + 2 + asked + 2, l->of[i].n_steps - 1,
+                    &l->of[i].regular);
+  }
+}
+
+/* --- numbers ------------------------------------------------------------- */
+
+static void line_share(const kv_stat *s, double x, char out[KV_ROW_CELL]) {
+  if (s->count == 0 || !isfinite(x)) {
+    strcpy(out, "-");
+  } else if (x == 0) {
+    strcpy(out, "0");
+  } else if (fabs(x) < 0.001) {
+    snprintf(out, KV_ROW_CELL, "%.1e", x);
+  } else {
+    snprintf(out, KV_ROW_CELL, fabs(x) < 100 ? "%.4f" : "%.3g", x);
+  }
+}
+
+static void mean(const kv_stat *s, char out[KV_ROW_CELL]) {
+  line_share(s, s->mean, out);
+}
+
+/* Nats, to three digits: what they rank by is in the other formats. */
+static void nats(const kv_stat *s, char out[KV_ROW_CELL]) {
+  double x = s->mean;
+  if (s->count == 0 || !isfinite(x))
+    strcpy(out, "-");
+  else if (x == 0)
+    strcpy(out, "0");
+  else
+    snprintf(out, KV_ROW_CELL,
+             fabs(x) < 0.0005 ? "%.0e"
+             : fabs(x) < 10   ? "%.3f"
+                              : "%.3g",
+             x);
+}
+
+static void bytes(double x, char out[KV_ROW_CELL]) {
+  char text[KV_NUMBER];
+  if (!isfinite(x)) x = 0;
+  snprintf(out, KV_ROW_CELL, "%.15s", kv_number_bytes(x, text));
+}
+
+static void asked(const kv_result *r, kv_row_line *l) {
+  snprintf(l->cell[KV_ROW_ASKED], KV_ROW_CELL, "%.15s",
+           r->target[0] ? r->target : "-");
+  if (r->budget >= 0) {
+    snprintf(l->cell[KV_ROW_BUDGET], KV_ROW_CELL, "%d", r->budget);
+  } else {
+    strcpy(l->cell[KV_ROW_BUDGET], "-");
+  }
+}
+
+static void numbers(const kv_result *r, kv_row_line *l) {
+  const kv_totals *t = &r->totals;
+  const kv_stat *s = r->stat;
+  char hex[65];
+  snprintf(l->cell[KV_ROW_KEPT], KV_ROW_CELL, "%.1f", t->kept);
+  bytes((double)kv_bytes_total(&t->end), l->cell[KV_ROW_END]);
+  bytes(t->mean, l->cell[KV_ROW_MEAN]);
+  if (isfinite(t->kr)) {
+    snprintf(l->cell[KV_ROW_DENSE], KV_ROW_CELL, "%.1f%%", 100 * t->kr);
+  } else {
+    strcpy(l->cell[KV_ROW_DENSE], "-");
+  }
+  bytes(t->read, l->cell[KV_ROW_READ]);
+  if (isnan(t->scanned)) {
+    strcpy(l->cell[KV_ROW_SCAN], "-");
+  } else {
+    bytes(t->scanned, l->cell[KV_ROW_SCAN]);
+  }
+  line_share(&s[KV_NEEDLE_MASS], kv_needle_share(s), l->cell[KV_ROW_NEEDLE]);
+  nats(&s[KV_LSE_ERROR], l->cell[KV_ROW_LSE]);
+  nats(&s[KV_KL], l->cell[KV_ROW_KL]);
+  mean(&s[KV_OUTPUT_ERROR], l->cell[KV_ROW_ERROR]);
+  line_share(&s[KV_OUTPUT_ERROR], s[KV_OUTPUT_ERROR].p95, l->cell[KV_ROW_P95]);
+  mean(&s[KV_PROMPT_ERROR], l->cell[KV_ROW_PROMPT]);
+  mean(&s[KV_PROMPT_MASS], l->cell[KV_ROW_PROMPT_MASS]);
+  kv_digest_hex(&r->journal, hex);
+  snprintf(l->cell[KV_ROW_JOURNAL], KV_ROW_CELL, "%.8s", hex);
+}
+
+/* --- words --------------------------------------------------------------- */
+
+/* A row with a list of budgets: shows the list's name as what was asked, and
+ * the list below. */
+static void listed(const kv_result *r, kv_row_line *l) {
+  const char *list = r->spec ? strstr(r->spec, ":budget=") : NULL;
+  if (!list || strncmp(r->target, KV_LAYERS, strlen(KV_LAYERS))) return;
+  list += strlen(":budget=");
+  size_t n = strcspn(list, ":"), room = sizeof l->list - 4;
+  snprintf(l->list, sizeof l->list, "%.*s%s", (int)(n < room ? n : room), list,
+           n < room ? "" : "...");
+}
+
+/* Rows of one trace are under a heading for each way of seeing it. */
+static void seen(const kv_result *r, const char *name, char *out, size_t room) {
+  kv_plain(name, 4 * sizeof r->trace, out);
+  size_t n = strlen(out);
+  if (r->observe)
+    snprintf(out + n, room - n, ", --observe %s", kv_observe_names[r->observe]);
+}
+
+/* Adds a remark if the method declares bytes beside its entries: they are in
+ * the totals, but they are declared, not counted. */
+static void declared(const kv_result *r, kv_row_line *l) {
+  const kv_method *m = kv_method_named(r->method);
+  int64_t said = r->totals.end.columns + r->totals.end.side;
+  char text[KV_NUMBER];
+  if (!m || !m->declares || said == 0) return;
+  kv_number_bytes((double)said, text);
+  snprintf(l->note, sizeof l->note,
+           "declares %s of its bytes at the end (columns, meta): taken on "
+           "trust, not measured",
+           text);
+}
+
+/* Adds a remark if the method reads a file: what it holds of it serves all
+ * requests, and is in none of the numbers. */
+static void lent(const kv_result *r, kv_row_line *l) {
+  size_t n = strlen(l->note);
+  char text[KV_NUMBER];
+  if (r->totals.asset <= 0) return;
+  kv_number_bytes((double)r->totals.asset, text);
+  snprintf(l->note + n, sizeof l->note - n,
+           "%sis lent %s bytes of a file, once for all requests: they are in "
+           "none of the numbers",
+           n ? "; " : "", text);
+}
+
+/* Adds a remark if a part of what was read came from the host's memory. */
+static void fetched(const kv_result *r, kv_row_line *l) {
+  size_t n = strlen(l->note);
+  int steps = r->n_tokens - r->prompt_len;
+  char text[KV_NUMBER];
+  if (r->totals.fetched <= 0) return;
+  kv_number_bytes((double)r->totals.fetched / steps, text);
+  snprintf(l->note + n, sizeof l->note - n,
+           "%sfetches %s bytes a step from the host's memory: they are a part "
+           "of what is read",
+           n ? "; " : "", text);
+}
+
+/* Why the cell has no numbers, with the budget that it was asked for. */
+static void ended(const kv_result *r, kv_row_line *l) {
+  char text[sizeof l->note];
+  snprintf(text, sizeof text, "%s at %s: %s", kv_status_names[r->status],
+           r->target[0] ? r->target : "no budget", r->reason);
+  kv_plain(text, sizeof l->note, l->note);
+  l->ended = kv_status_names[r->status];
+}
+
+/* Fills *l from a row, complete or not; texts are safe for a terminal, longer
+ * ones cut. Free with row_line_free, also after a failure. KV_RESOURCE: no
+ * memory. */
+static kv_rc row_line_make(const kv_result *r, kv_row_line *l, kv_err *e) {
+  memset(l, 0, sizeof *l);
+  kv_rc rc = kv_row_label_make(r, &l->label, e);
+  if (rc) return rc;
+  seen(r, kv_result_name(r), l->trace, sizeof l->trace);
+  asked(r, l);
+  listed(r, l);
+  if (kv_result_ran(r)) {
+    numbers(r, l);
+    declared(r, l);
+    lent(r, l);
+    fetched(r, l);
+    return row_layouts_take(r, &l->layouts, e);
+  }
+  ended(r, l);
+  for (kv_row_column c = KV_ROW_KEPT; c < KV_ROW_COLUMNS; c++)
+    strcpy(l->cell[c], "-");
+  return KV_OK;
+}
+
+static void row_line_free(kv_row_line *l) {
+  kv_row_label_free(&l->label);
+  row_layouts_free(&l->layouts);
+}
+
+/* --- table --------------------------------------------------------------- */
 
 enum { WIDTH = 120, LABEL_MOST = 30, NAME_MOST = 48, NAME = 1024 };
 
@@ -67,7 +395,7 @@ static kv_rc row(void *self, const kv_result *r, kv_err *e) {
     f->room = room;
   }
   kv_row_line *l = &f->lines[f->n];
-  kv_rc rc = kv_row_line_make(r, l, e);
+  kv_rc rc = row_line_make(r, l, e);
   if (!rc && f->n++ == 0)
     snprintf(f->backend, sizeof f->backend, "%s", r->backend ? r->backend : "");
   return rc;
@@ -180,7 +508,8 @@ static void attribute(const form *f, const char *code) {
   if (f->colour) fprintf(f->out, "\033[%sm", code);
 }
 
-static void print(const form *f, const char *first, const kv_row_line *l) {
+static void table_print(const form *f, const char *first,
+                        const kv_row_line *l) {
   if ((int)strlen(first) > f->label) {
     fprintf(f->out, "%s\n", first);
     first = "";
@@ -202,7 +531,7 @@ static void head(const form *f, const char *trace) {
   fputc('\n', f->out);
   attribute(f, "0");
   attribute(f, "2");
-  print(f, "method", NULL);
+  table_print(f, "method", NULL);
   attribute(f, "0");
 }
 
@@ -224,10 +553,10 @@ static void group_layouts(const form *f, const char *trace) {
     const kv_row_line *l = &f->lines[i];
     if (strcmp(l->trace, trace) || !l->layouts.n) continue;
     attribute(f, "2");
-    if (first) kv_row_layouts_head(f->out, f->label, f->width[0]);
+    if (first) row_layouts_head(f->out, f->label, f->width[0]);
     attribute(f, "0");
-    kv_row_layouts_print(f->out, f->label, label(l), f->width[0],
-                         l->cell[KV_ROW_ASKED], &l->layouts);
+    row_layouts_print(f->out, f->label, label(l), f->width[0],
+                      l->cell[KV_ROW_ASKED], &l->layouts);
     first = false;
   }
 }
@@ -239,7 +568,7 @@ static void group(const form *f, const char *trace) {
     const kv_row_line *l = &f->lines[i];
     if (strcmp(l->trace, trace)) continue;
     if (l->ended) attribute(f, "31");
-    print(f, name(f, l, text), l);
+    table_print(f, name(f, l, text), l);
     if (l->ended) attribute(f, "0");
   }
   for (int i = 0; i < f->n; i++) {
@@ -372,7 +701,7 @@ static kv_rc begin_wide(void *self, FILE *out, bool colour, kv_err *e) {
 
 static void release(void *self) {
   form *f = self;
-  for (int i = 0; i < f->n; i++) kv_row_line_free(&f->lines[i]);
+  for (int i = 0; i < f->n; i++) row_line_free(&f->lines[i]);
   free(f->lines);
 }
 

@@ -66,7 +66,7 @@ void kv_budget_free(kv_budget *b); /* frees the list, not b */
 kv_rc kv_budgets_add(const char *list, kv_budgets *out, kv_err *e);
 void kv_budgets_free(kv_budgets *b); /* the budgets, not b; accepts NULL */
 
-/* --- budget_layers.c: a budget a layer ----------------------------------- */
+/* --- a budget a layer ---------------------------------------------------- */
 
 #define KV_LAYERS "layers:" /* begins the name of a list, and one in a file */
 
@@ -103,7 +103,7 @@ bool kv_budget_fits(const kv_budget *b, int64_t bytes, int64_t dense);
  * kv_budget_fits whether. */
 double kv_budget_over(const kv_budget *b, int64_t bytes, int64_t dense);
 
-/* --- budget_search.c: a budget in bytes ---------------------------------- */
+/* --- a budget in bytes --------------------------------------------------- */
 
 /* The caller's: measures what the method costs with its knob at that place
  * (sim/spec/knob.h), and what dense costs, in bytes of the budget's basis. What

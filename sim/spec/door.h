@@ -63,13 +63,7 @@ extern const kv_plugin_call kv_plugin_calls[];
 
 /* Checks a plugin's method table. KV_INPUT, one sentence, if the engine cannot
  * run it; `file` names the plugin in the sentence. Does not look whether the
- * method's name is already taken. (sim/spec/door_check.c) */
+ * method's name is already taken. (sim/spec/door.c) */
 kv_rc kv_door_check(const kv_method *m, const char *file, kv_err *e);
-
-/* Loads and unloads the file in a child process, before it is loaded here; name
- * stands for it in a sentence. KV_INPUT if that crashes or does not return in
- * 10 seconds. If this process already has other threads, which a child would
- * not have, nothing is tried and KV_OK returned. (sim/spec/door_try.c) */
-kv_rc kv_door_try(const char *file, const char *name, kv_err *e);
 
 #endif

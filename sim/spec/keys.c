@@ -52,7 +52,7 @@ kv_rc kv_prefill_parse(const char *value, kv_spec *s, kv_err *e) {
   return KV_OK;
 }
 
-/* --- written out ---------------------------------------------------------- */
+/* --- written out --------------------------------------------------------- */
 
 /* A name with its value, behind a JSON object's members. */
 static char *member(char *json, const char *key, const char *value) {

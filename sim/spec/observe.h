@@ -17,7 +17,7 @@
 #define KV_SIM_OBSERVE_H
 
 #include "ref/lane/method.h"
-#include "traces/trace/trace.h"
+#include "ref/lane/trace.h"
 
 typedef enum kv_observe {
   KV_OBSERVE_RECORDED,

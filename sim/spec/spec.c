@@ -376,3 +376,187 @@ kv_rc kv_spec_parse(kv_registry *registry, const char *text, kv_spec *out,
   if (rc) kv_spec_free(out);
   return rc;
 }
+
+/* --- layers -------------------------------------------------------------- */
+
+/* A specification with a budget for each layer, h2o:budget=64/32. The
+ * parameter itself stays unset; the code that opens the method sets it for the
+ * layer being opened. */
+
+bool kv_spec_lists(const kv_spec *s, const kv_param *p, const char *value) {
+  return p == kv_spec_budget(s->method) && strchr(value, '/');
+}
+
+static kv_rc push(kv_spec *s, int entries, kv_err *e) {
+  size_t bytes = (size_t)(s->n_layers + 1) * sizeof entries;
+  int *grown = realloc(s->layers, bytes);
+  if (!grown) return kv_no_memory(e, "budgets of layers", bytes);
+  s->layers = grown;
+  grown[s->n_layers++] = entries;
+  return KV_OK;
+}
+
+/* Each value is parsed through the parameter, which is unset again afterwards.
+ */
+kv_rc kv_spec_parse_list(kv_spec *s, const char *value, kv_err *e) {
+  const kv_param *p = kv_spec_budget(s->method);
+  kv_err why = {0};
+  kv_rc rc = KV_OK;
+  for (bool more = true; more && !rc;) {
+    size_t n = strcspn(value, "/");
+    int entries;
+    char *text = kv_text_copy(n, value);
+    if (!text) return kv_no_memory(e, "a budget", n);
+    rc = kv_param_set(p, text, s->params, &why);
+    free(text);
+    if (rc) rc = kv_fail(e, rc, "layer %d: %s", s->n_layers, why.text);
+    memcpy(&entries, (char *)s->params + p->offset, sizeof entries);
+    if (!rc) rc = push(s, entries, e);
+    more = value[n] == '/';
+    value += n + more;
+  }
+  kv_param_put(p, KV_UNSET, s->params);
+  return rc;
+}
+
+kv_rc kv_spec_set_list(kv_spec *s, int n, const int *entries, kv_err *e) {
+  kv_rc rc = KV_OK;
+  for (int i = 0; !rc && i < n; i++) rc = push(s, entries[i], e);
+  return rc;
+}
+
+bool kv_spec_same(const kv_spec *a, const kv_spec *b) {
+  return a->method == b->method && a->windowed == b->windowed &&
+         a->chunk == b->chunk && a->n_layers == b->n_layers &&
+         memcmp(a->params, b->params, a->method->params_size) == 0 &&
+         (!a->layers || memcmp(a->layers, b->layers,
+                               (size_t)a->n_layers * sizeof *a->layers) == 0);
+}
+
+/* name:budget=LIST:..., with the list right after the method's name. */
+char *kv_spec_list_text(const kv_spec *s, const kv_method *m,
+                        const void *values) {
+  const char *budget = kv_spec_budget(m)->name;
+  size_t size = strlen(m->name) + strlen(budget) + 12 * (size_t)s->n_layers + 2;
+  char *head = malloc(size);
+  if (!head) return NULL;
+  int at = snprintf(head, size, "%s:%s", m->name, budget);
+  for (int i = 0; i < s->n_layers; i++)
+    at += snprintf(head + at, size - (size_t)at, "%c%d", i ? '/' : '=',
+                   s->layers[i]);
+  char *text = kv_params_spec(head, m->params, values);
+  free(head);
+  return text;
+}
+
+char *kv_spec_list_json(const kv_spec *s) {
+  const kv_method *m = s->method;
+  size_t size = m->params_size;
+  char *each = kv_zalloc((size_t)s->n_layers, size);
+  if (!each) return NULL;
+  for (int i = 0; i < s->n_layers; i++) {
+    memcpy(each + (size_t)i * size, s->params, size);
+    kv_param_put(kv_spec_budget(m), s->layers[i], each + (size_t)i * size);
+  }
+  char *json = kv_params_json_each(m->params, s->n_layers, size, each);
+  free(each);
+  return json;
+}
+
+/* --- specs --------------------------------------------------------------- */
+
+void kv_specs_free(kv_specs *s) {
+  if (s == NULL) return;
+  for (int i = 0; i < s->n; i++) kv_spec_free(&s->spec[i]);
+  free(s->spec);
+  memset(s, 0, sizeof *s);
+}
+
+/* Appends *one. Owns it from then on, also after a failure. */
+static kv_rc put(kv_spec *one, kv_specs *out, kv_err *e) {
+  size_t bytes = (size_t)(out->n + 1) * sizeof *out->spec;
+  const kv_method *m = one->method;
+  kv_rc rc;
+  for (int i = 0; i < out->n; i++) {
+    if (kv_spec_same(&out->spec[i], one)) {
+      rc = kv_fail(e, KV_USAGE,
+                   "%s is listed twice with the same parameters; once is "
+                   "enough",
+                   m->name);
+      goto fail;
+    }
+  }
+  kv_spec *grown = realloc(out->spec, bytes);
+  if (grown == NULL) {
+    rc = kv_no_memory(e, "the list of methods", bytes);
+    goto fail;
+  }
+  out->spec = grown;
+  out->spec[out->n++] = *one;
+  return KV_OK;
+fail:
+  kv_spec_free(one);
+  return rc;
+}
+
+/* with: what follows each name, "" or ":windowed=.." and the like. */
+static kv_rc put_all(kv_registry *registry, const char *with, kv_specs *out,
+                     kv_err *e) {
+  kv_spec one;
+  kv_rc rc = KV_OK;
+  for (int i = 0; registry(i) && rc == KV_OK; i++) {
+    size_t n = strlen(registry(i)->name) + strlen(with) + 1;
+    char *text = malloc(n);
+    if (!text) return kv_no_memory(e, "a specification", n);
+    snprintf(text, n, "%s%s", registry(i)->name, with);
+    rc = kv_spec_parse(registry, text, &one, e);
+    free(text);
+    one.of_all = rc == KV_OK;
+    if (rc == KV_OK) rc = put(&one, out, e);
+  }
+  return rc;
+}
+
+static bool begins(const char *text, const char *with) {
+  return strncmp(text, with, strlen(with)) == 0;
+}
+
+static kv_rc put_text(kv_registry *registry, const char *text, kv_specs *out,
+                      kv_err *e) {
+  kv_spec one;
+  if (strcmp(text, "all") == 0 || begins(text, "all:" KV_WINDOWED "=") ||
+      begins(text, "all:" KV_PREFILL "="))
+    return put_all(registry, text + strlen("all"), out, e);
+  kv_rc rc = kv_spec_parse(registry, text, &one, e);
+  return rc ? rc : put(&one, out, e);
+}
+
+static kv_rc add(kv_registry *registry, const char *list, kv_specs *out,
+                 kv_err *e) {
+  kv_rc rc = KV_OK;
+  for (int place = 1; rc == KV_OK; place++) {
+    size_t n = kv_specs_span(list);
+    if (n == 0) {
+      return kv_fail(e, KV_USAGE,
+                     "the list of methods is empty at place %d; write "
+                     "name:key=value,name",
+                     place);
+    }
+    char *text = kv_text_copy(n, list);
+    if (text == NULL) return kv_no_memory(e, "a specification", n);
+    rc = put_text(registry, text, out, e);
+    free(text);
+    if (list[n] == 0) break;
+    list += n + 1;
+  }
+  return rc;
+}
+
+kv_rc kv_specs_add(kv_registry *registry, const char *list, kv_specs *out,
+                   kv_err *e) {
+  int before = out->n;
+  kv_rc rc = add(registry, list, out, e);
+  if (rc == KV_OK) return KV_OK;
+  while (out->n > before) kv_spec_free(&out->spec[--out->n]);
+  return rc;
+}

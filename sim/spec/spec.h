@@ -140,7 +140,7 @@ kv_rc kv_prefill_parse(const char *value, kv_spec *s, kv_err *e);
 char *kv_keys_text(const kv_spec *s, char *text);
 char *kv_keys_json(const kv_spec *s, char *json);
 
-/* --- spec_layers.c: a budget a layer ------------------------------------ */
+/* --- a budget a layer ---------------------------------------------------- */
 
 /* True if `value`, typed for parameter p, is a list of budgets: "64/32". */
 bool kv_spec_lists(const kv_spec *s, const kv_param *p, const char *value);

@@ -94,7 +94,7 @@ kv_rc kv_batch_again(const kv_batch *from, const kv_kernels *kernels, kv_db *db,
                      kv_batch *out, kv_err *e);
 void kv_batch_close(kv_batch *b); /* accepts zeroed */
 
-/* sim/sweep/batch_lost.c. kv_batch_lost makes the cells that a trace which
+/* sim/sweep/batch.c. kv_batch_lost makes the cells that a trace which
  * cannot be opened would have, all failed with the reason `why`. kv_batch_fail
  * makes those cells of a batch fail that were to run, where its trace turns out
  * to be bad. Such rows are not results and are not put into a database. */

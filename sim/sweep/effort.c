@@ -10,11 +10,6 @@
 #include "sim/sweep/batch.h"
 #include <assert.h>
 
-const char *const kv_effort_names[KV_EFFORTS] = {
-    "cell", "byte",  "product", "exact", "logs",     "row",
-    "head", "lane",  "view",    "gap",   "own",      "stored",
-    "rank", "bound", "turn",    "seen",  "compress", "decode"};
-
 /* Picoseconds a unit, by the fit that sim/sweep/README.md describes. */
 static const int64_t price[KV_EFFORTS] = {
     [KV_EFFORT_CELL] = 3400000000, [KV_EFFORT_BYTE] = 1000,

@@ -45,9 +45,6 @@ typedef struct kv_effort {
   int64_t n[KV_EFFORTS]; /* by kind */
 } kv_effort;
 
-/* Names of the kinds, for tables (tests/bench). */
-extern const char *const kv_effort_names[KV_EFFORTS];
-
 /* Each overwrites *out. */
 
 /* What every cell of a trace shares with the others; prompt_len in tokens, 0:

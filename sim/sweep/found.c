@@ -49,7 +49,7 @@ const kv_found_row *kv_found_of(const kv_found *f, const char *key) {
   return NULL;
 }
 
-/* --- reading -------------------------------------------------------------- */
+/* --- reading ------------------------------------------------------------- */
 
 /* Cuts a line at its commas; no field has one. False: not so many. */
 static bool cut(char *line, char *field[FIELDS]) {
@@ -142,7 +142,7 @@ kv_rc kv_found_beside(const char *path, kv_found *out, kv_err *e) {
   return KV_OK;
 }
 
-/* --- writing -------------------------------------------------------------- */
+/* --- writing ------------------------------------------------------------- */
 
 /* *out: the trace's path from the folder of `path` on, where it lies there.
  * Returns how many bytes of it stand before ".safetensors". */

@@ -151,7 +151,7 @@ static kv_rc question(const probe *p, kv_result *r, kv_cell *c, kv_err *e) {
   return kv_no_memory(e, "a search", sizeof *r);
 }
 
-/* --- what was found before ------------------------------------------------ */
+/* --- what was found before ----------------------------------------------- */
 
 /* The sentence names the knob with its least legal value. */
 static kv_rc refuse(const probe *p, const kv_found_row *row, kv_err *e) {

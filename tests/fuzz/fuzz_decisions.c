@@ -17,6 +17,7 @@
 #include "sim/engine/replay.h"
 #include "traces/container/writer.h"
 #include "traces/decisions/decisions_write.h"
+#include "traces/trace/trace.h"
 
 enum { T = 12, P = 6, D = 2, KV = 2, HEADS = 4, MOST = 512 };
 

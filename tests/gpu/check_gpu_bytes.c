@@ -14,6 +14,7 @@
 #include "tests/support/scratch.h"
 #include "tests/support/test.h"
 #include "traces/trace/small.h"
+#include "traces/trace/trace.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -21,6 +21,7 @@
 #include "tests/support/scratch.h"
 #include "tests/support/test.h"
 #include "traces/trace/small.h"
+#include "traces/trace/trace.h"
 
 #include <jansson.h>
 #include <stdio.h>

@@ -6,6 +6,7 @@
 #include "tests/laws/cells.h"
 #include "tests/support/scratch.h"
 #include "tests/support/test.h"
+#include "traces/trace/trace.h"
 
 #include <stdio.h>
 #include <stdlib.h>

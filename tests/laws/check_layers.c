@@ -12,6 +12,7 @@
 #include "tests/support/rig.h"
 #include "tests/support/scratch.h"
 #include "traces/trace/synth.h"
+#include "traces/trace/trace.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -156,7 +156,7 @@ mutant filter_of_one_head ref/parts/filter.c 'methods' \
   'best[i] = h ? best[i] : x[i];'
 mutant wait_forgotten ref/methods/omnikv.h 'methods' \
   'layer - l->layer[i] <= o->wait' 'layer - l->layer[i] < o->wait'
-mutant fetched_from_device sim/measure/cost_row.c 'check_classes.sh' \
+mutant fetched_from_device sim/measure/cost.c 'check_classes.sh' \
   'if (!(l->needs->host >> kv_class_of(l, i) & 1)) mark[i] = 0;' '(void)mark;'
 mutant copy_rounds_down ref/methods/twilight.h 'methods' \
   'y = kv_rint(' 'y = (float)(int)('
@@ -188,7 +188,7 @@ mutant list_by_recorded_layer sim/engine/cell_layers.c 'layers' \
   'int layer = c->trace->layer[index].data.layer;' 'int layer = index;'
 mutant recall_of_first_layer sim/measure/fidelity_row.c 'layers' \
   'r->f->budget[r->layer]' 'r->f->budget[0]'
-mutant lists_are_one_spec sim/spec/spec_layers.c 'layers' \
+mutant lists_are_one_spec sim/spec/spec.c 'layers' \
   '(!a->layers || memcmp(' '(true || memcmp('
 mutant layers_miss_their_sums sim/engine/cell_layers.c 'colsum' \
   'c->layer[l].colsum = c->plan.colsum;' ''
@@ -233,9 +233,9 @@ mutant view_unrecorded ref/backend/decode.c 'laws' \
   '*w++ = (uint32_t)v->run[r].first;' '*w++ = 0;'
 
 # Measures.
-mutant peak_after_compression sim/measure/cost_total.c 'cost' \
+mutant peak_after_compression sim/measure/cost.c 'cost' \
   'int64_t all = total_of(&s) + s.excess;' 'int64_t all = total_of(&s);'
-mutant percentile_off_by_one sim/measure/stat_part.h 'measures' \
+mutant percentile_off_by_one sim/measure/tally.c 'measures' \
   'return (n * percent + 99) / 100 - 1;' 'return n * percent / 100;'
 
 # Grading.
@@ -264,23 +264,27 @@ mutant session_slot sim/session/session_feed.c 'session' \
   'f->step_row = f->arrived;' 'f->step_row = f->arrived - 1;'
 mutant session_ids_kept sim/session/session.c 'session' \
   'if (l->verbs.n) s->hand' 'if (0) s->hand'
-mutant session_prompt_sees_itself_not sim/session/session_prompt.c 'session' \
+mutant session_prompt_sees_itself_not sim/session/session_feed.c 'session' \
   'kv_lane_append(&l, entered, p->first - entered);' \
   'kv_lane_append(&l, entered, 1);'
-mutant session_view_after sim/session/session_read.c 'session' \
+mutant session_view_after sim/session/session_feed.c 'session' \
   'f->id + (size_t)lane * (size_t)s->cell.shape.n_tokens;' \
   'kv_layer_lane(f->layer, 0, lane)->id;'
-mutant session_closes_ended sim/session/session_read.c 'session_calls' \
-  'if (s->ended)' 'if (s->ended && step < 0)'
-mutant session_takes_inexact sim/session/session_rows.c 'session_calls' \
+mutant session_closes_ended sim/session/session_feed.c 'session_calls' \
+  'return kv_session_none(e);
+  if (s->ended)' 'return kv_session_none(e);
+  if (s->ended && step < 0)'
+mutant session_takes_inexact sim/session/session_feed.c 'session_calls' \
   'if (convert(s, side, from, in, out) >= 0)' \
   'if (convert(s, side, from, in, out) >= side->width)'
 mutant session_commits_refused sim/session/session_feed.c 'session_calls' \
   'if (!rc) rc = run(s, f, step, q, out, e);' \
   'if (rc) f->arrived = step; else rc = run(s, f, step, q, out, e);'
 mutant session_mode_kept sim/session/session_feed.c 'session_calls' \
-  'fesetenv(&mode);' '(void)mode;'
-mutant session_mean_of_all sim/measure/cost_total.c 'session' \
+  'rc = run(s, f, step, q, out, e);
+  fesetenv(&mode);' 'rc = run(s, f, step, q, out, e);
+  (void)mode;'
+mutant session_mean_of_all sim/measure/cost.c 'session' \
   'int first = c->blocks - 1;
   int64_t sum = 0, n = 0;' 'int first = 0;
   int64_t sum = 0, n = 0;'
@@ -370,12 +374,12 @@ mutant demotions_uncounted sim/layout/layout_unified.c 'layouts_unified' \
   's->books.moved += was[at] && was[at] != t + 1;' '(void)was;'
 mutant unified_frees_nothing sim/layout/layout_unified.c 'layouts_unified' \
   'if (gone > 0)' 'if (gone > 1 << 20)'
-mutant regular_moves_all sim/layout/layouts_flight.c 'layouts_regular' \
+mutant regular_moves_all sim/layout/layouts.c 'layouts_regular' \
   'add(&to->changed_kept, s->kept);' 'add(&to->changed_kept, s->fullest);'
 mutant regular_union_once sim/layout/layout_regular.c 'layouts_regular' \
   'if (--*sharers_of(s, lane, place)) return;' \
   '--*sharers_of(s, lane, place);'
-mutant reserve_unseen sim/layout/layouts_flight.c 'layouts_unified' \
+mutant reserve_unseen sim/layout/layouts.c 'layouts_unified' \
   'larger(was->pages, s->most_pages) - s->pages' 'was->pages - s->pages'
 mutant pages_turns_unseen ref/pages/pages_compact.c 'pages pages_many' \
   'return turns || sum.give > 0;' '(void)turns; return sum.give > 0;'

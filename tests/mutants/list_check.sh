@@ -4,8 +4,8 @@
 
 # Where two part.
 mutant ledgers_unread sim/compare/compare.c 'ledgers check' \
-  'if (!kv_look_ledger(&w->look, x, y)) return KV_OK;' \
-  'if (!kv_look_ledger(&w->look, x, y) || x) return KV_OK;'
+  'if (!look_ledger(&w->look, x, y)) return KV_OK;' \
+  'if (!look_ledger(&w->look, x, y) || x) return KV_OK;'
 mutant ledger_total_only sim/compare/compare.c 'ledgers check' \
   'if (!out->found) *out = total;' '*out = total;'
 mutant hidden_unsought sim/compare/compare.c 'compare' \
@@ -22,14 +22,14 @@ mutant looks_too_late sim/engine/order.c 'ledgers' \
   if (o->compresses) o->compresses(o->self, who, lane);'
 mutant failure_is_equal sim/compare/compare.c 'compare check' \
   '    out->found = true;' '    out->found = false;'
-mutant side_is_equal sim/compare/compare_bytes.c 'ledgers' \
+mutant side_is_equal sim/compare/compare.c 'ledgers' \
   'for (int i = 0; i < KV_N_BYTE_KINDS; i++)' 'for (int i = 0; i < 3; i++)'
 mutant scanned_is_lost sim/measure/cost.c 'cost' \
   '  kv_counter_add(&h->scanned, row->scanned);
 ' ''
-mutant read_is_equal sim/compare/compare_bytes.c 'ledgers' \
+mutant read_is_equal sim/compare/compare.c 'ledgers' \
   'differ(l, -1, "read", x->read, y->read, "")' 'false'
-mutant kept_is_equal sim/compare/compare_bytes.c 'ledgers' \
+mutant kept_is_equal sim/compare/compare.c 'ledgers' \
   's->combine == KV_COMBINE_EXACT &&' 's->combine == KV_COMBINE_EXACT && i &&'
 
 # Scores that decide nothing else.
@@ -98,7 +98,7 @@ mutant search_moves_no_window ref/backend/backend.c 'laws' \
 mutant search_by_backend sim/sweep/search.c 'run' \
   'blind ? &kv_backend_blind : &kv_backend_cost' \
   'blind ? &kv_backend_blind : p->ask->how.backend'
-mutant search_by_lines_alone sim/spec/budget_search.c 'search' \
+mutant search_by_lines_alone sim/spec/budget.c 'search' \
   'halve = level || (!halve && 2 * (hi.place - lo.place) > before);' \
   'halve = false;'
 mutant block_unshown gpu/host/step.c 'check_backends.sh' \

@@ -39,13 +39,13 @@ mutant chunk_top_of_steps ref/methods/deltakv.h 'methods' \
   'chunk && o->prompt_top > 0' 'chunk && o->prompt_top < 0'
 mutant chunk_sums_over_values ref/methods/deltakv.h 'methods' \
   'VALUES + n * sizeof(float) + 7' 'VALUES + 7'
-mutant chunk_rows_whole sim/engine/layer_walk.c 'laws/check_chunked.sh' \
+mutant chunk_rows_whole sim/engine/layer.c 'laws/check_chunked.sh' \
   'for (int t = first; t < p && !unwanted(team); t++)
     prompt_row(l, n, l->chunked, t, team);' \
   'for (int t = first; t < p; t += size)
     for (int i = 0; i < n; i++)
       kv_layer_block(l, l->chunked[i], t, size < p - t ? size : p - t, team);'
-mutant chunks_of_another_size sim/engine/layer_walk.c 'laws/check_chunked.sh' \
+mutant chunks_of_another_size sim/engine/layer.c 'laws/check_chunked.sh' \
   'shape.chunk == size)' 'shape.chunk)'
 mutant chunk_row_measured_late sim/measure/fidelity_prompt.c \
   'laws/check_chunked.sh' '(double)r.visible);' '(double)r.n + 1);'

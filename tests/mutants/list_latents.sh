@@ -18,15 +18,15 @@ mutant groups_are_the_vector ref/formats/delta.c 'methods' \
   'c->group ? c->group : c->latent' 'c->group ? c->latent : c->latent'
 mutant share_of_all_tokens ref/methods/deltakv.h 'methods' \
   'kv_mul(o->r, (float)n)' 'kv_mul(o->r, (float)(n + o->recent))'
-mutant named_are_not_read sim/measure/cost_row.c 'methods' \
+mutant named_are_not_read sim/measure/cost.c 'methods' \
   'if (c) mark_named(l, c, i, mark);' ''
-mutant named_are_read_whole sim/measure/cost_row.c 'methods' \
+mutant named_are_read_whole sim/measure/cost.c 'methods' \
   'held ? READ_AS_IT_CAME : READ' 'held ? READ : READ'
 mutant made_rows_are_free sim/measure/cost.c 'cost' \
   '(c->group ? 0 : materialised)' '(c->group ? 0 : 0 * materialised)'
 mutant groups_hold_no_rows sim/measure/cost.c 'cost' \
   'c->group ? materialised : 0' 'c->group ? 0 * materialised : 0'
-mutant groups_never_end sim/measure/cost_total.c 'cost' \
+mutant groups_never_end sim/measure/cost.c 'cost' \
   'c->group[r] != c->group[r - 1]' 'c->group[r] < c->group[r - 1]'
 mutant who_chooses_holds_rows ref/methods/deltakv.c 'down_look' \
   'GROUP && role_of(&at) == KV_FOLLOWS' 'GROUP && role_of(&at) == KV_CHOOSES'
@@ -87,6 +87,6 @@ mutant cached_is_fetched sim/look/device_caches.c 'laws/check_caches.sh' \
 mutant caches_do_not_conflict sim/db/tables.c 'laws/check_caches.sh' \
   'I(held_peak))' \
   'MEMBER(held_peak, held_peak, "INTEGER NOT NULL", '\''i'\'', FIRST, 0))'
-mutant caches_unverified sim/commands/verify_cell.c 'laws/check_caches.sh' \
+mutant caches_unverified sim/commands/verify_rows.c 'laws/check_caches.sh' \
   'kv_device_caches_open(b, asked, true, out, e)' \
   'kv_device_caches_open(b, asked + b->cells, false, out, e)'

@@ -30,10 +30,10 @@ mutant merged_halves_cut ref/lane/verbs.c 'merged' \
   'half[i] = kv_to_bf16(x[i]);' 'half[i] = (uint16_t)(kv_bits(x[i]) >> 16);'
 mutant means_pass ref/lane/verbs.c 'merged' \
   'finite = finite && kv_finite(row[x]);' '(void)row;'
-mutant moved_means_wide sim/measure/cost_row.c 'merged' \
+mutant moved_means_wide sim/measure/cost.c 'merged' \
   'v.moved += (int64_t)(kv_slab_bytes(&l->k_slab[KV_MERGED], 1).codes +' \
   'v.moved += (int64_t)(4 * (size_t)l->shape->d +'
-mutant read_means_wide sim/measure/cost_row.c 'cost' \
+mutant read_means_wide sim/measure/cost.c 'cost' \
   'int64_t merged = (int64_t)kv_slab_bytes(&slab[KV_MERGED], 1).codes;' \
   'int64_t merged = 4 * width;'
 mutant device_means_pass gpu/lane/verbs.cuh 'gpu_verbs' \

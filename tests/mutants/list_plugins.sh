@@ -18,7 +18,7 @@ mutant x87_kept ref/ground/float.c 'arith' \
   'uint16_t word;
   __asm__ volatile("fnstcw %0" : "=m"(word));'
 mutant load_without_trial sim/spec/door.c 'check_plugins.sh' \
-  'kv_rc rc = kv_door_try(file, name, e);' 'kv_rc rc = KV_OK;'
+  'kv_rc rc = door_try(file, name, e);' 'kv_rc rc = KV_OK;'
 mutant takes_end_unseen sim/laws/fence_take.c 'check_lawcheck.sh' \
   'if (after + bad < to) broken(t, after + bad, to);' '(void)to;'
 mutant takes_all_alike sim/laws/fence_take.c 'check_lawcheck.sh' \
@@ -31,11 +31,11 @@ mutant other_lanes_unseen sim/laws/fence_guard.c 'check_lawcheck.sh' \
   'else if (changed(k, false) || entries_of' 'else if (0 && entries_of'
 mutant places_beyond_unseen sim/laws/fence_lane.c 'check_lawcheck.sh' \
   '(l->shape->n_tokens + KV_BEYOND - n)' '(l->shape->n_tokens - n)'
-mutant forks_unseen sim/laws/lawcheck_child.c 'check_lawcheck.sh' \
+mutant forks_unseen sim/laws/lawcheck.c 'check_lawcheck.sh' \
   'pthread_atfork(kv_fence_forks, NULL, NULL);' ''
 mutant orphans_left sim/spec/child.c 'check_lawcheck.sh' \
   'if (c->adopts) out->left = end_orphans();' ''
-mutant process_stays_put sim/laws/lawcheck_child.c 'check_lawcheck.sh' \
+mutant process_stays_put sim/laws/lawcheck.c 'check_lawcheck.sh' \
   'if (t->elsewhere) move_away();' ''
 mutant anything_is_near traces/text/text.c 'spec' \
   '3 * edits <= length + 1' 'edits <= 1 + length / 3'
@@ -49,7 +49,7 @@ mutant knob_typed_is_lost sim/spec/knob.c 'check_knob.sh' \
 mutant knob_second_too ref/lane/compose.c 'check_knob.sh' \
   'if (has_knob(x->part[0]->params)) p->knob = KV_NO_KNOB;' \
   'if (has_knob(x->part[1]->params)) p->knob = KV_NO_KNOB;'
-mutant knob_of_a_plugin sim/spec/door_check.c 'check_knob.sh' \
+mutant knob_of_a_plugin sim/spec/door.c 'check_knob.sh' \
   'return wrong_knob(m, p);' 'return NULL;'
 
 # A method with a file.
@@ -83,12 +83,15 @@ mutant threshold_unheard ref/parts/scorers.h 'methods' \
 mutant threshold_needs_excess ref/parts/scorers.h 'methods' \
   'return entries > budget || threshold == threshold;' \
   'return entries > budget;'
-mutant second_file_first traces/decisions/asset_join.c 'check_python.sh' \
+mutant second_file_first ref/lane/assets.c 'check_python.sh' \
   'kv_tensor *all = (kv_tensor *)(uintptr_t)own->asset.tensor + at;' \
   'kv_tensor *all = (kv_tensor *)(uintptr_t)own->asset.tensor + 0 * at;'
+mutant no_reader_unseen sim/engine/cell.c 'core' \
+  'if (reads && reads->asset_open && reads->asset_beside) return KV_OK;' \
+  'if (i >= 0) return KV_OK;'
 mutant second_file_unnamed sim/spec/code.c 'check_python.sh' \
   'for (int i = 0; i < n; i++) {' 'for (int i = 0; i < 1; i++) {'
 mutant files_of_the_first ref/lane/compose.c 'assets' \
   'if (c.at.asset) c.at.asset += x->asset[i];' '(void)x;'
-mutant chunks_of_any_plugin sim/engine/cell_chunks.c 'check_plugins.sh' \
+mutant chunks_of_any_plugin sim/engine/cell.c 'check_plugins.sh' \
   'if (!c->plan.needs.chunks)' 'if (c->plan.needs.chunks == 77)'

@@ -17,7 +17,7 @@ mutant log_stays sim/db/db_open.c 'check_results.sh' \
   'PRAGMA main.journal_mode = DELETE", NULL, NULL, NULL);' \
   'PRAGMA user_version", NULL, NULL, NULL);'
 # What intervals are made of, and where it is kept.
-mutant squares_about_zero sim/measure/stat.c 'moments' \
+mutant squares_about_zero sim/measure/tally.c 'moments' \
   'kv_square(value[i] - s.mean)' 'kv_square(value[i])'
 mutant passes_round_rank sim/measure/tally.c 'moments' \
   'while (t->rank[r] >= t->at[r][digit])' \
@@ -40,7 +40,8 @@ mutant some_among_all analysis/database/say.h 'check_means.sh' \
   'ORDER BY summary.traces < summary.traces_all, summary.needle' \
   'ORDER BY summary.needle'
 mutant spread_for_error analysis/sql/means.sql 'check_means.sh' \
-  'standard_error(mass) AS mass_se' 'deviation(mass) AS mass_se'
+  'shown: avg(@N) AS @N, standard_error(@N)' \
+  'shown: avg(@N) AS @N, deviation(@N)'
 mutant holm_for_one analysis/compare/paired.c 'check_means.sh' \
   'double level = p[order[i]] * (m - i);' 'double level = p[order[i]];'
 mutant flips_one_sided analysis/compare/paired.c 'check_means.sh' \
@@ -51,11 +52,11 @@ mutant names_on_names analysis/page/plot.c 'check_means.sh' \
   '|| overlaps(at, n, taken))' '|| (overlaps(at, n, taken) && w < 0))'
 mutant ties_agree analysis/compare/rank.c 'check_answers.sh' \
   'same += ones((up & more)' 'same += ones((both & ~(up | down)) | (up & more)'
-mutant kl_turned analysis/compare/ranked.c 'check_answers.sh' \
-  '{"kl", "kl", ERROR}' '{"kl", "kl", SHARE}'
+mutant kl_turned sim/measure/measure.h 'check_answers.sh' \
+  'X(KL, kl, STEPS, LESS,' 'X(KL, kl, STEPS, MORE,'
 mutant none_left_out analysis/compare/rank.c 'check_answers.sh' \
   'w->x->method[w->a[p]] != method &&' 'method >= 0 ||'
-mutant lse_error_signed analysis/compare/ranked_read.c 'check_answers.sh' \
+mutant lse_error_signed analysis/compare/ranked.c 'check_answers.sh' \
   'iif(m.size, abs(v.value), v.value)' 'v.value'
 mutant other_bytes_ranked analysis/sql/ranks.sql 'check_answers.sh' \
   '> .1 * max(share, middle)' '> .2 * max(share, middle)'
@@ -68,17 +69,17 @@ mutant python_mean_error sim/python/kvreplay/results.py 'check_means.sh' \
   'line[key + ".se"] = (math.sqrt(squares / n / n)'
 mutant python_grade_nan sim/python/kvreplay/grade.py 'check_python.sh' \
   '_NONE.get(y, y) if isinstance(y, str) else y' 'y'
-mutant claims_best_row sim/python/kvreplay/claims/claim.py 'check_python.sh' \
-  'return max((x.verdict' 'return min((x.verdict'
-mutant claims_beside_decides sim/python/kvreplay/claims/claim.py \
-  'check_python.sh' 'for x in found if not x.look.beside]' 'for x in found]'
-mutant claims_drift_rises sim/python/kvreplay/claims/hardkv.py \
-  'check_python.sh' '"least < 0 AND slowest < 0"' '"least < 0"'
+mutant claims_best_row sim/python/kvreplay/claims/table.py 'check_python.sh' \
+  'return max(found' 'return min(found'
+mutant claims_beside_decides sim/python/kvreplay/claims/table.py \
+  'check_python.sh' 'if not claim["looks"][x["look"]]["beside"]]' ']'
+mutant claims_drift_rises sim/python/kvreplay/claims/claims.sql \
+  'check_python.sh' "'least < 0 AND slowest < 0'" "'least < 0'"
 mutant capacity_tables_of_k4v2 sim/commands/command_lengths.c \
   'check_capacity.sh check_python.sh' 'high = {{8, 4}, {1, 1}};' \
   'high = {{4, 2}, {1, 1}};'
 # What a command costs and says.
-mutant search_is_linear sim/spec/budget_search.c 'search' \
+mutant search_is_linear sim/spec/budget.c 'search' \
   'high = high > most / 2 ? most : 2 * high)' 'high++)'
 mutant threads_by_name sim/engine/replay.c 'search' \
   'return w == NULL && how->backend->threads;' 'return w == NULL;'
@@ -96,20 +97,20 @@ mutant tune_sees_one_trace sim/tune/goal.c 'goal' \
 mutant tune_trusts_its_traces sim/commands/tune_report.c 'check_tune.sh' \
   '!kv_tune_met(&m->held[m->search.best])' \
   '!kv_tune_met(&m->judged[m->search.best])'
-mutant tune_sorts_by_name sim/commands/tune_table.c 'check_tune.sh' \
+mutant tune_sorts_by_name sim/commands/tune_report.c 'check_tune.sh' \
   'return kv_tune_score_compare(&x->score, &y->score) < 0;' 'return false;'
-mutant tune_praises_oracles sim/commands/tune_table.c 'check_tune.sh' \
+mutant tune_praises_oracles sim/commands/tune_report.c 'check_tune.sh' \
   '(rulers == n || !rules(l->of[i]))' '(rulers <= n)'
-mutant tune_praises_unheld sim/commands/tune_table.c 'check_tune.sh' \
+mutant tune_praises_unheld sim/commands/tune_report.c 'check_tune.sh' \
   'return !held || kv_tune_met(held);' 'return !held || held->score.ran;'
 mutant tune_reaches_the_first sim/commands/command_tune.c 'check_tune.sh' \
   'if (t->shape.n_tokens > longest) longest = t->shape.n_tokens;' \
   'if (t->shape.n_tokens < 200) longest = t->shape.n_tokens;'
 mutant tune_knob_typed_or_not sim/tune/space.c 'tuning' \
   '|| spec->given[p - spec->method->params]' ''
-mutant tune_ranges_for_one sim/commands/options_tune.c 'check_tune.sh' \
+mutant tune_ranges_for_one sim/commands/command_tune.c 'check_tune.sh' \
   'found = true;' 'found = true, i = o->methods - 1;'
-mutant verify_skips_layouts sim/commands/verify_cell.c 'check_verify.sh' \
+mutant verify_skips_layouts sim/commands/verify_rows.c 'check_verify.sh' \
   'kv_rc rc = ask_layouts(db, v, b, x->layout, e);' \
   'kv_rc rc = KV_OK; (void)ask_layouts;'
 # What a method is lent, apart from what it holds.
@@ -142,7 +143,7 @@ mutant turns_vote_twice ref/methods/adakv.c 'turns' \
   'kv_score_forget(at, lane[l], &o->s);' 'kv_score_forget(at, lane[0], &o->s);'
 mutant turns_share_of_first ref/methods/adakv.c 'turns' \
   'all += x->base[l];' 'all += x->base[0];'
-mutant turns_count_within sim/measure/cost_total.c 'turns' \
+mutant turns_count_within sim/measure/cost.c 'turns' \
   'if (!closed(&all)) continue;' ''
 
 # The pictures of the page.
@@ -181,8 +182,8 @@ mutant dropped_is_kept analysis/sql/formats.sql 'check_figures.sh' \
   'avg(1 - kept / n_tokens) AS dropped' 'avg(kept / n_tokens) AS dropped'
 mutant pages_without_end analysis/sql/formats.sql 'check_figures.sh' \
   '(n_tokens - s.step) % every = 0' '(s.step - prompt_len) % 7 = 0'
-mutant bars_side_by_side analysis/figures/held.c 'check_figures.sh' \
-  '.x1 = at + x};' '.x1 = x};'
+mutant bars_side_by_side analysis/page/figure.c 'check_figures.sh' \
+  'item->x0 = at;' 'item->x0 = 0;'
 mutant paid_from_prompt analysis/sql/formats.sql 'check_figures.sh' \
   'max(l.rewritten, ran.prompt_len) + break_even AS paid' \
   'ran.prompt_len + 2 * break_even AS paid'
@@ -232,20 +233,15 @@ mutant class_of_next_edge traces/trace/sparsity.c 'attention' \
   'while (c > first && x <= edge(c)) c--;'
 
 # Sparse prefill, and what looks at nothing.
-mutant line_enters_late traces/prefill/pattern.c 'prefill' \
-  'while (n < r * g->block - 1)' 'while (n < r * g->block && n < g->tokens)'
-mutant pair_counted_twice traces/prefill/pattern.c 'prefill' \
-  'if (!x->left || at < 0 || x->in[at]) return;' \
-  'if (!x->left || at < 0) return;'
-mutant topk_first_rows traces/prefill/pattern.c 'prefill' \
-  'if (k < g->first[i + 1] - g->first[i])
-        take_pair' \
-  'if (k < i - g->from[i])
-        take_pair'
-mutant window_has_all_pairs traces/prefill/blocks.c 'prefill' \
-  'x->from[b] = kv_layer_first(data, b * block) / block;' 'x->from[b] = 0;'
-mutant last_rows_of_first_head traces/prefill/hints.c 'check_kvtrace.sh' \
-  '(size_t)(h % r->group) * r->stride' '0 * (size_t)h'
+prefill_py=sim/python/kvreplay/prefill.py
+mutant line_enters_late "$prefill_py" 'check_kvtrace.sh' \
+  'upto[max(0, r * block - 1)]' 'upto[r * block]'
+mutant topk_of_unseen "$prefill_py" 'check_kvtrace.sh' \
+  'np.where(x.seen, -x.pooled, np.inf)' '-x.pooled'
+mutant window_has_all_pairs "$prefill_py" 'check_kvtrace.sh' \
+  'reduceat(near.any(0), starts)' 'reduceat(token <= first, starts)'
+mutant last_rows_of_first_head "$prefill_py" 'check_kvtrace.sh' \
+  't.q(layer)[h, :n]' 't.q(layer)[0, :n]'
 mutant printed_rounds_down ref/methods/pyramidkv.h 'methods' \
   '* l) + whole) /' '* l)) /'
 mutant stride_from_start ref/methods/strided.h 'methods' \
@@ -258,8 +254,8 @@ mutant grow_pools_sinks ref/parts/parts_grow.c 'methods' \
   'w->kernel, g->sinks, n, score);' 'w->kernel, 0, n, score);'
 # Requests over one pool.
 mutant together_keeps_pages sim/layout/together.c 'together' \
-  'kv_pool_compact(x, 1, &leave);' '(void)leave;'
-mutant together_all_alike sim/layout/together_open.c 'together' \
+  'pool_compact(x, 1, &leave);' '(void)leave;'
+mutant together_all_alike sim/layout/together.c 'together' \
   'if (alike(&x->tier[i], t))' 'if (alike(&x->tier[i], t) || i)'
 mutant together_uncompared sim/db/db_pool.c 'check_requests.sh' \
   'if (rc || !found) return rc;' 'if (rc || n) return rc;'
@@ -276,7 +272,7 @@ mutant queue_in_two_steps sim/layout/together.c 'check_requests.sh' \
   'if (x->made_room) return true;' ''
 mutant stays_for_now sim/layout/together.c 'check_requests.sh' \
   'if (x->ahead[k] > x->result.pages)' 'if (!k && x->ahead[k] < 0)'
-mutant bytes_of_the_end sim/layout/together_pool.c 'check_requests.sh' \
+mutant bytes_of_the_end sim/layout/together.c 'check_requests.sh' \
   'return point_of(r, r->block)->most;' 'return point_of(r, r->block)->bytes;'
 mutant arrivals_late sim/layout/arrivals.c 'check_requests.sh' \
   'if (i && a->poisson)' 'if (a->poisson)'

@@ -13,7 +13,7 @@ mutant resume_counts_twice sim/engine/cell.c 'resume' \
   'kv_cost_layer_begin(c->cost, layer);' ''
 mutant resume_replays_again sim/sweep/keeper.c 'resume killed' \
   'return r->there[p->layer] = true;' 'return true;'
-mutant resume_keeps_another sim/engine/replay_walk.c 'resume' \
+mutant resume_keeps_another sim/engine/replay.c 'resume' \
   'for (int i = 0; i < f->n; i++) f->cell[i] = p->at[f->cell[i]];' ''
 mutant resume_adds_layers_up sim/measure/cost.c 'cost' \
   'return c->rows == 1 ? 0 : layer;' 'return c->rows == 1 ? 0 : layer / 2;'

@@ -9,7 +9,7 @@ mutant apart_by_name traces/container/apart.c 'check_overwrite.sh' \
   'return a == b;'
 mutant apart_from_log traces/container/apart.c 'check_overwrite.sh' \
   'in[i].database && k < inputs' 'in[i].database && k < 0'
-mutant check_over_file sim/commands/options_check.c 'check_overwrite.sh' \
+mutant check_over_file sim/commands/command_check.c 'check_overwrite.sh' \
   'kv_cells_options_apart(&kv_command_check, &o->cells, e)' 'KV_OK'
 mutant apart_from_nothing traces/option/files.c 'check_overwrite.sh' \
   'if (made)' 'if (made && p.folder)'
@@ -88,14 +88,14 @@ mutant refusal_is_silent sim/commands/refusals.c 'check_refused.sh' \
 mutant missed_is_done sim/commands/refusals.c 'check_refused.sh' \
   'return strict || r.missed ? KV_INPUT : KV_OK;' \
   'return strict ? KV_INPUT : KV_OK;'
-mutant all_is_named sim/spec/specs.c 'check_refused.sh' \
+mutant all_is_named sim/spec/spec.c 'check_refused.sh' \
   'one.of_all = rc == KV_OK;' ''
 mutant shard_knows_itself_only sim/commands/refusals.c 'check_refused.sh' \
   't->runs |= s->shares.runs[s->shares.first[at] + cell];' '(void)cell;'
 mutant default_wants_budget sim/spec/spec.c 'check_refused.sh' \
   'return kv_spec_wants_budget(s) && p->knob != KV_KNOB_RESOLVED;' \
   'return p && kv_spec_wants_budget(s);'
-mutant file_of_the_pair sim/engine/cell_file.c 'check_refused.sh' \
+mutant file_of_the_pair sim/engine/cell.c 'check_refused.sh' \
   'const char *name = kv_spec_reader(&c->spec, i)->name;' \
   'const char *name = c->spec.method->name;'
 mutant pair_writes_over sim/commands/options_cells.c 'check_refused.sh' \

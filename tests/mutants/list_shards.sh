@@ -2,15 +2,15 @@
 #
 # Shards: cells lost, dealt twice or dealt differently by two machines;
 # environments misread. The format is list.sh's.
-mutant shard_counts_from_nought sim/spec/shard_find.c 'shard check_shards.sh' \
+mutant shard_counts_from_nought sim/spec/shard.c 'shard check_shards.sh' \
   'out->shard = at / step + 1;' 'out->shard = at / step;'
-mutant shard_forgets_first sim/spec/shard_find.c 'shard check_shards.sh' \
+mutant shard_forgets_first sim/spec/shard.c 'shard check_shards.sh' \
   'if (!rc) rc = number(lookup, s->first, &first, e);' ''
-mutant shard_believes_count sim/spec/shard_find.c 'shard check_shards.sh' \
+mutant shard_believes_count sim/spec/shard.c 'shard check_shards.sh' \
   'if (s[i].count && s[i].count != n)' 'if (s[i].count && s[i].count < n - 99)'
-mutant shard_takes_first_source sim/spec/shard_find.c 'shard check_shards.sh' \
+mutant shard_takes_first_source sim/spec/shard.c 'shard check_shards.sh' \
   'if (s[i].shard != s[0].shard)' 'if (s[i].shard > n)'
-mutant shard_alone_speaks sim/spec/shard_find.c 'shard check_shards.sh' \
+mutant shard_alone_speaks sim/spec/shard.c 'shard check_shards.sh' \
   'heard = drop_alone(n, heard, s);' ''
 mutant shard_one_file sim/commands/options_run.c 'check_shards.sh' \
   'if (o->shards && !kv_shard_distinct(o->cells.db))' 'if (0)'

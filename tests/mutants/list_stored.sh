@@ -148,9 +148,9 @@ mutant windowed_by_others traces/trace/synth_row.c 'synth' \
   'x->turn[other]' 'x->turn[0 * other]'
 mutant value_charged_twice ref/lane/bytes.c 'traces/check_variants.sh' \
   'return k == v ? kv_lane_shared(l, k) : 0;' 'return 0 * (k + v);'
-mutant session_held_is_raw sim/session/session_read.c 'session_held' \
+mutant session_held_is_raw sim/session/session_feed.c 'session_held' \
   'kv_lane_value(l, i, v + ' 'kv_lane_value(l, 0, v + '
-mutant session_held_in_part sim/session/session_read.c 'session_held' \
+mutant session_held_in_part sim/session/session_feed.c 'session_held' \
   'part = part || n->meta[i].scanned;' '(void)i;'
 
 # Methods within a sliding window.
@@ -167,13 +167,13 @@ mutant device_rows_stay gpu/backend/slide.cu 'traces/check_windowed.sh' \
   'int64_t own = i < m ? row[list[i]] : 0;' 'int64_t own = row[i];'
 mutant spread_past_the_window ref/parts/grow.h 'traces/check_windowed.sh' \
   'seen >= window ? window - 1 : seen' 'seen < 0 ? window - 1 : seen'
-mutant session_sees_past_the_window sim/session/session_prompt.c 'session' \
+mutant session_sees_past_the_window sim/session/session_feed.c 'session' \
   'from = kv_layer_first(l->data, t);' 'from = 0 * t;'
-mutant session_without_sinks sim/session/session_prompt.c 'session' \
+mutant session_without_sinks sim/session/session_feed.c 'session' \
   's->attend.sink = kv_layer_sink(l->data, l->first_head);' ''
 mutant share_of_the_prompt sim/engine/cell_windows.c \
   'traces/check_windowed.sh' '&& w && w < p ? w : p' '&& w > p ? w : p'
-mutant peak_of_unseen sim/engine/layer_look.c 'traces/check_windowed.sh' \
+mutant peak_of_unseen sim/engine/layer.c 'traces/check_windowed.sh' \
   'if (l->data->window)' 'if (0)'
 mutant windowed_layer_chooses ref/parts/parts_layers.c \
   'traces/check_windowed.sh' 'list_by(filters_of, shape, out)' \

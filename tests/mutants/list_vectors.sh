@@ -39,11 +39,11 @@ mutant fp16_by_fp32_rule ref/formats/minmax.c 'check_vectors.sh' \
   'return c->rule == KV_RULE_FP16 ? fp32 : fp16;'
 
 # What is asked for.
-mutant plus_from_first sim/look/vectors_lists.c 'check_vectors.sh' \
+mutant plus_from_first sim/look/vectors.c 'check_vectors.sh' \
   '(*out)[(*n)++] = before = (int)step;' '(*out)[(*n)++] = (int)step;'
 mutant full_folder_taken sim/look/vectors.c 'check_vectors.sh' \
   'if (d && names <= 2) return KV_OK;' 'if (d) return KV_OK;'
-mutant raw_as_stages sim/look/vectors_files.c 'check_vectors.sh' \
+mutant raw_as_stages sim/look/vectors.c 'check_vectors.sh' \
   'v->ask->raw ? write_raw(v, dir, path, room, e)' \
   '!v->ask->raw ? write_raw(v, dir, path, room, e)'
 mutant vectors_miss_layers sim/engine/cell_layers.c 'check_vectors.sh' \

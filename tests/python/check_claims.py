@@ -28,13 +28,13 @@ os.environ["PATH"] = (os.path.join(os.path.dirname(os.environ["KVREPLAY"]),
                       "..", "analysis") + os.pathsep + os.environ["PATH"]
                       )  # fmt: skip
 
-from kvreplay.claims import command  # noqa: E402
 from kvreplay.claims import page  # noqa: E402
-from kvreplay.claims.claim import (HOLDS, NOT, SIZE, UNASKED, UNCHECKED, Claim,
-                                   Look, judge, verdict)  # noqa: E402
-from kvreplay.claims.runs import Numbers  # noqa: E402
+from kvreplay.claims.table import (HOLDS, NOT, SIZE, UNASKED, UNCHECKED, Table,
+                                   sentence, verdict)  # noqa: E402
 
-BY = {x.number: x for x in command.CLAIMS}
+TABLE = Table()
+CLAIMS = TABLE.claims()
+BY = {x["number"]: x for x in CLAIMS}
 # Number and look: names of its columns, then values that hold, of which the
 # direction holds (None: there is none), and that do not.
 PLANTED = {
@@ -78,67 +78,82 @@ PLANTED = {
 }  # fmt: skip
 
 
+def judge(number, at, row):
+    """The verdict on a row of a look."""
+    return TABLE.judged(BY[number], at, row)["verdict"]
+
+
 def check_verdicts():
     """Every condition, by planted numbers; none is left out."""
-    decide = {(x.number, i) for x in command.CLAIMS
-              for i, look in enumerate(x.looks) if not look.beside}  # fmt: skip
+    decide = {(x["number"], i) for x in CLAIMS
+              for i, look in enumerate(x["looks"]) if not look["beside"]}
     assert decide == {*PLANTED}, decide ^ {*PLANTED}
+    for x in CLAIMS:  # what is shown is not planted
+        for look in x["looks"]:
+            look["shows"] = ""
     for (number, at), (names, *rows) in PLANTED.items():
-        look = BY[number].looks[at]
         for row, want in zip(rows, (HOLDS, SIZE, NOT)):
             if row is not None:
-                got = judge(look, dict(zip(names.split(), row))).verdict
+                got = judge(number, at, dict(zip(names.split(), row)))
                 assert got == want, (number, at, row, got)
-    assert [*map(lambda x: x.number, command.CLAIMS)][:3] == ["1", "2", "3"]
+    assert [*BY][:3] == ["1", "2", "3"]
     assert {str(n) for n in range(1, 29)} - {*BY} == {"20"}
-    slower = {"g1": 1.04, "g4": 1.04, "bytes": 2.56}
-    assert judge(BY["25"].looks[0], slower).verdict == NOT
+    assert judge("25", 0, {"g1": 1.04, "g4": 1.04, "bytes": 2.56}) == NOT
+    BY.update((x["number"], x) for x in TABLE.claims())
 
 
 def check_deciding():
     """The weakest row decides, what stands beside never; where nothing was
     found, or there is nothing to find, nothing was asked."""
-    kinds = "replay", "replay", "answers"
-    looks = [Look(k, "", "{x}", "x > 2", "x > 1") for k in kinds]
-    looks.append(Look("answers", "", "{x}", "x > 2", beside=True))
-    claim = Claim("0", "p", "w", "s", tuple(looks))
+    looks = [dict(kind=k, shows="{x}", holds="x > 2", direction=d, beside=b,
+                  runs=[]) for k, d, b in (
+        ("replay", "x > 1", 0), ("replay", "x > 1", 0),
+        ("answers", "x > 1", 0), ("answers", "0", 1))]  # fmt: skip
 
-    def of(*rows, claim=claim):
-        return verdict(claim, [judge(looks[i], {"x": x}) for i, x in rows])
+    def claim(*rows):
+        of = dict(number="0", looks=looks, why="", unasked="", shown=0)
+        of["found"] = [TABLE.judged(of, i, row if isinstance(row, dict)
+                                    else {"x": row}) for i, row in rows]
+        return of
+
+    def of(*rows):
+        return verdict(claim(*rows))
 
     assert of((0, 3), (1, 3)) == HOLDS
     assert of((0, 3), (1, 2)) == SIZE == of((1, 2), (0, 3))
     assert of((0, 3), (0, 2), (1, 0)) == NOT
     assert of((0, 0), (2, 3)) == NOT == of((0, 3), (2, 1))
     assert of((0, 3), (3, 0)) == HOLDS and of((3, 3)) == UNASKED == of()
-    why = Claim("0", "p", "w", "s", tuple(looks), why="no device")
-    assert of((0, 3), claim=why) == UNCHECKED
-    half = Claim("0", "p", "w", "s", unasked="no engine")
-    assert page.verdict_of((half, [])) == "not asked: no engine"
-    assert page.counts([(half, []), (why, [])]) == \
+    why, half = claim((0, 3)), claim()
+    why["why"], half["unasked"] = "no device", "no engine"
+    assert verdict(why) == UNCHECKED
+    assert page.verdict_of(half) == "not asked: no engine"
+    assert page.counts([half, why]) == \
         "2 claims: 1 not asked; 1 cannot be checked here."
-    no = Claim("0", "p", "w", "s", (Look("replay", "", "{x}", "x > 2"),))
-    found = no, [judge(no.looks[0], {"x": 1})]
-    assert page.counts([found]).endswith(": 1 does not hold.")
-    assert page.counts([found] * 2) == "2 claims: 2 do not hold."
-    good = no, [judge(no.looks[0], {"x": 3})]
+    no, good = claim((0, 1)), claim((0, 3))
+    assert page.counts([no]).endswith(": 1 does not hold.")
+    assert page.counts([no] * 2) == "2 claims: 2 do not hold."
     assert page.counts([good] * 2) == "2 claims: 2 hold."
-    assert "\n\n\n" not in page.markdown([found], [], {"A": "b"})
-    shown = Claim("0", "p", "w", "s", tuple(looks), shown=True)
-    rows = [judge(looks[i], {"x": 3}) for i in (0, 3)]
-    assert page.verdict_of((shown, rows)) == "holds (3)"
-    rows.insert(1, judge(looks[1], {"x": 4, "of": "m"}))
-    assert page.verdict_of((shown, rows)) == \
+    no.update(paper="p", place="w", says="s")
+    assert "\n\n\n" not in page.markdown([no], [], {"A": "b"})
+    shown = claim((0, 3), (3, 3))
+    shown["shown"] = 1
+    assert page.verdict_of(shown) == "holds (3)"
+    shown = claim((0, 3), (1, {"x": 4, "of": "m"}), (3, 3))
+    shown["shown"] = 1
+    assert page.verdict_of(shown) == \
         "holds (replayed, a trace: 3; replayed, m: 4)"
 
 
 def one(number, at, tables):
-    """The rows of a look on planted tables, {name: CSV}, judged."""
-    numbers = Numbers()
+    """The rows of a look on planted tables, {name: CSV}, and their verdicts and
+    sentences."""
+    table, claim = Table(), BY[number]
     for name, text in tables.items():
-        numbers.fill_csv(name, io.StringIO(text))
-    look = BY[number].looks[at]
-    return [judge(look, row) for row in numbers.rows(look)]
+        table.fill_csv(name, io.StringIO(text))
+    look = claim["looks"][at]
+    return [(row, table.judged(claim, at, row)["verdict"], sentence(look, row))
+            for row in table.ask(look)]  # fmt: skip
 
 
 def check_queries():
@@ -149,11 +164,12 @@ def check_queries():
         device = f.read()
     for number, at, want in (("8", 1, SIZE), ("17", 2, HOLDS), ("24", 0, HOLDS),
                              ("25", 0, NOT)):  # fmt: skip
-        found, = one(number, at, {"device": device})
-        assert found.verdict == want
+        ((_, said, _),) = one(number, at, {"device": device})
+        assert said == want
         assert not one(number, at, {})
-    found, = one("24", 0, {"device": device.replace("0.002252", "0.0125")})
-    assert found.verdict == NOT and "1.25%" in found.sentence()
+    ((_, said, text),) = one(
+        "24", 0, {"device": device.replace("0.002252", "0.0125")})
+    assert said == NOT and "1.25%" in text
     # A task for itself, prose without right answers; none that dense fails.
     head = "model,task,method,asked,items,loglik,exact,measurable\n"
     text = head + "".join(
@@ -161,7 +177,7 @@ def check_queries():
         for t, size, exact, can in (("t", 1, .5, 1), ("prose", 100, "", 1),
                                     ("failed", 1, .5, 0))
         for m, x in (("dense", -1), ("k8v4", -1.05), ("k4v8", -4)))
-    said = [x.sentence() for x in one("23", 1, {"answers": text})]
+    said = [x[2] for x in one("23", 1, {"answers": text})]
     start = "log-likelihood of the right answer, summed over its tokens, " \
         "less dense's, nats: "  # fmt: skip
     assert said == [start + "K8V4 -5.00, K4V8 -300.00",
@@ -170,15 +186,19 @@ def check_queries():
     assert not one("23", 1, {"answers": text.replace("k4v8", "k4v4")})
     # Rows a token and rows that are sums are not subtracted.
     each = text.replace("loglik", "loglik_token")
-    assert [x.row["how"] for x in one("23", 1, {"answers": each})] == [
+    assert [x["how"] for x, *_ in one("23", 1, {"answers": each})] == [
         "averaged over"] * 2
     mixed = {"answers": each.replace("m,t,dense,,4,-1,", "m,t,dense,,4,,")}
     assert len(one("23", 1, mixed)) == 1
+    # Nor are rows whose tokens are of some of the questions.
+    some = text.replace("measurable\n", "measurable,loglik_some\n").replace(
+        "m,t,k8v4,,4,-1.05,0.5,1\n", "m,t,k8v4,,4,-1.05,0.5,1,1\n")
+    assert len(one("23", 1, {"answers": some})) == 1
     text = head + "".join(
         f"m,{t},{m},{b},4,{x},0,{can}\n" for t, can in (("t", 1), ("u", 0))
         for b in "ab" for m, x in (("h2o", -2), ("zsmerge", -1)))
-    found, = one("15", 0, {"answers": text})
-    assert found.of == "m, t" and found.row["gains"] == "+1.00 at a, +1.00 at b"
+    ((row, *_),) = one("15", 0, {"answers": text})
+    assert row["of"] == "m, t" and row["gains"] == "+1.00 at a, +1.00 at b"
 
 
 def claims(*words, code=0):
@@ -244,8 +264,9 @@ def check_refused():
                                             f.name, code=3)  # fmt: skip
     assert "give no traces" in claims("--from", f.name, f.name, code=2)
     listed = claims("--list")
-    for x in command.CLAIMS:
-        assert f"{x.number}  {x.paper}, {x.where}: {x.says}\n" in listed
+    for x in BY.values():
+        assert f"{x['number']}  {x['paper']}, {x['place']}: {x['says']}\n" in \
+            listed
 
 
 def check_committed():
@@ -261,16 +282,16 @@ def check_committed():
     assert [x["number"] for x in kept["claims"]] == [*BY]
     now = json.loads(claims("--from", path, "-f", "json"))
     assert now == kept
-    numbers, given = Numbers(), os.path.join(SOURCE, "analysis")
-    for table, name in (("device", "gpu-runs/2026-11-26-h100/kernels.csv"),
-                        ("answers", "evaluations/smollm2.csv"),
-                        ("answers", "evaluations/kvtiny.csv")):
+    table, given = Table(), os.path.join(SOURCE, "analysis")
+    for to, name in (("device", "gpu-runs/2026-11-26-h100/kernels.csv"),
+                     ("answers", "evaluations/smollm2.csv"),
+                     ("answers", "evaluations/kvtiny.csv")):
         with open(os.path.join(given, name), encoding="utf-8") as f:
-            numbers.fill_csv(table, f)
+            table.fill_csv(to, f)
     for x in kept["claims"]:
-        for i, look in enumerate(BY[x["number"]].looks):
-            if look.kind in ("device", "answers"):
-                assert numbers.rows(look) == [
+        for i, look in enumerate(BY[x["number"]]["looks"]):
+            if look["kind"] in ("device", "answers"):
+                assert table.ask(look) == [
                     y["row"] for y in x["rows"] if y["look"] == i], x
     assert ("| 1 | DeltaKV, Figure 2b | More than 60 % of nearest tokens lie "
             "more than 16 tokens back. | holds (replayed, "

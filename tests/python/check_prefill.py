@@ -1,136 +1,106 @@
 # SPDX-License-Identifier: Apache-2.0
-"""kvtrace prefill, recomputed in binary64 from a trace's q and k by numpy, in
-other words than the program's: whole matrices of probabilities and masks.
-
-    check_prefill.py TRACE BLOCK SHARE FIGURES MAP LAYER
-
-FIGURES: of `kvtrace prefill -b BLOCK -s SHARE -f csv TRACE`; MAP: of the same
-with --map LAYER. The fewest pairs are the same number, or one more or less
-where the share falls between two that rounding cannot tell apart; masses are
-within 1e-5, and a pattern's within 1e-5 of the one of a number of pairs that is
-the program's. Exit 1, with the first place, where they are not."""
+"""kvtrace prefill: check_prefill.py FOLDER BOUNDED. Patterns on a grid of four
+blocks whose order of pairs was worked out by hand; rows that attend evenly, in
+closed form; and BOUNDED, a trace with windows, sinks and a cap, for which an
+earlier implementation in C printed these rows. Needs numpy."""
 
 import csv
+import io
+import os
 import sys
 
 import numpy as np
-from kvreplay.trace import read_trace
+from kvreplay.prefill import PATTERNS, Head, drawn, measured, parser, taken
+from kvreplay.trace import read_trace, write_trace
 
-path, block, share, figures, maps, shown = sys.argv[1:]
-block, share, shown = int(block), int(share), int(shown)
-trace = read_trace(path)
-n, group = trace.prompt_len, trace.n_heads // trace.n_kv_heads
-blocks = -(-n // block)
-of_block = np.arange(n) // block
-near = np.arange(n)[:, None] - np.arange(n)[None, :]
-
-
-def probabilities(q, k, window, cap, sink):
-    s = q @ k.T * np.float64(np.float32(trace.scale))
-    if cap:
-        s = cap * np.tanh(s / cap)
-    seen = near >= 0 if not window else (near >= 0) & (near < window)
-    s = np.where(seen, s, -np.inf)
-    top = np.maximum(s.max(1), sink)
-    e = np.exp(s - top[:, None])
-    return e / (e.sum(1) + np.exp(sink - top))[:, None], seen
-
-
-def by_blocks(rows):
-    """Sums of [n, n] over pairs of blocks."""
-    ends = np.arange(0, n, block)
-    return np.add.reduceat(np.add.reduceat(rows, ends, 0), ends, 1)
-
-
-def means(x):
-    return np.stack([x[b:b + block].mean(0) for b in range(0, n, block)])
-
-
-def lines(sums):
-    """Which lines of a kind come first, and from which gamma on."""
-    mass = np.add.reduceat(sums, np.arange(0, n, block))
-    mass[0] = np.inf
-    largest = np.concatenate([[0], np.cumsum(np.sort(sums)[::-1])])
-    gate = [largest[max(0, r * block - 1)] for r in range(blocks)]
-    return list(zip(gate, np.argsort(-mass, kind="stable")))
-
-
-def downwards(*masks):
-    """Pairs of masks in turn, the last query block's first, each once."""
-    order = {}
-    for mask in masks:
-        for i in range(blocks - 1, -1, -1):
-            for j in np.flatnonzero(mask[i]):
-                order[i, int(j)] = None
-    return list(order)
-
-
-def vertical_slash(p, q, k, visible):
-    last = p[max(0, n - block):]
-    distance = near[max(0, n - block):]
-    slash = np.zeros(n)
-    np.add.at(slash, distance[distance >= 0], last[distance >= 0])
-    # at the same gamma columns come first
-    ways = sorted([(g, 1, r, i) for r, (g, i) in enumerate(lines(slash))]
-                  + [(g, 0, r, i) for r, (g, i) in
-                     enumerate(lines(last.sum(0)))])
-    row, column = np.indices((blocks, blocks))
-    return downwards(*[visible & ((row - column if kind else column) == i)
-                       for g, kind, r, i in ways])
+FOLDER, BOUNDED = sys.argv[1:]
+# Eight tokens, four blocks of two. Pair (i, j) weighs 10 i + j, so that weights
+# say in which order the pairs are.
+ROW, COLUMN = np.indices((4, 4))
+ALL, NONE = ROW >= COLUMN, np.zeros(8, int)
+EVEN, PEAK = np.ones(8, int), np.array([0, 0, 0, 0, 9, 0, 0, 0])
+# Columns: 20 2 | 1 1 | 30 2 | 2 1: block 0 leads, then 2 (32), 3 (3), 1 (2),
+# which enter at 0, at the largest token, 30, at the mass of three, 52, and of
+# five, 56. Distances: diagonal 0, then 2 (20), 3 (3), 1 (2), at 0, 30, 50, 56.
+BY_HAND = (
+    # The first column from the last row up, the diagonal, then outwards.
+    ("a_shape", ALL, {}, [30, 20, 10, 0, 33, 22, 11, 32, 21, 31]),
+    # A window: block 3 sees blocks 2 and 3, the others theirs and one before.
+    ("a_shape", ALL & (ROW - COLUMN < 2), {}, [10, 0, 33, 22, 11, 32, 21]),
+    # The best of each row, then the second best; equal: the lower.
+    ("block_topk", ALL, dict(pooled=np.array(
+        [[5, 9, 9, 9], [1, 2, 9, 9], [7, 7, 1, 9], [0, -1, 3, 2]])),
+     [32, 20, 11, 0, 33, 21, 10, 30, 22, 31]),
+    ("vertical_slash", ALL, dict(
+        column=np.array([20, 2, 1, 1, 30, 2, 2, 1]),
+        distance=np.array([30, 4, 1, 1, 5, 15, 1, 2])),
+     [30, 20, 10, 0, 33, 22, 11, 32, 31, 21]),
+    # Lines of an even kind enter at 0 1 3 5, those of the other at 9.
+    ("vertical_slash", ALL, dict(column=PEAK, distance=EVEN),
+     [30, 20, 10, 0, 33, 22, 11, 32, 21, 31]),
+    ("vertical_slash", ALL, dict(column=EVEN, distance=PEAK),
+     [30, 20, 10, 0, 33, 22, 11, 31, 21, 32]),
+)  # fmt: skip
+ROWS = """layer,head,pairs,needed,vertical_slash,a_shape,block_topk
+0,0,34,17,0.901956218,0.88899398,0.897222326
+0,1,34,25,0.880309455,0.869182685,0.923690125
+0,2,34,29,0.939799743,0.939799743,0.941595526
+0,3,34,28,0.932978602,0.932978602,0.912534767
+0,4,34,17,0.772053797,0.772053797,0.899632332
+0,5,34,29,0.921919083,0.921919083,0.919781096
+0,6,34,15,0.930218964,0.923956579,0.912097745
+0,7,34,30,0.932544534,0.932544534,0.929905825
+1,0,55,41,0.937719152,0.937719152,0.810518145
+1,1,55,48,0.949531041,0.949531041,0.947415916
+1,2,55,31,0.927067534,0.911378611,0.940347927
+1,3,55,48,0.941954424,0.899600861,0.944767496
+1,4,55,24,0.881926859,0.8501009,0.853725706
+1,5,55,39,0.943242685,0.934227136,0.942784243
+1,6,55,45,0.914136891,0.914136891,0.933517959
+1,7,55,44,0.938267957,0.855289113,0.947846544
+"""
 
 
-def a_shape(p, q, k, visible):
-    row, column = np.indices((blocks, blocks))
-    return downwards(visible & (column == 0),
-                     *[visible & (row - column == d) for d in range(blocks)])
+def rows_of(trace, *words):
+    a = parser().parse_args([trace.path, *words])
+    return (measured if a.map is None else drawn)(trace, a)
 
 
-def block_topk(p, q, k, visible):
-    score = np.where(visible, means(q) @ means(k).T, -np.inf)
-    rank = np.argsort(np.argsort(-score, 1, kind="stable"), 1)
-    return downwards(*[visible & (rank == r) for r in range(blocks)])
+def near(a, b, by=1e-6):
+    assert abs(a - b) < by, (a, b)
 
 
-def close(what, ours, theirs, by=1e-5):
-    if abs(ours - theirs) > by:
-        sys.exit(f"{path}: {what}: {theirs}, recomputed {ours}")
+for name, seen, more, order in BY_HAND:
+    x = dict(column=NONE, distance=NONE, pooled=ROW)
+    got = taken(Head(10 * ROW + COLUMN, seen, **{**x, **more}), name, 2)
+    assert [*got] == order, (name, got)
 
+bounded = read_trace(BOUNDED)
+wanted = [*csv.DictReader(io.StringIO(ROWS))]
+found = rows_of(bounded, "-b", "16")
+assert len(wanted) == len(found)
+for want, got in zip(wanted, found):
+    for key in want:
+        near(float(want[key]), got[key])
+assert {x["needed"] for x in rows_of(bounded, "-b", "160")} == {1}
 
-drawn = {}
-with open(maps) as file:
-    for r in csv.DictReader(file):
-        drawn[int(r["head"]), int(r["query_block"]), int(r["key_block"])] = \
-            float(r["mass"])
-        assert int(r["layer"]) == shown
-rows = np.array([(of_block == b).sum() for b in range(blocks)])
-looked = 0
-with open(figures) as file:
-    for r in csv.DictReader(file):
-        layer, h = int(r["layer"]), int(r["head"])
-        where = f"layer {layer}, head {h}"
-        q = trace.q(layer)[h, :n].astype(np.float64)
-        k = trace.k(layer)[h // group, :n].astype(np.float64)
-        sinks = trace.sinks(layer)
-        p, seen = probabilities(q, k, trace.windows[layer], trace.softcap,
-                                -np.inf if sinks is None else float(sinks[h]))
-        mass = by_blocks(p)
-        visible = by_blocks(seen) > 0
-        if int(r["pairs"]) != visible.sum():
-            sys.exit(f"{path}: {where}: {visible.sum()} pairs: {r}")
-        needed = int(r["needed"])
-        largest = np.cumsum(np.sort(mass[visible])[::-1]) / mass.sum()
-        assert largest[needed - 1] >= share / 100 - 1e-6, (where, r)
-        assert needed == 1 or largest[needed - 2] < share / 100 + 1e-6, (
-            where, r)
-        for pattern in vertical_slash, a_shape, block_topk:
-            order = pattern(p, q, k, visible)
-            assert len(order) == visible.sum(), (where, pattern)
-            kept = sum(mass[at] for at in order[:needed]) / mass.sum()
-            close(f"{where}, {pattern.__name__}", kept,
-                  float(r[pattern.__name__]))
-        if layer == shown:
-            for i, j in zip(*np.nonzero(visible)):
-                close(f"{where}, pair {i} {j}", mass[i, j] / rows[i],
-                      drawn.pop((h, int(i), int(j))))
-        looked += 1
-assert looked and not drawn, (looked, len(drawn))
+# Row t gives 1 / (t + 1) to each token. Of two blocks of 35 pair 00 has a mass
+# of 35, 10 `far`, and 11 what is left; 35 and far are 84.3 % of 70.
+r = np.random.default_rng(1)
+k, v = r.standard_normal((2, 1, 75, 8), np.float32)
+path = os.path.join(FOLDER, "even.safetensors")
+write_trace(path, {0: dict(q=np.zeros((2, 75, 8), "f4"), k=k, v=v)}, 70)
+even = read_trace(path)
+far = sum(35 / (t + 1) for t in range(35, 70))
+for share, needed in ("90", 3), ("84", 2), ("50", 1), ("100", 3):
+    for x in rows_of(even, "-b", "35", "-s", share):
+        assert (x["pairs"], x["needed"]) == (3, needed), (share, x)
+        near(x["a_shape"], [far, 35 + far, 70][needed - 1] / 70)
+got = {(x["head"], x["query_block"], x["key_block"]): x["mass"]
+       for x in rows_of(even, "-b", "30", "-m", "0")}  # fmt: skip
+assert len(got) == 12
+for h in 0, 1:  # the last block has ten rows
+    near(got[h, 0, 0], 1)
+    near(got[h, 2, 0], sum(30 / (t + 1) for t in range(60, 70)) / 10)
+    near(sum(got[h, 2, j] for j in range(3)), 1)
+print(f"prefill: {len(BY_HAND)} orders by hand, {len(PATTERNS)} patterns")

@@ -339,43 +339,5 @@ class Results(Case):
             self.assertLess(row["output_error"]["mean"], 0.7)
 
 
-class Training(Case):
-    """Weights are for a model by what it is, where traces say it."""
-
-    def recorded(self, name, **meta):
-        r = np.random.default_rng(7)
-        layers = {l: {x: r.standard_normal((2, 48, 8)).astype("f4")
-                      for x in "qkv"} for l in range(2)}
-        freq = (0.5 ** np.arange(4)).astype("f4")
-        trace.write_trace(at(name), layers, 40, inv_freq=freq, metadata={
-            "rope.layout": "half", **meta})
-        return at(name)
-
-    def trained(self, *traces):
-        out = at("w.safetensors")
-        call("KVREPLAY", "train", "palu", "-q", *traces, "-o", out)
-        with open(out, "rb") as f:
-            head = json.loads(f.read(int.from_bytes(f.read(8), "little")))
-        os.remove(out)
-        return head["__metadata__"]
-
-    def test_a_file_is_for_the_model_that_its_traces_are_of(self):
-        one, two = "1" * 64, "2" * 64
-        a = self.recorded("a.safetensors", model="x", model_digest=one)
-        b = self.recorded("b.safetensors", model="y", model_digest=one)
-        c = self.recorded("c.safetensors", model="x", model_digest=two)
-        d = self.recorded("d.safetensors", model="x")
-        for traces in (a, b), (d, a):
-            got = self.trained(*traces)
-            self.assertEqual((got["model"], got["model_digest"]), ("x", one))
-        self.assertNotIn("model_digest", self.trained(d))
-        for traces, key in ((a, c), "model_digest"), ((b, d), "model"):
-            words = ["train", "palu", "-q", *traces, "-o", at("w.safetensors")]
-            x = subprocess.run([os.environ["KVREPLAY"], *words],
-                               capture_output=True, text=True)
-            self.assertEqual(x.returncode, 3)
-            self.assertIn(f"is of the {key} ", x.stderr)
-
-
 if __name__ == "__main__":
     unittest.main(verbosity=2)

@@ -295,8 +295,8 @@ def check_early():
 def check_bad():
     """One sentence, the code, and all else goes on."""
     rows, said = evaluate(
-        *OPTIONS, "-m", "dense", tasks=("--tasks", "niah_single_2", "--items",
-        "1", "--length", "4000"), code=3)  # fmt: skip
+        *OPTIONS, "-m", "dense", tasks=("--tasks", "kv", "--items", "1",
+        "--length", "4000"), code=3)  # fmt: skip
     assert "places for 2048" in said and not rows, said
     lines(LINES[0], dict(id="chat", messages=[dict(role="user", content="x")]))
     rows, said = evaluate(*OPTIONS, "-m", "dense", code=3)

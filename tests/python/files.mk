@@ -19,10 +19,12 @@ in_python = conformance/cases.csv conformance/check.py \
 	python/check_python_scores.py python/check_ranks.py \
 	python/check_residuals.py \
 	python/check_selection.py python/chunked.py python/check_summary.py \
+	python/check_ranks.csv python/pool_queue.csv sim/check_train.py \
+	support/program/weights.py \
 	python/evaluate_hf.py python/evaluate_press.py \
 	python/evaluate_shared.py python/figures.py \
 	python/hf_made_up.py python/hf_models.py python/package_imports.py \
-	python/plan_hf.py python/press_evaluate.py python/press_hf.py \
+	python/plan_hf.py python/press_hf.py \
 	python/press_model.py python/presses_hf.py python/presses_rows.py \
 	python/record_hf.py python/record_repeat.py python/record_second.py \
 	python/record_shared.py python/record_text.py python/session_feed.py \

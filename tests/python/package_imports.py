@@ -30,17 +30,19 @@ for line, may in (("import kvreplay", []), ("import kvreplay.results", []),
                   ("import kvreplay.programs", []), ("import kvreplay.hf", []),
                   ("import kvreplay.hf.text", []),
                   ("import kvreplay.record", []),
-                  ("import kvreplay.train", []),
+                  ("import kvreplay.train.hf", []),
+                  ("import kvreplay.train.traces", []),
                   ("import kvreplay.evaluate", []),
                   ("import kvreplay.claims.command", []),
                   ("import kvreplay.capacity.command", []),
                   ("import kvreplay.kvpress", []),
+                  ("import kvreplay.prefill", []),
                   *((f"import kvreplay.{x}", ["numpy"]) for x in (
                       "trace", "decisions", "scores", "session", "binding",
                       "container"))):
     assert {*loaded(line)} <= {*may}, (line, loaded(line))
 
-screen = pydoc.render_doc(kvreplay, renderer=pydoc.plaintext).split("\n")[:24]
+screen = pydoc.render_doc(kvreplay, renderer=pydoc.plaintext).split("\n")[:30]
 assert max(map(len, screen)) <= 80, screen
 for x in pkgutil.iter_modules(kvreplay.__path__):
     assert x.name == "__main__" or any(

@@ -17,7 +17,8 @@ from record_shared import LINES, MODEL, SOURCE, at, digests, lines, record
 from record_shared import saved, trace
 
 import hf_models as hf
-from kvreplay.record import file, write
+from kvreplay import container
+from kvreplay.record import write
 from kvreplay.trace import read_trace
 
 
@@ -104,7 +105,7 @@ def check_resumed():
     said = record("all", "--max-new", "8", "--name", "tiny", "--check")
     assert said.count("outputs differ by") == 3, said
     os.unlink(at("all", "two.safetensors"))
-    own, seen = file.TraceFile.put, []
+    own, seen = container.Writer.put, []
 
     def full(self, name, x):
         seen.append(os.listdir(at("all")))
@@ -112,11 +113,11 @@ def check_resumed():
             raise OSError(errno.ENOSPC, "No space left on device")
         own(self, name, x)
 
-    file.TraceFile.put = full
+    container.Writer.put = full
     try:
         said = record("all", "--max-new", "8", "--name", "tiny", code=4)
     finally:
-        file.TraceFile.put = own
+        container.Writer.put = own
     assert "No space left" in said and said.count("\n") == 2, said
     assert any("two.safetensors." in y for x in seen for y in x), seen
     assert sorted(os.listdir(at("all"))) == ["one.safetensors",

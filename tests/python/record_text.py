@@ -269,12 +269,13 @@ def check_file():
     import numpy as np
 
     from kvreplay.container import load
-    from kvreplay.record.file import TraceFile, sweep
+    from kvreplay.container import Writer
+    from kvreplay.record.file import sweep
 
     path = os.path.join(folder, "t.safetensors")
     sizes = {"b": ("I64", (2,)), "a": ("F16", (2, 3)), "c": ("BF16", (1,))}
     a, b = np.arange(6, dtype="f2").reshape(3, 2).T, np.array([5, -6])
-    file = TraceFile(path, {"format": "x"}, sizes)
+    file = Writer(path, {"format": "x"}, sizes)
     file.put("a", a)
     file.put("c", np.array([7], "u2"))
     assert not os.path.exists(path)
@@ -286,7 +287,7 @@ def check_file():
     assert (got["a"][2].view("f2").reshape(2, 3) == a).all()
     assert got["b"][2].view("i8").tolist() == [5, -6]
     before = sorted(os.listdir(folder))
-    file = TraceFile(path, {}, sizes)
+    file = Writer(path, {}, sizes)
     file.put("a", a)
     sweep(folder)  # of others alone, and this process lives
     assert sorted(os.listdir(folder)) != before
@@ -301,7 +302,7 @@ def check_file():
     with open(os.path.join(folder, "r.db"), "wb") as f:
         f.write(b"SQLite format 3\0")
     for name in os.path.join(folder, "r.db"), folder:
-        refused("not written over", TraceFile, name, {}, sizes)
+        refused("not written over", Writer, name, {}, sizes)
 
 
 check_prompts()

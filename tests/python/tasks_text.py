@@ -1,25 +1,27 @@
 # SPDX-License-Identifier: Apache-2.0
 """The tasks of `kvreplay evaluate` and a user's own items, by a tokenizer of
 bytes as the bundled model has it, with a chat template and without; by the
-tokenizers in MODEL..., too, where PYTHON has transformers. tasks_text.py FOLDER
-[MODEL...], with the package on PYTHONPATH."""
+tokenizers in MODEL..., too, where PYTHON has transformers. Their prose is made
+up here, for the book must be downloaded: book.py with a text of its own.
+tasks_text.py FOLDER [MODEL...], with the package on PYTHONPATH."""
 
 import hashlib
 import importlib.util
+import io
 import json
 import os
+import random
 import sys
 
 from kvreplay.evaluate.compose import Composer
 from kvreplay.evaluate.item import Question, read_items
-from kvreplay.evaluate.tasks import DEPTHS, NAMES, make
-from kvreplay.evaluate.tasks.words import text as shipped
+from kvreplay.evaluate.tasks import DEPTHS, NAMES, book, make, words
 
 folder, models = sys.argv[1], sys.argv[2:]
 PATH = os.path.join(folder, "items.jsonl")
 # Of all() below; another digest: other items under the same names. They are
 # the same on every machine, and rows of a database are found by their tokens.
-DIGEST = "3de1a564aed38bb1"
+DIGEST = "1c48f0be09d9b1ee"
 
 
 def refused(says, call, *args, **more):
@@ -29,6 +31,61 @@ def refused(says, call, *args, **more):
         assert says in str(e) and "\n" not in str(e), (says, str(e))
     else:
         raise AssertionError(f"nothing says: {says}")
+
+
+def prose():
+    """Paragraphs of six sentences of 5 to 15 words."""
+    r = random.Random(1)
+    return "".join(" ".join(
+        " ".join(r.choices(words.NOUNS, k=r.randrange(5, 16))) + "."
+        for _ in range(6)) + "\n" for _ in range(300))  # fmt: skip
+
+
+RAW = """Title
+CHAPTER I: BED
+
+It was _late_
+at  night.
+
+  A verse
+
+(I) So it seems.  And yet--
+
+We slept {1} well.
+
+* * *
+
+(I) So it was said.
+
+FOOTNOTES:"""
+
+
+def check_book():
+    """What is left of the file; downloaded once, and no other text."""
+    os.environ["XDG_CACHE_HOME"] = os.path.join(folder, "books")
+    fetched, urlopen = [], book.urllib.request.urlopen
+
+    def found(url, timeout):
+        fetched.append(url)
+        return io.BytesIO(RAW.encode())
+
+    def lost(url, timeout):
+        raise OSError("no network")
+
+    book.urllib.request.urlopen, was = lost, book.SHA256
+    try:
+        book.read()
+        raise AssertionError("nothing says that there is no book")
+    except ImportError as e:
+        assert "(no network): save https" in str(e), e
+    book.urllib.request.urlopen = found
+    refused("not the text of https", book.read)
+    want = "It was late at night.\n(I) So it was said.\n"
+    book.SHA256 = hashlib.sha256(want.encode()).hexdigest()
+    assert book.read() == want == book.read() and len(fetched) == 2
+    book.SHA256, book.urllib.request.urlopen = was, urlopen
+    refused("3261.txt: not the text of", book.read)
+    refused("remove it", book.read)
 
 
 class Bytes:
@@ -150,7 +207,7 @@ def check_options():
     (q,) = x.questions
     assert len(q.answer) == 256 and not q.tokens and x.prompt[0] == 256
     assert x.depth is None and q.accept == ()
-    said, whole = t.decode(x.prompt + q.answer), "".join(shipped() * 2)
+    said, whole = t.decode(x.prompt + q.answer), "".join(words.text() * 2)
     assert "".join(said.split()) in "".join(whole.split()), said
     (x,) = make("niah_single_2", Marks(), 1, 1, 1500)
     (q,) = x.questions
@@ -254,6 +311,8 @@ def digest(found):
     return hashlib.sha256(repr(found).encode()).hexdigest()[:16]
 
 
+check_book()
+book.read = prose
 check_right()
 check_options()
 check_bad()

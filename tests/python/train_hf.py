@@ -13,14 +13,17 @@ import os
 import re
 import subprocess
 
+import numpy as np
 import torch
 from record_shared import LINES, MODEL, PROMPTS, at, kvreplay, lines, record
 from record_shared import saved, tiny
 
 import hf_models as hf
 from kvreplay.container import load
-from kvreplay.train import loop, main
-from kvreplay.train.trainer import packed
+from kvreplay.train import main as train_traces
+from kvreplay.train import steps
+from kvreplay.train.data import packed
+from kvreplay.train.hf import main
 
 TEXT = os.path.join(tiny, "text_400.safetensors")
 HAYSTACK = os.path.join(tiny, "haystack_8.safetensors")
@@ -56,13 +59,14 @@ def replayed(trace, spec, budget=()):
     return row
 
 
-def one_of_c(spec, trace, held_out, out, *words):
+def of_traces(spec, trace, held_out, out, *words):
     """The held-out loss of `kvreplay train`, and that without weights."""
-    x = subprocess.run(
-        [kvreplay, "train", spec, trace, "--hold-out", held_out, "--dtype",
-         "f32", "-q", "-o", out, "--tokens", "96", *words],
-        capture_output=True, text=True, check=True)  # fmt: skip
-    return [float(y) for y in x.stdout.splitlines()[-1].split()[-2:]]
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed):
+        assert not train_traces(
+            [spec, trace, "--hold-out", held_out, "--dtype", "f32", "-q", "-o",
+             out, "--tokens", "96", *words])  # fmt: skip
+    return [float(y) for y in printed.getvalue().split()[-2:]]
 
 
 def check_same():
@@ -81,9 +85,9 @@ def check_same():
         ("deltakv", "deltakv:hidden=24", ["--sinks", "8"]),
         ("less", "less:hidden=16:budget=8", ["--budget", "8"]),
     ):
-        out = at(method + "_c.safetensors")
-        loss, without = one_of_c(spec, other, trace, out, "--steps", "40",
-                                 "--rate", "5e-3")  # fmt: skip
+        out = at(method + "_traces.safetensors")
+        loss, without = of_traces(spec, other, trace, out, "--steps", "40",
+                                  "--rate", "5e-3")  # fmt: skip
         assert loss < without, (method, loss, without)
         said = train(method, *own, "--from", out, "--rate", "1e-12",
                      "--steps", "1", "--layers", "0", "--hold-out", trace,
@@ -135,7 +139,7 @@ def check_falls():
 def check_resume():
     """Interrupted behind a checkpoint, then typed again: the same bytes."""
     lines(*LINES)
-    prompts, keep = [PROMPTS, HAYSTACK], loop.Run.keep
+    prompts, keep = [PROMPTS, HAYSTACK], steps.Run.keep
     for method in "deltakv", "less", "duoattention":
         words = ["--steps", "6", "--keep", "0", *SMALL[method]]
         whole, broken = (at(f"{x}.safetensors") for x in ("whole", "broken"))
@@ -146,11 +150,11 @@ def check_resume():
             if done == 4:
                 raise KeyboardInterrupt
 
-        loop.Run.keep = stop
+        steps.Run.keep = stop
         try:
             said = train(method, *words, prompts=prompts, out=broken, code=130)
         finally:
-            loop.Run.keep = keep
+            steps.Run.keep = keep
         assert not os.path.exists(broken), said
         said = train(method, *words, "--seed", "1", prompts=prompts,
                      out=broken, code=3)  # fmt: skip
@@ -194,7 +198,7 @@ def check_bad():
         said = train(method, *words, code=3, **more)
         assert want in said and said.count("\n") == 1, (method, words, said)
     try:
-        packed("x", "F16", torch.tensor([1.0, 1e6]))
+        packed("x", "F16", np.array([1.0, 1e6]))
         raise AssertionError("a weight that fp16 cannot hold")
     except ValueError as e:
         assert "a weight is not finite: take a lower --rate" in str(e), e

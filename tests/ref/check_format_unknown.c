@@ -13,6 +13,7 @@
 #include "tests/support/scratch.h"
 #include "tests/support/test.h"
 #include "traces/trace/small.h"
+#include "traces/trace/trace.h"
 
 #include <stdlib.h>
 #include <string.h>

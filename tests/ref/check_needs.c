@@ -11,6 +11,7 @@
 #include "tests/support/scratch.h"
 #include "tests/support/test.h"
 #include "traces/trace/small.h"
+#include "traces/trace/trace.h"
 
 #include <limits.h>
 #include <string.h>

@@ -180,6 +180,11 @@ TEST(wrong_lists) {
   bad_file(file_of("[64, -1]"), ", layer 1: budget -1: write");
   bad_file(file_of("[64, \"read:5%\"]"), ", layer 1: read:5% is of bytes");
   bad_file(file_of("[64"), "line 1 is not JSON: ");
+  bad_file(file_of("[64,\n]"), "line 2 is not JSON: ");
+  bad_file(file_of("[64] 32"), "line 1 is not JSON: ");
+  bad_file(file_of("[64 32]"), "line 1 is not JSON: ");
+  bad_file(file_of("[\"64]"), "line 1 is not JSON: ");
+  bad_file(file_of("[[64]]"), ", layer 0: is neither a whole number");
 }
 
 TEST(fits_to_the_byte) {

@@ -75,7 +75,7 @@ static kv_stat spread(double mean, int64_t count) {
 static void fill(kv_stat *s, double err, bool needles) {
   double kept = 1 / (1 + err);
   for (int m = 0; m < KV_MEASURES; m++) {
-    bool needle = m >= KV_NEEDLE_STORED;
+    bool needle = kv_measure_table[m].of == KV_OF_SEARCHES;
     double x = kv_measure_table[m].better > 0 ? kept * kept : err / 3;
     if (m == KV_OUTPUT_ERROR) x = err;
     if (m == KV_NEEDLE_DENSE) x = 1;
@@ -131,7 +131,8 @@ static void fill_means(kv_result *r, unsigned seed) {
   for (int m = 0; m < KV_MEASURES; m++)
     for (int i = 0; i < steps; i++) {
       double x = r->stat[m].mean * (.8 + .4 * noise(seed, (unsigned)i, 9));
-      bool there = r->stat[m].count && (m < KV_NEEDLE_STORED || i % 2 == 0);
+      bool all = kv_measure_table[m].of != KV_OF_SEARCHES;
+      bool there = r->stat[m].count && (all || i % 2 == 0);
       r->step_mean[m * steps + i] = there ? (float)x : NAN;
     }
 }

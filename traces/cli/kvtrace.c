@@ -8,9 +8,8 @@
 #include "traces/trace/check.h"
 
 static const kv_command *const commands[] = {
-    &kv_command_info,  &kv_command_check,   &kv_command_convert,
-    &kv_command_slim,  &kv_command_pack,    &kv_command_plan,
-    &kv_command_synth, &kv_command_prefill, NULL};
+    &kv_command_info, &kv_command_check, &kv_command_convert, &kv_command_slim,
+    &kv_command_pack, &kv_command_plan,  &kv_command_synth,   NULL};
 
 static const kv_example examples[] = {
     {"kvtrace info traces/tiny/haystack_8.safetensors", "what a trace is"},
@@ -25,6 +24,11 @@ static const char *const notes[] = {
 
 static const kv_example environment[] = {KV_ENVIRONMENT_ISA, {NULL, NULL}};
 
+static const kv_brought brought[] = {
+    {"prefill", "measure how sparsely a prompt could be read",
+     "type make install, or pip install . in kvreplay's source tree"},
+    {NULL, NULL, NULL}};
+
 static const kv_program program = {
     .name = "kvtrace",
     .alone = {.summary = "look at, check, convert and make attention traces",
@@ -33,6 +37,7 @@ static const kv_program program = {
               .notes = notes},
     .commands = commands,
     .environment = environment,
+    .brought = brought,
     .version = kv_version_kernels};
 
 int main(int argc, char **argv) {

@@ -14,8 +14,7 @@
 
 /* The commands, for kvtrace.c. */
 extern const kv_command kv_command_info, kv_command_check, kv_command_convert,
-    kv_command_pack, kv_command_plan, kv_command_prefill, kv_command_slim,
-    kv_command_synth;
+    kv_command_pack, kv_command_plan, kv_command_slim, kv_command_synth;
 
 /* First member of the struct of a command that reads one trace. KV_ONE_TRACE,
  * in its kv_command, fills `path`; KV_OPTION_FORMAT, among its options, `json`.

@@ -82,26 +82,6 @@ static kv_rc copy_texts(const kv_st *s, kv_asset *a, kv_err *e) {
   return text ? KV_OK : kv_no_memory(e, "an asset", n * sizeof *text);
 }
 
-kv_asset *kv_asset_share(kv_asset *a) {
-  atomic_fetch_add(&((kv_asset_own *)a)->more, 1);
-  return a;
-}
-
-void kv_asset_close(kv_asset *a) {
-  if (!a || atomic_fetch_sub(&((kv_asset_own *)a)->more, 1) > 0) return;
-  for (int i = 0; i < a->texts; i++) {
-    free((void *)a->text[i].key);
-    free((void *)a->text[i].value);
-  }
-  free((void *)a->text);
-  free((void *)a->tensor);
-  free((void *)a->layer);
-  free((void *)a->path);
-  free(((kv_asset_own *)a)->block);
-  free(((kv_asset_own *)a)->ask);
-  free(a);
-}
-
 static kv_rc take(const char *path, const kv_asset_kind *kind,
                   const kv_trace *t, kv_asset *a, kv_err *e) {
   char show[KV_SHOW];
@@ -154,3 +134,13 @@ kv_rc kv_asset_open(const char *path, const kv_asset_kind *kind,
     *out = a;
   return rc;
 }
+
+const kv_trace_reads kv_asset_reads = {.asset_open = kv_asset_open,
+                                       .asset_beside = kv_asset_beside};
+
+const kv_trace_reads kv_trace_file_reads = {.scan_layer = kv_trace_scan_layer,
+                                            .damaged = kv_trace_damaged,
+                                            .release_layer =
+                                                kv_trace_release_layer,
+                                            .asset_open = kv_asset_open,
+                                            .asset_beside = kv_asset_beside};

@@ -14,7 +14,7 @@
 #define KV_TRACES_ASSET_H
 
 #include "ref/ground/err.h"
-#include "ref/lane/asset.h"
+#include "ref/lane/assets.h"
 #include "traces/trace/trace.h"
 
 /* Reads the file at path for a replay of trace t that decodes from token
@@ -28,19 +28,6 @@
 kv_rc kv_asset_open(const char *path, const kv_asset_kind *kind,
                     const kv_trace *t, int prompt_len, kv_asset **out,
                     kv_err *e);
-/* Joins the n files of a method: the tensors that kind[0] asks of file[0], then
- * those of kind[1], and so on, in every layer; those of a file that is NULL,
- * not read, are zeroed. *out points into the files, which must outlive it;
- * path, metadata and digest it has none. NULL where every file is, or after a
- * failure (KV_RESOURCE). */
-kv_rc kv_assets_join(int n, const kv_asset_kind *const *kind,
-                     kv_asset *const *file, kv_asset **out, kv_err *e);
-/* One more owner of an asset that was opened, from any thread; each owner
- * closes it. Returns a. Cannot fail. */
-kv_asset *kv_asset_share(kv_asset *a);
-/* Of either kind, by an owner: the last one's call frees it; accepts NULL. */
-void kv_asset_close(kv_asset *a);
-
 /* Finds the file that a method reads for the model of trace t, for a
  * specification that names none, and writes its path into path[room], with a
  * NUL. FOLDER is the trace's folder, METHOD is `method`. The first of these
@@ -62,5 +49,9 @@ void kv_asset_close(kv_asset *a);
  * path has no room. Reads headers of files only. */
 kv_rc kv_asset_beside(const kv_trace *t, const char *method, size_t room,
                       char *path, kv_err *e);
+
+/* The two above, for kv_trace.reads of a trace in memory whose methods may have
+ * files. */
+extern const kv_trace_reads kv_asset_reads;
 
 #endif

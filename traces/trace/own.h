@@ -29,6 +29,10 @@ struct kv_trace_own {
   float **sinks; /* [n_layers] of [n_heads]; NULL where a layer has none */
 };
 
+/* What reads a trace that has a file; in asset.c of a later room
+ * (traces/decisions), since the files of methods are read there. */
+extern const kv_trace_reads kv_trace_file_reads;
+
 /* KV_INPUT: "FILE: tensor NAME REASON". */
 kv_rc kv_trace_tell(const kv_trace *t, const char *tensor, const char *reason,
                     kv_err *e);

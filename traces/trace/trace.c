@@ -334,6 +334,7 @@ kv_rc kv_trace_open(const char *path, kv_trace **out, kv_err *e) {
   kv_trace *t = *out = calloc(1, sizeof *t);
   if (!t) return kv_no_memory(e, "a trace", sizeof *t);
   kv_rc rc = KV_OK;
+  t->reads = &kv_trace_file_reads;
   t->own = calloc(1, sizeof *t->own);
   if (t->own) t->own->path = kv_text_copy(strlen(path), path);
   if (t->own) t->own->name = kv_trace_stem(path);

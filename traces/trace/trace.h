@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * An attention trace: queries, keys and values of one recorded request of one
- * model, mapped from its file (traces/README.md describes the format).
+ * Opens attention traces: a kv_trace (ref/lane/trace.h) is mapped from its file
+ * (traces/README.md describes the format).
  * kv_trace_open checks everything but the numbers of q, k, v, o and colsum, so
  * that what it returns holds together; kv_trace_scan_layer and, of o,
  * kv_trace_scan_output check those, layer by layer, before they are used.
@@ -18,57 +18,9 @@
 #define KV_TRACES_TRACE_H
 
 #include <stddef.h>
-#include <stdint.h>
 
-#include "ref/ground/err.h"
 #include "ref/ground/sha256.h"
-#include "ref/ground/shape.h"
-
-/* An answer whose words stand earlier in the request (its needle), as ranges of
- * tokens, ends exclusive. Token start + i, start >= 1, is predicted by row
- * start + i - 1, which looks for token source_start + i. The two lengths may
- * differ. */
-typedef struct kv_answer {
-  int start, end, source_start, source_end;
-} kv_answer;
-
-typedef enum kv_role { KV_CONTEXT, KV_QUESTION, KV_ANSWER } kv_role;
-
-/* A part of the request. */
-typedef struct kv_segment {
-  int start, end; /* tokens, end exclusive */
-  kv_role role;
-} kv_segment;
-
-/* A recorded layer. */
-typedef struct kv_recorded {
-  kv_layer_data data; /* q, k, v, column sums, window and sinks */
-  const void *o;      /* [n_heads][data.n_rows][d_v] the model's own outputs, of
-                         o_type; NULL: not recorded */
-  kv_dtype o_type;
-} kv_recorded;
-
-typedef struct kv_trace {
-  const char *path; /* as given to kv_trace_open */
-  const char *name; /* file name without folder and .safetensors */
-  kv_shape shape;   /* T = shape.n_tokens */
-  kv_rope rope;
-  const float *windowed_inv_freq; /* [d/2] frequencies of the layers with a
-                            sliding window, where they are not rope's; NULL: all
-                            layers have the same */
-  float rope_scale;      /* factor of RoPE's cosines and sines, already inside q
-                            and k; 1 where none is recorded */
-  int n_layers;          /* recorded layers, <= shape.n_layers */
-  kv_recorded *layer;    /* [n_layers], ascending data.layer */
-  const int32_t *tokens; /* [T] token ids, or NULL */
-  int first_decode;      /* least prompt_len of which the query rows of all
-                            decoded tokens are recorded; 0: of any */
-  int n_answers;
-  kv_answer *answer; /* [n_answers] */
-  int n_segments;
-  kv_segment *segment;      /* [n_segments] */
-  struct kv_trace_own *own; /* private; NULL: of a session, without a file */
-} kv_trace;
+#include "ref/lane/trace.h"
 
 /* Opens the trace at path, a .safetensors or the .index.json of a set.
  * KV_INPUT: it cannot be read or is malformed, with file, key or tensor and

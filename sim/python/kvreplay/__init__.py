@@ -9,10 +9,11 @@
     kvreplay.session    a method fed token by token: Session
     kvreplay.grade      a kernel's decisions and outputs graded: grade
     kvreplay.record     traces of a Hugging Face model: `kvreplay record`
-    kvreplay.train      what methods read, trained: `kvreplay train-hf`
+    kvreplay.train      what methods read: `kvreplay train`, `train-hf`
     kvreplay.evaluate   does it still answer? `kvreplay evaluate`
     kvreplay.claims     do papers' claims hold? `kvreplay claims`
     kvreplay.capacity   users of a node: `kvreplay capacity`
+    kvreplay.prefill    how sparsely a prompt is read: `kvtrace prefill`
     kvreplay.hf         hf.capture: of your tokens; hf.session: generates
     kvreplay.kvpress    kvpress both ways: Press, from_press, from_scorer
     kvreplay.container  any file in safetensors: load, save

@@ -16,7 +16,7 @@ import math
 import os
 import re
 import struct
-from typing import TYPE_CHECKING, Any, Mapping
+from typing import TYPE_CHECKING, Any, Mapping, Optional, Sequence
 
 import numpy as np
 
@@ -106,30 +106,88 @@ def writable(path: str, trace: bool) -> str:
     return path
 
 
+class Writer:
+    """A file that is written tensor by tensor: sizes first, then each tensor
+    when it is there, in any order, so that none is held longer than writing
+    takes. Until finish() it has another name, PATH.PID.part. shapes: {tensor:
+    (dtype, shape)}; metadata: texts. put() each once, then finish(); or
+    leave(), after which nothing is there. trace: may it replace a trace?"""
+
+    def __init__(
+        self,
+        path: str,
+        metadata: Mapping[str, str],
+        shapes: Mapping[str, tuple[str, Sequence[int]]],
+        trace: bool = True,
+    ) -> None:
+        self.path = writable(path, trace)
+        self.part = f"{self.path}.{os.getpid()}.part"
+        self.left: dict[str, tuple[int, int]] = {}  # not put yet: place, size
+        at = 0
+        header: dict[str, Any] = {"__metadata__": metadata}
+        for name in sorted(shapes, key=lambda x: (-int(shapes[x][0][-2:]), x)):
+            dtype, shape = shapes[name]
+            size = int(np.prod(shape)) * NUMPY[dtype].itemsize
+            self.left[name] = at, size
+            header[name] = dict(dtype=dtype, shape=[*shape],
+                                data_offsets=[at, at + size])  # fmt: skip
+            at += size
+        text = json.dumps(header, separators=(",", ":")).encode()
+        text += b" " * (-(8 + len(text)) % 64)
+        self.first = 8 + len(text)
+        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
+        self.file: Optional[int] = os.open(self.part, flags, 0o666)
+        try:
+            os.truncate(self.file, self.first + at)
+            self._write(struct.pack("<Q", len(text)) + text, 0)
+        except BaseException:
+            self.leave()
+            raise
+
+    def _write(self, data: Any, at: int) -> None:
+        assert self.file is not None, "it was neither finished nor left"
+        data = memoryview(data).cast("B")
+        while data:
+            n = os.pwrite(self.file, data, at)
+            data, at = data[n:], at + n
+
+    def put(self, name: str, x: Array) -> None:
+        """A whole tensor: an array in C order, of its type and shape."""
+        at, size = self.left.pop(name)
+        x = np.ascontiguousarray(x)
+        assert x.nbytes == size, "a tensor has the size that was said"
+        self._write(x.reshape(-1).view(np.uint8), self.first + at)
+
+    def finish(self) -> None:
+        """The file is whole, and has its name."""
+        assert not self.left, "every tensor was written"
+        assert self.file is not None, "once"
+        os.fsync(self.file)
+        os.close(self.file)
+        self.file = None
+        os.replace(self.part, self.path)
+
+    def leave(self) -> None:
+        """Nothing is there, unless it was finished."""
+        if self.file is not None:
+            os.close(self.file)
+            self.file = None
+        if os.path.lexists(self.part):
+            os.unlink(self.part)
+
+
 def save(path: str, meta: Mapping[str, str],
          tensors: Mapping[str, Tensor]) -> None:
     """Writes a file whole or not at all, where it is writable(); data begin on
     a multiple of 64."""
-    path, at = writable(path, meta["format"] == "kvtrace"), 0
-    header: dict[str, object] = {"__metadata__": meta}
-    order = sorted(tensors, key=lambda x: (-int(tensors[x][0][-2:]), x))
-    for name in order:
-        dtype, shape, data = tensors[name]
-        first, at = at, at + data.size
-        header[name] = dict(dtype=dtype, shape=shape, data_offsets=(first, at))
-    text = json.dumps(header, separators=(",", ":")).encode()
-    text += b" " * (-(8 + len(text)) % 64)
-    beside = f"{path}.{os.getpid()}"
+    file = Writer(path, meta, {x: y[:2] for x, y in tensors.items()},
+                meta["format"] == "kvtrace")
     try:
-        with open(beside, "xb") as f:
-            f.write(struct.pack("<Q", len(text)) + text)
-            f.writelines(tensors[x][2].data for x in order)
-            f.flush()
-            os.fsync(f.fileno())
-        os.replace(beside, path)
+        for name, (_, _, data) in tensors.items():
+            file.put(name, data)
+        file.finish()
     finally:
-        if os.path.lexists(beside):
-            os.unlink(beside)
+        file.leave()
 
 
 def widen(x: Array) -> Array:

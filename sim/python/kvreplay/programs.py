@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import subprocess
 import sys
 
 FOLDER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "native")
@@ -34,6 +35,19 @@ def find(name: str) -> str | None:
 def program(name: str) -> str:
     """The same, else the name alone."""
     return find(name) or name
+
+
+def called(*words: str) -> subprocess.CompletedProcess[str]:
+    """What one of the programs answers. ImportError where there is none."""
+    try:
+        return subprocess.run(
+            [program(words[0]), *words[1:]], text=True, capture_output=True,
+            stdin=subprocess.DEVNULL)  # fmt: skip
+    except FileNotFoundError:
+        raise ImportError(
+            f"no program {words[0]}: install the wheel of kvreplay, or put its "
+            "folder on the PATH"
+        ) from None
 
 
 def main() -> int:

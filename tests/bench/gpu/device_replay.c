@@ -7,6 +7,7 @@
 #include "gpu/host/backends.h"
 #include "sim/engine/replay.h"
 #include "traces/trace/synth.h"
+#include "traces/trace/trace.h"
 
 #include <errno.h>
 #include <omp.h>

@@ -2,6 +2,7 @@
 #include "tests/support/traces/segments.h"
 #include "tests/support/scratch.h"
 #include "traces/trace/synth.h"
+#include "traces/trace/trace.h"
 
 #include <string.h>
 

@@ -9,11 +9,12 @@ import json
 import os
 import sys
 import tempfile
-from typing import Any, Callable, List, NoReturn, Optional
+from typing import Any, List, Optional
 
 from . import __doc__ as DOC
 from . import config, rows
-from ..evaluate.asks import Usage, kvreplay
+from ..evaluate.asks import kvreplay
+from ..hf.options import Parser, Usage, up_to
 from ..hf.text import run
 from .model import Model, of_table, shape
 from .node import Gpu, Node, gpus, part
@@ -22,33 +23,15 @@ NAME = "kvreplay capacity"
 HALVES = {"bf16": 4, "fp16": 4, "fp32": 8, "fp8": 2, "int8": 2, "int4": 1}
 
 
-class Parser(argparse.ArgumentParser):
-    def error(self, message: str) -> NoReturn:
-        raise Usage(f"{message}; `{NAME} --help` has the options")
-
-
-def whole(most: int) -> Callable[[str], int]:
-    def read(text: str) -> int:
-        try:
-            if 1 <= int(text) <= most:
-                return int(text)
-        except ValueError:
-            pass
-        raise argparse.ArgumentTypeError(
-            f"{text} is no whole number from 1 to {most}")
-
-    return read
-
-
 def parser() -> argparse.ArgumentParser:
     form = argparse.RawDescriptionHelpFormatter
     p = Parser(prog=NAME, description=DOC, formatter_class=form)
     add = p.add_argument_group("who is served").add_argument
     add("-M", "--model", required=True, help="a model of the table of `kvtrace "
         "plan --help`, a config.json or its folder (required)")  # fmt: skip
-    add("-c", "--context", type=whole(1 << 22), required=True, metavar="N",
+    add("-c", "--context", type=up_to(1 << 22), required=True, metavar="N",
         help="tokens of each user's prompt (required)")  # fmt: skip
-    add("-o", "--output", type=whole(1 << 20), default=1024, metavar="N",
+    add("-o", "--output", type=up_to(1 << 20), default=1024, metavar="N",
         help="tokens decoded after it (default 1024)")  # fmt: skip
     add("--cache", metavar="TYPE", type=str.upper, default="MODEL",
         choices=["MODEL", "F16", "BF16", "F32"], help="type of K and V as they "
@@ -63,18 +46,18 @@ def parser() -> argparse.ArgumentParser:
     add = p.add_argument_group("on what").add_argument
     add("-g", "--gpu", required=True, metavar="NAME", help="the device "
         f"(required): {', '.join(gpus())}")  # fmt: skip
-    add("--gpus", type=whole(4096), default=1, metavar="N",
+    add("--gpus", type=up_to(4096), default=1, metavar="N",
         help="devices of the node (default 1)")  # fmt: skip
-    add("--tp", type=whole(4096), metavar="N", help="devices that share the "
+    add("--tp", type=up_to(4096), metavar="N", help="devices that share the "
         "model's heads (tensor parallelism; default: as many as possible); "
         "each such group serves for itself")  # fmt: skip
     add("-w", "--weights", default="bf16", metavar="TYPE", help="type of the "
         f"model's weights: {', '.join(HALVES)} (default bf16), or their bytes "
         "(141.1e9)")  # fmt: skip
-    add("--percent", type=whole(100), default=90, metavar="N", help="of each "
+    add("--percent", type=up_to(100), default=90, metavar="N", help="of each "
         "device's memory that weights and caches may take (default 90, as "
         "vLLM's gpu_memory_utilization)")  # fmt: skip
-    add("--users", type=whole(1 << 24), default=0, metavar="N",
+    add("--users", type=up_to(1 << 24), default=0, metavar="N",
         help="tokens/s while so many decode (default: as many as fit)")
     add("-d", "--db", metavar="FILE", help="rows of `kvreplay run`, for "
         "methods whose bytes depend on traces: the middle of its traces and, "
@@ -83,7 +66,7 @@ def parser() -> argparse.ArgumentParser:
     add("-f", "--format", choices=["table", "csv", "json"], default="table",
         help="table (the default), csv or json; these have exact bytes, and "
         "those of the tables of a user's pages, as LeanKV's are")  # fmt: skip
-    add("-j", "--jobs", type=whole(4096), metavar="N", help="threads (default: "
+    add("-j", "--jobs", type=up_to(4096), metavar="N", help="threads (default: "
         "one a processor), which never change a number")  # fmt: skip
     return p
 

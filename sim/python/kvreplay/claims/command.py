@@ -5,22 +5,31 @@ anything runs. Needs Python and the programs."""
 from __future__ import annotations
 
 import argparse
-import functools
 import os
 import sys
-from typing import Dict, List, Optional, Tuple
+import tempfile
+from typing import List, Optional, Tuple
 
 from . import __doc__ as DOC
-from . import deltakv, figures, hardkv, leankv, zsmerge
-from ..hf.options import option
+from . import page, runs
+from ..hf.options import say_as
 from ..hf.text import check_folder, run
-from . import page
-from .claim import Claim, choose, judge
-from .runs import Numbers, Runner, progress_to, read_answers, scratch, sources
+from .table import Claim, Row, Table
 
 NAME = "kvreplay claims"
-CLAIMS: Tuple[Claim, ...] = (*deltakv.CLAIMS, *zsmerge.CLAIMS, *hardkv.CLAIMS,
-                             *leankv.CLAIMS, *figures.CLAIMS)  # fmt: skip
+
+
+def chosen(claims: List[Claim], only: Optional[str]) -> List[Claim]:
+    """Those of a list of numbers, None: all; ArgumentTypeError of one that is
+    none."""
+    known = {x["number"]: x for x in claims}
+    asked = [x.strip() for x in only.split(",")] if only else [*known]
+    for x in asked:
+        if x not in known:
+            raise argparse.ArgumentTypeError(
+                f"argument --only: there is no claim {x}: `{NAME} --list` has "
+                "their numbers")
+    return [x for x in claims if x["number"] in asked]
 
 
 def parser() -> argparse.ArgumentParser:
@@ -36,9 +45,7 @@ def parser() -> argparse.ArgumentParser:
         help="a database of `kvreplay evaluate`, or CSV of `kvreport table "
         "--answers`; may be repeated")  # fmt: skip
     add("--device", metavar="FILE", help="CSV of the benchmark `device`")
-    add("--only", metavar="LIST", default=list(CLAIMS),
-        type=option(functools.partial(choose, CLAIMS)),
-        help="of claims: 4,5,14 (default: all)")  # fmt: skip
+    add("--only", metavar="LIST", help="of claims: 4,5,14 (default: all)")
     add("--list", action="store_true", help="print claims and the commands "
         "that they need, and run none")  # fmt: skip
     add("--from", dest="found", metavar="FILE", help="judge the numbers of an "
@@ -54,36 +61,34 @@ def parser() -> argparse.ArgumentParser:
 
 
 def listed(claims: List[Claim]) -> str:
-    out = []
-    for x in claims:
-        out.append(f"{x.number}  {x.paper}, {x.where}: {x.says}")
-        out += [f"    {y}" for y in page.commands(x)]
-    return "\n".join(out) + "\n"
+    return "".join(
+        f"{x['number']}  {x['paper']}, {x['place']}: {x['says']}\n"
+        + "".join(f"    {y}\n" for y in page.commands(x)) for x in claims)
 
 
-def computed(a: argparse.Namespace, claims: List[Claim]
-             ) -> Tuple[List[page.Judged], List[Dict[str, object]], int]:
-    """Runs what is missing, and judges."""
-    say = progress_to(a.quiet, NAME)
-    source = list(sources(a.traces))
-    numbers = Numbers()
-    numbers.fill("source", source)
-    with scratch() as made:
+def computed(a: argparse.Namespace, table: Table, claims: List[Claim]
+             ) -> Tuple[List[Row], int]:
+    """Runs what is missing, and judges. Returns the sources and the code."""
+    source = list(runs.sources(a.traces))
+    table.fill("source", source)
+    with tempfile.TemporaryDirectory(prefix="kvreplay-claims-") as made:
         path = a.db or os.path.join(made, "claims.db")
-        runner = Runner(path, source, numbers, say)
-        runner.run(claims)
+        say = (lambda _: None) if a.quiet else say_as(NAME)
+        code = runs.run(claims, path, source, table, say)
         if os.path.exists(path):
-            numbers.attach(path)
+            table.attach(path, runs.said(["kvreport", "export", path]))
         if a.device:
             with open(a.device, encoding="utf-8", newline="") as f:
-                numbers.fill_csv("device", f, a.device, ["theme", "measured"])
+                table.fill_csv("device", f, a.device, ["theme", "measured"])
         for answers in a.answers:
-            numbers.fill_csv("answers", read_answers(answers), answers,
-                             ["method", "loglik", "measurable"])
-        judged = [(x, [judge(look, row) for look in x.looks
-                       for row in numbers.rows(look)]) for x in claims]
-        numbers.db.close()
-    return judged, source, runner.code
+            table.fill_csv("answers", runs.read_answers(answers), answers,
+                           ["method", "loglik", "measurable"])
+        for x in claims:
+            x["found"] = [table.judged(x, at, row)
+                          for at, look in enumerate(x["looks"])
+                          for row in table.ask(look)]  # fmt: skip
+        table.db.close()
+    return source, code
 
 
 def write(path: str, text: str) -> None:
@@ -96,8 +101,7 @@ def write(path: str, text: str) -> None:
     os.replace(part, path)
 
 
-def go(a: argparse.Namespace) -> int:
-    claims: List[Claim] = a.only
+def go(a: argparse.Namespace, table: Table, claims: List[Claim]) -> int:
     check_folder(*[x for x in (a.db, a.html, a.json) if x],
                  *[x for x in (a.output,) if x != "-"])  # fmt: skip
     for path in (*a.traces, *a.answers, a.device, a.found):
@@ -112,12 +116,12 @@ def go(a: argparse.Namespace) -> int:
     if a.found:
         with open(a.found, encoding="utf-8") as f:
             try:
-                judged, source, given = page.again(f.read(), claims)
+                claims, source, given = page.again(f.read(), table, claims)
             except ValueError as e:
                 raise ValueError(f"{a.found}: {e}") from None
     else:
-        judged, source, code = computed(a, claims)
-    of = judged, source, given
+        source, code = computed(a, table, claims)
+    of = claims, source, given
     write(a.output, page.FORMATS[a.format](*of))
     if a.html:
         write(a.html, page.web(*of))
@@ -129,7 +133,11 @@ def go(a: argparse.Namespace) -> int:
 def main(argv: Optional[List[str]] = None) -> int:
     """The command; argv: its words, None: of the command line. Returns the exit
     code."""
-    a = parser().parse_args(argv)
+    a, table = parser().parse_args(argv), Table()
     if a.found and (a.traces or a.answers or a.device):
         parser().error("--from has its numbers: give no traces or results")
-    return run(lambda: go(a), NAME)
+    try:
+        claims = chosen(table.claims(), a.only)
+    except argparse.ArgumentTypeError as e:
+        parser().error(str(e))
+    return run(lambda: go(a, table, claims), NAME)

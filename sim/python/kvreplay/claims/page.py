@@ -7,61 +7,54 @@ from __future__ import annotations
 import html
 import json
 import sqlite3
-from typing import Any, Dict, Iterable, List, Sequence, Tuple
+from typing import Dict, Iterable, List, Sequence, Tuple
 
-from . import claim as c
-from .claim import Claim, Found, Row
+from . import table as t
+from .runs import typed
+from .table import Claim, Row
 
-Judged = Tuple[Claim, List[Found]]
 KINDS = {"arithmetic": "arithmetic", "replay": "replayed, {}",
          "device": "on a device", "answers": "answers of {}"}  # fmt: skip
-PUT = {"{traces}": "TRACE...", "{trace}": "TRACE", "{quarter}": "T/4",
-       "{start}": "T/4", "{tokens}": "T"}  # fmt: skip
-COLOURS = {c.HOLDS: "#1a7f37", c.SIZE: "#9a6700", c.NOT: "#cf222e",
-           c.UNASKED: "#6e7781", c.UNCHECKED: "#6e7781"}  # fmt: skip
-
-
-def typed(command: str) -> str:
-    """A command as a user would type it."""
-    for key, text in PUT.items():
-        command = command.replace(key, text)
-    words = command.split()
-    stored = words[0] == "kvreplay" and words[1] != "capacity"
-    return " ".join([*words, *(["--db", "r.db"] if stored else [])])
+COLOURS = {t.HOLDS: "#1a7f37", t.SIZE: "#9a6700", t.NOT: "#cf222e",
+           t.UNASKED: "#6e7781", t.UNCHECKED: "#6e7781"}  # fmt: skip
 
 
 def commands(claim: Claim) -> List[str]:
-    of = [typed(x) for look in claim.looks for x in look.runs]
-    own = [f"kvreplay claims --only {claim.number}"] * bool(claim.looks)
+    of = [typed(x) for look in claim["looks"] for x in look["runs"]]
+    own = [f"kvreplay claims --only {claim['number']}"] * bool(claim["looks"])
     return [*dict.fromkeys(of)] or own
 
 
-def label(found: Found) -> str:
-    return KINDS[found.look.kind].format(found.of or "a trace")
+def label(claim: Claim, x: Row) -> str:
+    kind = KINDS[claim["looks"][x["look"]]["kind"]]
+    return kind.format(x["row"].get("of") or "a trace")
 
 
-def verdict_of(x: Judged) -> str:
+def sentence(claim: Claim, x: Row) -> str:
+    return t.sentence(claim["looks"][x["look"]], x["row"])
+
+
+def verdict_of(claim: Claim) -> str:
     """The verdict, with what rows say where one is not enough, or why there is
     none."""
-    claim, found = x
-    said = c.verdict(claim, found)
-    why = c.reason(claim, found)
+    said, why, rows = t.verdict(claim), t.reason(claim), t.deciding(claim)
     if why:
         return f"{said}: {why}"
-    rows = [x for x in found if not x.look.beside]
-    if len({x.verdict for x in rows}) > 1:
-        said += f" ({'; '.join(f'{label(x)}: {x.verdict}' for x in rows)})"
-    if claim.shown:
-        of = [f"{label(x)}: " * (len(rows) > 1) + x.sentence() for x in rows]
+    if len({x["verdict"] for x in rows}) > 1:
+        each = "; ".join(f"{label(claim, x)}: {x['verdict']}" for x in rows)
+        said += f" ({each})"
+    if claim["shown"]:
+        of = [f"{label(claim, x)}: " * (len(rows) > 1) + sentence(claim, x)
+              for x in rows]  # fmt: skip
         said += f" ({'; '.join(of)})"
     return said
 
 
-def counts(judged: Sequence[Judged]) -> str:
+def counts(claims: Sequence[Claim]) -> str:
     """How many there are of each verdict."""
-    of = [c.verdict(*x) for x in judged]
-    many = {c.HOLDS: "hold", c.NOT: "do not hold"}
-    said = [f"{n} {many.get(v, v) if n > 1 else v}" for v in c.VERDICTS
+    of = [t.verdict(x) for x in claims]
+    many = {t.HOLDS: "hold", t.NOT: "do not hold"}
+    said = [f"{n} {many.get(v, v) if n > 1 else v}" for v in t.VERDICTS
             if (n := of.count(v))]  # fmt: skip
     return f"{len(of)} claims: " + "; ".join(said) + "."
 
@@ -72,8 +65,15 @@ def from_what(source: Sequence[Row], given: Dict[str, str]) -> List[str]:
     for x in source:
         models.setdefault(x["model"], []).append(
             f"{x['trace']} ({x['n_tokens']} tokens)")
-    lines = [f"Traces of {m}: {', '.join(t)}." for m, t in models.items()]
+    lines = [f"Traces of {m}: {', '.join(of)}." for m, of in models.items()]
     return lines + [f"{what}: {name}." for what, name in given.items() if name]
+
+
+def found(claim: Claim) -> List[Tuple[str, str]]:
+    """A line a row, and its verdict where it has one of its own."""
+    return [(f"{label(claim, x)}: {sentence(claim, x)}",
+             "" if claim["why"] or claim["looks"][x["look"]]["beside"]
+             else x["verdict"]) for x in claim["found"]]  # fmt: skip
 
 
 # --- Markdown ---------------------------------------------------------------
@@ -94,33 +94,24 @@ was a setting.
 """
 
 
-def cell(text: str) -> str:
-    return text.replace("|", "\\|").replace("\n", " ")
-
-
-def markdown(judged: Sequence[Judged], source: Sequence[Row],
+def markdown(claims: Sequence[Claim], source: Sequence[Row],
              given: Dict[str, str]) -> str:
-    out = [HEAD, counts(judged), "", *from_what(source, given), "",
+    out = [HEAD, counts(claims), "", *from_what(source, given), "",
            "| | paper | claim | verdict |", "|---|---|---|---|"]
-    for claim, found in judged:
-        out.append(f"| {claim.number} | {claim.paper}, {claim.where} | "
-                   f"{cell(claim.says)} | {cell(verdict_of((claim, found)))} |")
+    for x in claims:
+        cells = [x["number"], f"{x['paper']}, {x['place']}",
+                 *(y.replace("|", "\\|") for y in (x["says"], verdict_of(x)))]
+        out.append(f"| {' | '.join(cells)} |")
     out += ["", "## What each verdict is from", ""]
-    for claim, found in judged:
-        out += section(claim, found)
+    for x in claims:
+        out += [f"### {x['number']}. {x['says']}", "",
+                f"{x['paper']}, {x['place']}: **{verdict_of(x)}**", ""]
+        if commands(x):
+            out += [*(f"    {y}" for y in commands(x)), ""]
+        rows = found(x)
+        out += [f"- {text}" + f" - *{v}*" * bool(v) for text, v in rows]
+        out += [""] * bool(rows)
     return "\n".join(out).rstrip("\n") + "\n"
-
-
-def section(claim: Claim, found: Sequence[Found]) -> List[str]:
-    out = [f"### {claim.number}. {claim.says}", "",
-           f"{claim.paper}, {claim.where}: **{verdict_of((claim, list(found)))}"
-           "**", ""]
-    if commands(claim):
-        out += [*(f"    {x}" for x in commands(claim)), ""]
-    for x in found:
-        said = "" if x.look.beside or claim.why else f" - *{x.verdict}*"
-        out.append(f"- {label(x)}: {x.sentence()}{said}")
-    return out + [""] * bool(found)
 
 
 # --- a web page --------------------------------------------------------------
@@ -134,67 +125,65 @@ overflow-wrap:anywhere;font-size:.85em}summary{cursor:pointer}li{margin:.2em 0}
 
 
 def tag(text: str) -> str:
-    said = c.VERDICTS[[text.startswith(v) for v in c.VERDICTS].index(True)]
+    said = next(x for x in t.VERDICTS if text.startswith(x))
     return f'<b style="color:{COLOURS[said]}">{html.escape(text)}</b>'
 
 
-def web(judged: Sequence[Judged], source: Sequence[Row],
+def web(claims: Sequence[Claim], source: Sequence[Row],
         given: Dict[str, str]) -> str:
     e = html.escape
     rows = []
-    for claim, found in judged:
-        of = "".join(
-            f"<li>{e(label(x))}: {e(x.sentence())}"
-            + ("" if x.look.beside or claim.why else f" - {tag(x.verdict)}")
-            for x in found)
-        run = e("\n".join(commands(claim)))
+    for x in claims:
+        of = "".join(f"<li>{e(text)}" + (v and f" - {tag(v)}")
+                     for text, v in found(x))  # fmt: skip
         rows.append(
-            f"<tr><td>{e(claim.number)}<td>{e(claim.paper)}<br>"
-            f"{e(claim.where)}<td>{e(claim.says)}<details><summary>from what"
-            f"</summary><ul>{of}</ul><p><code>{run}</code>"
-            f"</details><td>{tag(verdict_of((claim, found)))}")
+            f"<tr><td>{e(x['number'])}<td>{e(x['paper'])}<br>{e(x['place'])}"
+            f"<td>{e(x['says'])}<details><summary>from what</summary>"
+            f"<ul>{of}</ul><p><code>{e(chr(10).join(commands(x)))}</code>"
+            f"</details><td>{tag(verdict_of(x))}")
     about = "".join(f"<p>{e(x)}" for x in from_what(source, given))
     text = HEAD.split("# The papers' claims")[1].replace("`", "")
     return (f"<!doctype html><html lang=en><meta charset=utf-8><meta "
             "name=viewport content='width=device-width'><title>The papers' "
             f"claims</title><style>{STYLE}</style><h1>The papers' claims</h1>"
-            f"<p>{e(text)}<p><b>{e(counts(judged))}</b>{about}<table><tr><th>"
+            f"<p>{e(text)}<p><b>{e(counts(claims))}</b>{about}<table><tr><th>"
             "<th>paper<th>claim<th>verdict" + "\n".join(rows) + "</table>\n")
 
 
 # --- JSON --------------------------------------------------------------------
 
-def numbers(judged: Sequence[Judged], source: Sequence[Row],
+
+def numbers(claims: Sequence[Claim], source: Sequence[Row],
             given: Dict[str, str]) -> str:
-    """The numbers, with the verdicts as they were reached."""
+    """The numbers, a row a line, with the verdicts as they were reached."""
     keep = "trace", "model", "n_tokens"
-    of: Dict[str, Any] = {
-        "source": [{k: x[k] for k in keep} for x in source], "given": given,
-        "claims": [{
-            "number": claim.number, "verdict": c.verdict(claim, found),
-            "rows": [{"look": claim.looks.index(x.look), "verdict": x.verdict,
-                      "row": x.row} for x in found],
-        } for claim, found in judged]}  # fmt: skip
-    return json.dumps(of, indent=1) + "\n"
+
+    def lines(rows: Iterable[Row], indent: str) -> str:
+        return ",".join(f"\n{indent}{json.dumps(x)}" for x in rows)
+
+    of = ",".join(
+        f'\n {{"number": "{x["number"]}", "verdict": "{t.verdict(x)}", '
+        f'"rows": [{lines(x["found"], "  ")}]}}' for x in claims)
+    traces = lines(({k: x[k] for k in keep} for x in source), " ")
+    return (f'{{"source": [{traces}],\n"given": {json.dumps(given)},\n'
+            f'"claims": [{of}]}}\n')
 
 
-def again(text: str, claims: Iterable[Claim]
-          ) -> Tuple[List[Judged], List[Row], Dict[str, str]]:
+def again(text: str, table: t.Table, claims: Sequence[Claim]
+          ) -> Tuple[List[Claim], List[Row], Dict[str, str]]:
     """Numbers of before, judged by the claims as they are now. ValueError of
     what is no such file."""
     try:
         x = json.loads(text)
         rows = {y["number"]: y["rows"] for y in x["claims"]}
-        judged = [(claim, [c.judge(claim.looks[y["look"]], y["row"])
-                           for y in rows[claim.number]])
-                  for claim in claims if claim.number in rows]  # fmt: skip
-        for _, found in judged:
-            [y.sentence() for y in found]
-        return judged, x["source"], x["given"]
+        kept = [y for y in claims if y["number"] in rows]
+        for y in kept:
+            y["found"] = [table.judged(y, z["look"], z["row"])
+                          for z in rows[y["number"]]]  # fmt: skip
+        return kept, x["source"], x["given"]
     except (KeyError, TypeError, IndexError, ValueError, sqlite3.Error) as e:
         raise ValueError(f"is not what `kvreplay claims -f json` of this "
                          f"version prints: {e!r}") from None  # fmt: skip
 
 
 FORMATS = {"md": markdown, "json": numbers, "html": web}
-__all__ = ["FORMATS", "again", "commands", "counts", "verdict_of"]

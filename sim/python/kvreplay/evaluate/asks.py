@@ -11,15 +11,10 @@ import re
 import subprocess
 from typing import Any, Dict, List, NamedTuple, Optional
 
-from ..programs import program
+from ..hf.options import Usage as Usage
+from ..programs import called
 
 BYTES = "end", "mean", "peak", "read", "traffic"
-
-
-class Usage(Exception):
-    """A command line that is wrong, in one sentence."""
-
-    code = 2
 
 
 class Ask(NamedTuple):
@@ -31,16 +26,8 @@ class Ask(NamedTuple):
 
 
 def kvreplay(*words: str) -> subprocess.CompletedProcess[str]:
-    """The program's answer. FileNotFoundError where there is none."""
-    try:
-        return subprocess.run(
-            [program("kvreplay"), *words], text=True, capture_output=True,
-            stdin=subprocess.DEVNULL)  # fmt: skip
-    except FileNotFoundError:
-        raise ImportError(
-            "no program kvreplay: install the wheel of kvreplay, or put the "
-            "folder of kvreplay on the PATH"
-        ) from None
+    """The program's answer."""
+    return called("kvreplay", *words)
 
 
 def said(done: subprocess.CompletedProcess[str]) -> str:

@@ -12,7 +12,8 @@ import shutil
 import tempfile
 from typing import Any, Dict, List, Mapping, Sequence, Tuple
 
-from ..record.file import TraceFile, alive
+from ..container import Writer
+from ..record.file import alive
 from ..record.plan import Plan, texts
 from ..record.request import Request
 from ..train.command import OWN
@@ -68,7 +69,7 @@ class Traces:
                     )  # fmt: skip
         plan.rope = plan.rope._replace(channels=None)  # they are in order
         plan.metadata.update(metadata, answers=answers or None)
-        file = TraceFile(self.path, texts(plan.metadata), plan.shapes)
+        file = Writer(self.path, texts(plan.metadata), plan.shapes)
         try:
             for l in range(model.n):
                 plan.put(file, l, dict(zip("qkv", dense.rows(l)),

@@ -1,13 +1,41 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Options of the commands that run a Hugging Face model (record, train-hf,
-evaluate), and how their texts are read. Needs Python alone."""
+"""Options of the package's commands, and how their texts are read. Needs Python
+alone."""
 
 from __future__ import annotations
 
 import argparse
 import functools
 import sys
-from typing import Any, Callable
+from typing import Any, Callable, NoReturn
+
+
+class Usage(Exception):
+    """A command line that is wrong, in one sentence."""
+
+    code = 2
+
+
+class Parser(argparse.ArgumentParser):
+    """One that raises Usage in place of leaving the program."""
+
+    def error(self, message: str) -> NoReturn:
+        raise Usage(f"{message}; `{self.prog} --help` has the options")
+
+
+def up_to(most: int, least: int = 1) -> Callable[[str], int]:
+    """A reader of whole numbers, for Parser."""
+
+    def read(text: str) -> int:
+        try:
+            if least <= int(text) <= most:
+                return int(text)
+        except ValueError:
+            pass
+        raise argparse.ArgumentTypeError(
+            f"{text} is no whole number from {least} to {most}")
+
+    return read
 
 
 def whole(least: int) -> Callable[[str], int]:

@@ -11,9 +11,9 @@ from typing import Any, Dict, List, Mapping, Optional, Tuple
 import numpy as np
 import torch
 
+from ..container import Writer
 from ..hf.model import need
 from ..hf.rope import Rope
-from .file import TraceFile
 from .forward import bits
 from .layers import Layers
 from .request import Request
@@ -108,7 +108,7 @@ class Plan:
         ):
             self.metadata["version"] = "2"
 
-    def put(self, file: TraceFile, layer: int, x: Dict[str, Any]) -> None:
+    def put(self, file: Writer, layer: int, x: Dict[str, Any]) -> None:
         """A layer's q, k, v and o, [heads, tokens, d], and sinks [heads] or
         None, of one request."""
         at, sinks = f"layers.{layer}.", x.pop("sinks", None)
@@ -136,7 +136,7 @@ class Plan:
         if self.rows is not None:
             file.put(at + "rows", np.array(self.rows, "<i4"))
 
-    def finish(self, file: TraceFile, request: Request) -> None:
+    def finish(self, file: Writer, request: Request) -> None:
         """What is of no layer; then the file is whole."""
         file.put("tokens", np.array(request.tokens, "<i4"))
         for name, x in ("rope.inv_freq", self.rope.freq), (

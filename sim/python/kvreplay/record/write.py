@@ -12,9 +12,8 @@ import numpy as np
 import torch
 import transformers
 
-from ..container import NUMPY
+from ..container import NUMPY, Writer
 from ..hf.plain import check_turned_once
-from .file import TraceFile
 from .forward import forward
 from .layers import Layers
 from .plan import Plan, texts
@@ -75,7 +74,7 @@ def record(
     check_room(os.path.dirname(paths[0]) or ".", plans)
     try:
         for path, plan in zip(paths, plans):
-            files.append(TraceFile(path, texts(plan.metadata), plan.shapes))
+            files.append(Writer(path, texts(plan.metadata), plan.shapes))
         put(model, layers, requests, plans, files)
         for file in files:
             file.finish()
@@ -90,7 +89,7 @@ def put(
     layers: Layers,
     requests: Sequence[Request],
     plans: Sequence[Plan],
-    files: Sequence[TraceFile],
+    files: Sequence[Writer],
 ) -> None:
     """The forward of all requests, written as it goes."""
     ids = torch.tensor([x.tokens for x in requests], device=model.device)

@@ -14,56 +14,107 @@ and V of a clean pass plus the loss of the next token.
 Hao et al. 2026, DeltaKV. AdamW with rate 2e-4, risen to in the first 2 % of the
 steps and falling to 0 in the rest. The paper sums squared norms, the authors'
 code takes means over tokens and channels and adds up layers: the latter.
-`kvreplay train deltakv` has the same compressor without the model, on the
-squared error of a clean pass alone, and the one of two layers each way. Needs
-torch."""
+The same without the model, of traces, on the squared error of a clean pass
+alone (`kvreplay train`), is in recorded.py. Needs torch."""
 
 from __future__ import annotations
 
 import argparse
-from typing import List, Optional
+from typing import TYPE_CHECKING, List, Optional
 
 import torch
 import torch.nn.functional as F
 
 from ..need import need
-from .frozen import Call, Frozen, Weights
-from .pieces import Piece
-from .trainer import Back, Begin, Kind, Losses, fallen
+from .trainer import Back, Begin, Call, Kind, Losses, Weights, fallen
+
+if TYPE_CHECKING:
+    from .frozen import Frozen
+    from .pieces import Piece
 
 IN, OUT, BACK = (
-    "compress.in.weight",  # [2 hidden, width]: W1', then W2'
+    "compress.in.weight",  # [2 hidden, width]: W1', then W2'; gelu: [hidden, ..
     "compress.out.weight",  # [latent, hidden]: W3'
-    "decompress.out.weight",  # [width, latent]: W4'
+    "decompress.out.weight",  # [width, latent]: W4'; gelu: [width, back]
 )
+BACK_IN = "decompress.in.weight"  # gelu alone: [back, latent]
 
 
 class Compressor(Weights):
-    """Of every layer, the light one."""
+    """Of every layer. back: units of f_d; 0: the light one, else both ways are
+    two layers with GELU between them and biases. alone: there are no means of
+    references: z = f_c(kv_t), kv^_t = f_d(z), an ablation."""
 
     def __init__(
-        self, layers: List[int], width: int, hidden: int, latent: int
+        self,
+        layers: List[int],
+        width: int,
+        hidden: int,
+        latent: int,
+        back: int = 0,
+        alone: bool = False,
     ) -> None:
         super().__init__(layers)
         self.hidden, self.latent = hidden, latent
+        self.back, self.alone = back, alone
         for part, *size in (
-            (IN, 2 * hidden, width),
+            (IN, hidden if back else 2 * hidden, width),
             (OUT, latent, hidden),
-            (BACK, width, latent),
+            (BACK, width, back or latent),
+            *([(BACK_IN, back, latent)] if back else []),
         ):
             self.declare(part, lambda: torch.randn(size) * 0.02)
+            if back:
+                self.declare(bias_of(part), lambda: torch.zeros(size[0]))
+
+    def layer(self, l: int, part: str, x: torch.Tensor) -> torch.Tensor:
+        bias = self(l, bias_of(part)) if self.back else None
+        return F.linear(x, self(l, part), bias)
 
     def down(self, l: int, x: torch.Tensor) -> torch.Tensor:
         """f_c of rows [tokens, width]."""
-        gate, up = (x @ self(l, IN).T).chunk(2, -1)
-        return (F.silu(gate) * up) @ self(l, OUT).T
+        if self.back:
+            return self.layer(l, OUT, F.gelu(self.layer(l, IN, x)))
+        gate, up = self.layer(l, IN, x).chunk(2, -1)
+        return self.layer(l, OUT, F.silu(gate) * up)
 
     def rebuild(
         self, l: int, x: torch.Tensor, mean: torch.Tensor
     ) -> torch.Tensor:
         """Rows from their latents and the means of their references."""
-        z = self.down(l, x) - self.down(l, mean)
-        return z @ self(l, BACK).T + mean
+        z = self.down(l, x) if self.alone else (
+            self.down(l, x) - self.down(l, mean))  # fmt: skip
+        if self.back:
+            z = F.gelu(self.layer(l, BACK_IN, z))
+        y = self.layer(l, BACK, z)
+        return y if self.alone else y + mean
+
+
+def bias_of(part: str) -> str:
+    return part.replace("weight", "bias")
+
+
+def means(
+    x: torch.Tensor,
+    at: torch.Tensor,
+    refs: torch.Tensor,
+    places: torch.Tensor,
+    k: int,
+) -> torch.Tensor:
+    """Of tokens `at`, from references `refs` at `places`: the k nearest of
+    those strictly earlier, fewer where there are fewer."""
+    far = (refs * refs).sum(-1) - 2 * x.detach() @ refs.detach().T
+    seen = places[None, :] < at[:, None]
+    far = far.detach().masked_fill(~seen, float("inf"))
+    value, which = far.topk(min(k, len(places)), -1, largest=False)
+    near = value.isfinite()
+    total = (refs[which] * near[..., None]).sum(1)
+    return total / near.sum(-1, keepdim=True).clamp(min=1)
+
+
+def places(n: int, sinks: int, stride: int) -> List[int]:
+    """Which of n tokens are references."""
+    return [t for t in range(n) if t < sinks or t % stride == 0]
 
 
 class Rebuilding:
@@ -87,45 +138,21 @@ class Rebuilding:
         self.new: dict[int, torch.Tensor] = {}
         self.mean: dict[int, torch.Tensor] = {}
 
-    def places(self, n: int) -> List[int]:
-        """Which of n tokens are references."""
-        return [
-            t for t in range(n) if t < self.sinks or t % self.stride == 0
-        ]
-
-    def means(
-        self,
-        x: torch.Tensor,
-        at: torch.Tensor,
-        refs: torch.Tensor,
-        places: torch.Tensor,
-    ) -> torch.Tensor:
-        """Of tokens `at`, from references `refs` at `places`: the k nearest of
-        those strictly earlier, fewer where there are fewer."""
-        far = (refs * refs).sum(-1) - 2 * x.detach() @ refs.detach().T
-        seen = places[None, :] < at[:, None]
-        far = far.detach().masked_fill(~seen, float("inf"))
-        value, which = far.topk(min(self.k, len(places)), -1, largest=False)
-        near = value.isfinite()
-        total = (refs[which] * near[..., None]).sum(1)
-        return total / near.sum(-1, keepdim=True).clamp(min=1)
-
     def coded(
         self, l: int, x: torch.Tensor, mean: torch.Tensor
     ) -> torch.Tensor:
         return self.net.rebuild(l, x, mean) if self.net else mean
 
     def rebuilt_references(
-        self, l: int, x: torch.Tensor, places: torch.Tensor
+        self, l: int, x: torch.Tensor, where: torch.Tensor
     ) -> torch.Tensor:
         """One after the other, as each may look at those before it."""
         refs: List[torch.Tensor] = []
-        for i, t in enumerate(places.tolist()):
+        for i, t in enumerate(where.tolist()):
             row = x[t : t + 1]
             if t >= self.sinks:
-                mean = self.means(
-                    row, places[i : i + 1], torch.cat(refs), places[:i]
-                )
+                mean = means(row, where[i : i + 1], torch.cat(refs), where[:i],
+                             self.k)  # fmt: skip
                 row = self.coded(l, row, mean)
             refs.append(row)
         return torch.cat(refs)
@@ -135,17 +162,18 @@ class Rebuilding:
         n = len(x)
         if n <= self.sinks:
             return x
-        places = torch.tensor(self.places(n), device=x.device)
+        where = torch.tensor(places(n, self.sinks, self.stride),
+                             device=x.device)  # fmt: skip
         refs = (
-            x[places]
+            x[where]
             if self.refs == "raw"
-            else self.rebuilt_references(l, x, places)
+            else self.rebuilt_references(l, x, where)
         )
         at = torch.arange(self.sinks, n, device=x.device)
-        self.mean[l] = self.means(x[self.sinks :], at, refs, places)
+        self.mean[l] = means(x[self.sinks :], at, refs, where, self.k)
         self.new[l] = self.coded(l, x[self.sinks :], self.mean[l])
         out = torch.cat([x[: self.sinks], self.new[l]])
-        return out.index_copy(0, places, refs)
+        return out.index_copy(0, where, refs)
 
     def __call__(self, call: Call) -> torch.Tensor:
         x = self.frozen.vectors(call)

@@ -5,8 +5,7 @@ DeltaKV codes it. Needs torch and transformers."""
 
 from __future__ import annotations
 
-from typing import Any, Callable, Dict, Iterable, List, NamedTuple, Optional
-from typing import Tuple
+from typing import Any, Callable, List, Optional, Tuple
 
 import torch
 import torch.nn.functional as F
@@ -15,20 +14,7 @@ from ..hf.model import attending, layer_of, need, register
 from ..hf.plain import check_plain
 from ..record.attention import SECOND, own_output
 from ..record.layers import Layers
-
-
-class Call(NamedTuple):
-    """One layer's attention, as it is called. plain(k, v, mask): the output
-    [1, tokens, query heads, d_v] of torch's own attention; without a mask it is
-    causal."""
-
-    layer: int
-    module: Any
-    q: torch.Tensor  # [1, query heads, tokens, d], turned, as k
-    k: torch.Tensor  # [1, KV heads, tokens, d]
-    v: torch.Tensor
-    scale: float
-    plain: Callable[..., torch.Tensor]
+from .trainer import Call
 
 
 Attend = Callable[[Call], torch.Tensor]
@@ -147,25 +133,3 @@ class Frozen:
                 for y in (k, v))  # fmt: skip
         k = self.turned(k, 1)[None].to(call.k.dtype)
         return call.plain(k, v[None].to(call.v.dtype))
-
-
-class Weights(torch.nn.Module):
-    """Named float32 weights, `layers.L.PART` for each layer: x(l, part)."""
-
-    def __init__(self, layers: Iterable[int]) -> None:
-        super().__init__()
-        self.layers = [*layers]
-        self.names: List[str] = []
-        self.at: Dict[str, int] = {}
-        self.values = torch.nn.ParameterList()
-
-    def declare(self, part: str, make: Callable[[], torch.Tensor]) -> None:
-        """Every layer has it; make() gives its first value."""
-        for l in self.layers:
-            self.names.append(f"layers.{l}.{part}")
-            self.values.append(torch.nn.Parameter(make()))
-        self.at = {x: i for i, x in enumerate(self.names)}
-
-    def __call__(self, l: int, part: str) -> torch.Tensor:
-        x: torch.Tensor = self.values[self.at[f"layers.{l}.{part}"]]
-        return x

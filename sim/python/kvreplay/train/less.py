@@ -17,22 +17,24 @@ the steps, and their first values. --loss mse, as theirs: each layer learns from
 what it gets in a clean pass. --loss both is ours: the model runs on with o^, so
 a layer learns from what those before it made, and the loss of the next token is
 added. Theirs and not here: they drop out .3 of the hidden units, and keep the
-best epoch. `kvreplay train less` learns from traces, which have no projection.
-Needs torch."""
+best epoch. `kvreplay train less` learns from traces, which have no projection
+(recorded.py). Needs torch."""
 
 from __future__ import annotations
 
 import argparse
 import math
-from typing import List, Tuple
+from typing import TYPE_CHECKING, Callable, List, Tuple
 
 import torch
 import torch.nn.functional as F
 
 from ..need import need
-from .frozen import Call, Frozen, Weights
-from .pieces import Piece
-from .trainer import Back, Begin, Kind, Losses
+from .trainer import Back, Begin, Call, Kind, Losses, Weights
+
+if TYPE_CHECKING:
+    from .frozen import Frozen
+    from .pieces import Piece
 
 
 class Perceptrons(Weights):
@@ -161,10 +163,16 @@ class Trainer(Kind):
             said["next token"] = next_token.item()
         else:
             with torch.no_grad():
-                self.frozen.run(piece.ids, attend, head=False)
+                self.each(piece, attend)
         return {"squared error": torch.stack(errors).mean().item(),
                 "of what is kept alone": torch.stack(without).mean().item(),
                 **said}  # fmt: skip
+
+    def each(
+        self, piece: Piece, attend: Callable[[Call], torch.Tensor]
+    ) -> None:
+        """Calls attend() of each layer, in a clean pass."""
+        self.frozen.run(piece.ids, attend, head=False)
 
     def apart(
         self, call: Call, a: torch.Tensor, b: torch.Tensor

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The steps of a training, its checkpoints, its progress and its file, for any
-trainer. Needs torch and transformers."""
+"""A training with a Hugging Face model in the loop: the model, what is trained
+on, the losses of what is held out and the file. Needs torch and
+transformers."""
 
 from __future__ import annotations
 
@@ -10,7 +11,7 @@ import importlib
 import os
 import sys
 import time
-from typing import Any, Callable, Dict, List, Optional, Tuple
+from typing import Any, Dict, List, Optional
 
 import torch
 
@@ -18,13 +19,11 @@ from ..container import save
 from ..hf.identity import model_digest
 from ..hf.load import DTYPES, load, name_of
 from ..need import need
-from ..record.progress import clock
+from .data import packed
 from .frozen import Frozen
-from .pieces import Piece, Source, order, read
-from .trainer import Kind, Losses, packed
-
-Say = Callable[..., None]
-EACH = 5  # seconds between two lines of progress, at least
+from .pieces import Source, read
+from .steps import Run, Say, mean, told
+from .trainer import Kind, Losses
 
 
 def digests(model: Any) -> List[str]:
@@ -37,15 +36,11 @@ def digests(model: Any) -> List[str]:
     return sorted({x for x in found if x})
 
 
-def told(losses: Losses) -> str:
-    return ", ".join(f"{name} {x:.5g}" for name, x in losses.items())
-
-
-class Run:
+class WithModel(Run):
     """Of a command line, a: the model, the pieces, and the trainer."""
 
     def __init__(self, a: argparse.Namespace, say: Say) -> None:
-        self.a, self.say = a, say
+        self.a = a
         model, tokenizer = load(a.model, "auto", a.device)
         self.digests, self.name = digests(model), a.name or name_of(a.model)
         for x in model.parameters() if a.dtype != "auto" else ():
@@ -66,12 +61,11 @@ class Run:
             frozen = Frozen(model, longest, a.layers, own.turning)
         except ValueError as e:
             raise ValueError(f"{a.model}: {e}") from None
-        self.trainer: Kind = own(frozen, a)
-        self.trainer.weights.to(model.device)
-        self.pieces = self.trainer.fit(pieces)
-        self.held = held and self.trainer.fit(held)
-
-    # --- checkpoints ---------------------------------------------------------
+        trainer: Kind = own(frozen, a)
+        trainer.weights.to(model.device)
+        self.pieces = trainer.fit(pieces)
+        self.held = held and trainer.fit(held)
+        super().__init__(a, say, trainer, self.pieces, self.command())
 
     def command(self) -> str:
         """What a checkpoint must be of: all that numbers depend on."""
@@ -84,66 +78,6 @@ class Run:
             with open(self.a.begin, "rb") as f:
                 h.update(f.read())
         return h.hexdigest()
-
-    def keep(self, done: int, *states: Any) -> None:
-        """A kill leaves this checkpoint or the one before, whole."""
-        new = f"{self.part}.{os.getpid()}"
-        try:
-            torch.save(dict(command=self.told, done=done, states=[
-                x.state_dict() for x in states]), new)  # fmt: skip
-            os.replace(new, self.part)
-        finally:
-            if os.path.lexists(new):
-                os.unlink(new)
-
-    def resume(self, *states: Any) -> int:
-        """Steps that were done by an earlier run of the same command."""
-        self.part, self.told = self.a.out + ".training", self.command()
-        if not os.path.lexists(self.part):
-            return 0
-        try:
-            x = torch.load(self.part, map_location="cpu")
-            same = x["command"] == self.told
-        except Exception:  # of pickle, zip, torch: none of them says it well
-            raise ValueError(f"{self.part}: no checkpoint, or a broken one: "
-                             "remove it") from None  # fmt: skip
-        need(same, self.part, "is of another command: type that, or remove it")
-        for state, there in zip(states, x["states"]):
-            state.load_state_dict(there)
-        if not self.a.quiet:
-            self.say(f"{x['done']} of {self.a.steps} steps were in {self.part}")
-        return int(x["done"])
-
-    # --- steps ---------------------------------------------------------------
-
-    def steps(self) -> Losses:
-        """All that are left; returns the mean losses of the last tenth."""
-        a, of = self.a, self.trainer
-        adam = torch.optim.AdamW(of.weights.parameters(), a.rate,
-                                 weight_decay=0)  # fmt: skip
-        done = self.resume(of.weights, adam)
-        todo = order(len(self.pieces), a.seed, done)
-        began = kept = said = time.monotonic()
-        last: List[Losses] = []
-        for i in range(done, a.steps):
-            for group in adam.param_groups:
-                group["lr"] = a.rate * of.pace((i + 0.5) / a.steps)
-            adam.zero_grad()
-            losses = of.losses(self.pieces[next(todo)], torch.Tensor.backward)
-            torch.nn.utils.clip_grad_norm_(of.weights.parameters(), 1.0)
-            adam.step()
-            of.bound()
-            last = [*last, losses][-max(1, a.steps // 10) :]
-            now = time.monotonic()
-            if now - kept >= a.keep:
-                self.keep(i + 1, of.weights, adam)
-                kept = now
-            if now - said >= EACH and not a.quiet:
-                left = (now - began) / (i + 1 - done) * (a.steps - i - 1)
-                self.say(f"{i + 1} of {a.steps}: {told(mean(last[-20:]))}, "
-                         f"{clock(left)} left")  # fmt: skip
-                said = now
-        return mean(last)
 
     def judge(self) -> None:
         """Losses of what was held out: each, and the mean of all."""
@@ -168,23 +102,14 @@ class Run:
             **of.tell(),
         )  # fmt: skip
         save(a.out, {x: str(y) for x, y in meta.items() if y is not None},
-             {x: packed(x, of.dtype, y) for x, y in of.tensors().items()}
+             {x: packed(x, of.dtype, y.detach().float().cpu().numpy())
+              for x, y in of.tensors().items()}
              )  # fmt: skip
-
-
-def mean(found: List[Losses]) -> Losses:
-    """Of each loss, over those who have it."""
-    names = {name: None for x in found for name in x}
-    return {
-        name: sum(x[name] for x in found if name in x)
-        / sum(name in x for x in found)
-        for name in names
-    }
 
 
 def train(a: argparse.Namespace, say: Say) -> int:
     """The command; returns its exit code."""
-    x = Run(a, say)
+    x = WithModel(a, say)
     began = time.monotonic()
     losses = x.steps()
     took = time.monotonic() - began

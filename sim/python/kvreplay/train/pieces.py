@@ -4,7 +4,6 @@ or of traces of the same model. Needs torch and transformers."""
 
 from __future__ import annotations
 
-import random
 from typing import Any, Iterator, List, NamedTuple, Optional, Tuple
 
 import torch
@@ -79,14 +78,3 @@ def read(paths: List[str], most: Optional[int], of: Source) -> List[Piece]:
         for whole in (of_trace if trace else of_prompts)(path, of):
             found += cut(whole, most, of)
     return found
-
-
-def order(count: int, seed: int, done: int) -> Iterator[int]:
-    """Which piece each step is of, for ever: all in an order of their own each
-    pass. done: steps that were taken."""
-    r, left = random.Random(f"pieces {seed}"), done
-    while True:
-        one = list(range(count))
-        r.shuffle(one)
-        yield from one[left:]
-        left = max(0, left - count)

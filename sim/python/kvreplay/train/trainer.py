@@ -1,22 +1,60 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a trainer is: one of deltakv.py, less.py, duoattention.py, each a class
-`Trainer` of this kind, used by loop.py. Needs torch."""
+`Trainer` of this kind, used by steps.py. Needs torch."""
 
 from __future__ import annotations
 
 import argparse
-from typing import Any, Callable, Dict, List, Optional
+from typing import TYPE_CHECKING, Any, Callable, Dict, Iterable, List
+from typing import NamedTuple, Optional
 
-import numpy as np
 import torch
 
-from ..container import array, load, tensor, widen
+from ..container import array, load, widen
 from ..need import need
-from .frozen import Frozen, Weights
-from .pieces import Piece
+
+if TYPE_CHECKING:
+    from .frozen import Frozen
+    from .pieces import Piece
 
 Losses = Dict[str, float]
 Back = Callable[[torch.Tensor], Any]  # of a loss: its gradient, if wanted
+
+
+class Call(NamedTuple):
+    """One layer's attention, as it is called. plain(k, v, mask): the output
+    [1, tokens, query heads, d_v] of torch's own attention; without a mask it is
+    causal."""
+
+    layer: int
+    module: Any
+    q: torch.Tensor  # [1, query heads, tokens, d], turned, as k
+    k: torch.Tensor  # [1, KV heads, tokens, d]
+    v: torch.Tensor
+    scale: float
+    plain: Callable[..., torch.Tensor]
+
+
+class Weights(torch.nn.Module):
+    """Named float32 weights, `layers.L.PART` for each layer: x(l, part)."""
+
+    def __init__(self, layers: Iterable[int]) -> None:
+        super().__init__()
+        self.layers = [*layers]
+        self.names: List[str] = []
+        self.at: Dict[str, int] = {}
+        self.values = torch.nn.ParameterList()
+
+    def declare(self, part: str, make: Callable[[], torch.Tensor]) -> None:
+        """Every layer has it; make() gives its first value."""
+        for l in self.layers:
+            self.names.append(f"layers.{l}.{part}")
+            self.values.append(torch.nn.Parameter(make()))
+        self.at = {x: i for i, x in enumerate(self.names)}
+
+    def __call__(self, l: int, part: str) -> torch.Tensor:
+        x: torch.Tensor = self.values[self.at[f"layers.{l}.{part}"]]
+        return x
 
 
 class Kind:
@@ -86,16 +124,6 @@ class Begin:
                  "layers and options")  # fmt: skip
             assert there is not None  # as need() has just seen
             x.copy_(torch.from_numpy(widen(array(there)).copy()))
-
-
-def packed(name: str, dtype: str, x: torch.Tensor) -> Any:
-    """A tensor of container.py; ValueError where it is not finite."""
-    y = x.detach().float().cpu().numpy()
-    with np.errstate(over="ignore"):  # said below
-        made = tensor(dtype, y)
-    need(np.isfinite(array(made)).all(), name, "a weight is not finite: take "
-         "a lower --rate")  # fmt: skip
-    return made
 
 
 def fallen(done: float, rise: float) -> float:

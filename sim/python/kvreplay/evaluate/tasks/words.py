@@ -1,15 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What tasks put together: sentences of the text shipped, keys, numbers, and
-lines put among sentences. No task itself."""
+"""What tasks put together: sentences of the book, keys, numbers, and lines put
+among sentences. No task itself."""
 
 from __future__ import annotations
 
 import functools
 import itertools
-import os
 import random
 import re
 import string
+
+from . import book
 
 ADJECTIVES = """
     able brave calm clever curious eager early famous fancy fierce gentle
@@ -27,12 +28,9 @@ END = re.compile(rf"(?<=[.!?]){SHORT} +|(?<=[.!?][\"']) +")
 
 @functools.lru_cache(1)
 def text() -> tuple[str, ...]:
-    """The sentences of texts/nowhere.txt, in order, each with the blank or the
-    end of a paragraph behind it."""
-    folder = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-    path = os.path.join(folder, "texts", "nowhere.txt")
-    with open(path, encoding="ascii") as f:
-        paragraphs = [END.split(x.strip()) for x in f]
+    """The sentences of the book, in order, each with the blank or the end of a
+    paragraph behind it."""
+    paragraphs = [END.split(x) for x in book.read().splitlines()]
     return tuple(
         y + (" " if i + 1 < len(x) else "\n\n")
         for x in paragraphs

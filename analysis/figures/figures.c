@@ -1,0 +1,703 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The figures of the page as rows {title, SQL, mark, axes}, in the order of the
+ * page; figure.h says what a row may have. A new figure is a row here and,
+ * where its SQL is a view, that view.
+ */
+#include "analysis/figures/figures.h"
+#include "analysis/compare/ranked.h"
+#include "analysis/database/results.h"
+#include "analysis/database/say.h"
+#include "analysis/tables/sheets.h"
+
+#include <math.h>
+#include <string.h>
+
+/* SQL: "METHOD at ASKED", and "METHOD" without a budget. */
+#define AT "substr(method, 1, 76) || iif(asked = '', '', ' at ' || asked)"
+
+/* --- what a model answered ------------------------------------------------ */
+
+/* SQL: the rows that have the measure. A task that dense does not answer says
+ * so in its plot's name, where the measure is one of right answers. */
+#define PLACE(measure)                                                         \
+  "SELECT place || coalesce(' (' || why || ')', '') AS panel, method AS"       \
+  " series, basis, asked, share_mean, " measure ", " measure "_se, items,"     \
+  " confirmations > 1 AS confirmed FROM answers a LEFT JOIN unmeasured u"      \
+  " USING (place) WHERE " measure " IS NOT NULL AND share_mean IS NOT NULL"    \
+  " ORDER BY panel, method, share_mean"
+#define BYTES "bytes stored, share of dense"
+
+int kv_page_find_answers(const kv_page *p) {
+  kv_grid g = {0};
+  int rc = kv_grid_ask(p->db, "SELECT 1 FROM evaluation LIMIT 1", 0, NULL, &g);
+  bool has = g.rows > 0;
+  kv_grid_free(&g);
+  if (rc || !has) return rc;
+  rc = kv_results_answers(p->db, p->path);
+  return rc ? rc
+            : kv_ranked_fill(p->db, p->path,
+                             &(kv_ranked_how){.draws = KV_RANKED_DRAWS});
+}
+
+/* --- rows along an axis --------------------------------------------------- */
+
+/* tau on the line of its interval; what it is with one method left out: nothing
+ * where two are all. */
+#define RANKS                                                                  \
+  "SELECT model || ', ' || iif(answer = 'loglik', 'log-likelihood of the"      \
+  " answer', 'right answers') AS heading, measure || iif(pairs < pairs_all,"   \
+  " ' *', '') AS name, tau AS x, low, high, marked = 0 AS nth, iif(marked,"    \
+  " 'needs a marked answer', 'needs none') AS series, 1 AS confirmed,"         \
+  " iif(low IS NULL, printf('%.2f, too few prompts', tau),"                    \
+  " printf('%.2f [%.2f, %.2f]', tau, low, high)) AS note, printf('%s: %.2f',"  \
+  " measure, tau) || iif(least_without IS NULL, '', printf('; %.2f without"    \
+  " %.60s, %.2f without %.60s', least, least_without, most, most_without)) AS" \
+  " tip FROM ranked_shown WHERE answer IN ('loglik', 'exact_match')"           \
+  " ORDER BY model, answer <> 'loglik', tau DESC, measure"
+
+/* What is left of -2 stands there, as beyond it. */
+#define GAP                                                                    \
+  "SELECT label AS name, label AS method, max(gap, -2) AS x, gap < -2 AS"      \
+  " beyond, confirmed, printf('%s at %s, %s: gap %.3g at %s entries attended"  \
+  " (error %.3g; at budget %s: random %.3g, %s %.3g)', substr(label, 1, 60),"  \
+  " asked, substr(trace, 1, 60), gap, equal_budget, output_error,"             \
+  " reference_budget, random, ruler, oracle) AS tip FROM gap JOIN line"        \
+  " USING (key, basis, asked) WHERE abs(gap) < 1e30 ORDER BY label, gap.rowid"
+
+/* A point each way, and a line between them. */
+#define MIRRORS                                                                \
+  "WITH shown AS (" KV_PICTURED(                                               \
+      "mirrors") "), points AS (SELECT *, 0 AS nth,"                           \
+                 " 'more bits for keys' AS series, pair AS own, output_error " \
+                 "AS x,"                                                       \
+                 " mirror_error AS high, kr AS bytes FROM shown UNION ALL "    \
+                 "SELECT *, 1,"                                                \
+                 " 'more bits for values', mirror, mirror_error, NULL, "       \
+                 "mirror_kr FROM shown)"                                       \
+                 " SELECT method, " AT                                         \
+                 " || ', ' || pair || ' and ' || mirror AS name, nth,"         \
+                 " series, x, iif(high IS NULL, NULL, x) AS low, high, "       \
+                 "confirmed,"                                                  \
+                 " printf('%.3g, %.3g', output_error, mirror_error) AS note,"  \
+                 " printf('%s %s: output error %.3g at %.3g%% of dense''s "    \
+                 "bytes',"                                                     \
+                 " substr(method, 1, 76), own, x, 100 * bytes) AS tip FROM "   \
+                 "points"                                                      \
+                 " ORDER BY method, basis, kr DESC, asked, pair, nth"
+
+/* A kind of bytes as a bar, and the pages as a point. */
+#define KIND(nth, column, name)                                                \
+  " UNION ALL SELECT *, " nth ", '" name "', " column " FROM shown"
+#define CHARGED                                                                \
+  "WITH shown AS (" KV_PICTURED(                                               \
+      "charged") "), items AS (SELECT *, 0 AS nth,"                            \
+                 " 'K and V, or their codes' AS series, codes AS x FROM "      \
+                 "shown" KIND("1", "metadata",                                 \
+                              "metadata: scales, minima, positions, weights")  \
+                     KIND("2", "columns", "numbers of the method, an entry")   \
+                         KIND("3", "side", "other memory of the method")       \
+                             KIND("4", "slack", "held and unused")             \
+                                 KIND("5", "unified",                          \
+                                      "in unified pages, "                     \
+                                      "all that these "                        \
+                                      "hold") ") SELECT "                      \
+                                              "method, " AT " AS name, "       \
+                                              "nth, "                          \
+                                              "series, "                       \
+                                              "nth < 5 AS "                    \
+                                              "bar, x,"                        \
+                                              " 1 AS "                         \
+                                              "confirmed, "                    \
+                                              "printf('%."                     \
+                                              "1f%%, all "                     \
+                                              "%.1f%%', "                      \
+                                              "100 * "                         \
+                                              "codes,"                         \
+                                              " 100 * "                        \
+                                              "everything)"                    \
+                                              " AS note, "                     \
+                                              "printf('%s,"                    \
+                                              " %s: "                          \
+                                              "%.3g%% of "                     \
+                                              "dense',"                        \
+                                              " substr("                       \
+                                              "method, 1, "                    \
+                                              "76), "                          \
+                                              "iif(nth < "                     \
+                                              "5, series, "                    \
+                                              "'in "                           \
+                                              "unified "                       \
+                                              "pages'), "                      \
+                                              "100 * x)"                       \
+                                              " AS tip "                       \
+                                              "FROM items "                    \
+                                              "WHERE x > 0"                    \
+                                              " ORDER BY "                     \
+                                              "everything "                    \
+                                              "DESC, "                         \
+                                              "method, "                       \
+                                              "basis, "                        \
+                                              "asked, nth"
+
+/* A bar a cell, and a mark for each layout. */
+#define UTILISED                                                               \
+  "WITH shown AS (" KV_PICTURED(                                               \
+      "utilised") "), items AS (SELECT DISTINCT"                               \
+                  " method, basis, asked, utilisation, overall, fullest, 1 "   \
+                  "AS bar, 9 AS nth,"                                          \
+                  " 'utilisation' AS series, utilisation AS x, 0 AS "          \
+                  "confirmed FROM shown"                                       \
+                  " UNION ALL SELECT method, basis, asked, utilisation, "      \
+                  "overall, fullest, 0,"                                       \
+                  " dense_rank() OVER (ORDER BY layout) - 1, layout || ': "    \
+                  "slots used', used,"                                         \
+                  " confirmed FROM shown) SELECT method, " AT                  \
+                  " AS name, nth, series, bar, x,"                             \
+                  " confirmed, printf('%.1f%% of %.1f%%', 100 * overall, 100 " \
+                  "* fullest) AS"                                              \
+                  " note, iif(bar, printf('%s: utilisation %.3g%%', "          \
+                  "substr(method, 1, 76),"                                     \
+                  " 100 * x), printf('%s, %s: %.3g%% of slots used', "         \
+                  "substr(method, 1, 76),"                                     \
+                  " replace(series, ': slots used', ''), 100 * x)) AS tip "    \
+                  "FROM items"                                                 \
+                  " ORDER BY utilisation DESC, method, basis, asked, bar "     \
+                  "DESC, nth"
+
+/* oracle-topp has no budget: shares that attend few entries to nearly all, as
+ * its place is between the two nearest. */
+#define SHARES                                                                 \
+  "oracle-topp:p=0.3,oracle-topp:p=0.5,oracle-topp:p=0.7,oracle-topp:p=0.8,"   \
+  "oracle-topp:p=0.9,oracle-topp:p=0.95,oracle-topp:p=0.99"
+
+/* The budgets at which random and the rulers would have to be run. */
+static int missing(const kv_page *p) {
+  kv_grid g;
+  int rc =
+      kv_grid_ask(p->db,
+                  "SELECT file, seen, ruler, group_concat(equal_budget) AS"
+                  " budgets FROM (SELECT DISTINCT coalesce(min(path), trace ||"
+                  " '.safetensors') AS file, gap.observe AS seen, ruler,"
+                  " equal_budget FROM gap JOIN"
+                  " run USING (key) LEFT JOIN artefact a ON a.identity ="
+                  " run.identity AND kind = 'trace' WHERE"
+                  " equal_budget > 0 AND ruler IS NOT NULL AND random IS NULL"
+                  " GROUP BY run.identity, seen, ruler, equal_budget ORDER BY"
+                  " file, seen, ruler, equal_budget) GROUP BY file, seen,"
+                  " ruler ORDER BY file, seen, ruler",
+                  0, NULL, &g);
+  if (rc || !g.rows) {
+    if (!rc) kv_grid_free(&g);
+    return rc;
+  }
+  fputs("<details><summary>Cells without a gap: random and their ruler were "
+        "not run at the entries they attend, or one fewer. These commands fill "
+        "them</summary>\n",
+        p->f);
+  for (int r = 0; r < g.rows; r++) {
+    const char *ruler = kv_grid_text(&g, r, "ruler");
+    fputs("<p><code>kvreplay run ", p->f);
+    kv_text_shell_html(kv_grid_text(&g, r, "file"), p->f);
+    if (strcmp(kv_grid_text(&g, r, "seen"), "recorded")) {
+      fputs(" --observe ", p->f);
+      kv_text_html(kv_grid_text(&g, r, "seen"), p->f);
+    }
+    fputs(" -m random,", p->f);
+    fputs(strcmp(ruler, "oracle-topp") ? ruler : SHARES, p->f);
+    fputs(" -b ", p->f);
+    kv_text_html(kv_grid_text(&g, r, "budgets"), p->f);
+    fputs(" --db ", p->f);
+    kv_text_shell_html(p->path, p->f);
+    fputs("</code></p>\n", p->f);
+  }
+  fputs("</details>\n", p->f);
+  kv_grid_free(&g);
+  return rc;
+}
+
+/* --- lines and maps ------------------------------------------------------- */
+
+/* A plot a budget that was asked for; methods without one are in each. */
+#define ALONG                                                                  \
+  "WITH one AS (SELECT label, asked, bin, avg(progress) AS progress,"          \
+  " avg(output_error) AS output_error, min(confirmed) AS confirmed FROM along" \
+  " JOIN line USING (key, basis, asked) GROUP BY label, asked, bin, request,"  \
+  " prompt_len, observe), mean AS (SELECT label AS series, asked, bin,"        \
+  " count(*) AS traces, avg(progress) AS progress, avg(output_error) AS"       \
+  " output_error, min(confirmed) AS confirmed FROM one GROUP BY label, asked," \
+  " bin), budget AS (SELECT DISTINCT asked AS at FROM mean WHERE asked <> ''"  \
+  " UNION ALL SELECT '' WHERE NOT EXISTS (SELECT 1 FROM mean WHERE asked <>"   \
+  " '')) SELECT 'budget asked: ' || iif(at = '', 'none', at) AS panel, mean.*" \
+  " FROM budget JOIN mean ON asked IN ('', at) ORDER BY"                       \
+  " CAST(ltrim(at, 'abcdefghijklmnopqrstuvwxyz:') AS REAL), at, series, bin"
+
+/* Those whose squares show one number are named with it. */
+#define HEADS                                                                  \
+  "WITH shown AS (" KV_PICTURED(                                               \
+      "heads") ") SELECT traces || ' trace' ||"                                \
+               " iif(traces = 1, '', 's') || ', ' || layers || ' layers of ' " \
+               "|| kv_heads"                                                   \
+               " || ' KV heads recorded' || coalesce(', budget asked: ' || "   \
+               "(SELECT asked"                                                 \
+               " FROM pictured), '') AS heading, method AS panel, asked, "     \
+               "layer, head,"                                                  \
+               " share, iif(round(100 * min(share) OVER map) = round(100 * "   \
+               "max(share) OVER"                                               \
+               " map), 100 * share, NULL) AS flat FROM shown WINDOW map AS "   \
+               "(PARTITION BY"                                                 \
+               " layers, kv_heads, method, asked) ORDER BY layers, kv_heads, " \
+               "method,"                                                       \
+               " asked, layer, head"
+
+/* A bin of tokens down, a moment across; then, apart, what was shown. */
+#define TOKENS                                                                 \
+  "WITH all_of AS (SELECT method, bin, moment, stored AS share FROM tokens"    \
+  " UNION ALL SELECT method, bin, 25, NULL FROM tokens WHERE moment = 0 UNION" \
+  " ALL SELECT method, bin, 26, shown FROM tokens WHERE moment = 0 UNION ALL"  \
+  " SELECT method, bin, 27, shown FROM tokens WHERE moment = 0) SELECT method" \
+  " AS panel, bin, iif(bin % 6, '', bin / 6 * 25 || '%') AS bin_name, moment," \
+  " iif(moment % 12 OR moment > 24, '', moment / 12 * 50 || '%') AS"           \
+  " moment_name, share FROM all_of ORDER BY method, bin, moment"
+#define OVERLAP                                                                \
+  "SELECT 'after the prompt' AS panel, method, other, after_prompt AS share"   \
+  " FROM overlap WHERE (SELECT count(DISTINCT method) > 1 FROM overlap) UNION" \
+  " ALL SELECT 'at the end', method, other, at_end FROM overlap WHERE (SELECT" \
+  " count(DISTINCT method) > 1 FROM overlap)"
+
+static int older(const kv_page *p) {
+  kv_grid g;
+  int rc = kv_grid_ask(p->db,
+                       "SELECT count(*) AS n FROM aged JOIN ask USING (run_id) "
+                       "WHERE age > 1",
+                       0, NULL, &g);
+  double n = rc ? 0 : kv_grid_number(&g, 0, "n");
+  if (rc) return rc;
+  if (n > 0)
+    fprintf(p->f,
+            "<p class=\"soft\">Not on this page: %.0f cells by superseded "
+            "code. <code>kvreport table --history</code> lists them.</p>\n",
+            n);
+  kv_grid_free(&g);
+  return rc;
+}
+
+/* --- the figures ---------------------------------------------------------- */
+
+const kv_figure kv_figures_answers[] = {
+    {"answers", "What the model answered",
+     "SELECT *, proportion(exact, items) AS answered," KV_SHEET_LOGLIK
+     " AS likely, about(kl, kl_se) AS apart, about(agree, agree_se) AS alike,"
+     " CASE WHEN conflicts THEN 'conflict' WHEN questions = 0 THEN"
+     " reason WHEN questions < questions_all THEN questions || ' of ' ||"
+     " questions_all || ': ' || coalesce(reason, 'the rest was not asked')"
+     " ELSE coalesce(why, reason) END AS note FROM answers LEFT JOIN "
+     "unmeasured USING (place)"
+     " ORDER BY place, basis, asked, exact DESC, coalesce(loglik_token,"
+     " loglik) DESC, ppl, method",
+     "Means over the items of a task with two standard errors "
+     "of it, right answers with Wilson's 95 % of so many items; "
+     "of fewer than 5 items there is neither. Within each "
+     "budget the most right answers first. "
+     "Perplexity: less dense's, mean over positions. "
+     "*: of those questions alone that have a log-likelihood a token.",
+     .mark = KV_TABLE,
+     .columns =
+         "place=task:long; method=method:long; asked; questions; "
+         "share_mean=bytes, mean:percent; share_end=at the end:percent; "
+         "answered=right; likely=log-likelihood; apart=KL; alike=agrees; "
+         "ppl=perplexity; note=note:long",
+     .closed = true},
+    {"right", "Right answers", PLACE("exact"),
+     "Questions whose greedy answer holds the reference answer, mean over the "
+     "items of the task, against the bytes that were stored, mean over the "
+     "steps, as a share of dense's for the same questions. Methods above each "
+     "other have equal bytes. A task counts where dense answers 60 % of it and "
+     "more.",
+     .panels = KV_PANELS("share_mean", "exact", KV_SHARE(BYTES),
+                         KV_SHARE("right answers"), "Right answers"),
+     .closed = true},
+    {"loglik", "Log-likelihood of the answer", PLACE("loglik_token"),
+     "Log-likelihood of the reference answer, fed token by token, in nats a "
+     "token; higher is better.",
+     .panels =
+         KV_PANELS("share_mean", "loglik_token", KV_SHARE(BYTES),
+                   KV_LINEAR("log-likelihood, nats a token"), "Log-likelihood"),
+     .closed = true},
+    {"next_token", "Divergence of the next token", PLACE("kl"),
+     "KL divergence of the next token's distribution from dense's, on dense's "
+     "own continuation, mean over its positions; lower is better.",
+     .panels = KV_PANELS("share_mean", "kl", KV_SHARE(BYTES),
+                         KV_LINEAR("KL divergence, nats"), "KL divergence"),
+     .closed = true},
+    {"agreement", "Agreement with dense", PLACE("agree"),
+     "Tokens that greedy decoding has in common with dense's before it leaves "
+     "it.",
+     .panels = KV_PANELS("share_mean", "agree", KV_SHARE(BYTES),
+                         KV_LINEAR("tokens"), "Agreement"),
+     .closed = true},
+    {"perplexity", "Perplexity along the text", "SELECT * FROM perplexities",
+     "Perplexity of prose after the compressed part, less dense's, from each "
+     "position to the next point, mean over the items; lower is better.",
+     .panels = KV_PANELS("position", "apart", KV_LINEAR("tokens after it"),
+                         KV_LINEAR("perplexity less dense's"), "Perplexity"),
+     .closed = true},
+    {"ranks", "Which measure ranks the answers", RANKS,
+     "Kendall's tau-b of each open-loop measure with the answers, over pairs "
+     "of "
+     "methods that were asked the same prompts at the same bytes, each measure "
+     "turned so that more is better: 1 is the same order, 0 none. Lines: 95 %, "
+     "1.96 standard deviations of bootstrap resamples of the prompts, none of "
+     "fewer than 5 prompts. Of the "
+     "percentiles of a measure "
+     "the one that ranks best, where it does so better than the mean. *: only "
+     "the tasks that have it. `kvreport rank` tells which two differ.",
+     .mark = KV_POINTS,
+     .panels = {.across = KV_LINEAR("Kendall's tau-b"),
+                .title = "What ranks the answers"},
+     .data = "SELECT * FROM ranked_shown ORDER BY model, answer <> 'loglik', "
+             "answer, tau DESC, measure",
+     .closed = true},
+    {.id = NULL}};
+
+const kv_figure kv_figures_cells[] = {
+    {"along", "Error along decode", ALONG,
+     "Output error in bins of decode steps, mean over layers, heads and "
+     "traces. "
+     "A line that rises loses more the longer it decodes.",
+     .panels = KV_PANELS("progress", "output_error",
+                         KV_SHARE("share of decode steps done"),
+                         KV_LOG("output error"), "Error along decode"),
+     .file = "along_mean", .none = "No trace here has decode steps."},
+    {"gap", "How far from random to the ruler", GAP,
+     "(random \xe2\x88\x92 x) / (random \xe2\x88\x92 ruler) "
+     "in mean output error, both run at the budget "
+     "that equals the mean entries x attends per query head and "
+     "step or, where that was not run, at one fewer: an evicting "
+     "method of budget B, random and oracle-evict too, attends "
+     "the token in hand "
+     "beside its B, and oracle-topk counts it in them. The ruler "
+     "is oracle-evict of cells that dropped or merged tokens, "
+     "which knows the decode steps to come; oracle-topk of those "
+     "that read some of what they store, and oracle-topp, "
+     "between its two nearest shares, where a share of the "
+     "probability says how many. All three are rulers by mass "
+     "(mass_gap in the file), so error may pass 1. "
+     "0: no better than chance; below 0: worse than chance, at "
+     "the left edge with an arrow where the axis ends before it.",
+     .mark = KV_POINTS,
+     .panels = {.across = {"gap: 0 is random, 1 is the ruler", 0, 1, false,
+                           false},
+                .title = "Gap to its ruler by method"},
+     .data = "SELECT * FROM gap",
+     .none = "No cell has random and its ruler beside it at the entries it "
+             "attends, or one fewer.",
+     .below = missing},
+    {"heads", "Kept by layer and head", HEADS,
+     "Entries that each KV head holds at the end, in percent of all tokens, "
+     "mean over traces; the darker, the more. Methods without a budget are "
+     "shown as they are; those that retrieve keep everything.",
+     .mark = KV_MAP,
+     .map = {.row = "layer",
+             .column = "head",
+             .value = "share",
+             .row_title = "layer",
+             .column_title = "KV head",
+             .high = 20,
+             .least_wide = 150,
+             .most_high = 260},
+     .group = "small maps", .data = KV_PICTURED("heads"),
+     .none = "No cell has an answer on every trace of its shape."},
+    {"pages", "Recall by page size", "SELECT *, method AS panel FROM pages",
+     "Of the tokens with the largest exact scores, as many as "
+     "the budget allows, the percentage that the method looks "
+     "at: mean over layers, heads, decode steps and traces. "
+     "Page sizes down, budgets across; the darker, the better. "
+     "A sweep as -m quest:page=8,quest:page=16,quest:page=32 "
+     "fills more rows.",
+     .mark = KV_MAP,
+     .map = {.row = "page",
+             .column = "basis asked",
+             .order = "budget",
+             .value = "recall_budget",
+             .row_title = "page, tokens",
+             .column_title = "budget asked",
+             .wide = 60,
+             .high = 26,
+             .most_wide = 480,
+             .most_high = 300},
+     .group = "small"},
+    {"tokens", "Which tokens survive", TOKENS,
+     "Down: tokens by their place in the text, the first on "
+     "top; across: decode, from the prompt's end to the last "
+     "step. The shade is the share of these tokens that is "
+     "still stored, alone or within a merged entry; nothing "
+     "where none has entered. The strip on the right is the "
+     "share of decode steps at which they were shown to a query "
+     "head. Means over layers, lanes and traces, at the budget "
+     "of the maps above. kvreport export writes the numbers as "
+     "tokens.csv.",
+     .mark = KV_MAP,
+     .map = {.row = "bin",
+             .column = "moment",
+             .row_name = "bin_name",
+             .column_name = "moment_name",
+             .value = "share",
+             .row_title = "token",
+             .column_title = "decode",
+             .wide = 6,
+             .high = 5,
+             .most_wide = 168,
+             .most_high = 120},
+     .group = "small maps", .unlinked = true},
+    {"overlap", "Who keeps the same tokens", OVERLAP,
+     "Tokens that two methods both store over those that either "
+     "stores (Jaccard), in percent, mean over traces, layers "
+     "and lanes that both have, at the budget of the maps "
+     "above. A member of a merged entry is stored.",
+     .mark = KV_MAP,
+     .map = {.row = "method",
+             .column = "other",
+             .value = "share",
+             .row_title = "method",
+             .column_title = "number of the method",
+             .numbered = true,
+             .wide = 30,
+             .high = 22,
+             .most_wide = 480,
+             .most_high = 480},
+     .group = "small two", .data = "SELECT * FROM overlap"},
+    {"needles", "Needles by depth and length",
+     "SELECT *, method AS panel FROM (" KV_PICTURED(
+         "needles") ") WHERE (SELECT "
+                    "count(DISTINCT depth) > 1 AND count(DISTINCT length) > 1 "
+                    "FROM needles)",
+     "Attention mass on the needle in percent of what dense "
+     "attention puts there, mean over layers, heads, the "
+     "answer's steps and traces. Depth: how much of the prompt "
+     "stands before it. The darker, the better; beyond 100 a "
+     "method that dropped other tokens gives their mass to the "
+     "needle. At the budget of the maps above.",
+     .mark = KV_MAP,
+     .map = {.row = "depth",
+             .column = "length",
+             .value = "needle_share",
+             .row_title = "depth, %",
+             .column_title = "prompt, tokens",
+             .shared = true,
+             .wide = 50,
+             .high = 20,
+             .most_wide = 300,
+             .most_high = 300},
+     .group = "small maps"},
+    {"mirrors", "Bits for keys or for values", MIRRORS,
+     "The same number of bits, given to keys or to values: "
+     "K8V4 holds keys in 8 bits and values in 4, K4V8 the other "
+     "way round. Output error, mean over layers, heads, decode "
+     "steps and traces, logarithmic, at the right in the order "
+     "of the row's name; what lies further left is "
+     "the better use of the same bytes for this measure."
+     " Wrong values enter an output as they are, wrong keys by "
+     "what they make of the probabilities.",
+     .mark = KV_POINTS,
+     .panels = {.across = KV_LOG("output error"),
+                .title = "Output error of formats and their mirrors"},
+     .data = KV_PICTURED("mirrors")},
+    {"pruning", "Fewer bits, fewer tokens, or both", "SELECT * FROM pruning",
+     "Output error against bytes stored, everything charged, as a share of "
+     "the dense cache at the same step: every token in 8 bits (int8), fewer "
+     "tokens as they came, and fewer tokens in 8 bits. Means over layers, "
+     "heads, decode steps and traces; both axes logarithmic, lower and "
+     "further left is better. A plot a method.",
+     .panels = KV_PANELS("kr", "output_error",
+                         KV_LOG_SHARE("bytes stored, share of dense"),
+                         KV_LOG("output error"), "Output error against bytes",
+                         .panel = "method")},
+    {"sparsity", "Tokens by head, by layer, or as many in all",
+     "SELECT * FROM sparsity",
+     "Output error of leankv against the share of all tokens that it has "
+     "dropped by the end, mean over layers, heads, decode steps and traces; "
+     "the error is logarithmic. head: thresholds decide in each head; layer: "
+     "the heads of a layer share what the thresholds allow on average; "
+     "static: every head of every layer holds the same number. Lower is "
+     "better.",
+     .panels = KV_PANELS("dropped", "output_error", KV_SHARE("tokens dropped"),
+                         KV_LOG("output error"),
+                         "Output error against tokens dropped",
+                         .panel = "alike", .series = "sparsity")},
+    {"charged", "Codes alone, and everything", CHARGED,
+     "Bytes held at the end, as a share of the dense cache, "
+     "mean over traces. Papers mostly count the codes; what "
+     "they cannot be read without is charged here, and both "
+     "numbers stand at the right. A mark: the unified pages "
+     "that would hold it at the end, their empty places and a "
+     "score a token with them, where --layout unified was "
+     "run.",
+     .mark = KV_BARS,
+     .panels = {.across = KV_SHARE("bytes at the end, share of dense"),
+                .title = "Bytes held at the end by kind"},
+     .data = KV_PICTURED("charged")},
+    {"paged", "Pages over time", "SELECT * FROM paged",
+     "Pages that a layout holds after each step, all layers "
+     "and KV heads together, from the end of the prompt on; a "
+     "plot a layout and trace, with axes of its own. Pages of "
+     "unified have one size; those of pages:N hold N tokens of "
+     "K or of V, and are smaller the fewer bits these have. At "
+     "the budget of the maps above. At most 121 steps of a "
+     "line. kvreport export writes the numbers as paged.csv.",
+     .panels = KV_PANELS("step", "pages", KV_LINEAR("tokens seen"),
+                         KV_LINEAR("pages held"), "Pages held at each step",
+                         .series = "method", .apart = true, .bare = true),
+     .unlinked = true},
+    {"utilised", "How full lanes are", UTILISED,
+     "Bars: entries that all lanes hold as a share of as many "
+     "in each as the fullest has, over all steps from the end "
+     "of the prompt on, mean over traces; at the right the mean "
+     "share of tokens that lanes hold, and that of the fullest. "
+     "Marks: the same entries as a share of the slots that a "
+     "layout of regular indices holds; for ha:max that is the "
+     "bar.",
+     .mark = KV_BARS,
+     .panels = {.across = KV_SHARE("entries held, share"),
+                .title = "How full lanes are"},
+     .data = KV_PICTURED("utilised")},
+    {"rewritten", "Rewriting against masks", "SELECT * FROM rewritten",
+     "Bytes that layouts of regular indices hold after each "
+     "step, a plot a cell. A rewritten one (max) holds both "
+     "copies while it is copied. Has paid: the step at which "
+     "bytes held x bytes touched, summed from the first rewrite "
+     "on, is no more than with masks (sparse); times are not in "
+     "it, memory is taken for what bounds them. At the budget "
+     "of the maps above; at most 121 steps of a line.",
+     .panels = KV_PANELS("step", "bytes", KV_LINEAR("tokens seen"),
+                         KV_LINEAR("bytes held"), "Bytes held at each step",
+                         .apart = true, .bare = true),
+     .unlinked = true},
+    {.id = NULL}};
+
+#define COLUMN(column, heading, title, kind) kind(column, title)
+#define SPREAD(column, title) ALONE(column, title) #column "_se=\u00b1:twice; "
+#define ALONE(column, title) #column "=" title "; "
+#define SOME(column, title) #column "=" title ":some; "
+
+/* --- tables --------------------------------------------------------------- */
+
+static void contradicted(const kv_page *p, const kv_grid *g) {
+  fputs("<p><span class=\"no\">", p->f);
+  kv_page_count(p->f, g->rows, "contradiction");
+  fputs(".</span> One of two results is wrong; until it is known which, "
+        "believe neither.</p>\n",
+        p->f);
+  kv_page_table(p, g, "Contradictions",
+                "spec=cell:long; trace; what=difference:long; layer; backend; "
+                "isa=kernels; threads; cpu=processor");
+}
+
+const kv_figure kv_figures_tables[] = {
+    {"check", "Cross-check", "SELECT * FROM conflict", NULL,
+     .draw = contradicted,
+     .none = "<span class=\"yes\">No contradiction:</span> whatever was "
+             "computed more than once gave the same digests and the same "
+             "numbers."},
+    {"check", "Kernels graded and found wrong", "SELECT * FROM graded", NULL,
+     .mark = KV_TABLE,
+     .columns = "theirs=kernel; trace; spec=against:long; layer; "
+                "what=first wrong:long; started=graded"},
+    {"check", "Cross-check", "SELECT * FROM crosscheck",
+     "Digests of every decision (journal), of what is stored (state) and of "
+     "every output bit (output), first ten digits. Confirmed: found equal by "
+     "two runs that differ in backend, kernel set or processor.",
+     .mark = KV_TABLE, .few = true, .file = "crosscheck",
+     .columns = "trace; observe; spec=cell:long; journal=journal:short; "
+                "state=state:short; output=output:short; confirmations=runs; "
+                "by_whom=backend, kernels, threads; status=checked:mark"},
+    {"cells", "All cells", "SELECT * FROM cell",
+     "Asked, stored at the end, mean over decode and read stand "
+     "side by side because they differ: a share of the prompt "
+     "is not a share of the cache at the end. Scanned: what a "
+     "method looks at in order to choose what is read, as a share "
+     "of what dense reads. Needle: mass on the needles as a share of what "
+     "dense attention puts on them. LSE error: of the log-sum-exp of what is "
+     "stored, KL: of the attention, error: of its output, in the order in "
+     "which they were seen to rank right answers (the last does not). "
+     "\u00b1: two standard errors of the mean, from the means of 16 bins of "
+     "steps, of at least 5. Prompt error, prompt mass: of the rows of a "
+     "prompt that was read "
+     "in chunks. File: what a method was lent of a file of its own, once for "
+     "all requests and no part of what is stored.",
+     .mark = KV_TABLE,
+     .columns = "trace; observe; method=method:name; asked; budget; kept; "
+                "bytes_end=stored at end:bytes; share_end=of dense:percent; "
+                "kr=mean:percent; share_read=read:percent; "
+                "share_scanned=scanned:percent; " KV_SHOWN_EACH(
+                    COLUMN) "asset_bytes=file:bytes; "
+                            "status=checked:mark; reason=reason:long",
+     .below = older},
+    {"prompts", "Prompts read in chunks", "SELECT * FROM prompts",
+     "What it costs to read a prompt in chunks (prefill=N), whose rows behind "
+     "the first chunk attend by the method, as decode steps do. Attended: of "
+     "the tokens before such a row, those it attends to; prompt mass: the "
+     "attention that dense puts on them; prompt error: of the row's output. "
+     "Then decoding after it and, whole, after the same prompt read whole, "
+     "where no row of it loses any, by the same method asked alike; \u2013: "
+     "that was not run.",
+     .mark = KV_TABLE,
+     .columns = "trace; spec=cell:long; asked; chunk; "
+                "prompt_attended=attended:percent; prompt_mass=prompt mass; "
+                "prompt_error=prompt error; needle_share=needle:some; "
+                "whole_needle_share=needle, whole:some; mass; "
+                "whole_mass=mass, whole; lse_error=LSE error; "
+                "whole_lse_error=LSE error, whole; output_error=error; "
+                "whole_output_error=error, whole; status=checked:mark"},
+    {"layouts", "Memory layouts", "SELECT * FROM layouts",
+     "Bytes of K and V in the memory that each layout holds. Slack: held, and "
+     "no entry lies there. Came free: of the bytes that the method gave up, "
+     "those in memory that is free again. Of unified pages: their bytes in "
+     "which nothing lies, entries that changed their precision, entries of "
+     "page tables, and page ids read from and written into the free list. Of "
+     "base, ls, la, hs and ha: tokens that decode steps load, over all lanes; "
+     "blocks after which some layer had other indices; what rewriting them "
+     "moved, or the masks in its place; entries held as a share of as many in "
+     "every lane as in the longest; and decode steps until a rewrite's "
+     "memory-time integral was no more than that of masks. Ranks: of tensor "
+     "parallelism, each with its share of the KV heads and a store of its own "
+     "(tp=N); what the fullest of them holds on average, that over an Nth of "
+     "all, and what it loads.",
+     .mark = KV_TABLE,
+     .columns =
+         "trace; spec=cell:long; asked; layout; pages_end=pages at end; "
+         "bytes_end=held at end:bytes; share_end=of dense's K and V:percent; "
+         "bytes_mean=mean:bytes; bytes_peak=peak:bytes; slack_end=slack:bytes; "
+         "share_freed=came free:percent; unused_end=unused:bytes; moved; "
+         "table_entries=table entries; list_operations=list operations; loads; "
+         "rewrites; moved_bytes=bytes moved:bytes; mask_end=masks:bytes; "
+         "utilisation=utilisation:percent; break_even=paid after steps; "
+         "ranks=ranks:some; rank_bytes_mean=fullest, mean:some-bytes; "
+         "rank_even=of an even share:some-percent; "
+         "rank_loads=fullest, loads:some"},
+    {"device_caches", "Caches on the device", "SELECT * FROM device_caches",
+     "What a cache on the device, of so many entries a lane, would save of "
+     "the transfers from the host's memory (kvreplay run --cache). lru: those "
+     "stay that were looked up last; lfu: at the most steps. Found: of the "
+     "entries that decode steps look up; fetched: bytes of the others, of all "
+     "layers, and as a share of what is fetched without a cache. Caches are "
+     "empty when decoding begins.",
+     .mark = KV_TABLE,
+     .columns = "trace; spec=cell:long; asked; cache; found=found:percent; "
+                "fetched=fetched a step:bytes; share_fetched=of all:percent; "
+                "fetched_peak=at most:bytes; held_peak=held at most:bytes"},
+    {"classes", "Bytes by class", "SELECT * FROM classes",
+     "What the entries of each class hold, where a method gives its entries "
+     "classes (a residual, a tier): K and V, their metadata and columns.",
+     .mark = KV_TABLE,
+     .columns = "trace; spec=cell:long; asked; class; bytes=held at end:bytes; "
+                "share=of the cell:percent"},
+    {"who", "Who computed",
+     "SELECT cpu, cores, os, version, commit_name, compiler, flags,"
+     " count(*) AS rows FROM confirmations GROUP BY 1, 2, 3, 4, 5, 6, 7"
+     " ORDER BY 1, 2, 3, 4, 5, 6, 7",
+     NULL, .mark = KV_TABLE,
+     .columns = "cpu=processor; cores; os=system; version; "
+                "commit_name=commit; compiler=compiler:long; flags=flags:long; "
+                "rows=results"},
+    {.id = NULL}};
