@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The scorer expected, of Expected Attention: the twin of
- * ref/parts/score_expected.c, called through gpu/parts/scorers.cuh. Mean and
- * covariance of the queries that were seen, rotated back to no position, give
- * the distribution of the queries to come, and entries are scored by the
+ * that in ref/methods/expected.c, called through gpu/parts/scorers.cuh. Mean
+ * and covariance of the queries that were seen, rotated back to no position,
+ * give the distribution of the queries to come, and entries are scored by the
  * attention that these are expected to pay. Of the sums a thread has some
  * chains (i, j) to itself; of the scores an entry. What returns nothing is
  * called by all threads of the block together and ends with a barrier; what

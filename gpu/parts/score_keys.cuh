@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The scorers knorm and keydiff, by keys alone: the twin of
- * ref/parts/score_keys.c, called through gpu/parts/scorers.cuh, which says how
- * a scorer is called. A thread has an entry's chain to itself, and in the
- * average key a channel of some entries, whose sums are integers.
+ * The scorers knorm and keydiff, by keys alone: the twins of those in
+ * ref/methods/knorm.c and keydiff.c, called through gpu/parts/scorers.cuh,
+ * which says how a scorer is called. A thread has an entry's chain to itself,
+ * and in the average key a channel of some entries, whose sums are integers.
  */
 #ifndef KV_GPU_SCORE_KEYS_CUH
 #define KV_GPU_SCORE_KEYS_CUH
@@ -13,6 +13,16 @@
 extern "C" {
 #include "ref/parts/scorers.h"
 }
+
+/* Of a scorer that looks at no row. */
+#define KV_GPU_BLIND(x)                                                        \
+  KV_DEVICE void kv_gpu_observe_##x(kv_gpu_at &, kv_gpu_lane *,                \
+                                    const kv_gpu_rows &,                       \
+                                    const kv_score_options *) {}
+
+KV_GPU_BLIND(knorm)
+KV_GPU_BLIND(keydiff)
+KV_GPU_BLIND(lagkv)
 
 /* Less the squared length of the key. */
 KV_DEVICE void kv_gpu_score_knorm(kv_gpu_at &at, const kv_gpu_lane *lane,

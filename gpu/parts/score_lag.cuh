@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The scorer lagkv, LagKV's: the twin of ref/parts/score_lag.c, called through
- * gpu/parts/scorers.cuh. Partitions of `lag` entries go one after another, each
- * normalised by the bounds of the next one; a thread has a channel's bounds,
- * then an entry's deviation, to itself. All threads of the block call functions
- * with `lane` together, which end with a barrier; the others are one thread's.
+ * The scorer lagkv, LagKV's: the twin of that in ref/methods/lagkv.c, called
+ * through gpu/parts/scorers.cuh. Partitions of `lag` entries go one after
+ * another, each normalised by the bounds of the next one; a thread has a
+ * channel's bounds, then an entry's deviation, to itself. All threads of the
+ * block call functions with `lane` together, which end with a barrier; the
+ * others are one thread's.
  */
 #ifndef KV_GPU_SCORE_LAG_CUH
 #define KV_GPU_SCORE_LAG_CUH

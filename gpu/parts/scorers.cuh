@@ -68,18 +68,9 @@ KV_DEVICE void kv_gpu_score_tova(kv_gpu_at &at, const kv_gpu_lane *lane,
                            out);
 }
 
-/* --- those that look at no row -------------------------------------------- */
+/* --- of a file: ref/parts/score_file.c ------------------------------------ */
 
-#define KV_GPU_BLIND(x)                                                        \
-  KV_DEVICE void kv_gpu_observe_##x(kv_gpu_at &, kv_gpu_lane *,                \
-                                    const kv_gpu_rows &,                       \
-                                    const kv_score_options *) {}
-KV_GPU_BLIND(knorm)
-KV_GPU_BLIND(keydiff)
-KV_GPU_BLIND(lagkv)
 KV_GPU_BLIND(file)
-
-/* ref/parts/score_file.c */
 KV_DEVICE void kv_gpu_score_file(kv_gpu_at &at, const kv_gpu_lane *lane,
                                  const kv_score_options *o, int first, int n,
                                  float *out) {

@@ -9,7 +9,10 @@
 #include "ref/kernels/kernels.h"
 #include <string.h>
 
-enum { EVERY = 512 }; /* kvpress's decoding */
+enum {
+  EVERY = 512, /* kvpress's decoding */
+  BLOCK = 128
+}; /* as in the paper of KeyDiff */
 
 #define SCORER(x) &kv_scorer_##x,
 static const kv_scorer *const scorers[] = {KV_SCORERS(SCORER)};
@@ -130,4 +133,35 @@ void kv_score_compress(const kv_at *at, kv_lane *lane, int budget,
       kv_score_over(lane->n, budget, threshold))
     kv_score_keep(at, lane, kv_score_past(o, lane->n, budget), threshold, o);
   kv_score_forget(at, lane, o);
+}
+
+/* --- methods that are a scorer -------------------------------------------- */
+
+kv_rc kv_scored_open(const kv_shape *shape, const char *method, int score,
+                     kv_scored *o, kv_needs *needs, kv_err *e) {
+  bool decodes = o->s.form == KV_FORM_DECODE;
+  o->s.score = score;
+  if (o->drop) o->s.form = KV_FORM_BOTH, o->s.every = 1;
+  if (o->block == KV_UNSET) o->block = decodes ? 0 : BLOCK;
+  needs->block = shape->chunk ? 0 : o->block;
+  if (decodes && o->block)
+    return kv_fail(e, KV_REFUSED,
+                   "%s: block=%d means nothing with form=decode, which leaves "
+                   "the prompt whole; leave it out or write form=both",
+                   method, o->block);
+  kv_rc rc = kv_score_open(shape, method, o->budget, &o->s, needs, e);
+  needs->lengths =
+      scorers[score]->lengths || kv_score_lengths(&o->s, KV_NO_THRESHOLD);
+  return rc;
+}
+
+void kv_scored_observe(const kv_at *at, kv_lane *lane, const kv_rows *rows) {
+  const kv_scored *o = at->params;
+  kv_score_observe(at, lane, rows, &o->s);
+}
+
+void kv_scored_compress(const kv_at *at, kv_lane *lane) {
+  const kv_scored *o = at->params;
+  if (at->layer >= o->skip)
+    kv_score_compress(at, lane, o->budget, KV_NO_THRESHOLD, &o->s);
 }

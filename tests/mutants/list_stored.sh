@@ -104,8 +104,9 @@ mutant fallen_past_the_end ref/kernels/elements.h 'sums' \
 # The law that all budgets share, and a bound in a method's table of laws.
 mutant budget_not_asked ref/parts/parts_open.c 'methods' \
   'if (budget != KV_UNSET) return KV_OK;' 'if (method) return KV_OK;'
-mutant one_more_stays ref/methods/knorm.c 'methods' \
-  'lane->n <= o->budget) return;' 'lane->n <= o->budget + 1) return;'
+mutant one_more_stays ref/parts/scorers.h 'methods' \
+  'return entries > budget || threshold' \
+  'return entries > budget + 1 || threshold'
 
 # Layers with a sliding window.
 mutant window_keeps_one_more sim/engine/cell_windows.c \
