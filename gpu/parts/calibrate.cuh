@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Temperatures at which the first k entries of a row of scores hold a given
- * share of its probability, as in ref/parts/calibrate.h, for the polls of
+ * share of its probability, as in ref/parts/votes.h, for the polls of
  * gpu/parts/votes.cuh. All threads of the block call every function together
  * with the same arguments and get the same answer; each ends with a barrier. A
  * row less [n] is of scores less the largest one, the k whose mass is looked at
@@ -15,7 +15,7 @@
 #include "gpu/parts/parts.cuh"
 
 extern "C" {
-#include "ref/parts/calibrate.h"
+#include "ref/parts/votes.h"
 }
 
 /* e[j] = e^(less[j] / t); returns the mass of all. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Merging what would go into what stays: the twin of ref/parts/condense.h. All
+ * Merging what would go into what stays: the twin of ref/parts/cascade.h. All
  * threads of the block call both functions together with the same arguments.
  */
 #ifndef KV_GPU_CONDENSE_CUH

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A complete ranking as a list, as in ref/parts/parts_order.c: kv_gpu_order is
+ * A complete ranking as a list, as in ref/parts/parts.c: kv_gpu_order is
  * a stable radix sort over kv_key, 8 bits a pass, by one block; the others are
  * its steps, called by all threads of the block together unless said otherwise.
  * Each warp has its own run of the list, 32 entries at a time, and knows from

@@ -20,7 +20,7 @@
 #include "gpu/parts/score_keys.cuh"
 #include "gpu/parts/score_lag.cuh"
 
-/* --- by attention: ref/parts/score_observation.c ------------------------- */
+/* --- by attention: ref/parts/scorers.c ------------------------- */
 
 KV_DEVICE void kv_gpu_observe_snapkv(kv_gpu_at &at, kv_gpu_lane *lane,
                                      const kv_gpu_rows &rows,
@@ -68,7 +68,7 @@ KV_DEVICE void kv_gpu_score_tova(kv_gpu_at &at, const kv_gpu_lane *lane,
                            out);
 }
 
-/* --- of a file: ref/parts/score_file.c ------------------------------------ */
+/* --- of a file: ref/parts/scorers.c ------------------------------------ */
 
 KV_GPU_BLIND(file)
 KV_DEVICE void kv_gpu_score_file(kv_gpu_at &at, const kv_gpu_lane *lane,

@@ -14,7 +14,7 @@
  *     t votes for the fewest tokens of A, of those not after t, that hold a
  *       share p of its probability, as an adapter (the logits, their largest
  *       neighbours, R-KV's score, any scorer's) at a calibrated temperature
- *       sees it: ref/parts/votes.h, ref/parts/calibrate.h, both to the bit
+ *       sees it: ref/parts/votes.h, ref/parts/votes.h, both to the bit
  *     chosen = A with at least one vote, the first `sinks` tokens, the dense
  *       tier and the last `local` tokens
  *     n <= upper: the bits of the others are cleared, nothing moves
@@ -22,7 +22,7 @@
  *       chosen, those that no rule protects are cut by votes, then the mean
  *       probability, then the younger token stays
  *     condensed=merge: what goes of A is merged into what stays and no rule
- *       protects (ref/parts/condense.h); what was hidden goes as before
+ *       protects (ref/parts/cascade.h); what was hidden goes as before
  *
  * Merging weighs by the sums of the window's probabilities, as the code does;
  * the paper has e^(q k) of one query, of which they are the shares; over a

@@ -9,7 +9,7 @@
 #ifndef KV_REF_METHODS_LEANKV_H
 #define KV_REF_METHODS_LEANKV_H
 
-#include "ref/parts/alphas.h"
+#include "ref/parts/tiers.h"
 
 enum { PAPER, CODE };                                 /* variant */
 enum { HEAD, LAYER, STATIC };                         /* sparsity */

@@ -9,7 +9,7 @@
  *   threshold=X: of the others that stay, those with score(j) < X go, too;
  *   threshold without a budget: exactly those of the others go
  *
- * score=file reads the file that scores= names (ref/parts/score_file.c has its
+ * score=file reads the file that scores= names (ref/parts/scorers.c has its
  * form; kvreplay.scores writes it, and kvreplay.kvpress from a press). window
  * and sinks are the last and first entries, which always stay: none where
  * nobody says so, but with score=snapkv and h2o, as in adakv (of h2o, whose

@@ -39,7 +39,7 @@ mutant gpu_bound_one_ulp gpu/methods/quest.cu 'check_backends.sh' \
   return u;' 'kv_gpu_element(high, i))));
   }
   return kv_float(kv_bits(u) + 1u);'
-mutant simd_bound_one_ulp ref/kernels/bound.h 'check_six_runs.sh kernels' \
+mutant simd_bound_one_ulp ref/kernels/logits.h 'check_six_runs.sh kernels' \
   'bound_as(KV_F32, n, d, q, lo, hi, u);' 'bound_as(KV_F32, n, d, q, lo, hi, u);
 #ifdef __AVX2__
     for (int i = 0; i < n; i++) u[i] = u[i] * (1.0f + 0x1p-23f);

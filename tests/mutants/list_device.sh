@@ -49,7 +49,7 @@ mutant device_decoded_is_stored gpu/host/mirror.c 'gpu_latents' \
   'l->fault == KV_GPU_DECODED);' 'l->fault == KV_GPU_LATENT);'
 mutant device_rows_unlooked gpu/parts/residual.cuh 'gpu_latents' \
   'wrong |= !kv_finite(row[x]);' 'wrong |= false;'
-mutant decoded_unlooked ref/parts/lowrank_code.c 'methods' \
+mutant decoded_unlooked ref/parts/lowrank.c 'methods' \
   'if (!kv_all_finite(t->row + i * t->w, t->w))' 'if (false)'
 
 # The CUDA module's host part.
