@@ -252,7 +252,7 @@ pages() {
 # Code that names knorm, but its own files, and those of presses.
 recipe() {
   local name=knorm own file
-  own=$(echo ref/methods/$name.c gpu/parts/score_keys.cuh \
+  own=$(echo ref/methods/$name.c gpu/parts/scorers.cuh \
     tests/methods/{ada,chunk,critical}kv.c \
     tests/python/{press{es_rows,_evaluate},evaluate_press}.py \
     sim/python/kvreplay/evaluate/press.py)

@@ -14,7 +14,7 @@
  *     t votes for the fewest tokens of A, of those not after t, that hold a
  *       share p of its probability, as an adapter (the logits, their largest
  *       neighbours, R-KV's score, any scorer's) at a calibrated temperature
- *       sees it: ref/parts/votes.h, ref/parts/votes.h, both to the bit
+ *       sees it: ref/parts/votes.h, to the bit
  *     chosen = A with at least one vote, the first `sinks` tokens, the dense
  *       tier and the last `local` tokens
  *     n <= upper: the bits of the others are cleared, nothing moves

@@ -324,12 +324,11 @@ static kv_rc check_layer(const kv_shape *s, const kv_asset *a, int layer,
                    s->n_tokens);
   for (int64_t i = 0; i < t->count; i++)
     if (!(score[i] < LIMIT && score[i] > -LIMIT))
-      return kv_fail(
-          e, KV_REFUSED,
-          "%s: layer %d, KV head %lld, token %lld: the score is %g; "
-          "give numbers between -2^99 and 2^99",
-          a->path, layer, (long long)(i / n), (long long)(i % n),
-          (double)score[i]);
+      return kv_fail(e, KV_REFUSED,
+                     "%s: layer %d, KV head %lld, token %lld: the score is %g; "
+                     "give numbers between -2^99 and 2^99",
+                     a->path, layer, (long long)(i / n), (long long)(i % n),
+                     (double)score[i]);
   return KV_OK;
 }
 

@@ -327,7 +327,7 @@ mutant observation_unasked_decode ref/lane/method.h 'observation' \
   '(observes && n->decode_rows);'
 mutant view_shown_unasked ref/backend/decode.c 'observation whims' \
   '.s = s->plan->needs.view_logits ?' '.s = x->all ?'
-mutant device_drops_observation gpu/host/sequence.c 'whims' \
+mutant device_drops_observation gpu/host/step.c 'whims' \
   'if (s->plan->needs.want & KV_LOGITS) {' \
   'if (s->plan->needs.want & (KV_P | KV_SUM)) {'
 mutant turned_back_not_forth ref/lane/lane.c 'methods' \
@@ -345,9 +345,9 @@ mutant both_sides_have_blocks ref/lane/lane.c 'verbs gpu_bytes' \
   'values = kv_codes_values(c) ? cap : 0;' 'values = cap;'
 mutant sides_are_alike ref/formats/formats.c 'needs' 'a->sides == b->sides &&' \
   'a->sides >= 0 &&'
-mutant a_log_a_layer gpu/host/log.c 'gpu_bytes' \
+mutant a_log_a_layer gpu/host/shared.c 'gpu_bytes' \
   'log->of == plan)' 'log->of != plan)'
-mutant one_log_for_cells gpu/host/log.c 'gpu_bytes' \
+mutant one_log_for_cells gpu/host/shared.c 'gpu_bytes' \
   '!(log->device == device && log->of == plan)' 'log->device != device'
 mutant full_slab_is_full ref/lane/lane.c 'verbs' \
   'cap++; /*' '/*'
