@@ -83,7 +83,7 @@ mutant rewrite_turns_round ref/parts/cascade.c 'methods' \
   for (int i = x->lane->n; i-- > 0;)
     if (keep[i]) x->p->spare[n++] = i;
   kv_keep(x->lane, n, x->p->spare);'
-mutant every_other_trigger ref/methods/hardkv.h 'methods' \
+mutant every_other_trigger ref/methods/hardkv.c 'methods' \
   'needs->every = o->every;' 'needs->every = 2 * o->every;'
 mutant p_of_nothing ref/methods/hardkv.h 'methods' \
   '"0.9", 1e-6, 1,' '"0.9", 0, 1,'
