@@ -5,6 +5,8 @@
 # registries, in this order. A method without a twin says so:
 # `METHODS += x.c # ref-only`. One that needs a file which the user names says
 # `# of-file`: no list of all methods holds it, so that `-m all` leaves it out.
+# One that is a scorer says `# scorer`: other methods offer it as score=x, and
+# gpu/methods/scored.cu is its twin.
 METHODS =
 METHODS += dense.c
 METHODS += window.c
@@ -18,12 +20,12 @@ METHODS += snapkv.c
 METHODS += pyramidkv.c
 METHODS += adakv.c
 METHODS += headkv.c
-METHODS += knorm.c
+METHODS += knorm.c # scorer
 METHODS += rkv.c
 METHODS += hardkv.c
-METHODS += keydiff.c
-METHODS += lagkv.c
-METHODS += expected.c
+METHODS += keydiff.c # scorer
+METHODS += lagkv.c # scorer
+METHODS += expected.c # scorer
 METHODS += chunkkv.c
 METHODS += criticalkv.c
 METHODS += topk.c # of-file

@@ -26,12 +26,14 @@ BEGIN {
 /^METHODS [+]= / {
   file = $3
   sub(/[.]c$/, "", file)
+  twin = $0 ~ /# scorer$/ ? "scored" : file
   method(file, $0 ~ /# ref-only$/)
 }
 
 END {
   if ((getline line <"ref/methods/replay.c") > 0) {
     close("ref/methods/replay.c")
+    twin = "replay"
     method("replay", 0)
   }
   if (page == "TABLE") table_ends()
@@ -101,10 +103,10 @@ function read_file(path, line, inside, done, field) {
       sub(/^ [*] ?/, "", line)
       text[++lines] = line
     } else if (done) {
-      if (line ~ /^ +[.](title|paper) = "/) field = line ~ /title/ ? "t" : "p"
+      if (line ~ /[.](title|paper) = "/) field = line ~ /title/ ? "t" : "p"
       if (field == "t") title = title quoted(line)
       if (field == "p") paper = paper quoted(line)
-      if (line ~ /",$/) field = ""
+      if (line ~ /"([)];|,)$/) field = ""
     }
   }
   close(path)
@@ -113,7 +115,7 @@ function read_file(path, line, inside, done, field) {
 
 function quoted(line) {
   sub(/^[^"]*"/, "", line)
-  sub(/",?$/, "", line)
+  sub(/"([)];|,)?$/, "", line)
   return line
 }
 
@@ -192,7 +194,7 @@ function section(name, spec, alone, i, list, line, source_text) {
   source_text = source()
   print "\n## " spec "\n"
   print "*" title "* - [source](methods/" name ".c), " \
-    (alone ? "*Ref only*" : "[CUDA](../gpu/methods/" name ".cu)") \
+    (alone ? "*Ref only*" : "[CUDA](../gpu/methods/" twin ".cu)") \
     (source_text ? "; " source_text : "") "\n"
   for (i = 1; i <= lines; i++) {
     line = text[i]

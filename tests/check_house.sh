@@ -29,7 +29,7 @@ here=$(cd "$(dirname "$0")/.." && pwd)
 . "$here/tests/house/host.sh"
 . "$here/tests/house/core.sh"
 rooms='ref gpu traces sim analysis tests'
-generated=$(echo config.h commit.h {ref,gpu}/methods/list.h \
+generated=$(echo config.h commit.h {ref,gpu}/methods/list.h ref/parts/scored.h \
   {ref,gpu}/formats/list.h gpu/formats/all.h sim/new_texts.h \
   analysis/{measures,page_js,ranked_txt,style_css,views_sql}.h \
   traces/trace/models_csv.h \
@@ -177,7 +177,8 @@ methods() {
 # Those that must have a twin.
 twins() {
   grep -v ' # ref-only$' "$top/methods.mk" |
-    sed -n 's/^METHODS += \([a-z0-9_]*\)[.]c.*/\1.cu/p'
+    sed -n 's/ [a-z0-9_]*[.]c # scorer$/ scored.c/
+      s/^METHODS += \([a-z0-9_]*\)[.]c.*/\1.cu/p' | sort -u
 }
 
 formats() {
@@ -213,7 +214,7 @@ listed() {
 
 lists() {
   local file base dir name line='METHODS [+]= [a-z0-9_]+[.]c'
-  line+='( # (ref-only|of-file))?'
+  line+='( # (ref-only|of-file|scorer))?'
   if grep -vE "^#|^METHODS =\$|^$line\$|^\$" "$top/methods.mk"; then
     echo 'methods.mk: a line that is not METHODS += NAME.c'
   fi
@@ -254,11 +255,11 @@ pages() {
   done
 }
 
-# Code that names knorm, but its own files, those of scorers, and of presses.
+# Code that names knorm, but its own files, and those of presses.
 recipe() {
   local name=knorm own file
-  own=$(echo {ref,gpu}/methods/$name.{c,h,cu} ref/parts/score{rs.h,_keys.c} \
-    gpu/parts/score{rs,_keys}.cuh tests/methods/{ada,chunk,critical}kv.c \
+  own=$(echo ref/methods/$name.c gpu/parts/scorers.cuh \
+    tests/methods/{ada,chunk,critical}kv.c \
     tests/python/{presses_rows,evaluate_press}.py \
     sim/python/kvreplay/evaluate/press.py)
   while read -r file; do

@@ -133,10 +133,12 @@ parts='made device shapes long stores traces methods laws'
 
 # Of every method one in three, those first whose twins changed.
 drawn_methods() {
-  local n method
+  local n method file
   n=$(replay_methods | wc -l)
   replay_methods | while read -r method; do
-    echo "$method gpu/methods/${method//-/_}.cu"
+    file=gpu/methods/${method//-/_}.cu
+    [ -e "$src/$file" ] || file=gpu/methods/scored.cu
+    echo "$method $file"
   done | draw_some methods $(((n + 2) / 3)) $((n / 6)) | paste -s -d ,
 }
 

@@ -2,7 +2,7 @@
  *
  * Logits as of logits.cu, of lanes whose coded keys have scales of their own: a
  * block whose 256 entries are all coded alike decodes them on the way
- * (gpu/lane/keys_rows.cuh), and gpu/lane/keys_mixed.cuh reads what is left, 128
+ * (gpu/lane/keys_rows.cuh), and gpu/lane/logits.cuh reads what is left, 128
  * after 128. A kernel beside, as its blocks of codes take more shared memory.
  */
 #include "gpu/lane/keys_rows.cuh"

@@ -2,7 +2,7 @@
  *
  * Compaction on a device: one launch a step for all heads of all layers and
  * requests. What a head does is ref/pages/plan.h's; the ring, the tables and
- * the books after a call are those of ref/pages/pages_compact.c, bit for bit,
+ * the books after a call are those of ref/pages/pages.c, bit for bit,
  * in whatever order blocks run.
  *
  *   plan   every head: the pages that it will hold; the sums of a part

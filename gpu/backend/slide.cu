@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A layer's sliding window, as ref/backend/slide.c and observation.c have it:
+ * A layer's sliding window, as ref/backend/backend.c and observation.c have it:
  * what it hides of the prompt's rows (one block for each row and head), and
  * entries that leave a lane when it has passed them (one block a lane). Ids of
  * a lane ascend. Cost: O(entries / KV_BLOCK).

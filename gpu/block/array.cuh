@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Operations on the arrays of a lane: lists of flagged indexes, which methods
- * use, too, and for the verbs (gpu/lane/verbs.cuh, keep.cuh) moving entries to
+ * use, too, and for the verbs (gpu/lane/verbs.cuh) moving entries to
  * other places. All threads of the block call kv_gpu_indexes, _pull and
  * _permute together with the same arguments; each ends with a barrier, and
  * _pull and _permute begin with one. The others are their parts, or a single

@@ -19,7 +19,7 @@
  *                       const kv_gpu_block &block);
  *     // does a row have scales of its own, its block begin with them, and are
  *     // its settings a kv_minmax? Then whole rows are read at once
- *     // (gpu/lane/keys_rows.cuh, values_coded.cuh), and range g of n is
+ *     // (gpu/lane/keys_rows.cuh, gpu/backend/attend.cu), and range g of n is
  *     static constexpr bool ROWS = true;
  *     KV_DEVICE kv_gpu_range range(const kv_minmax &c, int n, int g,
  *                                  const void *metadata);

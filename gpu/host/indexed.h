@@ -5,7 +5,7 @@
  * `check --indices`) and every row stays as it came: nothing is merged, coded
  * or re-indexed. Else lanes have pools of pages, s->indexed is NULL, and the
  * functions do nothing; which it is changes no bit of any result. Callers:
- * take.c (take, pages) and store.c (begin, give), sequence.c (walked and what
+ * store.c (take, pages, begin, give), step.c (walked and what
  * it starts), replay.c (kv_gpu_indexed_compressed), all of gpu/host.
  *
  * Masked (sparse), a token's place is where it entered, and its bit is clear

@@ -6,7 +6,7 @@
  * self=no, where no other method is on the lanes and rows have at most
  * KV_GPU_REBUILT_WIDE elements; otherwise attention reads the rows that were
  * decoded when tokens were coded. Which it is changes no bit of any result.
- * gpu/host/store.c, take.c and sequence.c are the callers.
+ * gpu/host/store.c and step.c are the callers.
  *
  * The decoded rows stay in the lanes' blocks all the same, as the journal
  * hashes them and the host's mirror has them. Latent vectors and the ids of

@@ -134,7 +134,7 @@ void kv_gpu_close(kv_store *s);
 void kv_gpu_begin(kv_store *s, const kv_layer_data *data);
 void kv_gpu_prompt(kv_store *s, int end);
 
-/* --- take.c ---------------------------------------------------------------
+/* --- memory of a store -------------------------------------------------------
  * For open: allocates the device memory of a store but the pages of its pools,
  * and its report. */
 void kv_gpu_take_all(kv_store *s);
@@ -154,7 +154,7 @@ void kv_gpu_pages_take(kv_store *s);
  * the pools of s->head take their rows, as append will on the device. */
 void kv_gpu_pages_grow(kv_store *s, int count);
 
-/* --- sequence.c -----------------------------------------------------------
+/* --- what a step starts ------------------------------------------------------
  * What is started, in which order; by a recording, or at once. */
 /* True while the tokens seen are the prompt's. */
 static inline bool kv_gpu_in_prompt(const kv_store *s) {

@@ -4,7 +4,7 @@
  * where the plan asks for it (`--layout unified`) and its formats allow: each
  * token is coded by itself, K and V by formats of their own that come in one or
  * two pairs, and nothing is merged. Else the slabs hold them; which it is
- * changes no bit of any result. gpu/host/store.c, take.c and sequence.c are the
+ * changes no bit of any result. gpu/host/store.c and step.c are the
  * callers.
  *
  * Pages are reserved when tokens have entered and before any is coded, by what

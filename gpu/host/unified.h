@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The page manager on a device (gpu/shared/pages.h) as its host sees it: its
+ * The page manager on a device (gpu/shared/paged.h) as its host sees it: its
  * memory, one call a step, and how tokens lie in its pages. open and reset may
  * fail; other failures are the device's failed(). Memory on the device: that of
  * ref/pages/pages.h, and for each request its job and sums.

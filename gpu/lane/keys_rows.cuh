@@ -12,7 +12,7 @@
  * kv_row_chains for each pass of queries. A tile that does not suit - rows of
  * other kinds among them, rows in pages, a lane that is re-indexed, keys coded
  * before RoPE, more than two ranges a row - is left to
- * gpu/lane/keys_mixed.cuh. Rows in pages gpu/backend/paged_logits.cu
+ * gpu/lane/logits.cuh. Rows in pages gpu/backend/paged_logits.cu
  * fetches itself, and then calls kv_row_chains.
  */
 #ifndef KV_GPU_KEYS_ROWS_CUH

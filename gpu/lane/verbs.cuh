@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The verbs on a device, by which alone a hook changes what its lane stores:
- * kv_gpu_keep, _keep_mask, _drop_one and _sweep (gpu/lane/keep.cuh), _merge,
- * _recode, _move and _retier, and kv_gpu_recode_tokens (verbs_token.cuh). Each
- * does what the verb of that name does in ref/lane/lane.h (_drop_one what
- * kv_keep does), equal record for record and bit for bit.
+ * kv_gpu_keep, _keep_mask, _drop_one, _sweep, _merge, _recode, _move and
+ * _retier, and kv_gpu_recode_tokens. Each does what the verb of that name does
+ * in ref/lane/lane.h (_drop_one what kv_keep does), equal record for record and
+ * bit for bit.
  *
  * All threads of the lane's block call a verb together with the same arguments;
  * none may diverge around it. A list may be in global memory, or in each
@@ -14,7 +14,7 @@
  * in lane->fault (a mean or a scale that is not finite, a full journal, a block
  * without a page), and the hook goes on.
  *
- * Cost: of keep and sweep as gpu/lane/keep.cuh says; of a move O(entries that
+ * Cost: of keep and sweep below; of a move O(entries that
  * shift / KV_BLOCK), of a retier O(entries listed / KV_BLOCK), of a recode that
  * times d + d_v. A merge is O((d + d_v) / KV_BLOCK), because the entry that
  * goes is only marked, and swept when the hook returns.
@@ -22,7 +22,359 @@
 #ifndef KV_GPU_VERBS_CUH
 #define KV_GPU_VERBS_CUH
 
-#include "gpu/lane/keep.cuh"
+#include "gpu/block/array.cuh"
+#include "gpu/lane/entry.cuh"
+
+/* --- entries go ----------------------------------------------------------- */
+
+/* The verbs by which entries go, kv_sweep and kv_keep of ref/lane/lane.h: by a
+ * list, by a mask, or of one entry that is known. Methods call the four that
+ * take `at`; gpu/lane/verbs.cuh says how verbs are called. The others are their
+ * steps: all threads of the block call them together with the same arguments,
+ * and they end with a barrier. Cost: O(entries / KV_BLOCK); where the lane has
+ * rewritten entries also O(those that go), as one thread frees what these hold.
+ */
+
+/* --- what every verb leaves behind ---------------------------------------- */
+
+/* What every verb (gpu/lane/verbs.cuh) leaves behind: its record (words as in
+ * ref/lane/journal.h), the rows that it rewrote, the slab blocks that it took
+ * or freed, and lane->fault, the first failure, which stays. Verbs call these
+ * functions; kv_gpu_fail also who finds before a verb that it cannot be done.
+ *
+ * Functions marked "The block" are called by all threads of the lane's block
+ * together with the same arguments, behind a barrier, and end with one. The
+ * others are called by one thread between two barriers, the only one that then
+ * reads and writes the lane's scalars; but kv_gpu_is_rewritten is any thread's.
+ *
+ * The last block freed is the first to be taken, as in ref/lane/verbs.c, so
+ * that block numbers equal the reference's. Numbers of pool rows are in no
+ * digest. */
+
+/* Notes that the lane cannot go on, unless it was noted before; id: the token
+ * that kv_gpu_fault asks for, else 0. The lane goes on to the end of the step,
+ * with numbers that mean nothing. */
+KV_DEVICE void kv_gpu_fail(kv_gpu_lane *lane, kv_gpu_fault why, uint32_t id) {
+  if (lane->fault != KV_GPU_FINE) return;
+  lane->fault = why;
+  lane->fault_at = (int)id;
+}
+
+/* The block: opens a record of a verb (KV_KEEP, KV_MERGE, ..): writes its head,
+ * five words, and returns where its `count` other words are to be written. NULL
+ * for all: the journal is full (KV_GPU_JOURNAL), and the verb must do nothing.
+ */
+KV_DEVICE uint32_t *kv_gpu_record(const kv_gpu_layer &l, kv_gpu_lane *lane,
+                                  kv_record kind, int count) {
+  int n = lane->n_verbs;
+  bool fits = count <= lane->cap_verbs - 5 - n;
+  uint32_t *w = lane->verbs + n;
+  __syncthreads();
+  if (kv_thread() == 0 && fits) {
+    w[0] = (uint32_t)kind;
+    w[1] = (uint32_t)l.layer;
+    w[2] = (uint32_t)lane->step;
+    w[3] = (uint32_t)lane->lane;
+    w[4] = (uint32_t)count;
+    lane->n_verbs = n + 5 + count;
+  } else if (kv_thread() == 0) {
+    kv_gpu_fail(lane, KV_GPU_JOURNAL, 0);
+  }
+  __syncthreads();
+  return fits ? w + 5 : nullptr;
+}
+
+/* The block: appends K and V of entry[0..n), as attention reads them now, to
+ * the lane's log, for the host to hash. What does not fit is KV_GPU_JOURNAL. */
+KV_DEVICE void kv_gpu_note(const kv_gpu_layer &l, kv_gpu_lane *lane, int n,
+                           const int32_t *entry) {
+  int d = l.shape.d, wide = d + l.shape.d_v, start = lane->n_log;
+  int rows = n < lane->cap_log - start ? n : lane->cap_log - start;
+  for (int r = 0; r < rows; r++) {
+    float *to = lane->log + (size_t)(start + r) * (size_t)wide;
+    kv_gpu_row k = kv_gpu_key_row(l, lane, entry[r]);
+    kv_gpu_row v = kv_gpu_value_row(l, lane, entry[r]);
+    for (int x = kv_thread(); x < wide; x += KV_BLOCK)
+      to[x] = x < d ? kv_gpu_element(k, x) : kv_gpu_element(v, x - d);
+    if (kv_thread() == 0) lane->log_id[start + r] = lane->id[entry[r]];
+  }
+  __syncthreads();
+  if (kv_thread() == 0) {
+    lane->n_log = start + rows;
+    if (rows < n) kv_gpu_fail(lane, KV_GPU_JOURNAL, 0);
+  }
+  __syncthreads();
+}
+
+/* --- blocks of slabs, one thread ----------------------------------------- */
+
+/* Adds (sign 1) or subtracts (-1) the bytes of a block with this many members.
+ */
+KV_DEVICE void kv_gpu_count_block(kv_gpu_slab *s, int members, int sign) {
+  kv_gpu_coded_size size = kv_gpu_block_size(*s, members);
+  s->codes += sign * size.codes;
+  s->metadata += sign * size.metadata;
+}
+
+/* Notes that block b was written, so that the report has it. */
+KV_DEVICE void kv_gpu_touch(kv_gpu_slab *s, int32_t b) {
+  if (s->n_fresh < s->cap) s->fresh[s->n_fresh] = b;
+  s->n_fresh++;
+}
+
+/* Takes a block for so many rows, notes it, and returns its number. Asserts
+ * that there is one: slabs have room for every token. */
+KV_DEVICE int32_t kv_gpu_take_block(kv_gpu_slab *s, int members) {
+  int32_t b = s->n_free ? s->free[--s->n_free] : s->used++;
+  assert(b < s->cap && "a slab has room for every token");
+  kv_gpu_touch(s, b);
+  s->members[b] = s->live[b] = (uint16_t)members;
+  s->held += members;
+  kv_gpu_count_block(s, members, 1);
+  return b;
+}
+
+/* One side of an entry, *r, gives up what it holds: its row of the pool, or its
+ * place in a block of slab[r->format], which the last member frees. The caller
+ * then drops the entry or gives the side something else. */
+KV_DEVICE void kv_gpu_leave(kv_gpu_raw *pool, kv_gpu_slab *slab,
+                            kv_cell_ref *r) {
+  if (r->format == KV_RAW) {
+    pool->free[pool->n_free++] = r->block;
+    return;
+  }
+  kv_gpu_slab *s = &slab[r->format];
+  s->held--;
+  if (--s->live[r->block] == 0) {
+    kv_gpu_count_block(s, s->members[r->block], -1);
+    s->free[s->n_free++] = r->block;
+  }
+  r->format = KV_RAW;
+}
+
+/* True if a side of entry i is merged or coded. */
+KV_DEVICE bool kv_gpu_is_rewritten(const kv_gpu_lane *lane, int i) {
+  return lane->k[i].format != KV_RAW || lane->v[i].format != KV_RAW;
+}
+
+/* Both sides of entry i give up what they hold. */
+KV_DEVICE void kv_gpu_drop_entry(kv_gpu_lane *lane, int i) {
+  lane->rewritten -= kv_gpu_is_rewritten(lane, i);
+  kv_gpu_leave(&lane->k_raw, lane->k_slab, &lane->k[i]);
+  kv_gpu_leave(&lane->v_raw, lane->v_slab, &lane->v[i]);
+}
+
+/* The block: frees the pool rows of one side of entry[0..n), which are all
+ * KV_RAW. */
+KV_DEVICE void kv_gpu_free_rows(kv_gpu_raw *pool, const kv_cell_ref *side,
+                                int n, const int32_t *entry) {
+  int n_free = pool->n_free;
+  __syncthreads();
+  for (int j = kv_thread(); j < n; j += KV_BLOCK)
+    pool->free[n_free + j] = side[entry[j]].block;
+  if (kv_thread() == 0) pool->n_free = n_free + n;
+  __syncthreads();
+}
+
+/* --- sweep --------------------------------------------------------------- */
+
+/* Fills lane->spare with flags, and returns them: 1 for entries from..n-1 that
+ * are live and, unless keep is NULL, have keep[i]. */
+KV_DEVICE const uint8_t *kv_gpu_unmarked(kv_gpu_lane *lane, int from, int n,
+                                         const uint8_t *keep) {
+  uint8_t *live = (uint8_t *)lane->spare;
+  for (int i = from + kv_thread(); i < n; i += KV_BLOCK)
+    live[i] = lane->weight[i] != 0 && (!keep || keep[i]);
+  __syncthreads();
+  return live;
+}
+
+/* kv_sweep: removes the marked entries; the others keep their order. Nothing
+ * where none is marked. A method calls it only where it needs places without
+ * gaps within a hook. */
+KV_DEVICE void kv_gpu_sweep(kv_gpu_at &at, kv_gpu_lane *lane) {
+  int n = lane->n, marked = lane->marked, from = lane->first_marked;
+  int32_t *list = lane->list;
+  if (marked == 0) return;
+  if (marked > 1)
+    kv_gpu_indexes(from, n, kv_gpu_unmarked(lane, from, n, nullptr), true,
+                   list + from);
+  kv_gpu_pull<1>(*at.layer, lane, n - marked - from, from,
+                 marked > 1 ? list : nullptr);
+  if (kv_thread() == 0) {
+    lane->n = n - marked;
+    lane->marked = lane->tail = 0;
+  }
+  __syncthreads();
+}
+
+/* --- keep ---------------------------------------------------------------- */
+
+/* True if list[0..n) ascends. *first: the first i with list[i] != i, n where
+ * there is none. */
+KV_DEVICE bool kv_gpu_ascends(int n, const int32_t *list, int *first) {
+  int at = n;
+  bool down = false;
+  for (int i = kv_thread(); i < n; i += KV_BLOCK) {
+    if (list[i] != i && i < at) at = i;
+    if (i > 0 && list[i] <= list[i - 1]) down = true;
+  }
+  *first = n - (int)kv_block_max((uint32_t)(n - at));
+  return !kv_block_any(down);
+}
+
+/* Fills lane->spare with flags, and returns them: 1 for entries from..all-1
+ * that are in list[0..n), or marked, which are not to be dropped again. */
+KV_DEVICE uint8_t *kv_gpu_stays(kv_gpu_lane *lane, int from, int all, int n,
+                                const int32_t *list) {
+  uint8_t *stays = (uint8_t *)lane->spare;
+  for (int i = from + kv_thread(); i < all; i += KV_BLOCK)
+    stays[i] = lane->weight[i] == 0;
+  __syncthreads();
+  for (int i = from + kv_thread(); i < n; i += KV_BLOCK) stays[list[i]] = 1;
+  __syncthreads();
+  return stays;
+}
+
+/* Sorts m distinct ids; does nothing if they already ascend, else counts those
+ * below each: O(m * m / KV_BLOCK). */
+KV_DEVICE void kv_gpu_sort_ids(kv_gpu_lane *lane, int m, uint32_t *id) {
+  uint32_t *from = (uint32_t *)lane->spare;
+  bool down = false;
+  for (int i = 1 + kv_thread(); i < m; i += KV_BLOCK) down |= id[i] < id[i - 1];
+  if (!kv_block_any(down)) return;
+  for (int i = kv_thread(); i < m; i += KV_BLOCK) from[i] = id[i];
+  __syncthreads();
+  for (int i = kv_thread(); i < m; i += KV_BLOCK) {
+    int below = 0;
+    for (int j = 0; j < m; j++) below += from[j] < from[i];
+    id[below] = from[i];
+  }
+  __syncthreads();
+}
+
+/* Frees the rows and blocks of the m entries whose indexes, ascending, are in
+ * gone, and puts their ids, ascending, in the place of the indexes. */
+KV_DEVICE void kv_gpu_drop_listed(kv_gpu_lane *lane, int m, uint32_t *gone) {
+  int rewritten = lane->rewritten;
+  int k_free = lane->k_raw.n_free, v_free = lane->v_raw.n_free;
+  __syncthreads();
+  if (rewritten) {
+    for (int j = 0; kv_thread() == 0 && j < m; j++)
+      kv_gpu_drop_entry(lane, (int)gone[j]);
+    __syncthreads();
+  }
+  for (int j = kv_thread(); j < m; j += KV_BLOCK) {
+    uint32_t i = gone[j];
+    if (!rewritten) lane->k_raw.free[k_free + j] = lane->k[i].block;
+    if (!rewritten) lane->v_raw.free[v_free + j] = lane->v[i].block;
+    gone[j] = lane->id[i];
+  }
+  if (kv_thread() == 0 && !rewritten) {
+    lane->k_raw.n_free = k_free + m;
+    lane->v_raw.n_free = v_free + m;
+  }
+  __syncthreads();
+  kv_gpu_sort_ids(lane, m, gone);
+}
+
+/* What a keep leaves. */
+typedef struct kv_gpu_kept {
+  int n, m, first; /* entries that stay, that go; the first i, list[i] != i */
+  const int32_t *list; /* [n] who stays, by index; if it ascends, what stands
+                          before `first` is not read */
+  bool ascending;      /* the list ascends */
+} kv_gpu_kept;
+
+/* The end of a keep: w[1 ..] of the open record has the indexes of the m
+ * entries that go. Drops them, moves the others up, and completes the record.
+ */
+KV_DEVICE void kv_gpu_close_up(const kv_gpu_layer &l, kv_gpu_lane *lane,
+                               const kv_gpu_kept &to, uint32_t *w) {
+  kv_gpu_drop_listed(lane, to.m, w + 1);
+  if (to.ascending)
+    kv_gpu_pull<1>(l, lane, to.n - to.first, to.first, to.list);
+  else
+    kv_gpu_permute(l, lane, to.n, to.list);
+  if (kv_thread() == 0) {
+    w[0] = (uint32_t)to.m;
+    w[1 + to.m] = !to.ascending;
+    if (to.m) lane->dropped = 1;
+    if (to.first < to.n) lane->holes = 1;
+    lane->n = to.n;
+    lane->marked = lane->tail = 0;
+  }
+  __syncthreads();
+}
+
+/* kv_keep: of the lane the live entries list[0..n) remain, in that order, each
+ * listed once; what is marked is swept. list may be lane->list. */
+KV_DEVICE void kv_gpu_keep(kv_gpu_at &at, kv_gpu_lane *lane, int n,
+                           const int32_t *list) {
+  const kv_gpu_layer &l = *at.layer;
+  int all = lane->n, m = all - lane->marked - n, first;
+  bool ascending = kv_gpu_ascends(n, list, &first);
+  int from = ascending ? first : 0;
+  if (ascending && m == 0) {
+    kv_gpu_sweep(at, lane);
+    return;
+  }
+  uint32_t *w = kv_gpu_record(l, lane, KV_KEEP, m + 2 + (ascending ? 0 : n));
+  if (!w) return;
+  const uint8_t *stays = kv_gpu_stays(lane, from, all, n, list);
+  kv_gpu_indexes(from, all, stays, false, (int32_t *)(w + 1));
+  for (int i = kv_thread(); !ascending && i < n; i += KV_BLOCK)
+    w[2 + m + i] = lane->id[list[i]];
+  kv_gpu_close_up(l, lane, kv_gpu_kept{n, m, first, list, ascending}, w);
+}
+
+/* kv_keep of all but entry i, the same for all threads; none may be marked. */
+KV_DEVICE void kv_gpu_drop_one(kv_gpu_at &at, kv_gpu_lane *lane, int i) {
+  const kv_gpu_layer &l = *at.layer;
+  int n = lane->n - 1;
+  assert(lane->marked == 0 && "a merge before it needs a sweep between them");
+  uint32_t *w = kv_gpu_record(l, lane, KV_KEEP, 3);
+  if (!w) return;
+  if (kv_thread() == 0) {
+    w[0] = 1;
+    w[1] = lane->id[i];
+    w[2] = 0;
+    kv_gpu_drop_entry(lane, i);
+    lane->dropped = 1;
+    if (i < n) lane->holes = 1;
+    lane->n = n;
+    lane->tail = 0;
+  }
+  kv_gpu_pull<1>(l, lane, n - i, i, nullptr);
+}
+
+/* kv_keep of the live entries with keep[i] != 0, in the order that they have;
+ * keep [n] may not be lane->spare. */
+KV_DEVICE void kv_gpu_keep_mask(kv_gpu_at &at, kv_gpu_lane *lane,
+                                const uint8_t *keep) {
+  const kv_gpu_layer &l = *at.layer;
+  int all = lane->n;
+  if (lane->marked) {
+    keep = kv_gpu_unmarked(lane, 0, all, keep);
+    int n = kv_gpu_indexes(0, all, keep, true, lane->list);
+    kv_gpu_keep(at, lane, n, lane->list);
+    return;
+  }
+  uint32_t *gone = (uint32_t *)lane->spare;
+  int m = kv_gpu_indexes(0, all, keep, false, (int32_t *)gone), n = all - m;
+  if (m == 0) return;
+  int first = (int)gone[0];
+  if (m == 1) {
+    kv_gpu_drop_one(at, lane, first);
+    return;
+  }
+  uint32_t *w = kv_gpu_record(l, lane, KV_KEEP, m + 2);
+  if (!w) return;
+  for (int j = kv_thread(); j < m; j += KV_BLOCK) w[1 + j] = gone[j];
+  kv_gpu_indexes(first, all, keep, true, lane->list + first);
+  kv_gpu_close_up(
+      l, lane, kv_gpu_kept{n, m, first < n ? first : n, lane->list, true}, w);
+}
 
 /* --- merge --------------------------------------------------------------- */
 
@@ -277,6 +629,76 @@ KV_DEVICE void kv_gpu_retier(kv_gpu_at &at, kv_gpu_lane *lane, int n,
     if (lane->tier) lane->tier[entry[i]] = (uint8_t)to;
   }
   __syncthreads();
+}
+
+/* --- many tokens at once -------------------------------------------------- */
+
+/* kv_recode_token of ref/lane/lane.h on a device, of many tokens at once, for
+ * formats whose blocks are spread over all lanes of the layer (format delta):
+ * kernels write what the blocks hold into the slabs first, and then
+ * kv_gpu_recode_tokens makes them the lane's. */
+
+/* A block of such a slab, by any thread: first the fp32 row [width] that the
+ * token stands for in this lane; then, of K, the ids of the tokens that it
+ * names; then this slab's part of the stored bytes (kv_gpu_token_part, by how
+ * many ids a block has). */
+KV_DEVICE char *kv_gpu_token_block(const kv_gpu_slab &s, int32_t block) {
+  return s.data + (size_t)block * s.size;
+}
+KV_DEVICE int32_t *kv_gpu_token_named(const kv_gpu_slab &s, int32_t block) {
+  return (int32_t *)(kv_gpu_token_block(s, block) + (size_t)s.width * 4);
+}
+KV_DEVICE char *kv_gpu_token_part(const kv_gpu_slab &s, int32_t block,
+                                  int named) {
+  return (char *)(kv_gpu_token_named(s, block) + (s.part % 2 ? 0 : named));
+}
+
+/* Entries entry[0..n) become coded, one record each in this order: entry j,
+ * both sides, in format[j] (as kv_gpu_coded names it) and block[j], which must
+ * be the next that its slabs take. All threads of the lane's block, like a
+ * verb; where the journal has no room for the records, the lane fails
+ * (KV_GPU_JOURNAL) and nothing is done. */
+KV_DEVICE void kv_gpu_recode_tokens(kv_gpu_at &at, kv_gpu_lane *lane, int n,
+                                    const int32_t *entry, const int32_t *format,
+                                    const int32_t *block) {
+  enum { WORDS = 8 }; /* of a record: five, both formats and an id */
+  const kv_gpu_layer &l = *at.layer;
+  int from = lane->n_verbs;
+  bool fits = WORDS * n <= lane->cap_verbs - from;
+  __syncthreads();
+  if (!fits) {
+    if (kv_thread() == 0) kv_gpu_fail(lane, KV_GPU_JOURNAL, 0);
+    __syncthreads();
+    return;
+  }
+  for (int j = kv_thread(); j < n; j += KV_BLOCK) {
+    uint32_t f = (uint32_t)format[j];
+    const uint32_t word[WORDS] = {(uint32_t)KV_RECODE,
+                                  (uint32_t)l.layer,
+                                  (uint32_t)lane->step,
+                                  (uint32_t)lane->lane,
+                                  WORDS - 5,
+                                  f,
+                                  f,
+                                  lane->id[entry[j]]};
+    for (int w = 0; w < WORDS; w++) lane->verbs[from + WORDS * j + w] = word[w];
+  }
+  if (kv_thread() == 0) {
+    lane->n_verbs = from + WORDS * n;
+    for (int j = 0; j < n; j++) {
+      int i = entry[j], f = format[j];
+      lane->rewritten += !kv_gpu_is_rewritten(lane, i);
+      int32_t k = kv_gpu_take_block(&lane->k_slab[f], 1);
+      int32_t v = kv_gpu_take_block(&lane->v_slab[f], 1);
+      assert(k == block[j] && v == k && "blocks as they were numbered");
+      kv_gpu_leave(&lane->k_raw, lane->k_slab, &lane->k[i]);
+      kv_gpu_leave(&lane->v_raw, lane->v_slab, &lane->v[i]);
+      lane->k[i] = kv_cell_ref{k, 0, (uint16_t)f};
+      lane->v[i] = kv_cell_ref{v, 0, (uint16_t)f};
+    }
+  }
+  __syncthreads();
+  kv_gpu_note(l, lane, n, entry);
 }
 
 #endif

@@ -2,7 +2,7 @@
  *
  * DuoAttention on a device: the twin of ref/methods/duoattention.c.
  */
-#include "gpu/parts/parts_score.cuh"
+#include "gpu/parts/parts.cuh"
 #include "ref/methods/duoattention.h"
 
 /* Does the lane stream? Behind the sums, where there are any. */

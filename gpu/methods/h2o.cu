@@ -2,7 +2,7 @@
  *
  * H2O on a device: the twin of ref/methods/h2o.c.
  */
-#include "gpu/parts/parts_score.cuh"
+#include "gpu/parts/parts.cuh"
 #include "ref/methods/h2o.h"
 
 /* The stored entry that the step of the newest one does not see; -1: none. */

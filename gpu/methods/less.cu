@@ -5,7 +5,7 @@
  * thread's, and so is an element of the state, into which the tokens that go
  * enter in their order.
  */
-#include "gpu/parts/parts_score.cuh"
+#include "gpu/parts/parts.cuh"
 #include "gpu/parts/perceptron.cuh"
 #include "ref/methods/less.h"
 

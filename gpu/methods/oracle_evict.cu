@@ -4,7 +4,7 @@
  * stay that decode rows to come give most; the host says what these give each
  * token (gpu/shared/lane.h). Cost: O(n) a lane and step.
  */
-#include "gpu/parts/parts_score.cuh"
+#include "gpu/parts/parts.cuh"
 #include "ref/methods/oracle_evict.h"
 
 static __device__ void compress_lane(kv_gpu_at &at, kv_gpu_lane *lane) {

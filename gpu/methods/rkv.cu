@@ -7,7 +7,7 @@
  * Allowed cas: kv_run_compress<compress_lane>,
  *   nvcc's path for shared memory, where its sums never are
  */
-#include "gpu/parts/parts_score.cuh"
+#include "gpu/parts/parts.cuh"
 #include "gpu/parts/ring.cuh"
 #include "gpu/parts/similar.cuh"
 #include "ref/ground/softcap.h"

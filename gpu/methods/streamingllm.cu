@@ -4,7 +4,7 @@
  * last `recent` entries stay; where they are attended is in needs.reindex.
  * Cost: O(n) a lane and step.
  */
-#include "gpu/parts/parts_score.cuh"
+#include "gpu/parts/parts.cuh"
 #include "ref/methods/streamingllm.h"
 
 static __device__ void compress_lane(kv_gpu_at &at, kv_gpu_lane *lane) {

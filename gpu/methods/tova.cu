@@ -2,7 +2,7 @@
  *
  * TOVA on a device: the twin of ref/methods/tova.c.
  */
-#include "gpu/parts/parts_score.cuh"
+#include "gpu/parts/parts.cuh"
 #include "ref/methods/tova.h"
 
 /* One row: the sums are its probabilities. */

@@ -3,7 +3,7 @@
  * Sliding window: twin of ref/methods/window.c. The last `budget` entries
  * stay. Cost: O(n) a lane and step.
  */
-#include "gpu/parts/parts_score.cuh"
+#include "gpu/parts/parts.cuh"
 #include "ref/methods/window.h"
 
 static __device__ void compress_lane(kv_gpu_at &at, kv_gpu_lane *lane) {

@@ -18,7 +18,7 @@
 
 #include "gpu/block/tile.cuh"
 #include "gpu/lane/method.cuh"
-#include "gpu/lane/verbs_token.cuh"
+#include "gpu/lane/verbs.cuh"
 #include "gpu/parts/perceptron.cuh"
 
 extern "C" {

@@ -10,7 +10,7 @@
 #ifndef KV_GPU_PARTS_GROW_CUH
 #define KV_GPU_PARTS_GROW_CUH
 
-#include "gpu/parts/parts_score.cuh"
+#include "gpu/parts/parts.cuh"
 
 extern "C" {
 #include "ref/parts/grow.h"

@@ -9,7 +9,7 @@
 #ifndef KV_GPU_PARTS_RECEIVED_CUH
 #define KV_GPU_PARTS_RECEIVED_CUH
 
-#include "gpu/parts/parts_score.cuh"
+#include "gpu/parts/parts.cuh"
 
 extern "C" {
 #include "ref/parts/received.h"

@@ -20,7 +20,7 @@ enum { KV_CHUNK = 128 }; /* entries of a chunk of arithmetic 3 */
 
 /* Most rows of coded keys in one call of a kernel; of others KV_CHUNK. Keys are
  * no part of a chain, so the number is of no matter but for speed: a call
- * begins with keys that are packed beside nothing (ref/kernels/coded_pack.h).
+ * begins with keys that are packed beside nothing (ref/kernels/coded.h).
  */
 enum { KV_KEYS = 512 };
 
@@ -124,7 +124,7 @@ int64_t kv_observation_sink(const kv_kernels *kernel, int n, const float *s,
 /* True if all of x[0..n) are finite. */
 bool kv_all_finite(const float *x, int n);
 
-/* --- attend_lane.c ------------------------------------------------------ */
+/* --- rows of a lane ------------------------------------------------------- */
 
 /* Logits of m queries, [d] floats at q + i * ldq (after kv_lane_query where the
  * lane is re-indexed), against entries first..first+count-1, softcap and bias

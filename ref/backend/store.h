@@ -106,12 +106,12 @@ void kv_ref_attend(kv_store *s, int lane, kv_scratch *x);
 kv_seen kv_ref_seen(const kv_store *s, int lane, const kv_scratch *x);
 /* The row of a decode step to the hook observe, after attend. */
 void kv_ref_observe(kv_store *s, kv_lane *l, kv_scratch *x);
-/* slide.c */
+/* backend.c */
 /* Drops the entries that the token after the lane's last does not see, where a
  * window moves over the layer (kv_plan_window), by one keep; what methods hold
  * by entry (needs.slid) moves with the others. O(n). */
 void kv_ref_slide(kv_store *s, kv_lane *l);
-/* ahead.c */
+/* decode.c */
 void kv_ref_ahead(kv_store *s, int lane, int t, int steps,
                   const kv_known *known, kv_scratch *x);
 /* observation.c */

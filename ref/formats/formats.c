@@ -3,6 +3,7 @@
  * The list of formats, made from formats.mk. Contract: ref/formats/format.h.
  */
 #include "ref/formats/format.h"
+#include "ref/formats/named.h"
 #include <string.h>
 
 #define KV_FORMAT(name) extern const kv_format kv_format_##name;
@@ -49,4 +50,23 @@ bool kv_coding_alike(const kv_coding *a, const kv_coding *b) {
   return a->format == b->format && a->pre_rope == b->pre_rope &&
          a->sides == b->sides &&
          memcmp(a->settings, b->settings, a->format->settings_size) == 0;
+}
+
+/* --- formats by name ------------------------------------------------------ */
+
+#define LINE(name, format, bits, rule) {#name, &kv_format_##format, bits, rule},
+static const kv_named_format list[] = {{"raw", NULL, 0, 0},
+                                       KV_NAMED_FORMATS(LINE)};
+#undef LINE
+
+enum { NAMES = sizeof list / sizeof *list };
+
+const kv_named_format *kv_named_format_at(int index) {
+  return index < 0 || index >= NAMES ? NULL : &list[index];
+}
+
+int kv_named_format_find(const char *name) {
+  for (int i = 0; i < NAMES; i++)
+    if (strcmp(list[i].name, name) == 0) return i;
+  return -1;
 }

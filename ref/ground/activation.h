@@ -2,7 +2,7 @@
  *
  * Activations of the canonical arithmetic (rule 6), for C and for CUDA: what
  * perceptrons have between their products. Made of expm, fma and division. The
- * row kernels make the same bits by vectors (ref/kernels/activation.h).
+ * row kernels make the same bits by vectors (ref/kernels/elements.h).
  *
  *   erf(x):   t = min(|x|, 4); Q = a polynomial of degree 7 in t;
  *             1 - expm(t * Q), with the sign of x

@@ -3,9 +3,9 @@
  * The kernel code_logits (ref/kernels/kernels.h): logits over rows of codes as
  * they are stored, each element made in a register, where it is used, and never
  * written: a decode step then reads the stored bytes once and nothing else.
- * Weighted sums of such rows: ref/kernels/coded_values.h. What an element is,
+ * Weighted sums of such rows: ref/kernels/coded.h. What an element is,
  * and the order of each chain, is that of rows decoded first
- * (ref/kernels/codes.h, logits.h, weigh.h), so bits are the same. A column here
+ * (ref/kernels/coded.h, logits.h, weigh.h), so bits are the same. A column here
  * is an element of a row. Part of ref/kernels/kernels.c.
  *
  * A code becomes a float where it stands in a word of four bytes (code_of): all
@@ -19,8 +19,118 @@
 #ifndef KV_REF_KERNELS_CODED_H
 #define KV_REF_KERNELS_CODED_H
 
-#include "ref/kernels/coded_pack.h"
 #include <limits.h>
+
+/* --- packing keys --------------------------------------------------------- */
+
+/* How rows of codes come into the scratch that ref/kernels/coded.h makes logits
+ * of: KV_PACK keys, their codes transposed by words of four bytes,
+ * [word][KV_PACK], which takes a quarter of the shuffles of 8-bit elements and
+ * less of others; behind these stand the scales and minima of the keys' runs,
+ * [run][RANGES][KV_PACK] floats. A column here is an element of a row. */
+
+enum {
+  CODE_COLUMNS = 16 /* bytes of a plane, and elements of a run, come in so
+                       many: a register of any set is of one run */
+};
+
+/* The kernel codes_suit: whole words of each plane, whole registers of a run.
+ */
+static bool codes_suit(int bits, int run, int width) {
+  bool planes = width * bits % (8 * CODE_COLUMNS) == 0;
+  return (bits == 2 || bits == 4 || bits == 8) && planes &&
+         (run >= width || run % CODE_COLUMNS == 0);
+}
+
+/* What a row of codes is like. */
+typedef struct code_shape {
+  int bits, run, width; /* of a code; elements that share a scale; of a row */
+  int runs, plane;      /* scales of a row; bytes of its codes */
+} code_shape;
+
+INLINE code_shape code_shape_of(int bits, int run, int width) {
+  if (run > width) run = width;
+  return (code_shape){bits, run, width, (width + run - 1) / run,
+                      width * bits / 8};
+}
+
+enum { SCALE, MINIMUM, RANGES }; /* what a key has for each run */
+
+/* Where number h of a block, of its scales and then its minima, goes to in the
+ * scratch at `out`. */
+INLINE float *range_at(const code_shape *of, int h, float *out) {
+  int run = h < of->runs ? h : h - of->runs;
+  return out + (run * RANGES + (h < of->runs ? SCALE : MINIMUM)) * KV_PACK;
+}
+
+/* Stores n words of LANES keys, one below the other. */
+INLINE void store_words(int n, const vint *word, uint32_t *out) {
+  UNROLL for (int i = 0; i < n; i++)
+      vi_store(out + (size_t)i * KV_PACK, word[i]);
+}
+
+/* Codes of LANES keys into the scratch, from lane 0 of `out` on. */
+INLINE void pack_codes(const code_shape *of, bytes *const *key, uint32_t *out) {
+  const int words = of->plane / 4;
+  size_t at = 4 * (size_t)of->runs;
+  vint word[COLUMNS_MANY];
+  if (words % COLUMNS_MANY == 0)
+    for (int x = 0; x < words; x += COLUMNS_MANY, at += 4 * COLUMNS_MANY) {
+      UNROLL for (int i = 0; i < PACK_STEPS; i++) pack_step(i, key, at, word);
+      store_words(COLUMNS_MANY, word, out + (size_t)x * KV_PACK);
+    }
+  else
+    for (int x = 0; x < words; x += COLUMNS_32, at += 4 * COLUMNS_32) {
+      pack_words(key, at, word);
+      store_words(COLUMNS_32, word, out + (size_t)x * KV_PACK);
+    }
+}
+
+/* Their scales and minima: halves, which come two in a word, all scales before
+ * all minima. */
+INLINE void pack_ranges(const code_shape *of, bytes *const *key, float *out) {
+  for (int h = 0; h < 2 * of->runs; h += 2) {
+    vint word = vi_words(key, 2 * (size_t)h);
+    v_store(range_at(of, h, out), v_of_half(word));
+    v_store(range_at(of, h + 1, out), v_of_half(vi_down(word, 16)));
+  }
+}
+
+/* --- while others are used ------------------------------------------------
+ * Packing waits for shuffles and for memory, logits of one query wait for the
+ * FMA: done in turns they take the sum of both, side by side little more than
+ * the second (measured: AMD EPYC). So while a tile of some keys is computed, as
+ * many keys behind them are packed into other lanes of the scratch: of LANES of
+ * them COLUMNS_MANY words at once, in PACK_STEPS steps. */
+
+typedef struct code_carry {
+  bytes *const *row; /* [LANES] keys; behind them those of the next register */
+  int x;             /* words of theirs that are packed */
+  uint32_t *word;    /* their place in the scratch: [word][KV_PACK] */
+  float *range;      /* the same of scales and minima */
+  int wait;  /* times 16 columns of the tile before the next words are due */
+  int every; /* such times from words to words */
+} code_carry;
+
+/* Step `step` of PACK_STEPS of packing the words in hand, which stand in `word`
+ * between steps; the last one stores them. */
+INLINE void carry_step(int step, const code_shape *of, const code_carry *c,
+                       vint *word) {
+  pack_step(step, c->row, 4 * (size_t)(of->runs + c->x), word);
+  if (step == PACK_STEPS - 1)
+    store_words(COLUMNS_MANY, word, c->word + (size_t)c->x * KV_PACK);
+}
+
+/* Goes on to the next words; behind the last ones packs the ranges of their
+ * keys and goes on to the next register of keys. */
+INLINE void carry_on(const code_shape *of, code_carry *c) {
+  c->wait = c->every;
+  c->x += COLUMNS_MANY;
+  if (c->x < of->plane / 4) return;
+  pack_ranges(of, c->row, c->range);
+  c->row += LANES, c->word += LANES, c->range += LANES;
+  c->x = 0;
+}
 
 /* The code in bits at..at + bits - 1 of each word, divided by code_unit, which
  * the scale is multiplied by. The topmost code is brought down, for its first
@@ -45,7 +155,7 @@ typedef struct code_keys {
   float scale;
   float *s;
   size_t lds;
-  uint32_t *word;    /* the scratch (coded_pack.h): codes, [word][KV_PACK] */
+  uint32_t *word;    /* the scratch : codes, [word][KV_PACK] */
   float *range;      /* scales and minima, [run][RANGES][KV_PACK] */
   const char *ahead; /* of the rows that come next, what is fetched next */
   int lines; /* of 64 bytes to fetch in a turn of a tile's loop, while the first
@@ -319,6 +429,223 @@ static void code_logits(int m, int n, int d, const float *q, size_t ldq,
     keys_carried(k, n, key);
   else
     keys_in_turns(k, m, n, key);
+}
+
+/* --- weighted sums -------------------------------------------------------- */
+
+/* The kernel code_weigh (ref/kernels/kernels.h): weighted sums over rows of
+ * codes as they are stored, beside ref/kernels/coded.h. Lanes of a register are
+ * columns, elements of a row: LANES bytes of a row are as many columns of each
+ * plane. */
+
+/* A call of the kernel; p and a go on with the heads. */
+typedef struct code_values {
+  code_shape of;
+  int n;          /* rows */
+  const float *p; /* of the tile's first head */
+  size_t ldp;
+  const void *const *value; /* [n] blocks */
+  float *a;                 /* [heads][width], of the tile's first head */
+} code_values;
+
+/* Byte offsets in a block of the scale and the minimum of column x. */
+typedef struct run_place {
+  size_t scale, min;
+} run_place;
+
+INLINE run_place place_of(const code_shape *of, int x) {
+  size_t run = (size_t)(x / of->run);
+  return (run_place){2 * run, 2 * ((size_t)of->runs + run)};
+}
+
+/* Rows soon to come are fetched while these are used, every band its part of
+ * them; behind the last one those of the next call, which mostly lie there. One
+ * band of whole rows is where memory is waited for: its rows come into the
+ * first cache. Several bands use rows again and wait less: theirs come into the
+ * second one, so near that a processor which fetches streams by itself is not
+ * disturbed (measured: AMD EPYC; either way for both costs up to a seventh of
+ * the time). A line that two rows share is asked for once. */
+enum { ROWS_AHEAD = 12, ROWS_NEAR = 24 }; /* rows: of several bands, of one */
+typedef struct code_ahead {
+  const char *row;   /* to be fetched next */
+  size_t step, size; /* bytes from row to row; bytes of a row */
+  int bands, wait;   /* bands of the call; rows used before the next fetch */
+} code_ahead;
+
+INLINE code_ahead code_ahead_of(const code_values *w, int size, int j) {
+  const int bands = (w->of.plane + size - 1) / size;
+  const int first =
+      (bands == 1 ? (int)ROWS_NEAR : (int)ROWS_AHEAD) + j / size * w->n / bands;
+  const char *row = row_ahead(w->value, w->n, first);
+  const char *next = row_ahead(w->value, w->n, first + 1);
+  return (code_ahead){row, (uintptr_t)next - (uintptr_t)row,
+                      (size_t)(4 * w->of.runs + w->of.plane), bands, 0};
+}
+
+INLINE void fetch_ahead(code_ahead *a) {
+  if (a->wait-- > 0) return;
+  for (size_t x = 0; x + 32 < a->size; x += 64) {
+    if (a->bands == 1)
+      fetch_near(a->row + x);
+    else
+      fetch(a->row + x);
+  }
+  a->row += a->step;
+  a->wait = a->bands - 1;
+}
+
+/* The sums of `rows` heads in the columns of `loads` registers of bytes from
+ * byte j on. runs: 1 where all these columns are of one run, else the planes,
+ * each of which is within one. */
+INLINE void code_band(int bits, int rows, int loads, int runs,
+                      const code_values *w, int j) {
+  const int planes = 8 / bits, plane = w->of.plane, n = w->n;
+  const size_t d_v = (size_t)w->of.width, ldp = w->ldp;
+  const size_t from = (size_t)(4 * w->of.runs + j);
+  const void *const *value = w->value;
+  const float *p = w->p;
+  run_place at[4];
+  vec a[4][8];
+  code_ahead ahead = code_ahead_of(w, loads * LANES, j);
+#define EACH_VECTOR                                                            \
+  UNROLL for (int l = 0; l < loads; l++) UNROLL for (int h = 0; h < planes; h++)
+  UNROLL for (int g = 0; g < runs; g++) at[g] = place_of(&w->of, g * plane + j);
+  UNROLL for (int r = 0; r < rows; r++) EACH_VECTOR a[r][l * planes + h] =
+      v_load(w->a + (size_t)r * d_v + h * plane + j + l * LANES);
+  for (int i = 0; i < n; i++, p++) {
+    bytes *block = value[i];
+    vrun run[4];
+    fetch_ahead(&ahead);
+    UNROLL for (int g = 0; g < runs; g++) run[g] =
+        v_run(bits, v_half(block + at[g].scale), v_half(block + at[g].min));
+    EACH_VECTOR {
+      vint word = vi_of_bytes(block + from + l * LANES);
+      vec number = v_number(bits, run[runs > 1 ? h : 0], word, h * bits);
+      UNROLL for (int r = 0; r < rows; r++) a[r][l * planes + h] =
+          v_fma(v_one(p[(size_t)r * ldp]), number, a[r][l * planes + h]);
+    }
+  }
+  UNROLL for (int r = 0; r < rows; r++) EACH_VECTOR v_store(
+      w->a + (size_t)r * d_v + h * plane + j + l * LANES, a[r][l * planes + h]);
+#undef EACH_VECTOR
+}
+
+/* Bands of `loads` registers of bytes from byte j on; returns what is behind
+ * them. */
+INLINE int some_bands(int bits, int rows, int loads, int runs,
+                      const code_values *w, int j) {
+  const int step = loads * LANES;
+  for (; j + step <= w->of.plane; j += step)
+    code_band(bits, rows, loads, runs, w, j);
+  return j;
+}
+
+/* Bands as wide as the registers hold, then of one register of bytes: where a
+ * row is one run, where a plane of it is within one, and where it is not. */
+INLINE void code_bands(int bits, int rows, int vectors, const code_values *w) {
+  const int planes = 8 / bits, most = vectors / planes;
+  int j = 0;
+  if (w->of.runs == 1) {
+    j = some_bands(bits, rows, most, 1, w, j);
+    some_bands(bits, rows, 1, 1, w, j);
+    return;
+  }
+  if (w->of.run % w->of.plane == 0)
+    j = some_bands(bits, rows, most, planes, w, j);
+  some_bands(bits, rows, 1, planes, w, j);
+}
+
+/* code_values_BITS_ROWS: all columns for ROWS heads. */
+#define CODE_VALUE_TILES(X, b)                                                 \
+  X(b, 1, CODE_COLUMNS_FEW) X(b, 2, CODE_COLUMNS_FEW) X(b, 3, 4) X(b, 4, 4)
+#define DEFINE_CODE_BANDS(b, r, v)                                             \
+  static void code_values_##b##_##r(const code_values *w) {                    \
+    code_bands(b, r, v, w);                                                    \
+  }
+CODE_VALUE_TILES(DEFINE_CODE_BANDS, 2)
+CODE_VALUE_TILES(DEFINE_CODE_BANDS, 4)
+CODE_VALUE_TILES(DEFINE_CODE_BANDS, 8)
+
+typedef void code_values_fn(const code_values *w);
+#define LIST_CODE_BANDS(b, r, v) code_values_##b##_##r,
+static code_values_fn *const code_value_tiles[3][4] = {
+    {CODE_VALUE_TILES(LIST_CODE_BANDS, 2)},
+    {CODE_VALUE_TILES(LIST_CODE_BANDS, 4)},
+    {CODE_VALUE_TILES(LIST_CODE_BANDS, 8)}};
+
+static void code_weigh(int m, int n, int d_v, const float *p, size_t ldp,
+                       const void *const *value, int bits, int run, float *a) {
+  code_values w = {code_shape_of(bits, run, d_v), n, p, ldp, value, a};
+  for (int i = 0, rows; i < m && n > 0; i += rows) {
+    rows = m - i < CODE_HEADS ? m - i : CODE_HEADS;
+    code_value_tiles[code_place(bits)][rows - 1](&w);
+    w.p += (size_t)rows * ldp;
+    w.a += (size_t)rows * (size_t)d_v;
+  }
+}
+
+/* --- decoding ------------------------------------------------------------- */
+
+/* The kernel minmax (ref/kernels/kernels.h): rows of codes to the numbers they
+ * stand for. Plain loops over neighbouring elements, of which the compiler
+ * makes vectors of the set's width; an element has the same bits in any of
+ * them. */
+
+/* out[i] = the code in byte i of row, `shift` bits up, as wide as `ones`. */
+INLINE void plane_of(int n, int shift, int ones, bytes *row,
+                     float *restrict out) {
+  for (int i = 0; i < n; i++) out[i] = (float)(row[i] >> shift & ones);
+}
+
+/* out[0..width) = the codes of a row, plane by plane: element i of plane h
+ * stands in byte i, h * bits up. */
+INLINE void read_codes(int bits, int width, bytes *row, float *out) {
+  int plane = (width * bits + 7) / 8, ones = (1 << bits) - 1, shift = 0;
+  for (int from = 0; from < width; from += plane, shift += bits)
+    plane_of(width - from < plane ? width - from : plane, shift, ones, row,
+             out + from);
+}
+
+/* Number i of a row of finite fp16. */
+INLINE float half_at(bytes *at, int i) {
+  return kv_half_at(at + 2 * (size_t)i);
+}
+
+/* A code times a scale is exact in binary32, so product and sum are the fused
+ * operation. */
+INLINE float placed(float code, float scale, float min) {
+  return kv_add(kv_mul(code, scale), min);
+}
+
+/* x[i] = placed(x[i]), i < n, each with a scale of its own; with one for all.
+ */
+INLINE void place_each(int n, bytes *scale, bytes *min, float *restrict x) {
+  for (int i = 0; i < n; i++)
+    x[i] = placed(x[i], half_at(scale, i), half_at(min, i));
+}
+
+INLINE void place_run(int n, float scale, float min, float *x) {
+  for (int i = 0; i < n; i++) x[i] = placed(x[i], scale, min);
+}
+
+/* A whole row: out[0..width) holds codes and becomes numbers. */
+INLINE void place(int width, int run, bytes *scale, bytes *min, float *out) {
+  if (run == 1) {
+    place_each(width, scale, min, out);
+    return;
+  }
+  for (int g = 0, i = 0; i < width; g++, i += run)
+    place_run(width - i < run ? width - i : run, half_at(scale, g),
+              half_at(min, g), out + i);
+}
+
+static void minmax(int bits, int width, int run, const void *codes,
+                   const void *scale, const void *min, float *out) {
+  if (bits == 2)
+    read_codes(2, width, codes, out);
+  else
+    read_codes(bits, width, codes, out);
+  place(width, run, scale, min, out);
 }
 
 #endif

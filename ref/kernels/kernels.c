@@ -9,13 +9,8 @@
 
 #include "ref/kernels/elements.h"
 
-#include "ref/kernels/activation.h"
-#include "ref/kernels/bound.h"
 #include "ref/kernels/coded.h"
-#include "ref/kernels/coded_values.h"
-#include "ref/kernels/codes.h"
 #include "ref/kernels/logits.h"
-#include "ref/kernels/nearest.h"
 #include "ref/kernels/similar.h"
 #include "ref/kernels/weigh.h"
 

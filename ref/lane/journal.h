@@ -50,7 +50,7 @@
  * most payload words). KV_RECORD_LONG: how many follows from the words
  * themselves. Whoever interprets, compares or counts records walks this list
  * (ref/lane/records.h); a new kind is a line here and what records.c and
- * replica.c are then missing at compile time. */
+ * records.c are then missing at compile time. */
 enum {
   KV_RECORD_HEAD = 5 /* words before the payload */,
   KV_RECORD_LONG = 1 << 30

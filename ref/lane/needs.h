@@ -4,7 +4,7 @@
  * walks it, so that a field is forgotten in none of these: a new one is a line
  * of kv_need_list beside the member of kv_needs (tests/ref/check_needs.c finds
  * a member without one). What two methods on one lane need together is written
- * by hand in ref/lane/compose_needs.c. Nothing here allocates.
+ * by hand in ref/lane/compose.c. Nothing here allocates.
  */
 #ifndef KV_REF_NEEDS_H
 #define KV_REF_NEEDS_H

@@ -104,7 +104,7 @@ typedef struct kv_replica_node {
   int32_t place, next; /* next: index of a node; -1: the last */
 } kv_replica_node;
 
-/* A lane as its records say. Read by anybody, written by replica.c. */
+/* A lane as its records say. Read by anybody, written by records.c. */
 typedef struct kv_replica {
   const kv_rows_listener *listener; /* or NULL */
   int lane;                         /* its number, for the listener */

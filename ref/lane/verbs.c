@@ -7,11 +7,14 @@
 #include "ref/ground/large.h"
 #include "ref/lane/lane.h"
 #include "ref/lane/select.h"
-#include "ref/lane/verbs_part.h"
 #include <assert.h>
 #include <string.h>
 
-uint32_t *kv_verb_record(kv_lane *l, kv_record kind, size_t count) {
+/* Appends a record of this kind to the verbs of the lane's current step and
+ * returns its `count` words, to be filled. NULL: the step has named entries
+ * more often than needs.changes allows; the lane's fault is then set, and the
+ * verb must return without changing anything. */
+static uint32_t *record(kv_lane *l, kv_record kind, size_t count) {
   uint32_t *w =
       kv_words_record(&l->verbs, kind, l->data->layer, l->step, l->lane, count);
   if (!w && !l->fault.rc)
@@ -23,7 +26,9 @@ uint32_t *kv_verb_record(kv_lane *l, kv_record kind, size_t count) {
   return w;
 }
 
-void kv_verb_touch(kv_lane *l, int i) {
+/* Notes that entries from index i on have changed or moved, so that what was
+ * derived from them (l->touched is the lowest such index) is made again. */
+static void touch(kv_lane *l, int i) {
   if (i < l->touched) l->touched = i;
 }
 
@@ -36,7 +41,10 @@ static int new_block(kv_slab *s) {
   return s->used++;
 }
 
-int kv_verb_take(kv_slab *s, int members) {
+/* Takes a free block of slab s for `members` rows, charges its bytes and
+ * returns its index. A slab always has one (asserted: it has room for every
+ * token). */
+static int take(kv_slab *s, int members) {
   int b = s->n_free ? s->free[--s->n_free] : new_block(s);
   assert(b < s->cap && "a slab has room for every token");
   kv_coded_size size = kv_slab_bytes(s, members);
@@ -47,7 +55,10 @@ int kv_verb_take(kv_slab *s, int members) {
   return b;
 }
 
-void kv_verb_leave(kv_slab *slab, kv_cell_ref *r) {
+/* Removes one side of an entry, K or V, from its block in slab[r->format]; the
+ * block is free, and its bytes no longer charged, when its last live member has
+ * left. *r becomes KV_RAW; does nothing if it is. */
+static void leave(kv_slab *slab, kv_cell_ref *r) {
   if (r->format == KV_RAW) return;
   kv_slab *s = &slab[r->format];
   assert(s->live[r->block] > 0);
@@ -61,15 +72,16 @@ void kv_verb_leave(kv_slab *slab, kv_cell_ref *r) {
   r->format = KV_RAW;
 }
 
-bool kv_verb_is_rewritten(const kv_lane *l, int i) {
+/* True if K or V of entry i is stored as codes or as a mean, not as it came. */
+static bool is_rewritten(const kv_lane *l, int i) {
   return l->k && (l->k[i].format != KV_RAW || l->v[i].format != KV_RAW);
 }
 
 static void drop(kv_lane *l, int i) {
   if (!l->k) return;
-  l->rewritten -= kv_verb_is_rewritten(l, i);
-  kv_verb_leave(l->k_slab, &l->k[i]);
-  kv_verb_leave(l->v_slab, &l->v[i]);
+  l->rewritten -= is_rewritten(l, i);
+  leave(l->k_slab, &l->k[i]);
+  leave(l->v_slab, &l->v[i]);
 }
 
 /* a[i] = a[list[i]] for i < n, elements of 2^k bytes; through the spare room
@@ -98,7 +110,10 @@ static void reorder(kv_lane *l, int n, const int32_t *list, bool ascending) {
     gather(l, l->column[c].i, column_size(l, c), n, list, ascending);
 }
 
-const float *kv_verb_note(kv_lane *l, int i) {
+/* Adds entry i, as it is stored now, to the lane's digest of rewrites:
+ * R <- SHA-256(R || id || K || V), both decoded to fp32. Returns the d floats
+ * of K with the d_v of V behind them, valid until the next verb of the lane. */
+static const float *note(kv_lane *l, int i) {
   float *k = l->f32, *v = l->f32 + l->shape->d;
   kv_sha256 h;
   kv_sha256_init(&h);
@@ -165,7 +180,7 @@ static void keep(kv_lane *l, int n, const int32_t *list) {
   }
   size_t m = (size_t)(live - n);
   size_t count = m + 2 + (ascending ? 0 : (size_t)n);
-  uint32_t *w = kv_verb_record(l, KV_KEEP, count);
+  uint32_t *w = record(l, KV_KEEP, count);
   if (!w) return;
   uint8_t *stays = (uint8_t *)l->room.spare;
   memset(stays, 0, (size_t)l->n);
@@ -183,7 +198,7 @@ static void keep(kv_lane *l, int n, const int32_t *list) {
     if (!stays[i]) drop(l, i);
   int same = 0;
   while (same < n && list[same] == same) same++;
-  kv_verb_touch(l, same);
+  touch(l, same);
   if (m) l->dropped = true;
   if (!prefix) l->holes = true;
   reorder(l, n, list, ascending);
@@ -246,8 +261,8 @@ static void merge_side(kv_lane *l, int into, int from, float a, float b,
   }
   blend(width, a, b, y, x);
   if (r->format != KV_MERGED) {
-    kv_verb_leave(slab, r);
-    *r = (kv_cell_ref){kv_verb_take(&slab[KV_MERGED], 1), 0, KV_MERGED};
+    leave(slab, r);
+    *r = (kv_cell_ref){take(&slab[KV_MERGED], 1), 0, KV_MERGED};
   }
   put_row(&slab[KV_MERGED], r->block, x);
 }
@@ -294,20 +309,20 @@ void kv_merge(kv_lane *l, int into, int from, float a, float b) {
   assert(l->needs->merges && "a method that merges says so in its needs");
   assert(into != from && kv_is_live(l, into) && kv_is_live(l, from) &&
          "merge names two live entries");
-  uint32_t *w = kv_verb_record(l, KV_MERGE, 4);
+  uint32_t *w = record(l, KV_MERGE, 4);
   if (!w) return;
   w[0] = l->id[into];
   w[1] = l->id[from];
   w[2] = kv_bits_of(a);
   w[3] = kv_bits_of(b);
-  l->rewritten += !kv_verb_is_rewritten(l, into);
+  l->rewritten += !is_rewritten(l, into);
   merge_side(l, into, from, a, b, true);
   merge_side(l, into, from, a, b, false);
   join_members(l, into, from);
-  kv_verb_touch(l, into < from ? into : from);
+  touch(l, into < from ? into : from);
   l->weight[into] += l->weight[from];
   l->dropped = true;
-  check_mean(l, w[0], kv_verb_note(l, into));
+  check_mean(l, w[0], note(l, into));
   mark(l, from);
 }
 
@@ -357,7 +372,7 @@ void kv_sweep(kv_lane *l) {
 void kv_move(kv_lane *l, int from, int to) {
   assert(l->marked == 0 && "a move after a merge needs a sweep between them");
   assert(from >= 0 && to >= 0 && from < l->n && to < l->n);
-  uint32_t *w = from == to ? NULL : kv_verb_record(l, KV_MOVE, 2);
+  uint32_t *w = from == to ? NULL : record(l, KV_MOVE, 2);
   if (!w) return;
   w[0] = l->id[from];
   w[1] = (uint32_t)to;
@@ -365,7 +380,7 @@ void kv_move(kv_lane *l, int from, int to) {
     if (next == from) next++;
     l->room.list[i] = i == to ? from : next++;
   }
-  kv_verb_touch(l, from < to ? from : to);
+  touch(l, from < to ? from : to);
   reorder(l, l->n, l->room.list, false);
   l->holes = true;
 }
@@ -373,7 +388,7 @@ void kv_move(kv_lane *l, int from, int to) {
 void kv_retier(kv_lane *l, int n, const int32_t *entry, int to) {
   assert(to >= 0 && to < l->needs->classes &&
          "a method that has classes says so in its needs");
-  uint32_t *w = n ? kv_verb_record(l, KV_RETIER, (size_t)n + 1) : NULL;
+  uint32_t *w = n ? record(l, KV_RETIER, (size_t)n + 1) : NULL;
   if (!w) return;
   w[0] = (uint32_t)to;
   for (int i = 0; i < n; i++) {
@@ -381,4 +396,133 @@ void kv_retier(kv_lane *l, int n, const int32_t *entry, int to) {
     w[1 + i] = l->id[entry[i]];
     if (l->tier) l->tier[entry[i]] = (uint8_t)to;
   }
+}
+
+/* --- the verbs that code -------------------------------------------------- */
+
+static void recode_side(kv_lane *l, int n, const int32_t *entry, int format,
+                        bool key) {
+  const kv_coding *c = &l->needs->coding[format - KV_CODED];
+  kv_slab *slab = key ? l->k_slab : l->v_slab;
+  kv_cell_ref *ref = key ? l->k : l->v;
+  int width = key ? l->shape->d : l->shape->d_v;
+  for (int i = 0; i < n; i++) {
+    float *row = l->f32 + (size_t)i * (size_t)width;
+    if (key)
+      kv_lane_key(l, entry[i], row);
+    else
+      kv_lane_value(l, entry[i], row);
+    if (key && c->pre_rope) kv_turn_back(l->turns, l->id[entry[i]], row);
+    l->rows[i] = row;
+  }
+  assert(slab[format].cap > 0 && "needs.coding is for this side");
+  int b = take(&slab[format], n);
+  void *out = slab[format].data + (size_t)b * slab[format].size;
+  if (!c->format->encode(c->settings, n, width, l->rows, out) && !l->fault.rc)
+    kv_fail(&l->fault, KV_REFUSED,
+            "layer %d, lane %d, step %d: the scale of a coded group is not "
+            "finite as stored (first token %u); these values cannot be coded",
+            l->data->layer, l->lane, l->step, l->id[entry[0]]);
+  for (int i = 0; i < n; i++) {
+    leave(slab, &ref[entry[i]]);
+    ref[entry[i]] = (kv_cell_ref){b, (uint16_t)i, (uint16_t)format};
+  }
+}
+
+void kv_recode(kv_lane *l, int n, const int32_t *entry, int k_format,
+               int v_format) {
+  uint32_t *w = n ? record(l, KV_RECODE, (size_t)n + 2) : NULL;
+  if (!w) return;
+  w[0] = (uint32_t)k_format;
+  w[1] = (uint32_t)v_format;
+  for (int i = 0; i < n; i++) {
+    assert(kv_is_live(l, entry[i]) && "recode names live entries");
+    w[2 + i] = l->id[entry[i]];
+    touch(l, entry[i]);
+    l->rewritten += !is_rewritten(l, entry[i]);
+  }
+  if (k_format != KV_SAME) recode_side(l, n, entry, k_format, true);
+  if (v_format != KV_SAME) recode_side(l, n, entry, v_format, false);
+  for (int i = 0; i < n; i++) note(l, entry[i]);
+}
+
+/* --- a token of the layer ------------------------------------------------ */
+
+/* What a layered block is in a slab: the fp32 row; of K, the ids that it names;
+ * then this side's part of the bytes. */
+static size_t begin_of(size_t bytes, const kv_slab *s, int part) {
+  return kv_part_begin(bytes, part, s->parts);
+}
+
+static char *part_at(const kv_slab *s, int block) {
+  size_t named = s->part % 2 ? 0 : (size_t)kv_slab_named(s);
+  return s->data + (size_t)block * s->size + (size_t)s->width * sizeof(float) +
+         named * sizeof(int32_t);
+}
+
+static void put_side(kv_lane *l, int i, int format, bool key,
+                     const int32_t *named, const char *bytes,
+                     const float *row) {
+  kv_slab *slab = key ? l->k_slab : l->v_slab, *s = &slab[format];
+  kv_cell_ref *ref = key ? &l->k[i] : &l->v[i];
+  size_t all = s->coding->format->layered->bytes(s->coding->settings);
+  size_t from = begin_of(all, s, s->part);
+  int block = take(s, 1);
+  char *to = s->data + (size_t)block * s->size;
+  memcpy(to, row, (size_t)s->width * sizeof *row);
+  if (key)
+    memcpy(to + (size_t)s->width * sizeof *row, named,
+           (size_t)kv_slab_named(s) * sizeof *named);
+  memcpy(part_at(s, block), bytes + from, begin_of(all, s, s->part + 1) - from);
+  leave(slab, ref);
+  *ref = (kv_cell_ref){block, 0, (uint16_t)format};
+}
+
+static void put_token(kv_lane *l, int i, int format, const int32_t *named,
+                      const void *block, const float *k, const float *v) {
+  uint32_t *w = record(l, KV_RECODE, 3);
+  if (!w) return;
+  w[0] = w[1] = (uint32_t)format;
+  w[2] = l->id[i];
+  touch(l, i);
+  l->rewritten += !is_rewritten(l, i);
+  put_side(l, i, format, true, named, block, k);
+  put_side(l, i, format, false, named, block, v);
+  note(l, i);
+}
+
+void kv_recode_token(kv_lane *const *lane, int lanes, int entry, int format,
+                     const int32_t *named, const void *block,
+                     const float *row) {
+  const kv_shape *s = lane[0]->shape;
+  const float *v = row + (size_t)lanes * (size_t)s->d;
+  assert(lane[0]->needs->coding[format - KV_CODED].format->layered &&
+         "a layered coding");
+  for (int g = 0; g < lanes; g++) {
+    assert(kv_is_live(lane[g], entry) &&
+           lane[g]->id[entry] == lane[0]->id[entry] &&
+           "the same token in all lanes");
+    put_token(lane[g], entry, format, named, block,
+              row + (size_t)g * (size_t)s->d, v + (size_t)g * (size_t)s->d_v);
+  }
+}
+
+const int32_t *kv_lane_named(const kv_lane *l, int i) {
+  const kv_slab *s = &l->k_slab[l->k[i].format];
+  const char *block = s->data + (size_t)l->k[i].block * s->size;
+  return (const int32_t *)(const void *)(block +
+                                         (size_t)s->width * sizeof(float));
+}
+
+void kv_lanes_block(const kv_lane *const *lane, int lanes, int i, void *out) {
+  for (int g = 0; g < lanes; g++)
+    for (int side = 0; side < 2; side++) {
+      const kv_cell_ref *r = side ? &lane[g]->v[i] : &lane[g]->k[i];
+      const kv_slab *s =
+          side ? &lane[g]->v_slab[r->format] : &lane[g]->k_slab[r->format];
+      size_t all = s->coding->format->layered->bytes(s->coding->settings);
+      size_t from = begin_of(all, s, s->part);
+      memcpy((char *)out + from, part_at(s, r->block),
+             begin_of(all, s, s->part + 1) - from);
+    }
 }

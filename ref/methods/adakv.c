@@ -53,26 +53,7 @@
 #include "ref/parts/scorers.h"
 #include <string.h>
 
-static const kv_param table[] = {
-    KV_BUDGET_PARAM(
-        params, "a lane's share on average, window included; must be given"),
-    KV_WINDOW_PARAMS(params, s.w, 0),
-    KV_REAL_PARAM("alpha", params, alpha, "0.2", 0, 1,
-                  "share that every head gets whatever its scores; 0.2 as in "
-                  "the authors' command line"),
-    KV_CHOICE_PARAM("safeguard", params, safeguard, "interpolate",
-                    "interpolate|minimum",
-                    "how alpha enters: interpolate as in the authors' code, "
-                    "minimum as in kvpress"),
-    KV_CHOICE_PARAM("normalise", params, normalise, "no", "no|yes",
-                    "weigh heads by how concentrated they are; no as in the "
-                    "authors' code, yes as in KVCache-Factory"),
-    KV_INT_PARAM("skip", params, skip, "0", 0, 1 << 20, "layers",
-                 "lowest layers with equal shares; 0 as in the authors' code"),
-    KV_SCORE_PARAMS(params, s, "snapkv", .later = false),
-    KV_THRESHOLD_PARAM(params, threshold),
-    KV_GROW_STEPS_PARAMS(params, g),
-    {.name = NULL}};
+static const kv_param table[] = {PARAMS(KV_ROW){.name = NULL}};
 
 /* A layer's lanes while they are weighed against each other. */
 typedef struct plan {

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The parameters of adakv as its open (ref/methods/adakv.c) has resolved them,
- * for it and its CUDA twin. Defaults and sources stand in its table of
- * parameters; an enum has the values of the parameter named beside it.
+ * The parameters of adakv, for it and its CUDA twin; its open resolves what
+ * has no default. An enum has the values of the parameter named beside it.
  */
 #ifndef KV_REF_METHODS_ADAKV_H
 #define KV_REF_METHODS_ADAKV_H
@@ -13,14 +12,23 @@
 enum { INTERPOLATE, MINIMUM }; /* safeguard */
 enum { NO, YES };              /* normalise */
 
-typedef struct params {
-  int budget;         /* entries of a lane on average, window included */
-  kv_score_options s; /* the scorer and its options */
-  float alpha;        /* share 0 .. 1 of the budget that every head gets */
-  int safeguard, normalise; /* of the enums above */
-  int skip;                 /* lowest layers, which share equally */
-  float threshold;          /* entries that score less go; NaN: none do */
-  kv_grow_options g;        /* grow and every alone */
-} params;
+#define PARAMS(P)                                                              \
+  P(BUDGET, "a lane's share on average, window included; must be given")       \
+  P(PART, kv_score_options s, KV_WINDOW_PARAMS(params, s.w, 0))                \
+  P(REAL, alpha, "0.2", 0, 1,                                                  \
+    "share that every head gets whatever its scores; 0.2 as in the authors' "  \
+    "command line")                                                            \
+  P(CHOICE, safeguard, "interpolate", "interpolate|minimum",                   \
+    "how alpha enters: interpolate as in the authors' code, minimum as in "    \
+    "kvpress")                                                                 \
+  P(CHOICE, normalise, "no", "no|yes",                                         \
+    "weigh heads by how concentrated they are; no as in the authors' code, "   \
+    "yes as in KVCache-Factory")                                               \
+  P(INT, skip, "0", 0, 1 << 20, "layers",                                      \
+    "lowest layers with equal shares; 0 as in the authors' code")              \
+  P(ROW, KV_SCORE_PARAMS(params, s, "snapkv", .later = false))                 \
+  P(PART, float threshold, KV_THRESHOLD_PARAM(params, threshold))              \
+  P(PART, kv_grow_options g, KV_GROW_STEPS_PARAMS(params, g))
+KV_PARAMS(PARAMS);
 
 #endif

@@ -36,21 +36,7 @@
 #include "ref/methods/chunkkv.h"
 #include <string.h>
 
-static const kv_param table[] = {
-    KV_BUDGET_PARAM(params,
-                    "tokens left after a compression at most; must be given"),
-    KV_INT_PARAM("chunk", params, chunk, "10", 1, 1 << 22, "tokens",
-                 "neighbours that stay or go together; 10 as in the paper, 20 "
-                 "in kvpress"),
-    KV_CHOICE_PARAM("count", params, count, "budget", "budget|share",
-                    "chunks that stay: those that fit the budget, as in the "
-                    "paper, or its share of all chunks, as in kvpress"),
-    KV_SCORE_PARAMS(params, s, "snapkv", .later = false),
-    KV_THRESHOLD_PARAM(params, threshold),
-    KV_WINDOW_PARAMS(params, s.w, 0),
-    KV_SINKS_PARAM(params, s),
-    KV_FORM_PARAMS(params, s),
-    {.name = NULL}};
+static const kv_param table[] = {PARAMS(KV_ROW){.name = NULL}};
 
 static kv_rc open(const kv_shape *shape, void *p, kv_needs *needs, kv_err *e) {
   params *o = p;

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The parameters of chunkkv as its open (ref/methods/chunkkv.c) has resolved
- * them, for it and its CUDA twin, and how many chunks stay. Defaults and
- * sources stand in its table of parameters; an enum has the values of the
- * parameter named beside it.
+ * them, for it and its CUDA twin, and how many chunks stay. An enum has the
+ * values of the parameter named beside it.
  */
 #ifndef KV_REF_METHODS_CHUNKKV_H
 #define KV_REF_METHODS_CHUNKKV_H
@@ -12,13 +11,20 @@
 
 enum { BY_BUDGET, BY_SHARE }; /* count */
 
-typedef struct params {
-  int budget;         /* entries that stay at most, BY_SHARE a chunk more */
-  int chunk;          /* entries of a chunk, which stay or go together */
-  int count;          /* of the enum above */
-  kv_score_options s; /* the scorer and its options */
-  float threshold;    /* chunks whose score is less go; NaN: none do */
-} params;
+#define PARAMS(P)                                                              \
+  P(BUDGET, "tokens left after a compression at most; must be given")          \
+  P(INT, chunk, "10", 1, 1 << 22, "tokens",                                    \
+    "neighbours that stay or go together; 10 as in the paper, 20 in kvpress")  \
+  P(CHOICE, count, "budget", "budget|share",                                   \
+    "chunks that stay: those that fit the budget, as in the paper, or its "    \
+    "share of all chunks, as in kvpress")                                      \
+  P(PART, kv_score_options s,                                                  \
+    KV_SCORE_PARAMS(params, s, "snapkv", .later = false))                      \
+  P(PART, float threshold, KV_THRESHOLD_PARAM(params, threshold))              \
+  P(ROW, KV_WINDOW_PARAMS(params, s.w, 0))                                     \
+  P(ROW, KV_SINKS_PARAM(params, s))                                            \
+  P(ROW, KV_FORM_PARAMS(params, s))
+KV_PARAMS(PARAMS);
 
 /* Entries of a chunk, how many chunks there are, and how many stay. */
 typedef struct chunks {

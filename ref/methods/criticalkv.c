@@ -34,20 +34,7 @@
 #include "ref/methods/criticalkv.h"
 #include <string.h>
 
-static const kv_param table[] = {
-    KV_BUDGET_PARAM(params, "tokens left after a compression; must be given"),
-    KV_REAL_PARAM("first", params, first, "0.5", 0, 1,
-                  "share of the budget that goes by score alone; 0.5 as in the "
-                  "paper and kvpress"),
-    KV_REAL_PARAM(
-        "epsilon", params, epsilon, "0.0001", 0, 1,
-        "added to scores before they are weighed; 0.0001 as in kvpress"),
-    KV_SCORE_PARAMS(params, s, "snapkv", .later = false),
-    KV_THRESHOLD_PARAM(params, threshold),
-    KV_WINDOW_PARAMS(params, s.w, 0),
-    KV_SINKS_PARAM(params, s),
-    KV_FORM_PARAMS(params, s),
-    {.name = NULL}};
+static const kv_param table[] = {PARAMS(KV_ROW){.name = NULL}};
 
 static kv_rc open(const kv_shape *shape, void *p, kv_needs *needs, kv_err *e) {
   params *o = p;

@@ -1,21 +1,27 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The parameters of criticalkv as its open (ref/methods/criticalkv.c) has
- * resolved them, for it and its CUDA twin. Defaults and sources stand in its
- * table of parameters.
+ * The parameters of criticalkv, for it and its CUDA twin; its open resolves
+ * what has no default.
  */
 #ifndef KV_REF_METHODS_CRITICALKV_H
 #define KV_REF_METHODS_CRITICALKV_H
 
 #include "ref/parts/scorers.h"
 
-typedef struct params {
-  int budget;         /* entries of a lane that stay */
-  float first;        /* share 0 .. 1 of the budget that goes by score alone */
-  float epsilon;      /* added to scores before they are weighed */
-  kv_score_options s; /* the scorer and its options */
-  float threshold;    /* entries that score less go; NaN: none do */
-} params;
+#define PARAMS(P)                                                              \
+  P(BUDGET, "tokens left after a compression; must be given")                  \
+  P(REAL, first, "0.5", 0, 1,                                                  \
+    "share of the budget that goes by score alone; 0.5 as in the paper and "   \
+    "kvpress")                                                                 \
+  P(REAL, epsilon, "0.0001", 0, 1,                                             \
+    "added to scores before they are weighed; 0.0001 as in kvpress")           \
+  P(PART, kv_score_options s,                                                  \
+    KV_SCORE_PARAMS(params, s, "snapkv", .later = false))                      \
+  P(PART, float threshold, KV_THRESHOLD_PARAM(params, threshold))              \
+  P(ROW, KV_WINDOW_PARAMS(params, s.w, 0))                                     \
+  P(ROW, KV_SINKS_PARAM(params, s))                                            \
+  P(ROW, KV_FORM_PARAMS(params, s))
+KV_PARAMS(PARAMS);
 
 /* Of `room` candidates that stay, how many are chosen by score alone. */
 KV_FN int first_stage(const params *o, int room) {

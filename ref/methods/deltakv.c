@@ -112,49 +112,7 @@
 #include <math.h>
 #include <string.h>
 
-static const kv_param table[] = {
-    KV_INT_PARAM("top", params, top, NULL, 0, 1 << 30, "tokens",
-                 "compressed tokens and references attended by layers that "
-                 "follow; default 0: the share r of them"),
-    KV_REAL_PARAM(
-        "r", params, r, NULL, 0, 1,
-        "top as a share of the candidates of a step, rounded down, at least "
-        "one; default 0.17 as in the authors' evaluation; 0: top was named",
-        .unit = "share"),
-    KV_INT_PARAM("prompt_top", params, prompt_top, "0", 0, 1 << 30, "tokens",
-                 "top of a prompt's later chunks (prefill=N); 0: as many as in "
-                 "decoding, as in the engine; 4096 in the authors' evaluation",
-                 .later = true),
-    KV_TEXT_PARAM("full", params, full,
-                  "layers that keep everything, such as 0/1/2/8/18; default of "
-                  "28 and 64 layers the paper's (Table 7), else OmniKV's "
-                  "filters by the model's layers and all above the first"),
-    KV_SINK_PARAM(params, by),
-    KV_INT_PARAM("recent", params, recent, "128", 1, 1 << 29, "tokens",
-                 "R: newest tokens kept, R to 2 R - 1; 128 as in the authors' "
-                 "evaluation"),
-    KV_LATENT_PARAMS(params, by),
-    KV_CHOICE_PARAM("retrieve", params, retrieve, "top", "top|all",
-                    "all: no layer chooses, every token is attended"),
-    KV_CHOICE_PARAM("score", params, score, "dot", "prob|logit|dot",
-                    "how a query head values a candidate; dot as in the "
-                    "engine, prob as in the Hugging Face path"),
-    KV_REFERENCE_PARAMS(params, by),
-    KV_CHOICE_PARAM("tier", params, tier, "device", "device|host",
-                    "host: latents lie in the host's memory, from which a step "
-                    "fetches what it attends"),
-    KV_KEPT_PARAM(params, by),
-    KV_CHOICE_PARAM("temporary", params, temporary, "layer", "layer|group",
-                    "how long the rows that a step makes of latents stay: "
-                    "until their layer has attended, or the last layer that "
-                    "follows the same choice (`peak` alone)",
-                    .later = true),
-    KV_FILE_PARAM(
-        "compressor", params, by.file, KV_FILE_BESIDE, &kv_latents_kind,
-        "weights: safetensors, as `kvreplay train deltakv` writes them; none: "
-        "an ablation, a token is the mean of its references",
-        .or_none = true),
-    {.name = NULL}};
+static const kv_param table[] = {PARAMS(KV_ROW){.name = NULL}};
 
 /* --- open ---------------------------------------------------------------- */
 

@@ -51,24 +51,7 @@ static const kv_tensor_ask tensors[] = {
     {.name = NULL}};
 static const kv_asset_kind kind = {NULL, tensors};
 
-static const kv_param table[] = {
-    KV_REAL_PARAM("sparsity", params, sparsity, "0.5", 0, 1,
-                  "share of heads that stream; 0.5 as the authors run Llama-3",
-                  .knob = KV_KNOB_LESS, .grid = 0.0625),
-    KV_REAL_PARAM("threshold", params, threshold, NULL, 0, 1,
-                  "stream where the gate is below it, whatever sparsity says; "
-                  "default: sparsity decides"),
-    KV_INT_PARAM("sink", params, sink, "64", 0, 1 << 30, "tokens",
-                 "first tokens of a stream; 64 as in the authors' evaluation"),
-    KV_INT_PARAM("recent", params, recent, "256", 1, 1 << 30, "tokens",
-                 "last tokens of a stream; 256 as in the authors' evaluation"),
-    KV_INT_PARAM("window", params, window, "32", 1, 1 << 16, "tokens",
-                 "with table=auto: last prompt queries that are asked; ours"),
-    KV_FILE_PARAM(
-        "table", params, file, KV_FILE_OPTIONAL, &kind,
-        "trained gates: safetensors, gates [layers, KV heads]; default auto: "
-        "estimated from the prompt, layer by layer, which is ours"),
-    {.name = NULL}};
+static const kv_param table[] = {PARAMS(KV_ROW){.name = NULL}};
 
 /* --- gates of a file ----------------------------------------------------- */
 

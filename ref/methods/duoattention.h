@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The parameters of duoattention as its open (ref/methods/duoattention.c) has
- * resolved them, for it and its CUDA twin. Defaults and sources stand in its
- * table of parameters; an enum has the values of the parameter named beside it.
+ * The parameters of duoattention, for it and its CUDA twin; its open resolves
+ * what has no default. An enum has the values of the parameter named beside
+ * it.
  */
 #ifndef KV_REF_METHODS_DUOATTENTION_H
 #define KV_REF_METHODS_DUOATTENTION_H
@@ -12,18 +12,29 @@
 
 enum { AUTO, OF_FILE }; /* table: whether there is a file */
 
-typedef struct params {
-  kv_file file;     /* trained gates, [layers][KV heads] */
-  int table;        /* of the enum above */
-  int sink, recent; /* first and last tokens that a streaming head keeps */
-  int window;       /* of AUTO: last prompt queries that are asked */
-  float sparsity;   /* share 0 .. 1 of heads that stream */
-  float threshold;  /* heads with a smaller gate stream; NaN: not given */
-  /* Of a file: the last of the gates that stream, and its place, layer *
-   * KV heads + head; place -1: none streams. */
-  float cut;
-  int cut_place;
-} params;
+#define PARAMS(P)                                                              \
+  P(REAL, sparsity, "0.5", 0, 1,                                               \
+    "share of heads that stream; 0.5 as the authors run Llama-3",              \
+    .knob = KV_KNOB_LESS, .grid = 0.0625)                                      \
+  P(REAL, threshold, NULL, 0, 1,                                               \
+    "stream where the gate is below it, whatever sparsity says; default: "     \
+    "sparsity decides")                                                        \
+  P(INT, sink, "64", 0, 1 << 30, "tokens",                                     \
+    "first tokens of a stream; 64 as in the authors' evaluation")              \
+  P(INT, recent, "256", 1, 1 << 30, "tokens",                                  \
+    "last tokens of a stream; 256 as in the authors' evaluation")              \
+  P(INT, window, "32", 1, 1 << 16, "tokens",                                   \
+    "with table=auto: last prompt queries that are asked; ours")               \
+  P(PART, kv_file file,                                                        \
+    KV_FILE_PARAM(                                                             \
+        "table", params, file, KV_FILE_OPTIONAL, &kind,                        \
+        "trained gates: safetensors, gates [layers, KV heads]; default auto: " \
+        "estimated from the prompt, layer by layer, which is ours"))           \
+  P(ONLY, int table) /* of the enum above */                                   \
+  P(ONLY, float cut) /* of a file: the last of the gates that stream */        \
+  P(ONLY,                                                                      \
+    int cut_place) /* its place, layer * KV heads + head; -1: none streams */
+KV_PARAMS(PARAMS);
 
 /* How many of n gates stream: those before the place (n - 1) * sparsity in
  * their order, which numpy.quantile interpolates at. */

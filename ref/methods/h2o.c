@@ -53,22 +53,7 @@
 #include "ref/parts/parts.h"
 #include <string.h>
 
-static const kv_param table[] = {
-    KV_BUDGET_PARAM(params, "heavy + recent; must be given"),
-    KV_INT_PARAM(
-        "recent", params, recent, NULL, 0, 1 << 30, "tokens",
-        "last tokens, always kept; default budget div 2, the paper's halves"),
-    KV_CHOICE_PARAM("variant", params, variant, "drop", "drop|masked|prefill",
-                    "drop: the authors' real-drop code; masked: their "
-                    "simulator; prefill: once, as in KVCache-Factory"),
-    KV_CHOICE_PARAM("group", params, group, "sum", "mean|max|sum|query_head",
-                    "how the query heads of a KV head add up; sum extends the "
-                    "authors' code; max with variant=prefill only"),
-    KV_CHOICE_PARAM(
-        "scale", params, scale, "none", "none|seen",
-        "none: sums, as in the paper; seen: divided by the rows that saw the "
-        "token, as in kvpress; not with variant=masked"),
-    {.name = NULL}};
+static const kv_param table[] = {PARAMS(KV_ROW){.name = NULL}};
 
 static kv_rc resolve(params *o, kv_err *e) {
   kv_rc rc = kv_open_budget("h2o", o->budget, e);

@@ -1,19 +1,29 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The parameters of h2o as its open (ref/methods/h2o.c) has resolved them, for
- * it and its CUDA twin. Defaults and sources stand in its table of parameters;
- * an enum has the values of the parameter named beside it.
+ * The parameters of h2o, for it and its CUDA twin; its open resolves what has
+ * no default. An enum has the values of the parameter named beside it.
  */
 #ifndef KV_REF_METHODS_H2O_H
 #define KV_REF_METHODS_H2O_H
 
+#include "ref/lane/param.h"
+
 enum { DROP, MASKED, PREFILL }; /* variant */
 enum { NONE, SEEN };            /* scale */
 
-typedef struct params {
-  int budget, recent; /* entries that stay; of these the last ones, always */
-  int variant, scale; /* of the enums above */
-  int group;          /* a kv_group_rule */
-} params;
+#define PARAMS(P)                                                              \
+  P(BUDGET, "heavy + recent; must be given")                                   \
+  P(INT, recent, NULL, 0, 1 << 30, "tokens",                                   \
+    "last tokens, always kept; default budget div 2, the paper's halves")      \
+  P(CHOICE, variant, "drop", "drop|masked|prefill",                            \
+    "drop: the authors' real-drop code; masked: their simulator; prefill: "    \
+    "once, as in KVCache-Factory")                                             \
+  P(CHOICE, group, "sum", "mean|max|sum|query_head",                           \
+    "how the query heads of a KV head add up; sum extends the authors' code; " \
+    "max with variant=prefill only")                                           \
+  P(CHOICE, scale, "none", "none|seen",                                        \
+    "none: sums, as in the paper; seen: divided by the rows that saw the "     \
+    "token, as in kvpress; not with variant=masked")
+KV_PARAMS(PARAMS);
 
 #endif

@@ -14,7 +14,7 @@
  *     t votes for the fewest tokens of A, of those not after t, that hold a
  *       share p of its probability, as an adapter (the logits, their largest
  *       neighbours, R-KV's score, any scorer's) at a calibrated temperature
- *       sees it: ref/parts/votes.h, ref/parts/calibrate.h, both to the bit
+ *       sees it: ref/parts/votes.h, to the bit
  *     chosen = A with at least one vote, the first `sinks` tokens, the dense
  *       tier and the last `local` tokens
  *     n <= upper: the bits of the others are cleared, nothing moves
@@ -22,7 +22,7 @@
  *       chosen, those that no rule protects are cut by votes, then the mean
  *       probability, then the younger token stays
  *     condensed=merge: what goes of A is merged into what stays and no rule
- *       protects (ref/parts/condense.h); what was hidden goes as before
+ *       protects (ref/parts/cascade.h); what was hidden goes as before
  *
  * Merging weighs by the sums of the window's probabilities, as the code does;
  * the paper has e^(q k) of one query, of which they are the shares; over a
@@ -81,56 +81,7 @@
 #include "ref/parts/parts.h"
 #include <string.h>
 
-static const kv_param table[] = {
-    KV_INT_PARAM("upper", params, upper, NULL, 1, 1 << 30, "tokens",
-                 "tokens of a lane above which it is rewritten, and left at "
-                 "most; must be given; 2048 in the authors' code",
-                 .knob = KV_KNOB_ENTRIES),
-    KV_INT_PARAM("lower", params, lower, NULL, 0, 1 << 30, "tokens",
-                 "tokens of a lane up to which nothing is chosen; default "
-                 "upper div 2, as in the paper"),
-    /* p: 1e-6 is the smallest share that is stored and not 0. */
-    KV_SHARE_PARAM("p", params, v.p, "0.9", 1e-6, 1,
-                   "mass of what a query votes for, the nearest multiple of "
-                   "2^-20; 0.9 as in the paper, which sweeps 0.8, 0.7 and 0.6",
-                   .unit = "share of the probability"),
-    KV_INT_PARAM("every", params, every, "128", 1, 1 << 30, "steps",
-                 "decode steps between compressions; 128 as in paper and code"),
-    KV_INT_PARAM("window", params, v.window, NULL, 1, 1 << 22, "tokens",
-                 "the dense tier, whose queries vote; default min(128, max(1, "
-                 "upper div 2)), 128 as in paper and code"),
-    KV_INT_PARAM("sinks", params, sinks, "1", 0, 1 << 22, "tokens",
-                 "first tokens, always kept; 1 as in the authors' code"),
-    KV_INT_PARAM("local", params, local, NULL, 0, 1 << 22, "tokens",
-                 "last tokens, always kept beside the dense tier; default "
-                 "min(32, window), 127 of variant=code:adapter=rkv, as the "
-                 "authors' code has it"),
-    KV_CHOICE_PARAM("adapter", params, v.adapter, "snapkv",
-                    "vanilla|snapkv|rkv|score",
-                    "what scores are made of logits: the logits, the largest "
-                    "among neighbours, R-KV's share less what is there twice, "
-                    "or what score= says"),
-    KV_SCORE_PARAMS(params, s, "snapkv", .later = false),
-    KV_INT_PARAM("kernel", params, v.kernel, "7", 1, 1023, "tokens",
-                 "width of snapkv's pooling, odd; 7 as in the authors' code"),
-    KV_RKV_PARAMS(params, v),
-    KV_CHOICE_PARAM(
-        "calibrate", params, v.calibrate, NULL, "none|bisect|gradient",
-        "how temperatures are looked for; bisect finds the paper's to 1e-6, "
-        "gradient is its faster way to 0.01; default bisect, gradient of "
-        "variant=code, which its managers call"),
-    KV_CHOICE_PARAM(
-        "temperatures", params, v.temperatures, "first", "first|every",
-        "used again by the query's place in the window once they were found, "
-        "as in the paper's practice, or looked for each time"),
-    KV_CHOICE_PARAM("condensed", params, condensed, "evict", "evict|merge",
-                    "what was read and goes when a lane is rewritten: dropped, "
-                    "or merged into what stays, the largest with the smallest"),
-    KV_CHOICE_PARAM("variant", params, variant, "paper", "paper|code",
-                    "the paper's definitions, or what the authors' code does "
-                    "where it is another thing"),
-    KV_MERGED_PARAM(params, merged),
-    {.name = NULL}};
+static const kv_param table[] = {PARAMS(KV_ROW){.name = NULL}};
 
 /* --- open --------------------------------------------------------------- */
 

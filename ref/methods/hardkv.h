@@ -2,8 +2,7 @@
  *
  * The parameters of hardkv as its open (ref/methods/hardkv.c) has resolved
  * them, for it and its CUDA twin, and where things lie in a lane's own state.
- * Defaults and sources stand in its table of parameters; an enum has the values
- * of the parameter named beside it.
+ * An enum has the values of the parameter named beside it.
  */
 #ifndef KV_REF_METHODS_HARDKV_H
 #define KV_REF_METHODS_HARDKV_H
@@ -15,16 +14,59 @@
 enum { PAPER, CODE };  /* variant */
 enum { EVICT, MERGE }; /* condensed */
 
-typedef struct params {
-  int upper, lower; /* entries above which a lane is rewritten, and that stay at
-                       most; entries up to which nothing is chosen */
-  int every;        /* decode steps between compressions */
-  int sinks, local; /* first and last tokens that always stay */
-  int variant, condensed; /* of the enums above */
-  int merged;             /* a kv_means */
-  kv_voters v;
-  kv_score_options s; /* of adapter=score */
-} params;
+#define PARAMS(P)                                                              \
+  P(INT, upper, NULL, 1, 1 << 30, "tokens",                                    \
+    "tokens of a lane above which it is rewritten, and left at most; must be " \
+    "given; 2048 in the authors' code",                                        \
+    .knob = KV_KNOB_ENTRIES)                                                   \
+  P(INT, lower, NULL, 0, 1 << 30, "tokens",                                    \
+    "tokens of a lane up to which nothing is chosen; default upper div 2, as " \
+    "in the paper")                                                            \
+  /* p: 1e-6 is the smallest share that is stored and not 0. */                \
+  P(PART, kv_voters v,                                                         \
+    KV_SHARE_PARAM(                                                            \
+        "p", params, v.p, "0.9", 1e-6, 1,                                      \
+        "mass of what a query votes for, the nearest multiple of 2^-20; 0.9 "  \
+        "as in the paper, which sweeps 0.8, 0.7 and 0.6",                      \
+        .unit = "share of the probability"))                                   \
+  P(INT, every, "128", 1, 1 << 30, "steps",                                    \
+    "decode steps between compressions; 128 as in paper and code")             \
+  P(ROW, KV_INT_PARAM("window", params, v.window, NULL, 1, 1 << 22, "tokens",  \
+                      "the dense tier, whose queries vote; default min(128, "  \
+                      "max(1, upper div 2)), 128 as in paper and code"))       \
+  P(INT, sinks, "1", 0, 1 << 22, "tokens",                                     \
+    "first tokens, always kept; 1 as in the authors' code")                    \
+  P(INT, local, NULL, 0, 1 << 22, "tokens",                                    \
+    "last tokens, always kept beside the dense tier; default min(32, "         \
+    "window), 127 of variant=code:adapter=rkv, as the authors' code has it")   \
+  P(ROW, KV_CHOICE_PARAM("adapter", params, v.adapter, "snapkv",               \
+                         "vanilla|snapkv|rkv|score",                           \
+                         "what scores are made of logits: the logits, the "    \
+                         "largest among neighbours, R-KV's share less what "   \
+                         "is there twice, or what score= says"))               \
+  P(PART, kv_score_options s,                                                  \
+    KV_SCORE_PARAMS(params, s, "snapkv", .later = false))                      \
+  P(ROW,                                                                       \
+    KV_INT_PARAM("kernel", params, v.kernel, "7", 1, 1023, "tokens",           \
+                 "width of snapkv's pooling, odd; 7 as in the authors' code")) \
+  P(ROW, KV_RKV_PARAMS(params, v))                                             \
+  P(ROW, KV_CHOICE_PARAM(                                                      \
+             "calibrate", params, v.calibrate, NULL, "none|bisect|gradient",   \
+             "how temperatures are looked for; bisect finds the paper's to "   \
+             "1e-6, gradient is its faster way to 0.01; default bisect, "      \
+             "gradient of variant=code, which its managers call"))             \
+  P(ROW, KV_CHOICE_PARAM(                                                      \
+             "temperatures", params, v.temperatures, "first", "first|every",   \
+             "used again by the query's place in the window once they were "   \
+             "found, as in the paper's practice, or looked for each time"))    \
+  P(CHOICE, condensed, "evict", "evict|merge",                                 \
+    "what was read and goes when a lane is rewritten: dropped, or merged "     \
+    "into what stays, the largest with the smallest")                          \
+  P(CHOICE, variant, "paper", "paper|code",                                    \
+    "the paper's definitions, or what the authors' code does where it is "     \
+    "another thing")                                                           \
+  P(PART, int merged, KV_MERGED_PARAM(params, merged))
+KV_PARAMS(PARAMS);
 
 /* The lane's state: what the scorer keeps; queries of the last `window` tokens
  * (ref/parts/ring.h); their temperatures, floats [window], 0 where none was

@@ -54,20 +54,7 @@ static const kv_tensor_ask tensors[] = {{.name = "scores",
                                         {.name = NULL}};
 static const kv_asset_kind kind = {NULL, tensors};
 
-static const kv_param table[] = {
-    KV_BUDGET_PARAM(
-        params, "a head's share on average, window included; must be given"),
-    KV_WINDOW_PARAMS(params, s.w, 0),
-    KV_REAL_PARAM("beta", params, beta, "1.5", 1, 1 << 20,
-                  "heads compete for 1 / beta of the budget; 1.5 as in the "
-                  "authors' command line"),
-    KV_FILE_PARAM("table", params, file, KV_FILE_OPTIONAL, &kind,
-                  "heads' importance: safetensors, scores [layers, query "
-                  "heads]; default: all alike, which is SnapKV"),
-    KV_GROW_PARAMS(params, g),
-    KV_SCORE_PARAMS(params, s, "snapkv", .later = true),
-    KV_THRESHOLD_PARAM(params, threshold),
-    {.name = NULL}};
+static const kv_param table[] = {PARAMS(KV_ROW){.name = NULL}};
 
 static kv_rc sum_scores(const kv_shape *s, params *o, kv_err *e) {
   const kv_tensor *t = o->file.asset->tensor;

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The parameters of headkv as its open (ref/methods/headkv.c) has resolved
- * them, for it and its CUDA twin. Defaults and sources stand in its table of
- * parameters.
+ * The parameters of headkv, for it and its CUDA twin; its open resolves what
+ * has no default.
  */
 #ifndef KV_REF_METHODS_HEADKV_H
 #define KV_REF_METHODS_HEADKV_H
@@ -11,19 +10,26 @@
 #include "ref/parts/grow.h"
 #include "ref/parts/scorers.h"
 
-typedef struct params {
-  kv_file file;       /* heads' importance, scores [layers][query heads] */
-  int budget;         /* entries of a head on average, window included */
-  kv_score_options s; /* the scorer and its options; of snapkv's votes s.w */
-  float threshold;    /* entries that score less go; NaN: none do */
-  float beta;         /* heads compete for 1 / beta of the budget */
-  int named;          /* is there a file? */
-  int least;          /* entries by score that every head gets */
-  float sum;          /* of all scores of the file, where there is one */
-  float pool;        /* entries that the scores share out, of the whole model */
-  int ends;          /* entries that always stay */
-  kv_grow_options g; /* of snapkv's votes; of others sinks alone */
-} params;
+#define PARAMS(P)                                                              \
+  P(BUDGET, "a head's share on average, window included; must be given")       \
+  P(PART, kv_score_options s, KV_WINDOW_PARAMS(params, s.w, 0))                \
+  P(REAL, beta, "1.5", 1, 1 << 20,                                             \
+    "heads compete for 1 / beta of the budget; 1.5 as in the authors' "        \
+    "command line")                                                            \
+  P(PART, kv_file file,                                                        \
+    KV_FILE_PARAM("table", params, file, KV_FILE_OPTIONAL, &kind,              \
+                  "heads' importance: safetensors, scores [layers, query "     \
+                  "heads]; default: all alike, which is SnapKV"))              \
+  P(PART, kv_grow_options g, KV_GROW_PARAMS(params, g))                        \
+  P(ROW, KV_SCORE_PARAMS(params, s, "snapkv", .later = true))                  \
+  P(PART, float threshold, KV_THRESHOLD_PARAM(params, threshold))              \
+  P(ONLY, int named) /* is there a file? */                                    \
+  P(ONLY, int least) /* entries by score that every head gets */               \
+  P(ONLY, float sum) /* of all scores of the file, where there is one */       \
+  P(ONLY,                                                                      \
+    float pool) /* entries that the scores share out, of the whole model */    \
+  P(ONLY, int ends) /* entries that always stay */
+KV_PARAMS(PARAMS);
 
 /* Tensors of a layer, indexes of at->asset. */
 enum { IMPORTANCE, SCORES };

@@ -10,7 +10,7 @@
  *   n > budget: the `budget` entries with the largest score stay (equal: the
  *   older), the anchor being that of what is stored and the block
  *
- * To the bit: ref/parts/score_keys.c. sinks, last, form, every and reindex are
+ * To the bit: ref/methods/keydiff.c. sinks, last, form, every and reindex are
  * those of all scorers (METHODS.md, Scorers).
  *
  * Park et al. 2025, KeyDiff: Key Similarity-Based KV Cache Eviction for
@@ -29,47 +29,76 @@
  * token. Reduce: minus the cosine of k with the mean of all keys. Sample:
  * top-k. Cost: O(n d) a lane and compression.
  */
-#include "ref/methods/keydiff.h"
+#include "ref/ground/arith.h"
+#include "ref/parts/scorers.h"
+
+/* To the bit, over all n entries of the lane, candidates or not:
+ *   norm[i]   = sqrt(dot(k_i, k_i)), the chain of arithmetic 5
+ *   anchor[x] = RN32(sum over i of RN(k_i[x] / max(norm[i], 1e-12) * 2^40))
+ *               * 2^-40 / n: one int64 sum, one rounding, one division
+ *   score[i]  = 0 - dot(k_i, anchor) / max(norm[i] * |anchor|, 1e-8)
+ * with |anchor| as norm. The constants are those of the libraries behind
+ * kvpress; they matter for keys of length 0 alone.
+ */
+
+static kv_rc open(const kv_shape *shape, const char *method, int budget,
+                  kv_score_options *o, kv_needs *needs, kv_err *e) {
+  (void)method, (void)budget, (void)e;
+  if (o->w.window == KV_UNSET) o->w.window = 0;
+  needs->work += 32 * (size_t)shape->d;
+  return KV_OK;
+}
+
+static float norm_of(const float *x, int d) { return kv_sqrt(kv_dot(x, x, d)); }
+
+/* Norms of all keys; the average of their directions into anchor. */
+static void average(const kv_lane *lane, int d, float *key, int64_t *sum,
+                    float *norm, float *anchor) {
+  for (int x = 0; x < d; x++) sum[x] = 0;
+  for (int i = 0; i < lane->n; i++) {
+    kv_lane_key(lane, i, key);
+    norm[i] = norm_of(key, d);
+    float by = kv_max(norm[i], 1e-12f);
+    for (int x = 0; x < d; x++) sum[x] += kv_fix(kv_div(key[x], by));
+  }
+  for (int x = 0; x < d; x++)
+    anchor[x] = kv_div(kv_unfix(sum[x]), (float)lane->n);
+}
+
+static void score(const kv_at *at, const kv_lane *lane,
+                  const kv_score_options *o, int first, int n, float *out) {
+  int d = at->shape->d;
+  float *key = KV_TAKE(at->work, float, d);
+  float *anchor = KV_TAKE(at->work, float, d);
+  float *norm = KV_TAKE(at->work, float, lane->n);
+  int64_t *sum = KV_TAKE(at->work, int64_t, d);
+  (void)o;
+  average(lane, d, key, sum, norm, anchor);
+  float length = norm_of(anchor, d);
+  for (int i = 0; i < n; i++) {
+    float both = kv_max(kv_mul(norm[first + i], length), 1e-8f);
+    kv_lane_key(lane, first + i, key);
+    out[i] = kv_sub(0.0f, kv_div(kv_dot(key, anchor, d), both));
+  }
+}
+
+const kv_scorer kv_scorer_keydiff = {
+    .name = "keydiff", .open = open, .score = score};
 
 static const kv_param table[] = {
-    KV_BUDGET_PARAM(params, "tokens left after a compression; must be given"),
+    KV_BUDGET_PARAM(kv_scored,
+                    "tokens left after a compression; must be given"),
     KV_INT_PARAM(
-        "block", params, block, NULL, 0, 1 << 30, "tokens",
+        "block", kv_scored, block, NULL, 0, 1 << 30, "tokens",
         "prompt tokens that enter before a compression; 0: all at once, as "
         "kvpress's press; default 128 as in the paper, 0 with form=decode"),
-    KV_SINKS_PARAM(params, s),
-    KV_LAST_PARAM(params, s),
-    KV_FORM_PARAMS(params, s),
+    KV_SINKS_PARAM(kv_scored, s),
+    KV_LAST_PARAM(kv_scored, s),
+    KV_FORM_PARAMS(kv_scored, s),
     {.name = NULL}};
 
-enum { BLOCK = 128 };
-
-static kv_rc open(const kv_shape *shape, void *p, kv_needs *needs, kv_err *e) {
-  params *o = p;
-  bool decodes = o->s.form == KV_FORM_DECODE;
-  o->s.score = KV_SCORE_keydiff;
-  if (o->block == KV_UNSET) o->block = decodes ? 0 : BLOCK;
-  needs->block = shape->chunk ? 0 : o->block;
-  needs->lengths = o->s.w.window > 0;
-  if (decodes && o->block)
-    return kv_fail(e, KV_REFUSED,
-                   "keydiff: block=%d means nothing with form=decode, which "
-                   "leaves the prompt whole; leave it out or write form=both",
-                   o->block);
-  return kv_score_open(shape, "keydiff", o->budget, &o->s, needs, e);
-}
-
-static void compress_lane(const kv_at *at, kv_lane *lane) {
-  const params *o = at->params;
-  kv_score_compress(at, lane, o->budget, KV_NO_THRESHOLD, &o->s);
-}
-
-const kv_method kv_method_keydiff = {
-    KV_METHOD_OF(table, params, open),
-    .revision = 2,
-    .name = "keydiff",
+KV_SCORER_METHOD(
+    keydiff, table, .revision = 2,
     .title = "tokens whose keys are unlike the average key",
     .paper = "Park et al. 2025, KeyDiff: Key Similarity-Based KV Cache "
-             "Eviction for Long-Context LLM Inference, arXiv:2504.15364",
-    .compress_lane = compress_lane,
-};
+             "Eviction for Long-Context LLM Inference, arXiv:2504.15364");

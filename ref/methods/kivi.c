@@ -52,30 +52,7 @@
 
 enum { RESIDUAL = 128 }; /* as in the authors' long-context tables */
 
-static const kv_param table[] = {
-    KV_INT_PARAM("bits", params, bits, "2", 2, 4, "bits",
-                 "of a code, 2 or 4; 2 as in the paper's tables",
-                 .knob = KV_KNOB_MORE, .grid = 2),
-    KV_INT_PARAM("k_bits", params, k_bits, NULL, 2, 4, "bits",
-                 "of a key's code, 2 or 4; default: bits"),
-    KV_INT_PARAM("v_bits", params, v_bits, NULL, 2, 4, "bits",
-                 "of a value's code, 2 or 4; default: bits"),
-    KV_INT_PARAM("group", params, group, "32", 1, 4096,
-                 "tokens (keys), elements (values)",
-                 "that share scale and minimum; 32 as in the authors' "
-                 "long-context tables"),
-    KV_INT_PARAM(
-        "residual", params, residual, NULL, 1, 1 << 20, "tokens",
-        "newest tokens not coded, a multiple of group; default: the largest "
-        "multiple up to 128 (authors' tables), at least group"),
-    KV_CHOICE_PARAM("variant", params, variant, "auto", "auto|paper|code",
-                    "how codes are chosen: the formula in fp32 or the "
-                    "authors' fp16; auto: code on fp16 traces, else paper"),
-    KV_CHOICE_PARAM(
-        "rope", params, rope, "after", "after|before",
-        "whether keys are coded as rotated (paper, authors' code) or as before "
-        "their rotation, where channels keep their ranges"),
-    {.name = NULL}};
+static const kv_param table[] = {PARAMS(KV_ROW){.name = NULL}};
 
 static kv_rc check_bits(const char *name, int bits, kv_err *e) {
   if (bits == 2 || bits == 4) return KV_OK;

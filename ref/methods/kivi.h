@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The parameters of kivi as its open (ref/methods/kivi.c) has resolved them,
- * for it and its CUDA twin. Defaults and sources stand in its table of
- * parameters; an enum has the values of the parameter named beside it.
+ * The parameters of kivi, for it and its CUDA twin; its open resolves what has
+ * no default. An enum has the values of the parameter named beside it.
  */
 #ifndef KV_REF_METHODS_KIVI_H
 #define KV_REF_METHODS_KIVI_H
@@ -14,13 +13,26 @@ enum { AUTO, PAPER, CODE }; /* variant */
 enum { AFTER, BEFORE };     /* rope */
 enum { KEYS, VALUES };      /* codings */
 
-typedef struct params {
-  int bits, k_bits, v_bits; /* of a code, 2 or 4; of K and V as resolved */
-  int group;         /* tokens (K), elements (V) that share scale and minimum */
-  int residual;      /* newest values not coded; keys are coded so many at
-                        once; a multiple of group */
-  int variant, rope; /* of the enums above */
-  kv_minmax k, v;    /* settings of both codings, by open */
-} params;
+#define PARAMS(P)                                                              \
+  P(INT, bits, "2", 2, 4, "bits",                                              \
+    "of a code, 2 or 4; 2 as in the paper's tables", .knob = KV_KNOB_MORE,     \
+    .grid = 2)                                                                 \
+  P(INT, k_bits, NULL, 2, 4, "bits", "of a key's code, 2 or 4; default: bits") \
+  P(INT, v_bits, NULL, 2, 4, "bits",                                           \
+    "of a value's code, 2 or 4; default: bits")                                \
+  P(INT, group, "32", 1, 4096, "tokens (keys), elements (values)",             \
+    "that share scale and minimum; 32 as in the authors' long-context tables") \
+  P(INT, residual, NULL, 1, 1 << 20, "tokens",                                 \
+    "newest tokens not coded, a multiple of group; default: the largest "      \
+    "multiple up to 128 (authors' tables), at least group")                    \
+  P(CHOICE, variant, "auto", "auto|paper|code",                                \
+    "how codes are chosen: the formula in fp32 or the authors' fp16; auto: "   \
+    "code on fp16 traces, else paper")                                         \
+  P(CHOICE, rope, "after", "after|before",                                     \
+    "whether keys are coded as rotated (paper, authors' code) or as before "   \
+    "their rotation, where channels keep their ranges")                        \
+  P(ONLY, kv_minmax k) /* settings of both codings, by open */                 \
+  P(ONLY, kv_minmax v) /* settings of both codings, by open */
+KV_PARAMS(PARAMS);
 
 #endif

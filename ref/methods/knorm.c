@@ -27,41 +27,43 @@
  * Reduce: minus the norm of k. Sample: top-k. Cost: O(n d) a lane and
  * compression.
  */
-#include "ref/methods/knorm.h"
+#include "ref/ground/arith.h"
 #include "ref/parts/scorers.h"
 
+static kv_rc open(const kv_shape *shape, const char *method, int budget,
+                  kv_score_options *o, kv_needs *needs, kv_err *e) {
+  (void)method, (void)budget, (void)e;
+  if (o->w.window == KV_UNSET) o->w.window = 0;
+  needs->work += 32 * (size_t)shape->d;
+  return KV_OK;
+}
+
+static void score(const kv_at *at, const kv_lane *lane,
+                  const kv_score_options *o, int first, int n, float *out) {
+  int d = at->shape->d;
+  float *key = KV_TAKE(at->work, float, d);
+  (void)o;
+  for (int i = 0; i < n; i++) {
+    kv_lane_key(lane, first + i, key);
+    out[i] = -kv_dot(key, key, d);
+  }
+}
+
+const kv_scorer kv_scorer_knorm = {
+    .name = "knorm", .open = open, .score = score, .lengths = true};
+
 static const kv_param table[] = {
-    KV_BUDGET_PARAM(params, "tokens left after a compression; must be given"),
-    KV_INT_PARAM("skip", params, skip, "2", 0, 1 << 16, "layers",
+    KV_BUDGET_PARAM(kv_scored,
+                    "tokens left after a compression; must be given"),
+    KV_INT_PARAM("skip", kv_scored, skip, "2", 0, 1 << 16, "layers",
                  "first layers that stay dense; 2 as in the authors' code, 0 "
                  "in kvpress"),
-    KV_CHOICE_PARAM("variant", params, variant, "prefill", "prefill|drop",
+    KV_CHOICE_PARAM("variant", kv_scored, drop, "prefill", "prefill|drop",
                     "prefill: once after the prompt; drop: after every step, "
                     "as in the paper's language modelling"),
     {.name = NULL}};
 
-static kv_rc open(const kv_shape *shape, void *p, kv_needs *needs, kv_err *e) {
-  const params *o = p;
-  (void)shape;
-  needs->every = o->variant == DROP;
-  needs->lengths = needs->slides = true;
-  return kv_open_budget("knorm", o->budget, e);
-}
-
-static void compress_lane(const kv_at *at, kv_lane *lane) {
-  const params *o = at->params;
-  if (at->layer < o->skip || lane->n <= o->budget) return;
-  float *score = KV_TAKE(at->work, float, lane->n);
-  kv_scorer_knorm.score(at, lane, NULL, 0, lane->n, score);
-  kv_keep_top(at, lane, score, 0, lane->n, o->budget);
-}
-
-const kv_method kv_method_knorm = {
-    KV_METHOD_OF(table, params, open),
-    .revision = 1,
-    .name = "knorm",
-    .title = "tokens with the shortest keys",
+KV_SCORER_METHOD(
+    knorm, table, .revision = 1, .title = "tokens with the shortest keys",
     .paper = "Devoto et al. 2024, A Simple and Effective L2 Norm-Based "
-             "Strategy for KV Cache Compression, arXiv:2406.11430",
-    .compress_lane = compress_lane,
-};
+             "Strategy for KV Cache Compression, arXiv:2406.11430");

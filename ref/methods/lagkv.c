@@ -12,7 +12,7 @@
  *   cross=no: how many of its partition the entry beats; cross=yes: as it is
  *   n > budget: of those the best stay until `budget` are held
  *
- * To the bit: ref/parts/score_lag.c. form, every and reindex are those of all
+ * To the bit: ref/methods/lagkv.c. form, every and reindex are those of all
  * scorers (METHODS.md, Scorers).
  *
  * Liang et al. 2025, LagKV: Lag-Relative Information of the KV Cache Tells
@@ -36,37 +36,138 @@
  * as shares. Sample: top-k of each. Cost: O(n (d + lag)) a lane and
  * compression.
  */
-#include "ref/methods/lagkv.h"
+#include "ref/ground/arith.h"
+#include "ref/parts/scorers.h"
+
+/* To the bit, of a partition and the one behind it, for keys (width d) and for
+ * values (d_v) alike:
+ *   lo[x], hi[x] = least and largest of column x in the one behind, rule 2
+ *   u[i][x]  = RN(RN(k_i[x] - lo) / RN(hi - lo)); 0 where hi = lo
+ *   mean[i]  = chain of additions over x from +0, divided by the width
+ *   dev[i]   = sqrt(chain of fma(t, t, .), t = RN(u - mean), divided by the
+ *              width less one (at least one))
+ *   p[i]     = probabilities of dev over the partition (arithmetic 4)
+ *   score[i] = RN(p of the key + p of the value) * 0.5
+ * cross=no: then how many of the partition rank behind it (rule 2).
+ */
+
+enum { LAG = 128 }; /* as in kvpress */
+
+static kv_rc open(const kv_shape *shape, const char *method, int budget,
+                  kv_score_options *o, kv_needs *needs, kv_err *e) {
+  if (o->sinks == KV_UNSET) o->sinks = budget < 5 ? budget - 1 : 4;
+  if (o->sinks < 0) o->sinks = 0;
+  int room = (budget - o->sinks + 1) / 2;
+  if (o->lag <= 0) o->lag = room < LAG ? room : LAG;
+  o->w.window = 0;
+  needs->work += 32 * ((size_t)shape->d + (size_t)shape->d_v);
+  if (o->lag >= 1 && o->lag <= room) return KV_OK;
+  return kv_fail(e, KV_REFUSED,
+                 "%s: sinks=%d and up to 2 lag - 1 entries (lag=%d) always "
+                 "stay, more than the budget of %d; lower lag or raise the "
+                 "budget",
+                 method, o->sinks, o->lag, budget);
+}
+
+typedef struct side {
+  const kv_lane *lane;
+  int width;
+  void (*read)(const kv_lane *, int, float *);
+  float *row, *lo, *hi; /* [width] */
+} side;
+
+static void bounds(const side *s, int first, int lag) {
+  s->read(s->lane, first, s->lo);
+  s->read(s->lane, first, s->hi);
+  for (int i = 1; i < lag; i++) {
+    s->read(s->lane, first + i, s->row);
+    for (int x = 0; x < s->width; x++) {
+      s->lo[x] = kv_min(s->lo[x], s->row[x]);
+      s->hi[x] = kv_max(s->hi[x], s->row[x]);
+    }
+  }
+}
+
+static float relative(float x, float lo, float hi) {
+  float range = kv_sub(hi, lo);
+  return range > 0 ? kv_div(kv_sub(x, lo), range) : 0.0f;
+}
+
+static float deviation(const side *s, int i) {
+  float mean = 0, acc = 0;
+  s->read(s->lane, i, s->row);
+  for (int x = 0; x < s->width; x++) {
+    s->row[x] = relative(s->row[x], s->lo[x], s->hi[x]);
+    mean = kv_add(mean, s->row[x]);
+  }
+  mean = kv_div(mean, (float)s->width);
+  for (int x = 0; x < s->width; x++) {
+    float t = kv_sub(s->row[x], mean);
+    acc = kv_fma(t, t, acc);
+  }
+  int less = s->width > 1 ? s->width - 1 : 1;
+  return kv_sqrt(kv_div(acc, (float)less));
+}
+
+/* Probabilities of the partition's deviations. */
+static void shares(const kv_at *at, const side *s, int first, int lag,
+                   float *p) {
+  bounds(s, first + lag, lag);
+  for (int i = 0; i < lag; i++) p[i] = kv_score_finite(deviation(s, first + i));
+  kv_probabilities(at, lag, p);
+}
+
+static float rank(const float *score, int lag, int i) {
+  int behind = 0;
+  for (int j = 0; j < lag; j++) {
+    uint32_t a = kv_key(score[j]), b = kv_key(score[i]);
+    behind += a < b || (a == b && j > i);
+  }
+  return (float)behind;
+}
+
+static side side_of(const kv_at *at, const kv_lane *lane, bool keys) {
+  int width = keys ? at->shape->d : at->shape->d_v;
+  side s = {
+      .lane = lane, .width = width, .read = keys ? kv_lane_key : kv_lane_value};
+  s.row = KV_TAKE(at->work, float, width);
+  s.lo = KV_TAKE(at->work, float, width);
+  s.hi = KV_TAKE(at->work, float, width);
+  return s;
+}
+
+static void score(const kv_at *at, const kv_lane *lane,
+                  const kv_score_options *o, int first, int n, float *out) {
+  side key = side_of(at, lane, true), value = side_of(at, lane, false);
+  float *p = KV_TAKE(at->work, float, o->lag);
+  float *sum = KV_TAKE(at->work, float, o->lag);
+  for (int a = 0; a < n; a += o->lag) {
+    shares(at, &key, first + a, o->lag, sum);
+    shares(at, &value, first + a, o->lag, p);
+    for (int i = 0; i < o->lag; i++)
+      sum[i] = kv_mul(kv_add(sum[i], p[i]), 0.5f);
+    for (int i = 0; i < o->lag; i++)
+      out[a + i] = o->cross == KV_CROSS_YES ? sum[i] : rank(sum, o->lag, i);
+  }
+}
+
+const kv_scorer kv_scorer_lagkv = {
+    .name = "lagkv", .open = open, .score = score};
 
 static const kv_param table[] = {
-    KV_BUDGET_PARAM(params, "tokens left after a compression; must be given"),
-    KV_INT_PARAM("lag", params, s.lag, NULL, 1, 1 << 22, "tokens",
+    KV_BUDGET_PARAM(kv_scored,
+                    "tokens left after a compression; must be given"),
+    KV_INT_PARAM("lag", kv_scored, s.lag, NULL, 1, 1 << 22, "tokens",
                  "entries of a partition; default min(128, (budget - sinks + "
                  "1) div 2), 128 as in the paper"),
-    KV_CHOICE_PARAM("cross", params, s.cross, "no", "no|yes",
+    KV_CHOICE_PARAM("cross", kv_scored, s.cross, "no", "no|yes",
                     "rank across partitions? no: within each, as in the paper"),
-    KV_SINKS_PARAM(params, s),
-    KV_FORM_PARAMS(params, s),
+    KV_SINKS_PARAM(kv_scored, s),
+    KV_FORM_PARAMS(kv_scored, s),
     {.name = NULL}};
 
-static kv_rc open(const kv_shape *shape, void *p, kv_needs *needs, kv_err *e) {
-  params *o = p;
-  o->s.score = KV_SCORE_lagkv;
-  needs->lengths = true;
-  return kv_score_open(shape, "lagkv", o->budget, &o->s, needs, e);
-}
-
-static void compress_lane(const kv_at *at, kv_lane *lane) {
-  const params *o = at->params;
-  kv_score_compress(at, lane, o->budget, KV_NO_THRESHOLD, &o->s);
-}
-
-const kv_method kv_method_lagkv = {
-    KV_METHOD_OF(table, params, open),
-    .revision = 2,
-    .name = "lagkv",
+KV_SCORER_METHOD(
+    lagkv, table, .revision = 2,
     .title = "tokens that stand out against those that followed",
     .paper = "Liang et al. 2025, LagKV: Lag-Relative Information of the KV "
-             "Cache Tells Which Tokens Are Important, arXiv:2504.04704",
-    .compress_lane = compress_lane,
-};
+             "Cache Tells Which Tokens Are Important, arXiv:2504.04704");

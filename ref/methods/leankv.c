@@ -91,52 +91,7 @@
   KV_INT_PARAM(of, params, tiers.groups[tier][side], "1", 1, 4096, "groups",   \
                what)
 
-static const kv_param table[] = {
-    KV_REAL_PARAM("alpha_l", params, alphas.asked[KV_TIER_LOW], "0.02", 0, 16,
-                  "dropped below alpha_l / tokens, at most alpha_h; 0.02 as "
-                  "the paper has it for Llama-3-8B",
-                  .knob = KV_KNOB_LESS, .grid = 0.001),
-    KV_REAL_PARAM(
-        "alpha_h", params, alphas.asked[KV_TIER_HIGH], "1", 0, 16,
-        "low tier below alpha_h / tokens; 1 as the paper has it for Llama-3"),
-    KV_INT_PARAM("window", params, window, "64", 1, 1 << 22, "tokens",
-                 "newest tokens, in the high tier; 64 as in the paper"),
-    KV_CHOICE_PARAM("high", params, tiers.bits[KV_TIER_HIGH], "k8v4",
-                    KV_TIER_CHOICES,
-                    "bits of the high tier; K8V4 as in the paper"),
-    KV_CHOICE_PARAM(
-        "low", params, tiers.bits[KV_TIER_LOW], "k4v2", KV_TIER_CHOICES,
-        "bits of the low tier, at most those of high, the same: there is none; "
-        "K4V2 as in the paper"),
-    GROUPS("high_k_groups", KV_TIER_HIGH, KV_TIER_K,
-           "of a key; 1 as in the paper"),
-    GROUPS("high_v_groups", KV_TIER_HIGH, KV_TIER_V,
-           "of a value; 1 as in the paper"),
-    GROUPS("low_k_groups", KV_TIER_LOW, KV_TIER_K,
-           "of a key; 1 as in the paper"),
-    GROUPS("low_v_groups", KV_TIER_LOW, KV_TIER_V,
-           "of a value; 1 as in the paper"),
-    KV_CHOICE_PARAM("variant", params, variant, "code", "paper|code",
-                    "the paper's Algorithm 1 or the authors' kernel"),
-    KV_INT_PARAM("queries", params, queries, NULL, 0, 1 << 22, "queries",
-                 "last ones of the prompt that count, 0: all; default 0 "
-                 "(paper), 64 (code)"),
-    KV_CHOICE_PARAM(
-        "sparsity", params, sparsity, "head", "head|layer|static",
-        "who has as many entries as thresholds say: each head (paper), the "
-        "heads of a layer on average; static: high_share and low_share say it"),
-    KV_SHARE_PARAM(
-        "high_share", params, alphas.share[KV_TIER_HIGH], "0.5", 0, 1,
-        "with sparsity=static: of the tokens before the window, in the high "
-        "tier; 0.5: half is dropped, as in the paper's Figure 8"),
-    KV_SHARE_PARAM("low_share", params, alphas.share[KV_TIER_LOW], "0", 0, 1,
-                   "the same in the low tier"),
-    KV_MIDDLE_TIER_PARAMS(params, tiers, alphas, KV_TIER_1, "middle_1",
-                          "alpha_1", "share_1"),
-    KV_MIDDLE_TIER_PARAMS(params, tiers, alphas, KV_TIER_2, "middle_2",
-                          "alpha_2", "share_2"),
-    KV_ALPHA_WEIGHTS_PARAM(params, alphas),
-    {.name = NULL}};
+static const kv_param table[] = {PARAMS(KV_ROW){.name = NULL}};
 
 /* --- open --------------------------------------------------------------- */
 

@@ -93,18 +93,7 @@ static const kv_tensor_ask tensors[] = {
     [TENSORS] = {.name = NULL}};
 static const kv_asset_kind kind = {"kvreplay-less", tensors};
 
-static const kv_param table[] = {
-    KV_BUDGET_PARAM(params, "heavy or first, and recent; must be given"),
-    KV_INT_PARAM("recent", params, recent, NULL, 0, 1 << 30, "tokens",
-                 "last tokens, always kept; default budget div 2 as in the "
-                 "paper, budget - min(4, budget - 1) with policy=lambda"),
-    KV_CHOICE_PARAM("policy", params, policy, "h2o", "h2o|lambda",
-                    "what stays beside the last tokens: heavy hitters, or the "
-                    "first tokens"),
-    KV_FILE_PARAM(
-        "weights", params, file, KV_FILE_BESIDE, &kind,
-        "perceptrons: safetensors, as `kvreplay train less` writes them"),
-    {.name = NULL}};
+static const kv_param table[] = {PARAMS(KV_ROW){.name = NULL}};
 
 /* --- open ---------------------------------------------------------------- */
 

@@ -2,8 +2,7 @@
  *
  * The parameters of less as its open (ref/methods/less.c) has resolved them,
  * for it and its CUDA twin, the tensors of its file, and the arithmetic of a
- * state. Defaults and sources stand in its table of parameters; an enum has the
- * values of the parameter named beside it.
+ * state. An enum has the values of the parameter named beside it.
  */
 #ifndef KV_REF_METHODS_LESS_H
 #define KV_REF_METHODS_LESS_H
@@ -25,12 +24,22 @@ enum {
   TENSORS
 };
 
-typedef struct params {
-  kv_file file;       /* the perceptrons */
-  int budget, recent; /* entries that stay; of these the last ones, always */
-  int policy;         /* of the enum above */
-  int hidden, rank; /* of the perceptrons, by open: widths within, and behind */
-} params;
+#define PARAMS(P)                                                              \
+  P(BUDGET, "heavy or first, and recent; must be given")                       \
+  P(INT, recent, NULL, 0, 1 << 30, "tokens",                                   \
+    "last tokens, always kept; default budget div 2 as in the paper, budget "  \
+    "- min(4, budget - 1) with policy=lambda")                                 \
+  P(CHOICE, policy, "h2o", "h2o|lambda",                                       \
+    "what stays beside the last tokens: heavy hitters, or the first tokens")   \
+  P(PART, kv_file file,                                                        \
+    KV_FILE_PARAM(                                                             \
+        "weights", params, file, KV_FILE_BESIDE, &kind,                        \
+        "perceptrons: safetensors, as `kvreplay train less` writes them"))     \
+  P(ONLY,                                                                      \
+    int hidden) /* of the perceptrons, by open: widths within, and behind */   \
+  P(ONLY, int rank) /* of the perceptrons, by open: widths within, and behind  \
+                     */
+KV_PARAMS(PARAMS);
 
 #define KV_LESS_FLOOR 1e-6f /* least of phi(q) z, and of phi(q)'s elements */
 

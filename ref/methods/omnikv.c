@@ -74,47 +74,7 @@
 #include <math.h>
 #include <string.h>
 
-static const kv_param table[] = {
-    KV_INT_PARAM("k", params, k, NULL, 1, 1 << 30, "tokens",
-                 "candidates attended by layers that follow; default share of "
-                 "the prompt, with roles=sparse-vllm 4096 as in its code",
-                 .knob = KV_KNOB_RESOLVED),
-    KV_REAL_PARAM("share", params, share, NULL, 0, 1,
-                  "k as a share, rounded down, at least one; default 0.067 as "
-                  "in the authors' example; 0: k was named",
-                  .unit = "share of the prompt"),
-    KV_TEXT_PARAM("layers", params, layers,
-                  "filters, such as 2/8/18; default those of the authors' "
-                  "example, scaled by L / 32, below 16 layers max(1, L div 4)"),
-    KV_INT_PARAM("wait", params, wait, NULL, 0, 1 << 20, "layers",
-                 "layers below a filter that attend everything; default 1 as "
-                 "in the authors' example, 0 below 16 layers"),
-    KV_CHOICE_PARAM(
-        "score", params, score, NULL, "prob|logit|dot",
-        "prob, as the authors' code without configuration; logit, as their "
-        "example; dot: not scaled, default of roles=sparse-vllm"),
-    KV_CHOICE_PARAM("selector", params, selector, "last", "last|uniform|exp",
-                    "which queries vote: the current one, as in the authors' "
-                    "example, or the last `window`"),
-    KV_INT_PARAM(
-        "window", params, window, "16", 1, MOST_WINDOW, "queries",
-        "queries that vote, of uniform and exp; 16 as in the authors' code"),
-    KV_CHOICE_PARAM("candidates", params, candidates, NULL, "prompt|history",
-                    "prompt, as in the authors' code: generated tokens are "
-                    "always attended; history: default of roles=sparse-vllm"),
-    KV_INT_PARAM("sink", params, sink, NULL, 0, 1 << 30, "tokens",
-                 "first tokens that are always attended; default 0, of "
-                 "candidates=history 64 as in Sparse-vLLM"),
-    KV_INT_PARAM("recent", params, recent, NULL, 0, 1 << 30, "tokens",
-                 "last tokens that are always attended; default 0, of "
-                 "candidates=history 512 as in Sparse-vLLM"),
-    KV_CHOICE_PARAM("roles", params, roles, "omnikv", "omnikv|sparse-vllm",
-                    "sparse-vllm: `layers` attend everything, and the last of "
-                    "each run of them chooses"),
-    KV_CHOICE_PARAM("tier", params, tier, NULL, "device|host",
-                    "where the prompt lies in layers that follow; default host "
-                    "as in the paper, with roles=sparse-vllm device as there"),
-    {.name = NULL}};
+static const kv_param table[] = {PARAMS(KV_ROW){.name = NULL}};
 
 /* --- open ---------------------------------------------------------------- */
 

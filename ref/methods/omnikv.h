@@ -2,8 +2,7 @@
  *
  * The parameters of omnikv as its open (ref/methods/omnikv.c) has resolved
  * them, for it and its CUDA twin; what a layer does; and who competes at a
- * step. Defaults and sources stand in its table of parameters; an enum has the
- * values of the parameter named beside it.
+ * step. An enum has the values of the parameter named beside it.
  */
 #ifndef KV_REF_METHODS_OMNIKV_H
 #define KV_REF_METHODS_OMNIKV_H
@@ -17,19 +16,46 @@ enum { PROMPT, HISTORY };              /* candidates */
 enum { DEVICE, HOST };                 /* where followers' prompts lie */
 enum { MOST_WINDOW = 64, AHEAD = 16 }; /* floats before a lane's query ring */
 
-typedef struct params {
-  char layers[KV_TEXT_MAX]; /* filters, such as 2/8/18; of SPARSE_VLLM those
-                               that attend everything */
-  int roles;                /* of the enum above */
-  int wait;                 /* layers below a filter that attend everything */
-  int k;                    /* candidates attended by layers that follow */
-  float share; /* k as a share 0 .. 1 of the prompt; 0: k says it */
-  int score;   /* a kv_vote */
-  int selector, candidates, tier; /* of the enums above */
-  int window;                     /* queries that vote, of UNIFORM and EXP */
-  int sink, recent;   /* first and last tokens that are always attended */
-  kv_layer_list list; /* of `layers` */
-} params;
+#define PARAMS(P)                                                              \
+  P(INT, k, NULL, 1, 1 << 30, "tokens",                                        \
+    "candidates attended by layers that follow; default share of the prompt, " \
+    "with roles=sparse-vllm 4096 as in its code",                              \
+    .knob = KV_KNOB_RESOLVED)                                                  \
+  P(REAL, share, NULL, 0, 1,                                                   \
+    "k as a share, rounded down, at least one; default 0.067 as in the "       \
+    "authors' example; 0: k was named",                                        \
+    .unit = "share of the prompt")                                             \
+  P(TEXT, layers,                                                              \
+    "filters, such as 2/8/18; default those of the authors' example, scaled "  \
+    "by L / 32, below 16 layers max(1, L div 4)")                              \
+  P(INT, wait, NULL, 0, 1 << 20, "layers",                                     \
+    "layers below a filter that attend everything; default 1 as in the "       \
+    "authors' example, 0 below 16 layers")                                     \
+  P(CHOICE, score, NULL, "prob|logit|dot",                                     \
+    "prob, as the authors' code without configuration; logit, as their "       \
+    "example; dot: not scaled, default of roles=sparse-vllm")                  \
+  P(CHOICE, selector, "last", "last|uniform|exp",                              \
+    "which queries vote: the current one, as in the authors' example, or the " \
+    "last `window`")                                                           \
+  P(INT, window, "16", 1, MOST_WINDOW, "queries",                              \
+    "queries that vote, of uniform and exp; 16 as in the authors' code")       \
+  P(CHOICE, candidates, NULL, "prompt|history",                                \
+    "prompt, as in the authors' code: generated tokens are always attended; "  \
+    "history: default of roles=sparse-vllm")                                   \
+  P(INT, sink, NULL, 0, 1 << 30, "tokens",                                     \
+    "first tokens that are always attended; default 0, of candidates=history " \
+    "64 as in Sparse-vLLM")                                                    \
+  P(INT, recent, NULL, 0, 1 << 30, "tokens",                                   \
+    "last tokens that are always attended; default 0, of candidates=history "  \
+    "512 as in Sparse-vLLM")                                                   \
+  P(CHOICE, roles, "omnikv", "omnikv|sparse-vllm",                             \
+    "sparse-vllm: `layers` attend everything, and the last of each run of "    \
+    "them chooses")                                                            \
+  P(CHOICE, tier, NULL, "device|host",                                         \
+    "where the prompt lies in layers that follow; default host as in the "     \
+    "paper, with roles=sparse-vllm device as there")                           \
+  P(ONLY, kv_layer_list list) /* of `layers` */
+KV_PARAMS(PARAMS);
 
 /* What a layer does. */
 KV_FN kv_role role_of(const params *o, int n_layers, int layer) {

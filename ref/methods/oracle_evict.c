@@ -34,12 +34,7 @@
 #include "ref/methods/oracle_evict.h"
 #include "ref/parts/parts.h"
 
-static const kv_param table[] = {
-    KV_BUDGET_PARAM(params, "tokens left after a compression; must be given"),
-    KV_CHOICE_PARAM("group", params, group, "sum", "sum|query_head",
-                    "sum: the query heads of a KV head add up, as they share "
-                    "its tokens; query_head: each keeps its own tokens"),
-    {.name = NULL}};
+static const kv_param table[] = {PARAMS(KV_ROW){.name = NULL}};
 
 static kv_rc open(const kv_shape *shape, void *p, kv_needs *needs, kv_err *e) {
   const params *o = p;

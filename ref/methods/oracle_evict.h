@@ -1,18 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The parameters of oracle_evict as its open (ref/methods/oracle_evict.c) has
- * resolved them, for it and its CUDA twin. Defaults and sources stand in its
- * table of parameters.
+ * The parameters of oracle_evict, for it and its CUDA twin; its open resolves
+ * what has no default.
  */
 #ifndef KV_REF_METHODS_ORACLE_EVICT_H
 #define KV_REF_METHODS_ORACLE_EVICT_H
 
+#include "ref/lane/param.h"
+
 /* group: a lane for the query heads of a KV head together, or for each. */
 enum { SUM, QUERY };
 
-typedef struct params {
-  int budget; /* entries of a lane that stay */
-  int group;  /* of the enum above */
-} params;
+#define PARAMS(P)                                                              \
+  P(BUDGET, "tokens left after a compression; must be given")                  \
+  P(CHOICE, group, "sum", "sum|query_head",                                    \
+    "sum: the query heads of a KV head add up, as they share its tokens; "     \
+    "query_head: each keeps its own tokens")
+KV_PARAMS(PARAMS);
 
 #endif

@@ -18,11 +18,7 @@
 #include "ref/methods/oracle_topk.h"
 #include "ref/parts/parts.h"
 
-static const kv_param table[] = {
-    KV_BUDGET_PARAM(
-        params, "tokens attended per query head, current one included; must be "
-                "given"),
-    {.name = NULL}};
+static const kv_param table[] = {PARAMS(KV_ROW){.name = NULL}};
 
 static kv_rc open(const kv_shape *shape, void *p, kv_needs *needs, kv_err *e) {
   const params *o = p;

@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The parameters of oracle_topk as its open (ref/methods/oracle_topk.c) has
- * resolved them, for it and its CUDA twin. Defaults and sources stand in its
- * table of parameters.
+ * The parameters of oracle_topk, for it and its CUDA twin; its open resolves
+ * what has no default.
  */
 #ifndef KV_REF_METHODS_ORACLE_TOPK_H
 #define KV_REF_METHODS_ORACLE_TOPK_H
 
-typedef struct params {
-  int budget; /* entries that a query head attends to */
-} params;
+#include "ref/lane/param.h"
+
+#define PARAMS(P)                                                              \
+  P(BUDGET,                                                                    \
+    "tokens attended per query head, current one included; must be given")
+KV_PARAMS(PARAMS);
 
 #endif

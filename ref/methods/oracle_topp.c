@@ -24,14 +24,7 @@
 #include "ref/methods/oracle_topp.h"
 #include "ref/parts/parts.h"
 
-static const kv_param table[] = {
-    KV_SHARE_PARAM(
-        "p", params, p, "0.95", 0, 1,
-        "mass that the attended tokens hold at least, the nearest multiple of "
-        "2^-20; 0.95 is this project's choice, papers use 0.6 to 0.98",
-        .unit = "share of the probability", .knob = KV_KNOB_MORE,
-        .grid = 0.001),
-    {.name = NULL}};
+static const kv_param table[] = {PARAMS(KV_ROW){.name = NULL}};
 
 static kv_rc open(const kv_shape *shape, void *p, kv_needs *needs, kv_err *e) {
   (void)shape;

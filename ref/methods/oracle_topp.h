@@ -1,16 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The parameters of oracle_topp as its open (ref/methods/oracle_topp.c) has
- * resolved them, for it and its CUDA twin. Defaults and sources stand in its
- * table of parameters.
+ * The parameters of oracle_topp, for it and its CUDA twin; its open resolves
+ * what has no default.
  */
 #ifndef KV_REF_METHODS_ORACLE_TOPP_H
 #define KV_REF_METHODS_ORACLE_TOPP_H
 
+#include "ref/lane/param.h"
+
 #include <stdint.h>
 
-typedef struct params {
-  int32_t p; /* share of the probability that is attended, times 2^20 */
-} params;
+#define PARAMS(P)                                                              \
+  P(SHARE, p, "0.95", 0, 1,                                                    \
+    "mass that the attended tokens hold at least, the nearest multiple of "    \
+    "2^-20; 0.95 is this project's choice, papers use 0.6 to 0.98",            \
+    .unit = "share of the probability", .knob = KV_KNOB_MORE, .grid = 0.001)
+KV_PARAMS(PARAMS);
 
 #endif

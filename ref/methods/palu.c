@@ -67,24 +67,7 @@
 #include "ref/methods/palu.h"
 #include "ref/parts/parts.h"
 
-static const kv_param table[] = {
-    KV_SHARE_PARAM(
-        "share", params, by.share, "0.5", 0.0078125, 1,
-        "latent numbers of a vector's; 0.5 as in the paper's main tables",
-        .unit = "share", .knob = KV_KNOB_MORE, .grid = 0.0625),
-    KV_INT_PARAM("unit", params, by.unit, "32", 1, 4096, "numbers",
-                 "ranks are multiples of it; 32 as in the authors' code"),
-    KV_CHOICE_PARAM("allocation", params, by.allocation, "uniform",
-                    "uniform|energy",
-                    "ranks alike, or by what they win; both of the same bytes"),
-    KV_CHOICE_PARAM("latent", params, by.latent, "fp16", "fp16|bf16|fp32|int4",
-                    "how a latent number is stored; 16 bits as in the paper"),
-    KV_INT_PARAM("group", params, by.group, "32", 1, 4096, "numbers",
-                 "of latent=int4 that share scale and minimum"),
-    KV_FILE_PARAM(
-        "bases", params, by.file, KV_FILE_BESIDE, &kv_lowrank_kind,
-        "directions: safetensors, as `kvreplay train palu` writes them"),
-    {.name = NULL}};
+static const kv_param table[] = {PARAMS(KV_ROW){.name = NULL}};
 
 static kv_rc open(const kv_shape *shape, void *p, kv_needs *needs, kv_err *e) {
   params *o = p;

@@ -51,24 +51,7 @@
  */
 #include "ref/methods/pyramidkv.h"
 
-static const kv_param table[] = {
-    KV_INT_PARAM("budget", params, budget, NULL, 1, 1 << 29, "tokens",
-                 "C of the schedule: the layers' nominal mean, window "
-                 "included; must be given",
-                 .knob = KV_KNOB_ENTRIES),
-    KV_WINDOW_PARAMS(params, w, 1),
-    KV_INT_PARAM("beta", params, beta, "20", 1, 1 << 20, NULL,
-                 "the top layer gets base div beta; 20 as in the authors' "
-                 "code, 60 in Sparse-vLLM"),
-    KV_CHOICE_PARAM("exact_total", params, exact_total, "no", "no|yes",
-                    "make the layers' budgets sum to L times the mean; no as "
-                    "in the authors' code"),
-    KV_CHOICE_PARAM("schedule", params, schedule, "mean", "mean|ratio|printed",
-                    "budget is the layers' mean, as in the authors' code, or "
-                    "the bottom layer's, as in Sparse-vLLM; printed: a line in "
-                    "reals from twice the mean, as the paper's formulas"),
-    KV_GROW_PARAMS(params, g),
-    {.name = NULL}};
+static const kv_param table[] = {PARAMS(KV_ROW){.name = NULL}};
 
 static kv_rc open(const kv_shape *shape, void *p, kv_needs *needs, kv_err *e) {
   params *o = p;

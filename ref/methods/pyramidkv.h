@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The parameters of pyramidkv as its open (ref/methods/pyramidkv.c) has
- * resolved them, for it and its CUDA twin. Defaults and sources stand in its
- * table of parameters; an enum has the values of the parameter named beside it.
+ * The parameters of pyramidkv, for it and its CUDA twin; its open resolves
+ * what has no default. An enum has the values of the parameter named beside
+ * it.
  */
 #ifndef KV_REF_METHODS_PYRAMIDKV_H
 #define KV_REF_METHODS_PYRAMIDKV_H
@@ -12,14 +12,24 @@
 enum { NO, YES };              /* exact_total */
 enum { MEAN, RATIO, PRINTED }; /* schedule */
 
-typedef struct params {
-  int budget;          /* entries of a lane: on average over the layers; of
-                          RATIO in the first layer, of PRINTED about */
-  kv_window_options w; /* what votes */
-  int beta;            /* the last layer has base / beta beside its ends */
-  int exact_total, schedule; /* of the enums above */
-  kv_grow_options g;         /* compression while decoding */
-} params;
+#define PARAMS(P)                                                              \
+  P(INT, budget, NULL, 1, 1 << 29, "tokens",                                   \
+    "C of the schedule: the layers' nominal mean, window included; must be "   \
+    "given",                                                                   \
+    .knob = KV_KNOB_ENTRIES)                                                   \
+  P(PART, kv_window_options w, KV_WINDOW_PARAMS(params, w, 1))                 \
+  P(INT, beta, "20", 1, 1 << 20, NULL,                                         \
+    "the top layer gets base div beta; 20 as in the authors' code, 60 in "     \
+    "Sparse-vLLM")                                                             \
+  P(CHOICE, exact_total, "no", "no|yes",                                       \
+    "make the layers' budgets sum to L times the mean; no as in the authors' " \
+    "code")                                                                    \
+  P(CHOICE, schedule, "mean", "mean|ratio|printed",                            \
+    "budget is the layers' mean, as in the authors' code, or the bottom "      \
+    "layer's, as in Sparse-vLLM; printed: a line in reals from twice the "     \
+    "mean, as the paper's formulas")                                           \
+  P(PART, kv_grow_options g, KV_GROW_PARAMS(params, g))
+KV_PARAMS(PARAMS);
 
 /* Entries that layer l keeps past the window (PyramidKV's integer schedule), of
  * a budget of `capacity` entries a lane on average; n: tokens of the prompt.

@@ -40,27 +40,7 @@
 #include "ref/methods/quant.h"
 #include "ref/parts/parts.h"
 
-static const kv_param table[] = {
-    KV_CHOICE_PARAM(
-        "k", params, named[KEYS], "int8", KV_NAMED_CHOICES,
-        "format of keys; int8 as in LeanKV's K8V4; raw: as they came"),
-    KV_CHOICE_PARAM(
-        "v", params, named[VALUES], "int4", KV_NAMED_CHOICES,
-        "format of values; int4 as in LeanKV's K8V4; raw: as they came"),
-    KV_INT_PARAM("groups", params, groups, "1", 1, 4096, "groups",
-                 "of a row, each with metadata of its own; 1 as in LeanKV's "
-                 "main tables"),
-    KV_INT_PARAM("k_groups", params, side_groups[KEYS], NULL, 1, 4096, "groups",
-                 "of a key; default: groups"),
-    KV_INT_PARAM("v_groups", params, side_groups[VALUES], NULL, 1, 4096,
-                 "groups", "of a value; default: groups"),
-    KV_INT_PARAM("residual", params, residual, "0", 0, 1 << 20, "tokens",
-                 "newest entries not coded; 0: all are, as in LeanKV's tables "
-                 "of one precision"),
-    KV_CHOICE_PARAM("rope", params, rope, "after", "after|before",
-                    "whether keys are coded as rotated (LeanKV, QServe) or as "
-                    "before their rotation (Atom)"),
-    {.name = NULL}};
+static const kv_param table[] = {PARAMS(KV_ROW){.name = NULL}};
 
 /* Adds the coding of a side, of rows of `width` elements. */
 static kv_rc add(params *o, int side, int width, kv_needs *needs, kv_err *e) {

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The parameters of quant as its open (ref/methods/quant.c) has resolved them,
- * for it and its CUDA twin. Defaults and sources stand in its table of
- * parameters; an enum has the values of the parameter named beside it.
+ * The parameters of quant, for it and its CUDA twin; its open resolves what
+ * has no default. An enum has the values of the parameter named beside it.
  */
 #ifndef KV_REF_METHODS_QUANT_H
 #define KV_REF_METHODS_QUANT_H
@@ -14,13 +13,30 @@ enum { AFTER, BEFORE };            /* rope */
 enum { KEYS, VALUES, SIDES };      /* of an entry */
 enum { AS_IT_CAME = -1, RAW = 0 }; /* coding of a side, and its name */
 
-typedef struct params {
-  int named[SIDES];               /* k, v: numbers of ref/formats/named.h */
-  int groups, side_groups[SIDES]; /* of a row; of each side as resolved */
-  int residual;                   /* newest entries, which are not coded */
-  int rope;                       /* of the enum above */
-  int coding[SIDES];    /* by open: which of its codings, or AS_IT_CAME */
-  kv_minmax how[SIDES]; /* settings of both, by open */
-} params;
+#define PARAMS(P)                                                              \
+  P(PART, int named[SIDES],                                                    \
+    KV_CHOICE_PARAM(                                                           \
+        "k", params, named[KEYS], "int8", KV_NAMED_CHOICES,                    \
+        "format of keys; int8 as in LeanKV's K8V4; raw: as they came"))        \
+  P(ROW, KV_CHOICE_PARAM(                                                      \
+             "v", params, named[VALUES], "int4", KV_NAMED_CHOICES,             \
+             "format of values; int4 as in LeanKV's K8V4; raw: as they came")) \
+  P(INT, groups, "1", 1, 4096, "groups",                                       \
+    "of a row, each with metadata of its own; 1 as in LeanKV's main tables")   \
+  P(PART, int side_groups[SIDES],                                              \
+    KV_INT_PARAM("k_groups", params, side_groups[KEYS], NULL, 1, 4096,         \
+                 "groups", "of a key; default: groups"))                       \
+  P(ROW, KV_INT_PARAM("v_groups", params, side_groups[VALUES], NULL, 1, 4096,  \
+                      "groups", "of a value; default: groups"))                \
+  P(INT, residual, "0", 0, 1 << 20, "tokens",                                  \
+    "newest entries not coded; 0: all are, as in LeanKV's tables of one "      \
+    "precision")                                                               \
+  P(CHOICE, rope, "after", "after|before",                                     \
+    "whether keys are coded as rotated (LeanKV, QServe) or as before their "   \
+    "rotation (Atom)")                                                         \
+  P(ONLY,                                                                      \
+    int coding[SIDES]) /* by open: which of its codings, or AS_IT_CAME */      \
+  P(ONLY, kv_minmax how[SIDES]) /* settings of both, by open */
+KV_PARAMS(PARAMS);
 
 #endif

@@ -47,22 +47,7 @@
 #include "ref/parts/parts.h"
 #include <string.h>
 
-static const kv_param table[] = {
-    KV_BUDGET_PARAM(
-        params,
-        "tokens attended per query head, in whole pages; must be given"),
-    KV_INT_PARAM("page", params, page, "16", 1, 1 << 20, "tokens",
-                 "tokens of a page; 16 as in the paper"),
-    KV_INT_PARAM("skip", params, skip, "2", 0, 1 << 20, "layers",
-                 "first layers that attend everything; 2 as in the paper"),
-    KV_CHOICE_PARAM("share", params, share, "head", "head|group_sum|group_max",
-                    "who chooses: each query head, as in the authors' code, or "
-                    "all that read one KV head together"),
-    KV_CHOICE_PARAM(
-        "rule", params, rule, "engine", "engine|paper|twilight",
-        "how many pages: as the authors' engine, as their evaluation code, "
-        "which the paper's numbers come from, or as Twilight's"),
-    {.name = NULL}};
+static const kv_param table[] = {PARAMS(KV_ROW){.name = NULL}};
 
 static int pages_of(int n, int page) { return (n + page - 1) / page; }
 

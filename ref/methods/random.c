@@ -24,17 +24,7 @@
 #include "ref/parts/parts.h"
 #include <string.h>
 
-static const kv_param table[] = {
-    KV_BUDGET_PARAM(params, "tokens left after a compression; must be given"),
-    KV_INT_PARAM("recent", params, recent, NULL, 0, 1 << 30, "tokens",
-                 "last tokens, always kept; default min(32, max(1, budget div "
-                 "2)), the window of SnapKV"),
-    KV_INT_PARAM("seed", params, seed, "1", 0, INT32_MAX, NULL,
-                 "another draw; 1 is ours"),
-    KV_CHOICE_PARAM("variant", params, variant, "drop", "drop|prefill",
-                    "drop: after every step, ours; prefill: once after the "
-                    "prompt, as in kvpress"),
-    {.name = NULL}};
+static const kv_param table[] = {PARAMS(KV_ROW){.name = NULL}};
 
 static kv_rc open(const kv_shape *shape, void *p, kv_needs *needs, kv_err *e) {
   params *o = p;

@@ -1,18 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The parameters of random as its open (ref/methods/random.c) has resolved
- * them, for it and its CUDA twin. Defaults and sources stand in its table of
- * parameters; an enum has the values of the parameter named beside it.
+ * The parameters of random, for it and its CUDA twin; its open resolves what
+ * has no default. An enum has the values of the parameter named beside it.
  */
 #ifndef KV_REF_METHODS_RANDOM_H
 #define KV_REF_METHODS_RANDOM_H
 
+#include "ref/lane/param.h"
+
 enum { DROP, PREFILL }; /* variant */
 
-typedef struct params {
-  int budget, recent; /* entries that stay; of these the last ones, always */
-  int seed;           /* of the draw */
-  int variant;        /* of the enum above */
-} params;
+#define PARAMS(P)                                                              \
+  P(BUDGET, "tokens left after a compression; must be given")                  \
+  P(INT, recent, NULL, 0, 1 << 30, "tokens",                                   \
+    "last tokens, always kept; default min(32, max(1, budget div 2)), the "    \
+    "window of SnapKV")                                                        \
+  P(INT, seed, "1", 0, INT32_MAX, NULL, "another draw; 1 is ours")             \
+  P(CHOICE, variant, "drop", "drop|prefill",                                   \
+    "drop: after every step, ours; prefill: once after the prompt, as in "     \
+    "kvpress")
+KV_PARAMS(PARAMS);
 
 #endif

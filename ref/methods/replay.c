@@ -37,19 +37,7 @@
 #include "ref/methods/replay.h"
 #include "ref/lane/lane.h"
 
-static const kv_param table[] = {
-    KV_FILE_PARAM("file", params, file, NULL, &kv_decisions_kind,
-                  "decisions, as `run --decisions` or kvreplay.decisions write "
-                  "them; must be given"),
-    KV_TEXT_PARAM("name", params, name,
-                  "what the row is called; the name in the file",
-                  .label = true),
-    KV_INT_PARAM("columns", params, columns, "0", 0, KV_MAX_COLUMNS, "numbers",
-                 "numbers of 8 bytes that the method holds per entry: "
-                 "declared, not measured"),
-    KV_INT_PARAM("meta", params, meta, "0", 0, 1 << 30, "bytes",
-                 "what else the method holds per lane: declared, not measured"),
-    {.name = NULL}};
+static const kv_param table[] = {PARAMS(KV_ROW){.name = NULL}};
 
 static kv_rc open(const kv_shape *shape, void *p, kv_needs *needs, kv_err *e) {
   params *o = p;

@@ -9,13 +9,17 @@
 #include "ref/lane/decisions.h"
 #include "ref/lane/method.h"
 
-typedef struct params {
-  kv_file file;           /* the decisions */
-  char name[KV_TEXT_MAX]; /* the label of its rows: as typed, else as the file
-                             says, else "" */
-  int columns;            /* numbers an entry that are declared, each charged */
-  int meta;               /* bytes a lane that are declared */
-  kv_decisions_form form; /* of file */
-} params;
+#define PARAMS(P)                                                              \
+  P(FILE, file, NULL, &kv_decisions_kind,                                      \
+    "decisions, as `run --decisions` or kvreplay.decisions write them; must "  \
+    "be given")                                                                \
+  P(TEXT, name, "what the row is called; the name in the file", .label = true) \
+  P(INT, columns, "0", 0, KV_MAX_COLUMNS, "numbers",                           \
+    "numbers of 8 bytes that the method holds per entry: declared, not "       \
+    "measured")                                                                \
+  P(INT, meta, "0", 0, 1 << 30, "bytes",                                       \
+    "what else the method holds per lane: declared, not measured")             \
+  P(ONLY, kv_decisions_form form) /* of file */
+KV_PARAMS(PARAMS);
 
 #endif

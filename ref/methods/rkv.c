@@ -66,39 +66,7 @@
 #include "ref/parts/similar.h"
 #include <string.h>
 
-static const kv_param table[] = {
-    KV_BUDGET_PARAM(
-        params,
-        "tokens left after a compression, window included; must be given"),
-    KV_INT_PARAM("window", params, window, NULL, 1, 1 << 22, "tokens",
-                 "last queries that vote, their tokens stay; default min(8, "
-                 "max(1, budget div 2)), 8 as in the authors' code"),
-    KV_INT_PARAM("kernel", params, kernel, "7", 1, 1023, "tokens",
-                 "width of the max pooling, odd; 7 as in the authors' code"),
-    KV_REAL_PARAM("lambda", params, lambda, "0.1", 0, 1,
-                  "share of importance in the score; 0.1 as in the paper, 0.07 "
-                  "in the authors' code"),
-    KV_REAL_PARAM(
-        "threshold", params, threshold, "0.5", 0, 1,
-        "cosine above which keys are alike; 0.5 as in the authors' code"),
-    KV_INT_PARAM("every", params, every, "128", 1, 1 << 30, "steps",
-                 "decode steps between compressions; 128 as in paper and code"),
-    KV_CHOICE_PARAM("redundancy", params, redundancy, "code", "code|paper",
-                    "which of two like keys is spared: the later one, as the "
-                    "authors' code does, or the paper's formula to the letter"),
-    KV_CHOICE_PARAM("fallback", params, fallback, "index0", "index0|none",
-                    "a key like no other spares the first one, as in the "
-                    "authors' code, or nobody; redundancy=paper spares nobody"),
-    KV_CHOICE_PARAM("slots", params, slots, "score", "score|position",
-                    "the order of what is kept, which the next compression "
-                    "goes by: by score as in the authors' code, or in time"),
-    KV_CHOICE_PARAM("group", params, group, "max_logit", "max_logit|mean_prob",
-                    "how the query heads of a KV head vote: the largest logit, "
-                    "as in the authors' code, or the mean of probabilities"),
-    KV_CHOICE_PARAM("trigger", params, trigger, "prompt", "prompt|global",
-                    "compress when every * m tokens were generated, or when "
-                    "every * m + 1 were seen, as the authors' counter does"),
-    {.name = NULL}};
+static const kv_param table[] = {PARAMS(KV_ROW){.name = NULL}};
 
 static kv_rc resolve(const kv_shape *shape, params *o, kv_err *e) {
   kv_rc rc = kv_open_budget("rkv", o->budget, e);

@@ -50,13 +50,7 @@
  */
 #include "ref/methods/snapkv.h"
 
-static const kv_param table[] = {
-    KV_BUDGET_PARAM(
-        params,
-        "tokens left after a compression, window included; must be given"),
-    KV_WINDOW_PARAMS(params, w, 1),
-    KV_GROW_PARAMS(params, g),
-    {.name = NULL}};
+static const kv_param table[] = {PARAMS(KV_ROW){.name = NULL}};
 
 static kv_rc open(const kv_shape *shape, void *p, kv_needs *needs, kv_err *e) {
   params *o = p;

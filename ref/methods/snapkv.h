@@ -1,18 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The parameters of snapkv as its open (ref/methods/snapkv.c) has resolved
- * them, for it and its CUDA twin. Defaults and sources stand in its table of
- * parameters.
+ * The parameters of snapkv, for it and its CUDA twin; its open resolves what
+ * has no default.
  */
 #ifndef KV_REF_METHODS_SNAPKV_H
 #define KV_REF_METHODS_SNAPKV_H
 
 #include "ref/parts/grow.h"
 
-typedef struct params {
-  int budget;          /* entries of a lane that stay, its ends included */
-  kv_window_options w; /* what votes */
-  kv_grow_options g;   /* compression while decoding */
-} params;
+#define PARAMS(P)                                                              \
+  P(BUDGET, "tokens left after a compression, window included; must be given") \
+  P(PART, kv_window_options w, KV_WINDOW_PARAMS(params, w, 1))                 \
+  P(PART, kv_grow_options g, KV_GROW_PARAMS(params, g))
+KV_PARAMS(PARAMS);
 
 #endif

@@ -29,19 +29,7 @@
 #include "ref/methods/streamingllm.h"
 #include "ref/parts/parts.h"
 
-static const kv_param table[] = {
-    KV_BUDGET_PARAM(params, "sink + recent; must be given"),
-    KV_INT_PARAM("sink", params, sink, NULL, 0, 1 << 30, "tokens",
-                 "first tokens, always kept; default min(4, budget - 1), 4 as "
-                 "in the paper, or what recent leaves"),
-    KV_INT_PARAM("recent", params, recent, NULL, 0, 1 << 30, "tokens",
-                 "last tokens; default budget - sink"),
-    KV_CHOICE_PARAM("positions", params, positions, "cache", "cache|original",
-                    "where entries are attended; cache as in the paper"),
-    KV_CHOICE_PARAM("variant", params, variant, "drop", "drop|prefill",
-                    "drop: after every step, as in the paper; prefill: once "
-                    "after the prompt, as in kvpress"),
-    {.name = NULL}};
+static const kv_param table[] = {PARAMS(KV_ROW){.name = NULL}};
 
 /* What is not given is what the other leaves of the budget. */
 static kv_rc resolve(params *o, kv_err *e) {

@@ -1,18 +1,29 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The parameters of streamingllm as its open (ref/methods/streamingllm.c) has
- * resolved them, for it and its CUDA twin. Defaults and sources stand in its
- * table of parameters; an enum has the values of the parameter named beside it.
+ * The parameters of streamingllm, for it and its CUDA twin; its open resolves
+ * what has no default. An enum has the values of the parameter named beside
+ * it.
  */
 #ifndef KV_REF_METHODS_STREAMINGLLM_H
 #define KV_REF_METHODS_STREAMINGLLM_H
 
+#include "ref/lane/param.h"
+
 enum { CACHE, ORIGINAL }; /* positions */
 enum { DROP, PREFILL };   /* variant */
 
-typedef struct params {
-  int budget, sink, recent; /* entries: sink + recent; the first; the last */
-  int positions, variant;   /* of the enums above */
-} params;
+#define PARAMS(P)                                                              \
+  P(BUDGET, "sink + recent; must be given")                                    \
+  P(INT, sink, NULL, 0, 1 << 30, "tokens",                                     \
+    "first tokens, always kept; default min(4, budget - 1), 4 as in the "      \
+    "paper, or what recent leaves")                                            \
+  P(INT, recent, NULL, 0, 1 << 30, "tokens",                                   \
+    "last tokens; default budget - sink")                                      \
+  P(CHOICE, positions, "cache", "cache|original",                              \
+    "where entries are attended; cache as in the paper")                       \
+  P(CHOICE, variant, "drop", "drop|prefill",                                   \
+    "drop: after every step, as in the paper; prefill: once after the "        \
+    "prompt, as in kvpress")
+KV_PARAMS(PARAMS);
 
 #endif

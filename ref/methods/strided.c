@@ -22,14 +22,7 @@
 #include "ref/methods/strided.h"
 #include "ref/parts/parts.h"
 
-static const kv_param table[] = {
-    KV_BUDGET_PARAM(
-        params, "tokens attended per query head, current one included; must be "
-                "given"),
-    KV_INT_PARAM("recent", params, recent, NULL, 1, 1 << 30, "tokens",
-                 "last tokens, all attended; default min(32, max(1, budget div "
-                 "2)), as random has it"),
-    {.name = NULL}};
+static const kv_param table[] = {PARAMS(KV_ROW){.name = NULL}};
 
 static kv_rc open(const kv_shape *shape, void *p, kv_needs *needs, kv_err *e) {
   params *o = p;

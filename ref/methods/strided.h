@@ -1,17 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The parameters of strided as its open (ref/methods/strided.c) has resolved
- * them, for it and its CUDA twin, and the stride, which both compute. Defaults
- * and sources stand in its table of parameters.
+ * them, for it and its CUDA twin, and the stride, which both compute.
  */
 #ifndef KV_REF_METHODS_STRIDED_H
 #define KV_REF_METHODS_STRIDED_H
 
 #include "ref/ground/formula.h"
+#include "ref/lane/param.h"
 
-typedef struct params {
-  int budget, recent; /* entries attended; of these the last ones, 1 at least */
-} params;
+#define PARAMS(P)                                                              \
+  P(BUDGET,                                                                    \
+    "tokens attended per query head, current one included; must be given")     \
+  P(INT, recent, NULL, 1, 1 << 30, "tokens",                                   \
+    "last tokens, all attended; default min(32, max(1, budget div 2)), as "    \
+    "random has it")
+KV_PARAMS(PARAMS);
 
 /* The least s for which no more than budget - recent of n > budget entries lie
  * before the last `recent` at a multiple of s from the last. */

@@ -9,7 +9,7 @@
  *   threshold=X: of the others that stay, those with score(j) < X go, too;
  *   threshold without a budget: exactly those of the others go
  *
- * score=file reads the file that scores= names (ref/parts/score_file.c has its
+ * score=file reads the file that scores= names (ref/parts/scorers.c has its
  * form; kvreplay.scores writes it, and kvreplay.kvpress from a press). window
  * and sinks are the last and first entries, which always stay: none where
  * nobody says so, but with score=snapkv and h2o, as in adakv (of h2o, whose
@@ -33,17 +33,7 @@
  */
 #include "ref/methods/topk.h"
 
-static const kv_param table[] = {
-    KV_INT_PARAM("budget", params, budget, NULL, 1, 1 << 30, "tokens",
-                 "tokens left after a compression at most; must be given, "
-                 "unless threshold is: then it alone decides what goes",
-                 .knob = KV_KNOB_RESOLVED),
-    KV_SCORE_PARAMS(params, s, "file", .later = false),
-    KV_THRESHOLD_PARAM(params, threshold),
-    KV_WINDOW_PARAMS(params, s.w, 0),
-    KV_SINKS_PARAM(params, s),
-    KV_FORM_PARAMS(params, s),
-    {.name = NULL}};
+static const kv_param table[] = {PARAMS(KV_ROW){.name = NULL}};
 
 static kv_rc open(const kv_shape *shape, void *p, kv_needs *needs, kv_err *e) {
   params *o = p;

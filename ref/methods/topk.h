@@ -1,18 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The parameters of topk as its open (ref/methods/topk.c) has resolved them,
- * for it and its CUDA twin. Defaults and sources stand in its table of
- * parameters.
+ * The parameters of topk, for it and its CUDA twin; its open resolves what has
+ * no default.
  */
 #ifndef KV_REF_METHODS_TOPK_H
 #define KV_REF_METHODS_TOPK_H
 
 #include "ref/parts/scorers.h"
 
-typedef struct params {
-  int budget;         /* entries of a lane that stay at most */
-  kv_score_options s; /* the scorer and its options */
-  float threshold;    /* entries that score less go; NaN: none do */
-} params;
+#define PARAMS(P)                                                              \
+  P(INT, budget, NULL, 1, 1 << 30, "tokens",                                   \
+    "tokens left after a compression at most; must be given, unless "          \
+    "threshold is: then it alone decides what goes",                           \
+    .knob = KV_KNOB_RESOLVED)                                                  \
+  P(PART, kv_score_options s,                                                  \
+    KV_SCORE_PARAMS(params, s, "file", .later = false))                        \
+  P(PART, float threshold, KV_THRESHOLD_PARAM(params, threshold))              \
+  P(ROW, KV_WINDOW_PARAMS(params, s.w, 0))                                     \
+  P(ROW, KV_SINKS_PARAM(params, s))                                            \
+  P(ROW, KV_FORM_PARAMS(params, s))
+KV_PARAMS(PARAMS);
 
 #endif

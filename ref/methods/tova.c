@@ -27,15 +27,7 @@
 #include "ref/parts/parts.h"
 #include <string.h>
 
-static const kv_param table[] = {
-    KV_BUDGET_PARAM(params, "tokens left after a compression; must be given"),
-    KV_CHOICE_PARAM("protect_newest", params, protect_newest, "no", "no|yes",
-                    "may the newest token go? no protection, as in the "
-                    "authors' code; kvpress protects it"),
-    KV_CHOICE_PARAM("variant", params, variant, "drop", "drop|prefill",
-                    "drop: after every step, as in the authors' code; prefill: "
-                    "once after the prompt, as in kvpress"),
-    {.name = NULL}};
+static const kv_param table[] = {PARAMS(KV_ROW){.name = NULL}};
 
 static kv_rc open(const kv_shape *shape, void *p, kv_needs *needs, kv_err *e) {
   const params *o = p;

@@ -42,19 +42,7 @@
 #include "ref/parts/parts.h"
 #include <string.h>
 
-static const kv_param table[] = {
-    KV_SHARE_PARAM(
-        "p", params, p, "0.85", 0, 1,
-        "estimated mass of the attended among the candidates, the nearest "
-        "multiple of 2^-20; 0.85 as in the authors' configurations",
-        .unit = "share of the probability", .knob = KV_KNOB_MORE,
-        .grid = 0.001),
-    KV_INT_PARAM("skip", params, skip, "2", 0, 1 << 20, "layers",
-                 "first layers that attend every candidate; 2 as in the "
-                 "authors' configurations"),
-    KV_CHOICE_PARAM("bits", params, coarse, "4", "4|2",
-                    "of a code in the copy of the keys; 4 as in the paper"),
-    {.name = NULL}};
+static const kv_param table[] = {PARAMS(KV_ROW){.name = NULL}};
 
 static kv_rc open(const kv_shape *shape, void *p, kv_needs *needs, kv_err *e) {
   const params *o = p;

@@ -1,22 +1,29 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The parameters of twilight as its open (ref/methods/twilight.c) has resolved
- * them, for it and its CUDA twin, and how a key's copy is coded. Defaults and
- * sources stand in its table of parameters; an enum has the values of the
- * parameter named beside it.
+ * them, for it and its CUDA twin, and how a key's copy is coded. An enum has
+ * the values of the parameter named beside it.
  */
 #ifndef KV_REF_METHODS_TWILIGHT_H
 #define KV_REF_METHODS_TWILIGHT_H
 
 #include "ref/ground/arith.h"
+#include "ref/lane/param.h"
 
 enum { RANGE = 4 }; /* bytes of a copy's scale and minimum, before its codes */
 
-typedef struct params {
-  int32_t p;  /* share of the estimated mass that is attended, times 2^20 */
-  int skip;   /* first layers, which attend every candidate */
-  int coarse; /* codes of 2 bits, else 4 */
-} params;
+#define PARAMS(P)                                                              \
+  P(SHARE, p, "0.85", 0, 1,                                                    \
+    "estimated mass of the attended among the candidates, the nearest "        \
+    "multiple of 2^-20; 0.85 as in the authors' configurations",               \
+    .unit = "share of the probability", .knob = KV_KNOB_MORE, .grid = 0.001)   \
+  P(INT, skip, "2", 0, 1 << 20, "layers",                                      \
+    "first layers that attend every candidate; 2 as in the authors' "          \
+    "configurations")                                                          \
+  P(PART, int coarse,                                                          \
+    KV_CHOICE_PARAM("bits", params, coarse, "4", "4|2",                        \
+                    "of a code in the copy of the keys; 4 as in the paper"))
+KV_PARAMS(PARAMS);
 
 /* Bits of a code. */
 KV_FN int bits_of(const params *o) { return o->coarse ? 2 : 4; }

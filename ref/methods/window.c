@@ -18,12 +18,7 @@
 #include "ref/methods/window.h"
 #include "ref/parts/parts.h"
 
-static const kv_param table[] = {
-    KV_BUDGET_PARAM(params, "tokens left after a compression; must be given"),
-    KV_CHOICE_PARAM("variant", params, variant, "drop", "drop|prefill",
-                    "drop: after every step, as in the paper; prefill: once "
-                    "after the prompt"),
-    {.name = NULL}};
+static const kv_param table[] = {PARAMS(KV_ROW){.name = NULL}};
 
 static kv_rc open(const kv_shape *shape, void *p, kv_needs *needs, kv_err *e) {
   const params *o = p;

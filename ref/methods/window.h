@@ -6,13 +6,16 @@
 #ifndef KV_REF_METHODS_WINDOW_H
 #define KV_REF_METHODS_WINDOW_H
 
+#include "ref/lane/param.h"
+
 /* variant: the oldest entries go after the prompt and after every step, or
  * after the prompt alone. */
 enum { DROP, PREFILL };
 
-typedef struct params {
-  int budget;  /* entries of a lane that stay: the last ones */
-  int variant; /* of the enum above */
-} params;
+#define PARAMS(P)                                                              \
+  P(BUDGET, "tokens left after a compression; must be given")                  \
+  P(CHOICE, variant, "drop", "drop|prefill",                                   \
+    "drop: after every step, as in the paper; prefill: once after the prompt")
+KV_PARAMS(PARAMS);
 
 #endif

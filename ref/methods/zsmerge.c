@@ -71,31 +71,7 @@
 #include "ref/parts/parts.h"
 #include <string.h>
 
-static const kv_param table[] = {
-    KV_INT_PARAM("budget", params, budget, NULL, 1, 1 << 30, "entries",
-                 "entries left after a compression, at least 4; must be given",
-                 .knob = KV_KNOB_ENTRIES),
-    KV_INT_PARAM("residual", params, residual, NULL, 0, 1 << 30, "entries",
-                 "merged entries; default 1 as in the authors' code"),
-    KV_INT_PARAM("context", params, context, NULL, 0, 1 << 30, "entries",
-                 "kept by score; default: the rest of the budget"),
-    KV_INT_PARAM("proximity", params, proximity, NULL, 1, 1 << 30, "entries",
-                 "newest tokens; default max(2, budget div 10) as in the "
-                 "authors' code; the script of the paper's Table 2 has 40 %"),
-    KV_CHOICE_PARAM(
-        "variant", params, variant, "paper", "paper|code",
-        "the paper's stream or the authors' code: batch prompt, ring"),
-    KV_REAL_PARAM("decay", params, decay, "0.98", 0, 1,
-                  "of a score; 0.98 as in paper and code, 1 sums as H2O does",
-                  .unit = "per row"),
-    KV_REAL_PARAM(
-        "merge_bias", params, merge_bias, NULL, 0, 1,
-        "added to a merged entry's logit; default 0.6 (paper) or 1 (code)",
-        .unit = "per ln(weight)"),
-    KV_CHOICE_PARAM("metric", params, metric, "dot", "dot|l2",
-                    "similarity of keys; dot product as in the paper"),
-    KV_MERGED_PARAM(params, merged),
-    {.name = NULL}};
+static const kv_param table[] = {PARAMS(KV_ROW){.name = NULL}};
 
 /* --- open --------------------------------------------------------------- */
 

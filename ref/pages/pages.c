@@ -7,7 +7,7 @@
  * of which all are free, and it is taken for the latter.
  */
 #include "ref/pages/pages.h"
-
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -105,4 +105,188 @@ bool kv_pages_sound(kv_pages *p) {
     used += (int64_t)p->held[at].of[KV_HIGH] + p->held[at].of[KV_LOW];
   }
   return used + p->count == pages && p->books.taken - p->books.given == used;
+}
+
+/* --- compaction ----------------------------------------------------------- */
+
+/* Compaction: plan per head, coordinate by prefix sums, act per head
+ * (ref/pages/pages.h). What is given goes into the ring before anything is
+ * taken from it, and before a table is turned round. Where no head gives
+ * anything or turns a page round, as at nearly every step of decoding, that
+ * pass over the heads is left out. */
+
+/* Parts of fewer than these one thread does sooner than several begin: a part
+ * takes less than a microsecond. */
+enum { PARTS_OF_MANY = 6 };
+
+typedef struct batch {
+  kv_pages *p;
+  int n;
+  kv_pages_job *job;
+  int64_t give, take; /* of the requests that are served */
+} batch;
+
+/* A part of the heads of one job. */
+typedef struct slice {
+  int first, last; /* heads, the last excluded */
+  int64_t held;    /* of the first head in held, store and table */
+  int64_t goal;    /* of the first head in goal */
+} slice;
+
+static slice slice_of(const batch *b, int i) {
+  const kv_pages *p = b->p;
+  int job = i / p->parts, first = i % p->parts * KV_PAGES_PART;
+  int last = first + KV_PAGES_PART, heads = p->shape.heads;
+  return (slice){first, last < heads ? last : heads,
+                 (int64_t)b->job[job].request * heads + first,
+                 (int64_t)job * heads + first};
+}
+
+/* --- plan ----------------------------------------------------------------- */
+
+/* Returns whether any of these heads gives a page back or turns one round. */
+static bool plan(const batch *b, int i) {
+  kv_pages *p = b->p;
+  const slice s = slice_of(b, i);
+  kv_pages_part sum = {0, 0};
+  bool turns = false;
+  for (int h = s.first; h < s.last; h++) {
+    int64_t at = s.held + h - s.first;
+    kv_pages_count *goal = &p->goal[s.goal + h - s.first];
+    *goal = kv_pages_goal(&p->shape, &b->job[i / p->parts], h, &p->held[at],
+                          &p->store[at]);
+    assert(goal->of[KV_HIGH] + goal->of[KV_LOW] <= p->shape.table &&
+           "the table is long enough for every request");
+    kv_pages_change c = kv_pages_between(&p->held[at], goal);
+    sum.give += (int64_t)c.give[KV_HIGH] + c.give[KV_LOW];
+    sum.take += (int64_t)c.take[KV_HIGH] + c.take[KV_LOW];
+    turns |= c.turn > 0;
+  }
+  p->part[i] = sum;
+  return turns || sum.give > 0;
+}
+
+/* --- coordinate ----------------------------------------------------------- */
+
+static kv_pages_part sum_of(const kv_pages *p, int job) {
+  kv_pages_part s = {0, 0};
+  for (int i = 0; i < p->parts; i++) {
+    s.give += p->part[job * p->parts + i].give;
+    s.take += p->part[job * p->parts + i].take;
+  }
+  return s;
+}
+
+/* Whom the pages suffice for, in the order of the batch: what comes back from
+ * those that take nothing is there for all. */
+static void admit(batch *b) {
+  int64_t room = b->p->count;
+  for (int j = 0; j < b->n; j++) {
+    kv_pages_part s = sum_of(b->p, j);
+    b->job[j].wanted = s.take;
+    if (s.take == 0) room += s.give;
+  }
+  for (int j = 0; j < b->n; j++) {
+    kv_pages_part s = sum_of(b->p, j);
+    b->job[j].refused = s.take > 0 && s.take > room + s.give;
+    if (s.take > 0 && !b->job[j].refused) room += s.give - s.take;
+  }
+}
+
+/* The exclusive prefix sums over all parts, in place. */
+static void coordinate(batch *b) {
+  admit(b);
+  b->give = b->take = 0;
+  for (int i = 0; i < b->n * b->p->parts; i++) {
+    kv_pages_part *part = &b->p->part[i], own = *part;
+    if (b->job[i / b->p->parts].refused) continue;
+    *part = (kv_pages_part){b->give, b->take};
+    b->give += own.give;
+    b->take += own.take;
+  }
+}
+
+/* --- act ------------------------------------------------------------------ */
+
+/* The at-th place of the ring behind its start. */
+static int32_t *place(kv_pages *p, int64_t at) {
+  return &p->ring[kv_pages_place(p->start, at, p->shape.pages)];
+}
+
+static int32_t *row_of(const kv_pages *p, int64_t at) {
+  return p->table + at * p->shape.table;
+}
+
+static void give(const batch *b, int i) {
+  kv_pages *p = b->p;
+  const slice s = slice_of(b, i);
+  int32_t table = p->shape.table;
+  int64_t to = p->count + p->part[i].give;
+  if (b->job[i / p->parts].refused) return;
+  for (int h = 0; h < s.last - s.first; h++) {
+    const kv_pages_count *now = &p->held[s.held + h];
+    const kv_pages_count *goal = &p->goal[s.goal + h];
+    kv_pages_change c = kv_pages_between(now, goal);
+    int32_t *row = row_of(p, s.held + h);
+    for (int32_t x = 0; x < c.give[KV_HIGH] + c.give[KV_LOW]; x++)
+      *place(p, to++) = row[kv_pages_from(table, &c, goal, x)];
+    for (int32_t x = 0; x < c.turn; x++)
+      kv_pages_turn(row, table, now, goal, x);
+  }
+}
+
+/* Returns the pages that were turned round. */
+static int64_t take(const batch *b, int i) {
+  kv_pages *p = b->p;
+  const slice s = slice_of(b, i);
+  int64_t from = p->part[i].take, turned = 0;
+  if (b->job[i / p->parts].refused) return 0;
+  for (int h = 0; h < s.last - s.first; h++) {
+    kv_pages_count *now = &p->held[s.held + h];
+    const kv_pages_count *goal = &p->goal[s.goal + h];
+    kv_pages_change c = kv_pages_between(now, goal);
+    int32_t *row = row_of(p, s.held + h);
+    for (int32_t x = 0; x < c.take[KV_HIGH] + c.take[KV_LOW]; x++)
+      row[kv_pages_to(p->shape.table, &c, now, x)] = *place(p, from++);
+    turned += c.turn;
+    *now = *goal;
+    kv_pages_remember(&b->job[i / p->parts], s.first + h,
+                      &p->store[s.held + h]);
+  }
+  return turned;
+}
+
+static int close_books(batch *b, int64_t turned) {
+  kv_pages *p = b->p;
+  int refused = 0;
+  p->count += (int32_t)(b->give - b->take);
+  p->start = (int32_t)((p->start + b->take) % p->shape.pages);
+  p->books.taken += b->take;
+  p->books.given += b->give;
+  p->books.turned += turned;
+  p->books.peak = kv_pages_larger(p->books.peak, kv_pages_used(p));
+  for (int j = 0; j < b->n; j++) refused += b->job[j].refused;
+  return refused;
+}
+
+int kv_pages_compact(kv_pages *p, int n, kv_pages_job *job) {
+  batch b = {.p = p, .n = n, .job = job};
+  int parts = n * p->parts;
+  int64_t turned = 0;
+  bool back = false;
+  bool many = p->threads > 1 && parts >= PARTS_OF_MANY;
+#pragma omp parallel num_threads(p->threads) if (many)
+  {
+#pragma omp for schedule(static) reduction(|| : back)
+    for (int i = 0; i < parts; i++) back = plan(&b, i) || back;
+#pragma omp single
+    coordinate(&b);
+    if (back) {
+#pragma omp for schedule(static)
+      for (int i = 0; i < parts; i++) give(&b, i);
+    }
+#pragma omp for schedule(static) reduction(+ : turned) nowait
+    for (int i = 0; i < parts; i++) turned += take(&b, i);
+  }
+  return close_books(&b, turned);
 }

@@ -137,7 +137,7 @@ void kv_latents_rows(const struct kv_kernels *kernels, const kv_compressor *c,
 /* Bytes of workspace of all this, for `most` references: needs.work. */
 size_t kv_latents_work(const kv_shape *s, const kv_compressor *c, int most);
 
-/* --- perceptrons.c -------------------------------------------------------- */
+/* --- perceptrons ---------------------------------------------------------- */
 
 /* out[i * n + j] = w_j . x_i + bias[j], i < m, j < n; x_i of d at x + i * d,
  * w_j at w + j * d; bias NULL: none. pack: KV_PACK * d floats of room. */

@@ -112,7 +112,7 @@ int kv_first_full(const kv_cell_ref *side, int end);
 /* Plain dot product of a[d] and b[d]: one chain (arithmetic 5). */
 float kv_dot(const float *a, const float *b, int d);
 
-/* --- parts_keys.c ------------------------------------------------------- */
+/* --- logits that a method makes itself ------------------------------------ */
 /* s[i * lds + j] = the logit without bias (arithmetic 1) of row i of q[m][d]
  * and the key, as attention reads it, of entry first + j, j < n: their dot
  * product times `scale`, before a cap: who wants that calls `softcap` of
@@ -137,7 +137,7 @@ KV_FN int kv_steps_left(const kv_shape *s, int step, int every) {
   return past == 0 ? 0 : every - past;
 }
 
-/* --- parts_open.c ------------------------------------------------------- */
+/* --- opening -------------------------------------------------------------- */
 /* The budget of a lane in tokens, the knob of most methods; a row of the
  * parameter table. what: its help, which says what it counts. */
 #define KV_BUDGET_PARAM(type, what)                                            \
@@ -165,7 +165,7 @@ int kv_score_heads(const kv_shape *s, kv_group_rule group);
 /* needs.lanes of a group rule. */
 kv_lanes kv_group_lanes(kv_group_rule group);
 
-/* --- parts_window.c ----------------------------------------------------- */
+/* --- window methods ------------------------------------------------------- */
 /* What the window methods share: a struct in their params, and a row of their
  * parameter table for each of its numbers; `member` is the struct's name in
  * the params, a struct of `type`; least: 0 where others than votes may score.
@@ -217,11 +217,11 @@ float *kv_window_past(const kv_at *at, const kv_lane *lane,
 void kv_window_keep(const kv_at *at, kv_lane *lane, const kv_window_options *o,
                     int past);
 
-/* --- parts_hash.c ------------------------------------------------------- */
+/* --- hashes --------------------------------------------------------------- */
 /* keep[i] = is hash[i] among the k largest; equal: the lower index first. */
 void kv_top_hash(const uint64_t *hash, int n, int k, bool *keep);
 
-/* --- parts_order.c ------------------------------------------------------ */
+/* --- a whole ranking ------------------------------------------------------ */
 /* Sorts the entry indexes list[0..n) by score[entry], larger keys first; equals
  * keep the order they have in the list. spare: room for n. O(n). */
 void kv_order(const float *score, int n, int32_t *list, int32_t *spare);

@@ -7,20 +7,21 @@
  * all of them share. A method over a scorer adds how the budget is spent: the
  * best of each lane, of a layer's lanes together, of chunks.
  *
- * A scorer is a line of KV_SCORERS, a table kv_scorer_x in ref/parts and its
- * twin in gpu/parts. Only open may fail. Each is written to the bit in the file
- * of its table. A score that is not finite counts as the least number,
- * -FLT_MAX.
+ * A scorer is a table kv_scorer_x and its twin in gpu/parts. Only open may
+ * fail. Each is written to the bit in the file of its table. A score that is
+ * not finite counts as the least number, -FLT_MAX. One that is a method, too,
+ * stands in ref/methods/x.c with its row, KV_SCORER_METHOD.
  */
 #ifndef KV_REF_SCORERS_H
 #define KV_REF_SCORERS_H
 
 #include "ref/ground/arith.h"
 #include "ref/parts/parts.h"
+#include "ref/parts/scored.h" /* made from methods.mk */
 
-/* The one list of scorers; KV_SCORE_x is the value of the parameter `score`. */
-#define KV_SCORERS(X)                                                          \
-  X(snapkv) X(h2o) X(knorm) X(keydiff) X(lagkv) X(expected) X(tova) X(file)
+/* The one list of scorers; KV_SCORE_x is the value of the parameter `score`.
+ * KV_SCORED: those of methods.mk that are marked as scorers. */
+#define KV_SCORERS(X) X(snapkv) X(h2o) KV_SCORED(X) X(tova) X(file)
 
 #define KV_SCORER_NUMBER(x) KV_SCORE_##x,
 #define KV_SCORER_NAME(x) "|" #x
@@ -73,6 +74,7 @@ typedef struct kv_scorer {
   void (*score)(const kv_at *at, const kv_lane *lane, const kv_score_options *o,
                 int first, int n, float *out);
   bool by_entry; /* its state holds numbers of each token */
+  bool lengths;  /* needs.lengths of its method, whatever the options */
 } kv_scorer;
 
 #define KV_SCORER_TABLE(x) extern const kv_scorer kv_scorer_##x;
@@ -197,5 +199,36 @@ void kv_score_keep(const kv_at *at, kv_lane *lane, int past, float threshold,
  * then the best, as kv_score_keep keeps. Forgets in any case. */
 void kv_score_compress(const kv_at *at, kv_lane *lane, int budget,
                        float threshold, const kv_score_options *o);
+
+/* --- methods that are a scorer -------------------------------------------- */
+
+/* The parameters of all of them; the table of one has rows for those that it
+ * offers, and the others are 0. */
+typedef struct kv_scored {
+  int budget; /* entries of a lane that stay */
+  int skip;   /* first layers, which stay dense */
+  int drop;   /* compress after the prompt and after every step? */
+  int block;  /* prompt tokens that enter before a compression; KV_UNSET:
+                 128, but 0, all at once, with form=decode */
+  kv_score_options s; /* the scorer's options */
+} kv_scored;
+
+/* Its hooks, and what its open does. */
+kv_rc kv_scored_open(const kv_shape *shape, const char *method, int score,
+                     kv_scored *o, kv_needs *needs, kv_err *e);
+void kv_scored_observe(const kv_at *at, kv_lane *lane, const kv_rows *rows);
+void kv_scored_compress(const kv_at *at, kv_lane *lane);
+
+/* The method of scorer x: rows, its table of parameters; then title, paper and
+ * revision, as fields of kv_method. */
+#define KV_SCORER_METHOD(x, rows, ...)                                         \
+  static kv_rc open_method(const kv_shape *shape, void *p, kv_needs *needs,    \
+                           kv_err *e) {                                        \
+    return kv_scored_open(shape, #x, KV_SCORE_##x, p, needs, e);               \
+  }                                                                            \
+  const kv_method kv_method_##x = {KV_METHOD_OF(rows, kv_scored, open_method), \
+                                   .name = #x, .observe = kv_scored_observe,   \
+                                   .compress_lane = kv_scored_compress,        \
+                                   __VA_ARGS__}
 
 #endif

@@ -5,7 +5,7 @@
  * however many scores are equal, whichever thread comes first. On the executor,
  * in both orders of its threads.
  */
-#include "gpu/parts/parts_score.cuh"
+#include "gpu/parts/parts.cuh"
 #include "tests/gpu/gpupool.h"
 #include "tests/support/draw.h"
 

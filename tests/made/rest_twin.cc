@@ -4,7 +4,7 @@
  */
 #include "gpu/lane/entry.cuh"
 #include "gpu/lane/method.cuh"
-#include "gpu/parts/parts_score.cuh"
+#include "gpu/parts/parts.cuh"
 #include "tests/made/rest.h"
 
 static __device__ bool chunk(kv_gpu_at &at, const kv_gpu_lane *lane,

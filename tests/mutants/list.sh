@@ -16,7 +16,7 @@ mutant observation_divides ref/backend/attend.c 'golden.sh' \
 mutant merge_fuses_product ref/lane/verbs.c 'golden.sh' \
   'into[x] = kv_fma(a, into[x], b * from[x]) / den;' \
   'into[x] = kv_fma(b, from[x], a * into[x]) / den;'
-mutant bound_fuses ref/kernels/bound.h 'kernels' \
+mutant bound_fuses ref/kernels/logits.h 'kernels' \
   'a[v] = v_add(a[v], v_max(low, high));' \
   'a[v] = v_max(v_fma(one, vec_of(type, lo, at), a[v]),
                    v_fma(one, vec_of(type, hi, at), a[v])), (void)low,
@@ -59,7 +59,7 @@ mutant made_of_last_head ref/backend/decode.c 'laws' \
     for (int r = 0; r < x->view[h].runs; r++) {' \
   'for (int h = l->queries - 1; h < l->queries; h++)
     for (int r = 0; r < x->view[h].runs; r++) {'
-mutant decoded_again ref/backend/attend_lane.c 'laws' \
+mutant decoded_again ref/backend/attend.c 'laws' \
   'if (x->materialised.k && coded_key(l, i + n)) {' \
   'if (x->materialised.k && !l->n && coded_key(l, i + n)) {'
 mutant device_made_one_off gpu/backend/materialise.cu 'laws' \
@@ -127,8 +127,8 @@ mutant sweep_forgets_tail ref/lane/verbs.c 'verbs' \
   l->marked = l->tail = 0;' 'l->n -= l->marked;
   l->marked = 0;'
 mutant merge_closes_at_once ref/lane/verbs.c 'verbs' \
-  'kv_verb_note(l, into));
-  mark(l, from);' 'kv_verb_note(l, into));
+  'note(l, into));
+  mark(l, from);' 'note(l, into));
   mark(l, from), kv_sweep(l);'
 mutant bias_forgotten ref/lane/lane.c 'golden.sh methods' \
   'return l->needs->merge_bias * kv_log((float)l->weight[i]);' 'return 0;'
@@ -145,7 +145,7 @@ mutant top_p_one_short ref/parts/parts.c 'parts' \
   'if (*above + sum[next] > target) break;'
 mutant top_p_behind_nan ref/parts/parts.c 'parts' \
   's[kv_argmax(s, n, NULL)], n, e)' 'kernel->max(s, n), n, e)'
-mutant group_skips_a_head ref/parts/parts_score.c 'golden.sh methods' \
+mutant group_skips_a_head ref/parts/parts.c 'golden.sh methods' \
   'for (int h = 0; h < rows->heads; h++) {
     int plane' 'for (int h = rows->heads > 1; h < rows->heads; h++) {
     int plane'
@@ -172,10 +172,10 @@ mutant sinks_unseen sim/grade/ranked.c 'judge' \
   'x->first = (int)(x->flags - flags);' ''
 mutant narrows_nothing ref/lane/compose.c 'methods' \
   'query.within = &first;' ''
-mutant worst_page_first ref/kernels/bound.h 'check_orders.sh' \
+mutant worst_page_first ref/kernels/logits.h 'check_orders.sh' \
   'a[v] = v_add(a[v], v_max(low, high));' \
   'a[v] = v_sub(a[v], v_max(low, high));'
-mutant seen_one_too_many ref/parts/parts_score.c 'methods golden.sh' \
+mutant seen_one_too_many ref/parts/parts.c 'methods golden.sh' \
   '(float)(step - (int)id[i])' '(float)(step + 1 - (int)id[i])'
 mutant prefill_at_every_step ref/methods/tova.c 'methods' \
   'needs->every = every_step;' 'needs->every = 1;'
@@ -331,7 +331,7 @@ mutant observation_unasked_decode ref/lane/method.h 'observation' \
   '(observes && n->decode_rows);'
 mutant view_shown_unasked ref/backend/decode.c 'observation whims' \
   '.s = s->plan->needs.view_logits ?' '.s = x->all ?'
-mutant device_drops_observation gpu/host/sequence.c 'whims' \
+mutant device_drops_observation gpu/host/step.c 'whims' \
   'if (s->plan->needs.want & KV_LOGITS) {' \
   'if (s->plan->needs.want & (KV_P | KV_SUM)) {'
 mutant turned_back_not_forth ref/lane/lane.c 'methods' \
@@ -349,9 +349,9 @@ mutant both_sides_have_blocks ref/lane/lane.c 'verbs gpu_bytes' \
   'values = kv_codes_values(c) ? cap : 0;' 'values = cap;'
 mutant sides_are_alike ref/formats/formats.c 'needs' 'a->sides == b->sides &&' \
   'a->sides >= 0 &&'
-mutant a_log_a_layer gpu/host/log.c 'gpu_bytes' \
+mutant a_log_a_layer gpu/host/shared.c 'gpu_bytes' \
   'log->of == plan)' 'log->of != plan)'
-mutant one_log_for_cells gpu/host/log.c 'gpu_bytes' \
+mutant one_log_for_cells gpu/host/shared.c 'gpu_bytes' \
   '!(log->device == device && log->of == plan)' 'log->device != device'
 mutant full_slab_is_full ref/lane/lane.c 'verbs' \
   'cap++; /*' '/*'
@@ -362,7 +362,7 @@ mutant rewrites_cramped ref/lane/lane.h 'gpu_bytes' \
 # The page manager.
 mutant pages_turn_overwrites ref/pages/plan.h 'pages pages_many' \
   'ids[left] = ids[right];' ''
-mutant pages_refused_are_counted ref/pages/pages_compact.c 'pages pages_many' \
+mutant pages_refused_are_counted ref/pages/pages.c 'pages pages_many' \
   'if (b->job[i / b->p->parts].refused) continue;' ''
 mutant pages_none_in_reserve ref/pages/plan.h 'pages pages_many' \
   'high += s->variant == KV_PAGES_CODE && s->tokens[KV_LOW] > 0;' ''
@@ -381,5 +381,5 @@ mutant regular_union_once sim/layout/layout_regular.c 'layouts_regular' \
   '--*sharers_of(s, lane, place);'
 mutant reserve_unseen sim/layout/layouts.c 'layouts_unified' \
   'larger(was->pages, s->most_pages) - s->pages' 'was->pages - s->pages'
-mutant pages_turns_unseen ref/pages/pages_compact.c 'pages pages_many' \
+mutant pages_turns_unseen ref/pages/pages.c 'pages pages_many' \
   'return turns || sum.give > 0;' '(void)turns; return sum.give > 0;'

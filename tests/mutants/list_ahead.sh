@@ -5,14 +5,14 @@ mutant tile_sees_one_less ref/backend/attend.c 'tile check_tiles.sh' \
   'int seen = a->n + r - first;' 'int seen = a->n + r - first - (r == 2);'
 mutant begun_unchecked ref/backend/attend.c 'tile' \
   'if (x->best[i] != b->best[i]) return false;' ''
-mutant recode_untouched ref/lane/verbs_recode.c 'tile' \
-  '    kv_verb_touch(l, entry[i]);
+mutant recode_untouched ref/lane/verbs.c 'tile' \
+  '    touch(l, entry[i]);
 ' ''
 mutant keep_untouched ref/lane/verbs.c 'tile' \
-  'kv_verb_touch(l, same);' 'kv_verb_touch(l, n);'
+  'touch(l, same);' 'touch(l, n);'
 mutant merge_untouched ref/lane/verbs.c 'tile' \
-  'kv_verb_touch(l, into < from ? into : from);' ''
-mutant ahead_of_another_lane ref/backend/ahead.c 'check_tiles.sh' \
+  'touch(l, into < from ? into : from);' ''
+mutant ahead_of_another_lane ref/backend/decode.c 'check_tiles.sh' \
   't < a->t + a->steps && l->touched >= a->entries' 't < a->t + a->steps'
 mutant ahead_other_logits ref/backend/decode.c 'check_tiles.sh' \
   '(l->step - 1 - a->t) * l->queries + h' '(l->step - 1 - a->t) * l->queries'
@@ -20,5 +20,5 @@ mutant tile_of_last_layer sim/engine/layer.c 'check_tiles.sh' \
   'l->until = 0;' ''
 mutant tile_of_last_cell sim/engine/layer.c 'check_tiles.sh' \
   'l->until = first;' ''
-mutant ahead_own_first_query ref/backend/ahead.c 'laws' \
+mutant ahead_own_first_query ref/backend/decode.c 'laws' \
   'a->t + i / l->queries,' 'a->t,'

@@ -39,27 +39,27 @@ mutant gpu_bound_one_ulp gpu/methods/quest.cu 'check_backends.sh' \
   return u;' 'kv_gpu_element(high, i))));
   }
   return kv_float(kv_bits(u) + 1u);'
-mutant simd_bound_one_ulp ref/kernels/bound.h 'check_six_runs.sh kernels' \
+mutant simd_bound_one_ulp ref/kernels/logits.h 'check_six_runs.sh kernels' \
   'bound_as(KV_F32, n, d, q, lo, hi, u);' 'bound_as(KV_F32, n, d, q, lo, hi, u);
 #ifdef __AVX2__
     for (int i = 0; i < n; i++) u[i] = u[i] * (1.0f + 0x1p-23f);
 #endif'
-mutant window_sum_one_ulp gpu/parts/parts_score.cuh 'check_backends.sh' \
+mutant window_sum_one_ulp gpu/parts/parts.cuh 'check_backends.sh' \
   'out[i + j] = kv_unfix(own[j]);' \
   'out[i + j] = kv_float(kv_bits(kv_unfix(own[j])) + 1u);'
 mutant scores_unhashed ref/lane/shown.c 'compare check run' \
   'kv_sha256_add(&x->lane[lane], record, sizeof record);' ''
 mutant masked_score_shown ref/lane/shown.c 'check_backends.sh' \
   'if (x->in && !x->in[i]) return KV_SHOWN_OUT;' ''
-mutant compression_unshown gpu/host/sequence.c 'check_backends.sh' \
+mutant compression_unshown gpu/host/step.c 'check_backends.sh' \
   '  show_part(s, stream);
   s->device->report(stream, &s->layer, KV_GPU_SAY_LANES, 0);' \
   '  s->device->report(stream, &s->layer, KV_GPU_SAY_LANES, 0);'
-mutant second_in_firsts_place gpu/host/sequence.c 'check_compose.sh' \
+mutant second_in_firsts_place gpu/host/step.c 'check_compose.sh' \
   'l.params = (const char *)l.params + p->offset;' ''
 mutant rhythm_of_both ref/lane/compose.c 'check_compose.sh' \
   'return kv_compression_due(needs, c->at.shape, c->at.step);' 'return true;'
-mutant scores_always gpu/host/take.c 'gpu_traffic' \
+mutant scores_always gpu/host/store.c 'gpu_traffic' \
   'if (!s->fault.rc && s->plan->scores)' 'if (!s->fault.rc)'
 mutant scores_uncompared sim/compare/compare.c 'compare check' \
   'for (int i = 0; i < DIGESTS; i++)' 'for (int i = 0; i < 3; i++)'

@@ -6,13 +6,13 @@
 mutant device_ties gpu/block/radix.cuh 'gpu_parts' \
   'in) return own >= c.place;' \
   'in) return own > c.place;'
-mutant device_newest_goes gpu/parts/parts_score.cuh 'gpu_parts' \
+mutant device_newest_goes gpu/parts/parts.cuh 'gpu_parts' \
   'kv_gpu_last(score, past)' 'past - 1'
 mutant device_nothing_moves gpu/block/array.cuh 'gpu_parts' \
   'list ? list[at] : at + WAY' 'list ? list[at] : at'
 mutant device_list_spills gpu/block/radix.cuh 'gpu_parts' \
   'listed = r->listed <= KV_LISTED;' 'listed = true;'
-mutant device_no_carry gpu/block/radix_sums.cuh 'gpu_parts' \
+mutant device_no_carry gpu/block/radix.cuh 'gpu_parts' \
   'atomicAdd(&r->low[b], low) + low < low' \
   '0 * atomicAdd(&r->low[b], low)'
 mutant device_run_cut gpu/backend/views.cu 'gpu_reads' \
@@ -49,27 +49,27 @@ mutant device_decoded_is_stored gpu/host/mirror.c 'gpu_latents' \
   'l->fault == KV_GPU_DECODED);' 'l->fault == KV_GPU_LATENT);'
 mutant device_rows_unlooked gpu/parts/residual.cuh 'gpu_latents' \
   'wrong |= !kv_finite(row[x]);' 'wrong |= false;'
-mutant decoded_unlooked ref/parts/lowrank_code.c 'methods' \
+mutant decoded_unlooked ref/parts/lowrank.c 'methods' \
   'if (!kv_all_finite(t->row + i * t->w, t->w))' 'if (false)'
 
 # The CUDA module's host part.
-mutant module_keeps_its_pool gpu/module/memory.cuh 'gpu_runtime' \
+mutant module_keeps_its_pool gpu/module/cuda.cu 'gpu_runtime' \
   'if (the_pool) cudaMemPoolTrimTo(the_pool, 0);' ''
-mutant module_trims_unwaited gpu/module/memory.cuh 'gpu_runtime' \
+mutant module_trims_unwaited gpu/module/cuda.cu 'gpu_runtime' \
   'if (!fine(cudaStreamSynchronize(the_stream), "waiting for the device", 0))' \
   'if (broken)'
-mutant module_tries_no_more gpu/module/memory.cuh 'gpu_runtime' \
+mutant module_tries_no_more gpu/module/cuda.cu 'gpu_runtime' \
   '&& make_room() ? call() : rc;' '&& make_room() && broken ? call() : rc;'
-mutant module_forgives_nothing gpu/module/memory.cuh 'gpu_runtime' \
+mutant module_forgives_nothing gpu/module/cuda.cu 'gpu_runtime' \
   'if (last) forgive();' ''
-mutant module_wants_a_pool gpu/module/memory.cuh 'gpu_runtime' \
+mutant module_wants_a_pool gpu/module/cuda.cu 'gpu_runtime' \
   'if (!rc && there && !try_pool(&pool)) the_pool = pool;' \
   'if (!rc && there) try_pool(&pool), the_pool = pool;'
 mutant module_kernel_once gpu/module/cuda.cu 'gpu_runtime' \
   '*tries == 1 && make_room()' '*tries == 0 && make_room()'
 mutant module_records_once gpu/module/cuda.cu 'gpu_runtime' \
   'if (recorded || !lacking) return recorded;' 'return recorded;'
-mutant module_makes_room_within gpu/module/memory.cuh 'gpu_runtime' \
+mutant module_makes_room_within gpu/module/cuda.cu 'gpu_runtime' \
   'if (recording || broken) return false;' 'if (broken) return false;'
 mutant lack_is_a_loss gpu/host/shared.c 'gpu_runtime' \
   'if (why) lacked = true;' 'if (why) lacked = false;'

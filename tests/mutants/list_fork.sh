@@ -2,13 +2,13 @@
 #
 # Forks of a session: what is not copied, or shared and must not be; and what a
 # program says that stays. The format is list.sh's.
-mutant fork_forgets_columns ref/lane/lane_copy.c 'session_fork' \
+mutant fork_forgets_columns ref/lane/lane.c 'session_fork' \
   'for (int c = 0; c < from->needs->columns; c++)' 'for (int c = 0; c < 0; c++)'
-mutant fork_forgets_state ref/lane/lane_copy.c 'session_fork' \
+mutant fork_forgets_state ref/lane/lane.c 'session_fork' \
   'if (memcmp(from + at, zeros, m) != 0)' 'if (at && *zeros)'
-mutant fork_forgets_rewrites ref/lane/lane_copy.c 'session_fork' \
+mutant fork_forgets_rewrites ref/lane/lane.c 'session_fork' \
   'to->rewrites = from->rewrites;' ''
-mutant fork_forgets_bytes ref/lane/lane_copy.c 'session_fork' \
+mutant fork_forgets_bytes ref/lane/lane.c 'session_fork' \
   'to->bytes = from->bytes;' ''
 mutant fork_forgets_leaves ref/backend/backend.c 'session_fork' \
   'to->leaves = from->leaves;' ''

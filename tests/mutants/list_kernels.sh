@@ -4,7 +4,7 @@
 
 mutant device_smallest gpu/parts/parts.cuh 'gpu_parts' \
   '| ~(uint32_t)i;' '| (uint32_t)i;'
-mutant device_order gpu/parts/parts_order.cuh 'gpu_parts' \
+mutant device_order gpu/parts/parts.cuh 'gpu_parts' \
   'set ? said : ~said' 'said'
 mutant device_rounds gpu/lane/values.cuh 'check_backends.sh' \
   'a[2 * h + u % 2] = kv_fma(w.x[u / 2], v[u], a[2 * h + u % 2]);' \
@@ -24,7 +24,7 @@ mutant device_waits_late gpu/lane/keys.cuh 'check_backends.sh' \
 mutant device_no_barrier gpu/lane/keys.cuh 'check_backends.sh' \
   'link(stage(s));
     __syncthreads();' 'link(stage(s));'
-mutant device_pair_of_two gpu/lane/keys_coded.cuh 'gpu_coded' \
+mutant device_pair_of_two gpu/backend/logits.cu 'gpu_coded' \
   'own.block != next.block;' 'false;'
 mutant device_code_astray gpu/formats/minmax.cuh 'gpu_coded' \
   '(b < 2 ? codes : codes >> 16)' 'codes'
@@ -35,9 +35,9 @@ mutant device_key_half_moved gpu/lane/keys_rows.cuh 'gpu_coded' \
   'word[i] >> 16 | word[i + 1] << 16' 'word[i] >> 16'
 mutant device_key_one_range gpu/lane/keys_rows.cuh 'gpu_coded' \
   'at >= x.how.group ? 2 : 0' 'at > x.how.group ? 2 : 0'
-mutant device_row_amid gpu/lane/values_coded.cuh 'gpu_coded' \
+mutant device_row_amid gpu/backend/attend.cu 'gpu_coded' \
   'row[kv_thread()].slab != slab' 'false'
-mutant device_never_whole gpu/lane/values_coded.cuh 'gpu_coded' \
+mutant device_never_whole gpu/backend/attend.cu 'gpu_coded' \
   'slab->in.pages || !kv_gpu_has_rows(slab->format)' 'true'
 mutant device_shares_unlike gpu/backend/attend.cu \
   'check_backends.sh gpu_reads' \
@@ -60,7 +60,7 @@ mutant device_reads_trace gpu/backend/logits.cu 'gpu_rows' \
   'row[at] = kv_gpu_raw_at(a.lane->k_raw, a.lane->k[i].block);' \
   'row[at] = l.k + ((size_t)a.lane->kv_head * (size_t)l.shape.n_tokens +
                      a.lane->id[i]) * a.lane->k_raw.size;'
-mutant device_row_not_freed gpu/lane/record.cuh 'gpu_rows gpu_verbs' \
+mutant device_row_not_freed gpu/lane/verbs.cuh 'gpu_rows gpu_verbs' \
   'pool->n_free = n_free + n;' 'pool->n_free = n_free;'
 mutant device_merged_row_kept gpu/lane/verbs.cuh 'gpu_rows gpu_verbs' \
   'kv_gpu_leave(pool, slab, r);
@@ -87,9 +87,9 @@ mutant device_pages_all_served gpu/backend/pages.cu 'gpu_pages' \
   '!suffices(p, n, room) &&' 'false &&'
 mutant device_paged_left gpu/lane/paged.cuh 'gpu_paged' \
   'beyond < 0 ? p.entries - 1 - x :' 'beyond < 0 ? x :'
-mutant device_paged_shift gpu/lane/values_paged.cuh 'gpu_paged' \
+mutant device_paged_shift gpu/backend/paged.cu 'gpu_paged' \
   'low ? c.low.magic : c.high.magic' 'c.high.magic'
-mutant device_paged_slow gpu/lane/values_paged.cuh 'gpu_paged' \
+mutant device_paged_slow gpu/backend/paged.cu 'gpu_paged' \
   'return s.how.bits < 8 &&' 'return s.how.bits < 4 &&'
 mutant device_tiers_not_turned gpu/backend/place.cu 'gpu_tiers' \
   'first < last; first++' 'first > last; first++'
@@ -101,7 +101,7 @@ mutant device_tiers_nobodys gpu/backend/paged_logits.cu 'gpu_paged' \
   '{i[0] >= 0, i[1] >= 0}' '{true, true}'
 mutant device_tiers_uncoded gpu/backend/paged_logits.cu 'gpu_tiers' \
   'slowly<QUERIES>(l, {lane, 0, lane->queries, false}, own);' ';'
-mutant device_tiers_in_slabs gpu/host/take.c 'gpu_tiers' \
+mutant device_tiers_in_slabs gpu/host/store.c 'gpu_tiers' \
   'if (!in->pages) to->data' 'to->data'
 mutant device_tiers_no_barrier gpu/backend/paged.cu 'gpu_tiers' \
   '  kv_async_wait<0>();
@@ -151,11 +151,11 @@ mutant rebuilt_last_chunk gpu/backend/rebuilt.cu 'gpu_rebuilt' \
   'int n = more < SOME ? more' 'int n = more < SOME ? SOME'
 
 # Rows of a replay that lie by regular indices.
-mutant device_indexed_keeps_bits gpu/backend/regular_lanes.cu 'gpu_indexed' \
+mutant device_indexed_keeps_bits gpu/backend/regular.cu 'gpu_indexed' \
   'if (all || is_read(l, lane, i))' 'if (true)'
-mutant device_indexed_not_followed gpu/backend/regular_lanes.cu 'gpu_indexed' \
+mutant device_indexed_not_followed gpu/backend/regular.cu 'gpu_indexed' \
   'before[at / 32] + __popc(below);' 'before[at / 32];'
-mutant device_indexed_in_pools gpu/host/take.c 'gpu_indexed' \
+mutant device_indexed_in_pools gpu/host/store.c 'gpu_indexed' \
   '  kv_gpu_indexed_take(s);' ''
 mutant device_indexed_out_of_order gpu/host/indexed.c 'gpu_indexed' \
   'up = up && l->id[i - 1] < l->id[i];' 'up = up && i > 0;'
@@ -163,16 +163,16 @@ mutant device_indexed_not_gathered gpu/host/indexed.c 'gpu_indexed' \
   'if (!masked && has_lost(s, all))' 'if (false)'
 mutant device_indexed_not_joined gpu/host/indexed.c 'gpu_indexed' \
   'if (all) act(s, KV_GPU_REGULAR_JOIN, stream);' ''
-mutant device_indexed_joins_first gpu/backend/regular_lanes.cu 'gpu_indexed' \
+mutant device_indexed_joins_first gpu/backend/regular.cu 'gpu_indexed' \
   'any |= mask[(size_t)i * (size_t)r.words];' \
   'any |= mask[0 * (size_t)i * (size_t)r.words];'
 
 mutant device_shared_though_apart gpu/host/indexed.c 'gpu_indexed' \
   'x->alike = x->alike && alike(' 'x->alike = x->alike || alike('
-mutant device_shared_of_one_lane gpu/backend/regular_lanes.cu 'gpu_indexed' \
+mutant device_shared_of_one_lane gpu/backend/regular.cu 'gpu_indexed' \
   'if (all || is_read(l, lane, i))' \
   'if (r.stride + (blockIdx.x == 0) && (all || is_read(l, lane, i)))'
-mutant device_shared_not_wiped gpu/backend/regular_lanes.cu 'gpu_indexed' \
+mutant device_shared_not_wiped gpu/backend/regular.cu 'gpu_indexed' \
   'if (!r->stride)' 'if (r->words < 0)'
 mutant device_shared_not_forgotten gpu/host/indexed.c 'gpu_indexed' \
   'if (was != kv_gpu_indexed_walked(s))' 'if (was && !x->in_order)'
@@ -186,5 +186,5 @@ mutant base_of_each_lane sim/layout/regular.c 'gpu_indexed' \
 mutant device_rebuilt_unpacked gpu/backend/rebuilt_lanes.cu 'gpu_rows' \
   'for (int b = *r.packed + (int)blockIdx.x' \
   'for (int b = *r.packed + 1 + (int)blockIdx.x'
-mutant device_rebuilt_decoded gpu/host/sequence.c 'gpu_rows' \
+mutant device_rebuilt_decoded gpu/host/step.c 'gpu_rows' \
   'else if (s->rebuilt)' 'else if (s->rebuilt && s->lost)'

@@ -2,9 +2,9 @@
 #
 # What stands in the place of tokens: residual latents, and a state of low rank.
 # The format is list.sh's.
-mutant nearest_takes_later ref/kernels/nearest.h 'methods' \
+mutant nearest_takes_later ref/kernels/similar.h 'methods' \
   'if (j < t->n && i < seen[j])' 'if (j < t->n && i <= seen[j])'
-mutant nearest_of_equals_later ref/kernels/nearest.h 'similar' \
+mutant nearest_of_equals_later ref/kernels/similar.h 'similar' \
   'value[at - 1] > v' 'value[at - 1] >= v'
 mutant references_without_last ref/parts/residual.c 'methods' \
   'b->seen[b->n] = s->r.n;' 'b->seen[b->n] = s->r.n > 1 ? s->r.n - 1 : 1;'
@@ -70,11 +70,11 @@ mutant rank_halves_up ref/parts/lowrank.c 'methods' \
   'rest > by || (rest == by && whole % 2)' 'rest >= by'
 mutant energy_of_the_first ref/parts/lowrank.c 'methods' \
   'g * t->dim[1] + from;' 'g * t->dim[1];'
-mutant parts_on_one_latent ref/parts/lowrank_code.c 'methods' \
+mutant parts_on_one_latent ref/parts/lowrank.c 'methods' \
   '    from += p.rank;' ''
 mutant ordered_has_positions ref/formats/delta.c 'methods' \
   '(c->ordered ? 0 : 4)' '4'
-mutant layered_as_second ref/lane/compose_needs.c 'check_compose.sh' \
+mutant layered_as_second ref/lane/compose.c 'check_compose.sh' \
   'if (b->coding[i].format->layered)' 'if (false)'
 
 # Caches on the device of what lies in the host's memory.

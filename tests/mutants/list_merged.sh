@@ -38,7 +38,7 @@ mutant read_means_wide sim/measure/cost.c 'cost' \
   'int64_t merged = 4 * width;'
 mutant device_means_pass gpu/lane/verbs.cuh 'gpu_verbs' \
   'if (lost) kv_gpu_fail(lane, KV_GPU_MEAN, lane->id[into]);' '(void)lost;'
-mutant device_means_of_no_type gpu/host/take.c 'gpu_rows' \
+mutant device_means_of_no_type gpu/host/store.c 'gpu_rows' \
   'to->type = (int)from->type;' ''
 mutant merged_apart_in_pages sim/layout/layout_pages.c 'layouts_hand' \
   'if (f == KV_MERGED && kv_means_in_place(room->shape, room->needs)) {' \

@@ -73,9 +73,9 @@ mutant file_not_in_code sim/spec/code.c 'check_reads.sh' \
 # Scores of a file, thresholds, and a method's second file.
 mutant score_of_other_head ref/parts/scorers.h 'methods' \
   '->data)[kv_head * n + id] : KV_UNSCORED' '->data)[id] : KV_UNSCORED'
-mutant scores_of_any_trace ref/parts/score_file.c 'methods' \
+mutant scores_of_any_trace ref/parts/scorers.c 'methods' \
   'if (a->of_trace) return KV_OK;' 'if (a) return KV_OK;'
-mutant scores_too_few ref/parts/score_file.c 'methods' \
+mutant scores_too_few ref/parts/scorers.c 'methods' \
   'int least = prompt ? s->prompt_len : s->n_tokens;' \
   'int least = s->prompt_len;'
 mutant threshold_unheard ref/parts/scorers.h 'methods' \

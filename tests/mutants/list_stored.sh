@@ -7,9 +7,9 @@ mutant top_code_is_signed ref/kernels/coded.h 'coded' \
   'if (at + bits == 32) return v_from_int(vi_down(word, at));' ''
 mutant unit_of_lowest_plane ref/kernels/coded.h 'coded' \
   'code_unit(t.bits, 8 * b + shift)' 'code_unit(t.bits, 8 * b)'
-mutant minima_after_first_run ref/kernels/coded_pack.h 'coded' \
+mutant minima_after_first_run ref/kernels/coded.h 'coded' \
   'int run = h < of->runs ? h : h - of->runs;' 'int run = h % of->runs * 0;'
-mutant carried_ranges_stay ref/kernels/coded_pack.h 'coded' \
+mutant carried_ranges_stay ref/kernels/coded.h 'coded' \
   'pack_ranges(of, c->row, c->range);' ''
 mutant carried_past_the_last ref/kernels/coded.h 'coded' \
   'i < left ? i : left - 1' 'i'
@@ -23,13 +23,13 @@ mutant page_begun_is_taken ref/ground/large.c 'large' \
   'uintptr_t a = page_down(block), z = page_up((char *)block + bytes);'
 mutant page_never_asked ref/ground/large.c 'large' \
   'if (now == before || now <' 'if (now >= before || now <'
-mutant range_of_first_run ref/kernels/coded_values.h 'coded' \
+mutant range_of_first_run ref/kernels/coded.h 'coded' \
   '(size_t)(x / of->run);' '(size_t)(0 * x / of->run);'
-mutant range_of_first_plane ref/kernels/coded_values.h 'coded' \
+mutant range_of_first_plane ref/kernels/coded.h 'coded' \
   'run[runs > 1 ? h : 0]' 'run[0 * h]'
 mutant upper_bits_stay ref/kernels/vec_run.h 'coded' \
   'if (at + bits < 8) a = vi_and(a, vi_one(code_mask(0, bits)));' ''
-mutant search_runs_away ref/parts/calibrate.h 'methods' \
+mutant search_runs_away ref/parts/votes.h 'methods' \
   'if (over > 0)' 'if (over < 0)'
 mutant votes_uncounted ref/parts/votes.c 'methods' \
   'p->votes[p->place[i]]++;' 'p->votes[p->place[i]] = 1;'
@@ -38,15 +38,15 @@ mutant shipped_votes_are_causal ref/parts/votes.c 'methods' \
 mutant shipped_mass_is_of_the_best ref/parts/votes.c 'methods' \
   '} else if (row.k < n) {' '}
   if (row.k < n) {'
-mutant prefix_misses_ties ref/parts/prefix.c 'cascade' \
+mutant prefix_misses_ties ref/parts/votes.c 'cascade' \
   'int equals = ties ? m : equals_of(f, m, cut, above, target);' \
   'int equals = equals_of(f, m, cut, above, target);'
-mutant prefix_takes_a_guess ref/parts/prefix.c 'cascade' \
+mutant prefix_takes_a_guess ref/parts/votes.c 'cascade' \
   'while (weigh(f, m, e) < target && m < n) {' \
   'while (weigh(f, m, e) < target - 64 && m < n) {'
-mutant pairs_of_equals ref/parts/condense.c 'cascade methods' \
+mutant pairs_of_equals ref/parts/cascade.c 'cascade methods' \
   '  order_rising(m, goes, a, spare);' '  kv_order(a, m, goes, spare);'
-mutant pair_weighs_once ref/parts/condense.c 'cascade' \
+mutant pair_weighs_once ref/parts/cascade.c 'cascade' \
   'a[into] = kv_add(a[into], a[from]);' ''
 mutant hidden_comes_back ref/parts/cascade.c 'methods' \
   'if (c->as_shipped || kv_class_of(lane, i) == READ) entry[n++] = i;' \
@@ -65,9 +65,9 @@ mutant next_one_goes_unasked ref/methods/leankv.h 'methods' \
 mutant middle_moves_one ref/methods/leankv.h 'methods' \
   'if (to > of) kv_lean_move(&d, v, to);' \
   'if (to > of && !of) kv_lean_move(&d, v, to);'
-mutant weights_of_high_tier ref/parts/alphas.h 'methods' \
+mutant weights_of_high_tier ref/parts/tiers.h 'methods' \
   'weights[a->weight[tier]]' 'weights[0]'
-mutant weights_of_first_layer ref/parts/alphas.h 'methods' \
+mutant weights_of_first_layer ref/parts/tiers.h 'methods' \
   '(layer * s->n_kv_heads + kv_head)' 'kv_head'
 mutant one_tier_of_upper_alpha ref/parts/tiers.c 'methods' \
   't->last[t->n - 1] = asked;' ''
@@ -85,7 +85,7 @@ mutant rewrite_turns_round ref/parts/cascade.c 'methods' \
   kv_keep(x->lane, n, x->p->spare);'
 mutant every_other_trigger ref/methods/hardkv.c 'methods' \
   'needs->every = o->every;' 'needs->every = 2 * o->every;'
-mutant p_of_nothing ref/methods/hardkv.c 'methods' \
+mutant p_of_nothing ref/methods/hardkv.h 'methods' \
   '"0.9", 1e-6, 1,' '"0.9", 0, 1,'
 mutant redundant_among_all ref/parts/votes.c 'methods' \
   'p.repeated = o->redundant == KV_REDUNDANT_READ' \
@@ -102,10 +102,11 @@ mutant masked_keys_are_compared gpu/parts/similar.cuh 'check_backends.sh' \
 mutant fallen_past_the_end ref/kernels/elements.h 'sums' \
   'v_keep_sum(x, -87.0f, v_bits(lost), vi_one(0))' 'lost'
 # The law that all budgets share, and a bound in a method's table of laws.
-mutant budget_not_asked ref/parts/parts_open.c 'methods' \
+mutant budget_not_asked ref/parts/parts.c 'methods' \
   'if (budget != KV_UNSET) return KV_OK;' 'if (method) return KV_OK;'
-mutant one_more_stays ref/methods/knorm.c 'methods' \
-  'lane->n <= o->budget) return;' 'lane->n <= o->budget + 1) return;'
+mutant one_more_stays ref/parts/scorers.h 'methods' \
+  'return entries > budget || threshold' \
+  'return entries > budget + 1 || threshold'
 
 # Layers with a sliding window.
 mutant window_keeps_one_more sim/engine/cell_windows.c \
@@ -154,9 +155,9 @@ mutant session_held_in_part sim/session/session_feed.c 'session_held' \
   'part = part || n->meta[i].scanned;' '(void)i;'
 
 # Methods within a sliding window.
-mutant slides_one_late ref/backend/slide.c 'traces/check_windowed.sh' \
+mutant slides_one_late ref/backend/backend.c 'traces/check_windowed.sh' \
   'from = l->step - w + 1' 'from = l->step - w'
-mutant slid_rows_stay ref/backend/slide.c 'traces/check_windowed.sh' \
+mutant slid_rows_stay ref/backend/backend.c 'traces/check_windowed.sh' \
   'move_rows(s, l, l->n, m, list);' ''
 mutant observed_past_the_window ref/backend/observation.c \
   'traces/check_windowed.sh' \

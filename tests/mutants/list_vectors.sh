@@ -49,7 +49,7 @@ mutant raw_as_stages sim/look/vectors.c 'check_vectors.sh' \
 mutant vectors_miss_layers sim/engine/cell_layers.c 'check_vectors.sh' \
   'c->layer[l].method = c->plan.method;' ''
 # What the authors' own code decided.
-mutant kivi_read_in_fp16 ref/kernels/codes.h \
+mutant kivi_read_in_fp16 ref/kernels/coded.h \
   'conformance/check_conformance.sh' \
   'kv_add(kv_mul(code, scale), min)' \
   'kv_round_f16(kv_add(kv_round_f16(kv_mul(code, scale)), min))'

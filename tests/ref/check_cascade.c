@@ -15,7 +15,7 @@
  * summed exponentials: the entropy of the pair.
  */
 #include "ref/backend/attend.h"
-#include "ref/parts/condense.h"
+#include "ref/parts/cascade.h"
 #include "ref/parts/votes.h"
 #include "tests/support/test.h"
 

@@ -3,7 +3,7 @@
  * A plain account of LeanKV. Contract: tests/support/lean_account.h.
  */
 #include "tests/support/lean_account.h"
-#include "ref/parts/alphas.h"
+#include "ref/parts/tiers.h"
 #include <math.h>
 #include <string.h>
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * A layer of alike lanes in device memory, filled with noise: the arrays that
- * gpu/shared/lane.h names, sized as gpu/host/take.c sizes them. All query heads
- * of a lane share its KV head.
+ * gpu/shared/lane.h names, sized as gpu/host/store.c sizes them. All query
+ * heads of a lane share its KV head.
  */
 #ifndef KV_TESTS_BENCH_DEVICE_LANES_CUH
 #define KV_TESTS_BENCH_DEVICE_LANES_CUH
