@@ -40,6 +40,9 @@ mutant rebuilt_without_mean sim/python/kvreplay/figures/residuals.py \
   'w.decode(layer, z) + mean)' 'w.decode(layer, z))'
 mutant alone_takes_differences sim/python/kvreplay/figures/residuals.py \
   'traces/check_trace_figures.sh' 'w.decode(layer, code)' 'w.decode(layer, z)'
+mutant histogram_without_first sim/python/kvreplay/figures/draw.py \
+  'traces/check_trace_figures.sh' \
+  'share = v / sum(here.values())' 'share = v / max(here.values())'
 mutant weights_once_are_there sim/python/kvreplay/figures/command.py \
   'traces/check_trace_figures.sh' \
   'layers("rebuilt", w.digest) == len(w.layers)' 'True'

@@ -45,6 +45,22 @@ pictures=()
   "$src/tests/traces/trace_figures.csv" ${pictures[@]+"${pictures[@]}"} \
   2>"$tmp/err" || fail "$(tail -n 1 "$tmp/err")"
 
+# Every figure has points, and every histogram all of it, without matplotlib.
+KVREPLAY_LIBRARY=$top/sim/.libs/libkvreplay.so.0 "$python" - "$db" \
+  2>"$tmp/err" <<'END' || fail "points: $(tail -n 1 "$tmp/err")"
+import math, sys
+from kvreplay.figures import command, draw
+store = command.Store(sys.argv[1])
+traces = dict(store.db.execute("SELECT identity, name FROM trace").fetchall())
+for name, of in draw.FIGURES.items():
+    for figure, f in of.items():
+        lines = draw.averaged(f, draw.looks(store, name, traces))
+        sums = [[y for y, _ in xs.values()] for panel in lines.values()
+                for xs in panel.values()]
+        assert sums and all(0 <= y < math.inf for x in sums for y in x), figure
+        assert not f.zeros or all(math.isclose(sum(x), 1) for x in sums), figure
+END
+
 # The files that runs read are known by their code.
 "$kvreplay" run "${traces[0]}" -q -m deltakv -b 20% --db "$db" >/dev/null ||
   fail 'a run of deltakv'

@@ -412,6 +412,14 @@ def draw(path: str, f: Figure, panels: Lines) -> None:
     sheet.savefig(path, metadata={"Date": None})
 
 
+def looks(store: Store, command: str, traces: Dict[str, str]) -> List[Look]:
+    store.db.row_factory = sqlite3.Row
+    files = store.db.execute("SELECT * FROM compressor").fetchall()
+    return [Look(name, store.db.execute(
+        "SELECT * FROM trace WHERE identity = ?", (x,)).fetchone(),
+        store.find(x, command), files) for x, name in traces.items()]
+
+
 def figures(store: Store, command: str, traces: Dict[str, str],
             folder: str) -> None:
     """Draws the figures of a command, of traces {identity: name}, into a
@@ -423,14 +431,10 @@ def figures(store: Store, command: str, traces: Dict[str, str],
               "matplotlib", file=sys.stderr)
         return
     matplotlib.rcParams["svg.hashsalt"] = "kvreplay"  # the same, the same file
-    store.db.row_factory = sqlite3.Row
-    files = store.db.execute("SELECT * FROM compressor").fetchall()
-    looks = [Look(name, store.db.execute(
-        "SELECT * FROM trace WHERE identity = ?", (x,)).fetchone(),
-        store.find(x, command), files) for x, name in traces.items()]
+    found = looks(store, command, traces)
     os.makedirs(folder, exist_ok=True)
     for name, f in FIGURES[command].items():
-        panels = averaged(f, looks)
+        panels = averaged(f, found)
         if f.points.__qualname__.startswith("widths"):
             panels = {p: {k: v for k, v in x.items() if len(v) > 1}
                       for p, x in panels.items()}
