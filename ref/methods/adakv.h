@@ -6,6 +6,7 @@
 #ifndef KV_REF_METHODS_ADAKV_H
 #define KV_REF_METHODS_ADAKV_H
 
+#include "ref/lane/params.h"
 #include "ref/parts/grow.h"
 #include "ref/parts/scorers.h"
 

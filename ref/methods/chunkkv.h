@@ -7,6 +7,7 @@
 #ifndef KV_REF_METHODS_CHUNKKV_H
 #define KV_REF_METHODS_CHUNKKV_H
 
+#include "ref/lane/params.h"
 #include "ref/parts/scorers.h"
 
 enum { BY_BUDGET, BY_SHARE }; /* count */

@@ -7,6 +7,7 @@
 #ifndef KV_REF_METHODS_DELTAKV_H
 #define KV_REF_METHODS_DELTAKV_H
 
+#include "ref/lane/params.h"
 #include "ref/parts/filter.h"
 #include "ref/parts/residual.h"
 

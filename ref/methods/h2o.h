@@ -6,7 +6,7 @@
 #ifndef KV_REF_METHODS_H2O_H
 #define KV_REF_METHODS_H2O_H
 
-#include "ref/lane/param.h"
+#include "ref/lane/params.h"
 
 enum { DROP, MASKED, PREFILL }; /* variant */
 enum { NONE, SEEN };            /* scale */

@@ -8,6 +8,7 @@
 #define KV_REF_METHODS_HARDKV_H
 
 #include "ref/lane/method.h"
+#include "ref/lane/params.h"
 #include "ref/parts/cascade.h"
 #include "ref/parts/scorers.h"
 

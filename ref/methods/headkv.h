@@ -7,6 +7,7 @@
 #define KV_REF_METHODS_HEADKV_H
 
 #include "ref/ground/arith.h"
+#include "ref/lane/params.h"
 #include "ref/parts/grow.h"
 #include "ref/parts/scorers.h"
 

@@ -8,6 +8,7 @@
 
 #include "ref/formats/minmax.h"
 #include "ref/lane/lane.h"
+#include "ref/lane/params.h"
 
 enum { AUTO, PAPER, CODE }; /* variant */
 enum { AFTER, BEFORE };     /* rope */

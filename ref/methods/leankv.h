@@ -8,6 +8,7 @@
 #ifndef KV_REF_METHODS_LEANKV_H
 #define KV_REF_METHODS_LEANKV_H
 
+#include "ref/lane/params.h"
 #include "ref/parts/tiers.h"
 
 enum { PAPER, CODE };                                 /* variant */

@@ -9,6 +9,7 @@
 
 #include "ref/ground/arith.h"
 #include "ref/lane/method.h"
+#include "ref/lane/params.h"
 
 enum { H2O, LAMBDA }; /* policy */
 

@@ -6,7 +6,7 @@
 #ifndef KV_REF_METHODS_ORACLE_EVICT_H
 #define KV_REF_METHODS_ORACLE_EVICT_H
 
-#include "ref/lane/param.h"
+#include "ref/lane/params.h"
 
 /* group: a lane for the query heads of a KV head together, or for each. */
 enum { SUM, QUERY };

@@ -6,7 +6,7 @@
 #ifndef KV_REF_METHODS_ORACLE_TOPK_H
 #define KV_REF_METHODS_ORACLE_TOPK_H
 
-#include "ref/lane/param.h"
+#include "ref/lane/params.h"
 
 #define PARAMS(P)                                                              \
   P(BUDGET,                                                                    \

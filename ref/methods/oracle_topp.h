@@ -6,7 +6,7 @@
 #ifndef KV_REF_METHODS_ORACLE_TOPP_H
 #define KV_REF_METHODS_ORACLE_TOPP_H
 
-#include "ref/lane/param.h"
+#include "ref/lane/params.h"
 
 #include <stdint.h>
 

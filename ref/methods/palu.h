@@ -6,6 +6,7 @@
 #ifndef KV_REF_METHODS_PALU_H
 #define KV_REF_METHODS_PALU_H
 
+#include "ref/lane/params.h"
 #include "ref/parts/lowrank.h"
 
 #define PARAMS(P)                                                              \

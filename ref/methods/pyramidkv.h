@@ -7,6 +7,7 @@
 #ifndef KV_REF_METHODS_PYRAMIDKV_H
 #define KV_REF_METHODS_PYRAMIDKV_H
 
+#include "ref/lane/params.h"
 #include "ref/parts/grow.h"
 
 enum { NO, YES };              /* exact_total */

@@ -8,6 +8,7 @@
 
 #include "ref/formats/named.h"
 #include "ref/lane/lane.h"
+#include "ref/lane/params.h"
 
 enum { AFTER, BEFORE };            /* rope */
 enum { KEYS, VALUES, SIDES };      /* of an entry */

@@ -6,7 +6,7 @@
 #ifndef KV_REF_METHODS_QUEST_H
 #define KV_REF_METHODS_QUEST_H
 
-#include "ref/lane/param.h"
+#include "ref/lane/params.h"
 
 enum { HEAD, GROUP_SUM, GROUP_MAX }; /* share */
 enum { ENGINE, PAPER, TWILIGHT };    /* rule */

@@ -6,7 +6,7 @@
 #ifndef KV_REF_METHODS_RANDOM_H
 #define KV_REF_METHODS_RANDOM_H
 
-#include "ref/lane/param.h"
+#include "ref/lane/params.h"
 
 enum { DROP, PREFILL }; /* variant */
 

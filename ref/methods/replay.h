@@ -8,6 +8,7 @@
 
 #include "ref/lane/decisions.h"
 #include "ref/lane/method.h"
+#include "ref/lane/params.h"
 
 #define PARAMS(P)                                                              \
   P(FILE, file, NULL, &kv_decisions_kind,                                      \

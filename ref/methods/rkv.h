@@ -7,6 +7,7 @@
 #define KV_REF_METHODS_RKV_H
 
 #include "ref/lane/method.h"
+#include "ref/lane/params.h"
 
 enum { CODE, PAPER };          /* redundancy */
 enum { INDEX0, NONE };         /* fallback */

@@ -6,6 +6,7 @@
 #ifndef KV_REF_METHODS_SNAPKV_H
 #define KV_REF_METHODS_SNAPKV_H
 
+#include "ref/lane/params.h"
 #include "ref/parts/grow.h"
 
 #define PARAMS(P)                                                              \

@@ -7,7 +7,7 @@
 #ifndef KV_REF_METHODS_STREAMINGLLM_H
 #define KV_REF_METHODS_STREAMINGLLM_H
 
-#include "ref/lane/param.h"
+#include "ref/lane/params.h"
 
 enum { CACHE, ORIGINAL }; /* positions */
 enum { DROP, PREFILL };   /* variant */

@@ -7,7 +7,7 @@
 #define KV_REF_METHODS_STRIDED_H
 
 #include "ref/ground/formula.h"
-#include "ref/lane/param.h"
+#include "ref/lane/params.h"
 
 #define PARAMS(P)                                                              \
   P(BUDGET,                                                                    \

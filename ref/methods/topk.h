@@ -6,6 +6,7 @@
 #ifndef KV_REF_METHODS_TOPK_H
 #define KV_REF_METHODS_TOPK_H
 
+#include "ref/lane/params.h"
 #include "ref/parts/scorers.h"
 
 #define PARAMS(P)                                                              \

@@ -6,7 +6,7 @@
 #ifndef KV_REF_METHODS_TOVA_H
 #define KV_REF_METHODS_TOVA_H
 
-#include "ref/lane/param.h"
+#include "ref/lane/params.h"
 
 enum { NO, YES };       /* protect_newest */
 enum { DROP, PREFILL }; /* variant */

@@ -8,7 +8,7 @@
 #define KV_REF_METHODS_TWILIGHT_H
 
 #include "ref/ground/arith.h"
-#include "ref/lane/param.h"
+#include "ref/lane/params.h"
 
 enum { RANGE = 4 }; /* bytes of a copy's scale and minimum, before its codes */
 

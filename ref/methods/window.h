@@ -6,7 +6,7 @@
 #ifndef KV_REF_METHODS_WINDOW_H
 #define KV_REF_METHODS_WINDOW_H
 
-#include "ref/lane/param.h"
+#include "ref/lane/params.h"
 
 /* variant: the oldest entries go after the prompt and after every step, or
  * after the prompt alone. */

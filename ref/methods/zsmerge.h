@@ -6,7 +6,7 @@
 #ifndef KV_REF_METHODS_ZSMERGE_H
 #define KV_REF_METHODS_ZSMERGE_H
 
-#include "ref/lane/param.h"
+#include "ref/lane/params.h"
 
 enum { PAPER, CODE };              /* variant */
 enum { DOT, L2 };                  /* metric */
