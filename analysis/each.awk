@@ -4,14 +4,14 @@
 # ... A line "-- each LIST: TEXT" becomes TEXT for each item of the list. In it
 # @N is the item's name, @S a statistic, @C its column in the view `cell`, and
 # @T the view of that column. Lists: `stat`, `se`, `steps` and `column` of all
-# measures (sim/measure/measure.h); `scalar`, the numbers of a run, with their
-# members (sim/measure/scalar.c); `shown`, what people are shown
+# measures (sim/replay/measure/measure.h); `scalar`, the numbers of a run, with
+# their members (sim/replay/measure/scalar.c); `shown`, what people are shown
 # (analysis/tables/sheets.h); and those of a line "-- list NAME: ...".
 function add(list, name, stat, column, table) {
   items[list, ++n[list]] = name "|" stat "|" column "|" table
 }
 
-# A row of sim/measure/measure.h: its kind (X or D), and what follows.
+# A row of sim/replay/measure/measure.h: its kind (X or D), and what follows.
 function measure(kind, row,    part, text, stat, i, k, column) {
   split(row, part, /, */)
   split(row, text, "\"")

@@ -48,8 +48,8 @@ now() {
 
 all() {
   now KV_METHOD_ABI ref/lane/lane.h ref/parts/parts.h
-  now KV_SESSION_ABI sim/session/session.h sim/session/session.h
-  now KV_EVALUATION_ABI sim/db/evaluation.h sim/db/evaluation.h
+  now KV_SESSION_ABI sim/run/session/session.h sim/run/session/session.h
+  now KV_EVALUATION_ABI sim/store/evaluation.h sim/store/evaluation.h
 }
 
 # 1: to be recorded, 2: a number is to be raised

@@ -45,7 +45,7 @@ arrows() {
       '|lane/(assets?|decisions|trace)[.]h)' | tr -d ' '
     ;;
   sim) echo 'sim/|gpu/|ref/|traces/' ;;
-  analysis) echo 'analysis/|traces/option/|sim/db/(tables|union)[.]h' ;;
+  analysis) echo 'analysis/|traces/option/|sim/store/(tables|union)[.]h' ;;
   tests) echo '(tests|analysis|sim|gpu|ref|traces)/' ;;
   esac
 }
@@ -58,8 +58,9 @@ floors() {
   gpu) echo shared emu block formats lane parts backend methods module host ;;
   traces) echo text container option trace decisions cli ;;
   sim)
-    echo text spec measure layout engine db sweep show look compare \
-      grade laws session tune capacity sheet commands
+    echo ask replay/measure replay/layout replay/engine store run/sweep \
+      run/look run/compare run/grade run/laws run/session run/tune \
+      cli/show cli/capacity cli/sheet cli
     ;;
   analysis) echo database tables compare page figures ;;
   esac

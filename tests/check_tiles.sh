@@ -3,7 +3,7 @@
 #
 # However many decode steps, or rows of a prompt in chunks, a replay computes
 # at once, a row is the same: every digest, byte and measure of it, for every
-# method and its variants (KVREPLAY_TILE, sim/measure/tile.h and
+# method and its variants (KVREPLAY_TILE, sim/replay/measure/tile.h and
 # ref/backend/ahead.h). One step at a time is what the others are held against:
 # there nothing is computed ahead and no output is shared. One thread, so that a
 # tile sees one layer after another; the last 80 decode steps of each trace,

@@ -36,7 +36,7 @@ static bool is_ruler(const char *method) {
 }
 
 /* The share of dense's bytes that the sentence of a refusal names, "(35.5 %),
- * more than mean:10%" (sim/spec/budget.c); NaN: none. */
+ * more than mean:10%" (sim/ask/budget.c); NaN: none. */
 static double least_of(const char *reason) {
   const char *at = strstr(reason, " %), more than ");
   double share = NAN;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * What methods are compared and ranked by: the measures of attention, from the
- * list in sim/measure/measure.h, what a model answered, and what is held and
- * read.
+ * list in sim/replay/measure/measure.h, what a model answered, and what is held
+ * and read.
  */
 #ifndef KV_ANALYSIS_COMPARE_MEASURES_H
 #define KV_ANALYSIS_COMPARE_MEASURES_H

@@ -9,7 +9,7 @@
 #include "analysis/database/laws.h"
 #include "analysis/database/results.h"
 #include "analysis/database/say.h"
-#include "sim/db/tables.h"
+#include "sim/store/tables.h"
 
 #include <omp.h>
 #include <string.h>

@@ -5,7 +5,7 @@
 #ifndef KV_ANALYSIS_LAWS_H
 #define KV_ANALYSIS_LAWS_H
 
-#include "sim/db/tables.h"
+#include "sim/store/tables.h"
 
 #include <sqlite3.h>
 

@@ -2,7 +2,7 @@
  *
  * kvreport merge OUT DB...: the union of results. It is associative,
  * commutative and idempotent, because rows are named by what they contain
- * (sim/db/union.h), and it refuses two values
+ * (sim/store/union.h), and it refuses two values
  * under one key, naming both: that is the cross-check.
  *
  * The union is built in a temporary database. OUT is written last: a new OUT
@@ -11,7 +11,7 @@
  */
 #include "analysis/database/results.h"
 #include "analysis/database/say.h"
-#include "sim/db/union.h"
+#include "sim/store/union.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -44,7 +44,8 @@ FROM (SELECT c.*, v.started, v.cpu FROM confirmation c
       ORDER BY c.backend, c.isa, c.threads) c
 GROUP BY run_id;
 
--- The numbers of a run (sim/measure/scalar.c); view `scalars` has every one.
+-- The numbers of a run (sim/replay/measure/scalar.c); view `scalars` has every
+-- one.
 CREATE TEMP VIEW counted AS
 SELECT
   -- each scalar: max(value) FILTER (WHERE name = '@N') AS @C,

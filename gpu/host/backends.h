@@ -3,7 +3,7 @@
  * All backends by name: ref, the CPU reference, always; emu, the kernels of
  * gpu/ run by the executor on the CPU, if a C++ compiler built it; cuda, the
  * same kernels on a device, if its module, a driver and a device are there. The
- * commands (sim/commands) look a backend up here and hand it to the engine.
+ * commands (sim/cli) look a backend up here and hand it to the engine.
  */
 #ifndef KV_GPU_BACKENDS_H
 #define KV_GPU_BACKENDS_H

@@ -14,8 +14,8 @@
  * what the verbs left alone in the tile before; that decides how long a replay
  * takes, and no bit. Private to the reference backend: kv_ref_ahead of
  * ref/backend/store.h fills a kv_ahead in before the tile's first step, and the
- * steps of the tile ask kv_ahead_serves. sim/engine asks for kv_ahead_size when
- * it divides memory.
+ * steps of the tile ask kv_ahead_serves. sim/replay/engine asks for
+ * kv_ahead_size when it divides memory.
  */
 #ifndef KV_REF_AHEAD_H
 #define KV_REF_AHEAD_H

@@ -13,11 +13,11 @@
  * in chunks (kv_shape.chunk); of all but the first, after receive, each row:
  * append of its token, view, materialise, attend, (seen), end_step, but the
  * last instead: observation of the chunk, and on as of a block.
- * sim/engine/order.h makes the calls of a block and of a step. Where `threads`
- * is true, those for different lanes of one store may run at the same time,
- * each with a scratch of its own. Only open and scratch_open return a code;
- * what fails later stands in `fault`, where the engine looks at the end of the
- * layer.
+ * sim/replay/engine/order.h makes the calls of a block and of a step. Where
+ * `threads` is true, those for different lanes of one store may run at the same
+ * time, each with a scratch of its own. Only open and scratch_open return a
+ * code; what fails later stands in `fault`, where the engine looks at the end
+ * of the layer.
  */
 #ifndef KV_REF_BACKEND_H
 #define KV_REF_BACKEND_H
@@ -30,10 +30,10 @@ typedef struct kv_store kv_store;
 typedef struct kv_scratch kv_scratch; /* of one thread */
 
 /* How a backend that can do so keeps rows by regular indices
- * (sim/layout/README.md): masked; or rewritten where lanes lost entries, each
- * lane to its own; or where all lanes of a layer have lost one, to the tokens
- * that any of them holds; or masked by one mask for all lanes of a layer. It
- * changes no result. */
+ * (sim/replay/layout/README.md): masked; or rewritten where lanes lost entries,
+ * each lane to its own; or where all lanes of a layer have lost one, to the
+ * tokens that any of them holds; or masked by one mask for all lanes of a
+ * layer. It changes no result. */
 typedef enum kv_indices {
   KV_INDICES_NONE,
   KV_INDICES_MASKED,

@@ -9,7 +9,7 @@
  *
  * Its parameters are one struct of params_size bytes, in which each method's
  * own struct stands at an offset; in its table those of the second are called
- * method.name ("kivi.bits"). Order of calls, by who opens cells (sim/spec):
+ * method.name ("kivi.bits"). Order of calls, by who opens cells (sim/ask):
  * kv_compose, zeroed parameters, kv_compose_begin, the parser, the table's
  * open.
  */

@@ -24,7 +24,7 @@
 #include <assert.h>
 
 /* Spare elements behind the last entry in each array of entries: unused, so
- * that laws see a hook that writes too far (sim/laws/fence.h). */
+ * that laws see a hook that writes too far (sim/run/laws/fence.h). */
 enum { KV_BEYOND = 16 };
 
 /* Format of a side (K or V) of an entry. */

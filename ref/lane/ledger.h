@@ -2,25 +2,24 @@
  *
  * What a store holds, in bytes: a value that adds. Filled by walking lanes
  * (kv_lane_bytes), never by a method; slack stays 0, for layouts report theirs
- * apart (sim/layout/layouts.h). Prices per entry: position 4 B once its lane
- * has dropped or merged anything; row index 4 B once rows are not in order;
- * neither while the entries are one unbroken run of tokens in a layer with a
- * sliding window of its own, whose store is a ring; weight 4 B if the method
- * merges; class 1 B if the method has classes, nothing where all it says is
- * whether an entry is read (kv_needs.unread: a bit that the method's own memory
- * counts); columns 8 or 4 B each; a group's bytes whole until its last member
- * goes.
- * Where a method has classes (kv_needs.classes), tier_0 .. tell what the
- * entries of each hold: payload, metadata and columns, a group's bytes with its
- * first live member. Together they are the sum of these three kinds. Classes
- * that lie in the host's memory (kv_needs.host) are told the same way; how many
- * of their bytes steps fetched is a sum over steps, `fetched` of
- * sim/measure/result.h, and no kind.
+ * apart (sim/replay/layout/layouts.h). Prices per entry: position 4 B once its
+ * lane has dropped or merged anything; row index 4 B once rows are not in
+ * order; neither while the entries are one unbroken run of tokens in a layer
+ * with a sliding window of its own, whose store is a ring; weight 4 B if the
+ * method merges; class 1 B if the method has classes, nothing where all it says
+ * is whether an entry is read (kv_needs.unread: a bit that the method's own
+ * memory counts); columns 8 or 4 B each; a group's bytes whole until its last
+ * member goes. Where a method has classes (kv_needs.classes), tier_0 .. tell
+ * what the entries of each hold: payload, metadata and columns, a group's bytes
+ * with its first live member. Together they are the sum of these three kinds.
+ * Classes that lie in the host's memory (kv_needs.host) are told the same way;
+ * how many of their bytes steps fetched is a sum over steps, `fetched` of
+ * sim/replay/measure/result.h, and no kind.
  *
  * KV_BYTE_KINDS is the only list of kinds. Struct, sum and total are made from
  * it, and whoever shows, stores or compares kinds walks kv_byte_kind_at: a new
  * kind is one line here and whatever fills it. New kinds go to the end, and
- * raise KV_SESSION_ABI (sim/session/session.h), for the struct grows.
+ * raise KV_SESSION_ABI (sim/run/session/session.h), for the struct grows.
  */
 #ifndef KV_REF_LEDGER_H
 #define KV_REF_LEDGER_H

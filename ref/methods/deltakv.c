@@ -92,11 +92,11 @@
  * attended its block, and the tokens that it names, each once a lane (with
  * refs=recon what these name, too; a coded reference that only a name leads to
  * is its K and V as they came). Rows x^ of what a layer attends, in the trace's
- * type, are there meanwhile: they are in `peak` alone (sim/measure/cost.h).
- * temporary=layer, the default: one layer's at a time, so that one buffer does
- * for all. temporary=group, as in Sparse-vLLM: the layers that follow one
- * choice are given temporary slots together, in each layer's own storage, which
- * are free when the last of them has attended.
+ * type, are there meanwhile: they are in `peak` alone
+ * (sim/replay/measure/cost.h). temporary=layer, the default: one layer's at a
+ * time, so that one buffer does for all. temporary=group, as in Sparse-vLLM:
+ * the layers that follow one choice are given temporary slots together, in each
+ * layer's own storage, which are free when the last of them has attended.
  * tier=host: latents lie in the host's memory, what they name on the device;
  * the caches that the paper would put before them are `kvreplay run --cache`.
  *

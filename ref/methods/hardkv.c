@@ -50,7 +50,7 @@
  * - Masks are refilled: A is all that is stored at every compression, and a bit
  *   may come back. (The code does so once all layers have dropped a token; that
  *   a token goes only then takes a second pass, for a layer knows nothing of
- *   those below it: sim/layout/README.md, "The dynamic base".)
+ *   those below it: sim/replay/layout/README.md, "The dynamic base".)
  * - The dense tier is not exact: sinks and the last `local` tokens are kept, by
  *   place, 127 of rkv's managers, else 32 (127 in the vanilla one that masks,
  *   too).

@@ -14,10 +14,10 @@
 #include "analysis/commands.h"
 #include "analysis/database/say.h"
 #include "analysis/tables/grid_write.h"
-#include "sim/db/db_private.h"
-#include "sim/show/rows.h"
+#include "ref/ground/text.h"
+#include "sim/cli/show/rows.h"
+#include "sim/store/db_private.h"
 #include "tests/support/rows.h"
-#include "traces/text/text.h"
 
 #include <fcntl.h>
 #include <jansson.h>

@@ -14,7 +14,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "sim/engine/replay.h"
+#include "sim/replay/engine/replay.h"
 #include "traces/container/writer.h"
 #include "traces/decisions/decisions_write.h"
 #include "traces/trace/trace.h"

@@ -4,8 +4,8 @@
  * crash, a leak or a second line in a message; what is taken writes out to a
  * text that is taken again and means the same bits.
  */
-#include "sim/spec/budget.h"
-#include "sim/spec/spec.h"
+#include "sim/ask/budget.h"
+#include "sim/ask/spec.h"
 
 #include <stdint.h>
 #include <stdlib.h>

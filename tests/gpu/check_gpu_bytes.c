@@ -7,8 +7,8 @@
  * give the digests of the reference.
  */
 #include "ref/formats/minmax.h"
-#include "sim/engine/replay.h"
-#include "sim/spec/spec.h"
+#include "sim/ask/spec.h"
+#include "sim/replay/engine/replay.h"
 #include "tests/laws/cells.h"
 #include "tests/support/backend/gpudevice.h"
 #include "tests/support/scratch.h"

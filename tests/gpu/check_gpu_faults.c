@@ -9,9 +9,9 @@
  * any device; the CUDA module's own is asked by check_gpu_runtime.c.
  */
 #include "gpu/host/backends.h"
-#include "sim/commands/commands.h"
-#include "sim/engine/replay.h"
-#include "sim/spec/spec.h"
+#include "sim/ask/spec.h"
+#include "sim/cli/commands.h"
+#include "sim/replay/engine/replay.h"
 #include "tests/laws/cells.h"
 #include "tests/support/backend/gpudevice.h"
 #include "tests/support/little.h"

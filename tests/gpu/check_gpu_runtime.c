@@ -12,9 +12,9 @@
  */
 #include "gpu/host/backends.h"
 #include "gpu/host/store.h"
-#include "sim/commands/commands.h"
-#include "sim/engine/replay.h"
-#include "sim/spec/spec.h"
+#include "sim/ask/spec.h"
+#include "sim/cli/commands.h"
+#include "sim/replay/engine/replay.h"
 #include "tests/cudart/cudart.h"
 #include "tests/laws/cells.h"
 #include "tests/support/program/command.h"

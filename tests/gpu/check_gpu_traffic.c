@@ -10,8 +10,8 @@
  * many steps. Logits come back only to who measures them,
  * scores to who asks, in the same report. Only counts: no clock.
  */
-#include "sim/engine/replay.h"
-#include "sim/spec/spec.h"
+#include "sim/ask/spec.h"
+#include "sim/replay/engine/replay.h"
 #include "tests/laws/cells.h"
 #include "tests/support/backend/gpudevice.h"
 #include "tests/support/bundled.h"

@@ -7,7 +7,7 @@
 #ifndef KV_TESTS_GPU_CELL_H
 #define KV_TESTS_GPU_CELL_H
 
-#include "sim/engine/replay.h"
+#include "sim/replay/engine/replay.h"
 #include "tests/made/made_up.h"
 #include "traces/trace/small.h"
 

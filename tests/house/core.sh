@@ -8,26 +8,25 @@
 #   budgets   lines of every room, of the core's C, of what is read first
 #             (tests/house/budgets.tsv)
 
-# The core's files by their paths, and files in its folders that are none.
-core='ref/|sim/(text|spec|measure|layout|engine)/'
-core+='|traces/(text/(text|threads)|container/filehash)[.]'
-no_core='sim/(text/xml|spec/shard|layout/(together|arrivals))'
+# The core's files by their paths.
+core='(ref|sim/(ask|replay))/'
 
 # What a newcomer reads in an evening (sim/README.md).
 evening='ref/(ground/arith|lane/(trace|method|lane)|backend/backend)[.]h
-  ref/methods/(dense|window|h2o|snapkv|kivi)[.]c sim/engine/.*'
+  ref/methods/(dense|window|h2o|snapkv|kivi)[.]c sim/replay/engine/.*'
 
 # Headers of the core that are not installed and that clients include. It only
 # gets shorter: what a client needs of the core is installed or moves.
-open='traces/text/text.h traces/text/threads.h traces/container/filehash.h
-  sim/text/json.h sim/text/number.h sim/spec/param.h sim/spec/knob.h
-  sim/spec/door.h sim/spec/code.h sim/spec/child.h sim/spec/short.h
-  sim/measure/device_cache.h sim/measure/counter.h sim/engine/order.h
-  sim/engine/partial.h sim/layout/layouts_part.h ref/lane/needs.h
-  ref/ground/fold.h ref/ground/large.h ref/pages/geometry.h ref/pages/pages.h
+open='ref/ground/text.h ref/ground/threads.h ref/ground/filehash.h
+  sim/ask/json.h sim/ask/number.h sim/ask/param.h sim/ask/knob.h
+  sim/ask/door.h sim/ask/code.h sim/ask/child.h sim/ask/short.h
+  sim/replay/measure/device_cache.h sim/replay/measure/counter.h
+  sim/replay/engine/order.h sim/replay/engine/partial.h
+  sim/replay/layout/layouts_part.h ref/lane/needs.h ref/ground/fold.h
+  ref/ground/large.h ref/pages/geometry.h ref/pages/pages.h
   ref/parts/latents.h ref/parts/votes.h'
 
-in_core() { [[ $1 =~ ^($core) && ! $1 =~ ^($no_core) ]]; }
+in_core() { [[ $1 =~ ^$core ]]; }
 
 # Headers that Makefile.am of the core's rooms install.
 installed() {
@@ -68,8 +67,8 @@ sizes() {
     awk '{ print $2 "\t" $1 }')
   for room in "$@"; do
     if [ "$room" = core ]; then
-      printf 'core\t%d\n' "$(awk -v is="^($core)" -v not="^($no_core)" '
-        $1 ~ /[.][ch]$/ && $1 ~ is && $1 !~ not { n += $2 }
+      printf 'core\t%d\n' "$(awk -v is="^$core" '
+        $1 ~ /[.][ch]$/ && $1 ~ is { n += $2 }
         END { print n + 0 }' <<<"$all")"
       continue
     fi
@@ -100,21 +99,23 @@ grants() {
   printf '# Lines that a room may have, and those that it had when they were\n'
   printf '# granted (check_house.sh --sizes). A feature that passes a budget\n'
   printf '# takes something away, unless its issue grants lines.\n'
-  sizes core evening $rooms sim/python | awk -v OFS='\t' '
+  sizes core evening $rooms \
+    sim/{ask,replay,store,run,cli,python} | awk -v OFS='\t' '
     BEGIN { fixed["core"] = 42000; fixed["evening"] = 6000 }
     { print $1, $1 in fixed ? fixed[$1] : int(($2 + 99) / 100) * 100, $2 }'
 }
 
 core_plant() {
-  mkdir -p "$1/tests/house" "$1/sim/engine"
-  printf '/* SPDX-License-Identifier: Apache-2.0 */\n' >"$1/sim/engine/e.h"
-  echo 'X += engine/e.h' >>"$1/sim/Makefile.am"
+  mkdir -p "$1/tests/house" "$1/sim/replay/engine"
+  printf '/* SPDX-License-Identifier: Apache-2.0 */\n' \
+    >"$1/sim/replay/engine/e.h"
+  echo 'X += replay/engine/e.h' >>"$1/sim/Makefile.am"
   printf '%s\t900\n' core $rooms >"$1/tests/house/budgets.tsv"
 }
 core_broken() {
-  echo 'sim/engine/e.h|#include "sim/s.h"|of the core, includes'
-  echo 'sim/engine/e.h|#include <sqlite3.h>|a library in the core'
-  echo 'sim/s.h|#include "sim/engine/e.h"|which is not installed'
+  echo 'sim/replay/engine/e.h|#include "sim/s.h"|of the core, includes'
+  echo 'sim/replay/engine/e.h|#include <sqlite3.h>|a library in the core'
+  echo 'sim/s.h|#include "sim/replay/engine/e.h"|which is not installed'
   printf 'ref/n.c|%s|core: ' "$(printf '\\n%.0s' {1..901})"
   echo
   printf 'ref/methods.h|%s|ref: ' "$(printf '\\n%.0s' {1..901})"

@@ -7,7 +7,7 @@
 #ifndef KV_TESTS_CELLS_H
 #define KV_TESTS_CELLS_H
 
-#include "sim/engine/replay.h"
+#include "sim/replay/engine/replay.h"
 
 /* How to replay: on the reference, by one thread, digests and cost only. */
 extern const kv_replay_how cells_plain;

@@ -8,8 +8,8 @@
  *     composition of two methods that both have one.
  */
 #include "ref/ground/arith.h"
-#include "sim/engine/replay.h"
-#include "sim/look/vectors.h"
+#include "sim/replay/engine/replay.h"
+#include "sim/run/look/vectors.h"
 #include "tests/laws/cells.h"
 #include "tests/made/made_up.h"
 #include "tests/made/rest.h"

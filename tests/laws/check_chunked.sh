@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# A prompt that is read in chunks (prefill=N, sim/spec/README.md). Laws: where
+# A prompt that is read in chunks (prefill=N, sim/ask/README.md). Laws: where
 # everything is selected every row of the prompt is exact, and decoding as after
 # the whole prompt; one chunk is the whole prompt, to the bit (deltakv's rows
 # read what is coded, so theirs are exact where all are references); both

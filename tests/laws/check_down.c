@@ -11,8 +11,8 @@
  *     of all is not;
  *   - of two methods on a lane one may publish.
  */
-#include "sim/engine/partial.h"
-#include "sim/session/session_part.h"
+#include "sim/replay/engine/partial.h"
+#include "sim/run/session/session_part.h"
 #include "tests/laws/cells.h"
 #include "tests/made/made_up.h"
 #include "tests/made/sieve.h"

@@ -7,8 +7,8 @@
  *   - rows that layers which follow one choice hold together are in the peak.
  */
 #include "ref/backend/store.h"
-#include "sim/compare/compare.h"
-#include "sim/look/vectors.h"
+#include "sim/run/compare/compare.h"
+#include "sim/run/look/vectors.h"
 #include "tests/laws/cells.h"
 #include "tests/made/sieve.h"
 #include "tests/support/scratch.h"

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Laws can fail: each of sim/laws/law.h is shown replays that break it, and
+ * Laws can fail: each of sim/run/laws/law.h is shown replays that break it, and
  * says so, alone and among the others, in the words that belong to the fault.
  */
-#include "sim/laws/law.h"
+#include "sim/run/laws/law.h"
 #include "tests/support/test.h"
 #include "tests/support/traces/opened.h"
 

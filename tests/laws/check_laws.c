@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The laws of sim/laws/law.h over every method of the registry:
+ * The laws of sim/run/laws/law.h over every method of the registry:
  *   - on every geometry of the table below: GQA groups 1, 4, 7 and 8, head
  *     dimensions 32 to 256, three element types, a prompt shorter than window
  *     and budget, a prompt of one token, no decode step, one layer; at a
@@ -18,9 +18,9 @@
  * halves take turns.
  */
 #include "ref/formats/minmax.h"
-#include "sim/engine/replay.h"
-#include "sim/laws/law.h"
-#include "sim/spec/param.h"
+#include "sim/ask/param.h"
+#include "sim/replay/engine/replay.h"
+#include "sim/run/laws/law.h"
 #include "tests/laws/cells.h"
 #include "tests/laws/further.h"
 #include "tests/made/mad.h"

@@ -8,7 +8,7 @@
  *   - of a model of which some layers are recorded, the model counts.
  * And what cannot be is refused with one sentence.
  */
-#include "sim/engine/replay.h"
+#include "sim/replay/engine/replay.h"
 #include "tests/support/rig.h"
 #include "tests/support/scratch.h"
 #include "traces/trace/synth.h"

@@ -5,8 +5,8 @@
  * digests of the reference. KV_TEST_BACKEND=emu asks the laws there; KV_WHIMS
  * is how many draws there are of each method and shape (default 8).
  */
-#include "sim/laws/law.h"
-#include "sim/laws/law_walk.h"
+#include "sim/run/laws/law.h"
+#include "sim/run/laws/law_walk.h"
 #include "tests/made/whim.h"
 #include "tests/support/backend/probe.h"
 #include "tests/support/rig.h"

@@ -4,7 +4,7 @@
  * references that their latent vectors name, each once, and rows made of them;
  * what it fetches where latents lie in the host's memory.
  */
-#include "sim/measure/cost.h"
+#include "sim/replay/measure/cost.h"
 #include "tests/methods/delta_account.h"
 
 #include <stdio.h>

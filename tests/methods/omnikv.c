@@ -9,7 +9,7 @@
  * the definition in binary64; where prompts lie; refusals.
  */
 #include "ref/methods/omnikv.h"
-#include "sim/spec/spec.h"
+#include "sim/ask/spec.h"
 #include "tests/support/rig.h"
 #include <math.h>
 #include <stdio.h>

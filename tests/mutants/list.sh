@@ -73,26 +73,26 @@ mutant own_chunk_lost_of_two ref/lane/compose.c 'chunk' \
   'whole->there |= c.there;' ''
 mutant own_chunk_unchecked ref/backend/decode.c 'chunk' \
   'if (there && sound(c, d_v)) return;' 'if (there) return;'
-mutant cut_at_first_tie sim/measure/rank.c 'measures' \
+mutant cut_at_first_tie sim/replay/measure/rank.c 'measures' \
   'if (w->value[i] == cut.least && equals-- > 0)' \
   'if (w->value[i] == cut.least && equals-- > 1)'
-mutant bracket_trusted sim/measure/rank.c 'measures' \
+mutant bracket_trusted sim/replay/measure/rank.c 'measures' \
   'if (m < k) m = kernel->at_least(s, n, -INFINITY, w->value, w->token);' ''
-mutant bracket_trusted_within sim/measure/rank.c 'measures' \
+mutant bracket_trusted_within sim/replay/measure/rank.c 'measures' \
   'k <= above || k > m || between == n' 'between == n'
-mutant bracket_overwritten sim/measure/rank.c 'measures' \
+mutant bracket_overwritten sim/replay/measure/rank.c 'measures' \
   'return nth_by_key(all, of, rank);' 'return nth_by_key(a, n, k);'
 # Messages of layers.
 mutant message_not_in_journal ref/backend/leaves.c 'down_look' \
   'if (said) add_message(&h, lane[0].step, said, bytes);' ''
-mutant message_of_a_step_ago sim/engine/order.c 'down' \
+mutant message_of_a_step_ago sim/replay/engine/order.c 'down' \
   'kv_messages_at(r->above, o->closing)' \
   'kv_messages_at(r->above, o->closing > 0 ? o->closing - 1 : 0)'
-mutant down_resumed_in_parts sim/engine/replay.c 'down' \
+mutant down_resumed_in_parts sim/replay/engine/replay.c 'down' \
   'if (p->there[c * layers + i]) kv_cell_forget(p->all[c], i);' 'continue;'
-mutant down_session_unordered sim/session/session_feed.c 'down' \
+mutant down_session_unordered sim/run/session/session_feed.c 'down' \
   'f[-1].arrived < step)' 'f[-1].arrived < 0)'
-mutant down_compared_alone sim/compare/compare.c 'down_look' \
+mutant down_compared_alone sim/run/compare/compare.c 'down_look' \
   'if (!rc && w->side[0].above) rc = walk_above(w, index, e);' ''
 mutant device_message_unsent gpu/host/step.c 'down' \
   'sizeof head + (above ? bytes : 0));' 'sizeof head);'
@@ -111,7 +111,7 @@ mutant atom_base_anywhere ref/formats/zeropoint.h 'zeropoint' \
   'p.zero = kv_rint(kv_div(-min, p.scale));'
 mutant qserve_constant_run ref/formats/zeropoint.h 'named' \
   'if (p.scale > 0) return p;' 'if (p.scale >= 0) return p;'
-mutant names_both_of_keys sim/spec/short.c 'methods' \
+mutant names_both_of_keys sim/ask/short.c 'methods' \
   '*v = dash + 1;' '*v = name;'
 mutant quant_codes_all ref/methods/quant.c 'methods' \
   'int end = lane->n - o->residual;' 'int end = lane->n;'
@@ -156,7 +156,7 @@ mutant filter_of_one_head ref/parts/filter.c 'methods' \
   'best[i] = h ? best[i] : x[i];'
 mutant wait_forgotten ref/methods/omnikv.h 'methods' \
   'layer - l->layer[i] <= o->wait' 'layer - l->layer[i] < o->wait'
-mutant fetched_from_device sim/measure/cost.c 'check_classes.sh' \
+mutant fetched_from_device sim/replay/measure/cost.c 'check_classes.sh' \
   'if (!(l->needs->host >> kv_class_of(l, i) & 1)) mark[i] = 0;' '(void)mark;'
 mutant copy_rounds_down ref/methods/twilight.h 'methods' \
   'y = kv_rint(' 'y = (float)(int)('
@@ -168,7 +168,7 @@ mutant first_stage_forgotten ref/methods/criticalkv.c 'methods' \
   'score[i] = kv_score_finite(by), (void)in;'
 mutant cap_of_first_head ref/methods/headkv.h 'methods' \
   'h < group' 'h < 1'
-mutant sinks_unseen sim/grade/ranked.c 'judge' \
+mutant sinks_unseen sim/run/grade/ranked.c 'judge' \
   'x->first = (int)(x->flags - flags);' ''
 mutant narrows_nothing ref/lane/compose.c 'methods' \
   'query.within = &first;' ''
@@ -184,13 +184,13 @@ mutant prefill_at_every_step ref/methods/tova.c 'methods' \
 mutant one_plan_for_all ref/backend/backend.c 'layers' \
   's->plan = kv_plan_of(s->opened, data->layer);' \
   's->plan = kv_plan_of(s->opened, 0);'
-mutant list_by_recorded_layer sim/engine/cell_layers.c 'layers' \
+mutant list_by_recorded_layer sim/replay/engine/cell_layers.c 'layers' \
   'int layer = c->trace->layer[index].data.layer;' 'int layer = index;'
-mutant recall_of_first_layer sim/measure/fidelity_row.c 'layers' \
+mutant recall_of_first_layer sim/replay/measure/fidelity_row.c 'layers' \
   'r->f->budget[r->layer]' 'r->f->budget[0]'
-mutant lists_are_one_spec sim/spec/spec.c 'layers' \
+mutant lists_are_one_spec sim/ask/spec.c 'layers' \
   '(!a->layers || memcmp(' '(true || memcmp('
-mutant layers_miss_their_sums sim/engine/cell_layers.c 'colsum' \
+mutant layers_miss_their_sums sim/replay/engine/cell_layers.c 'colsum' \
   'c->layer[l].colsum = c->plan.colsum;' ''
 
 # Observation.
@@ -205,7 +205,7 @@ mutant observation_always ref/backend/backend.c 'laws' \
 mutant lengths_promised ref/methods/tova.c 'laws' \
   'needs->decode_rows = every_step;' \
   'needs->decode_rows = every_step, needs->lengths = true;'
-mutant lengths_for_reads sim/sweep/search.c 'run' \
+mutant lengths_for_reads sim/run/sweep/search.c 'run' \
   '(!reads || !plan->method->view)' '1'
 
 # Store, journal, ledger.
@@ -233,66 +233,66 @@ mutant view_unrecorded ref/backend/decode.c 'laws' \
   '*w++ = (uint32_t)v->run[r].first;' '*w++ = 0;'
 
 # Measures.
-mutant peak_after_compression sim/measure/cost.c 'cost' \
+mutant peak_after_compression sim/replay/measure/cost.c 'cost' \
   'int64_t all = total_of(&s) + s.excess;' 'int64_t all = total_of(&s);'
-mutant percentile_off_by_one sim/measure/tally.c 'measures' \
+mutant percentile_off_by_one sim/replay/measure/tally.c 'measures' \
   'return (n * percent + 99) / 100 - 1;' 'return n * percent / 100;'
 
 # Grading.
-mutant grade_goes_its_own_way sim/grade/grade.c 'grade' \
+mutant grade_goes_its_own_way sim/run/grade/grade.c 'grade' \
   'if (g->follow_ours || t.fault || !fits ||' \
   'if (!g->follow_ours || t.fault || !fits ||'
-mutant grade_sees_the_future sim/grade/grade.c 'grade' \
+mutant grade_sees_the_future sim/run/grade/grade.c 'grade' \
   'else if (first >= l->step)' 'else if (first > l->step)'
-mutant tie_looks_at_one_side sim/grade/judge.c 'judge' \
+mutant tie_looks_at_one_side sim/run/grade/judge.c 'judge' \
   't->far = fmax(t->far, share((double)score, (double)s->by->cut));' \
   'if (s->ours[i])
      t->far = fmax(t->far, share((double)score, (double)s->by->cut));'
-mutant tie_of_the_window sim/grade/judge.c 'judge grade' \
+mutant tie_of_the_window sim/run/grade/judge.c 'judge grade' \
   't->forced = true;' ''
-mutant tie_grows_the_budget sim/grade/judge.c 'judge grade' \
+mutant tie_grows_the_budget sim/run/grade/judge.c 'judge grade' \
   't->took != t->left && j->theirs != j->ours && !any_count' 'false'
-mutant cut_of_the_left sim/grade/ranked.c 'judge' \
+mutant cut_of_the_left sim/run/grade/ranked.c 'judge' \
   'left |= x[l].fate[i] == KV_LEFT;' 'left = true;'
-mutant tolerance_absolute sim/grade/outputs.c 'grade' \
+mutant tolerance_absolute sim/run/grade/outputs.c 'grade' \
   ' - o->how.rtol * size' ''
 
 # The session: pieces, views and books.
-mutant session_block_early sim/session/session_feed.c 'session' \
+mutant session_block_early sim/run/session/session_feed.c 'session' \
   'if (rc || end < full || s->given)' 'if (rc || s->given)'
-mutant session_slot sim/session/session_feed.c 'session' \
+mutant session_slot sim/run/session/session_feed.c 'session' \
   'f->step_row = f->arrived;' 'f->step_row = f->arrived - 1;'
-mutant session_ids_kept sim/session/session.c 'session' \
+mutant session_ids_kept sim/run/session/session.c 'session' \
   'if (l->verbs.n) s->hand' 'if (0) s->hand'
-mutant session_prompt_sees_itself_not sim/session/session_feed.c 'session' \
+mutant session_prompt_sees_itself_not sim/run/session/session_feed.c 'session' \
   'kv_lane_append(&l, entered, p->first - entered);' \
   'kv_lane_append(&l, entered, 1);'
-mutant session_view_after sim/session/session_feed.c 'session' \
+mutant session_view_after sim/run/session/session_feed.c 'session' \
   'f->id + (size_t)lane * (size_t)s->cell.shape.n_tokens;' \
   'kv_layer_lane(f->layer, 0, lane)->id;'
-mutant session_closes_ended sim/session/session_feed.c 'session_calls' \
+mutant session_closes_ended sim/run/session/session_feed.c 'session_calls' \
   'return kv_session_none(e);
   if (s->ended)' 'return kv_session_none(e);
   if (s->ended && step < 0)'
-mutant session_takes_inexact sim/session/session_feed.c 'session_calls' \
+mutant session_takes_inexact sim/run/session/session_feed.c 'session_calls' \
   'if (convert(s, side, from, in, out) >= 0)' \
   'if (convert(s, side, from, in, out) >= side->width)'
-mutant session_commits_refused sim/session/session_feed.c 'session_calls' \
+mutant session_commits_refused sim/run/session/session_feed.c 'session_calls' \
   'if (!rc) rc = run(s, f, step, q, out, e);' \
   'if (rc) f->arrived = step; else rc = run(s, f, step, q, out, e);'
-mutant session_mode_kept sim/session/session_feed.c 'session_calls' \
+mutant session_mode_kept sim/run/session/session_feed.c 'session_calls' \
   'rc = run(s, f, step, q, out, e);
   fesetenv(&mode);' 'rc = run(s, f, step, q, out, e);
   (void)mode;'
-mutant session_mean_of_all sim/measure/cost.c 'session' \
+mutant session_mean_of_all sim/replay/measure/cost.c 'session' \
   'int first = c->blocks - 1;
   int64_t sum = 0, n = 0;' 'int first = 0;
   int64_t sum = 0, n = 0;'
 
 # Kernels of others, traces in another type, text of others.
-mutant outputs_by_element sim/grade/outputs.c 'ties' \
+mutant outputs_by_element sim/run/grade/outputs.c 'ties' \
   'double size = row_size(out, width);' 'double size = fabs((double)out[0]);'
-mutant least_tie_forgets_order sim/grade/judge.c 'judge' \
+mutant least_tie_forgets_order sim/run/grade/judge.c 'judge' \
   'if (out->why && reason(s, &t, out, INFINITY)) out->least_tie = INFINITY;' ''
 mutant rows_of_first_head traces/trace/rows.c 'colsum attention' \
   'x->g = g;' 'x->g = 0;'
@@ -318,7 +318,7 @@ mutant format_unknown_taken gpu/host/store.c 'format_unknown' \
 # Needs.
 mutant need_forgotten ref/lane/needs.c 'needs' \
   '    ONE(lengths, BOOL, ALL, 0, 1),' ''
-mutant need_unchecked sim/engine/cell.c 'needs' \
+mutant need_unchecked sim/replay/engine/cell.c 'needs' \
   'if (!mode) return rc ? rc : kv_needs_check(needs, e);' \
   'if (!mode) return rc;'
 # Lanes of one KV head that hold different tokens; who wants no logits.
@@ -342,7 +342,7 @@ mutant group_told_twice ref/lane/bytes.c 'laws' \
   'of->walked[r->block] = true;' ''
 mutant class_of_the_first ref/lane/bytes.c 'methods check_classes.sh' \
   '*kv_bytes_of_tier(sum, l->tier[i]) += bytes;' 'of_0 += bytes;'
-mutant classes_not_put sim/db/db_write.c 'check_classes.sh' \
+mutant classes_not_put sim/store/db_write.c 'check_classes.sh' \
   'if (!kv_bytes_has(b, i)) continue;' 'if (!kind->counts) continue;'
 
 mutant both_sides_have_blocks ref/lane/lane.c 'verbs gpu_bytes' \
@@ -370,16 +370,18 @@ mutant pages_any_step ref/pages/geometry.c 'pages' \
   'PAGE_STEP = VALUE_ALIGN' 'PAGE_STEP = CODES_ALIGN'
 mutant pages_ends_meet ref/pages/plan.h 'pages pages_many' \
   '> s->table ? least : n;' '> s->table + 9 ? least : n;'
-mutant demotions_uncounted sim/layout/layout_unified.c 'layouts_unified' \
+mutant demotions_uncounted sim/replay/layout/layout_unified.c \
+  'layouts_unified' \
   's->books.moved += was[at] && was[at] != t + 1;' '(void)was;'
-mutant unified_frees_nothing sim/layout/layout_unified.c 'layouts_unified' \
+mutant unified_frees_nothing sim/replay/layout/layout_unified.c \
+  'layouts_unified' \
   'if (gone > 0)' 'if (gone > 1 << 20)'
-mutant regular_moves_all sim/layout/layouts.c 'layouts_regular' \
+mutant regular_moves_all sim/replay/layout/layouts.c 'layouts_regular' \
   'add(&to->changed_kept, s->kept);' 'add(&to->changed_kept, s->fullest);'
-mutant regular_union_once sim/layout/layout_regular.c 'layouts_regular' \
+mutant regular_union_once sim/replay/layout/layout_regular.c 'layouts_regular' \
   'if (--*sharers_of(s, lane, place)) return;' \
   '--*sharers_of(s, lane, place);'
-mutant reserve_unseen sim/layout/layouts.c 'layouts_unified' \
+mutant reserve_unseen sim/replay/layout/layouts.c 'layouts_unified' \
   'larger(was->pages, s->most_pages) - s->pages' 'was->pages - s->pages'
 mutant pages_turns_unseen ref/pages/pages.c 'pages pages_many' \
   'return turns || sum.give > 0;' '(void)turns; return sum.give > 0;'

@@ -16,9 +16,9 @@ mutant ahead_of_another_lane ref/backend/decode.c 'check_tiles.sh' \
   't < a->t + a->steps && l->touched >= a->entries' 't < a->t + a->steps'
 mutant ahead_other_logits ref/backend/decode.c 'check_tiles.sh' \
   '(l->step - 1 - a->t) * l->queries + h' '(l->step - 1 - a->t) * l->queries'
-mutant tile_of_last_layer sim/engine/layer.c 'check_tiles.sh' \
+mutant tile_of_last_layer sim/replay/engine/layer.c 'check_tiles.sh' \
   'l->until = 0;' ''
-mutant tile_of_last_cell sim/engine/layer.c 'check_tiles.sh' \
+mutant tile_of_last_cell sim/replay/engine/layer.c 'check_tiles.sh' \
   'l->until = first;' ''
 mutant ahead_own_first_query ref/backend/decode.c 'laws' \
   'a->t + i / l->queries,' 'a->t,'

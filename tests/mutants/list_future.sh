@@ -39,15 +39,16 @@ mutant chunk_top_of_steps ref/methods/deltakv.h 'methods' \
   'chunk && o->prompt_top > 0' 'chunk && o->prompt_top < 0'
 mutant chunk_sums_over_values ref/methods/deltakv.h 'methods' \
   'VALUES + n * sizeof(float) + 7' 'VALUES + 7'
-mutant chunk_rows_whole sim/engine/layer.c 'laws/check_chunked.sh' \
+mutant chunk_rows_whole sim/replay/engine/layer.c 'laws/check_chunked.sh' \
   'for (int t = first; t < p && !unwanted(team); t++)
     prompt_row(l, n, l->chunked, t, team);' \
   'for (int t = first; t < p; t += size)
     for (int i = 0; i < n; i++)
       kv_layer_block(l, l->chunked[i], t, size < p - t ? size : p - t, team);'
-mutant chunks_of_another_size sim/engine/layer.c 'laws/check_chunked.sh' \
+mutant chunks_of_another_size sim/replay/engine/layer.c \
+  'laws/check_chunked.sh' \
   'shape.chunk == size)' 'shape.chunk)'
-mutant chunk_row_measured_late sim/measure/fidelity_prompt.c \
+mutant chunk_row_measured_late sim/replay/measure/fidelity_prompt.c \
   'laws/check_chunked.sh' '(double)r.visible);' '(double)r.n + 1);'
 mutant chunk_outputs_unhashed ref/backend/backend.c 'laws/check_chunked.sh' \
   'if (kv_row_attends(shape, step))' 'if (step > shape->prompt_len)'
@@ -59,5 +60,5 @@ mutant whole_of_any_params analysis/sql/prompts.sql 'laws/check_prompts.sh' \
   'AND w.others = c.others' 'AND w.others IS NOT NULL'
 mutant columns_stay_empty analysis/database/grid.c 'laws/check_prompts.sh' \
   'if (at < 0) return false;' 'if (at >= 0) return false;'
-mutant run_columns_stay sim/show/row_table.c 'laws/check_prompts.sh' \
+mutant run_columns_stay sim/cli/show/row_table.c 'laws/check_prompts.sh' \
   '(!needs || filled(f, c))' '(!needs || c)'

@@ -176,10 +176,10 @@ mutant device_shared_not_wiped gpu/backend/regular.cu 'gpu_indexed' \
   'if (!r->stride)' 'if (r->words < 0)'
 mutant device_shared_not_forgotten gpu/host/indexed.c 'gpu_indexed' \
   'if (was != kv_gpu_indexed_walked(s))' 'if (was && !x->in_order)'
-mutant base_in_pools sim/layout/regular.c 'gpu_indexed' \
+mutant base_in_pools sim/replay/layout/regular.c 'gpu_indexed' \
   'if (task == KV_REGULAR_NONE)' \
   'if (task == KV_REGULAR_NONE || task == KV_REGULAR_BASE)'
-mutant base_of_each_lane sim/layout/regular.c 'gpu_indexed' \
+mutant base_of_each_lane sim/replay/layout/regular.c 'gpu_indexed' \
   'bool joined = task == KV_REGULAR_BASE ||' 'bool joined ='
 
 # Latent vectors that a replay's attention decodes.

@@ -18,15 +18,15 @@ mutant groups_are_the_vector ref/formats/delta.c 'methods' \
   'c->group ? c->group : c->latent' 'c->group ? c->latent : c->latent'
 mutant share_of_all_tokens ref/methods/deltakv.h 'methods' \
   'kv_mul(o->r, (float)n)' 'kv_mul(o->r, (float)(n + o->recent))'
-mutant named_are_not_read sim/measure/cost.c 'methods' \
+mutant named_are_not_read sim/replay/measure/cost.c 'methods' \
   'if (c) mark_named(l, c, i, mark);' ''
-mutant named_are_read_whole sim/measure/cost.c 'methods' \
+mutant named_are_read_whole sim/replay/measure/cost.c 'methods' \
   'held ? READ_AS_IT_CAME : READ' 'held ? READ : READ'
-mutant made_rows_are_free sim/measure/cost.c 'cost' \
+mutant made_rows_are_free sim/replay/measure/cost.c 'cost' \
   '(c->group ? 0 : materialised)' '(c->group ? 0 : 0 * materialised)'
-mutant groups_hold_no_rows sim/measure/cost.c 'cost' \
+mutant groups_hold_no_rows sim/replay/measure/cost.c 'cost' \
   'c->group ? materialised : 0' 'c->group ? 0 * materialised : 0'
-mutant groups_never_end sim/measure/cost.c 'cost' \
+mutant groups_never_end sim/replay/measure/cost.c 'cost' \
   'c->group[r] != c->group[r - 1]' 'c->group[r] < c->group[r - 1]'
 mutant who_chooses_holds_rows ref/methods/deltakv.c 'down_look' \
   'GROUP && role_of(&at) == KV_FOLLOWS' 'GROUP && role_of(&at) == KV_CHOOSES'
@@ -81,17 +81,17 @@ mutant layered_as_second ref/lane/compose.c 'check_compose.sh' \
   'if (b->coding[i].format->layered)' 'if (false)'
 
 # Caches on the device of what lies in the host's memory.
-mutant cached_by_last_alone sim/measure/device_cache.c 'device_cache' \
+mutant cached_by_last_alone sim/replay/measure/device_cache.c 'device_cache' \
   'c->asked.often ? c->steps[x->token] : 0' '0 * c->steps[x->token]'
-mutant cached_higher_first sim/measure/device_cache.c 'device_cache' \
+mutant cached_higher_first sim/replay/measure/device_cache.c 'device_cache' \
   'compare(b->token, a->token)' 'compare(a->token, b->token)'
-mutant cached_before_step sim/measure/device_cache.c 'device_cache' \
+mutant cached_before_step sim/replay/measure/device_cache.c 'device_cache' \
   'hits += c->in[t];' 'hits += c->last[t] > 0;'
-mutant cached_is_fetched sim/look/device_caches.c 'laws/check_caches.sh' \
+mutant cached_is_fetched sim/run/look/device_caches.c 'laws/check_caches.sh' \
   'c->in[l->id[i]] ? 0 : r->mark[i]' 'c->in[l->id[i]] < 0 ? 0 : r->mark[i]'
-mutant caches_do_not_conflict sim/db/tables.c 'laws/check_caches.sh' \
+mutant caches_do_not_conflict sim/store/tables.c 'laws/check_caches.sh' \
   'I(held_peak))' \
   'MEMBER(held_peak, held_peak, "INTEGER NOT NULL", '\''i'\'', FIRST, 0))'
-mutant caches_unverified sim/commands/verify_rows.c 'laws/check_caches.sh' \
+mutant caches_unverified sim/cli/verify_rows.c 'laws/check_caches.sh' \
   'kv_device_caches_open(b, asked, true, out, e)' \
   'kv_device_caches_open(b, asked + b->cells, false, out, e)'

@@ -7,55 +7,55 @@ mutant hook_mode_kept ref/backend/backend.c 'check_plugins.sh' \
   if (l->fault.rc) return;' 'if (l->fault.rc) return;'
 mutant hook_mode_silent ref/backend/backend.c 'check_plugins.sh' \
   'if (l->fault.rc) return;' 'if (l) return;'
-mutant open_mode_kept sim/engine/cell.c 'check_plugins.sh' \
+mutant open_mode_kept sim/replay/engine/cell.c 'check_plugins.sh' \
   'if (!mode) return rc ?' 'if (mode || !mode) return rc ?'
-mutant load_mode_kept sim/spec/door.c 'check_plugins.sh' \
+mutant load_mode_kept sim/ask/door.c 'check_plugins.sh' \
   'fesetenv(&own);' '(void)own;'
-mutant load_mode_unseen sim/laws/law_guest.c 'check_plugins.sh' \
+mutant load_mode_unseen sim/run/laws/law_guest.c 'check_plugins.sh' \
   'kv_door_mode(kv_fence_inner());' 'NULL;'
 mutant x87_kept ref/ground/float.c 'arith' \
   'uint16_t word = (uint16_t)(to >> X87);' \
   'uint16_t word;
   __asm__ volatile("fnstcw %0" : "=m"(word));'
-mutant load_without_trial sim/spec/door.c 'check_plugins.sh' \
+mutant load_without_trial sim/ask/door.c 'check_plugins.sh' \
   'kv_rc rc = door_try(file, name, e);' 'kv_rc rc = KV_OK;'
-mutant takes_end_unseen sim/laws/fence_take.c 'check_lawcheck.sh' \
+mutant takes_end_unseen sim/run/laws/fence_take.c 'check_lawcheck.sh' \
   'if (after + bad < to) broken(t, after + bad, to);' '(void)to;'
-mutant takes_all_alike sim/laws/fence_take.c 'check_lawcheck.sh' \
+mutant takes_all_alike sim/run/laws/fence_take.c 'check_lawcheck.sh' \
   'return (unsigned char)(turn >> 24);' 'return 0;'
-mutant takes_rest_unseen sim/laws/fence_take.c 'check_lawcheck.sh' \
+mutant takes_rest_unseen sim/run/laws/fence_take.c 'check_lawcheck.sh' \
   'if (now.whole && now.next + bad < top) broken' 'if (0) broken'
-mutant shown_rows_unseen sim/laws/fence_guard.c 'check_lawcheck.sh' \
+mutant shown_rows_unseen sim/run/laws/fence_guard.c 'check_lawcheck.sh' \
   'if (rows && rows_of(at, rows) != shown)' 'if (0)'
-mutant other_lanes_unseen sim/laws/fence_guard.c 'check_lawcheck.sh' \
+mutant other_lanes_unseen sim/run/laws/fence_guard.c 'check_lawcheck.sh' \
   'else if (changed(k, false) || entries_of' 'else if (0 && entries_of'
-mutant places_beyond_unseen sim/laws/fence_lane.c 'check_lawcheck.sh' \
+mutant places_beyond_unseen sim/run/laws/fence_lane.c 'check_lawcheck.sh' \
   '(l->shape->n_tokens + KV_BEYOND - n)' '(l->shape->n_tokens - n)'
-mutant forks_unseen sim/laws/lawcheck.c 'check_lawcheck.sh' \
+mutant forks_unseen sim/run/laws/lawcheck.c 'check_lawcheck.sh' \
   'pthread_atfork(kv_fence_forks, NULL, NULL);' ''
-mutant orphans_left sim/spec/child.c 'check_lawcheck.sh' \
+mutant orphans_left sim/ask/child.c 'check_lawcheck.sh' \
   'if (c->adopts) out->left = end_orphans();' ''
-mutant process_stays_put sim/laws/lawcheck.c 'check_lawcheck.sh' \
+mutant process_stays_put sim/run/laws/lawcheck.c 'check_lawcheck.sh' \
   'if (t->elsewhere) move_away();' ''
-mutant anything_is_near traces/text/text.c 'spec' \
+mutant anything_is_near ref/ground/text.c 'spec' \
   '3 * edits <= length + 1' 'edits <= 1 + length / 3'
 
 # The knob that -b sets.
-mutant knob_less_is_more sim/spec/knob.c 'check_knob.sh' \
+mutant knob_less_is_more sim/ask/knob.c 'check_knob.sh' \
   'if (p->knob == KV_KNOB_LESS) at = places - place;' ''
-mutant knob_typed_is_lost sim/spec/knob.c 'check_knob.sh' \
+mutant knob_typed_is_lost sim/ask/knob.c 'check_knob.sh' \
   'return kv_budget_in_bytes(b) && !s->given[p - s->method->params];' \
   'return kv_budget_in_bytes(b);'
 mutant knob_second_too ref/lane/compose.c 'check_knob.sh' \
   'if (has_knob(x->part[0]->params)) p->knob = KV_NO_KNOB;' \
   'if (has_knob(x->part[1]->params)) p->knob = KV_NO_KNOB;'
-mutant knob_of_a_plugin sim/spec/door.c 'check_knob.sh' \
+mutant knob_of_a_plugin sim/ask/door.c 'check_knob.sh' \
   'return wrong_knob(m, p);' 'return NULL;'
 
 # A method with a file.
-mutant asset_unfenced sim/laws/fence_guard.c 'check_reads.sh' \
+mutant asset_unfenced sim/run/laws/fence_guard.c 'check_reads.sh' \
   'if (lent_of(at) != lent)' 'if (0)'
-mutant beside_written_over sim/commands/options_cells.c 'check_reads.sh' \
+mutant beside_written_over sim/cli/options_cells.c 'check_reads.sh' \
   'if (*path[t]) in[(*n)++]' 'if (0) in[(*n)++]'
 mutant asset_rewritten_unseen traces/decisions/asset.c 'assets' \
   'if (!rc) rc = kv_st_damaged(files, e);' ''
@@ -67,7 +67,7 @@ mutant asset_by_name_anywhere traces/decisions/asset_beside.c 'beside' \
   'if (named || is == SAME) offer' 'offer'
 mutant asset_first_of_two traces/decisions/asset_beside.c 'beside' \
   'if (*s->second)' 'if (0)'
-mutant file_not_in_code sim/spec/code.c 'check_reads.sh' \
+mutant file_not_in_code sim/ask/code.c 'check_reads.sh' \
   'for (int i = 0; i < n; i++) {' 'for (int i = 0; i < 0; i++) {'
 
 # Scores of a file, thresholds, and a method's second file.
@@ -86,12 +86,12 @@ mutant threshold_needs_excess ref/parts/scorers.h 'methods' \
 mutant second_file_first ref/lane/assets.c 'check_python.sh' \
   'kv_tensor *all = (kv_tensor *)(uintptr_t)own->asset.tensor + at;' \
   'kv_tensor *all = (kv_tensor *)(uintptr_t)own->asset.tensor + 0 * at;'
-mutant no_reader_unseen sim/engine/cell.c 'core' \
+mutant no_reader_unseen sim/replay/engine/cell.c 'core' \
   'if (reads && reads->asset_open && reads->asset_beside) return KV_OK;' \
   'if (i >= 0) return KV_OK;'
-mutant second_file_unnamed sim/spec/code.c 'check_python.sh' \
+mutant second_file_unnamed sim/ask/code.c 'check_python.sh' \
   'for (int i = 0; i < n; i++) {' 'for (int i = 0; i < 1; i++) {'
 mutant files_of_the_first ref/lane/compose.c 'assets' \
   'if (c.at.asset) c.at.asset += x->asset[i];' '(void)x;'
-mutant chunks_of_any_plugin sim/engine/cell.c 'check_plugins.sh' \
+mutant chunks_of_any_plugin sim/replay/engine/cell.c 'check_plugins.sh' \
   'if (!c->plan.needs.chunks)' 'if (c->plan.needs.chunks == 77)'

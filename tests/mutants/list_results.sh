@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # Mutants of what is read from a database and shown: see list.sh.
-mutant needle_share_is_mass sim/measure/measure.c 'fidelity' \
+mutant needle_share_is_mass sim/replay/measure/measure.c 'fidelity' \
   'got->mean / dense->mean' 'got->mean'
 mutant codes_mix analysis/sql/runs.sql 'check_results.sh' \
   "iif(method = 'replay', subject, method ||" \
@@ -11,28 +11,28 @@ mutant damage_is_shown analysis/database/laws.c 'check_results.sh' \
 mutant text_is_markup analysis/tables/text.c 'check_results.sh' \
   'fputs(at ? entity[at - special] : one, f);' \
   'fputs(at ? one : one, f), (void)entity;'
-mutant old_values_contradict sim/db/union.c 'check_results.sh' \
+mutant old_values_contradict sim/store/union.c 'check_results.sh' \
   'WHEN d.measures = s.measures AND d.%s' 'WHEN d.%s'
-mutant log_stays sim/db/db_open.c 'check_results.sh' \
+mutant log_stays sim/store/db_open.c 'check_results.sh' \
   'PRAGMA main.journal_mode = DELETE", NULL, NULL, NULL);' \
   'PRAGMA user_version", NULL, NULL, NULL);'
 # What intervals are made of, and where it is kept.
-mutant squares_about_zero sim/measure/tally.c 'moments' \
+mutant squares_about_zero sim/replay/measure/tally.c 'moments' \
   'kv_square(value[i] - s.mean)' 'kv_square(value[i])'
-mutant passes_round_rank sim/measure/tally.c 'moments' \
+mutant passes_round_rank sim/replay/measure/tally.c 'moments' \
   'while (t->rank[r] >= t->at[r][digit])' \
   'while (t->rank[r] > t->at[r][digit])'
-mutant shelf_stays sim/measure/spill.c 'moments' \
+mutant shelf_stays sim/replay/measure/spill.c 'moments' \
   'if (s->file) madvise(' 'if (!s) madvise('
-mutant moments_not_compared sim/db/tables.c 'db check_results.sh' \
+mutant moments_not_compared sim/store/tables.c 'db check_results.sh' \
   'SQL(mean, SAME, "BLOB' 'SQL(mean, FIRST, "BLOB'
-mutant drift_not_compared sim/db/tables.c 'db check_results.sh' \
+mutant drift_not_compared sim/store/tables.c 'db check_results.sh' \
   'D(drift))' 'MEMBER(drift, drift, "REAL", '\''d'\'', FIRST, 0))'
-mutant asset_bytes_not_put sim/db/db_write.c 'db' \
+mutant asset_bytes_not_put sim/store/db_write.c 'db' \
   'if (isnan(x)) continue;' 'if (isnan(x) || i == 10) continue;'
-mutant scalars_uncompared sim/db/tables.c 'db check_results.sh' \
+mutant scalars_uncompared sim/store/tables.c 'db check_results.sh' \
   'KEY_TEXT(name), SQL(value, SAME' 'KEY_TEXT(name), SQL(value, FIRST'
-mutant drift_of_all_steps sim/measure/fidelity_total.c 'moments' \
+mutant drift_of_all_steps sim/replay/measure/fidelity_total.c 'moments' \
   'for (int i = r->step[0]; i < r->step[1]; i++)' \
   'for (int i = 0; i < f->steps; i++)'
 # What ranks answers, and means of some traces.
@@ -52,7 +52,7 @@ mutant names_on_names analysis/page/plot.c 'check_means.sh' \
   '|| overlaps(at, n, taken))' '|| (overlaps(at, n, taken) && w < 0))'
 mutant ties_agree analysis/compare/rank.c 'check_answers.sh' \
   'same += ones((up & more)' 'same += ones((both & ~(up | down)) | (up & more)'
-mutant kl_turned sim/measure/measure.h 'check_answers.sh' \
+mutant kl_turned sim/replay/measure/measure.h 'check_answers.sh' \
   'X(KL, kl, STEPS, LESS,' 'X(KL, kl, STEPS, MORE,'
 mutant none_left_out analysis/compare/rank.c 'check_answers.sh' \
   'w->x->method[w->a[p]] != method &&' 'method >= 0 ||'
@@ -75,58 +75,58 @@ mutant claims_beside_decides sim/python/kvreplay/claims/table.py \
   'check_python.sh' 'if not claim["looks"][x["look"]]["beside"]]' ']'
 mutant claims_drift_rises sim/python/kvreplay/claims/claims.sql \
   'check_python.sh' "'least < 0 AND slowest < 0'" "'least < 0'"
-mutant capacity_tables_of_k4v2 sim/commands/command_lengths.c \
+mutant capacity_tables_of_k4v2 sim/cli/command_lengths.c \
   'check_capacity.sh check_python.sh' 'high = {{8, 4}, {1, 1}};' \
   'high = {{4, 2}, {1, 1}};'
 # What a command costs and says.
-mutant search_is_linear sim/spec/budget.c 'search' \
+mutant search_is_linear sim/ask/budget.c 'search' \
   'high = high > most / 2 ? most : 2 * high)' 'high++)'
-mutant threads_by_name sim/engine/replay.c 'search' \
+mutant threads_by_name sim/replay/engine/replay.c 'search' \
   'return w == NULL && how->backend->threads;' 'return w == NULL;'
-mutant one_thread_unsaid sim/commands/command_run.c 'check_cli.sh' \
+mutant one_thread_unsaid sim/cli/command_run.c 'check_cli.sh' \
   'if (!rc) kv_job_say_one_thread(&s->of, &how);' ''
-mutant tune_misses_the_end sim/tune/search.c 'tuning' \
+mutant tune_misses_the_end sim/run/tune/search.c 'tuning' \
   '(int64_t)j * (size - 1)' '(int64_t)j * (size - 2)'
-mutant tune_leaps_to_one sim/tune/search.c 'tuning' \
+mutant tune_leaps_to_one sim/run/tune/search.c 'tuning' \
   's->step[i] = (s->step[i] + 1) / 2;' 's->step[i] = 1;'
-mutant tune_lse_has_a_sign sim/tune/goal.c 'goal' \
+mutant tune_lse_has_a_sign sim/cli/show/goal.c 'goal' \
   'strncmp(key, name, strlen(name)) ? x : fabs(x)' 'name ? x : fabs(x)'
-mutant tune_sees_one_trace sim/tune/goal.c 'goal' \
+mutant tune_sees_one_trace sim/cli/show/goal.c 'goal' \
   'j->mean[m] += value_of(g->measure[m].key, x);' \
   'j->mean[m] = i ? j->mean[m] : x * rows;'
-mutant tune_trusts_its_traces sim/commands/tune_report.c 'check_tune.sh' \
+mutant tune_trusts_its_traces sim/cli/tune_report.c 'check_tune.sh' \
   '!kv_tune_met(&m->held[m->search.best])' \
   '!kv_tune_met(&m->judged[m->search.best])'
-mutant tune_sorts_by_name sim/commands/tune_report.c 'check_tune.sh' \
+mutant tune_sorts_by_name sim/cli/tune_report.c 'check_tune.sh' \
   'return kv_tune_score_compare(&x->score, &y->score) < 0;' 'return false;'
-mutant tune_praises_oracles sim/commands/tune_report.c 'check_tune.sh' \
+mutant tune_praises_oracles sim/cli/tune_report.c 'check_tune.sh' \
   '(rulers == n || !rules(l->of[i]))' '(rulers <= n)'
-mutant tune_praises_unheld sim/commands/tune_report.c 'check_tune.sh' \
+mutant tune_praises_unheld sim/cli/tune_report.c 'check_tune.sh' \
   'return !held || kv_tune_met(held);' 'return !held || held->score.ran;'
-mutant tune_reaches_the_first sim/commands/command_tune.c 'check_tune.sh' \
+mutant tune_reaches_the_first sim/cli/command_tune.c 'check_tune.sh' \
   'if (t->shape.n_tokens > longest) longest = t->shape.n_tokens;' \
   'if (t->shape.n_tokens < 200) longest = t->shape.n_tokens;'
-mutant tune_knob_typed_or_not sim/tune/space.c 'tuning' \
+mutant tune_knob_typed_or_not sim/run/tune/space.c 'tuning' \
   '|| spec->given[p - spec->method->params]' ''
-mutant tune_ranges_for_one sim/commands/command_tune.c 'check_tune.sh' \
+mutant tune_ranges_for_one sim/cli/command_tune.c 'check_tune.sh' \
   'found = true;' 'found = true, i = o->methods - 1;'
-mutant verify_skips_layouts sim/commands/verify_rows.c 'check_verify.sh' \
+mutant verify_skips_layouts sim/cli/verify_rows.c 'check_verify.sh' \
   'kv_rc rc = ask_layouts(db, v, b, x->layout, e);' \
   'kv_rc rc = KV_OK; (void)ask_layouts;'
 # What a method is lent, apart from what it holds.
-mutant asset_bytes_are_none sim/engine/cell.c 'assets check_reads.sh' \
+mutant asset_bytes_are_none sim/replay/engine/cell.c 'assets check_reads.sh' \
   'c->asset ? (int64_t)c->asset->bytes : 0' '0'
 
 # Papers and their BibTeX.
 mutant paper_unnumbered ref/methods/tova.c 'bibtex' \
   '"arXiv:2401.06104"' '"NeurIPS"'
-mutant authors_kept sim/show/bibtex.c 'bibtex' \
+mutant authors_kept sim/cli/show/bibtex.c 'bibtex' \
   '" and ", " and ", " and others"' '" and ", " and ", " et al."'
 
 # What a method may see.
-mutant observe_not_in_key sim/db/db_key.c 'db check_observe.sh' \
+mutant observe_not_in_key sim/store/db_key.c 'db check_observe.sh' \
   'if (r->observe) kv_db_line(h,' 'if (r->observe < 0) kv_db_line(h,'
-mutant context_behind_question sim/spec/observe.c 'segments' \
+mutant context_behind_question sim/ask/observe.c 'segments' \
   's->end <= question->start && ' ''
 mutant dense_seen_otherwise analysis/sql/views.sql 'check_observe.sh' \
   'AND d.prompt_len = r.prompt_len AND d.observe = r.observe
@@ -143,7 +143,7 @@ mutant turns_vote_twice ref/methods/adakv.c 'turns' \
   'kv_score_forget(at, lane[l], &o->s);' 'kv_score_forget(at, lane[0], &o->s);'
 mutant turns_share_of_first ref/methods/adakv.c 'turns' \
   'all += x->base[l];' 'all += x->base[0];'
-mutant turns_count_within sim/measure/cost.c 'turns' \
+mutant turns_count_within sim/replay/measure/cost.c 'turns' \
   'if (!closed(&all)) continue;' ''
 
 # The pictures of the page.
@@ -160,9 +160,9 @@ mutant survivors_of_bin analysis/database/survivors.c 'check_pictures.sh' \
   '(double)there / entered' '(double)there / (last - first)'
 mutant overlap_of_one_side analysis/database/survivors.c 'check_pictures.sh' \
   'either += x || y;' 'either += x;'
-mutant shown_by_head sim/look/survive.c 'check_pictures.sh' \
+mutant shown_by_head sim/run/look/survive.c 'check_pictures.sh' \
   'if (count && stamp[t] != mark) count[t]++;' 'if (count) count[t]++;'
-mutant tokens_not_compared sim/db/tables.c 'check_pictures.sh db' \
+mutant tokens_not_compared sim/store/tables.c 'check_pictures.sh db' \
   'SQL(gone, SAME' 'SQL(gone, FIRST'
 mutant needles_turned analysis/page/maps.c 'check_pictures.sh' \
   'm->value[y * m->columns + x] =' 'm->value[x * m->columns + y] ='
@@ -194,7 +194,7 @@ mutant latents_quartered_twice analysis/sql/deltakv.sql 'check_figures.sh' \
   '(layers - full) * per_stride / layers) + (part - 1) * .05 +'
 mutant ablation_by_any_weights analysis/sql/deltakv.sql 'check_figures.sh' \
   "WHEN refs = 'none' AND learned = 'none' THEN" "WHEN refs = 'none' THEN"
-mutant figure_of_first_file sim/db/tables.c 'traces/check_trace_figures.sh' \
+mutant figure_of_first_file sim/store/tables.c 'traces/check_trace_figures.sh' \
   'SQL(value, LESSER, "ANY NOT NULL"))' 'SQL(value, FIRST, "ANY NOT NULL"))'
 mutant learned_unsaid sim/python/kvreplay/figures/weights.py \
   'traces/check_trace_figures.sh' \
@@ -244,34 +244,34 @@ mutant grow_one_late ref/parts/grow.h 'methods' \
 mutant grow_pools_sinks ref/parts/parts_grow.c 'methods' \
   'w->kernel, g->sinks, n, score);' 'w->kernel, 0, n, score);'
 # Requests over one pool.
-mutant together_keeps_pages sim/layout/together.c 'together' \
+mutant together_keeps_pages sim/run/look/together.c 'together' \
   'pool_compact(x, 1, &leave);' '(void)leave;'
-mutant together_all_alike sim/layout/together.c 'together' \
+mutant together_all_alike sim/run/look/together.c 'together' \
   'if (alike(&x->tier[i], t))' 'if (alike(&x->tier[i], t) || i)'
-mutant together_uncompared sim/db/db_pool.c 'check_requests.sh' \
+mutant together_uncompared sim/store/db_pool.c 'check_requests.sh' \
   'if (rc || !found) return rc;' 'if (rc || n) return rc;'
-mutant requests_merge_anyhow sim/db/tables.c 'check_requests.sh' \
+mutant requests_merge_anyhow sim/store/tables.c 'check_requests.sh' \
   'I(put_back))' \
   'MEMBER(put_back, put_back, "INTEGER NOT NULL", '\''i'\'', FIRST, 0))'
-mutant number_that_differs_unsaid sim/db/union.c 'check_verify.sh' \
+mutant number_that_differs_unsaid sim/store/union.c 'check_verify.sh' \
   'c->rule == KV_DB_SAME || c->rule == KV_DB_EQUAL;' \
   'c->rule == KV_DB_EQUAL;'
-mutant queue_overtaken sim/layout/together.c 'together' \
+mutant queue_overtaken sim/run/look/together.c 'together' \
   '!reserve(x, i, last_of(x) < 0, step))' \
   '!reserve(x, i, last_of(x) < 0, step) && !x->n)'
-mutant queue_in_two_steps sim/layout/together.c 'check_requests.sh' \
+mutant queue_in_two_steps sim/run/look/together.c 'check_requests.sh' \
   'if (x->made_room) return true;' ''
-mutant stays_for_now sim/layout/together.c 'check_requests.sh' \
+mutant stays_for_now sim/run/look/together.c 'check_requests.sh' \
   'if (x->ahead[k] > x->result.pages)' 'if (!k && x->ahead[k] < 0)'
-mutant bytes_of_the_end sim/layout/together.c 'check_requests.sh' \
+mutant bytes_of_the_end sim/run/look/together.c 'check_requests.sh' \
   'return point_of(r, r->block)->most;' 'return point_of(r, r->block)->bytes;'
-mutant arrivals_late sim/layout/arrivals.c 'check_requests.sh' \
+mutant arrivals_late sim/run/look/arrivals.c 'check_requests.sh' \
   'if (i && a->poisson)' 'if (a->poisson)'
-mutant map_of_held_rows sim/layout/layout_pages.c 'layouts' \
+mutant map_of_held_rows sim/replay/layout/layout_pages.c 'layouts' \
   '((step + asked->page - 1) / asked->page);' '(step / asked->page);'
-mutant columns_one_early sim/db/db_value.c 'db' \
+mutant columns_one_early sim/store/db_value.c 'db' \
   '++at, INT64_MIN, INT64_MAX);' 'at, INT64_MIN, INT64_MAX), at++;'
-mutant layout_numbers_lost sim/db/db_sql.c 'check_verify.sh' \
+mutant layout_numbers_lost sim/store/db_sql.c 'check_verify.sh' \
   "c->type == 'o' && whole < 0 ?" "c->type == 'o' ?"
 # What shares of the probability select, and drift on the page.
 mutant map_of_all sim/python/kvreplay/figures/selection.py \
@@ -295,15 +295,15 @@ mutant question_is_compressed sim/python/kvreplay/evaluate/compose.py \
 mutant file_of_any_model sim/python/kvreplay/evaluate/assets.py \
   'check_python.sh' 'if digest and digest in known.split():' 'if known:'
 # Evaluations.
-mutant evaluation_on_any_platform sim/db/evaluation_name.c 'db' \
+mutant evaluation_on_any_platform sim/store/evaluation_name.c 'db' \
   'kv_db_line_int(&h, "threads", r->threads);' ''
-mutant evaluation_code_unread sim/db/evaluation_name.c 'db' \
+mutant evaluation_code_unread sim/store/evaluation_name.c 'db' \
   'file[n++] = kv_st_digest(st, 0);' ''
-mutant evaluations_uncompared sim/db/tables.c 'db' \
+mutant evaluations_uncompared sim/store/tables.c 'db' \
   'SQL(spec, SAME' 'SQL(spec, FIRST'
-mutant evaluation_reported_early sim/db/db_evaluation_put.c 'db' \
+mutant evaluation_reported_early sim/store/db_evaluation_put.c 'db' \
   'rc = kv_db_end(s->db, rc, e);' ''
-mutant evaluation_unsaid sim/commands/command_verify.c 'check_verify.sh' \
+mutant evaluation_unsaid sim/cli/command_verify.c 'check_verify.sh' \
   'if (s->evaluations)' 'if (!s)'
 mutant task_counts_anyway analysis/sql/answers.sql 'check_answers.sh' \
   'a.dense_exact >= .6' 'a.dense_exact >= .1'

@@ -9,7 +9,7 @@ mutant apart_by_name traces/container/apart.c 'check_overwrite.sh' \
   'return a == b;'
 mutant apart_from_log traces/container/apart.c 'check_overwrite.sh' \
   'in[i].database && k < inputs' 'in[i].database && k < 0'
-mutant check_over_file sim/commands/command_check.c 'check_overwrite.sh' \
+mutant check_over_file sim/cli/command_check.c 'check_overwrite.sh' \
   'kv_cells_options_apart(&kv_command_check, &o->cells, e)' 'KV_OK'
 mutant apart_from_nothing traces/option/files.c 'check_overwrite.sh' \
   'if (made)' 'if (made && p.folder)'
@@ -26,14 +26,14 @@ mutant report_not_to_stdout traces/container/apart.c 'check_overwrite.sh' \
   'if (!out[i].instead)' 'if (!out[i].folder)'
 
 # An end in time.
-mutant stop_is_not_heard sim/commands/signal.c 'check_stop.sh' \
+mutant stop_is_not_heard sim/cli/signal.c 'check_stop.sh' \
   '    else
       sem_post(&watch.called);' '    else
       errno = 0;'
-mutant stop_leaves_files sim/commands/signal.c 'check_stop.sh' \
+mutant stop_leaves_files sim/cli/signal.c 'check_stop.sh' \
   '      kv_note(stuck);
     kv_leftover_remove();' '      kv_note(stuck);'
-mutant stop_says_nothing sim/commands/command_run.c 'check_stop.sh' \
+mutant stop_says_nothing sim/cli/command_run.c 'check_stop.sh' \
   '  kv_row_writer_close(s->rows, NULL);' ''
 
 # The right sentence and code, in help, page and completion, too.
@@ -46,19 +46,19 @@ mutant help_skips_options traces/option/help.c 'check_cli.sh' \
   '    option(out, o);' '    if (!o->must) option(out, o);'
 mutant nothing_is_required traces/option/option.c 'check_cli.sh' \
   'if (o->must && !f->given[i])' 'if (o->must && f->given[i])'
-mutant version_is_failure sim/db/db_open.c 'db_faults' \
+mutant version_is_failure sim/store/db_open.c 'db_faults' \
   'version != kv_db_schema' 'version > kv_db_schema'
-mutant table_is_memory sim/db/db_fail.c 'db_faults' \
+mutant table_is_memory sim/store/db_fail.c 'db_faults' \
   '{SQLITE_ERROR, KV_INPUT,' '{SQLITE_EMPTY, KV_INPUT,'
-mutant wait_is_silent sim/db/db_wait.c 'db_faults' \
+mutant wait_is_silent sim/store/db_wait.c 'db_faults' \
   'w->tell(w->self, db->path, writer(db));' 'db->told = false;'
-mutant bad_trace_stops_all sim/commands/job.c 'check_inputs.sh' \
+mutant bad_trace_stops_all sim/cli/job.c 'check_inputs.sh' \
   'if (rc != KV_INPUT || !s->goes_on' 'if (rc || !s->goes_on'
-mutant bad_trace_stored sim/commands/command_run.c 'check_inputs.sh' \
+mutant bad_trace_stored sim/cli/command_run.c 'check_inputs.sh' \
   '!*stopped && !*bad && i' '!*stopped && i'
-mutant failure_is_silent sim/commands/command_run.c 'check_inputs.sh' \
+mutant failure_is_silent sim/cli/command_run.c 'check_inputs.sh' \
   'if (failed && !bad) tell_failed(s, r);' '(void)tell_failed;'
-mutant plus_escapes_nothing sim/spec/spec.h 'spec' \
+mutant plus_escapes_nothing sim/ask/spec.h 'spec' \
   '#define KV_SPEC_ESCAPED ":,+\\"' '#define KV_SPEC_ESCAPED ":,\\"'
 
 # What is no number is called right: one in each of who compares.
@@ -71,38 +71,38 @@ mutant nan_is_forgotten traces/trace/check.h 'nonumber' \
 mutant nan_is_no_json traces/text/json.c 'check_inputs.sh' \
   'if (isfinite(x)) return json_real(x);' \
   'if (x == x || 1) return json_real(x);'
-mutant ours_may_be_nan sim/grade/outputs.c 'nonumber' \
+mutant ours_may_be_nan sim/run/grade/outputs.c 'nonumber' \
   'bool both = isfinite(theirs) && isfinite(ours);' \
   'bool both = isfinite(theirs);'
-mutant infinity_tolerates sim/grade/outputs.c 'nonumber check_inputs.sh' \
+mutant infinity_tolerates sim/run/grade/outputs.c 'nonumber check_inputs.sh' \
   'isfinite(out[x]) && fabsf(out[x]) > most' 'fabsf(out[x]) > most'
-mutant infinity_tolerates_sums sim/grade/outputs.c 'nonumber' \
+mutant infinity_tolerates_sums sim/run/grade/outputs.c 'nonumber' \
   'return isfinite(lse) ? fmax(1, fabs((double)lse)) : 1;' \
   'return fmax(1, fabs((double)lse));'
-mutant nan_is_no_error sim/measure/fidelity_prompt.c 'check_inputs.sh' \
+mutant nan_is_no_error sim/replay/measure/fidelity_prompt.c 'check_inputs.sh' \
   'if (isnan(square)) *most' 'if (isnan(*most)) *most'
 
 # What is refused, and what is asked for without a word.
-mutant refusal_is_silent sim/commands/refusals.c 'check_refused.sh' \
+mutant refusal_is_silent sim/cli/refusals.c 'check_refused.sh' \
   'if (*line) kv_note(line);' 'if (*line && r.missed) kv_note(line);'
-mutant missed_is_done sim/commands/refusals.c 'check_refused.sh' \
+mutant missed_is_done sim/cli/refusals.c 'check_refused.sh' \
   'return strict || r.missed ? KV_INPUT : KV_OK;' \
   'return strict ? KV_INPUT : KV_OK;'
-mutant all_is_named sim/spec/spec.c 'check_refused.sh' \
+mutant all_is_named sim/ask/spec.c 'check_refused.sh' \
   'one.of_all = rc == KV_OK;' ''
-mutant shard_knows_itself_only sim/commands/refusals.c 'check_refused.sh' \
+mutant shard_knows_itself_only sim/cli/refusals.c 'check_refused.sh' \
   't->runs |= s->shares.runs[s->shares.first[at] + cell];' '(void)cell;'
-mutant default_wants_budget sim/spec/spec.c 'check_refused.sh' \
+mutant default_wants_budget sim/ask/spec.c 'check_refused.sh' \
   'return kv_spec_wants_budget(s) && p->knob != KV_KNOB_RESOLVED;' \
   'return p && kv_spec_wants_budget(s);'
-mutant file_of_the_pair sim/engine/cell.c 'check_refused.sh' \
+mutant file_of_the_pair sim/replay/engine/cell.c 'check_refused.sh' \
   'const char *name = kv_spec_reader(&c->spec, i)->name;' \
   'const char *name = c->spec.method->name;'
-mutant pair_writes_over sim/commands/options_cells.c 'check_refused.sh' \
+mutant pair_writes_over sim/cli/options_cells.c 'check_refused.sh' \
   'kv_spec_reader(s, i)->name' 's->method->name'
 
 # Names of databases, headers, and what no cache holds.
-mutant name_is_uri sim/db/db_open.c 'check_overwrite.sh' \
+mutant name_is_uri sim/store/db_open.c 'check_overwrite.sh' \
   '*path == '\''/'\'' ? "" : "./", path' '"", path'
 mutant part_is_uri analysis/database/merge.c 'check_overwrite.sh' \
   '*out == '\''/'\'' ? "" : "./"' '""'

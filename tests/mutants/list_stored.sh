@@ -93,7 +93,7 @@ mutant redundant_among_all ref/parts/votes.c 'methods' \
 mutant shipped_bisects ref/methods/hardkv.c 'methods' \
   'o->variant == CODE ? KV_CALIBRATE_GRADIENT' \
   'o->variant < 0 ? KV_CALIBRATE_GRADIENT'
-mutant shares_rounded_down sim/text/number.c 'methods' \
+mutant shares_rounded_down sim/ask/number.c 'methods' \
   'rint(x * KV_SHARE_ONE)' 'floor(x * KV_SHARE_ONE)'
 mutant full_layers_of_64_scaled ref/parts/parts_layers.c 'methods' \
   'n_layers == 64' 'n_layers == 63'
@@ -109,7 +109,7 @@ mutant one_more_stays ref/parts/scorers.h 'methods' \
   'return entries > budget + 1 || threshold'
 
 # Layers with a sliding window.
-mutant window_keeps_one_more sim/engine/cell_windows.c \
+mutant window_keeps_one_more sim/replay/engine/cell_windows.c \
   'traces/check_variants.sh' \
   '.budget = w > 1 ? w - 1 : 1' '.budget = w > 1 ? w : 1'
 mutant window_truth_one_more ref/ground/shape.h \
@@ -118,7 +118,7 @@ mutant window_truth_one_more ref/ground/shape.h \
 mutant window_position_charged ref/lane/bytes.c \
   'traces/check_variants.sh' \
   'places && run_of_window(l) ? 0 : places' 'places'
-mutant window_chunks_from_zero sim/measure/tile.c \
+mutant window_chunks_from_zero sim/replay/measure/tile.c \
   'traces/check_variants.sh' \
   'v.row += (size_t)first * v.size;' 'v.row += 0 * v.size;'
 # A cap on logits, sinks, and a V that is part of K.
@@ -149,9 +149,9 @@ mutant windowed_by_others traces/trace/synth_row.c 'synth' \
   'x->turn[other]' 'x->turn[0 * other]'
 mutant value_charged_twice ref/lane/bytes.c 'traces/check_variants.sh' \
   'return k == v ? kv_lane_shared(l, k) : 0;' 'return 0 * (k + v);'
-mutant session_held_is_raw sim/session/session_feed.c 'session_held' \
+mutant session_held_is_raw sim/run/session/session_feed.c 'session_held' \
   'kv_lane_value(l, i, v + ' 'kv_lane_value(l, 0, v + '
-mutant session_held_in_part sim/session/session_feed.c 'session_held' \
+mutant session_held_in_part sim/run/session/session_feed.c 'session_held' \
   'part = part || n->meta[i].scanned;' '(void)i;'
 
 # Methods within a sliding window.
@@ -168,13 +168,13 @@ mutant device_rows_stay gpu/backend/slide.cu 'traces/check_windowed.sh' \
   'int64_t own = i < m ? row[list[i]] : 0;' 'int64_t own = row[i];'
 mutant spread_past_the_window ref/parts/grow.h 'traces/check_windowed.sh' \
   'seen >= window ? window - 1 : seen' 'seen < 0 ? window - 1 : seen'
-mutant session_sees_past_the_window sim/session/session_feed.c 'session' \
+mutant session_sees_past_the_window sim/run/session/session_feed.c 'session' \
   'from = kv_layer_first(l->data, t);' 'from = 0 * t;'
-mutant session_without_sinks sim/session/session_feed.c 'session' \
+mutant session_without_sinks sim/run/session/session_feed.c 'session' \
   's->attend.sink = kv_layer_sink(l->data, l->first_head);' ''
-mutant share_of_the_prompt sim/engine/cell_windows.c \
+mutant share_of_the_prompt sim/replay/engine/cell_windows.c \
   'traces/check_windowed.sh' '&& w && w < p ? w : p' '&& w > p ? w : p'
-mutant peak_of_unseen sim/engine/layer.c 'traces/check_windowed.sh' \
+mutant peak_of_unseen sim/replay/engine/layer.c 'traces/check_windowed.sh' \
   'if (l->data->window)' 'if (0)'
 mutant windowed_layer_chooses ref/parts/parts_layers.c \
   'traces/check_windowed.sh' 'list_by(filters_of, shape, out)' \

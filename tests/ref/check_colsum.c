@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "ref/ground/arith.h"
-#include "sim/engine/replay.h"
+#include "sim/replay/engine/replay.h"
 #include "tests/support/scratch.h"
 #include "tests/support/test.h"
 #include "traces/container/writer.h"

@@ -8,8 +8,8 @@
  */
 #include "gpu/host/backends.h"
 #include "ref/formats/minmax.h"
-#include "sim/engine/replay.h"
-#include "sim/spec/spec.h"
+#include "sim/ask/spec.h"
+#include "sim/replay/engine/replay.h"
 #include "tests/support/scratch.h"
 #include "tests/support/test.h"
 #include "traces/trace/small.h"

@@ -9,7 +9,7 @@
 #include "ref/kernels/kernels.h"
 #include "ref/lane/lane.h"
 #include "ref/lane/records.h"
-#include "sim/measure/cost.h"
+#include "sim/replay/measure/cost.h"
 #include "tests/support/test.h"
 
 #include <math.h>

@@ -7,7 +7,7 @@
 #include "ref/formats/minmax.h"
 #include "ref/lane/lane.h"
 #include "ref/lane/needs.h"
-#include "sim/laws/law_guest.h"
+#include "sim/run/laws/law_guest.h"
 #include "tests/support/scratch.h"
 #include "tests/support/test.h"
 #include "traces/trace/small.h"

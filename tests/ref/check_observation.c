@@ -9,7 +9,7 @@
  *     tests/made/whim.h, on the executor.
  */
 #include "ref/backend/attend.h"
-#include "sim/laws/law_walk.h"
+#include "sim/run/laws/law_walk.h"
 #include "tests/made/whim.h"
 #include "tests/support/backend/probe.h"
 #include "tests/support/scratch.h"

@@ -140,7 +140,7 @@ static void attention(const request *r, int h, int t, int n, const uint32_t *id,
 /* --- the law ------------------------------------------------------------ */
 
 /* Adds the squares of a row, and fails where an element is further from what it
- * should be than `grade` lets a row in F32 be (sim/grade/outputs.h). */
+ * should be than `grade` lets a row in F32 be (sim/run/grade/outputs.h). */
 static void add_row(int n, const float *is, const double *should, double *off,
                     double *all) {
   double most = 0, worst = 0;

@@ -5,7 +5,7 @@
  * BibTeX made of them is read again by the parser below, and its keys are
  * unique.
  */
-#include "sim/show/bibtex.h"
+#include "sim/cli/show/bibtex.h"
 #include "tests/support/test.h"
 
 #include <ctype.h>

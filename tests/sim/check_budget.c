@@ -6,9 +6,9 @@
  *   - a list, typed or in a file, is a budget a layer, by one name;
  *   - a command line that contradicts itself is KV_USAGE with one sentence.
  */
-#include "sim/commands/commands.h"
-#include "sim/commands/options_run.h"
-#include "sim/spec/budget.h"
+#include "sim/ask/budget.h"
+#include "sim/cli/commands.h"
+#include "sim/cli/options_run.h"
 #include "tests/support/scratch.h"
 #include "tests/support/test.h"
 

@@ -7,8 +7,8 @@
  * whatever a trace is called. The same of `kvreplay verify`, of rows that are
  * the same, differ, or cannot be run again.
  */
-#include "sim/commands/commands.h"
-#include "sim/db/db.h"
+#include "sim/cli/commands.h"
+#include "sim/store/db.h"
 #include "tests/support/backend/standin.h"
 #include "tests/support/backend/ulp.h"
 #include "tests/support/program/command.h"

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The first difference of two backends, as sim/compare/compare.h names it: each
- * of a table of backends that tamper with one thing at one place must be found
- * at that step, layer, lane or head, under its name, with both values. What is
- * flipped is a lowest bit, so the two values differ by it. Also: who does not
- * tamper is equal; chance is told apart; a failure and a lost device.
+ * The first difference of two backends, as sim/run/compare/compare.h names it:
+ * each of a table of backends that tamper with one thing at one place must be
+ * found at that step, layer, lane or head, under its name, with both values.
+ * What is flipped is a lowest bit, so the two values differ by it. Also: who
+ * does not tamper is equal; chance is told apart; a failure and a lost device.
  */
 #include "ref/backend/store.h"
 #include "tests/support/backend/tamper.h"

@@ -6,7 +6,7 @@
  * method of the whole budget against dense, and bytes against the shape.
  */
 #include "ref/ground/formula.h"
-#include "sim/engine/replay.h"
+#include "sim/replay/engine/replay.h"
 #include "tests/support/test.h"
 
 #include <stdio.h>

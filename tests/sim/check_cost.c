@@ -8,7 +8,7 @@
  */
 #include "ref/formats/minmax.h"
 #include "ref/ground/arith.h"
-#include "sim/measure/cost.h"
+#include "sim/replay/measure/cost.h"
 #include "tests/support/world.h"
 #include <math.h>
 #include <stdlib.h>

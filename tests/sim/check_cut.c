@@ -5,8 +5,8 @@
  * costs give the same cut. And that the batches of all shards together are the
  * batch of the whole run, whatever the kernels.
  */
-#include "sim/sweep/cut.h"
-#include "sim/sweep/shares.h"
+#include "sim/run/sweep/cut.h"
+#include "sim/run/sweep/shares.h"
 #include "tests/support/bundled.h"
 #include "tests/support/draw.h"
 #include "tests/support/test.h"

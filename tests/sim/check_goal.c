@@ -2,7 +2,7 @@
  *
  * How points of `kvreplay tune` are judged, and which of them are the front.
  */
-#include "sim/tune/goal.h"
+#include "sim/cli/show/goal.h"
 #include "tests/support/test.h"
 
 #include <math.h>

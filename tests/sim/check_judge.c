@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Laws of judging a decision (sim/grade/judge.h) and of finding what decided it
- * (sim/grade/ranked.h): a difference is a tie only where every index that was
- * swapped has a score near the cut, whole, and as many came as went. Outputs
- * of two types are not compared (sim/grade/outputs.h).
+ * Laws of judging a decision (sim/run/grade/judge.h) and of finding what
+ * decided it (sim/run/grade/ranked.h): a difference is a tie only where every
+ * index that was swapped has a score near the cut, whole, and as many came as
+ * went. Outputs of two types are not compared (sim/run/grade/outputs.h).
  */
 
 #include <math.h>
@@ -12,9 +12,9 @@
 #include <string.h>
 
 #include "ref/parts/parts.h"
-#include "sim/grade/outputs.h"
-#include "sim/grade/ranked.h"
-#include "sim/grade/wrongs.h"
+#include "sim/run/grade/outputs.h"
+#include "sim/run/grade/ranked.h"
+#include "sim/run/grade/wrongs.h"
 #include "tests/support/scratch.h"
 #include "tests/support/test.h"
 #include "traces/container/writer.h"

@@ -5,8 +5,8 @@
  * not kept. A search for a byte budget that was cut off goes on with the
  * probes that it had.
  */
-#include "sim/commands/commands.h"
-#include "sim/sweep/batch.h"
+#include "sim/cli/commands.h"
+#include "sim/run/sweep/batch.h"
 #include "tests/support/backend/standin.h"
 #include "tests/support/program/command.h"
 #include "tests/support/scratch.h"

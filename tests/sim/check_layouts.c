@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Memory layouts (sim/layout/layouts.h) beside a replay:
+ * Memory layouts (sim/replay/layout/layouts.h) beside a replay:
  *   - for every method, and one that calls every verb at random: slots holds
  *     the ledger's payload at every step and at the peak; pages of one token
  *     are slots; pages hold at least what is stored, and the more the wider
@@ -10,9 +10,9 @@
  *   - the theory: of random evictions of a share s, a page of 16 comes free
  *     with probability s^16, and has s^15 of the evicted bytes in it.
  */
-#include "sim/engine/partial.h"
-#include "sim/engine/replay.h"
-#include "sim/layout/layouts.h"
+#include "sim/replay/engine/partial.h"
+#include "sim/replay/engine/replay.h"
+#include "sim/replay/layout/layouts.h"
 #include "tests/laws/cells.h"
 #include "tests/made/mad.h"
 #include "tests/support/layerkeep.h"

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Memory layouts without a replay: the examples by hand of
- * sim/layout/README.md, row by row; of regular indices the paper's benchmark
- * shapes and a rewrite that pays; and what --layout refuses.
+ * sim/replay/layout/README.md, row by row; of regular indices the paper's
+ * benchmark shapes and a rewrite that pays; and what --layout refuses.
  */
-#include "sim/layout/layouts.h"
+#include "sim/replay/layout/layouts.h"
 #include "tests/support/test.h"
 
 #include <string.h>
@@ -16,9 +16,9 @@ static void must_hold(const kv_layout_state *s, int64_t pages, int64_t bytes) {
   assert_int_equal(s->bytes, bytes);
 }
 
-/* sim/layout/README.md, "An example by hand": one lane, rows of 8 bytes, pages
- * of 4 tokens; the K side alone is followed here, V does the same. Merged rows
- * of the trace's type stay in raw pages. */
+/* sim/replay/layout/README.md, "An example by hand": one lane, rows of 8 bytes,
+ * pages of 4 tokens; the K side alone is followed here, V does the same. Merged
+ * rows of the trace's type stay in raw pages. */
 static void by_hand(kv_means merged) {
   const kv_shape shape = {.n_layers = 1,
                           .n_heads = 1,
@@ -103,8 +103,8 @@ static void counts(const kv_layout *p, kv_layout_state *s, int step, int kept,
   assert_int_equal(s->regular->changed, changed);
 }
 
-/* sim/layout/README.md, "Masks by hand": two lanes; `lanes`: are their own
- * places changed, or the union's? */
+/* sim/replay/layout/README.md, "Masks by hand": two lanes; `lanes`: are their
+ * own places changed, or the union's? */
 static void masks_of(const char *name, bool lanes) {
   const kv_shape shape = {.n_layers = 1,
                           .n_heads = 2,
@@ -157,8 +157,9 @@ TEST(test_masks) {
 
 /* --- masks of a layer, and ranks ------------------------------------------ */
 
-/* sim/layout/README.md, "Dealt to two ranks by hand": one layer of four lanes,
- * 8 tokens, of which they keep 8, 2, 3 and 3, the last two not the same. */
+/* sim/replay/layout/README.md, "Dealt to two ranks by hand": one layer of four
+ * lanes, 8 tokens, of which they keep 8, 2, 3 and 3, the last two not the same.
+ */
 static kv_layout_state *four_lanes(const char *name, kv_layout_list *l) {
   static const kv_shape shape = {.n_layers = 1,
                                  .n_heads = 4,

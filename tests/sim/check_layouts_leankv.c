@@ -8,7 +8,7 @@
  */
 #include "ref/pages/geometry.h"
 #include "ref/pages/pages.h"
-#include "sim/layout/layouts.h"
+#include "sim/replay/layout/layouts.h"
 #include "tests/laws/cells.h"
 #include "tests/support/scratch.h"
 #include "tests/support/test.h"

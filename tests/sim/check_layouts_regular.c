@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Regular indices (sim/layout/regular.h): beside replays of all methods a
- * recount, in plain loops, of what a witness saw the lanes hold; masks of a
+ * Regular indices (sim/replay/layout/regular.h): beside replays of all methods
+ * a recount, in plain loops, of what a witness saw the lanes hold; masks of a
  * long answer. No layout changes a digest.
  */
-#include "sim/layout/layouts.h"
+#include "sim/replay/layout/layouts.h"
 #include "tests/laws/cells.h"
 #include "tests/made/mad.h"
 #include "tests/support/bundled.h"

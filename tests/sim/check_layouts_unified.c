@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Layout unified: the example by hand of sim/layout/README.md, what it has no
- * place for, and what holds beside a replay of any method: it decides nothing;
- * pages are those of the formula once a prompt is compressed and never fewer.
+ * Layout unified: the example by hand of sim/replay/layout/README.md, what it
+ * has no place for, and what holds beside a replay of any method: it decides
+ * nothing; pages are those of the formula once a prompt is compressed and never
+ * fewer.
  */
 #include "ref/formats/minmax.h"
 #include "ref/pages/geometry.h"
 #include "ref/pages/pages.h"
-#include "sim/layout/layouts.h"
+#include "sim/replay/layout/layouts.h"
 #include "tests/laws/cells.h"
 #include "tests/support/scratch.h"
 #include "tests/support/test.h"

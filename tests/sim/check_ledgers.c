@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Bytes of the ledger, which no digest knows: where two backends count them
- * differently, sim/compare/compare.h names the step, layer and lane, or the
+ * differently, sim/run/compare/compare.h names the step, layer and lane, or the
  * total where a second look does not show it.
  */
 #include "tests/support/backend/tamper.h"

@@ -6,7 +6,7 @@
  * their kind decodes for hold what they would themselves. With KV_ALL the trace
  * has 8,192 + 64 tokens.
  */
-#include "sim/capacity/lengths.h"
+#include "sim/cli/capacity/lengths.h"
 #include "tests/laws/cells.h"
 #include "tests/support/scratch.h"
 #include "tests/support/test.h"

@@ -6,8 +6,8 @@
  * which no more than the one in hand is resident.
  */
 #include "ref/ground/shape.h"
-#include "sim/measure/fidelity.h"
-#include "sim/measure/fidelity_part.h"
+#include "sim/replay/measure/fidelity.h"
+#include "sim/replay/measure/fidelity_part.h"
 #include "tests/support/test.h"
 
 #include <malloc.h>

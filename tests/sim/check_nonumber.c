@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "sim/grade/outputs.h"
+#include "sim/run/grade/outputs.h"
 #include "tests/support/scratch.h"
 #include "tests/support/test.h"
 #include "tests/support/traces/tracefile.h"

@@ -5,8 +5,8 @@
  * numbers leave; in a list a layer and in a session as on a command line; and
  * what is no ratio, or leaves nothing, is refused in one sentence.
  */
-#include "sim/session/session.h"
-#include "sim/spec/budget.h"
+#include "sim/ask/budget.h"
+#include "sim/run/session/session.h"
 #include "tests/support/test.h"
 
 #include <string.h>

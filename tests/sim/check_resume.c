@@ -6,10 +6,10 @@
  * again; and nothing that is damaged, misplaced or of other code is believed.
  */
 #include "gpu/host/backends.h"
-#include "sim/db/db_private.h"
-#include "sim/engine/groups.h"
-#include "sim/engine/partial.h"
-#include "sim/sweep/keeper.h"
+#include "sim/replay/engine/groups.h"
+#include "sim/replay/engine/partial.h"
+#include "sim/run/sweep/keeper.h"
+#include "sim/store/db_private.h"
 #include "tests/laws/cells.h"
 #include "tests/support/backend/standin.h"
 #include "tests/support/program/dbplace.h"

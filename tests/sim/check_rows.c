@@ -5,7 +5,7 @@
  * that did not run carries null; CSV has one column per JSON leaf; the table
  * keeps within 120 columns and to plain text; a full disk is reported.
  */
-#include "sim/show/rows.h"
+#include "sim/cli/show/rows.h"
 #include "tests/support/test.h"
 
 #include <jansson.h>

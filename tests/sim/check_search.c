@@ -6,9 +6,9 @@
  * field of the backend, taken away by a watch that must be told in order. And
  * what a cell is predicted to cost: more work is never predicted to be cheaper.
  */
-#include "sim/spec/knob.h"
-#include "sim/sweep/batch.h"
-#include "sim/sweep/effort.h"
+#include "sim/ask/knob.h"
+#include "sim/run/sweep/batch.h"
+#include "sim/run/sweep/effort.h"
 #include "tests/laws/cells.h"
 #include "tests/support/bundled.h"
 #include "tests/support/test.h"

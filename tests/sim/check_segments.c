@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Where a prompt ends by the segments of a trace (sim/spec/observe.h), and what
+ * Where a prompt ends by the segments of a trace (sim/ask/observe.h), and what
  * follows, for every method on the backend that KV_TEST_BACKEND names:
  *   - observing a segment is a replay of the trace whose prompt_len was moved
  *     there by hand;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A session (sim/session/session.h) and a replay of the same tokens are one
+ * A session (sim/run/session/session.h) and a replay of the same tokens are one
  * thing:
  *   - on every bundled trace every method of the registry, and variants that
  *     enter in blocks, re-index or keep a lane a query head, has the digests
@@ -13,8 +13,8 @@
  *   - sessions in two threads do not touch.
  * What is refused, and strides and dtypes: check_session_calls.
  */
-#include "sim/laws/law_walk.h"
-#include "sim/session/session_part.h"
+#include "sim/run/laws/law_walk.h"
+#include "sim/run/session/session_part.h"
 #include "tests/made/made_up.h"
 #include "tests/support/bundled.h"
 #include "tests/support/draw.h"

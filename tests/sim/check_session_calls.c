@@ -10,7 +10,7 @@
  *   - strides, dtypes and the caller's rounding mode cannot be seen.
  */
 #include "ref/ground/arith.h"
-#include "sim/session/session.h"
+#include "sim/run/session/session.h"
 #include "tests/support/draw.h"
 #include "tests/support/test.h"
 

@@ -6,8 +6,8 @@
  * what dense answers. Where layers read messages a piece ends at a chunk's end.
  * Forks: check_session_fork.
  */
-#include "sim/laws/law_walk.h"
-#include "sim/session/session.h"
+#include "sim/run/laws/law_walk.h"
+#include "sim/run/session/session.h"
 #include "tests/support/bundled.h"
 #include "tests/support/draw.h"
 #include "tests/support/feed.h"

@@ -11,7 +11,7 @@
  * goes on.
  */
 #include "ref/lane/lane.h"
-#include "sim/session/session_part.h"
+#include "sim/run/session/session_part.h"
 #include "tests/made/made_up.h"
 #include "tests/support/bundled.h"
 #include "tests/support/feed.h"

@@ -7,7 +7,7 @@
  * than that over its rows is refused; so is a lane that does not exist. Of a
  * layer that has ended nothing can be kept, nor a list that is not there.
  */
-#include "sim/session/session.h"
+#include "sim/run/session/session.h"
 #include "tests/support/bundled.h"
 #include "tests/support/feed.h"
 #include "tests/support/rig.h"

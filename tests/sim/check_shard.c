@@ -3,7 +3,7 @@
  * Which shard a process is: what may be typed, how files of shards are called,
  * and what the environment may say, in any order of its variables.
  */
-#include "sim/spec/shard.h"
+#include "sim/run/sweep/shard.h"
 #include "tests/support/test.h"
 
 #include <stdio.h>

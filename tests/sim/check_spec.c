@@ -8,13 +8,13 @@
  *     nearest, and leaves what was there as it was.
  * The registry is made up, so that only the grammar is tested.
  */
-#include "sim/spec/param.h"
-#include "sim/spec/spec.h"
-#include "sim/text/json.h"
-#include "sim/text/number.h"
+#include "ref/ground/text.h"
+#include "sim/ask/json.h"
+#include "sim/ask/number.h"
+#include "sim/ask/param.h"
+#include "sim/ask/spec.h"
 #include "tests/support/draw.h"
 #include "tests/support/test.h"
-#include "traces/text/text.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Laws of computing decode rows ahead (sim/measure/tile.h, ref/backend/attend.h
- * and ahead.h). Rows of a tile have the bits of the rows one by one, for every
- * type and group, across the ends of chunks, and beside a row that is not
- * finite. An attention that goes on from what was begun has the bits of one
- * that does not, and begins anew where its largest logit is another. A verb
- * leaves below kv_lane.touched what was there.
+ * Laws of computing decode rows ahead (sim/replay/measure/tile.h,
+ * ref/backend/attend.h and ahead.h). Rows of a tile have the bits of the rows
+ * one by one, for every type and group, across the ends of chunks, and beside a
+ * row that is not finite. An attention that goes on from what was begun has the
+ * bits of one that does not, and begins anew where its largest logit is
+ * another. A verb leaves below kv_lane.touched what was there.
  */
 #include "ref/ground/arith.h"
-#include "sim/measure/tile.h"
+#include "sim/replay/measure/tile.h"
 #include "tests/support/world.h"
 
 #include <limits.h>

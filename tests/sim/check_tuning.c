@@ -3,8 +3,8 @@
  * The search of `kvreplay tune` on functions whose best point is known, ranges
  * as they may be typed, and names of measures.
  */
-#include "sim/tune/key.h"
-#include "sim/tune/space.h"
+#include "sim/cli/show/key.h"
+#include "sim/run/tune/space.h"
 #include "tests/support/little.h"
 #include "tests/support/test.h"
 

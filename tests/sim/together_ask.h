@@ -6,8 +6,8 @@
 #ifndef KV_TESTS_SIM_TOGETHER_ASK_H
 #define KV_TESTS_SIM_TOGETHER_ASK_H
 
-#include "sim/layout/layouts_part.h"
-#include "sim/layout/together.h"
+#include "sim/replay/layout/layouts_part.h"
+#include "sim/run/look/together.h"
 #include "tests/support/test.h"
 
 #include <stdlib.h>

@@ -7,7 +7,7 @@
 #ifndef KV_TESTS_FEED_H
 #define KV_TESTS_FEED_H
 
-#include "sim/session/session.h"
+#include "sim/run/session/session.h"
 #include "traces/trace/trace.h"
 
 /* What kv_session_open wants for trace t; points into t. feed_free frees the

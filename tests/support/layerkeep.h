@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A keeper of a replay (sim/engine/replay.h) that saves each finished layer of
- * one cell as bytes and restores them into another cell: what a run that goes
- * on after it was killed does, here without a database. What goes wrong fails
- * the running test.
+ * A keeper of a replay (sim/replay/engine/replay.h) that saves each finished
+ * layer of one cell as bytes and restores them into another cell: what a run
+ * that goes on after it was killed does, here without a database. What goes
+ * wrong fails the running test.
  */
 #ifndef KV_TESTS_LAYERKEEP_H
 #define KV_TESTS_LAYERKEEP_H
 
-#include "sim/engine/replay.h"
+#include "sim/replay/engine/replay.h"
 
 enum { LAYERKEEP_MOST = 8 }; /* recorded layers, at most */
 

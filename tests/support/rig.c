@@ -6,9 +6,9 @@
 #include "gpu/host/backends.h"
 #include "ref/backend/store.h"
 #include "ref/ground/arith.h"
-#include "sim/engine/messages.h"
-#include "sim/engine/order.h"
-#include "sim/spec/spec.h"
+#include "sim/ask/spec.h"
+#include "sim/replay/engine/messages.h"
+#include "sim/replay/engine/order.h"
 #include "traces/decisions/asset.h"
 #include <math.h>
 #include <stdlib.h>

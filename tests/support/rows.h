@@ -7,8 +7,8 @@
 #ifndef KV_TESTS_ROWS_H
 #define KV_TESTS_ROWS_H
 
-#include "sim/db/environment.h"
-#include "sim/measure/result.h"
+#include "sim/replay/measure/result.h"
+#include "sim/store/environment.h"
 
 /* How many there are; the functions count them, and traces, from 0. */
 enum { KV_ROWS_METHODS = 15, KV_ROWS_BUDGETS = 4 };

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * One layer with one lane, for tests of the measures (sim/measure): random
- * binary32 data, verbs that change the lane at random, views of any shape, the
- * exact row of attention (truth) and the state of the measures. What goes wrong
- * fails the running test.
+ * One layer with one lane, for tests of the measures (sim/replay/measure):
+ * random binary32 data, verbs that change the lane at random, views of any
+ * shape, the exact row of attention (truth) and the state of the measures. What
+ * goes wrong fails the running test.
  *
  *   open; for each token: kv_lane_append, perhaps verbs, then see, then attend;
  *   close
@@ -11,7 +11,7 @@
 #ifndef KV_TESTS_WORLD_H
 #define KV_TESTS_WORLD_H
 
-#include "sim/measure/fidelity.h"
+#include "sim/replay/measure/fidelity.h"
 #include "tests/support/test.h"
 
 enum {

@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "gpu/host/backends.h"
-#include "sim/engine/replay.h"
+#include "sim/replay/engine/replay.h"
 #include "tests/support/scratch.h"
 #include "tests/support/test.h"
 #include "tests/support/traces/tracefile.h"

@@ -10,7 +10,7 @@
 #define _GNU_SOURCE 1
 #include "gpu/host/backends.h"
 #include "ref/ground/arith.h"
-#include "sim/commands/commands.h"
+#include "sim/cli/commands.h"
 #include "tests/support/program/command.h"
 #include "tests/support/scratch.h"
 #include "tests/support/test.h"

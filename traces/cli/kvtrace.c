@@ -4,7 +4,7 @@
  * and main; a command is a file of its own.
  */
 #include "traces/cli/kvtrace.h"
-#include "traces/text/threads.h"
+#include "ref/ground/threads.h"
 #include "traces/trace/check.h"
 
 static const kv_command *const commands[] = {

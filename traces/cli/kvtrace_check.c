@@ -10,9 +10,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "ref/ground/text.h"
 #include "traces/cli/kvtrace.h"
 #include "traces/text/json.h"
-#include "traces/text/text.h"
 #include "traces/trace/check.h"
 #include "traces/trace/trace.h"
 

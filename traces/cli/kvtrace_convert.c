@@ -7,9 +7,9 @@
 #include <inttypes.h>
 #include <stdio.h>
 
+#include "ref/ground/text.h"
 #include "traces/cli/kvtrace.h"
 #include "traces/text/progress.h"
-#include "traces/text/text.h"
 #include "traces/trace/convert.h"
 
 typedef struct task {

@@ -10,11 +10,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "ref/ground/text.h"
 #include "traces/cli/kvtrace.h"
 #include "traces/cli/kvtrace_attention.h"
 #include "traces/container/safetensors.h"
 #include "traces/text/json.h"
-#include "traces/text/text.h"
 #include "traces/trace/expanded.h"
 #include "traces/trace/trace.h"
 

@@ -9,9 +9,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "ref/ground/text.h"
 #include "traces/cli/kvtrace.h"
 #include "traces/text/progress.h"
-#include "traces/text/text.h"
 #include "traces/trace/pack.h"
 
 typedef struct task {

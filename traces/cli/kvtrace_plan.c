@@ -11,10 +11,10 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "ref/ground/text.h"
 #include "traces/cli/kvtrace.h"
 #include "traces/container/index.h"
 #include "traces/text/json.h"
-#include "traces/text/text.h"
 #include "traces/trace/plan.h"
 #include "traces/trace/synth.h"
 

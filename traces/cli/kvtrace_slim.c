@@ -5,9 +5,9 @@
  */
 #include <stdio.h>
 
+#include "ref/ground/text.h"
 #include "traces/cli/kvtrace.h"
 #include "traces/text/progress.h"
-#include "traces/text/text.h"
 #include "traces/trace/slim.h"
 
 typedef struct task {

@@ -7,8 +7,8 @@
 
 #include <stdlib.h>
 
+#include "ref/ground/text.h"
 #include "traces/text/progress.h"
-#include "traces/text/text.h"
 #include "traces/trace/synth.h"
 
 enum { ANY = -1 };

@@ -8,8 +8,8 @@
 #include <omp.h>
 #include <stdlib.h>
 
+#include "ref/ground/text.h"
 #include "traces/text/json.h"
-#include "traces/text/text.h"
 #include "traces/trace/geometry.h"
 
 volatile sig_atomic_t kv_stop_asked;

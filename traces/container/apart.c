@@ -10,9 +10,9 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "ref/ground/text.h"
 #include "traces/container/index.h"
 #include "traces/container/safetensors.h"
-#include "traces/text/text.h"
 
 /* --- which file a path is ----------------------------------------------- */
 

@@ -14,9 +14,9 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "ref/ground/text.h"
 #include "traces/container/chunks_line.h"
 #include "traces/container/header.h"
-#include "traces/text/text.h"
 
 enum {
   LINE_MOST = 1 << 20, /* bytes of the first line */

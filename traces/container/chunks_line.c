@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "traces/text/text.h"
+#include "ref/ground/text.h"
 
 /* As of a trace (traces/trace/trace.c). */
 enum { LAYERS_MOST = 100000, HEADS_MOST = 1 << 20, DIM_MOST = 1 << 16 };

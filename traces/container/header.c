@@ -11,8 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "ref/ground/text.h"
 #include "traces/text/json.h"
-#include "traces/text/text.h"
 
 static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__,
               "the container is little-endian and read without a copy");

@@ -11,8 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "ref/ground/text.h"
 #include "traces/container/header.h"
-#include "traces/text/text.h"
 
 enum { INDEX_MOST = 100000000, SHARDS_MOST = 1000 };
 

@@ -11,7 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "traces/text/text.h"
+#include "ref/ground/text.h"
 
 enum { SLOTS = 64 };
 

@@ -15,9 +15,9 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
+#include "ref/ground/text.h"
 #include "traces/container/apart.h"
 #include "traces/container/leftover.h"
-#include "traces/text/text.h"
 
 static kv_rc complain(const kv_newfile *f, const char *what, kv_err *e) {
   char a[KV_SHOW];

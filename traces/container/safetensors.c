@@ -14,9 +14,9 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "ref/ground/text.h"
 #include "traces/container/guard.h"
 #include "traces/container/index.h"
-#include "traces/text/text.h"
 
 typedef struct part {
   char *path;

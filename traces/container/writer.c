@@ -13,9 +13,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "ref/ground/text.h"
 #include "traces/container/newfile.h"
 #include "traces/text/json.h"
-#include "traces/text/text.h"
 
 enum { ALIGN = 64, FIELD = 8 };
 

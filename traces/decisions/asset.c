@@ -9,8 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "ref/ground/text.h"
 #include "traces/decisions/asset_part.h"
-#include "traces/text/text.h"
 #include "traces/trace/own.h"
 
 /* --- what and whose it is ----------------------------------------------- */

@@ -13,8 +13,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "ref/ground/text.h"
 #include "traces/container/safetensors.h"
-#include "traces/text/text.h"
 #include "traces/trace/own.h"
 
 static const char ending[] = ".safetensors";

@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "ref/ground/arith.h"
-#include "traces/text/text.h"
+#include "ref/ground/text.h"
 
 enum { ALIGN = 64, NAME = 128, SHAPE = 160 };
 

@@ -5,9 +5,9 @@
  */
 #include "traces/decisions/given.h"
 
+#include "ref/ground/text.h"
 #include "ref/lane/decisions.h"
 #include "traces/decisions/asset_part.h"
-#include "traces/text/text.h"
 #include <stdlib.h>
 #include <string.h>
 

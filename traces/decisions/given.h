@@ -4,7 +4,7 @@
  * decisions (ref/lane/decisions.h): for every layer and KV head one list, what
  * stays when the prompt has ended. The method `replay` follows them like a
  * file's. A session whose method was given no file opens them
- * (sim/session/session.c):
+ * (sim/run/session/session.c):
  *   kv_given_open; kv_given_keep, before the layer's prompt is compressed;
  *   kv_asset_close
  * Memory: 4 bytes a token of the prompt and KV head.

@@ -6,7 +6,7 @@
 
 #include "traces/option/kernels.h"
 
-#include "traces/text/threads.h"
+#include "ref/ground/threads.h"
 #include <omp.h>
 #include <stdlib.h>
 

@@ -4,7 +4,7 @@
  */
 #include "traces/option/option.h"
 
-#include "traces/text/text.h"
+#include "ref/ground/text.h"
 #include <assert.h>
 #include <getopt.h>
 #include <stdlib.h>

@@ -7,9 +7,9 @@
 #include "traces/option/program.h"
 
 #include "commit.h"
+#include "ref/ground/text.h"
 #include "traces/option/further.h"
 #include "traces/option/help.h"
-#include "traces/text/text.h"
 #include <assert.h>
 #include <errno.h>
 #include <stdlib.h>

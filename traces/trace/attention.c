@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "ref/ground/arith.h"
-#include "traces/text/threads.h"
+#include "ref/ground/threads.h"
 #include "traces/trace/critical.h"
 #include "traces/trace/rows.h"
 

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "traces/text/threads.h"
+#include "ref/ground/threads.h"
 #include "traces/trace/recompute.h"
 
 typedef struct sums {

@@ -9,8 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "traces/text/text.h"
-#include "traces/text/threads.h"
+#include "ref/ground/text.h"
+#include "ref/ground/threads.h"
 #include "traces/trace/rewrite.h"
 #include "traces/trace/rows.h"
 

@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "ref/ground/text.h"
 #include "traces/container/index.h"
-#include "traces/text/text.h"
 #include "traces/trace/plan.h"
 
 enum { LAYERS_MOST = KV_KEEP_LAYERS, NUMBER_MOST = 65536 };

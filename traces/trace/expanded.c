@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "traces/text/text.h"
+#include "ref/ground/text.h"
 
 /* Rows that are looked at in each of two layers; and of two numbers at least:
  * a rotation turns pairs. */

@@ -22,8 +22,8 @@
 #include <unistd.h>
 
 #include "ref/ground/arith.h"
-#include "traces/text/text.h"
-#include "traces/text/threads.h"
+#include "ref/ground/text.h"
+#include "ref/ground/threads.h"
 #include "traces/trace/own.h"
 #include "traces/trace/trace.h"
 

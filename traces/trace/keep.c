@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "traces/text/text.h"
+#include "ref/ground/text.h"
 
 /* A number of at most nine digits; *text moves behind it. -1: none. */
 static int number(const char **text) {

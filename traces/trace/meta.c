@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "traces/text/text.h"
+#include "ref/ground/text.h"
 
 static kv_rc tell(const char *file, const char *key, const char *reason,
                   kv_err *e) {

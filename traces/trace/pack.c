@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "traces/text/text.h"
+#include "ref/ground/text.h"
 #include "traces/trace/pack_own.h"
 
 /* As of a trace (traces/trace/trace.c). */

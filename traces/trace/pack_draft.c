@@ -13,8 +13,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "ref/ground/text.h"
 #include "traces/text/json.h"
-#include "traces/text/text.h"
 #include "traces/trace/pack_own.h"
 
 /* The header's JSON, for free(); *bytes: of all data. */

@@ -12,9 +12,9 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "ref/ground/text.h"
 #include "traces/container/index.h"
 #include "traces/text/json.h"
-#include "traces/text/text.h"
 
 static kv_rc tell(const kv_pack_json *j, const char *key, const char *why,
                   kv_err *e) {

@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "ref/ground/text.h"
 #include "traces/text/json.h"
-#include "traces/text/text.h"
 #include "traces/trace/pack_own.h"
 
 enum { ALONE = 4, OF_A_LAYER = 5 }; /* tensors, at most */

@@ -9,8 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "ref/ground/text.h"
 #include "traces/container/writer.h"
-#include "traces/text/text.h"
 #include "traces/trace/pack_own.h"
 
 enum { PARTS = 4 };

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "traces/text/text.h"
+#include "ref/ground/text.h"
 #include "traces/trace/own.h"
 #include "traces/trace/trace.h"
 

@@ -8,8 +8,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "ref/ground/text.h"
 #include "traces/container/safetensors.h"
-#include "traces/text/text.h"
 
 enum { PIECE = 1 << 20 }; /* bytes between two looks at stop */
 

@@ -12,7 +12,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "traces/text/text.h"
+#include "ref/ground/text.h"
 #include "traces/trace/colsum.h"
 #include "traces/trace/own.h"
 #include "traces/trace/trace.h"

@@ -10,8 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "ref/ground/text.h"
 #include "traces/container/safetensors.h"
-#include "traces/text/text.h"
 #include "traces/trace/colsum.h"
 #include "traces/trace/own.h"
 #include "traces/trace/rewrite.h"

@@ -13,9 +13,9 @@
 #include <string.h>
 
 #include "ref/ground/arith.h"
+#include "ref/ground/text.h"
+#include "ref/ground/threads.h"
 #include "traces/container/writer.h"
-#include "traces/text/text.h"
-#include "traces/text/threads.h"
 #include "traces/trace/recompute.h"
 #include "traces/trace/synth_row.h"
 

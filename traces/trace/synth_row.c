@@ -13,7 +13,7 @@
 
 #include "ref/ground/arith.h"
 #include "ref/ground/rope.h"
-#include "traces/text/threads.h"
+#include "ref/ground/threads.h"
 
 #define GOLDEN UINT64_C(0x9e3779b97f4a7c15)
 

@@ -11,8 +11,8 @@
 #include <string.h>
 
 #include "ref/ground/arith.h"
+#include "ref/ground/text.h"
 #include "traces/container/safetensors.h"
-#include "traces/text/text.h"
 #include "traces/trace/meta.h"
 #include "traces/trace/own.h"
 #include "traces/trace/variant.h"

@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "ref/ground/arith.h"
-#include "traces/text/text.h"
+#include "ref/ground/text.h"
 #include "traces/trace/own.h"
 
 static kv_rc tell(const char *file, const char *key, const char *reason,

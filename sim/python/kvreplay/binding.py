@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How Python meets sim/session/session.h: the library, found and loaded, the C
-structs of its calls, and arguments checked before C sees them: what does not
-fit is a SessionError with one sentence. kvreplay.session is made of it."""
+"""How Python meets sim/run/session/session.h: the library, found and loaded,
+the C structs of its calls, and arguments checked before C sees them: what does
+not fit is a SessionError with one sentence. kvreplay.session is made of it."""
 
 from __future__ import annotations
 

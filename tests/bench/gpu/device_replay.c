@@ -5,7 +5,7 @@
 #include "tests/bench/gpu/device_replay.h"
 
 #include "gpu/host/backends.h"
-#include "sim/engine/replay.h"
+#include "sim/replay/engine/replay.h"
 #include "traces/trace/synth.h"
 #include "traces/trace/trace.h"
 

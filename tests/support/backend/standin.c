@@ -6,7 +6,7 @@
 
 #include "gpu/host/backends.h"
 #include "ref/backend/store.h"
-#include "sim/commands/commands.h"
+#include "sim/cli/commands.h"
 #include "tests/support/backend/ulp.h"
 #include "tests/support/program/command.h"
 #include "tests/support/scratch.h"

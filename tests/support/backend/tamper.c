@@ -5,7 +5,7 @@
 #include "tests/support/backend/tamper.h"
 #include "tests/laws/cells.h"
 
-#include "sim/engine/replay.h"
+#include "sim/replay/engine/replay.h"
 #include "tests/made/made_up.h"
 #include "tests/support/scratch.h"
 #include "tests/support/test.h"

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * A backend that changes one thing at one place, for tests of
- * sim/compare/compare.h, which must find that place and name it. Linked into
- * each test program that uses it. What goes wrong fails the running test.
+ * sim/run/compare/compare.h, which must find that place and name it. Linked
+ * into each test program that uses it. What goes wrong fails the running test.
  */
 #ifndef KV_TESTS_TAMPER_H
 #define KV_TESTS_TAMPER_H
 
 #include "ref/backend/store.h"
-#include "sim/compare/compare.h"
+#include "sim/run/compare/compare.h"
 
 enum {
   TOKENS = 96,

@@ -4,7 +4,7 @@
  */
 #include "tests/support/kernels/graded.h"
 
-#include "sim/commands/commands.h"
+#include "sim/cli/commands.h"
 #include "tests/support/scratch.h"
 #include "tests/support/test.h"
 

@@ -8,7 +8,7 @@
 #ifndef KV_TESTS_ANSWERS_H
 #define KV_TESTS_ANSWERS_H
 
-#include "sim/db/evaluation.h"
+#include "sim/store/evaluation.h"
 
 enum {
   KV_ANSWERS_TASKS = 3,   /* needle, which dense answers; words, which it

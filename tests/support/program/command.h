@@ -16,7 +16,7 @@
 enum { COMMAND_LENGTH = 1 << 21 };
 extern char heard[COMMAND_LENGTH], said[COMMAND_LENGTH];
 
-/* kv_commands_call of sim/commands/commands.h, or the like. */
+/* kv_commands_call of sim/cli/commands.h, or the like. */
 typedef int command(int argc, char **argv);
 
 /* Calls f with the words up to a NULL, words[0] being the command's name; or

@@ -6,7 +6,7 @@
 #ifndef KV_TESTS_DBPLACE_H
 #define KV_TESTS_DBPLACE_H
 
-#include "sim/db/db_private.h"
+#include "sim/store/db_private.h"
 
 typedef struct kv_dbplace {
   char folder[64], path[80]; /* the folder; the database's file in it */

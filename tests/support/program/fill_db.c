@@ -7,7 +7,7 @@
  * alone; `blind` has not looked at scores. And made-up evaluations of items
  * FIRST..LAST-1, of which `flip` changes an answer. Exit code as kv_rc.
  */
-#include "sim/db/db.h"
+#include "sim/store/db.h"
 #include "tests/support/program/answers.h"
 #include "tests/support/rows.h"
 

@@ -9,7 +9,7 @@
 #include "traces/trace/small.h"
 #include "traces/trace/trace.h"
 
-/* What opens a trace: kv_trace_open, or kv_law_open (sim/laws/law.h). */
+/* What opens a trace: kv_trace_open, or kv_law_open (sim/run/laws/law.h). */
 typedef kv_rc opened_by(const char *path, kv_trace **out, kv_err *e);
 
 /* Writes a trace of that description and seed as NAME.safetensors into the

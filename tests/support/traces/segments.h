@@ -7,8 +7,8 @@
 #ifndef KV_TESTS_SEGMENTS_H
 #define KV_TESTS_SEGMENTS_H
 
-#include "sim/engine/replay.h"
-#include "sim/spec/observe.h"
+#include "sim/ask/observe.h"
+#include "sim/replay/engine/replay.h"
 #include "tests/support/rig.h"
 
 enum {

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The database of evaluations from Python: sim/db/evaluation.h, which says what
-each call promises. No SQL here: keys, comparison and durability are the
+"""The database of evaluations from Python: sim/store/evaluation.h, which says
+what each call promises. No SQL here: keys, comparison and durability are the
 library's.
 
     with Store("results.db") as store:

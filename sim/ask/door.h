@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Plugins: shared objects that export one symbol,
+ *
+ *   const kv_method kv_plugin = {.abi = KV_METHOD_ABI, .name = "mine", ...};
+ *
+ * A plugin is named by its path (a name with a slash, or one that ends in .so).
+ * Once loaded, or if it is NAME.so (perhaps with _ for -) in a folder listed in
+ * KVREPLAY_PLUGINS (FOLDER:FOLDER), it can also be named by its name alone. Its
+ * method table is checked when it is loaded; it stays loaded until the process
+ * ends.
+ *
+ * A plugin runs with all rights of the process. Therefore accept paths only
+ * from the person at the command line; code that reads method names from a file
+ * must refuse paths (kv_door_is_path, kv_door_names_path). Safe to call from
+ * several threads.
+ */
+#ifndef KV_SIM_DOOR_H
+#define KV_SIM_DOOR_H
+
+#include "ref/lane/method.h"
+
+/* True if this name, or the name that any part of this specification begins
+ * with, is a path; escapes are understood. */
+bool kv_door_is_path(const char *name);
+/* True if this name is a path, with every character standing for itself (no
+ * escapes). Code that reads names from a file asks both this and
+ * kv_door_is_path. */
+bool kv_door_names_path(const char *name);
+
+/* Finds a plugin by name or path and loads it, unless it is loaded. *out is
+ * NULL, with KV_OK, if no plugin has that name. KV_INPUT: there is no such
+ * file, or it is not a plugin for this kvreplay; KV_USAGE: another method
+ * already has its name, KVREPLAY_PLUGINS names no folder, or the path is too
+ * long; KV_RESOURCE. */
+kv_rc kv_door_find(const char *name, const kv_method **out, kv_err *e);
+
+/* SHA-256, 64 hex digits, of the file that a method was loaded from; for two
+ * methods on one lane, of which one is a plugin, a digest over both, valid
+ * until this thread asks again. NULL for built-in methods. */
+const char *kv_door_code(const kv_method *m);
+/* The absolute path of that file. NULL for built-in methods and for two on one
+ * lane. */
+const char *kv_door_file(const kv_method *m);
+
+/* If loading the plugin changed the floating-point mode (which was then
+ * restored), says how (ref/ground/float.h), for a warning; else NULL. */
+const char *kv_door_mode(const kv_method *m);
+
+/* Loads every .so in the folders of KVREPLAY_PLUGINS, for lists of all methods.
+ * Calls tell once for each file that cannot be loaded. */
+void kv_door_open_all(void (*tell)(const kv_err *why));
+/* The index-th plugin that was loaded, from 0; NULL past the end. */
+const kv_method *kv_door_at(int index);
+
+/* The functions that a plugin may call (sim/ask/plugin_api.c), ended by name
+ * NULL. They are listed so that the linker keeps them. */
+typedef struct kv_plugin_call {
+  const char *name;      /* of the function */
+  void (*address)(void); /* cast: not to be called by this type */
+} kv_plugin_call;
+extern const kv_plugin_call kv_plugin_calls[];
+
+/* Checks a plugin's method table. KV_INPUT, one sentence, if the engine cannot
+ * run it; `file` names the plugin in the sentence. Does not look whether the
+ * method's name is already taken. (sim/ask/door.c) */
+kv_rc kv_door_check(const kv_method *m, const char *file, kv_err *e);
+
+#endif

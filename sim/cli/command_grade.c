@@ -1,0 +1,316 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * `kvreplay grade`: opens the cell and their files, replays with the grading
+ * wrapped around the method, prints, stores. With a database the cell is first
+ * run as it is, for the row that theirs is compared with.
+ */
+#include "sim/cli/commands.h"
+
+#include "ref/ground/text.h"
+#include "sim/ask/number.h"
+#include "sim/cli/job.h"
+#include "sim/cli/options_cells.h"
+#include "sim/cli/show/grade_report.h"
+#include "sim/cli/signal.h"
+#include <string.h>
+
+/* Zeroed before parsing. */
+typedef struct kv_grade_options {
+  kv_cells_options cells; /* first: sim/cli/options_cells.h; one cell */
+  const char *theirs;     /* path of their decisions; always given */
+  const char *outputs;    /* path of their outputs; NULL: not graded */
+  const char *tie_text, *atol_text, *rtol_text; /* as typed, or NULL */
+  double tie;        /* >= 0, share of the cut (the least score chosen) within
+                        which scores are a tie; 1e-3 if not typed */
+  double atol, rtol; /* tolerances of outputs, absolute and relative; < 0: not
+                        typed, so those of the type of theirs
+                        (sim/run/grade/outputs.h) */
+  int follow;        /* whose decision the reference goes on with: 0 theirs,
+                        1 ours */
+  int lse_base;      /* of their log-sum-exp: 0 natural, 1 to base 2 */
+  bool all;   /* list every wrong decision and row, not the first alone */
+  int format; /* a kv_grade_format */
+} kv_grade_options;
+
+#define AT(member) .offset = offsetof(kv_grade_options, member)
+
+static const kv_option options[] = {
+    KV_OPTIONS_CELL("What to grade"),
+    {KV_SLOT_TEXT, "theirs", 0, "FILE", AT(theirs), .use = KV_USE_READ,
+     .must = true,
+     .help = "decisions, as `kvreplay run --decisions` or kvreplay.decisions "
+             "write them (required)"},
+    {KV_SLOT_TEXT, "outputs", 'o', "FILE", AT(outputs), .use = KV_USE_READ,
+     .help = "their outputs, too: layers.L.o as `kvreplay run --outputs` "
+             "writes them, in F32, F16 or BF16, perhaps with layers.L.lse"},
+    {KV_SLOT_TEXT, "tie", 't', "SHARE", AT(tie_text), .group = "How strictly",
+     .help = "scores within this share of the cut may fall on either side of "
+             "it (default 1e-3); what is printed says the least that would do, "
+             "which for scores in bf16 is 8e-3 to 2e-2"},
+    {KV_SLOT_TEXT, "atol", 0, "A", AT(atol_text),
+     .help = "an element of the output matches within A + R x the largest "
+             "|ours| of its row, an LSE within A + R x max(1, |ours|) (default "
+             "1e-5)"},
+    {KV_SLOT_TEXT, "rtol", 0, "R", AT(rtol_text),
+     .help = "(default by type: F32 1.3e-6, F16 1e-3, BF16 1.6e-2)"},
+    {KV_SLOT_CHOICE, "lse-base", 0, "BASE", .choices = "e|2", AT(lse_base),
+     .help = "of their LSE: e (the default), a natural logarithm as ours, or "
+             "2, as FlashInfer returns it"},
+    {KV_SLOT_CHOICE, "follow", 0, "WHOM", .choices = "theirs|ours", AT(follow),
+     .help = "whose decision the reference goes on with: theirs (the "
+             "default), so that one difference is one difference, or ours"},
+    {KV_SLOT_CHOICE, "format", 'f', "FORMAT", .choices = "table|json|junit",
+     AT(format), .group = "What to print",
+     .help = "on standard output, as table (the default), json or junit"},
+    {KV_SLOT_FLAG, "all", 'a', NULL, AT(all),
+     .help = "list every wrong decision and every wrong row of the outputs, "
+             "not only the first"},
+    KV_OPTION_DB("keep the reference's row in an SQLite database, and the "
+                 "first thing wrong of each layer as a difference from it"),
+    KV_OPTION_QUIET,
+    KV_OPTION_JOBS("threads of what comes before, the search for a budget in "
+                   "bytes and the row that --db keeps (default: one a "
+                   "processor); one thread grades"),
+    {.slot = KV_SLOT_END}};
+
+static const kv_example examples[] = {
+    {"kvreplay grade chat.safetensors -m quest:page=16 -b 1024 --theirs "
+     "mine.safetensors",
+     "each page list against the reference"},
+    {"kvreplay grade chat.safetensors -m h2o -b 20% --theirs mine.safetensors "
+     "--outputs out.safetensors --tie 2e-2",
+     "a kernel with scores in bf16, and its outputs"},
+    {"kvreplay grade chat.safetensors -m snapkv -b 512 --theirs "
+     "mine.safetensors -f junit",
+     "a test case a layer, for a CI system"},
+    {NULL, NULL}};
+
+static const char *const notes[] = {
+    "Replays the method and compares each of its decisions - what a query head "
+    "attends at a step, what a lane keeps - with theirs. Equal: the same "
+    "tokens (in the same order, where the method orders them or positions "
+    "follow the order). Tie: the scores of all that they took instead and of "
+    "all that they left are within --tie of the cut, which is the least score "
+    "chosen. Wrong: everything else, and whatever names a token that is none "
+    "of the trace, has not arrived, is gone, or is named twice. What a method "
+    "keeps whatever the scores say is never a tie.",
+    "Below the counts stands the least --tie at which all that differs would "
+    "be ties, or that none would do, where something else than a score near "
+    "the cut is wrong. A kernel that reads bf16 wants a trace in bf16, or its "
+    "scores are of other numbers: `kvtrace convert chat.safetensors --dtype "
+    "bf16 -o chat.bf16.safetensors`. Scores whose sum alone is rounded to bf16 "
+    "are ties at 8e-3; where products or logits are rounded before they are "
+    "summed, up to some 2e-2.",
+    "A file speaks of the kinds of decision that it has; a step without a "
+    "list is a decision for all that is live. The order within a list, and so "
+    "of physical pages, changes nothing for views.",
+    "In the JSON a number that is none is a string: \"NaN\", \"Infinity\" or "
+    "\"-Infinity\"; null says that there is none, as lse_max_abs where the "
+    "outputs have no LSE.",
+    "The exit code is 0 where nothing is wrong, 1 where something is, 2 where "
+    "the method, the file or the trace do not belong together, 3 where a file "
+    "is malformed.",
+    NULL};
+
+static kv_rc tolerance(const char *name, const char *text, double fallback,
+                       double *out, kv_err *e) {
+  char show[KV_SHOW];
+  *out = fallback;
+  if (!text || (kv_number_parse(text, out) && *out >= 0)) return KV_OK;
+  return kv_fail(e, KV_USAGE, "--%s %s is no number from 0 on, such as 1e-3",
+                 name, kv_show(text, show));
+}
+
+/* Fills o->cells, tie, atol and rtol from what was typed, after
+ * kv_options_parse; the method is looked up in `registry`, then among plugins.
+ * KV_USAGE: a number is wrong or negative, or not exactly one method and at
+ * most one budget are named; KV_INPUT: a plugin, or a file of budgets, is bad;
+ * KV_RESOURCE: memory.
+ * Free o->cells with kv_cells_options_free, also after a failure. */
+static kv_rc grade_options_check(kv_registry *registry, kv_grade_options *o,
+                                 kv_err *e) {
+  kv_rc rc = tolerance("tie", o->tie_text, 1e-3, &o->tie, e);
+  if (!rc) rc = tolerance("atol", o->atol_text, -1, &o->atol, e);
+  if (!rc) rc = tolerance("rtol", o->rtol_text, -1, &o->rtol, e);
+  if (!rc) rc = kv_cells_options_read(registry, &o->cells, e);
+  if (!rc && (o->cells.specs.n != 1 || o->cells.budgets.n > 1))
+    rc = kv_fail(e, KV_USAGE,
+                 "one kernel is one method with one budget: give one to -m "
+                 "and one to -b");
+  return rc ? rc : kv_cells_options_apart(&kv_command_grade, &o->cells, e);
+}
+
+/* --- grade --------------------------------------------------------------- */
+
+typedef struct task {
+  kv_grade_options options;
+  kv_job of;       /* kernels, database, the cell */
+  kv_batch graded; /* the cell with the grading around its method */
+  kv_decisions_file *theirs;
+  kv_outputs *outputs;
+  kv_grading *grading;
+  kv_grade_report report;
+} task;
+
+static kv_replay_how how_of(task *s) {
+  kv_replay_how how = kv_job_how(&s->of, &kv_backend_ref);
+  how.fidelity = s->of.db != NULL;
+  return how;
+}
+
+/* --- opening ------------------------------------------------------------ */
+
+static kv_rc open_cell(task *s, kv_err *e) {
+  kv_replay_how how = how_of(s);
+  kv_rc rc = kv_job_open(&s->of, &how, e);
+  if (rc) return rc;
+  const kv_result *r = &s->of.batch->cell[0].result;
+  return kv_result_ran(r) ? KV_OK : kv_fail(e, KV_USAGE, "%s", r->reason);
+}
+
+static kv_rc open_theirs(task *s, kv_err *e) {
+  const kv_grade_options *o = &s->options;
+  const kv_trace *t = s->of.batch->trace;
+  int prompt_len = s->of.batch->cell[0].shape.prompt_len;
+  kv_outputs_how how = {o->atol, o->rtol, o->lse_base == 1, o->all};
+  kv_rc rc = kv_decisions_open(o->theirs, t, prompt_len, &s->theirs, e);
+  if (!rc && o->outputs)
+    rc = kv_outputs_open(o->outputs, t, prompt_len, &how, &s->outputs, e);
+  return rc;
+}
+
+/* --- the row ------------------------------------------------------------ */
+
+static kv_rc put_row(task *s, bool *stopped, kv_err *e) {
+  kv_batch *b = s->of.batch;
+  kv_replay_how how = how_of(s);
+  kv_rc rc = kv_batch_recall(b, s->of.db, e);
+  if (rc || !b->cell[0].runs) return rc;
+  rc = kv_job_replay(b, &how, stopped, e);
+  if (rc || *stopped) return rc;
+  rc = kv_job_put_trace(&s->of, 0, e);
+  return rc ? rc : kv_job_put(&s->of, &b->cell[0].result, false, e);
+}
+
+/* Stores the first difference of a layer beside the row. */
+static kv_rc put_wrong(task *s, int layer, const char *text, kv_err *e) {
+  return kv_db_put_theirs(s->of.db, &s->of.batch->cell[0].result,
+                          &s->of.environment, s->theirs->name, layer, text, e);
+}
+
+static kv_rc put_layer(task *s, int i, kv_err *e) {
+  const kv_grade_report *r = &s->report;
+  const kv_graded_layer *l = &r->layer[i];
+  char text[KV_VERDICT_TEXT];
+  kv_rc rc = KV_OK;
+  if (l->count[KV_GRADE_WRONG])
+    rc = put_wrong(s, l->layer,
+                   kv_judged_text(&l->first, r->tie, r->page, text), e);
+  if (rc || !s->outputs) return rc;
+  const kv_output_sums *o = kv_outputs_layer(s->outputs, i);
+  if (!o->wrong) return KV_OK;
+  return put_wrong(s, l->layer, kv_output_text(&o->first, text), e);
+}
+
+/* --- grading ------------------------------------------------------------ */
+
+static kv_rc grade(task *s, bool *stopped, kv_err *e) {
+  const kv_grade_options *o = &s->options;
+  kv_grade_how what = {.theirs = s->theirs,
+                       .outputs = s->outputs,
+                       .follow_ours = o->follow == 1,
+                       .all = o->all,
+                       .tie = o->tie};
+  kv_rc rc = kv_batch_again(s->of.batch, s->of.kernels, NULL, &s->graded, e);
+  kv_cell *c = rc ? NULL : &s->graded.cell[0];
+  if (!rc) rc = kv_grading_open(c, &what, &s->grading, e);
+  if (rc) return rc;
+  kv_replay_how how = how_of(s);
+  how.watch = kv_grading_watch(s->grading);
+  how.threads = 1;
+  how.fidelity = false;
+  c->runs = true;
+  rc = kv_job_replay(&s->graded, &how, stopped, e);
+  if (rc || *stopped) return rc;
+  if (!kv_result_ran(&c->result))
+    return kv_fail(e, KV_INPUT, "%s", c->result.reason);
+  return s->outputs ? kv_outputs_damaged(s->outputs, e) : KV_OK;
+}
+
+static kv_rc report(task *s, kv_err *e) {
+  const kv_decisions_form *d = &s->theirs->form;
+  kv_grade_report *r = &s->report;
+  *r = (kv_grade_report){.row = &s->graded.cell[0].result,
+                         .theirs = s->theirs,
+                         .tie = s->options.tie,
+                         .follow_ours = s->options.follow == 1,
+                         .all = s->options.all,
+                         .page = d->views ? d->view_page : d->stored_page,
+                         .layers = s->graded.trace->n_layers,
+                         .outputs = s->outputs};
+  kv_rc rc = kv_grading_layers(s->grading, &r->layer, e);
+  if (!rc)
+    rc = kv_grade_print(r, (kv_grade_format)s->options.format, stdout, e);
+  if (!rc && s->of.db)
+    rc = put_wrong(s, -1, NULL, e); /* forget the last grading */
+  for (int i = 0; !rc && s->of.db && i < r->layers; i++)
+    rc = put_layer(s, i, e);
+  return rc;
+}
+
+static kv_rc grade_all(task *s, bool *stopped, kv_err *e) {
+  int passes = s->of.db ? 2 : 1;
+  kv_progress_start(&s->of.progress, stderr, "grade", KV_REPLAY_UNIT,
+                    passes * kv_job_units(&s->of), s->options.cells.quiet);
+  kv_rc rc = s->of.db ? put_row(s, stopped, e) : KV_OK;
+  if (!rc && !*stopped) rc = grade(s, stopped, e);
+  kv_progress_end(&s->of.progress);
+  return rc || *stopped ? rc : report(s, e);
+}
+
+/* --- the calls of a command --------------------------------------------- */
+
+static void begin(void *self, int argc, char **argv) {
+  kv_job_begin(&((task *)self)->of, argc, argv);
+}
+
+static kv_rc check(void *self, kv_err *e) {
+  return grade_options_check(kv_method_at, &((task *)self)->options, e);
+}
+
+static kv_rc work(void *self, bool *stopped, kv_err *e) {
+  task *s = self;
+  kv_rc rc = kv_job_start(&s->options.cells, true, &s->of, e);
+  if (!rc) rc = open_cell(s, e);
+  if (!rc) rc = open_theirs(s, e);
+  if (!rc) rc = grade_all(s, stopped, e);
+  if (rc && kv_interrupted()) *stopped = true;
+  if (rc == KV_REFUSED) e->rc = KV_USAGE; /* the file does not fit the cell */
+  return rc;
+}
+
+static void interrupted(void *self) {
+  (void)self;
+  kv_note("interrupted: nothing is graded; repeat the command");
+}
+
+static int conclude(void *self) {
+  return kv_grade_failed(&((task *)self)->report) ? KV_DIFFERENT : KV_OK;
+}
+
+static void clean(void *self) {
+  task *s = self;
+  kv_batch_close(&s->graded);
+  kv_grading_close(s->grading);
+  kv_outputs_close(s->outputs);
+  kv_decisions_close(s->theirs);
+  kv_job_close(&s->of);
+  kv_cells_options_free(&s->options.cells);
+}
+
+static const kv_task task_grade = {sizeof(task), begin,    check, work,
+                                   interrupted,  conclude, clean};
+
+const kv_command kv_command_grade = KV_COMMAND_OF_ONE(
+    "grade", "grade the decisions and outputs of another kernel", "TRACE",
+    kv_grade_options, cells.traces, &task_grade);

@@ -1,0 +1,408 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * `kvreplay tune`: each method is searched through, one after the other
+ * (tune_round.c), and what was found is printed (tune_report.c), of one method
+ * its front, of several the best of each.
+ */
+#include "sim/cli/commands.h"
+
+#include "ref/ground/text.h"
+#include "sim/cli/signal.h"
+#include "sim/cli/tune.h"
+#include "traces/trace/trace.h"
+#include <stdlib.h>
+#include <string.h>
+
+#define AT(member) .offset = offsetof(kv_tune_options, member)
+
+static const kv_option options[] = {
+    KV_OPTION_METHODS(
+        "What to tune", "SPEC,...", "all",
+        "methods, as `kvreplay run` takes them; of several the best of each "
+        "stands in a table; `all` is every method once"),
+    KV_OPTION_BUDGET("BUDGET", "the budget of every method that has one, which "
+                               "is then not searched: " KV_BUDGETS),
+    KV_OPTION_PROMPT_LEN,
+    KV_OPTION_OBSERVE,
+    KV_OPTION_TURNS,
+    {KV_SLOT_LIST, "search", 's', "RANGE,...", AT(search_text),
+     .group = "What to look for",
+     .help = "NAME=LOW:HIGH, or NAME=LOW:HIGH:STEP: a number of the method "
+             "(of two on a lane as kivi.bits) and the range to search; may be "
+             "repeated; of several methods each that has it takes it; default: "
+             "all of what -b would set, as the budget from one entry to the "
+             "longest trace's tokens"},
+    {KV_SLOT_TEXT, "least", 0, "MEASURE", AT(least),
+     .help = "what is to be as small as can be: a key of csv rows, as "
+             "bytes.mean, kr or output_error.p95; a measure alone is its mean "
+             "(output_error), and mean_bytes is bytes.mean"},
+    {KV_SLOT_TEXT, "most", 0, "MEASURE", AT(most),
+     .help = "the same for what is to be as large as can be, as needle_share"},
+    {KV_SLOT_LIST, "at-most", 0, "MEASURE=X", AT(at_most),
+     .help = "what must not be exceeded; may be repeated"},
+    {KV_SLOT_LIST, "at-least", 0, "MEASURE=X", AT(at_least),
+     .help = "what must be reached; may be repeated"},
+    {KV_SLOT_LIST, "hold-out", 0, "TRACE", AT(hold_out), .use = KV_USE_READ,
+     .help = "a trace that is not tuned on: the front is replayed on it when "
+             "the search is over, and its best judged by it; may be repeated"},
+    {KV_SLOT_COUNT, "probes", 'n', "N", .min = 1, .max = KV_TUNE_MOST,
+     AT(probes), .help = "points to try at most (default: 100)"},
+    {KV_SLOT_CHOICE, "format", 'f', "FORMAT", .choices = "table|json|jsonl|csv",
+     AT(format), .group = "What to print",
+     .help = "the front's rows on standard output as table (the default), "
+             "json, jsonl or csv, the best first"},
+    KV_OPTION_DB("keep the rows of every probe in an SQLite database; what "
+                 "this backend has there is not run again"),
+    KV_OPTION_QUIET,
+    KV_OPTION_THREADS,
+    KV_OPTION_BACKEND(kv_tune_options),
+    {.slot = KV_SLOT_END}};
+
+static const kv_example examples[] = {
+    {"kvreplay tune chat.safetensors -m kivi -s bits=2:4,residual=32:512:32 "
+     "--at-most output_error=0.05 --least mean_bytes --db r.db",
+     "the fewest bytes with an error of at most 5 %"},
+    {"kvreplay tune chat.safetensors -m all --at-least needle_share=0.9 "
+     "--least mean_bytes --hold-out other.safetensors --db r.db",
+     "which method? each with the fewest bytes that keep the needles"},
+    {"kvreplay tune a.safetensors b.safetensors -m snapkv -s budget=32:512:8 "
+     "--at-most kr=0.3 --least output_error --hold-out c.safetensors",
+     "the least error in 30 % of dense's bytes, judged on another trace"},
+    {"kvreplay tune chat.safetensors -m leankv -s alpha_h=0:4,alpha_l=0:0.1 "
+     "--at-most output_error=0.05 --least mean_bytes",
+     "thresholds of two tiers of precision"},
+    {"kvreplay tune chat.safetensors -m oracle-topp -s p=0.5:1 --at-least "
+     "mass=0.9 --least bytes.read -f csv",
+     "the front as rows for programs; its best is on standard error"},
+    {NULL, NULL}};
+
+static const char *const notes[] = {
+    "Tries points of the ranges, replaying many in one pass over each trace, "
+    "and prints the front: those points that no other beats in everything "
+    "that was asked for. Then comes the best of them, as a command line.",
+    "Of several methods each is searched so, one after the other, and the "
+    "best of each stands in a table, the best of all first; one without a "
+    "parameter that -b sets stands at what it takes, and what does not meet "
+    "what was asked is named below with the nearest that it came to. With "
+    "--hold-out each best is replayed on those traces, and the best of all is "
+    "the first that meets it there, too.",
+    "A point is judged by the mean of each measure over the traces. One that "
+    "is refused or fails on a trace, or has no number there, is not feasible. "
+    "Bytes of a longer trace weigh more; kr, the share of dense's bytes, does "
+    "not.",
+    "The search is the same each time: a grid over the whole ranges, which "
+    "takes at most half of the probes, then rounds that look at the neighbours "
+    "of the best two points, whose distance halves when nothing better was "
+    "found, until it is one step of each range. It promises no global optimum. "
+    "Steps are those of the parameter's table, 1 for whole numbers, else a "
+    "power of ten of which the range has a hundred, unless they are typed.",
+    "With --db every probe is a row as of `kvreplay run`: repeated, a search "
+    "that was interrupted or killed goes on, and one with more probes or "
+    "another bound begins with what is there.",
+    "The exit code is 1 if nothing meets what was asked for (the nearest is "
+    "named), if the best does not on the traces of --hold-out (of several "
+    "methods: none does), or if a row of the database differs; 2 if no point "
+    "could run, 3 if all that ran failed "
+    "or a trace is bad, 4 if a backend cannot be used.",
+    NULL};
+
+void kv_tune_options_free(kv_tune_options *o) {
+  kv_cells_options_free(&o->cells);
+  for (int i = 0; i < o->methods; i++) {
+    kv_tune_space_free(&o->space[i]);
+    free(o->corner[i]);
+  }
+  free(o->space);
+  free(o->corner);
+}
+
+/* --- what to look for ---------------------------------------------------- */
+
+/* Methods that a list names, "all" as many as there are. */
+static int count(kv_registry *registry, const char *list) {
+  int n = 0;
+  for (size_t own;; list += own + 1) {
+    own = kv_specs_span(list);
+    if (own == 3 && !memcmp(list, "all", 3))
+      for (int i = 0; registry(i); i++) n++;
+    else
+      n++;
+    if (!list[own]) return n;
+  }
+}
+
+static kv_rc open_space(kv_registry *registry, size_t n, const char *text,
+                        kv_tune_options *o, kv_err *e) {
+  char *own = kv_text_copy(n, text);
+  if (!own) return kv_no_memory(e, "a specification", n);
+  kv_rc rc = kv_tune_space_open(registry, own, &o->space[o->methods++], e);
+  free(own);
+  return rc;
+}
+
+static kv_rc open_spaces(kv_registry *registry, const char *list,
+                         kv_tune_options *o, kv_err *e) {
+  kv_rc rc = KV_OK;
+  for (size_t own; !rc; list += own + 1) {
+    own = kv_specs_span(list);
+    if (own == 3 && !memcmp(list, "all", 3))
+      for (int i = 0; !rc && registry(i); i++) {
+        const char *name = registry(i)->name;
+        rc = open_space(registry, strlen(name), name, o, e);
+      }
+    else
+      rc = open_space(registry, own, list, o, e);
+    if (!list[own]) break;
+  }
+  return rc;
+}
+
+/* Gives a range to each method that has its parameter. */
+static kv_rc add_range(const char *text, kv_tune_options *o, kv_err *e) {
+  size_t n = strcspn(text, "=");
+  bool found = false;
+  kv_rc rc = KV_OK;
+  for (int i = 0; !rc && i < o->methods; i++) {
+    if (o->methods > 1 && !kv_tune_space_has(&o->space[i], n, text)) continue;
+    found = true;
+    rc = kv_tune_space_add(&o->space[i], text, e);
+  }
+  if (rc || found) return rc;
+  return kv_fail(e, KV_USAGE,
+                 "--search: none of the methods has a parameter "
+                 "%.*s; `kvreplay methods NAME` lists those of one",
+                 n < 64 ? (int)n : 64, text);
+}
+
+static kv_rc add_ranges(const char *list, kv_tune_options *o, kv_err *e) {
+  char *text = strdup(list), *rest = text;
+  kv_rc rc = text ? KV_OK : kv_no_memory(e, "a range", strlen(list));
+  for (char *one; !rc && (one = strsep(&rest, ","));) rc = add_range(one, o, e);
+  free(text);
+  return rc;
+}
+
+/* The methods as typed, each once. */
+static kv_rc read_methods(kv_registry *registry, kv_tune_options *o,
+                          kv_err *e) {
+  const kv_list *list = &o->cells.method_text;
+  kv_specs typed = {0};
+  kv_rc rc = KV_OK;
+  int n = 0;
+  for (int i = 0; !rc && i < list->n; i++)
+    rc = kv_specs_add(registry, list->item[i], &typed, e);
+  kv_specs_free(&typed);
+  for (int i = 0; !rc && i < list->n; i++) n += count(registry, list->item[i]);
+  if (rc || !n) return rc; /* kv_cells_options_read says that there is none */
+  o->space = kv_zalloc((size_t)n, sizeof *o->space);
+  o->corner = kv_zalloc((size_t)n, sizeof *o->corner);
+  if (!o->space || !o->corner) return kv_no_memory(e, "methods", (size_t)n);
+  for (int i = 0; !rc && i < list->n; i++)
+    rc = open_spaces(registry, list->item[i], o, e);
+  return rc;
+}
+
+/* Its ranges, or else what -b would set, unless that is given. */
+static kv_rc read_space(kv_registry *registry, kv_tune_options *o,
+                        kv_tune_space *s, kv_err *e) {
+  bool knob = !s->axes && !o->cells.budget_text.n && kv_tune_space_knob(s, 1);
+  if (!s->axes && o->methods == 1)
+    return kv_fail(e, KV_USAGE,
+                   "%s has nothing that -b sets and that is not given: name "
+                   "what to search, --search NAME=LOW:HIGH",
+                   s->specs.spec[0].method->name);
+  return knob ? KV_OK : kv_tune_space_check(registry, s, e);
+}
+
+static kv_rc read_spaces(kv_registry *registry, kv_tune_options *o, kv_err *e) {
+  kv_rc rc = read_methods(registry, o, e);
+  for (int i = 0; !rc && o->methods && i < o->search_text.n; i++)
+    rc = add_ranges(o->search_text.item[i], o, e);
+  for (int i = 0; !rc && i < o->methods; i++)
+    rc = read_space(registry, o, &o->space[i], e);
+  return rc;
+}
+
+static kv_rc read_goal(kv_tune_options *o, kv_err *e) {
+  if (!o->least == !o->most)
+    return kv_fail(e, KV_USAGE,
+                   "name one measure that is to be best: --least MEASURE, as "
+                   "--least mean_bytes, or --most MEASURE");
+  kv_rc rc = kv_tune_goal_best(&o->goal, o->least ? o->least : o->most,
+                               o->least ? 1 : -1, e);
+  for (int i = 0; !rc && i < o->at_most.n; i++)
+    rc = kv_tune_goal_bound(&o->goal, "--at-most", o->at_most.item[i], 1, e);
+  for (int i = 0; !rc && i < o->at_least.n; i++)
+    rc = kv_tune_goal_bound(&o->goal, "--at-least", o->at_least.item[i], -1, e);
+  return rc;
+}
+
+/* Parsed as `run` parses it, with the searched parameters at one end: a method
+ * whose budget is searched needs none of -b. */
+static kv_rc read_cells(kv_registry *registry, kv_tune_options *o, kv_err *e) {
+  const int at[KV_TUNE_AXES] = {0};
+  kv_cells_options as = o->cells;
+  for (int i = 0; i < o->methods; i++) {
+    o->corner[i] = kv_tune_space_text(&o->space[i], at);
+    if (!o->corner[i]) return kv_no_memory(e, "a specification", 1);
+  }
+  as.method_text = (kv_list){o->methods, (const char **)o->corner};
+  kv_rc rc = kv_cells_options_read(registry, &as, e);
+  as.method_text = o->cells.method_text;
+  o->cells = as;
+  return rc;
+}
+
+/* --- what does not go together ------------------------------------------- */
+
+static kv_rc check_budget(const kv_tune_space *s, kv_err *e) {
+  for (int i = 0; i < s->axes; i++)
+    if (s->axis[i].param == kv_spec_knob(s->specs.spec[0].method))
+      return kv_fail(e, KV_USAGE,
+                     "-b sets %s, which --search tries: leave out one of the "
+                     "two",
+                     s->axis[i].param->name);
+  return KV_OK;
+}
+
+static kv_rc check_budgets(const kv_tune_options *o, kv_err *e) {
+  kv_rc rc = KV_OK;
+  if (o->cells.budgets.n > 1)
+    return kv_fail(e, KV_USAGE,
+                   "tune keeps to one budget: give one to -b, or search the "
+                   "parameter that it sets");
+  for (int i = 0; !rc && i < o->methods && o->cells.budgets.n; i++)
+    rc = check_budget(&o->space[i], e);
+  return rc;
+}
+
+kv_rc kv_tune_options_check(kv_registry *registry, kv_tune_options *o,
+                            kv_err *e) {
+  const char *name = o->backend_text ? o->backend_text : kv_backend_ref.name;
+  if (!o->probes) o->probes = KV_TUNE_PROBES;
+  kv_rc rc = read_spaces(registry, o, e);
+  if (!rc) rc = read_goal(o, e);
+  if (!rc) rc = read_cells(registry, o, e);
+  if (!rc) rc = check_budgets(o, e);
+  if (!rc) rc = kv_traces_once("tuned on", &o->cells.traces, &o->hold_out, e);
+  if (!rc) rc = kv_cells_options_apart(&kv_command_tune, &o->cells, e);
+  if (!rc) rc = kv_cells_options_backend(strlen(name), name, &o->backend, e);
+  return rc;
+}
+
+/* --- tune ---------------------------------------------------------------- */
+
+/* A budget that no range was typed for reaches to the longest trace's tokens.
+ */
+static kv_rc reach(kv_tuning *s, kv_err *e) {
+  const kv_list *traces = &s->options.cells.traces;
+  int longest = 1;
+  for (int i = 0; i < traces->n; i++) {
+    kv_trace *t = NULL;
+    kv_rc rc = kv_trace_open(traces->item[i], &t, e);
+    if (rc) return rc;
+    if (t->shape.n_tokens > longest) longest = t->shape.n_tokens;
+    kv_trace_close(t);
+  }
+  for (int i = 0; i < s->options.methods; i++)
+    if (s->options.space[i].knob)
+      kv_tune_space_knob(&s->options.space[i], longest);
+  return KV_OK;
+}
+
+static kv_rc prepare(kv_tuning *s, kv_err *e) {
+  size_t n = (size_t)s->options.methods;
+  s->method = kv_zalloc(n, sizeof *s->method);
+  if (!s->method) return kv_no_memory(e, "methods", n);
+  for (size_t i = 0; i < n; i++) s->method[i].space = &s->options.space[i];
+  return reach(s, e);
+}
+
+/* --- the calls of a command ---------------------------------------------- */
+
+static void begin(void *self, int argc, char **argv) {
+  kv_job_begin(&((kv_tuning *)self)->of, argc, argv);
+}
+
+static kv_rc check(void *self, kv_err *e) {
+  return kv_tune_options_check(kv_method_at, &((kv_tuning *)self)->options, e);
+}
+
+static void interrupted(void *self) {
+  const kv_tuning *s = self;
+  char note[300], methods[60] = "";
+  int n = s->options.methods;
+  if (n > 1)
+    snprintf(methods, sizeof methods, "%d of %d methods are done, and ",
+             s->whole, n);
+  snprintf(note, sizeof note,
+           "interrupted: %s%d of at most %d probes%s are done; %s", methods,
+           s->whole < n ? s->method[s->whole].done : 0, s->options.probes,
+           n > 1 ? " of the next" : "",
+           s->of.db ? "repeat the command: what is stored is not run again"
+                    : "with --db FILE a repeated command goes on from here");
+  kv_note(note);
+}
+
+/* Said from another thread when a method does not return
+ * (sim/cli/signal.h). */
+static void last_words(void *self) {
+  kv_tuning *s = self;
+  kv_progress_wipe(&s->of.progress);
+  interrupted(s);
+}
+
+static void say_recalled(const kv_tuning *s) {
+  char note[120];
+  int recalled = 0, done = 0;
+  for (int i = 0; i < s->options.methods; i++) {
+    recalled += s->method[i].recalled;
+    done += s->method[i].done;
+  }
+  if (s->options.cells.quiet || !recalled) return;
+  snprintf(note, sizeof note, "%d of %d probes were in the database", recalled,
+           done);
+  kv_note(note);
+}
+
+static kv_rc work(void *self, bool *stopped, kv_err *e) {
+  kv_tuning *s = self;
+  kv_rc rc = prepare(s, e);
+  s->now = s->options.cells;
+  s->now.specs = (kv_specs){0};
+  if (!rc) rc = kv_job_start(&s->now, true, &s->of, e);
+  if (rc) return rc;
+  kv_stop_words(last_words, s);
+  for (; !rc && !*stopped && s->whole < s->options.methods; s->whole++) {
+    rc = kv_tuning_method(s, &s->method[s->whole], stopped, e);
+    if (rc || *stopped) break;
+  }
+  kv_stop_words(NULL, NULL);
+  if (rc && kv_interrupted()) *stopped = true;
+  if (rc || *stopped) return rc;
+  say_recalled(s);
+  return s->options.methods > 1 ? kv_tuning_report_all(s, e)
+                                : kv_tuning_report(s, e);
+}
+
+static int conclude(void *self) {
+  const kv_tuning *s = self;
+  return s->options.methods > 1 ? kv_tuning_conclude_all(s)
+                                : kv_tuning_conclude(s);
+}
+
+static void clean(void *self) {
+  kv_tuning *s = self;
+  kv_job_close(&s->of);
+  for (int i = 0; s->method && i < s->options.methods; i++)
+    kv_tuned_free(s, &s->method[i]);
+  free(s->method);
+  kv_tune_options_free(&s->options);
+}
+
+static const kv_task task_tune = {sizeof(kv_tuning), begin,    check, work,
+                                  interrupted,       conclude, clean};
+
+const kv_command kv_command_tune = KV_COMMAND_OF_TRACES(
+    "tune", "search a method's parameters for what you ask of it",
+    kv_cells_options, traces, &task_tune);

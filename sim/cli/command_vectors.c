@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * `kvreplay vectors`: one cell opened, its steps written as vectors.
+ */
+#include "sim/cli/commands.h"
+
+#include "sim/cli/job.h"
+#include "sim/cli/signal.h"
+#include "sim/run/look/vectors.h"
+#include <stdlib.h>
+
+/* Steps and layers remain text, because their meaning depends on the trace. */
+typedef struct task {
+  kv_cells_options cells; /* first: sim/cli/options_cells.h; one cell */
+  const char *steps, *layers, *dir;
+  int format; /* 0: safetensors, 1: raw */
+  kv_job of;
+} task;
+
+static kv_rc open_cell(kv_job *job, kv_err *e) {
+  kv_replay_how how = kv_job_how(job, &kv_backend_ref);
+  kv_rc rc = kv_job_open(job, &how, e);
+  if (!rc && !job->batch->cell[0].runs)
+    rc = kv_fail(e, KV_USAGE, "%s", job->batch->cell[0].result.reason);
+  return rc;
+}
+
+static kv_rc write(const task *o, kv_cell *cell, bool *stopped, kv_err *e) {
+  kv_vectors_ask ask = {.cell = cell,
+                        .raw = o->format == 1,
+                        .dir = o->dir,
+                        .stop = kv_interrupted};
+  int *step = NULL, *layer = NULL;
+  kv_rc rc = kv_vectors_steps(o->steps ? o->steps : "first,last", &cell->shape,
+                              &ask.steps, &step, e);
+  if (!rc)
+    rc = kv_vectors_layers(o->layers, cell->trace, &ask.layers, &layer, e);
+  ask.step = step;
+  ask.layer = layer;
+  kv_stop_cut(true);
+  if (!rc) rc = kv_vectors_write(&ask, stopped, e);
+  kv_stop_cut(false);
+  free(step);
+  free(layer);
+  return rc;
+}
+
+static void begin(void *self, int argc, char **argv) {
+  kv_job_begin(&((task *)self)->of, argc, argv);
+}
+
+static kv_rc check(void *self, kv_err *e) {
+  task *s = self;
+  const kv_budgets *b = &s->cells.budgets;
+  kv_rc rc = kv_cells_options_read(kv_method_at, &s->cells, e);
+  if (rc) return rc;
+  if (s->cells.specs.n > 1 || b->n > 1)
+    return kv_fail(e, KV_USAGE,
+                   "vectors are of one cell: give one method and one budget");
+  if (b->n && kv_budget_in_bytes(&b->budget[0]))
+    return kv_fail(e, KV_USAGE,
+                   "-b %s is an amount of bytes; for vectors give entries, as "
+                   "-b 512 or -b 20%%",
+                   b->budget[0].target);
+  return KV_OK;
+}
+
+static kv_rc work(void *self, bool *stopped, kv_err *e) {
+  task *s = self;
+  kv_rc rc = kv_job_start(&s->cells, false, &s->of, e);
+  if (!rc) rc = open_cell(&s->of, e);
+  return rc ? rc : write(s, &s->of.batch->cell[0], stopped, e);
+}
+
+static void interrupted(void *self) {
+  (void)self;
+  kv_note("interrupted: nothing was written");
+}
+
+static void clean(void *self) {
+  task *s = self;
+  kv_job_close(&s->of);
+  kv_cells_options_free(&s->cells);
+}
+
+/* --- the command -------------------------------------------------------- */
+
+static const kv_task task_vectors = {sizeof(task), begin, check, work,
+                                     interrupted,  NULL,  clean};
+
+#define AT(member) .offset = offsetof(task, member)
+
+static const kv_option options[] = {
+    KV_OPTIONS_CELL("Which cell"),
+    {KV_SLOT_TEXT, "steps", 's', "LIST", AT(steps), .group = "What of it",
+     .help = "first, last, tokens seen, or +N for N steps after the one "
+             "before; default first,last"},
+    {KV_SLOT_TEXT, "layers", 'l', "LIST", AT(layers),
+     .help = "numbers of layers, as 0,2; default all that are recorded"},
+    {KV_SLOT_CHOICE, "format", 'f', "FORMAT", .choices = "safetensors|raw",
+     AT(format),
+     .help = "safetensors, a file a stage (the default), or raw, a file of "
+             "nothing but bytes for each matrix"},
+    {KV_SLOT_TEXT, "output", 'o', "DIR", AT(dir), .use = KV_USE_FOLDER,
+     .must = true, .help = "the folder to make (required)"},
+    {.slot = KV_SLOT_END}};
+
+static const kv_example examples[] = {
+    {"kvreplay vectors chat.safetensors -m quest:page=16 -b 1024 --steps "
+     "first,+17,last --layers 2 -o quest",
+     "every stage of a page selection, at three steps of layer 2"},
+    {"kvreplay vectors chat.safetensors -m kivi:bits=4 --layers 0 -o kivi",
+     "codes, scales and what they decode to"},
+    {"kvreplay vectors chat.safetensors -m snapkv -b 20% --steps 512 -o snap",
+     "a prompt of 512 tokens: its compression, with scores and choice"},
+    {NULL, NULL}};
+
+static const char *const notes[] = {
+    "Writes what a kernel reads, computes and decides at chosen steps, for "
+    "tests of kernels: one safetensors file a stage (q, k, v, page bounds, "
+    "scores, order, chosen or evicted, logits, chunk maxima, sums and "
+    "accumulators, out, LSE; codes, scales and page tables where the method "
+    "quantises), manifest.json with the rule that defines each, and "
+    "manifest.tsv with the offset of each matrix. What does not happen at "
+    "these steps has no file: no scores where a budget holds everything.",
+    "A step is tokens seen, the current one included: first is the prompt's "
+    "length + 1; the prompt's length itself has only what the compression "
+    "after "
+    "the prompt did. The same command writes the same bytes; the folder "
+    "appears whole or not at all.",
+    NULL};
+
+const kv_command kv_command_vectors = KV_COMMAND_OF_ONE(
+    "vectors", "write every stage of a method, for tests of kernels", "TRACE",
+    task, cells.traces, &task_vectors);

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The synthetic trace of the engine sheet and the files that methods read on
+ * it, in a temporary folder that close removes. For sheet_make.c alone; open,
+ * file, close, by one thread.
+ */
+#ifndef KV_SIM_SHEET_TRACE_H
+#define KV_SIM_SHEET_TRACE_H
+
+#include "ref/kernels/kernels.h"
+#include "sim/ask/spec.h"
+#include "traces/trace/trace.h"
+
+typedef struct kv_sheet_trace {
+  char folder[64]; /* "": there is none */
+  char path[96];   /* of the trace */
+  kv_trace *trace;
+} kv_sheet_trace;
+
+/* Makes folder and trace. KV_RESOURCE: memory or disk. Close it also then. */
+kv_rc kv_sheet_trace_open(const kv_kernels *kernels, kv_sheet_trace *x,
+                          kv_err *e);
+void kv_sheet_trace_close(kv_sheet_trace *x); /* accepts zeroed */
+
+/* Names the files of a specification that it reads, that nobody named and that
+ * it does not run without: fills each with seeded numbers. *made: there was
+ * one. KV_REFUSED: it is not known what such a file holds; KV_RESOURCE. */
+kv_rc kv_sheet_trace_file(const kv_sheet_trace *x, kv_spec *spec, bool *made,
+                          kv_err *e);
+
+#endif

@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Verdicts for people and programs: the result of one cell on one backend, as
+ * `kvreplay check` and `verify` print it. Open, add each verdict, close (or
+ * drop). JSON and JSON lines appear verdict by verdict; the table and JUnit's
+ * XML are written by close, when widths and counts are known.
+ */
+#ifndef KV_SIM_VERDICT_H
+#define KV_SIM_VERDICT_H
+
+#include "sim/run/compare/compare.h"
+#include <stdio.h>
+
+typedef enum kv_verdict_format {
+  KV_VERDICTS_TABLE,
+  KV_VERDICTS_JSON,  /* one array */
+  KV_VERDICTS_JSONL, /* an object a line */
+  KV_VERDICTS_JUNIT  /* a test case a verdict */
+} kv_verdict_format;
+
+/* What came of a cell: it agrees, it differs, or why it was not compared. */
+typedef enum kv_outcome {
+  KV_EQUAL,
+  KV_DIFFERS,
+  KV_NOT_RUN, /* refused: the row says why, or `absent` is set */
+  KV_GAVE_UP, /* failed on the first backend, or the device of the other had no
+                 memory for it: `difference` says which failed */
+  /* For a stored row that was not run again; `difference` says why: */
+  KV_NOT_FOUND, /* its trace, plugin or file was not found */
+  KV_SUPERSEDED /* other code computed it */
+} kv_outcome;
+enum { KV_OUTCOMES = 6 };
+
+extern const char *const kv_outcome_names[KV_OUTCOMES]; /* "equal", .. */
+
+/* One verdict. The texts outlive the writer. */
+typedef struct kv_verdict {
+  const kv_result *row; /* the cell as the first backend, or the database, has
+                           it; outlives the writer */
+  const char *first;    /* what is compared with: a backend, or "database" */
+  const char *backend;  /* that is compared */
+  kv_outcome outcome;
+  bool absent; /* KV_NOT_RUN: this backend does not have the method */
+  kv_difference difference; /* what differs, or, as a sentence, why it was not
+                               compared */
+} kv_verdict;
+
+/* The choices of the option -f. */
+#define KV_VERDICT_FORMATS "table|json|jsonl|junit"
+
+/* A stream of verdicts. */
+typedef struct kv_verdicts {
+  kv_verdict_format format;
+  const char *suite; /* of JUnit: "kvreplay check" */
+  char closing[256]; /* the table's last line, set before close; "": counts of
+                        outcomes */
+  FILE *out;         /* borrowed */
+  int n, room;
+  kv_verdict *verdict;    /* [n] of room, copies */
+  int count[KV_OUTCOMES]; /* verdicts by outcome; stay after close */
+} kv_verdicts;
+
+/* Makes *w an empty stream to out. */
+void kv_verdicts_open(kv_verdict_format format, const char *suite, FILE *out,
+                      kv_verdicts *w);
+/* Adds a copy of the verdict, and prints it where the format does so at once.
+ * KV_RESOURCE: out cannot be written, or there is no memory. */
+kv_rc kv_verdicts_add(kv_verdicts *w, const kv_verdict *v, kv_err *e);
+/* Prints what is left, flushes and frees, also on failure. KV_RESOURCE: as
+ * above. */
+kv_rc kv_verdicts_close(kv_verdicts *w, kv_err *e);
+/* Frees without writing anything: for a failure before the first verdict. */
+void kv_verdicts_drop(kv_verdicts *w);
+
+#endif

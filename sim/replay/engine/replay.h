@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The replay: one pass over a trace for many cells. The exact attention, the
+ * prompt's observation and every type conversion are computed once and shared
+ * by all cells.
+ *
+ * Two walks give the same digests. Layer by layer: one layer of the trace is
+ * resident for each worker; layers run in parallel, or the KV heads of one
+ * layer if there are more threads than layers. Step by step: all layers are in
+ * flight. What a layer gave to a cell can be kept and need not be replayed
+ * again: any subset of layers gives the same row. Cells whose layers publish
+ * messages are replayed whole, a layer at a time.
+ *
+ * Memory: for each layer in flight and cell about 28 bytes a token and lane,
+ * plus the rows that its memory operations rewrite; for each thread about 100
+ * bytes a token and query head of a group; for each layer in flight a tile of
+ * at most 32 MiB or one step (sim/replay/measure/tile.h), and as much again for
+ * the logits of lanes that keep their own ahead (ref/backend/ahead.h).
+ */
+#ifndef KV_SIM_REPLAY_H
+#define KV_SIM_REPLAY_H
+
+#include "sim/replay/engine/cell.h"
+#include "sim/replay/engine/layer.h"
+
+/* Stores what one layer gave to one cell, so that an interrupted replay can be
+ * continued (sim/run/sweep/keeper.h). Used by the walk layer by layer only; a
+ * walk step by step ends all layers at once and has nothing to keep. begin and
+ * end are called by one thread; ended and slow by any, several at once. */
+typedef struct kv_replay_keeper {
+  void *self; /* first argument of each */
+  /* Seconds of work that may be lost. If one layer of all cells takes longer,
+   * it is replayed in groups of cells (sim/replay/engine/groups.h). */
+  double most;
+  /* Called with the n prepared cells. Reads the stored parts into them
+   * (sim/replay/engine/partial.h) and sets there[i * layers + layer] for each;
+   * those layers are not replayed. */
+  kv_rc (*begin)(void *self, int n, kv_cell *const *cell, bool *there,
+                 kv_err *e);
+  /* Cells number at[n], of those of begin, have finished the layer (index),
+   * which took `seconds`. */
+  void (*ended)(void *self, int n, const int *at, int layer, double seconds);
+  /* A group of n cells, of which `first` is one, took `seconds`, longer than
+   * `most` and a third. */
+  void (*slow)(void *self, const kv_cell *first, int n, double seconds);
+  /* The walk is over; not called where there was none, as no layer was to be
+   * replayed or memory ended before. cut: it was interrupted, or the trace is
+   * bad, and no rows will be finished. */
+  void (*end)(void *self, bool cut);
+} kv_replay_keeper;
+
+typedef struct kv_replay_how {
+  const kv_backend *backend;
+  const kv_kernels *kernels; /* of exact rows and measures, and the reference */
+  int threads;               /* >= 1; a walk uses one, unless
+                                kv_replay_parallel; rows are finished by all */
+  bool by_steps;             /* walk step by step */
+  bool fidelity;             /* measure fidelity, not only digests and cost */
+  int tile;    /* rows that are computed at once (sim/replay/measure/tile.h,
+                  ref/backend/ahead.h); 0: as many as pay */
+  bool scores; /* also take digests of the scores that selections rank */
+  bool paged;  /* kv_plan.paged, of all cells */
+  kv_indices indices;    /* kv_plan.indices, of all cells, if there are any */
+  const kv_watch *watch; /* or NULL */
+  const kv_replay_keeper *keep; /* or NULL */
+  /* Reports units done since the last call, from any thread; or NULL. */
+  void (*tick)(void *self, int64_t units);
+  void *self; /* of tick */
+  /* Or NULL; polled at every step, and between parts of a prompt. Once true it
+   * stays true. */
+  bool (*stop)(void);
+} kv_replay_how;
+
+/* True if the replay uses more than one thread: the backend can be called from
+ * several, and every watch concurrent. */
+bool kv_replay_parallel(const kv_replay_how *how);
+
+/* Units of progress of one pass over the trace, as how.tick counts them: tokens
+ * times recorded layers. */
+#define KV_REPLAY_UNIT "layer tokens"
+int64_t kv_replay_units(const kv_trace *t, int prompt_len);
+
+/* Replays the cells with cell[i]->runs set, all of one trace and prompt_len,
+ * and fills their rows. *stopped: `stop` returned true and no row was filled.
+ * KV_INPUT: the trace is bad; KV_RESOURCE: memory ended or the device was lost;
+ * then not all rows were filled. */
+kv_rc kv_replay(const kv_trace *t, kv_cell *const *cell, int cells,
+                const kv_replay_how *how, bool *stopped, kv_err *e);
+
+#endif

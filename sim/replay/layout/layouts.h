@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The layouts of one cell: the account of what each of them held, block by
+ * block, and what feeds it. A cell opens the account (kv_layouts); each layer
+ * in flight opens a kv_layouts_flight, which has a replica of every lane, kept
+ * up to date by reading its records, and a state of every layout; at the end
+ * kv_layouts_finish sums up.
+ *
+ * Like the ledger (sim/replay/measure/cost.h), the account is fed integers that
+ * are added, maximised or or-ed, so it depends neither on threads nor on the
+ * order of layers, and what one layer fed can be written, read and cleared by
+ * itself.
+ *
+ * Memory: for a layer in flight 44 bytes a token and lane (ref/lane/records.h),
+ * and for each layout of pages 12 bytes a page and pool; for the account 56
+ * bytes a block and layout, and, if layers share pages, a bit for each block,
+ * page and pool (with layers held apart, as much for each layer); where what
+ * lanes hold is recorded, 8 bytes a block, layer and lane; of regular indices
+ * 96 bytes a block and rank, and in flight 2 bytes a token and lane, 15 where a
+ * class of entries (kv_retier) is never read.
+ */
+#ifndef KV_SIM_LAYOUTS_H
+#define KV_SIM_LAYOUTS_H
+
+#include "sim/replay/layout/layout.h"
+#include "sim/replay/measure/copier.h"
+#include "sim/replay/measure/result.h"
+
+typedef struct kv_layouts kv_layouts;
+
+/* asked, shape and needs must outlive the account. layers: recorded ones;
+ * lanes: of a layer; blocks >= 1: of the prompt; apart: as for kv_cost_open.
+ * KV_RESOURCE: memory; *out is then NULL. */
+kv_rc kv_layouts_open(const kv_layout_list *asked, const kv_shape *shape,
+                      const kv_needs *needs, int layers, int lanes, int blocks,
+                      bool apart, kv_layouts **out, kv_err *e);
+void kv_layouts_close(kv_layouts *l); /* accepts NULL */
+
+/* One layer's share, by its index: as kv_cost_layer_* of
+ * sim/replay/measure/cost.h. */
+void kv_layouts_layer_begin(kv_layouts *l, int layer);
+void kv_layouts_layer_copy(kv_layouts *l, int layer, kv_copier *x);
+/* A hash of the layouts' names in their order, by which bytes of other layouts
+ * are told apart. */
+int64_t kv_layouts_name(const kv_layouts *l);
+
+/* Fills the r->n_layouts elements of r->layout, whose names are there already.
+ * Call after kv_cost_finish: slack is computed against the payload of its
+ * steps. KV_RESOURCE: memory. */
+kv_rc kv_layouts_finish(const kv_layouts *l, kv_result *r, kv_err *e);
+
+/* --- a layer in flight --------------------------------------------------- */
+
+typedef struct kv_layouts_flight kv_layouts_flight;
+
+/* l must outlive *out. KV_RESOURCE: memory; *out is then NULL. */
+kv_rc kv_layouts_flight_open(kv_layouts *l, kv_layouts_flight **out, kv_err *e);
+void kv_layouts_flight_close(kv_layouts_flight *f); /* accepts NULL */
+/* The index-th recorded layer begins. */
+void kv_layouts_flight_begin(kv_layouts_flight *f, int layer);
+/* For each block (numbered from 0, the prompt's first), after which `step`
+ * tokens are seen: call `enter`; then `follow` for each lane after it was
+ * compressed, while its records are still there; then `close_block`. None
+ * fails: what goes wrong is kept for kv_layouts_flight_end. */
+void kv_layouts_flight_enter(kv_layouts_flight *f, int block, int step);
+void kv_layouts_flight_follow(kv_layouts_flight *f, const kv_lane *lane);
+void kv_layouts_flight_close_block(kv_layouts_flight *f);
+/* Ends the layer. KV_USAGE: what the method stores has no place in a layout
+ * that was asked for. KV_INTERNAL: a record makes no sense, or a layout's
+ * counts do not agree. */
+kv_rc kv_layouts_flight_end(kv_layouts_flight *f, kv_err *e);
+
+#endif

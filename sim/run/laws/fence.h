@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Wraps a method's hooks to find violations of its contract while it replays.
+ * Guard bytes around lane state, columns and workspace are checked after every
+ * call; undefined inputs and workspace are filled with changing junk; returned
+ * views are checked. A violation is reported at once, in the middle of the
+ * replay, through a function that does not return: it ends the process, which
+ * is a child made for one law (sim/run/laws/lawcheck.c).
+ *
+ * In the child: kv_fence_around before the cell is opened, with the returned
+ * table as the specification's method; perhaps kv_fence_look; then the replay.
+ * One method at a time in a process. The wrapped method asks for a little more
+ * state and three times the workspace; nothing measured or hashed depends on
+ * those.
+ */
+#ifndef KV_SIM_FENCE_H
+#define KV_SIM_FENCE_H
+
+#include "ref/lane/method.h"
+#include <stdatomic.h>
+
+/* Reports that `law` is broken, by a sentence; given by the caller of
+ * kv_fence_around. Does not return. */
+typedef void kv_fence_tell(const char *law, const char *text);
+
+/* Which hook the method is in, kept up to date by the fences and readable from
+ * another process if it lies in shared memory. */
+typedef struct kv_fence_post {
+  _Atomic(const char *) hook;   /* the hook, or open, it is in or was in last: a
+                                   string of the program; NULL: none yet */
+  atomic_int layer, lane, step; /* where that was called; lane -1: of several */
+  atomic_bool inside;           /* the method has not returned from it */
+  atomic_uint calls;            /* how many calls and returns there were */
+} kv_fence_post;
+
+/* Returns the wrapped table of `inner`, valid until the next call; inner and
+ * *post outlive it. Hook entries and returns are posted in *post. Cannot
+ * fail. */
+const kv_method *kv_fence_around(const kv_method *inner, kv_fence_post *post,
+                                 kv_fence_tell *tell);
+/* The method that was given to kv_fence_around. */
+const kv_method *kv_fence_inner(void);
+
+/* Further checks in the replays that follow, which must use one thread for
+ * KV_FENCE_WRITES; that costs digests of all lanes around each hook.
+ * KV_RESOURCE: memory. */
+typedef enum kv_fence_watch {
+  KV_FENCE_NOTHING, /* only what every replay checks */
+  KV_FENCE_WRITES,  /* memory that a hook must not write, and what it leaves in
+                       the process */
+  KV_FENCE_MODES    /* the floating-point mode in which hooks return */
+} kv_fence_watch;
+kv_rc kv_fence_look(kv_fence_watch what, kv_err *e);
+
+/* For a signal handler, in the thread that crashed: reports what it was doing,
+ * and so does not return. signal: its name ("SIGSEGV"); at: the bad address,
+ * UINTPTR_MAX for signals without one. */
+void kv_fence_crashed(const char *signal, uintptr_t at);
+/* For pthread_atfork, in the thread that is about to fork: reports it if a hook
+ * of the method does it. */
+void kv_fence_forks(void);
+
+#endif

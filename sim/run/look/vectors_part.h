@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Private to sim/run/look/vectors*.c: the stages of a step whose data
+ * `kvreplay vectors` writes, and the matrices collected for them. Everything is
+ * collected in memory by one thread while the cell is replayed, and written
+ * after it.
+ */
+#ifndef KV_SIM_VECTORS_PART_H
+#define KV_SIM_VECTORS_PART_H
+
+#include "ref/lane/compose.h"
+#include "ref/lane/hooks.h"
+#include "ref/lane/select.h"
+#include "sim/replay/engine/layer.h"
+#include "sim/run/look/vectors.h"
+#include "traces/container/dtype.h"
+
+/* Stages of every method, in the order in which data flows; a method's own
+ * stages (kv_method.stages) have the numbers from KV_V_STAGES on. What each
+ * holds, and by which rule, is in kv_vectors_stages. */
+enum {
+  /* the layer's inputs, and which rows of q are recorded */
+  KV_V_Q,
+  KV_V_K,
+  KV_V_V,
+  KV_V_ROWS,
+  /* entries of a lane when a step attends: token, weight, position */
+  KV_V_ENTRIES,
+  KV_V_WEIGHTS,
+  KV_V_POSITIONS,
+  /* coded keys and values: page table, codes, scales, minima */
+  KV_V_K_PAGES,
+  KV_V_K_CODES,
+  KV_V_K_SCALES,
+  KV_V_K_MINIMA,
+  KV_V_V_PAGES,
+  KV_V_V_CODES,
+  KV_V_V_SCALES,
+  KV_V_V_MINIMA,
+  /* query, keys and values as attention reads them */
+  KV_V_Q_READ,
+  KV_V_K_READ,
+  KV_V_V_READ,
+  /* attention: view, logits, chunks, output */
+  KV_V_VIEW,
+  KV_V_LOGITS,
+  KV_V_CHUNK_MAX,
+  KV_V_CHUNK_SUM,
+  KV_V_CHUNK_ACC,
+  KV_V_OUT,
+  KV_V_LSE,
+  /* selection and compression: columns, scores, order, choice, what stays */
+  KV_V_COLUMN,
+  KV_V_COLUMN_2,
+  KV_V_SCORES,
+  KV_V_ORDER,
+  KV_V_CHOSEN,
+  KV_V_EVICTED,
+  KV_V_KEPT,
+  KV_V_STAGES
+};
+
+/* A stage, as manifests describe it. */
+typedef struct kv_vectors_stage {
+  const char *name;  /* of its files and in manifests: "k_codes" */
+  const char *of;    /* what `head` counts: query heads, KV heads or lanes */
+  const char *rules; /* numbers of rules in ref/ground/arith.h, or "-" */
+  const char *rule;  /* how it is computed, in one line of text */
+} kv_vectors_stage;
+
+/* Those of the enum, by its numbers. */
+extern const kv_vectors_stage kv_vectors_stages[KV_V_STAGES];
+
+/* One matrix. */
+typedef struct kv_vector {
+  int stage;          /* its number: of the enum, or of the method's own */
+  int layer;          /* the model's number */
+  int step;           /* tokens seen; 0: it is of no step */
+  int head;           /* what the stage's `of` counts; -1: it is of the layer */
+  int again;          /* counts, from 0, those that else had the same name */
+  kv_st_dtype type;   /* of an element */
+  size_t rows, width; /* may be 0 rows */
+  const void *data;   /* [rows][width]: own, or the trace's */
+  void *own;          /* freed with the collection; or NULL */
+} kv_vector;
+
+/* A collection. */
+typedef struct kv_vectors {
+  const kv_vectors_ask *ask; /* what is asked for, and its cell */
+  const kv_cell *cell;
+  const kv_method *method; /* the cell's own */
+  kv_around around;        /* wraps its hooks, to know which one is running */
+  kv_method shown;         /* the wrapped table, in the plan while replaying */
+  kv_selecting looks;      /* is told of the selections made in hooks */
+  kv_watch watch;          /* of the replay */
+  int n, room;
+  kv_vector *vector; /* [n] of room, as they were collected */
+  float *row, *sc;   /* scratch: [d] of a query; [d] of a rotation */
+  /* The hook that is running, for the selections made in it; at NULL: none. */
+  const kv_at *at;
+  kv_lane *const *lane; /* [lanes] that it is called for */
+  int lanes;
+  int head;     /* the query head whose view is chosen; -1: it compresses */
+  kv_err fault; /* the first error; nothing is collected after it */
+} kv_vectors;
+
+/* vectors_collect.c. Adds the matrix `like`, whose `again` is counted here.
+ * Where like->data is NULL it gets memory of its own, zeroed, which is returned
+ * to be filled; else data is borrowed, and NULL is returned. NULL also after a
+ * fault, or if memory ends, which then is the fault. */
+void *kv_vectors_put(kv_vectors *v, const kv_vector *like);
+/* Sets the fault: memory ended. Keeps an earlier fault. */
+void kv_vectors_no_memory(kv_vectors *v, size_t bytes);
+/* True if matrices of that step (tokens seen) are asked for, and there is no
+ * fault. */
+bool kv_vectors_wants(const kv_vectors *v, int step);
+/* Begins an empty collection for ask, which outlives it, by the thread that
+ * replays; one at a time in a thread, as selections are noted through its
+ * kv_selecting_now. KV_RESOURCE: memory. Close it, also after a failure. */
+kv_rc kv_vectors_open(kv_vectors *v, const kv_vectors_ask *ask, kv_err *e);
+void kv_vectors_close(kv_vectors *v);
+/* Collects q, k and v of a layer, up to the last step asked for, before the
+ * layer begins; the trace stays open as long as v. */
+void kv_vectors_inputs(kv_vectors *v, const kv_layer_data *data);
+
+/* vectors_seen.c: the replay's callback `seen`, self the collection: collects
+ * what a lane's query heads attended at a step that is asked for, and computes
+ * it a second time. What differs is the fault, KV_INTERNAL. */
+void kv_vectors_seen(void *self, int layer, int step, const kv_seen *seen);
+
+/* vectors_manifest.c: writes the manifests into dir, where the stages' files
+ * already are. KV_RESOURCE: memory, or a file cannot be read or written. */
+kv_rc kv_vectors_manifest(const kv_vectors *v, const char *dir, kv_err *e);
+
+/* Stage i of the cell, 0 <= i < kv_vectors_stage_count: the common ones first,
+ * then its method's own. */
+kv_vectors_stage kv_vectors_stage_at(const kv_vectors *v, int i);
+int kv_vectors_stage_count(const kv_vectors *v);
+/* Writes the full rule of stage i, as the manifest has it; for stages of
+ * codings, with the rules of each coding's format (kv_format_rules). Asserted
+ * to fit. */
+enum { KV_VECTORS_RULE = 2048 };
+void kv_vectors_rule(const kv_vectors *v, int i, char out[KV_VECTORS_RULE]);
+/* Writes the matrix's name within its stage, "layers.2.steps.138.heads.0", and
+ * returns out. */
+enum { KV_VECTOR_NAME = 80 };
+const char *kv_vector_name(const kv_vector *x, char out[KV_VECTOR_NAME]);
+/* Writes the name of its file, without the folder: the stage's, or raw one of
+ * its own. Returns out. */
+enum { KV_VECTOR_FILE = 160 };
+const char *kv_vector_file(const kv_vectors *v, const kv_vector *x,
+                           char out[KV_VECTOR_FILE]);
+/* Bytes of its data: rows * width elements of its type. */
+size_t kv_vector_bytes(const kv_vector *x);
+
+#endif
