@@ -161,7 +161,7 @@ class Store:
         from ..evaluate import store
 
         store.Store(path).close()
-        self.db = sqlite3.connect(path, 60)
+        self.db = sqlite3.connect(os.path.abspath(path), 60)
 
     def find(self, identity: str, name: str) -> Rows:
         return Rows(tuple(x) for x in self.db.execute(
