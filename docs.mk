@@ -18,7 +18,7 @@ docs/done: $(documented)$(EXEEXT) $(further)
 	      $$c "`sed -n '/^[A-Z].*[.]$$/{s/[.]$$//p;q;}' docs/help`" && \
 	    sed 's/\\/\\e/g; s/-/\\-/g; s/^/\\\&/' docs/help; \
 	  } >docs/$$c.1 || exit 1; done; \
-	touch $@
+	rm -f docs/help && touch $@
 
 install-data-local: docs/done
 	$(MKDIR_P) '$(DESTDIR)$(mandir)/man1' '$(DESTDIR)$(bashcompdir)'

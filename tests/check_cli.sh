@@ -260,6 +260,8 @@ complete_words() {
 }
 checks=$((checks + 7))
 [ "$(complete_words meth)" = methods ] || fail 'completion of a command'
+[ "$(complete_words capa)" = capacity ] ||
+  fail 'completion of a command of the Python package'
 [ "$(complete_words run -m al)" = all ] || fail 'completion of all methods'
 [ "$(complete_words grade -m al)" = '' ] || fail 'completion of one method'
 [ "$(complete_words methods --fo)" = --format ] ||

@@ -16,7 +16,7 @@ enum { PROMPT = 0, STEPS = 1, SEARCHES = 2 };
    (better > 0) - (better < 0),                                                \
    better == SIZE,                                                             \
    of == SEARCHES,                                                             \
-   of && better != 0,                                                          \
+   of > 0 && better != 0,                                                      \
    phrase},
 /* needle stands before them all. */
 #define DERIVED(NAME, ...) DERIVED_##NAME(__VA_ARGS__)

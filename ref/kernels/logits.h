@@ -19,7 +19,7 @@ enum {
                       for they stand in line with the loads (measured) */
 };
 
-/* A call, or a part of one (similar.h, nearest.h). q, ldq, scale, s and lds are
+/* A call, or a part of one (similar.h). q, ldq, scale, s and lds are
  * the kernel's arguments; s moves on with the keys. */
 typedef struct problem {
   int d, columns; /* head dimension; valid keys in the scratch */

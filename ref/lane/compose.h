@@ -41,7 +41,6 @@ kv_rc kv_compose(const kv_method *first, const kv_method *second,
  * open: a composition finds its two methods by them. Cannot fail. */
 void kv_compose_begin(const kv_method *m, void *params);
 
-/* --- compose_needs.c: for compose.c alone. */
 /* n bytes rounded up to a multiple of 64. */
 #define KV_COMPOSE_ALIGNED(n) (((size_t)(n) + 63) / 64 * 64)
 /* *sum, which holds the needs of part[0], becomes the needs of both; b are

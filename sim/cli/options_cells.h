@@ -5,8 +5,7 @@
  * struct of such a command begins with a kv_cells_options. After
  * kv_options_parse the command calls kv_cells_options_read, at its end
  * kv_cells_options_free; those that write call kv_cells_options_apart, too,
- * before they do. Commands without -m (sim/cli/inspect.h) use
- * the struct and some rows alone.
+ * before they do.
  */
 #ifndef KV_SIM_OPTIONS_CELLS_H
 #define KV_SIM_OPTIONS_CELLS_H

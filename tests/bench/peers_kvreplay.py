@@ -11,7 +11,7 @@ the difference of two runs:
 import os
 import subprocess
 
-LAYERS = "8,24"  # of the model, as in tests/bench/pass.c
+LAYERS = "8,24"  # of the model, as in replays.py
 
 
 class Replay:

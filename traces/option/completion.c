@@ -6,6 +6,7 @@
  */
 #include "traces/option/help.h"
 
+#include "traces/option/further.h"
 #include <string.h>
 
 static void put_words(FILE *out, const char *choices, kv_naming *words) {
@@ -73,6 +74,8 @@ static const char choose[] =
     "}\n";
 
 void kv_help_completion(FILE *out, const kv_program *p) {
+  char further[KV_FURTHER_MOST][KV_FURTHER_ROOM];
+  int more;
   fprintf(
       out,
       "# SPDX-License-Identifier: Apache-2.0\n"
@@ -86,6 +89,8 @@ void kv_help_completion(FILE *out, const kv_program *p) {
       p->name, p->name);
   for (int i = 0; p->commands[i]; i++)
     fprintf(out, "%s ", p->commands[i]->name);
+  more = kv_further_list(p->name, further);
+  for (int i = 0; i < more; i++) fprintf(out, "%s ", further[i]);
   fputs("--help --version\" -- \"$cur\"))\n"
         "    return\n"
         "  fi\n"

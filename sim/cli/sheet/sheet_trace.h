@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The synthetic trace of the engine sheet and the files that methods read on
- * it, in a temporary folder that close removes. For sheet_make.c alone; open,
+ * it, in a temporary folder that close removes. For sheet.c alone; open,
  * file, close, by one thread.
  */
 #ifndef KV_SIM_SHEET_TRACE_H

@@ -3,8 +3,8 @@
  * Theme compact: the page manager's one launch a step, for 32 layers of 8 KV
  * heads and 1 to 64 requests with 1,024 tokens behind them, each head with
  * counts of its own; as a share of a step of decoding: 16 GB of weights, read,
- * and the attention of 32 layers over fp16 rows. As tests/bench/compact.c has
- * it on the CPU; ring and tables must be those of ref/pages/pages.h.
+ * and the attention of 32 layers over fp16 rows. Ring and tables must be
+ * those of ref/pages/pages.h.
  */
 #ifndef KV_TESTS_BENCH_DEVICE_COMPACT_CUH
 #define KV_TESTS_BENCH_DEVICE_COMPACT_CUH

@@ -99,7 +99,7 @@ pooled like SnapKV's and of R-KV's score, at temperature 1 (before) and at the
 one that makes the same number of tokens hold the same mass (after). A row's
 logits are the largest of a KV head's query heads. Nothing is dropped. Beside it
 the log-sum-exp of each row, and how many KV heads select the tokens of each
-64th of the trace. The arithmetic is hardkv's (ref/parts/votes.h, calibrate.h),
+64th of the trace. The arithmetic is hardkv's (ref/parts/votes.h),
 but for the cosines of keys, which are binary64.
 """,
 }
