@@ -16,7 +16,7 @@ from ..container import Writer
 from ..record.file import alive
 from ..record.plan import Plan, texts
 from ..record.request import Request
-from ..train.command import OWN
+from ..train.hf import OWN
 from .asks import Ask, kvreplay, said
 from .attend import Model
 from .dense import Dense

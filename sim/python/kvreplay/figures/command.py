@@ -232,9 +232,10 @@ def computed(t: Trace, name: str, of: Any, more: List[Any], quiet: bool
 
 def go(name: str, a: argparse.Namespace) -> None:
     missing("numpy")
-    if a.jobs:
+    if a.jobs:  # more than cores would wait for each other
+        most = min(a.jobs, os.cpu_count() or 1)
         for x in "OMP", "OPENBLAS", "MKL":
-            os.environ.setdefault(x + "_NUM_THREADS", str(a.jobs))
+            os.environ.setdefault(x + "_NUM_THREADS", str(most))
     from ..trace import read_trace
 
     of = importlib.import_module(f".{name}", __package__)
