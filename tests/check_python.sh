@@ -13,8 +13,8 @@
 replay_emu && export KV_EMU=1
 export LC_ALL=C.UTF-8 KVTRACE=$kvtrace KVREPLAY=$kvreplay KVREPORT=$kvreport
 
-# Claims look at traces through the library.
-[ -z "$python" ] || KVREPLAY_LIBRARY=$top/sim/.libs/libkvreplay.so.0 \
+# Claims look at traces through the library of the program on the path.
+[ -z "$python" ] ||
   "$python" "$src/tests/python/check_claims.py" "$src" "$tmp" || exit
 
 for python in ${PYTHON:-python3 /usr/bin/python3}; do

@@ -2,7 +2,8 @@
 """What an import of the package costs: `import kvreplay` neither torch nor
 numpy, results not even numpy, traces no torch; the first screen of
 help(kvreplay) names every module; every function that a user may call says what
-it does. Called by check_package.sh."""
+it does; every module that another imports is there. Called by
+check_package.sh."""
 
 import ast
 import os
@@ -48,6 +49,20 @@ assert max(map(len, screen)) <= 80, screen
 for x in pkgutil.iter_modules(kvreplay.__path__):
     assert x.name == "__main__" or any(
         f"kvreplay.{x.name} " in y for y in screen), (x.name, screen)
+
+# Every module of the package that another imports is there, without importing
+# any, as some need torch.
+for folder, _, names in os.walk(kvreplay.__path__[0]):
+    for name in (x for x in names if x.endswith(".py")):
+        with open(os.path.join(folder, name), encoding="utf-8") as f:
+            tree = ast.parse(f.read())
+        for x in ast.walk(tree):
+            if not isinstance(x, ast.ImportFrom) or not x.level or not x.module:
+                continue
+            at = os.path.join(folder, *[".."] * (x.level - 1),
+                              *x.module.split("."))
+            assert os.path.exists(at + ".py") or os.path.isdir(at), (
+                f"{folder}/{name} imports {x.module}, which is not there")
 
 undocumented = []
 for folder, inner, names in os.walk(kvreplay.__path__[0]):

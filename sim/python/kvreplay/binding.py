@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Mapping, Optional
 
 import numpy as np
 
-from .programs import library
+from .programs import beside, library
 
 if TYPE_CHECKING:
     from .container import Array
@@ -99,9 +99,10 @@ def _opened(path: str) -> c.CDLL:
 
 def load(path: Optional[str]) -> c.CDLL:
     """The library of path; None: of KVREPLAY_LIBRARY, else the wheel's, else
-    the system's. SessionError where there is none, or of another version."""
+    that of kvreplay on the PATH, else the system's. SessionError where there is
+    none, or of another version."""
     path = path or os.environ.get("KVREPLAY_LIBRARY") or library()
-    path = path or "libkvreplay.so.0"
+    path = path or beside() or "libkvreplay.so.0"
     try:
         lib = _opened(path)
         lib.kv_session_abi

@@ -37,7 +37,7 @@ import sys
 from typing import TYPE_CHECKING, Any, List, NamedTuple, Optional
 
 from .hf.options import Parser, Usage, up_to
-from .hf.text import run
+from .hf.text import missing, run
 from .need import need
 
 if TYPE_CHECKING:
@@ -285,7 +285,12 @@ def go(a: argparse.Namespace) -> int:
 
 def main(argv: Optional[List[str]] = None) -> int:
     """The command `kvtrace prefill`; returns its exit code."""
-    return run(lambda: go(parser().parse_args(argv)), NAME)
+    def work() -> int:
+        a = parser().parse_args(argv)
+        missing("numpy")
+        return go(a)
+
+    return run(work, NAME)
 
 
 if __name__ == "__main__":

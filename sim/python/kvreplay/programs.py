@@ -26,6 +26,17 @@ def library() -> str | None:
     return path if os.path.exists(path) else None
 
 
+def beside() -> str | None:
+    """The path of the library of the program kvreplay on the PATH: of its
+    build, or of where it was installed. None where neither is there."""
+    folder = os.path.dirname(shutil.which("kvreplay") or "")
+    for near in ".libs", os.path.join("..", "lib"):
+        path = os.path.join(folder, near, "libkvreplay.so.0")
+        if folder and os.path.exists(path):
+            return path
+    return None
+
+
 def find(name: str) -> str | None:
     """The path of a program: the wheel's, else of the PATH; None: nowhere."""
     path = os.path.join(FOLDER, "bin", name)

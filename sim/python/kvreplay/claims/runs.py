@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The commands that claims need, each run once; claims.sql says what {..} in
 them is. The database, and the format of what is printed, are added here. Needs
-Python and the programs."""
+numpy, the programs and the library."""
 
 from __future__ import annotations
 

@@ -430,6 +430,8 @@ def figures(store: Store, command: str, traces: Dict[str, str],
         print(f"kvreplay {command}: no pictures: needs matplotlib: pip install "
               "matplotlib", file=sys.stderr)
         return
+    if "text.parse_math" in matplotlib.rcParams:  # a $ of a trace's name
+        matplotlib.rcParams["text.parse_math"] = False
     matplotlib.rcParams["svg.hashsalt"] = "kvreplay"  # the same, the same file
     found = looks(store, command, traces)
     os.makedirs(folder, exist_ok=True)

@@ -103,6 +103,8 @@ def failure(e: BaseException) -> tuple[int, str] | None:
         if e.filename and e.strerror:
             said = f"{e.filename}: {e.strerror}"
         return 4 if e.errno in FULL else 3, said
+    if type(e).__module__ == "sqlite3":
+        return 4, said
     if isinstance(e, IndexError):
         return 3, f"{said}: more tokens than the model has places for?"
     if isinstance(e, (ValueError, NotImplementedError)):

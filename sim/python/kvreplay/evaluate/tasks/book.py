@@ -12,6 +12,7 @@ the digest below, so that a task is the same on every machine.
 from __future__ import annotations
 
 import hashlib
+import http.client
 import os
 import re
 import urllib.request
@@ -52,7 +53,7 @@ def download() -> bytes:
     try:
         with urllib.request.urlopen(URL, timeout=60) as f:
             raw: bytes = f.read()
-    except OSError as e:
+    except (OSError, http.client.HTTPException) as e:
         raise ImportError(
             f"the prose of tasks is not here, and its download failed ({e}): "
             f"save {URL} as {path()}"
