@@ -71,7 +71,7 @@ static const char *series_of(const kv_panels *s) {
 }
 
 static void say(const kv_axis *a, double v, size_t room, char *out) {
-  snprintf(out, room, a->percent ? "%s: %.3g%%" : "%s: %.3g", a->title,
+  snprintf(out, room, a->percent ? "%s: %.3g%%" : "%s: %.6g", a->title,
            a->percent ? 100 * v : v);
 }
 
@@ -82,8 +82,6 @@ static int gather(const kv_grid *g, const kv_panels *s, const kv_variants *v,
   for (int r = first; r < end; r++) {
     const char *series = kv_grid_text(g, r, series_of(s));
     const char *asked = kv_grid_text(g, r, "asked");
-    const char *panel = kv_grid_text(g, r, panel_of(s));
-    if (!*panel && s->large) panel = "mean of traces";
     char x[96], y[96];
     kv_mark *m = mark + n;
     *m = (kv_mark){kv_grid_number(g, r, s->x), kv_grid_number(g, r, s->y),
@@ -91,11 +89,9 @@ static int gather(const kv_grid *g, const kv_panels *s, const kv_variants *v,
     if (m->variant < 0 || !isfinite(m->x) || !isfinite(m->y)) continue;
     say(&s->across, m->x, sizeof x, x);
     say(&s->up, m->y, sizeof y, y);
-    snprintf(m->tip, sizeof m->tip, "%.*s%s%.*s%s%.*s: %s; %s; %s",
+    snprintf(m->tip, sizeof m->tip, "%.*s%s%.*s; %s; %s",
              kv_text_cut(series, 60), series, *asked ? " at " : "",
-             kv_text_cut(asked, 20), asked, *panel ? ", " : "",
-             kv_text_cut(panel, 40), panel, y, x,
-             m->solid ? "confirmed" : "one run");
+             kv_text_cut(asked, 20), asked, y, x);
     n++;
   }
   return n;
