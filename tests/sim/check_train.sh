@@ -14,7 +14,8 @@ for python in ${PYTHON:-python3 /usr/bin/python3}; do
     fail 'check_train.py'
   }
   mkdir "$tmp/bin"
-  printf '#!/bin/sh\nexec %s "$@"\n' "$python" >"$tmp/bin/python3"
+  printf '#!/bin/sh\nexec "%s" "$@"\n' "$(command -v "$python")" \
+    >"$tmp/bin/python3"
   chmod +x "$tmp/bin/python3"
   PATH=$tmp/bin:$PATH ran 0 "$kvreplay" train palu -q "$small" \
     -o "$tmp/w.safetensors"
