@@ -21,6 +21,10 @@ look() {
   "$kvreplay" "$@" -q --db "$db" >"$tmp/said" 2>"$tmp/err" ||
     fail "$1: $(cat "$tmp/err")"
 }
+refused 2 'required: -d/--db; ' \
+  "$kvreplay" attention "${traces[@]}"
+refused 2 '4097 is no whole number from 1 to 4096' \
+  "$kvreplay" attention "${traces[@]}" -d "$db" -j 4097
 look attention "${traces[@]}"
 grep -qx 'text_400: 95 % of the mass of a row needs 37.4 of 232.5 tokens' \
   "$tmp/said" || fail "attention says: $(cat "$tmp/said")"

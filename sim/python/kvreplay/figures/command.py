@@ -15,7 +15,7 @@ import sys
 from typing import (TYPE_CHECKING, Any, Iterator, List, Optional, Tuple,
                     Union)
 
-from ..hf.options import whole
+from ..hf.options import Parser, up_to
 from ..hf.text import missing, run
 from ..need import need
 
@@ -123,7 +123,7 @@ class Rows(List[Tuple[Any, ...]]):
 
 
 def parser(name: str) -> argparse.ArgumentParser:
-    p = argparse.ArgumentParser(
+    p = Parser(
         prog=f"kvreplay {name}", description=DOC[name], epilog=LAST,
         allow_abbrev=False,
         formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -135,7 +135,7 @@ def parser(name: str) -> argparse.ArgumentParser:
             "rebuilt by, beside the one in assets/; may be repeated")
     add("-d", "--db", metavar="FILE", required=True, help="the database that "
         "gets it, made where there is none (required)")
-    add("-j", "--jobs", type=whole(1), metavar="N", help="threads of numpy "
+    add("-j", "--jobs", type=up_to(4096), metavar="N", help="threads of numpy "
         "(default: one a processor)")
     add("-q", "--quiet", action="store_true", help="no progress")
     return p

@@ -11,11 +11,10 @@ import os
 import sys
 import textwrap
 import time
-from typing import Any, Dict, List, NoReturn, Optional, Tuple
+from typing import Any, Dict, List, Optional, Tuple
 
 from . import __doc__ as DOC
-from ..evaluate.asks import Usage
-from ..hf.options import say_as, whole
+from ..hf.options import Parser, Usage, say_as, whole
 from ..hf.text import check_folder, missing, run
 from ..need import need
 from .hf import share
@@ -65,11 +64,6 @@ METHODS: Dict[str, Tuple[str, Dict[str, Param]]] = {
         "share": ((0, 1), 0.5, "of the directions, with which losses are told"),
     }),
 }  # fmt: skip
-
-
-class Parser(argparse.ArgumentParser):
-    def error(self, message: str) -> NoReturn:
-        raise Usage(f"{message}; `{NAME} --help` has the options")
 
 
 def value(word: str, text: str, may: Any) -> Any:
