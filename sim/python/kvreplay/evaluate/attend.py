@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import contextlib
 import inspect
-from typing import Any, Dict, Iterator, Optional, Sequence
+from typing import Any, Dict, Iterator, Sequence
 
 import numpy as np
 import torch
 
 from ..binding import NAMES
-from ..hf.model import attending, need, register
+from ..hf.model import LayerCall, attending, need, register
 from ..record.attention import own_output
 from ..record.forward import bits
 from ..record.layers import Layers
@@ -22,39 +22,18 @@ NAME = "kvevaluate"
 
 
 class Turn:
-    """attend(layer's module, query, key, value, mask, arguments) is called in
-    place of a layer's attention, by the one whose turn it is."""
+    """attend(call) is called in place of a layer's attention, by the one whose
+    turn it is."""
 
     now: Any = None
 
 
-def _attend(
-    module: Any,
-    query: torch.Tensor,
-    key: torch.Tensor,
-    value: torch.Tensor,
-    attention_mask: Optional[torch.Tensor],
-    dropout: float = 0.0,  # by its place, where kvpress wraps this
-    **kwargs: Any,
-) -> tuple[torch.Tensor, None]:
-    kwargs["dropout"] = dropout
-    out = Turn.now.attend(module, query, key, value, attention_mask, kwargs)
-    return out, None
+torchs = register(NAME, lambda x: Turn.now.attend(x))  # torch's own attention
 
 
-torchs = register(NAME, _attend)  # torch's own attention
-
-
-def own(
-    module: Any,
-    query: torch.Tensor,
-    key: torch.Tensor,
-    value: torch.Tensor,
-    mask: Optional[torch.Tensor],
-    **kwargs: Any,
-) -> torch.Tensor:
+def own(x: LayerCall) -> torch.Tensor:
     """The model's own attention."""
-    return own_output(torchs, module, query, key, value, mask, **kwargs)
+    return own_output(torchs, x)
 
 
 class Model:
