@@ -54,11 +54,23 @@ from transformers import DynamicCache
 
 from ..binding import NAMES
 from ..record.attention import SECOND
+from ..record.layers import Layers
 from ..session import Session
 from .model import LayerCall, decoder_of, need, register, to_numpy, with_cache
 from .plain import check_layers, check_plain, check_stateless, geometry
 from .plain import turned_otherwise_from, window_of
-from .variant import variant_of
+
+
+def variant_of(model: Any, n_tokens: int) -> dict[str, Any]:
+    """Layers.session() of these tokens, seen by one forward of two; without the
+    rotation where that is of channels in another order."""
+    pad = getattr(model.config.get_text_config(), "pad_token_id", None)
+    two = 1 + (pad == 1), 2 + (pad in (1, 2))  # padding may have no embedding
+    layers = Layers(model, torch.as_tensor(np.array([two])).to(model.device))
+    found = layers.session(n_tokens)
+    if layers.rotation([*range(layers.n)]).rope.channels is not None:
+        found.update(inv_freq=None, interleaved=False, inv_freq_windowed=None)
+    return found
 
 
 class SessionCache(DynamicCache):

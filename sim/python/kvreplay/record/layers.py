@@ -191,6 +191,20 @@ class Layers:
             "them in all; take another model",
         )
 
+    def session(self, n_tokens: int) -> Dict[str, Any]:
+        """What a Session of n tokens is opened with, of what attention has
+        besides causality. ValueError where a session has no words for it."""
+        self.check_session()
+        every = [*range(self.n)]
+        sinks = [x.numpy() for _, x in sorted(self.sinks.items())]
+        (freq, paired, *_), windowed = self.rotation(every)
+        windows = self.windows(every, n_tokens)
+        return dict(
+            softcap=self.look[0].alike[-1],
+            window=windows if any(windows) else None,
+            sinks=np.stack(sinks) if sinks else None, inv_freq=freq,
+            interleaved=paired, inv_freq_windowed=windowed)
+
     def window(self, layer: int, n_tokens: int) -> Optional[int]:
         """How many tokens a row of this layer sees, if not all of n."""
         window = self.look[layer].window
