@@ -6,6 +6,7 @@
 #include "analysis/database/say.h"
 #include "analysis/page/strip.h"
 
+#include <limits.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -75,6 +76,18 @@ static void say(const kv_axis *a, double v, size_t room, char *out) {
            a->percent ? 100 * v : v);
 }
 
+/* Of a large figure, what a mark was measured on, and how surely. */
+static void add_basis(const kv_grid *g, int r, const char *panel, kv_mark *m) {
+  const char *trace = kv_grid_text(g, r, panel);
+  int traces = kv_grid_int(g, r, "traces", 0, INT_MAX, 0);
+  char mean[40] = "one trace";
+  size_t n = strlen(m->tip);
+  if (traces > 1) snprintf(mean, sizeof mean, "mean over %d traces", traces);
+  if (!*trace) trace = mean;
+  snprintf(m->tip + n, sizeof m->tip - n, "; %.*s; %s", kv_text_cut(trace, 50),
+           trace, m->solid ? "confirmed" : "one run");
+}
+
 /* Marks of rows first..end-1 that can be drawn; v: NULL for their places. */
 static int gather(const kv_grid *g, const kv_panels *s, const kv_variants *v,
                   int first, int end, kv_mark *mark) {
@@ -92,6 +105,7 @@ static int gather(const kv_grid *g, const kv_panels *s, const kv_variants *v,
     snprintf(m->tip, sizeof m->tip, "%.*s%s%.*s; %s; %s",
              kv_text_cut(series, 60), series, *asked ? " at " : "",
              kv_text_cut(asked, 20), asked, y, x);
+    if (s->large) add_basis(g, r, panel_of(s), m);
     n++;
   }
   return n;
