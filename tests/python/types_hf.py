@@ -161,13 +161,14 @@ THIS_FILE` writes this page.
 
 | result | meaning |
 |---|---|
-| 4 of 4 | layers recorded, of how many; after a colon, why the others are left out |
+| 4 of 4 | layers recorded, of how many; after a colon, why not the others |
 | RoPE | the rotation is proven and recorded, so methods that re-index can run |
-| RoPE in part, in windows; two RoPEs | some channels of a head rotate; only windowed layers do; windowed layers have other frequencies |
-| windows, softcap, sinks | what a version 2 trace records; windows of 16 of 40 tokens here |
+| RoPE in part, in windows | some channels of a head rotate; windowed layers do |
+| two RoPEs | windowed layers have other frequencies |
+| windows, softcap, sinks | what a trace of version 2 records |
 | shared | V is a part of K: latent attention as engines store it |
 | refused | one sentence says why, before anything is written |
-| attends by itself | the model bypasses the attention interface, so nothing can be recorded |
+| attends by itself | the model bypasses the attention interface |
 | no attention, states | the model or layer remembers by a state |
 | heads of another size | a trace holds layers of one head size |
 | K and V of others | the layer reads those of an earlier layer |
