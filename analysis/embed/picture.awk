@@ -2,7 +2,7 @@
 #
 # The first figure of a page of `kvreport html` as an SVG by itself, with the
 # style and the marks that it needs: awk -f picture.awk style.css report.html
-FILENAME ~ /css$/ { style = style $0 "\n"; next }
+FILENAME ~ /css$/ { style = style $0; next }
 /<svg class="defs"/ {
   match($0, /<defs>.*<\/defs>/)
   defs = substr($0, RSTART, RLENGTH)
@@ -15,5 +15,5 @@ FILENAME ~ /css$/ { style = style $0 "\n"; next }
   print "<rect width=\"1080\" height=\"500\" fill=\"#fff\"/>"
   next
 }
-inside { print }
-inside && /<\/svg>/ { exit }
+inside { printf "%s", $0 }
+inside && /<\/svg>/ { print ""; exit }
