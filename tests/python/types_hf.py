@@ -163,7 +163,7 @@ THIS_FILE` writes this page.
 |---|---|
 | 4 of 4 | layers recorded, of how many; after a colon, why not the others |
 | RoPE | the rotation is proven and recorded, so methods that re-index can run |
-| RoPE in part, in windows | some channels of a head rotate; windowed layers do |
+| RoPE in part, in windows | of some channels; of windowed layers |
 | two RoPEs | windowed layers have other frequencies |
 | windows, softcap, sinks | what a trace of version 2 records |
 | shared | V is a part of K: latent attention as engines store it |
