@@ -15,12 +15,14 @@
 #             has its source, its twin in gpu/ (or is ref-only) and its test;
 #             every format its two files and its section
 #   pages     those of methods are what the methods' files say (methods.awk)
+#   prose     a page has no more hard sentences than its budget (prose.sh)
 #   recipe    a method that was added by the recipe of CONVENTIONS.md is named
 #             in the files of that recipe and nowhere else in code
 #   mutants   every seeded fault still applies (tests/mutants)
 #   format    clang-format 14 has nothing to change (a later one: only said)
 #
-# check_house.sh --sizes prints budgets.tsv with the sizes of today.
+# check_house.sh --sizes prints budgets.tsv with the sizes of today, --prose
+# prose.tsv.
 #
 # One line for each violation on stdout; exit 0 when there is none.
 set -euo pipefail
@@ -28,6 +30,7 @@ export LC_ALL=C.UTF-8
 here=$(cd "$(dirname "$0")/.." && pwd)
 . "$here/tests/house/host.sh"
 . "$here/tests/house/core.sh"
+. "$here/tests/house/prose.sh"
 rooms='ref gpu traces sim analysis tests'
 generated=$(echo config.h commit.h {ref,gpu}/methods/list.h ref/parts/scored.h \
   {ref,gpu}/formats/list.h gpu/formats/all.h sim/new_texts.h \
@@ -315,6 +318,7 @@ check() {
   lists
   coded_lists
   pages
+  prose
   recipe
   mutants
   format
@@ -345,6 +349,7 @@ plant() {
   top=$1 page EACH >"$1/ref/METHODS_EACH.md"
   top=$1 page TABLE >"$1/ref/METHODS_TABLE.md"
   printf 'BasedOnStyle: LLVM\n' >"$1/.clang-format"
+  prose_plant "$1"
 }
 
 # Breaks rule by rule: FILE, what is appended to it, what must be said.
@@ -368,6 +373,7 @@ gpu/g.cuh|#include "sim/s.h"|against the arrows
 ref/lane/c.c|int f(void) { return kv_late(1); }|calls kv_late of a room
 $(host_broken)
 $(core_broken)
+$(prose_broken)
 ref/n.c|int x;|no SPDX line
 ref/b.c|// $(printf '%078d' 0)|over 80 columns
 ref/b.c|$(printf '\\n%.0s' {1..800})|800 at most
@@ -406,9 +412,9 @@ prove() {
   broken
 }
 
-if [ "${1:-}" = --sizes ]; then
+if [ "${1:-}" = --sizes ] || [ "${1:-}" = --prose ]; then
   top=$here
-  grants
+  if [ "$1" = --sizes ]; then grants; else prose_grants; fi
   exit
 fi
 found=$(prove && check "${1:-$here}")

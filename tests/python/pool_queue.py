@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Requests that wait for a pool: pool_queue.py KVREPLAY TRACE [--update]. What
-sim/run/look/docs/TOGETHER.md says of seven requests over three layouts, by two
+sim/run/README.md says of seven requests over three layouts, by two
 methods and both ways of admitting, is in pool_queue.csv; a queue of its own in
 Python agreed with every number of it (commit dcb7a7cc). Needs Python alone."""
 

@@ -154,25 +154,25 @@ SHORT = {
 HEAD = """<!-- SPDX-License-Identifier: Apache-2.0 -->
 # What of transformers can be recorded
 
-Every causal type of transformers, built small and with random weights, recorded
-by `kvreplay record` and computed again by `kvtrace check`, which found no
-difference. This page is made by
+What `kvreplay record` makes of each causal type of transformers. Each type was
+built small with random weights and recorded; `kvtrace check` found no
+difference. `python tests/python/types_hf.py build/traces/kvtrace --table
+THIS_FILE` writes this page.
 
-    python tests/python/types_hf.py build/traces/kvtrace --table THIS_FILE
-
-*4 of 4*: layers recorded, of how many. *RoPE*: the rotation is proven and
-recorded, so that methods that re-index run; *in part*: of some channels of a
-head; *two*: windowed layers have frequencies of their own; *in windows*: these
-layers alone have a rotation. *windows* (of 16 tokens; a trace has 40),
-*softcap*, *sinks* and *shared* (V is a part of K: latent attention as engines
-hold it) are what a trace of version 2 says of the attention. Behind a colon:
-why other layers are left. *refused*: with a sentence that says why, before
-anything is written; *attends by itself*: not by the attention interface, so
-that nobody sees what with; *no attention*, *states*: it remembers by a state;
-*heads of another size*: a trace holds layers of one; *K and V of others*: they
-read those of an earlier layer, as the last two of four do here in every type
-that has `num_kv_shared_layers`. -: this version has no such type, or the test
-could not build one.
+| result | meaning |
+|---|---|
+| 4 of 4 | layers recorded, of how many; after a colon, why not the others |
+| RoPE | the rotation is proven and recorded, so methods that re-index can run |
+| RoPE in part, in windows | of some channels; of windowed layers |
+| two RoPEs | windowed layers have other frequencies |
+| windows, softcap, sinks | what a trace of version 2 records |
+| shared | V is a part of K: latent attention as engines store it |
+| refused | one sentence says why, before anything is written |
+| attends by itself | the model bypasses the attention interface |
+| no attention, states | the model or layer remembers by a state |
+| heads of another size | a trace holds layers of one head size |
+| K and V of others | the layer reads those of an earlier layer |
+| - | this version has no such type, or the test could not build one |
 """
 
 
@@ -196,8 +196,12 @@ def read_table(path):
     with open(path) as f:
         rows = [[y.strip() for y in x.split("|")[1:-1]]
                 for x in f if x.startswith("|")]  # fmt: skip
-    for i, version in enumerate(rows[0][1:] if rows else (), 1):
-        found[version] = {x[0]: x[i] for x in rows[2:]}
+    while rows and rows[0][-1] != "types":
+        del rows[0]
+    for i, version in enumerate(rows[0][:-1] if rows else ()):
+        found[version] = {
+            kind: x[i] for x in rows[2:] for kind in x[-1].split(", ")
+        }
     return found
 
 
@@ -211,11 +215,14 @@ def write_table(path, table):
             n = sum(x[0].isdigit() for x in done)
             f.write(f"\ntransformers {v}: {len(done)} types, {n} recorded, "
                     f"{len(done) - n} refused.\n")  # fmt: skip
-        f.write(f"\n| type | {' | '.join(versions)} |\n")
+        f.write(f"\n| {' | '.join(versions)} | types |\n")
         f.write("|---" * (len(versions) + 1) + "|\n")
+        alike = {}
         for kind in kinds:
-            row = [table[v].get(kind, "-") for v in versions]
-            f.write(f"| {kind} | {' | '.join(row)} |\n")
+            row = tuple(table[v].get(kind, "-") for v in versions)
+            alike.setdefault(row, []).append(kind)
+        for row, same in sorted(alike.items()):
+            f.write(f"| {' | '.join(row)} | {', '.join(same)} |\n")
 
 
 def number(version):

@@ -10,7 +10,7 @@ numpy where outputs are arrays.
     assert r["passed"], wrong(r)    # a test of the kernel
     r["equal"], r["ties"], r["wrong"], r["least_tie"], r["layers"]
 
-sim/run/grade/README.md says what each grade means, and which tie is right.
+sim/run/README.md says what each grade means, and which tie is right.
 """
 
 from __future__ import annotations

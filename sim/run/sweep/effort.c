@@ -10,7 +10,7 @@
 #include "sim/run/sweep/batch.h"
 #include <assert.h>
 
-/* Picoseconds a unit, by the fit that sim/run/sweep/README.md describes. */
+/* Picoseconds a unit, by the fit that sim/run/README.md describes. */
 static const int64_t price[KV_EFFORTS] = {
     [KV_EFFORT_CELL] = 3400000000, [KV_EFFORT_BYTE] = 1000,
     [KV_EFFORT_PRODUCT] = 10,      [KV_EFFORT_EXACT] = 2000,

@@ -6,7 +6,7 @@
  * logits or entries looked at when lanes are compressed. The counts follow from
  * the shape of the trace and from what the method's needs say; no method is
  * known by name. Each kind has a price, measured once
- * (sim/run/sweep/README.md).
+ * (sim/run/README.md).
  *
  * Integers only: the same command line gives the same prediction on every
  * machine, and nothing fails; sums stop at the largest number. It holds for the

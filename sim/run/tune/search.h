@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The search of `kvreplay tune`, over whole numbers alone: a coarse grid, then
- * a pattern around the best points whose step halves (sim/run/tune/README.md).
+ * a pattern around the best points whose step halves (sim/run/README.md).
  * It asks for points in rounds, whose order and size follow from the scores of
  * the rounds before and nothing else; who asks for it replays them and writes
  * their scores.
