@@ -104,8 +104,4 @@ TEST(test_threads) {
   }
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_million),
-                                     cmocka_unit_test(test_threads)};
-  return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return test_all("pages many", NULL, NULL); }
