@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Unified pages: the tables of ref/PAGES.md, the free list worked by hand, and
- * what the page manager does at its edges. check_pages_many.c compares it with
- * a naive one.
+ * what the page manager does at its edges. gpu/check_gpu_pages.cc compares it
+ * with the device's.
  */
 #include "ref/pages/geometry.h"
 #include "ref/pages/pages.h"
