@@ -19,13 +19,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-extern "C" {
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-
-#include <cmocka.h>
-}
+#include "tests/support/test.h"
 
 enum { ALL = KV_BLOCK };
 
@@ -46,14 +40,14 @@ static __global__ void tell_twice(steps *s) {
 }
 
 /* Before the first launch the environment asked for the reverse. */
-static void environment_says_the_order(void **) {
+TEST(environment_says_the_order) {
   static steps s;
   KV_LAUNCH(nullptr, tell, 2, 64, &s);
   assert_int_equal(s.n, 128);
   for (int i = 0; i < 128; i++) assert_int_equal(s.who[i], 127 - i);
 }
 
-static void threads_run_in_order(void **) {
+TEST(threads_run_in_order) {
   for (int reverse = 0; reverse < 2; reverse++) {
     static steps once, twice;
     once.n = twice.n = 0;
@@ -75,7 +69,7 @@ static __global__ void name_places(unsigned *seen) {
     seen[b * blockDim.x + threadIdx.x] += b + 1;
 }
 
-static void grids_have_three_dimensions(void **) {
+TEST(grids_have_three_dimensions) {
   static unsigned seen[2 * 3 * 4 * 5];
   memset(seen, 0, sizeof seen);
   KV_LAUNCH(nullptr, name_places, dim3(2, 3, 4), 5, seen);
@@ -112,7 +106,7 @@ static void sums_by_barriers(int n) {
   }
 }
 
-static void barriers_hold(void **) {
+TEST(barriers_hold) {
   static const int sizes[] = {1, 2, 31, 32, 33, 127, 128};
   for (int reverse = 0; reverse < 2; reverse++) {
     kv_emu_order(reverse);
@@ -142,13 +136,13 @@ static __global__ void look(int *bad) {
   atomicAdd(bad, found);
 }
 
-static void shared_memory_is_fresh(void **) {
+TEST(shared_memory_is_fresh) {
   int bad = 0;
   for (int i = 0; i < 2; i++) KV_LAUNCH(nullptr, look, 3, ALL, &bad);
   assert_int_equal(bad, 0);
 }
 
-static void device_memory_is_full_of_aa(void **) {
+TEST(device_memory_is_full_of_aa) {
   for (size_t n = 0; n < 1000; n = n * 2 + 1) {
     unsigned char *p = (unsigned char *)kv_emu_take(n);
     assert_non_null(p);
@@ -203,7 +197,7 @@ static void *work(void *arg) {
   return nullptr;
 }
 
-static void os_threads_launch_at_once(void **) {
+TEST(os_threads_launch_at_once) {
   enum { CREW = 3 };
   for (int round = 0; round < 3; round++) {
     pthread_t id[CREW];
@@ -239,7 +233,7 @@ static __global__ void round_alone(const int *ways, const volatile float *one,
   fesetround(FE_TONEAREST);
 }
 
-static void ground_is_a_threads_own(void **) {
+TEST(ground_is_a_threads_own) {
   static const int ways[] = {FE_UPWARD, FE_DOWNWARD, FE_TOWARDZERO};
   volatile float one = 1.0f;
   int after[ALL];
@@ -248,7 +242,7 @@ static void ground_is_a_threads_own(void **) {
   for (int i = 0; i < ALL; i++) assert_int_equal(after[i], 1);
 }
 
-static void ground_is_the_launchers(void **) {
+TEST(ground_is_the_launchers) {
   volatile float one = 1.0f;
   static const int ways[] = {FE_TONEAREST, FE_DOWNWARD, FE_UPWARD,
                              FE_TONEAREST};
@@ -268,7 +262,7 @@ static __global__ void append_to(steps *s, int what) {
   if (threadIdx.x == 0) s->who[s->n++] = what;
 }
 
-static void records_are_replayed(void **) {
+TEST(records_are_replayed) {
   static steps s;
   s.n = 0;
   kv_emu_record();
@@ -304,7 +298,7 @@ static __global__ void go_together(const uint64_t *x, together *out) {
   }
 }
 
-static void block_functions_are_plain_loops(void **) {
+TEST(block_functions_are_plain_loops) {
   for (uint64_t trial = 0; trial < 40; trial++) {
     static uint64_t x[ALL];
     static together out;
@@ -329,21 +323,8 @@ static void block_functions_are_plain_loops(void **) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(environment_says_the_order),
-      cmocka_unit_test(threads_run_in_order),
-      cmocka_unit_test(grids_have_three_dimensions),
-      cmocka_unit_test(barriers_hold),
-      cmocka_unit_test(shared_memory_is_fresh),
-      cmocka_unit_test(device_memory_is_full_of_aa),
-      cmocka_unit_test(os_threads_launch_at_once),
-      cmocka_unit_test(ground_is_a_threads_own),
-      cmocka_unit_test(ground_is_the_launchers),
-      cmocka_unit_test(records_are_replayed),
-      cmocka_unit_test(block_functions_are_plain_loops),
-  };
   setenv("KVREPLAY_EMU_ORDER", "reverse", 1);
-  int failed = cmocka_run_group_tests(tests, nullptr, nullptr);
+  int failed = test_all("emu", nullptr, nullptr);
   kv_emu_release();
   return failed;
 }

@@ -13,13 +13,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-extern "C" {
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-
-#include <cmocka.h>
-}
+#include "tests/support/test.h"
 
 enum { ALL = KV_BLOCK };
 
@@ -183,7 +177,7 @@ static void breaks(const wrong *w) {
     fail_msg("%s: %s", w->name, sentence);
 }
 
-static void faults_are_named(void **) {
+TEST(faults_are_named) {
   for (int reverse = 0; reverse < 2; reverse++) {
     kv_emu_order(reverse);
     for (const wrong &w : wrongs) {
@@ -194,7 +188,7 @@ static void faults_are_named(void **) {
   assert_non_null(strstr(kv_emu_failed(), "two_barriers"));
 }
 
-static void sites_are_named(void **) {
+TEST(sites_are_named) {
   kv_emu_order(0);
   breaks(&wrongs[0]);
   assert_non_null(strstr(sentence, "block 0,0,0"));
@@ -203,7 +197,7 @@ static void sites_are_named(void **) {
   assert_non_null(strstr(sentence, "thread 40"));
 }
 
-static void strange_grids_are_refused(void **) {
+TEST(strange_grids_are_refused) {
   int n = 0;
   KV_LAUNCH(nullptr, inner, 1, ALL + 1, &n);
   assert_non_null(strstr(sentence, "up to 128 threads"));
@@ -215,7 +209,7 @@ static void strange_grids_are_refused(void **) {
 }
 
 /* Nobody replaced the handler: one line, and an end by SIGABRT. */
-static void a_fault_ends_the_program(void **) {
+TEST(a_fault_ends_the_program) {
   char line[512] = "";
   int ends[2], status = 0;
   assert_int_equal(pipe(ends), 0);
@@ -238,15 +232,9 @@ static void a_fault_ends_the_program(void **) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(faults_are_named),
-      cmocka_unit_test(sites_are_named),
-      cmocka_unit_test(a_fault_ends_the_program),
-      cmocka_unit_test(strange_grids_are_refused),
-  };
   handler = kv_emu_fault;
   kv_emu_fault = note;
-  int failed = cmocka_run_group_tests(tests, nullptr, nullptr);
+  int failed = test_all("emu faults", nullptr, nullptr);
   kv_emu_release();
   return failed;
 }

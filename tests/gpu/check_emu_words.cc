@@ -10,13 +10,7 @@
 #include "gpu/block/warp.h"
 #include "ref/ground/formula.h"
 
-extern "C" {
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-
-#include <cmocka.h>
-}
+#include "tests/support/test.h"
 
 enum { ALL = KV_BLOCK };
 
@@ -56,7 +50,7 @@ static __global__ void reduce(const uint64_t *in, uint32_t *most, uint32_t *sum,
 }
 
 /* Of numbers of 64 bits, and of some whose upper halves are equal. */
-static void warps_reduce(void **) {
+TEST(warps_reduce) {
   static uint64_t in[ALL], wide[ALL];
   static uint32_t most[ALL], sum[ALL];
   static int64_t all[ALL];
@@ -78,7 +72,7 @@ static void warps_reduce(void **) {
   }
 }
 
-static void shuffles_carry(void **) {
+TEST(shuffles_carry) {
   for (int reverse = 0; reverse < 2; reverse++) {
     kv_emu_order(reverse);
     shuffles_of<int>();
@@ -123,7 +117,7 @@ static void votes_are_counted(int n, int few, uint64_t seed) {
   }
 }
 
-static void votes_count(void **) {
+TEST(votes_count) {
   static const int sizes[] = {1, 40, 128};
   for (int reverse = 0; reverse < 2; reverse++) {
     kv_emu_order(reverse);
@@ -140,7 +134,7 @@ static __global__ void some_leave(const int *stay, uint32_t *said) {
   said[t] = __ballot_sync(0xffffffffu, 1);
 }
 
-static void lanes_may_leave(void **) {
+TEST(lanes_may_leave) {
   static int stay[ALL];
   static uint32_t said[ALL];
   for (int reverse = 0; reverse < 2; reverse++) {
@@ -182,7 +176,7 @@ static __global__ void tally(tallies *a) {
   atomicMin(&a->lowest, -((long long)i << 40));
 }
 
-static void atomics_add_up(void **) {
+TEST(atomics_add_up) {
   tallies a = {0, 1000, -1000, 0, 0, 0, 0};
   int sum = 0;
   for (int i = 0; i < 3 * ALL; i++) sum += i * 37 % 101 - 50;
@@ -197,7 +191,7 @@ static void atomics_add_up(void **) {
   assert_true(a.lowest == -((3ll * ALL - 1) * (1ll << 40)));
 }
 
-static void integers_are_counted(void **) {
+TEST(integers_are_counted) {
   assert_int_equal(__popc(0), 0);
   assert_int_equal(__popc(0xf00f0001u), 9);
   assert_int_equal(__clz(0), 32);
@@ -247,7 +241,7 @@ static __global__ void copy_late(const kv_piece *from, uint32_t *seen) {
   see((t + 1) % (int)blockDim.x);
 }
 
-static void copies_arrive_at_the_wait(void **) {
+TEST(copies_arrive_at_the_wait) {
   /* How many of the groups are there at each look. */
   static const int there[SEEN] = {0, 0, 1, 1, 2, 3, 3, 3};
   static uint32_t seen[ALL * SEEN * GROUPS];
@@ -282,7 +276,7 @@ static __global__ void copy_some(const char *from, int n, kv_piece *out) {
   out[t] = piece[t];
 }
 
-static void pieces_end_in_zeros(void **) {
+TEST(pieces_end_in_zeros) {
   alignas(16) static char from[3 * ALL];
   static kv_piece out[ALL];
   for (int i = 0; i < 3 * ALL; i++) from[i] = (char)(kv_mix((uint64_t)i) | 1);
@@ -295,17 +289,7 @@ static void pieces_end_in_zeros(void **) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(shuffles_carry),
-      cmocka_unit_test(warps_reduce),
-      cmocka_unit_test(votes_count),
-      cmocka_unit_test(lanes_may_leave),
-      cmocka_unit_test(atomics_add_up),
-      cmocka_unit_test(integers_are_counted),
-      cmocka_unit_test(copies_arrive_at_the_wait),
-      cmocka_unit_test(pieces_end_in_zeros),
-  };
-  int failed = cmocka_run_group_tests(tests, nullptr, nullptr);
+  int failed = test_all("emu words", nullptr, nullptr);
   kv_emu_release();
   return failed;
 }

@@ -125,10 +125,9 @@ TEST(sides) {
 
 /* --- digests ------------------------------------------------------------- */
 
-static void cells_apart(void **state) {
+TEST(cells_apart) {
   static const char *const both[CELLS] = {KIVI, "zsmerge"};
   kv_digest here[CELLS], there[CELLS];
-  (void)state;
   replay(backend, MANY, CELLS, both, here);
   replay(&kv_backend_ref, MANY, CELLS, both, there);
   for (int i = 0; i < CELLS; i++)
@@ -137,11 +136,7 @@ static void cells_apart(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(one_log),
-                                     cmocka_unit_test(sides),
-                                     cmocka_unit_test(cells_apart)};
   backend = gpudevice_open();
   if (!backend) return 77;
-  return cmocka_run_group_tests_name("gpu_bytes", tests, scratch_make,
-                                     scratch_remove);
+  return test_all("gpu_bytes", scratch_make, scratch_remove);
 }

@@ -12,13 +12,7 @@
 #include "gpu/lane/entry.cuh"
 #include "gpu/shared/device.h"
 
-extern "C" {
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-
-#include <cmocka.h>
-}
+#include "tests/support/test.h"
 
 #include "tests/gpu/gpupool.h"
 #include "tests/gpu/gpuroom.h"
@@ -199,7 +193,7 @@ static counts of_codes(const how &a) {
   return c;
 }
 
-static void whole_rows_are_copied(void **) {
+TEST(whole_rows_are_copied) {
   static const how cases[] = {
       {128, 2, 32, 32, 0, 1, 256, -1, false},
       {128, 2, 32, 32, 1, 4, 600, -1, false},
@@ -229,7 +223,7 @@ static void whole_rows_are_copied(void **) {
     }
 }
 
-static void what_does_not_suit_is_the_same(void **) {
+TEST(what_does_not_suit_is_the_same) {
   static const how cases[] = {
       {128, 2, 32, 32, 1, 2, 512, 400, true},
       {128, 2, 32, 32, 0, 2, 512, 300, false},
@@ -252,11 +246,7 @@ static void what_does_not_suit_is_the_same(void **) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(whole_rows_are_copied),
-      cmocka_unit_test(what_does_not_suit_is_the_same),
-  };
-  int failed = cmocka_run_group_tests(tests, nullptr, nullptr);
+  int failed = test_all("gpu coded", nullptr, nullptr);
   kv_emu_release();
   return failed;
 }

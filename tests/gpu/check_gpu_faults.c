@@ -228,12 +228,7 @@ static int setup(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_rewriting), cmocka_unit_test(test_views),
-      cmocka_unit_test(test_memory),    cmocka_unit_test(test_check),
-      cmocka_unit_test(test_run),       cmocka_unit_test(test_params)};
   backend = gpudevice_open();
   if (!backend) return 77;
-  return cmocka_run_group_tests_name("gpu_faults", tests, setup,
-                                     scratch_remove);
+  return test_all("gpu_faults", setup, scratch_remove);
 }

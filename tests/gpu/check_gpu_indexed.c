@@ -308,10 +308,6 @@ TEST(test_layouts) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_max),    cmocka_unit_test(test_sparse),
-      cmocka_unit_test(test_joined), cmocka_unit_test(test_shared),
-      cmocka_unit_test(test_base),   cmocka_unit_test(test_layouts)};
   if (!kv_device_emu()) return 77;
   device = *kv_device_emu();
   device.attend = attend;
@@ -319,6 +315,5 @@ int main(void) {
   indexed = kv_backend_emu;
   indexed.open = open_indexed;
   indexed.end_step = end_step;
-  return cmocka_run_group_tests_name("gpu_indexed", tests, scratch_make,
-                                     scratch_remove);
+  return test_all("gpu_indexed", scratch_make, scratch_remove);
 }

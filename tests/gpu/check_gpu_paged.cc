@@ -11,6 +11,7 @@
  */
 #include "tests/gpu/gpupaged.h"
 #include "tests/gpu/gpuplain.h"
+#include "tests/support/test.h"
 
 /* --- the layer ------------------------------------------------------------ */
 
@@ -151,7 +152,7 @@ static float *widened(size_t n, kv_dtype type, const void *from, float *to) {
 }
 
 /* The last layer of a trace, as the rig wants it. */
-static void bundled(void **) {
+TEST(bundled) {
   kv_trace *t = bundled_open("text_400.safetensors");
   const kv_shape *s = &t->shape;
   const kv_layer_data *data = &t->layer[t->n_layers - 1].data;
@@ -179,7 +180,7 @@ typedef struct made_up {
   how h;
 } made_up;
 
-static void made(void **) {
+TEST(made) {
   static const made_up all[] = {
       {2, 2, 128, 128, 530, lean},
       {8,
@@ -227,8 +228,6 @@ static void made(void **) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(bundled),
-                                     cmocka_unit_test(made)};
   kv_float_ground();
-  return cmocka_run_group_tests(tests, nullptr, nullptr);
+  return test_all("gpu paged", nullptr, nullptr);
 }

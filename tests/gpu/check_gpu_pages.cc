@@ -2,9 +2,9 @@
  *
  * Compaction on the executor beside the page manager of ref/pages: the same
  * calls, and after each the same answers, books, ring, tables and counts, every
- * byte of them, whichever block begins first. The free list of ref/PAGES.md
- * worked by hand, random requests over pools that are too small for them, and
- * more parts than a block has threads.
+ * byte of them, whichever block begins first and on one thread or three. The
+ * free list of ref/PAGES.md worked by hand, random requests over pools that are
+ * too small for them, and more parts than a block has threads.
  */
 #include "gpu/emu/emu.h"
 #include "gpu/host/unified.h"
@@ -13,13 +13,8 @@ extern "C" {
 #include "ref/pages/pages.h"
 #include "tests/support/draw.h"
 #include "tests/support/pages/pagewalk.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-
-#include <cmocka.h>
 }
+#include "tests/support/test.h"
 
 enum { MANY = 200 };
 
@@ -28,9 +23,10 @@ struct world {
   kv_gpu_unified u;
 };
 
-static void open_both(world *w, const kv_pages_shape *s) {
+/* The reference goes by so many threads. */
+static void open_both(world *w, const kv_pages_shape *s, int threads = 1) {
   kv_err e;
-  assert_int_equal(kv_pages_open(s, 1, &w->p, &e), KV_OK);
+  assert_int_equal(kv_pages_open(s, threads, &w->p, &e), KV_OK);
   assert_int_equal(kv_gpu_unified_open(kv_device_emu(), s, &w->u, &e), KV_OK);
 }
 
@@ -90,7 +86,7 @@ static void must_be_free(const world *w, int32_t n, const int32_t *id) {
 
 /* 16 pages of a token: three heads take 4 each, give 2, 1 and 2 back, and take
  * 1, 0 and 2 more. */
-static void free_list(void **) {
+TEST(free_list) {
   const kv_pages_count compressed[] = {{{2, 0}}, {{3, 0}}, {{2, 0}}};
   const kv_pages_count step[] = {{{3, 0}}, {{3, 0}}, {{4, 0}}};
   const kv_pages_shape s = {KV_PAGES_PAPER, 1, 3, 16, 8, {1, 0}};
@@ -117,7 +113,7 @@ static void free_list(void **) {
 
 /* What comes back from a request that takes pages, too, is not there for those
  * before it: the first one lacks 2 of 4, which the second gives. */
-static void in_order(void **) {
+TEST(in_order) {
   const kv_pages_count compressed[] = {{{1, 0}}, {{3, 1}}};
   const kv_pages_shape s = {KV_PAGES_PAPER, 2, 2, 8, 6, {1, 2}};
   kv_pages_job job[] = {{KV_PAGES_PROMPT, 1, 2, nullptr, false, 0},
@@ -141,8 +137,22 @@ typedef struct walk {
   int calls;
 } walk;
 
+/* Right after a prompt a head has the pages of the formula. */
+static void by_formula(const kv_pages *p, int n, const kv_pages_job *job) {
+  for (int i = 0; i < n; i++)
+    for (int h = 0; h < p->shape.heads; h++)
+      for (int t = 0; t < KV_TIERS; t++) {
+        int at = job[i].request * p->shape.heads + h;
+        int32_t page = p->shape.tokens[t];
+        if (job[i].phase != KV_PAGES_COMPRESSED || job[i].refused || !page)
+          continue;
+        assert_int_equal(p->held[at].of[t],
+                         (job[i].count[h].of[t] + page - 1) / page);
+      }
+}
+
 /* Returns how many requests were refused. */
-static int random_walk(const walk *k, uint64_t seed) {
+static int random_walk(const walk *k, uint64_t seed, int threads) {
   static pagewalk w; /* too large for a stack */
   kv_pages_job job[PAGEWALK_REQUESTS];
   world both;
@@ -150,11 +160,13 @@ static int random_walk(const walk *k, uint64_t seed) {
   kv_pages_shape s = {k->variant, PAGEWALK_REQUESTS, k->heads, k->pages,
                       0,          {k->high, k->low}};
   s.table = kv_pages_table(k->variant, PAGEWALK_MOST, s.tokens, k->high);
-  open_both(&both, &s);
+  open_both(&both, &s, threads);
   pagewalk_begin(&w, seed, k->heads, k->low > 0);
   for (int i = 0; i < k->calls; i++) {
     int n = pagewalk_draw(&w, job);
     refused += call(&both, n, job);
+    by_formula(&both.p, n, job);
+    if (i % 16 == 0) assert_true(kv_pages_sound(&both.p));
     pagewalk_learn(&w, n, job);
   }
   assert_true(kv_pages_sound(&both.p));
@@ -162,7 +174,7 @@ static int random_walk(const walk *k, uint64_t seed) {
   return refused;
 }
 
-static void walks(void **) {
+TEST(walks) {
   static const walk all[] = {{KV_PAGES_PAPER, 3, 90, 4, 7, 150},
                              {KV_PAGES_CODE, 3, 90, 4, 7, 150},
                              {KV_PAGES_PAPER, 2, 60, 3, 0, 60},
@@ -172,7 +184,7 @@ static void walks(void **) {
   for (int order = 0; order < 2; order++) {
     kv_emu_order(order);
     for (int i = 0; i < 6; i++)
-      assert_true(random_walk(&all[i], 31 + (uint64_t)i) > 0);
+      assert_true(random_walk(&all[i], 31 + (uint64_t)i, 1 + order * 2) > 0);
   }
   kv_emu_order(0);
 }
@@ -180,7 +192,7 @@ static void walks(void **) {
 /* --- many requests -------------------------------------------------------- */
 
 /* Of 200 requests some find no page; the others compress and end. */
-static void many(void **) {
+TEST(many) {
   static kv_pages_count count[MANY][2];
   static kv_pages_job job[MANY];
   const kv_pages_shape s = {KV_PAGES_CODE, MANY, 2, 900, 13, {2, 3}};
@@ -213,9 +225,4 @@ static void many(void **) {
   kv_emu_order(0);
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(free_list), cmocka_unit_test(in_order),
-      cmocka_unit_test(walks), cmocka_unit_test(many)};
-  return cmocka_run_group_tests(tests, nullptr, nullptr);
-}
+int main(void) { return test_all("gpu pages", nullptr, nullptr); }

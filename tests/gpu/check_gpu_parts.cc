@@ -9,12 +9,10 @@
 #include "tests/gpu/gpupool.h"
 #include "tests/support/draw.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
 extern "C" {
 #include "ref/kernels/kernels.h"
-#include <cmocka.h>
 }
+#include "tests/support/test.h"
 
 enum { MOST = 5000, LANES = 5, HEADS = 4, KINDS = 4 };
 
@@ -369,10 +367,7 @@ static void keeping_fits(int n, int kind) {
 }
 
 #define EVERYWHERE(fits)                                                       \
-  static void fits##_everywhere(void **state) {                                \
-    (void)state;                                                               \
-    everywhere(fits);                                                          \
-  }
+  TEST(fits##_everywhere) { everywhere(fits); }
 EVERYWHERE(top_fits)
 EVERYWHERE(shared_fits)
 EVERYWHERE(hash_fits)
@@ -383,13 +378,8 @@ EVERYWHERE(pools_fit)
 EVERYWHERE(window_fits)
 EVERYWHERE(keeping_fits)
 
-#define TEST(fits) cmocka_unit_test(fits##_everywhere)
 int main(void) {
-  const struct CMUnitTest tests[] = {
-      TEST(top_fits),   TEST(shared_fits), TEST(hash_fits),
-      TEST(top_p_fits), TEST(arg_fits),    TEST(order_fits),
-      TEST(pools_fit),  TEST(window_fits), TEST(keeping_fits)};
   kv_float_ground();
   layer.shape = {1, HEADS, 1, 1, 1, MOST, MOST, 0, KV_F32, 0, 0, 0, nullptr};
-  return cmocka_run_group_tests_name("gpu parts", tests, NULL, NULL);
+  return test_all("gpu parts", NULL, NULL);
 }

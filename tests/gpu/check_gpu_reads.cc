@@ -13,13 +13,7 @@
 #include "gpu/lane/entry.cuh"
 #include "gpu/shared/device.h"
 
-extern "C" {
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-
-#include <cmocka.h>
-}
+#include "tests/support/test.h"
 
 #include "tests/gpu/gpupool.h"
 #include "tests/gpu/gpuroom.h"
@@ -117,7 +111,7 @@ static int of_chunks(const world *w, int n) {
   return w->l.shape.n_heads * ((n + CHUNK - 1) / CHUNK) * w->l.shape.d_v / 4;
 }
 
-static void rows_are_read_once(void **) {
+TEST(rows_are_read_once) {
   static const int groups[] = {1, 2, 4, 5, 7, 8, 9, 11, 13, 16};
   for (int group : groups) {
     const int lanes = 2, n = 300, d = 64, d_v = 128;
@@ -134,7 +128,7 @@ static void rows_are_read_once(void **) {
 }
 
 /* A prompt's row reads no key of blocks that are behind it. */
-static void rows_read_what_they_see(void **) {
+TEST(rows_read_what_they_see) {
   const int lanes = 2, n = 900, d = 64, block = 2 * CHUNK;
   world w;
   open_world(lanes, 1, d, d, n, &w);
@@ -159,7 +153,7 @@ static void set_masks(world *w, int odd) {
     }
 }
 
-static void views_are_read_once_where_alike(void **) {
+TEST(views_are_read_once_where_alike) {
   static const int groups[] = {1, 4, 8, 11};
   for (int group : groups) {
     const int lanes = 2, n = 900, d = 32, d_v = 64, seen = 300;
@@ -188,7 +182,7 @@ static void views_are_read_once_where_alike(void **) {
 }
 
 /* Whole views as masks: alike for all heads, then for each head alone. */
-static void sharing_changes_no_bit(void **) {
+TEST(sharing_changes_no_bit) {
   const int group = 11, n = 300, d = 32, d_v = 160;
   world w;
   open_world(1, group, d, d_v, n, &w);
@@ -224,7 +218,7 @@ static void plain_views(const uint8_t *mask, int n, const kv_gpu_layer *l) {
   assert_int_equal(l->runs[0], runs);
 }
 
-static void views_are_named(void **) {
+TEST(views_are_named) {
   static const int sizes[] = {1,    15,   16,   17,   128,  2047,
                               2048, 2049, 5000, 8191, 8193, 20000};
   for (int n : sizes)
@@ -243,14 +237,7 @@ static void views_are_named(void **) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(rows_are_read_once),
-      cmocka_unit_test(rows_read_what_they_see),
-      cmocka_unit_test(views_are_read_once_where_alike),
-      cmocka_unit_test(sharing_changes_no_bit),
-      cmocka_unit_test(views_are_named),
-  };
-  int failed = cmocka_run_group_tests(tests, nullptr, nullptr);
+  int failed = test_all("gpu reads", nullptr, nullptr);
   kv_emu_release();
   return failed;
 }

@@ -11,15 +11,13 @@
 #include "gpu/emu/emu.h"
 #include "gpu/shared/device.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "tests/support/test.h"
+
 #define _Thread_local __thread /* in headers that are C's alone */
 extern "C" {
-#include <cmocka.h>
-
 #include "ref/ground/rope.h"
 #include "ref/parts/latents.h"
 #include "tests/gpu/gpuplain.h"
@@ -349,7 +347,7 @@ static void one(const shape *s, int order) {
   kv_emu_order(0);
 }
 
-static void same_bits(void **) {
+TEST(same_bits) {
   static const shape all[] = {
       {4, 64, 64, KV_F16, 0, 48, 0, KV_LATENT_FP16, 4, 50},
       {2, 24, 40, KV_F16, 0, 20, 32, KV_LATENT_FP16, 4, 50},
@@ -362,7 +360,4 @@ static void same_bits(void **) {
     for (int order = 0; order < 2; order++) one(&s, order);
 }
 
-int main(void) {
-  const CMUnitTest tests[] = {cmocka_unit_test(same_bits)};
-  return cmocka_run_group_tests(tests, nullptr, nullptr);
-}
+int main(void) { return test_all("gpu rebuilt", nullptr, nullptr); }

@@ -11,15 +11,13 @@
 #include "gpu/emu/emu.h"
 #include "gpu/host/regular.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "tests/support/test.h"
+
 #define _Thread_local __thread /* in headers that are C's alone */
 extern "C" {
-#include <cmocka.h>
-
 #include "tests/gpu/gpuplain.h"
 #include "tests/support/draw.h"
 }
@@ -245,7 +243,7 @@ static void one(const shape *s, int order) {
   kv_emu_order(0);
 }
 
-static void same_bits(void **) {
+TEST(same_bits) {
   static const shape all[] = {{1, 64, 64, KV_BF16},
                               {4, 32, 48, KV_F32},
                               {7, 20, 12, KV_BF16},
@@ -255,7 +253,4 @@ static void same_bits(void **) {
     for (int order = 0; order < 2; order++) one(&s, order);
 }
 
-int main(void) {
-  const CMUnitTest tests[] = {cmocka_unit_test(same_bits)};
-  return cmocka_run_group_tests(tests, nullptr, nullptr);
-}
+int main(void) { return test_all("gpu regular", nullptr, nullptr); }

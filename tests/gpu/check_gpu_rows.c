@@ -206,9 +206,6 @@ TEST(test_latents) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_rows),
-                                     cmocka_unit_test(test_types),
-                                     cmocka_unit_test(test_latents)};
   if (!kv_device_emu()) return 77;
   device = *kv_device_emu();
   device.append = append;
@@ -217,6 +214,5 @@ int main(void) {
   poisoned = kv_backend_emu;
   poisoned.open = open_poisoned;
   poisoned.end_step = end_step;
-  return cmocka_run_group_tests_name("gpu_rows", tests, scratch_make,
-                                     scratch_remove);
+  return test_all("gpu_rows", scratch_make, scratch_remove);
 }

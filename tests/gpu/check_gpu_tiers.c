@@ -219,8 +219,6 @@ TEST(test_types) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_specs),
-                                     cmocka_unit_test(test_types)};
   if (!kv_device_emu()) return 77;
   device = *kv_device_emu();
   device.attend = attend;
@@ -228,6 +226,5 @@ int main(void) {
   in_pages = kv_backend_emu;
   in_pages.open = open_in_pages;
   in_pages.end_step = end_step;
-  return cmocka_run_group_tests_name("gpu_tiers", tests, scratch_make,
-                                     scratch_remove);
+  return test_all("gpu_tiers", scratch_make, scratch_remove);
 }

@@ -306,14 +306,7 @@ static int setup(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_step),    cmocka_unit_test(test_heads),
-      cmocka_unit_test(test_uploads), cmocka_unit_test(test_logits),
-      cmocka_unit_test(test_scores),  cmocka_unit_test(test_blocks),
-      cmocka_unit_test(test_stop),    cmocka_unit_test(test_windows),
-      cmocka_unit_test(test_weights)};
   backend = gpudevice_open();
   if (!backend) return 77;
-  return cmocka_run_group_tests_name("gpu_traffic", tests, setup,
-                                     scratch_remove);
+  return test_all("gpu_traffic", setup, scratch_remove);
 }

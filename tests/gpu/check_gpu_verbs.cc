@@ -16,6 +16,7 @@ extern "C" {
 }
 #include "gpu/block/launch.h"
 #include "ref/ground/arith.h"
+#include "tests/support/test.h"
 
 /* --- random sequences ---------------------------------------------------- */
 
@@ -146,8 +147,8 @@ static void runs(int order) {
   kv_emu_order(0);
 }
 
-static void forward(void **) { runs(0); }
-static void reverse(void **) { runs(1); }
+TEST(forward) { runs(0); }
+TEST(reverse) { runs(1); }
 
 /* --- faults -------------------------------------------------------------- */
 
@@ -155,7 +156,7 @@ static const gpulane_case small = {KV_F32, 2, 3,     6,    5,
                                    20,     0, false, true, true};
 
 /* The journal has room for one retier (7 words) and no more. */
-static void journal(void **) {
+TEST(journal) {
   gpulane *w = gpulane_open(&small);
   gpulane_append(w, 20);
   w->host.verbs.cap = 12;
@@ -178,7 +179,7 @@ static void journal(void **) {
   gpulane_close(w);
 }
 
-static void full_log(void **) {
+TEST(full_log) {
   gpulane *w = gpulane_open(&small);
   gpulane_append(w, 20);
   w->lane->cap_log = 1;
@@ -197,7 +198,7 @@ static void full_log(void **) {
 
 /* All entries coded, each by itself, and then again in the format they have: a
  * full slab has room for the block that is taken before the old one is left. */
-static void full_slab(void **) {
+TEST(full_slab) {
   gpulane_case m = small;
   m.n_tokens = 20;
   gpulane *w = gpulane_open(&m);
@@ -239,7 +240,7 @@ static void scale_case(bool fp16_ops, int format, float x, bool fits) {
 }
 
 /* 3 * h(65504 / 3) is more than fp16 holds, and is read in binary32. */
-static void scales(void **) {
+TEST(scales) {
   for (int fp16 = 0; fp16 < 2; fp16++)
     for (int format = KV_CODED; format < KV_CODED + 2; format++) {
       scale_case(fp16, format, 60000, true);
@@ -281,7 +282,7 @@ static void mean_case(kv_dtype dtype, kv_means merged, bool key, float x,
 }
 
 /* 5 x - 4 x + 3 x over 2 is more than a half has; x + x more than a float. */
-static void means(void **) {
+TEST(means) {
   for (int key = 0; key < 2; key++) {
     mean_case(KV_F16, KV_MEANS_TRACE, key, 60000, 1, 1, true);
     mean_case(KV_F16, KV_MEANS_TRACE, key, 65504, 3, 5, true);
@@ -307,7 +308,7 @@ static void recode_key(gpulane *w, int entry, int format, float a, float b) {
 
 /* A key coded in 8 bits is coded again in 4, from its codes: by hand in
  * check_named, rounded_twice. Its neighbour goes to 4 bits at once. */
-static void demoted(void **) {
+TEST(demoted) {
   static const kv_minmax high = {8, 6, KV_RULE_UNROUNDED},
                          low = {4, 6, KV_RULE_UNROUNDED};
   static const kv_coding codings[2] = {
@@ -335,7 +336,7 @@ static void demoted(void **) {
 /* --- what a lane remembers ------------------------------------------------ */
 
 /* Rows stay in order until one goes from between others. */
-static void holes(void **) {
+TEST(holes) {
   gpulane *w = gpulane_open(&small);
   gpulane_append(w, 20);
   const gpulane_verb verbs[] = {{gpulane_verb::MERGE, 0, 2, 19, 0, 0, 1, 1},
@@ -353,12 +354,6 @@ static void holes(void **) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(forward),   cmocka_unit_test(reverse),
-      cmocka_unit_test(journal),   cmocka_unit_test(full_log),
-      cmocka_unit_test(full_slab), cmocka_unit_test(scales),
-      cmocka_unit_test(means),     cmocka_unit_test(demoted),
-      cmocka_unit_test(holes)};
   kv_float_ground();
-  return cmocka_run_group_tests(tests, NULL, NULL);
+  return test_all("gpu verbs", NULL, NULL);
 }

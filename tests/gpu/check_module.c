@@ -60,12 +60,8 @@ TEST(another_interface) { loads(path, "old", "belongs to another kvreplay"); }
 TEST(good) { loads(path, "good", NULL); }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(missing), cmocka_unit_test(not_a_module),
-      cmocka_unit_test(no_device), cmocka_unit_test(another_interface),
-      cmocka_unit_test(good)};
   const char *top = getenv("top_builddir");
   snprintf(path, sizeof path, "%s/tests/faults/.libs/module.so",
            top ? top : "..");
-  return cmocka_run_group_tests_name("module", tests, NULL, NULL);
+  return test_all("module", NULL, NULL);
 }

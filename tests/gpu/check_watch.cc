@@ -10,13 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-extern "C" {
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-
-#include <cmocka.h>
-}
+#include "tests/support/test.h"
 
 /* --- the tests ------------------------------------------------------------ */
 
@@ -68,7 +62,7 @@ static const pair pairs[] = {
 };
 
 /* Where there is an order that is by chance the right one, too. */
-static void races_are_seen(void **) {
+TEST(races_are_seen) {
   for (int reverse = 0; reverse < 2; reverse++) {
     kv_emu_order(reverse);
     for (const pair &p : pairs) {
@@ -81,7 +75,7 @@ static void races_are_seen(void **) {
   }
 }
 
-static void right_ones_are_left_alone(void **) {
+TEST(right_ones_are_left_alone) {
 #define NAMED(kernel)                                                          \
   { #kernel, kernel }
   static const struct {
@@ -101,7 +95,7 @@ static void right_ones_are_left_alone(void **) {
 
 /* One launch after the other is an order, recorded or not; a recorded race is
  * one when it is replayed. */
-static void launches_are_ordered(void **) {
+TEST(launches_are_ordered) {
   kv_emu_order(0);
   int before = faults;
   KV_LAUNCH(nullptr, results<true>, BLOCKS, ALL, &device);
@@ -125,7 +119,7 @@ static void launches_are_ordered(void **) {
 }
 
 /* Who, where, and the two lines: a call's and that of what was put into it. */
-static void sentences_say_where(void **) {
+TEST(sentences_say_where) {
   kv_emu_order(0);
   setenv("KV_WATCH_LINES", "yes", 1);
   assert_int_equal(faults_of("pass_on", pass_on<false>), 1);
@@ -148,15 +142,9 @@ static void sentences_say_where(void **) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(races_are_seen),
-      cmocka_unit_test(right_ones_are_left_alone),
-      cmocka_unit_test(launches_are_ordered),
-      cmocka_unit_test(sentences_say_where),
-  };
   setenv("KV_WATCH_LINES", "no", 1);
   kv_emu_fault = note;
-  int failed = cmocka_run_group_tests(tests, nullptr, nullptr);
+  int failed = test_all("watch", nullptr, nullptr);
   kv_emu_release();
   return failed;
 }

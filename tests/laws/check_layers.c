@@ -241,10 +241,4 @@ TEST(refusals) {
           "window=9");
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(laws),
-                                     cmocka_unit_test(written),
-                                     cmocka_unit_test(refusals)};
-  return cmocka_run_group_tests_name("a budget a layer", tests, make_trace,
-                                     close_trace);
-}
+int main(void) { return test_all("a budget a layer", make_trace, close_trace); }

@@ -360,15 +360,15 @@ mutant records_cramped ref/lane/lane.c 'verbs' \
 mutant rewrites_cramped ref/lane/lane.h 'gpu_bytes' \
   'int each = n->codings ? kv_needs_changes(n) : 1;' 'int each = 0;'
 # The page manager.
-mutant pages_turn_overwrites ref/pages/plan.h 'pages pages_many' \
+mutant pages_turn_overwrites ref/pages/plan.h 'pages' \
   'ids[left] = ids[right];' ''
-mutant pages_refused_are_counted ref/pages/pages.c 'pages pages_many' \
+mutant pages_refused_are_counted ref/pages/pages.c 'pages' \
   'if (b->job[i / b->p->parts].refused) continue;' ''
-mutant pages_none_in_reserve ref/pages/plan.h 'pages pages_many' \
+mutant pages_none_in_reserve ref/pages/plan.h 'pages' \
   'high += s->variant == KV_PAGES_CODE && s->tokens[KV_LOW] > 0;' ''
 mutant pages_any_step ref/pages/geometry.c 'pages' \
   'PAGE_STEP = VALUE_ALIGN' 'PAGE_STEP = CODES_ALIGN'
-mutant pages_ends_meet ref/pages/plan.h 'pages pages_many' \
+mutant pages_ends_meet ref/pages/plan.h 'pages' \
   '> s->table ? least : n;' '> s->table + 9 ? least : n;'
 mutant demotions_uncounted sim/replay/layout/layout_unified.c \
   'layouts_unified' \
@@ -383,5 +383,5 @@ mutant regular_union_once sim/replay/layout/layout_regular.c 'layouts_regular' \
   '--*sharers_of(s, lane, place);'
 mutant reserve_unseen sim/replay/layout/layouts.c 'layouts_unified' \
   'larger(was->pages, s->most_pages) - s->pages' 'was->pages - s->pages'
-mutant pages_turns_unseen ref/pages/pages.c 'pages pages_many' \
+mutant pages_turns_unseen ref/pages/pages.c 'pages' \
   'return turns || sum.give > 0;' '(void)turns; return sum.give > 0;'

@@ -99,11 +99,4 @@ TEST(sets_agree) {
   }
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(they_are_close),
-      cmocka_unit_test(ends_are_exact),
-      cmocka_unit_test(sets_agree),
-  };
-  return cmocka_run_group_tests(tests, make_memory, NULL);
-}
+int main(void) { return test_all("activation", make_memory, NULL); }

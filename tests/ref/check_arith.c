@@ -287,20 +287,4 @@ TEST(astray_is_named) {
 #endif
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(exp_is_close),
-      cmocka_unit_test(log_is_close),
-      cmocka_unit_test(keys_order),
-      cmocka_unit_test(halves_widen),
-      cmocka_unit_test(ties_go_even),
-      cmocka_unit_test(fixed_point_rounds_once),
-      cmocka_unit_test(sums_commute),
-      cmocka_unit_test(sincos_is_close),
-      cmocka_unit_test(angles_are_rounded),
-      cmocka_unit_test(rotation_is_its_sequence),
-      cmocka_unit_test(ground_keeps_subnormals),
-      cmocka_unit_test(astray_is_named),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return test_all("arith", NULL, NULL); }

@@ -379,11 +379,4 @@ TEST(tiers_join) {
   kv_attend_scratch_release(&t.x);
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(calibration), cmocka_unit_test(edges),
-      cmocka_unit_test(prefixes),    cmocka_unit_test(last_units),
-      cmocka_unit_test(pairs),       cmocka_unit_test(rings),
-      cmocka_unit_test(tiers_join)};
-  return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return test_all("cascade", NULL, NULL); }

@@ -152,11 +152,4 @@ TEST(others_do_not_suit) {
   }
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(logits_are_chains),
-      cmocka_unit_test(weigh_is_chains),
-      cmocka_unit_test(others_do_not_suit),
-  };
-  return cmocka_run_group_tests_name("rows of codes", tests, make_memory, NULL);
-}
+int main(void) { return test_all("rows of codes", make_memory, NULL); }

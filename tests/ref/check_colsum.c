@@ -246,10 +246,5 @@ TEST(converted_sums_are_true) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(same_decisions),
-                                     cmocka_unit_test(sums_are_recomputed),
-                                     cmocka_unit_test(differing_sums_are_named),
-                                     cmocka_unit_test(converted_sums_are_true)};
-  return cmocka_run_group_tests_name("recorded column sums", tests,
-                                     scratch_make, scratch_remove);
+  return test_all("recorded column sums", scratch_make, scratch_remove);
 }

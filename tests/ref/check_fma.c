@@ -78,7 +78,4 @@ TEST(fma_is_exact) {
   assert_true(twice > rounds);
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(fma_is_exact)};
-  return cmocka_run_group_tests(tests, find_sets, NULL);
-}
+int main(void) { return test_all("fma", find_sets, NULL); }

@@ -293,10 +293,4 @@ TEST(apart) {
   free(b);
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(as_defined), cmocka_unit_test(sizes),
-      cmocka_unit_test(grid),       cmocka_unit_test(constant),
-      cmocka_unit_test(refused),    cmocka_unit_test(apart)};
-  return cmocka_run_group_tests_name("format", tests, NULL, NULL);
-}
+int main(void) { return test_all("format", NULL, NULL); }

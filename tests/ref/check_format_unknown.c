@@ -89,9 +89,4 @@ static int end(void **state) {
   return scratch_remove(state);
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(on_ref_it_runs),
-      cmocka_unit_test(on_emu_it_is_refused_by_name)};
-  return cmocka_run_group_tests(tests, make, end);
-}
+int main(void) { return test_all("format unknown", make, end); }

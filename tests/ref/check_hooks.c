@@ -165,12 +165,4 @@ TEST(twins_have_the_hooks_of_their_method) {
     same_hooks(kv_method_door_at(i), emu->hooks(kv_method_door_at(i)->name));
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(every_hook_is_led_through),
-      cmocka_unit_test(hooks_that_are_asked_for_are_there),
-      cmocka_unit_test(tables_nest),
-      cmocka_unit_test(twins_have_the_hooks_of_their_method),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return test_all("hooks", NULL, NULL); }

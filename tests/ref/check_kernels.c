@@ -373,15 +373,4 @@ TEST(names_are_known) {
   assert_non_null(strstr(e.text, "sse9"));
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(names_are_known),
-      cmocka_unit_test(the_data_can_tell),
-      cmocka_unit_test(widening_is_exact),
-      cmocka_unit_test(rows_are_elementwise),
-      cmocka_unit_test(bounds_are_chains),
-      cmocka_unit_test(weigh_is_chains),
-      cmocka_unit_test(logits_are_chains),
-  };
-  return cmocka_run_group_tests(tests, make_memory, NULL);
-}
+int main(void) { return test_all("kernels", make_memory, NULL); }

@@ -115,9 +115,4 @@ TEST(first_byte) {
   free(block);
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(row_by_row),
-                                     cmocka_unit_test(at_once),
-                                     cmocka_unit_test(first_byte)};
-  return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return test_all("large", NULL, NULL); }

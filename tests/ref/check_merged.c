@@ -213,9 +213,4 @@ TEST(not_finite) {
   }
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(once_a_merge),
-                                     cmocka_unit_test(running_mean),
-                                     cmocka_unit_test(not_finite)};
-  return cmocka_run_group_tests_name("merged rows", tests, NULL, NULL);
-}
+int main(void) { return test_all("merged rows", NULL, NULL); }

@@ -328,12 +328,4 @@ TEST(all_names) {
   assert_int_equal(kv_named_format_find("int3"), -1);
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(all_names),         cmocka_unit_test(error_within_bound),
-      cmocka_unit_test(exact_on_its_grid), cmocka_unit_test(monotone),
-      cmocka_unit_test(permuted),          cmocka_unit_test(constant),
-      cmocka_unit_test(too_large),         cmocka_unit_test(sizes),
-      cmocka_unit_test(demoted),           cmocka_unit_test(rounded_twice)};
-  return cmocka_run_group_tests_name("named", tests, NULL, NULL);
-}
+int main(void) { return test_all("named", NULL, NULL); }

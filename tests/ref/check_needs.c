@@ -212,11 +212,4 @@ TEST(test_law) {
   kv_trace_close(trace);
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_every_member),   cmocka_unit_test(test_unlike),
-      cmocka_unit_test(test_past_the_count), cmocka_unit_test(test_refused),
-      cmocka_unit_test(test_widened),        cmocka_unit_test(test_law)};
-  return cmocka_run_group_tests_name("needs", tests, scratch_make,
-                                     scratch_remove);
-}
+int main(void) { return test_all("needs", scratch_make, scratch_remove); }

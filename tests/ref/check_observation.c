@@ -299,11 +299,4 @@ TEST(test_not_finite_on_both) {
   free(bad);
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_lanes_apart),
-                                     cmocka_unit_test(test_queries_alone),
-                                     cmocka_unit_test(test_not_finite),
-                                     cmocka_unit_test(test_not_finite_on_both)};
-  return cmocka_run_group_tests_name("observation", tests, open_traces,
-                                     close_traces);
-}
+int main(void) { return test_all("observation", open_traces, close_traces); }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Unified pages: the tables of ref/PAGES.md, the free list worked by hand, and
- * what the page manager does at its edges. check_pages_many.c compares it with
- * a naive one.
+ * what the page manager does at its edges. gpu/check_gpu_pages.cc compares it
+ * with the device's.
  */
 #include "ref/pages/geometry.h"
 #include "ref/pages/pages.h"
@@ -300,19 +300,4 @@ TEST(test_no_memory) {
   kv_pages_close(&p);
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_tokens),
-                                     cmocka_unit_test(test_segments),
-                                     cmocka_unit_test(test_any_d),
-                                     cmocka_unit_test(test_table_bytes),
-                                     cmocka_unit_test(test_free_list),
-                                     cmocka_unit_test(test_prompt),
-                                     cmocka_unit_test(test_turn),
-                                     cmocka_unit_test(test_one_more),
-                                     cmocka_unit_test(test_step),
-                                     cmocka_unit_test(test_never_meet),
-                                     cmocka_unit_test(test_refused),
-                                     cmocka_unit_test(test_no_memory),
-                                     cmocka_unit_test(test_empty_is_not_full)};
-  return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return test_all("pages", NULL, NULL); }

@@ -196,14 +196,4 @@ TEST(no_numbers_are_survived) {
   }
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(fold_is_xxh64),
-      cmocka_unit_test(no_numbers_are_survived),
-      cmocka_unit_test(top_is_a_sort),
-      cmocka_unit_test(arg_takes_the_lower),
-      cmocka_unit_test(top_p_reaches_exactly),
-      cmocka_unit_test(top_p_is_a_prefix),
-  };
-  return cmocka_run_group_tests_name("parts", tests, NULL, NULL);
-}
+int main(void) { return test_all("parts", NULL, NULL); }

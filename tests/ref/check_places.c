@@ -354,10 +354,7 @@ static int on_emu(char **argv) {
 }
 
 int main(int argc, char **argv) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(many_starts), cmocka_unit_test(many_tokens),
-      cmocka_unit_test(gaps), cmocka_unit_test(shared)};
   (void)argc;
-  int rc = cmocka_run_group_tests(tests, NULL, NULL);
+  int rc = test_all("places", NULL, NULL);
   return rc ? rc : on_emu(argv);
 }

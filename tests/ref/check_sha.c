@@ -80,12 +80,4 @@ TEST(sha_plain_vector) {
   assert_memory_equal(s, want, sizeof s);
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(sha_vectors),
-      cmocka_unit_test(sha_pieces),
-      cmocka_unit_test(sha_implementations_agree),
-      cmocka_unit_test(sha_plain_vector),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return test_all("sha", NULL, NULL); }

@@ -175,9 +175,4 @@ static int begin(void **state) {
   return find_sets(state);
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(pairs),
-                                     cmocka_unit_test(rounding),
-                                     cmocka_unit_test(ranked)};
-  return cmocka_run_group_tests(tests, begin, NULL);
-}
+int main(void) { return test_all("similar", begin, NULL); }

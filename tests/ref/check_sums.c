@@ -160,12 +160,4 @@ TEST(any_place_is_seen) {
     for (int n = 1; n <= 150; n++) check_finite(sets[s], n);
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(rows_add_up),
-      cmocka_unit_test(long_rows_add_up),
-      cmocka_unit_test(masses_add_up),
-      cmocka_unit_test(any_place_is_seen),
-  };
-  return cmocka_run_group_tests(tests, make_memory, NULL);
-}
+int main(void) { return test_all("sums", make_memory, NULL); }

@@ -355,12 +355,4 @@ TEST(time_of_merges) {
   assert_true(many < 8 * few);
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(indexes_stay), cmocka_unit_test(keep_sweeps),
-      cmocka_unit_test(keep_of_all),  cmocka_unit_test(holes),
-      cmocka_unit_test(classes),      cmocka_unit_test(full_slabs),
-      cmocka_unit_test(one_side),     cmocka_unit_test(room_for_records),
-      cmocka_unit_test(gone_is_gone), cmocka_unit_test(time_of_merges)};
-  return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return test_all("verbs", NULL, NULL); }

@@ -78,9 +78,4 @@ TEST(too_far) {
     }
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(fractions),
-                                     cmocka_unit_test(bases),
-                                     cmocka_unit_test(too_far)};
-  return cmocka_run_group_tests_name("zeropoint", tests, NULL, NULL);
-}
+int main(void) { return test_all("zeropoint", NULL, NULL); }
