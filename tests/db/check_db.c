@@ -45,7 +45,7 @@ static void expect_same(const kv_result *a, const kv_result *b) {
   assert_int_equal(a->threads, b->threads);
 }
 
-static void found_to_the_bit(void **state) {
+DB_TEST(found_to_the_bit) {
   kv_dbplace *p = *state;
   for (int m = 0; m < KV_ROWS_METHODS; m++) {
     kv_result r = kv_rows_make(1, m, 2, "avx2", 2), n = kv_dbplace_names(&r);
@@ -91,7 +91,7 @@ TEST(every_value_counts) {
   kv_result_free(&r);
 }
 
-static void repeat_confirms(void **state) {
+DB_TEST(repeat_confirms) {
   kv_dbplace *p = *state;
   kv_result a = kv_rows_make(0, 4, 1, "avx2", 2);
   kv_result b = kv_rows_make(0, 4, 1, "portable", 1);
@@ -121,7 +121,7 @@ static void expect_conflict(kv_db *db, const kv_result *r, const char *says) {
                    confirmed);
 }
 
-static void conflict_is_told_and_kept(void **state) {
+DB_TEST(conflict_is_told_and_kept) {
   kv_dbplace *p = *state;
   kv_result first = kv_rows_make(0, 6, 1, "avx2", 2),
             n = kv_dbplace_names(&first);
@@ -156,7 +156,7 @@ static void conflict_is_told_and_kept(void **state) {
 
 /* A row of a time when nobody looked at scores takes them from the first who
  * does, and holds everybody to them then. */
-static void scores_come_later(void **state) {
+DB_TEST(scores_come_later) {
   kv_dbplace *p = *state;
   kv_result first = kv_rows_make(0, 6, 1, "avx2", 2);
   kv_result now = kv_rows_make(0, 6, 1, "portable", 1),
@@ -179,7 +179,7 @@ static void scores_come_later(void **state) {
   kv_result_free(&n);
 }
 
-static void refused_is_kept_under_what_was_asked(void **state) {
+DB_TEST(refused_is_kept_under_what_was_asked) {
   kv_dbplace *p = *state;
   kv_result r = kv_rows_make(0, 6, 0, "avx2", 2), n = kv_dbplace_names(&r);
   r.status = KV_CELL_REFUSED;
@@ -200,7 +200,7 @@ static void refused_is_kept_under_what_was_asked(void **state) {
   kv_result_free(&n);
 }
 
-static void one_run_many_asks(void **state) {
+DB_TEST(one_run_many_asks) {
   kv_dbplace *p = *state;
   kv_result r = kv_rows_make(0, 4, 1, "avx2", 2), n = kv_dbplace_names(&r);
   assert_int_equal(kv_dbplace_put(p->db, &r, NULL), 0);
@@ -244,7 +244,7 @@ TEST(key_knows_everything) {
   kv_result_free(&r);
 }
 
-static void new_code_is_a_new_row(void **state) {
+DB_TEST(new_code_is_a_new_row) {
   kv_dbplace *p = *state;
   kv_result r = kv_rows_make(0, 4, 1, "avx2", 2);
   assert_int_equal(kv_dbplace_put(p->db, &r, NULL), 0);
@@ -257,7 +257,7 @@ static void new_code_is_a_new_row(void **state) {
   kv_result_free(&r);
 }
 
-static void rows_in_turn(void **state) {
+DB_TEST(rows_in_turn) {
   kv_dbplace *p = *state;
   char key[65] = "", last[65] = "";
   kv_result r;
@@ -281,7 +281,7 @@ static void rows_in_turn(void **state) {
   assert_int_equal(n, KV_ROWS_METHODS);
 }
 
-static void budgets_and_paths(void **state) {
+DB_TEST(budgets_and_paths) {
   kv_dbplace *p = *state;
   kv_result r = kv_rows_make(0, 4, 1, "avx2", 2);
   const char *shard[] = {"a.safetensors", "b.safetensors"};
@@ -346,7 +346,7 @@ static void other_moments_are_told(kv_db *db, kv_result *r) {
   if (!strstr(e.text, "step_mean has not one number")) fail_msg("%s", e.text);
 }
 
-static void numbers_are_compared(void **state) {
+DB_TEST(numbers_are_compared) {
   kv_dbplace *p = *state;
   kv_err e = {0};
   kv_result r = kv_rows_make(0, METHOD, BUDGET, "avx2", 1);
@@ -374,7 +374,7 @@ static void numbers_are_compared(void **state) {
 
 /* What became of tokens is stored by the first who is asked for it, and
  * compared then on. */
-static void tokens_are_taken_later(void **state) {
+DB_TEST(tokens_are_taken_later) {
   kv_dbplace *p = *state;
   kv_db *db = p->db;
   kv_err e = {0};
@@ -406,7 +406,7 @@ static void tokens_are_taken_later(void **state) {
 }
 
 /* A row without the kinds that every database has is no row. */
-static void kinds_that_lack_are_named(void **state) {
+DB_TEST(kinds_that_lack_are_named) {
   kv_dbplace *p = *state;
   kv_err e = {0};
   bool found = false;
@@ -422,7 +422,7 @@ static void kinds_that_lack_are_named(void **state) {
 
 /* A kind, or a number, of a later kvreplay is left out, one that an earlier did
  * not take is not there until the row is computed again. */
-static void others_kinds_are_left_out(void **state) {
+DB_TEST(others_kinds_are_left_out) {
   kv_dbplace *p = *state;
   kv_err e = {0};
   bool found = false;
@@ -481,7 +481,7 @@ static kv_rc put_shared(kv_db *db, const kv_result *r, kv_err *e) {
   return rc ? rc : kv_db_put_pool(db, 1, &r, 1, &only, e);
 }
 
-static void numbers_of_pools_are_compared(void **state) {
+DB_TEST(numbers_of_pools_are_compared) {
   kv_dbplace *p = *state;
   kv_err e = {0};
   kv_result r = shared_row();
@@ -499,26 +499,6 @@ static void numbers_of_pools_are_compared(void **state) {
 }
 
 int main(void) {
-#define WITH_DB(f)                                                             \
-  cmocka_unit_test_setup_teardown(f, kv_dbplace_open, kv_dbplace_close)
-  const struct CMUnitTest tests[] = {
-      WITH_DB(found_to_the_bit),
-      cmocka_unit_test(every_value_counts),
-      WITH_DB(repeat_confirms),
-      WITH_DB(conflict_is_told_and_kept),
-      WITH_DB(scores_come_later),
-      WITH_DB(refused_is_kept_under_what_was_asked),
-      WITH_DB(one_run_many_asks),
-      cmocka_unit_test(key_knows_everything),
-      WITH_DB(new_code_is_a_new_row),
-      WITH_DB(rows_in_turn),
-      WITH_DB(budgets_and_paths),
-      WITH_DB(numbers_are_compared),
-      WITH_DB(tokens_are_taken_later),
-      WITH_DB(numbers_of_pools_are_compared),
-      WITH_DB(kinds_that_lack_are_named),
-      WITH_DB(others_kinds_are_left_out),
-  };
-  int failed = cmocka_run_group_tests(tests, NULL, NULL);
+  int failed = tests_run("db", NULL, NULL);
   return failed + evaluations_run();
 }

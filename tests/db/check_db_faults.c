@@ -28,7 +28,7 @@ static void expect_refused(kv_dbplace *p, const char *change,
   if (!strstr(e.text, says)) fail_msg("%s: no %s", e.text, says);
 }
 
-static void foreign_files_are_refused(void **state) {
+DB_TEST(foreign_files_are_refused) {
   kv_dbplace *p = *state;
   char path[96];
   kv_db *db;
@@ -84,7 +84,7 @@ TEST(changed_files_are_told) {
 }
 
 /* The head is whole, a page behind it is not. */
-static void damaged_files_are_told(void **state) {
+DB_TEST(damaged_files_are_told) {
   kv_dbplace *p = *state;
   char junk[4096];
   kv_err e = {0};
@@ -130,7 +130,7 @@ static int kill_after(const char *path, int rows) {
   return told;
 }
 
-static void killed_loses_nothing_reported(void **state) {
+DB_TEST(killed_loses_nothing_reported) {
   kv_dbplace *p = *state;
   int most = 0;
   for (int rows = 1; rows < 40; rows += 7) {
@@ -187,7 +187,7 @@ static pid_t begin_writer(const char *path) {
 
 /* The wait is told once, with who it is for where the system says so, and is
  * over when it is to stop. */
-static void waits_aloud(void **state) {
+DB_TEST(waits_aloud) {
   kv_dbplace *p = *state;
   kv_result r = kv_rows_make(0, 4, 1, "avx2", 2);
   kv_db_wait how = {.tell = tell, .stop = was_told, .self = p->path};
@@ -204,7 +204,7 @@ static void waits_aloud(void **state) {
   kv_result_free(&r);
 }
 
-static void full_disk_keeps_what_was_there(void **state) {
+DB_TEST(full_disk_keeps_what_was_there) {
   kv_dbplace *p = *state;
   struct rlimit old, small;
   kv_err e = {0};
@@ -232,16 +232,4 @@ static void full_disk_keeps_what_was_there(void **state) {
                    done - 1);
 }
 
-int main(void) {
-#define WITH_DB(f)                                                             \
-  cmocka_unit_test_setup_teardown(f, kv_dbplace_open, kv_dbplace_close)
-  const struct CMUnitTest tests[] = {
-      WITH_DB(foreign_files_are_refused),
-      cmocka_unit_test(changed_files_are_told),
-      WITH_DB(damaged_files_are_told),
-      WITH_DB(killed_loses_nothing_reported),
-      WITH_DB(waits_aloud),
-      WITH_DB(full_disk_keeps_what_was_there),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return tests_run("db faults", NULL, NULL); }

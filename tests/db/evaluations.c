@@ -41,7 +41,7 @@ static kv_evaluation asked(const kv_evaluation *r) {
   return a;
 }
 
-static void found_to_the_bit(void **state) {
+DB_TEST(found_to_the_bit) {
   kv_dbplace *p = *state;
   kv_evaluations *s = opened(p);
   kv_answers_row r;
@@ -72,7 +72,7 @@ static void found_to_the_bit(void **state) {
   kv_evaluations_close(s);
 }
 
-static void repeat_confirms_and_adds(void **state) {
+DB_TEST(repeat_confirms_and_adds) {
   kv_dbplace *p = *state;
   kv_answers_row r;
   kv_answers_make(0, 0, 0, 2, &r);
@@ -121,7 +121,7 @@ static void expect_conflict(kv_dbplace *p, const kv_evaluation *r,
   kv_evaluations_close(s);
 }
 
-static void another_answer_is_a_conflict(void **state) {
+DB_TEST(another_answer_is_a_conflict) {
   kv_dbplace *p = *state;
   kv_evaluations *s = opened(p);
   kv_answers_row r;
@@ -167,7 +167,7 @@ static bool change(kv_evaluation *r, const kv_answers_row *of, int i) {
   return i < 16;
 }
 
-static void what_is_asked_names_the_row(void **state) {
+DB_TEST(what_is_asked_names_the_row) {
   kv_dbplace *p = *state;
   kv_evaluations *s = opened(p);
   kv_answers_row r;
@@ -191,7 +191,7 @@ static void what_is_asked_names_the_row(void **state) {
 }
 
 /* As of runs: the revision, or the digest of the file that a method reads. */
-static void code_is_found(void **state) {
+DB_TEST(code_is_found) {
   kv_dbplace *p = *state;
   kv_evaluations *s = opened(p);
   const char *source = getenv("top_srcdir");
@@ -233,7 +233,7 @@ static void expect_refused(kv_evaluations *s, const kv_evaluation *r,
   if (!strstr(e.text, says)) fail_msg("%s: no %s", e.text, says);
 }
 
-static void what_is_not_whole_is_refused(void **state) {
+DB_TEST(what_is_not_whole_is_refused) {
   kv_dbplace *p = *state;
   kv_evaluations *s = opened(p);
   kv_answers_row r;
@@ -302,7 +302,7 @@ static int64_t halves(kv_db *db) {
           " pragma_foreign_key_check)");
 }
 
-static void killed_loses_nothing_reported(void **state) {
+DB_TEST(killed_loses_nothing_reported) {
   kv_dbplace *p = *state;
   int told = 0, end[2];
   char byte;
@@ -320,7 +320,7 @@ static void killed_loses_nothing_reported(void **state) {
   assert_int_equal(halves(p->db), 0);
 }
 
-static void several_write_one_file(void **state) {
+DB_TEST(several_write_one_file) {
   kv_dbplace *p = *state;
   pid_t child[3];
   for (int i = 0; i < 3; i++) {
@@ -339,18 +339,4 @@ static void several_write_one_file(void **state) {
   assert_int_equal(halves(p->db), 0);
 }
 
-int evaluations_run(void) {
-#define WITH_DB(f)                                                             \
-  cmocka_unit_test_setup_teardown(f, kv_dbplace_open, kv_dbplace_close)
-  const struct CMUnitTest tests[] = {
-      WITH_DB(found_to_the_bit),
-      WITH_DB(repeat_confirms_and_adds),
-      WITH_DB(another_answer_is_a_conflict),
-      WITH_DB(what_is_asked_names_the_row),
-      WITH_DB(code_is_found),
-      WITH_DB(what_is_not_whole_is_refused),
-      WITH_DB(killed_loses_nothing_reported),
-      WITH_DB(several_write_one_file),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int evaluations_run(void) { return tests_run("evaluations", NULL, NULL); }

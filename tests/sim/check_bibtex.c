@@ -214,13 +214,4 @@ TEST(shared_and_missing) {
   free(text);
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(every_method_has_one),
-      cmocka_unit_test(entries_read_back),
-      cmocka_unit_test(names_and_titles),
-      cmocka_unit_test(wrong_ones),
-      cmocka_unit_test(shared_and_missing),
-  };
-  return cmocka_run_group_tests_name("bibtex", tests, NULL, NULL);
-}
+int main(void) { return tests_run("bibtex", NULL, NULL); }

@@ -303,15 +303,4 @@ TEST(run_values) {
   assert_int_equal(line("run -V", NULL, NULL), KV_ASKED_VERSION);
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(forms),
-                                     cmocka_unit_test(percentages_are_exact),
-                                     cmocka_unit_test(less_than_one_is_usage),
-                                     cmocka_unit_test(wrong_is_named),
-                                     cmocka_unit_test(lists),
-                                     cmocka_unit_test(wrong_lists),
-                                     cmocka_unit_test(fits_to_the_byte),
-                                     cmocka_unit_test(run_lines),
-                                     cmocka_unit_test(run_values)};
-  return cmocka_run_group_tests(tests, scratch_make, scratch_remove);
-}
+int main(void) { return tests_run("budget", scratch_make, scratch_remove); }

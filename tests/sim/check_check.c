@@ -344,18 +344,4 @@ TEST(test_verify_nothing) {
   must(3, verify(path, "table"), "1 without their plugin");
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_codes),
-      cmocka_unit_test(test_refusals),
-      cmocka_unit_test(test_lost),
-      cmocka_unit_test(test_json),
-      cmocka_unit_test(test_scores),
-      cmocka_unit_test(test_junit),
-      cmocka_unit_test(test_db),
-      cmocka_unit_test(test_verify),
-      cmocka_unit_test(test_verify_nothing),
-  };
-  return cmocka_run_group_tests_name("check", tests, open_trace,
-                                     scratch_remove);
-}
+int main(void) { return tests_run("check", open_trace, scratch_remove); }

@@ -260,9 +260,8 @@ TEST(test_scores) {
 
 /* --- what no look sees -------------------------------------------------- */
 
-static void test_hidden(void **state) {
+TEST(test_hidden) {
   static const int steps[] = {64, 65, 80, 96};
-  (void)state;
   for (int i = 0; i < 4; i++) {
     kv_difference d;
     set_odd();
@@ -320,12 +319,4 @@ TEST(test_stops) {
   kv_cell_close(&cell);
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_named),  cmocka_unit_test(test_every_record),
-      cmocka_unit_test(test_scores), cmocka_unit_test(test_hidden),
-      cmocka_unit_test(test_chance), cmocka_unit_test(test_equal),
-      cmocka_unit_test(test_stops),
-  };
-  return cmocka_run_group_tests_name("compare", tests, open_trace, close_trace);
-}
+int main(void) { return tests_run("compare", open_trace, close_trace); }

@@ -148,12 +148,4 @@ TEST(a_file_is_refused) {
   kv_cell_close(&cell);
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(digests_are_the_recorded_ones),
-      cmocka_unit_test(whole_budget_is_dense),
-      cmocka_unit_test(bytes_are_those_of_the_shape),
-      cmocka_unit_test(a_file_is_refused),
-  };
-  return cmocka_run_group_tests(tests, make_trace, NULL);
-}
+int main(void) { return tests_run("core", make_trace, NULL); }

@@ -323,17 +323,4 @@ static int close_trace(void **state) {
   return bundled_teardown(state);
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(a_cut_is_a_partition),
-      cmocka_unit_test(a_cut_is_near_the_best),
-      cmocka_unit_test(many_cells_are_even),
-      cmocka_unit_test(equal_cells_keep_their_order),
-      cmocka_unit_test(a_trace_is_paid_once),
-      cmocka_unit_test(few_cells_are_even),
-      cmocka_unit_test(dear_cells_are_spread),
-      cmocka_unit_test(batches_of_shards),
-      cmocka_unit_test(searches_and_refusals),
-      cmocka_unit_test(any_order_of_traces)};
-  return cmocka_run_group_tests(tests, open_trace, close_trace);
-}
+int main(void) { return tests_run("cut", open_trace, close_trace); }

@@ -143,9 +143,4 @@ TEST(typed) {
   assert_int_equal(kv_cache_parse("lru:7", &list, &e), KV_USAGE);
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(by_hand),
-                                     cmocka_unit_test(definition),
-                                     cmocka_unit_test(typed)};
-  return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return tests_run("device cache", NULL, NULL); }

@@ -238,8 +238,7 @@ static void run(unsigned what, bool merges) {
     }
 }
 
-static void untouched_is_exact(void **s) {
-  (void)s;
+TEST(untouched_is_exact) {
   world w;
   world_open(&w, 2, 3, KV_HEAD, 1, false);
   replay(&w, 0);
@@ -258,27 +257,24 @@ static void untouched_is_exact(void **s) {
   world_close(&w);
 }
 
-static void views(void **s) { (void)s, run(SOME, false); }
-static void eviction(void **s) { (void)s, run(DROP, false); }
-static void evicted_views(void **s) { (void)s, run(DROP | SOME, false); }
-static void merging(void **s) { (void)s, run(MERGE, true); }
-static void merged_views(void **s) { (void)s, run(MERGE | SOME, true); }
-static void moved(void **s) { (void)s, run(MOVE | SOME, false); }
-static void coded(void **s) { (void)s, run(CODE, false); }
-static void coded_views(void **s) { (void)s, run(CODE | SOME, false); }
+TEST(views) { run(SOME, false); }
+TEST(eviction) { run(DROP, false); }
+TEST(evicted_views) { run(DROP | SOME, false); }
+TEST(merging) { run(MERGE, true); }
+TEST(merged_views) { run(MERGE | SOME, true); }
+TEST(moved) { run(MOVE | SOME, false); }
+TEST(coded) { run(CODE, false); }
+TEST(coded_views) { run(CODE | SOME, false); }
 /* Probabilities below 2^-126 on both sides. */
-static void sharp(void **s) {
-  (void)s;
+TEST(sharp) {
   run(SHARP | SOME, false);
   run(SHARP | SOME | MERGE, true);
 }
-static void everything(void **s) {
-  (void)s;
+TEST(everything) {
   for (int i = 0; i < 5; i++) run(DROP | MERGE | MOVE | SOME, true);
 }
 
-static void answers_as_a_whole(void **s) {
-  (void)s;
+TEST(answers_as_a_whole) {
   world w;
   int last[] = {P + 5, P, T - 1, P + 7}; /* rows of answers 0, 1, 3, 4 */
   for (int gone = 4; gone < 9; gone++) { /* token 8 is nobody's needle */
@@ -308,8 +304,7 @@ static void answers_as_a_whole(void **s) {
 }
 
 /* Means and counts of the parts, from the values one by one. */
-static void aggregation(void **s) {
-  (void)s;
+TEST(aggregation) {
   world w;
   kv_result r = {0};
   world_open(&w, 2, 2, KV_HEAD, 1, false);
@@ -361,8 +356,7 @@ static void aggregation(void **s) {
 }
 
 /* prompt_len = T: no decode step, everything null. */
-static void nothing_decoded(void **s) {
-  (void)s;
+TEST(nothing_decoded) {
   static const int layer[] = {0, 2};
   kv_shape shape = {4, 4, 2, D, DV, T, T, 0, KV_F16, 1, 0, 0, NULL};
   kv_fidelity *f;
@@ -377,22 +371,6 @@ static void nothing_decoded(void **s) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(untouched_is_exact),
-      cmocka_unit_test(views),
-      cmocka_unit_test(eviction),
-      cmocka_unit_test(evicted_views),
-      cmocka_unit_test(merging),
-      cmocka_unit_test(merged_views),
-      cmocka_unit_test(moved),
-      cmocka_unit_test(coded),
-      cmocka_unit_test(coded_views),
-      cmocka_unit_test(sharp),
-      cmocka_unit_test(everything),
-      cmocka_unit_test(answers_as_a_whole),
-      cmocka_unit_test(aggregation),
-      cmocka_unit_test(nothing_decoded),
-  };
   kv_float_ground();
-  return cmocka_run_group_tests(tests, NULL, NULL);
+  return tests_run("fidelity", NULL, NULL);
 }

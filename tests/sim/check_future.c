@@ -104,10 +104,4 @@ TEST(windows_and_sinks) {
   data[1]->window = 0;
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(decode_rows_that_follow),
-                                     cmocka_unit_test(no_question),
-                                     cmocka_unit_test(windows_and_sinks)};
-  return cmocka_run_group_tests_name("future", tests, segments_make,
-                                     segments_close);
-}
+int main(void) { return tests_run("future", segments_make, segments_close); }

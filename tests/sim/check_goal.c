@@ -97,9 +97,4 @@ TEST(the_front) {
   kv_tune_search_free(&search);
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(means_over_traces), cmocka_unit_test(bounds_from_below),
-      cmocka_unit_test(lse_by_its_size), cmocka_unit_test(the_front)};
-  return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return tests_run("goal", NULL, NULL); }

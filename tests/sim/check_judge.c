@@ -366,14 +366,4 @@ TEST(test_types) {
   kv_trace_close(t);
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_scores),     cmocka_unit_test(test_count),
-      cmocka_unit_test(test_order),      cmocka_unit_test(test_pages),
-      cmocka_unit_test(test_selections), cmocka_unit_test(test_behind_sinks),
-      cmocka_unit_test(test_budget),     cmocka_unit_test(test_no_number),
-      cmocka_unit_test(test_types),      cmocka_unit_test(test_least),
-      cmocka_unit_test(test_wrongs),
-  };
-  return cmocka_run_group_tests(tests, scratch_make, scratch_remove);
-}
+int main(void) { return tests_run("judge", scratch_make, scratch_remove); }

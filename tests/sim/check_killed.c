@@ -185,7 +185,5 @@ static int set_up(void **state) {
 
 int main(int argc, char **argv) {
   if (argc == 4) return run_and_die(argv[1], argv[2], argv[3]);
-  const struct CMUnitTest tests[] = {cmocka_unit_test(killed_runs_go_on),
-                                     cmocka_unit_test(searches_go_on)};
-  return cmocka_run_group_tests_name("killed", tests, set_up, scratch_remove);
+  return tests_run("killed", set_up, scratch_remove);
 }

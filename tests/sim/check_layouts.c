@@ -261,11 +261,4 @@ TEST(test_theory) {
   assert_true(fabs(freed / vacated - pow(s, PAGE - 1)) < 3 * error / s);
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_laws), cmocka_unit_test(test_order),
-      cmocka_unit_test(test_parts), cmocka_unit_test(test_recalled),
-      cmocka_unit_test(test_theory)};
-  return cmocka_run_group_tests_name("layouts", tests, open_traces,
-                                     close_traces);
-}
+int main(void) { return tests_run("layouts", open_traces, close_traces); }

@@ -353,11 +353,4 @@ TEST(test_refused) {
   }
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_by_hand),  cmocka_unit_test(test_masks),
-      cmocka_unit_test(test_ranks),    cmocka_unit_test(test_ranks_refused),
-      cmocka_unit_test(test_one_mask), cmocka_unit_test(test_shapes),
-      cmocka_unit_test(test_pays),     cmocka_unit_test(test_refused)};
-  return cmocka_run_group_tests_name("layouts by hand", tests, NULL, NULL);
-}
+int main(void) { return tests_run("layouts by hand", NULL, NULL); }

@@ -127,9 +127,7 @@ TEST(test_laws) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_laws)};
   witness = kv_layout_unified;
   witness.compressed = compressed;
-  return cmocka_run_group_tests_name("leankv in unified pages", tests,
-                                     open_trace, close_trace);
+  return tests_run("leankv in unified pages", open_trace, close_trace);
 }

@@ -377,9 +377,4 @@ static int close_trace(void **state) {
   return scratch_remove(state);
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_recount),
-                                     cmocka_unit_test(test_masks)};
-  return cmocka_run_group_tests_name("regular indices", tests, open_trace,
-                                     close_trace);
-}
+int main(void) { return tests_run("regular indices", open_trace, close_trace); }

@@ -289,12 +289,4 @@ TEST(test_cells_refused) {
   }
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_by_hand), cmocka_unit_test(test_by_hand_code),
-      cmocka_unit_test(test_freed),   cmocka_unit_test(test_tiers),
-      cmocka_unit_test(test_refused), cmocka_unit_test(test_laws),
-      cmocka_unit_test(test_dense),   cmocka_unit_test(test_cells_refused)};
-  return cmocka_run_group_tests_name("layout unified", tests, open_trace,
-                                     close_trace);
-}
+int main(void) { return tests_run("layout unified", open_trace, close_trace); }

@@ -88,11 +88,4 @@ TEST(test_totals) {
   kv_cell_close(&b);
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_named),
-      cmocka_unit_test(test_chance_of_bytes),
-      cmocka_unit_test(test_totals),
-  };
-  return cmocka_run_group_tests_name("ledgers", tests, open_trace, close_trace);
-}
+int main(void) { return tests_run("ledgers", open_trace, close_trace); }

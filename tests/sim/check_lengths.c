@@ -198,12 +198,4 @@ TEST(models_of_a_file) {
   }
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(bytes_are_those_of_a_run),
-      cmocka_unit_test(layers_multiply),
-      cmocka_unit_test(kinds_stand_for_layers),
-      cmocka_unit_test(models_of_a_file),
-  };
-  return cmocka_run_group_tests(tests, make_trace, close_trace);
-}
+int main(void) { return tests_run("lengths", make_trace, close_trace); }

@@ -12,8 +12,7 @@
 
 /* The exact row against binary64: 16 products and 48 weights, each rounded
  * to 2^-24, leave less than 1e-5 of values below 4. */
-static void truth_is_attention(void **s) {
-  (void)s;
+TEST(truth_is_attention) {
   world w;
   world_open(&w, 2, 4, KV_HEAD, 1, false);
   for (int t = P; t < T; t++) {
@@ -39,8 +38,7 @@ static void truth_is_attention(void **s) {
 }
 
 /* Rows whose queries are a subset that ends with the trace. */
-static void rows_may_be_missing(void **s) {
-  (void)s;
+TEST(rows_may_be_missing) {
   world w;
   int32_t rows[T];
   world_open(&w, 1, 1, KV_HEAD, 0, false);
@@ -70,8 +68,7 @@ static int by_value(const void *a, const void *b) {
   return (x > y) - (x < y);
 }
 
-static void nearest_rank(void **s) {
-  (void)s;
+TEST(nearest_rank) {
   for (int n = 0; n < 300; n++) {
     double v[300], u[300], sum = 0;
     for (int i = 0; i < n; i++) {
@@ -112,8 +109,7 @@ static void check_tops(int n, int kinds) {
                        rank_among(x, n - 1, i) < top[j]);
 }
 
-static void nested_tops(void **s) {
-  (void)s;
+TEST(nested_tops) {
   for (int n = 1; n < 80; n++) check_tops(n, 9);
   for (int n = 80; n <= 700; n += 31) {
     check_tops(n, 1);
@@ -125,8 +121,7 @@ static void nested_tops(void **s) {
 
 /* A sample that says nothing of the rest: every place of it holds a small
  * value, or a large one. */
-static void a_sample_that_misleads(void **s) {
-  (void)s;
+TEST(a_sample_that_misleads) {
   enum { MANY = 640 };
   static const int32_t top[] = {5, 100, 320, 600};
   for (int sign = -1; sign <= 1; sign += 2) {
@@ -146,8 +141,7 @@ static void a_sample_that_misleads(void **s) {
 
 /* Of many rows some have brackets that miss, in the first round or a later one:
  * whatever was set aside by then, a set of the k largest has k tokens. */
-static void sets_have_their_size(void **s) {
-  (void)s;
+TEST(sets_have_their_size) {
   enum { MANY = 1500 };
   static const int32_t top[] = {1, 6, 16, 64, 200, 900};
   static float x[MANY], value[MANY], work[MANY];
@@ -166,8 +160,7 @@ static void sets_have_their_size(void **s) {
   }
 }
 
-static void every_measure_is_named(void **s) {
-  (void)s;
+TEST(every_measure_is_named) {
   for (int m = 0; m < KV_MEASURES; m++) {
     assert_non_null(kv_measure_table[m].name);
     assert_non_null(kv_measure_table[m].unit);
@@ -178,15 +171,6 @@ static void every_measure_is_named(void **s) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(truth_is_attention),
-      cmocka_unit_test(rows_may_be_missing),
-      cmocka_unit_test(nested_tops),
-      cmocka_unit_test(sets_have_their_size),
-      cmocka_unit_test(a_sample_that_misleads),
-      cmocka_unit_test(nearest_rank),
-      cmocka_unit_test(every_measure_is_named),
-  };
   kv_float_ground();
-  return cmocka_run_group_tests(tests, NULL, NULL);
+  return tests_run("measures", NULL, NULL);
 }

@@ -241,12 +241,4 @@ TEST(no_room_is_told) {
   kv_spill_close(&s);
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(squares_and_means),
-      cmocka_unit_test(passes_give_the_same),
-      cmocka_unit_test(one_layer_is_resident),
-      cmocka_unit_test(no_room_is_told),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return tests_run("moments", NULL, NULL); }

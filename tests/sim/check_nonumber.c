@@ -127,12 +127,7 @@ TEST(ours_is_no_number) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(worse_is_worst),
-      cmocka_unit_test(a_logit_beyond_binary32),
-      cmocka_unit_test(ours_is_no_number),
-  };
   kv_float_ground();
   kv_second_setup();
-  return cmocka_run_group_tests(tests, scratch_make, scratch_remove);
+  return tests_run("nonumber", scratch_make, scratch_remove);
 }

@@ -153,7 +153,5 @@ TEST(test_replayed) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_replayed)};
-  return cmocka_run_group_tests_name("replays over one pool", tests,
-                                     open_traces, close_traces);
+  return tests_run("replays over one pool", open_traces, close_traces);
 }

@@ -104,10 +104,4 @@ TEST(in_a_session) {
   assert_non_null(strstr(e.text, "below 1"));
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(as_python_computes), cmocka_unit_test(a_layer_each),
-      cmocka_unit_test(wrong_is_named), cmocka_unit_test(nothing_left_is_usage),
-      cmocka_unit_test(in_a_session)};
-  return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return tests_run("ratio", NULL, NULL); }

@@ -152,7 +152,16 @@ static void sql(const char *text) {
 
 /* --- tests -------------------------------------------------------------- */
 
-TEST(any_layers_give_the_same_row) {
+static int once(void **state) {
+  cells c = {0};
+  (void)state;
+  replay(&c, (way){.threads = 1});
+  for (int i = 0; i < CELLS; i++) print(&c.cell[i].result, want[i]);
+  close_cells(&c);
+  return 0;
+}
+
+TEST_ON(any_layers_give_the_same_row, once, NULL) {
   int cut = 0, less = 0;
   for (int i = 0; i < 24; i++) {
     char what[64], some[96];
@@ -357,31 +366,10 @@ static int set_up(void **state) {
   return 0;
 }
 
-static int once(void **state) {
-  cells c = {0};
-  (void)state;
-  replay(&c, (way){.threads = 1});
-  for (int i = 0; i < CELLS; i++) print(&c.cell[i].result, want[i]);
-  close_cells(&c);
-  return 0;
-}
-
 static int tear_down(void **state) {
   kv_db_close(db);
   kv_trace_close(small);
   return scratch_remove(state);
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test_setup(any_layers_give_the_same_row, once),
-      cmocka_unit_test(whole_cells_stand_aside),
-      cmocka_unit_test(nothing_is_left_to_replay),
-      cmocka_unit_test(what_is_spoilt_is_dropped),
-      cmocka_unit_test(what_does_not_fit_is_dropped),
-      cmocka_unit_test(another_build_is_not_believed),
-      cmocka_unit_test(faults_are_kept),
-      cmocka_unit_test(groups_are_as_large_as_allowed),
-  };
-  return cmocka_run_group_tests_name("resume", tests, set_up, tear_down);
-}
+int main(void) { return tests_run("resume", set_up, tear_down); }

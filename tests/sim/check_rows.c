@@ -83,7 +83,7 @@ static json_t *at(json_t *j, const char *path) {
   return j;
 }
 
-static void demanded_keys(void **state) {
+TEST(demanded_keys) {
   static const char *const integers[] = {
       "arithmetic",           "budget",
       "bytes.end.payload",    "bytes.end.metadata",
@@ -99,7 +99,6 @@ static void demanded_keys(void **state) {
                                       "bytes.codes_only.mean",
                                       "kr",
                                       "output_error.mean"};
-  (void)state;
   kv_result r = ran();
   char *text = written(KV_ROWS_JSON, false, 1, &r);
   json_t *j = loaded(text), *row = json_array_get(j, 0);
@@ -152,11 +151,10 @@ TEST(numbers_to_the_bit) {
   free(text);
 }
 
-static void not_run_is_null(void **state) {
+TEST(not_run_is_null) {
   static const char *const keys[] = {
       "journal", "state", "output",   "bytes", "kr",
       "cr",      "kept",  "achieved", "mass",  "output_error"};
-  (void)state;
   kv_result r = refused();
   char *text = written(KV_ROWS_JSON, false, 1, &r);
   json_t *j = loaded(text), *row = json_array_get(j, 0);
@@ -371,16 +369,4 @@ TEST(full_disk) {
   }
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(demanded_keys),
-                                     cmocka_unit_test(numbers_to_the_bit),
-                                     cmocka_unit_test(not_run_is_null),
-                                     cmocka_unit_test(streams),
-                                     cmocka_unit_test(csv),
-                                     cmocka_unit_test(table),
-                                     cmocka_unit_test(narrow),
-                                     cmocka_unit_test(unequal),
-                                     cmocka_unit_test(twins),
-                                     cmocka_unit_test(full_disk)};
-  return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return tests_run("rows", NULL, NULL); }

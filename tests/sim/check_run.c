@@ -143,11 +143,4 @@ TEST(test_achieved) {
        "\"achieved\": 9.0, \"kept\": ");
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_refusals), cmocka_unit_test(test_run),
-      cmocka_unit_test(test_scores),   cmocka_unit_test(test_search),
-      cmocka_unit_test(test_found),    cmocka_unit_test(test_achieved),
-  };
-  return cmocka_run_group_tests_name("run", tests, open_trace, scratch_remove);
-}
+int main(void) { return tests_run("run", open_trace, scratch_remove); }

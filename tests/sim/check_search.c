@@ -40,7 +40,7 @@ static int logarithm(int n) { return n < 2 ? 0 : 1 + logarithm((n + 1) / 2); }
 
 /* The first legal budget costs 2 log2(n) + 1 opens, and the search by the
  * ledger opens a cell a probe. */
-static void a_search_opens_log_n(void **state) {
+TEST(a_search_opens_log_n) {
   const kv_trace *t = *state;
   kv_batch b = {.trace = (kv_trace *)t};
   kv_batch_ask ask = {.how = {.backend = &kv_backend_ref,
@@ -220,7 +220,7 @@ static int64_t shared_by(const kv_trace *t, const char *method) {
 
 /* Nor does any shape overflow; what cells share is told apart from their own.
  */
-static void more_costs_more(void **state) {
+TEST(more_costs_more) {
   const kv_trace *t = *state;
   kv_trace huge = *t;
   kv_effort x = {{0}};
@@ -243,12 +243,4 @@ static void more_costs_more(void **state) {
   assert_int_equal(predicted(&huge, "zsmerge:budget=4096", 0), KV_EFFORT_MOST);
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(a_search_opens_log_n),
-                                     cmocka_unit_test(threads_are_a_field),
-                                     cmocka_unit_test(search_sequence),
-                                     cmocka_unit_test(probes_at_most),
-                                     cmocka_unit_test(search_beyond_doubles),
-                                     cmocka_unit_test(more_costs_more)};
-  return cmocka_run_group_tests(tests, bundled_setup, bundled_teardown);
-}
+int main(void) { return tests_run("search", bundled_setup, bundled_teardown); }

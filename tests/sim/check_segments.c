@@ -174,11 +174,4 @@ TEST(full_is_dense) {
   }
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(ends_of_segments), cmocka_unit_test(what_is_not_there),
-      cmocka_unit_test(questions_behind), cmocka_unit_test(as_moved_by_hand),
-      cmocka_unit_test(full_is_dense)};
-  return cmocka_run_group_tests_name("segments", tests, segments_make,
-                                     segments_close);
-}
+int main(void) { return tests_run("segments", segments_make, segments_close); }

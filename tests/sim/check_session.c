@@ -386,12 +386,4 @@ TEST(threads_do_not_touch) {
   kv_trace_close(t);
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(digests_are_of_run),
-                                     cmocka_unit_test(variants_are_of_run),
-                                     cmocka_unit_test(steps_are_of_run),
-                                     cmocka_unit_test(prompt_outputs_are_exact),
-                                     cmocka_unit_test(windows_are_of_run),
-                                     cmocka_unit_test(threads_do_not_touch)};
-  return cmocka_run_group_tests(tests, scratch_make, scratch_remove);
-}
+int main(void) { return tests_run("session", scratch_make, scratch_remove); }

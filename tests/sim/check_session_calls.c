@@ -389,11 +389,4 @@ TEST(no_session) {
     assert_int_equal(rc[i], KV_USAGE);
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(wrong_shapes),       cmocka_unit_test(wrong_methods),
-      cmocka_unit_test(dtypes_do_not_show), cmocka_unit_test(out_is_rounded),
-      cmocka_unit_test(wrong_numbers),      cmocka_unit_test(endless_logits),
-      cmocka_unit_test(any_order),          cmocka_unit_test(no_session)};
-  return cmocka_run_group_tests(tests, make_data, NULL);
-}
+int main(void) { return tests_run("session calls", make_data, NULL); }

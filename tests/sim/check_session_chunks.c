@@ -166,10 +166,4 @@ static int tear_down(void **state) {
   return 0;
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(digests_are_of_run),
-                                     cmocka_unit_test(rows_are_of_run),
-                                     cmocka_unit_test(messages_go_by_chunks)};
-  return cmocka_run_group_tests_name("session in chunks", tests, set_up,
-                                     tear_down);
-}
+int main(void) { return tests_run("session in chunks", set_up, tear_down); }

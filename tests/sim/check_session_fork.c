@@ -388,13 +388,4 @@ TEST(without_memory) {
   kv_trace_close(t);
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(every_method_goes_on),
-                                     cmocka_unit_test(with_a_file_of_its_own),
-                                     cmocka_unit_test(layers_apart),
-                                     cmocka_unit_test(forked_while_it_is_told),
-                                     cmocka_unit_test(after_the_digests),
-                                     cmocka_unit_test(what_is_refused),
-                                     cmocka_unit_test(without_memory)};
-  return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return tests_run("session fork", NULL, NULL); }

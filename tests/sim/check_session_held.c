@@ -184,11 +184,4 @@ TEST(nothing_is_kept) {
   kv_session_close(s);
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(what_is_held_is_attended),
-      cmocka_unit_test(room_is_kept),
-      cmocka_unit_test(more_than_rows_is_refused),
-      cmocka_unit_test(nothing_is_kept)};
-  return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return tests_run("session held", NULL, NULL); }

@@ -136,9 +136,4 @@ TEST(environments) {
   }
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(typed),
-                                     cmocka_unit_test(names),
-                                     cmocka_unit_test(environments)};
-  return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return tests_run("shard", NULL, NULL); }

@@ -304,16 +304,4 @@ TEST(nearest_is_near) {
   }
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(nearest_is_near),
-                                     cmocka_unit_test(defaults_are_typed),
-                                     cmocka_unit_test(written_reads_back),
-                                     cmocka_unit_test(written_form),
-                                     cmocka_unit_test(lists),
-                                     cmocka_unit_test(wrong_is_named),
-                                     cmocka_unit_test(long_values),
-                                     cmocka_unit_test(numbers_read_back),
-                                     cmocka_unit_test(numbers_are_short),
-                                     cmocka_unit_test(json_escapes)};
-  return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return tests_run("spec", NULL, NULL); }

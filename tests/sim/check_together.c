@@ -301,17 +301,4 @@ TEST(test_cannot_share) {
   free(s.at);
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_by_hand),
-                                     cmocka_unit_test(test_refused_later),
-                                     cmocka_unit_test(test_last_leaves),
-                                     cmocka_unit_test(test_refused_at_once),
-                                     cmocka_unit_test(test_too_small),
-                                     cmocka_unit_test(test_put_back),
-                                     cmocka_unit_test(test_stays),
-                                     cmocka_unit_test(test_first_come),
-                                     cmocka_unit_test(test_too_small_alone),
-                                     cmocka_unit_test(test_cannot_share)};
-  return cmocka_run_group_tests_name("requests over one pool", tests, NULL,
-                                     NULL);
-}
+int main(void) { return tests_run("requests over one pool", NULL, NULL); }

@@ -289,16 +289,4 @@ static int let_go(void **state) {
   return 0;
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(finds_what_is_known),
-                                     cmocka_unit_test(bisects),
-                                     cmocka_unit_test(small_spaces),
-                                     cmocka_unit_test(ties),
-                                     cmocka_unit_test(keeps_to_its_probes),
-                                     cmocka_unit_test(the_same_again),
-                                     cmocka_unit_test(measures_by_name),
-                                     cmocka_unit_test(ranges),
-                                     cmocka_unit_test(knobs),
-                                     cmocka_unit_test(wrong_ranges)};
-  return cmocka_run_group_tests(tests, NULL, let_go);
-}
+int main(void) { return tests_run("tuning", NULL, let_go); }

@@ -157,7 +157,7 @@ static int open_all(kv_cell *cell, kv_cell **each) {
   return n;
 }
 
-static void walked_in_any_way(void **state) {
+TEST(walked_in_any_way) {
   static const kv_replay_how ways[] =
       {{.threads = 2, .fidelity = true},
        {.threads = 1, .fidelity = true, .tile = 1},
@@ -165,7 +165,6 @@ static void walked_in_any_way(void **state) {
        {.threads = 1}},
                              ref = {.threads = 1, .backend = &kv_backend_ref};
   kv_cell first[64], c[64], *each[64];
-  (void)state;
   segments_mark(TURNS, segments_turns);
   int n = open_all(first, each),
       all = segments_slow() ? 1 : sizeof ways / sizeof *ways;
@@ -212,14 +211,4 @@ TEST(closings_in_order) {
   }
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(measures_of_steps_alone),
-      cmocka_unit_test(as_one_prompt),
-      cmocka_unit_test(budget_holds),
-      cmocka_unit_test(walked_in_any_way),
-      cmocka_unit_test(closings_in_order),
-  };
-  return cmocka_run_group_tests_name("turns", tests, segments_make,
-                                     segments_close);
-}
+int main(void) { return tests_run("turns", segments_make, segments_close); }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * For every test program: cmocka, after the headers that it wants included
- * before it.
+ * before it, and tests that need no list: what TEST defines, tests_run runs.
  */
 #ifndef KV_TESTS_TEST_H
 #define KV_TESTS_TEST_H
@@ -10,11 +10,46 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdlib.h>
 
 #include <cmocka.h>
 
-/* Begins a test that uses no state of its group, for cmocka_unit_test(name):
- * TEST(name) { .. }. */
-#define TEST(name) static void name(void **no_state __attribute__((unused)))
+/* The tests of this file, in the order of their lines. */
+enum { TESTS_MOST = 64 };
+static struct CMUnitTest tests_all[TESTS_MOST];
+static int tests_line[TESTS_MOST], tests_n;
+
+/* Adds a test, before main begins; TEST calls it. */
+static inline void tests_add(int line, const char *name, CMUnitTestFunction f,
+                             CMFixtureFunction set_up,
+                             CMFixtureFunction tear_down) {
+  const struct CMUnitTest t = {name, f, set_up, tear_down, NULL};
+  int i = tests_n++;
+  if (i >= TESTS_MOST) abort();
+  for (; i > 0 && tests_line[i - 1] > line; i--) {
+    tests_line[i] = tests_line[i - 1];
+    tests_all[i] = tests_all[i - 1];
+  }
+  tests_line[i] = line;
+  tests_all[i] = t;
+}
+
+/* Runs the file's tests as a group; set_up and tear_down, of all of them, may
+ * be NULL. What main returns: 0 if all pass. */
+static inline int tests_run(const char *name, CMFixtureFunction set_up,
+                            CMFixtureFunction tear_down) {
+  return _cmocka_run_group_tests(name, tests_all, (size_t)tests_n, set_up,
+                                 tear_down);
+}
+
+/* Begins a test: TEST(name) { .. }. TEST_ON: one that has a fixture of its own,
+ * which its `state` points to. */
+#define TEST(name) TEST_ON(name, NULL, NULL)
+#define TEST_ON(name, set_up, tear_down)                                       \
+  static void name(void **);                                                   \
+  __attribute__((constructor)) static void name##_is_a_test(void) {            \
+    tests_add(__LINE__, #name, name, set_up, tear_down);                       \
+  }                                                                            \
+  static void name(void **state __attribute__((unused)))
 
 #endif

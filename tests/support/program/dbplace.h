@@ -18,6 +18,8 @@ typedef struct kv_dbplace {
  * close returns 0. */
 int kv_dbplace_open(void **state);
 int kv_dbplace_close(void **state);
+/* Begins a test that has one (TEST_ON of tests/support/test.h). */
+#define DB_TEST(name) TEST_ON(name, kv_dbplace_open, kv_dbplace_close)
 
 /* The whole number in the first column of the first row that sql gives; -1:
  * there is no row, or sql fails. */
