@@ -371,17 +371,17 @@ mutant pages_any_step ref/pages/geometry.c 'pages' \
 mutant pages_ends_meet ref/pages/plan.h 'pages pages_many' \
   '> s->table ? least : n;' '> s->table + 9 ? least : n;'
 mutant demotions_uncounted sim/replay/layout/layout_unified.c \
-  'layouts_unified' \
+  'layouts' \
   's->books.moved += was[at] && was[at] != t + 1;' '(void)was;'
 mutant unified_frees_nothing sim/replay/layout/layout_unified.c \
-  'layouts_unified' \
+  'layouts' \
   'if (gone > 0)' 'if (gone > 1 << 20)'
-mutant regular_moves_all sim/replay/layout/layouts.c 'layouts_regular' \
+mutant regular_moves_all sim/replay/layout/layouts.c 'layouts' \
   'add(&to->changed_kept, s->kept);' 'add(&to->changed_kept, s->fullest);'
-mutant regular_union_once sim/replay/layout/layout_regular.c 'layouts_regular' \
+mutant regular_union_once sim/replay/layout/layout_regular.c 'layouts' \
   'if (--*sharers_of(s, lane, place)) return;' \
   '--*sharers_of(s, lane, place);'
-mutant reserve_unseen sim/replay/layout/layouts.c 'layouts_unified' \
+mutant reserve_unseen sim/replay/layout/layouts.c 'layouts' \
   'larger(was->pages, s->most_pages) - s->pages' 'was->pages - s->pages'
 mutant pages_turns_unseen ref/pages/pages.c 'pages pages_many' \
   'return turns || sum.give > 0;' '(void)turns; return sum.give > 0;'
