@@ -290,7 +290,7 @@ mutant session_mean_of_all sim/replay/measure/cost.c 'session' \
   int64_t sum = 0, n = 0;'
 
 # Kernels of others, traces in another type, text of others.
-mutant outputs_by_element sim/run/grade/outputs.c 'ties' \
+mutant outputs_by_element sim/run/grade/outputs.c 'grade' \
   'double size = row_size(out, width);' 'double size = fabs((double)out[0]);'
 mutant least_tie_forgets_order sim/run/grade/judge.c 'judge' \
   'if (out->why && reason(s, &t, out, INFINITY)) out->least_tie = INFINITY;' ''
@@ -374,7 +374,7 @@ mutant demotions_uncounted sim/replay/layout/layout_unified.c \
   'layouts' \
   's->books.moved += was[at] && was[at] != t + 1;' '(void)was;'
 mutant unified_frees_nothing sim/replay/layout/layout_unified.c \
-  'layouts' \
+  'layouts_hand' \
   'if (gone > 0)' 'if (gone > 1 << 20)'
 mutant regular_moves_all sim/replay/layout/layouts.c 'layouts' \
   'add(&to->changed_kept, s->kept);' 'add(&to->changed_kept, s->fullest);'
@@ -382,6 +382,6 @@ mutant regular_union_once sim/replay/layout/layout_regular.c 'layouts' \
   'if (--*sharers_of(s, lane, place)) return;' \
   '--*sharers_of(s, lane, place);'
 mutant reserve_unseen sim/replay/layout/layouts.c 'layouts' \
-  'larger(was->pages, s->most_pages) - s->pages' 'was->pages - s->pages'
+  'kv_larger(was->pages, s->most_pages) - s->pages' 'was->pages - s->pages'
 mutant pages_turns_unseen ref/pages/pages.c 'pages pages_many' \
   'return turns || sum.give > 0;' '(void)turns; return sum.give > 0;'
