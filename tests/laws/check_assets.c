@@ -216,9 +216,8 @@ TEST(two_methods_read_two_files) {
   kv_cell_close(&cell);
 }
 
-static void backends_agree(void **state) {
+TEST(backends_agree) {
   kv_cell a, b;
-  (void)state;
   if (!probe_backend()) skip();
   write_right(beside());
   run(NULL, &kv_backend_ref, &a);
@@ -383,18 +382,4 @@ TEST(tables_are_checked) {
   assert_non_null(strstr(e.text, "asks for no tensor"));
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(lanes_hold_what_it_says),
-      cmocka_unit_test(named_and_beside_are_one),
-      cmocka_unit_test(two_methods_read_two_files),
-      cmocka_unit_test(backends_agree),
-      cmocka_unit_test(in_all),
-      cmocka_unit_test(missing_file),
-      cmocka_unit_test(wrong_tensors),
-      cmocka_unit_test(rewritten),
-      cmocka_unit_test(sessions_read_it),
-      cmocka_unit_test(tables_are_checked),
-  };
-  return cmocka_run_group_tests(tests, start, stop);
-}
+int main(void) { return tests_run("assets", start, stop); }

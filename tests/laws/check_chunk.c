@@ -171,13 +171,4 @@ TEST(test_vectors_have_it) {
   kv_cell_close(&cell);
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_rest_is_one_softmax),
-      cmocka_unit_test(test_vectors_have_it),
-      cmocka_unit_test(test_twin),
-      cmocka_unit_test(test_bad_chunk_fails_the_cell),
-      cmocka_unit_test(test_two_chunks_are_refused),
-  };
-  return cmocka_run_group_tests_name("chunk", tests, open_traces, close_traces);
-}
+int main(void) { return tests_run("chunk", open_traces, close_traces); }

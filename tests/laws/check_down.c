@@ -301,16 +301,4 @@ TEST(two_that_publish_are_refused) {
   kv_cell_close(&cell);
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(layers_read_the_same_step),
-      cmocka_unit_test(walks_and_threads_agree),
-      cmocka_unit_test(other_cells_change_nothing),
-      cmocka_unit_test(the_twin_agrees),
-      cmocka_unit_test(sessions_agree),
-      cmocka_unit_test(sessions_keep_the_order),
-      cmocka_unit_test(a_cell_is_resumed_whole),
-      cmocka_unit_test(two_that_publish_are_refused),
-  };
-  return cmocka_run_group_tests_name("down", tests, open_trace, close_trace);
-}
+int main(void) { return tests_run("down", open_trace, close_trace); }

@@ -180,13 +180,4 @@ TEST(layers_that_follow_one_choice_hold_rows_together) {
   holds(":full=0/3:retrieve=all", 1); /* nobody chooses */
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(a_message_that_differs_is_named),
-      cmocka_unit_test(the_comparison_goes_through_the_layers_above),
-      cmocka_unit_test(vectors_go_through_the_layers_above),
-      cmocka_unit_test(layers_that_follow_one_choice_hold_rows_together),
-  };
-  return cmocka_run_group_tests_name("down_look", tests, open_trace,
-                                     close_trace);
-}
+int main(void) { return tests_run("down_look", open_trace, close_trace); }

@@ -117,8 +117,4 @@ static int open_trace(void **state) {
 
 static int close_trace(void **state) { return opened_close(state, 1, &trace); }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_broken)};
-  return cmocka_run_group_tests_name("law faults", tests, open_trace,
-                                     close_trace);
-}
+int main(void) { return tests_run("law faults", open_trace, close_trace); }

@@ -384,16 +384,4 @@ TEST(test_rows_are_counted) {
   if (!counts_rows()) skip();
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_geometries),
-      cmocka_unit_test(test_windows),
-      cmocka_unit_test(test_choices),
-      cmocka_unit_test(test_further),
-      cmocka_unit_test(test_made_up),
-      cmocka_unit_test(test_mad_twin),
-      cmocka_unit_test(test_decoded_once),
-      cmocka_unit_test(test_rows_are_counted),
-  };
-  return cmocka_run_group_tests_name("laws", tests, open_traces, close_traces);
-}
+int main(void) { return tests_run("laws", open_traces, close_traces); }

@@ -242,9 +242,5 @@ TEST(refusals) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(laws),
-                                     cmocka_unit_test(written),
-                                     cmocka_unit_test(refusals)};
-  return cmocka_run_group_tests_name("a budget a layer", tests, make_trace,
-                                     close_trace);
+  return tests_run("a budget a layer", make_trace, close_trace);
 }

@@ -108,8 +108,4 @@ TEST(test_backends) {
   each(probe_backend(), NULL, same_on_both);
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_backends),
-                                     cmocka_unit_test(test_laws)};
-  return cmocka_run_group_tests_name("whims", tests, open_traces, close_traces);
-}
+int main(void) { return tests_run("whims", open_traces, close_traces); }

@@ -40,7 +40,7 @@ static int logarithm(int n) { return n < 2 ? 0 : 1 + logarithm((n + 1) / 2); }
 
 /* The first legal budget costs 2 log2(n) + 1 opens, and the search by the
  * ledger opens a cell a probe. */
-TEST(a_search_opens_log_n) {
+TEST_ON(a_search_opens_log_n, NULL, NULL) {
   const kv_trace *t = *state;
   kv_batch b = {.trace = (kv_trace *)t};
   kv_batch_ask ask = {.how = {.backend = &kv_backend_ref,
@@ -220,7 +220,7 @@ static int64_t shared_by(const kv_trace *t, const char *method) {
 
 /* Nor does any shape overflow; what cells share is told apart from their own.
  */
-TEST(more_costs_more) {
+TEST_ON(more_costs_more, NULL, NULL) {
   const kv_trace *t = *state;
   kv_trace huge = *t;
   kv_effort x = {{0}};

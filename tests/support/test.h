@@ -42,10 +42,12 @@ static inline int tests_run(const char *name, CMFixtureFunction set_up,
                                  tear_down);
 }
 
-/* Begins a test: TEST(name) { .. }. TEST_ON: one that has a fixture of its own,
- * which its `state` points to. */
-#define TEST(name) TEST_ON(name, NULL, NULL)
+/* Begins a test: TEST(name) { .. }. TEST_ON: one that looks at its `state`, of a
+ * fixture of its own, or, with NULL for both, of its group's. */
+#define TEST(name) TESTS_ADD(name, NULL, NULL, no_state)
 #define TEST_ON(name, set_up, tear_down)                                       \
+  TESTS_ADD(name, set_up, tear_down, state)
+#define TESTS_ADD(name, set_up, tear_down, state)                              \
   static void name(void **);                                                   \
   __attribute__((constructor)) static void name##_is_a_test(void) {            \
     tests_add(__LINE__, #name, name, set_up, tear_down);                       \

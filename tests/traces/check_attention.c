@@ -218,11 +218,6 @@ TEST(test_refused) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_every_row), cmocka_unit_test(test_few_rows),
-      cmocka_unit_test(test_words), cmocka_unit_test(test_same_bits),
-      cmocka_unit_test(test_refused)};
   fill();
-  return cmocka_run_group_tests_name("attention of heads", tests, scratch_make,
-                                     scratch_remove);
+  return tests_run("attention of heads", scratch_make, scratch_remove);
 }

@@ -104,7 +104,7 @@ static int empty(void **state) {
 
 /* --- by its name, as before there were digests --------------------------- */
 
-TEST(by_name) {
+TEST_ON(by_name, empty, empty) {
   finds(KV_OK, "/assets/less.some_M.safetensors"); /* where it would lie */
   put("assets", "less.a", "another", ONE);
   put("assets", "lesser.a", "some/M", NULL); /* of another method */
@@ -124,7 +124,7 @@ TEST(by_name) {
 
 /* --- by what it is -------------------------------------------------------- */
 
-TEST(by_content) {
+TEST_ON(by_content, empty, empty) {
   digest = ONE;
   finds(KV_OK, "/assets/less.some_M.safetensors");
   put("assets", "less.a", "another", ONE);
@@ -145,7 +145,7 @@ TEST(by_content) {
 }
 
 /* Two fine-tunes that are called alike. */
-TEST(of_another) {
+TEST_ON(of_another, empty, empty) {
   digest = ONE;
   put("assets", "less.some_M", "some/M", TWO);
   finds(KV_REFUSED, "less.some_M.safetensors is of another one");
@@ -157,7 +157,7 @@ TEST(of_another) {
   finds(KV_OK, "/assets/less.some_M.safetensors");
 }
 
-TEST(of_two) {
+TEST_ON(of_two, empty, empty) {
   digest = ONE;
   put("assets", "less.a", NULL, ONE);
   put("assets", "less.b", NULL, ONE);
@@ -166,7 +166,7 @@ TEST(of_two) {
   finds(KV_OK, "/assets/less.some_M.safetensors");
 }
 
-TEST(elsewhere) {
+TEST_ON(elsewhere, empty, empty) {
   char list[900];
   put("other", "less.a", "some/M", ONE);
   put("other", "less.some_M", "some/M", NULL);
@@ -184,13 +184,4 @@ TEST(elsewhere) {
   finds(KV_OK, "/a:b/less.b.safetensors");
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test_setup_teardown(by_name, empty, empty),
-      cmocka_unit_test_setup_teardown(by_content, empty, empty),
-      cmocka_unit_test_setup_teardown(of_another, empty, empty),
-      cmocka_unit_test_setup_teardown(of_two, empty, empty),
-      cmocka_unit_test_setup_teardown(elsewhere, empty, empty),
-  };
-  return cmocka_run_group_tests(tests, start, stop);
-}
+int main(void) { return tests_run("beside", start, stop); }

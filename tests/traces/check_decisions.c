@@ -209,10 +209,9 @@ static kv_layer_digests follow(const char *path, const kv_backend *backend) {
   return d;
 }
 
-static void all_backends_follow(void **state) {
+TEST(all_backends_follow) {
   const kv_backend *emu = kv_backend_find("emu", NULL);
   lists turned = right, straight = right;
-  (void)state;
   turned.steps = straight.steps = 1;
   turned.item[0] = 5, turned.item[3] = 0;
   if (!emu) skip();
@@ -308,15 +307,4 @@ TEST(steps_of_blocks) {
   kv_decisions_close(f);
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(right_is_read),
-      cmocka_unit_test(all_backends_follow),
-      cmocka_unit_test(both_kinds_return),
-      cmocka_unit_test(wrong_words),
-      cmocka_unit_test(wrong_lists),
-      cmocka_unit_test(missing_layer),
-      cmocka_unit_test(steps_of_blocks),
-  };
-  return cmocka_run_group_tests(tests, start, scratch_remove);
-}
+int main(void) { return tests_run("decisions", start, scratch_remove); }

@@ -84,10 +84,4 @@ TEST(and_none) {
   kv_trace_close(t);
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(an_end_in_common),
-      cmocka_unit_test(and_none),
-  };
-  return cmocka_run_group_tests(tests, scratch_make, scratch_remove);
-}
+int main(void) { return tests_run("expanded", scratch_make, scratch_remove); }

@@ -213,12 +213,9 @@ TEST(test_secretly) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_ref),
-                                     cmocka_unit_test(test_emu),
-                                     cmocka_unit_test(test_secretly)};
   if (scratch_make(NULL)) return 1;
   snprintf(db, sizeof db, "%s", scratch_path("rows.db"));
-  int failed = cmocka_run_group_tests(tests, NULL, NULL);
+  int failed = tests_run("rewritten", NULL, NULL);
   scratch_remove(NULL);
   return failed;
 }

@@ -286,15 +286,5 @@ TEST(foreign_signals_pass) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(wrong_headers_are_refused),
-      cmocka_unit_test(nul_in_the_header_is_refused),
-      cmocka_unit_test(wrong_lengths_are_refused),
-      cmocka_unit_test(deep_nesting_is_refused),
-      cmocka_unit_test(odd_but_legal_headers_are_read),
-      cmocka_unit_test(wrong_indexes_are_refused),
-      cmocka_unit_test(shrinking_becomes_a_sentence),
-      cmocka_unit_test(foreign_signals_pass),
-  };
-  return cmocka_run_group_tests(tests, scratch_make, scratch_remove);
+  return tests_run("safetensors", scratch_make, scratch_remove);
 }

@@ -348,18 +348,4 @@ TEST(windowed_layers_turn_by_theirs) {
   assert_int_equal(same_keys(1000000.0f), 0);
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(outputs_agree_and_wrong_ones_do_not),
-      cmocka_unit_test(outputs_follow_the_arithmetic),
-      cmocka_unit_test(check_any_threads),
-      cmocka_unit_test(synthetic_traces_are_one),
-      cmocka_unit_test(recorded_layers_stay_themselves),
-      cmocka_unit_test(structures_are_there),
-      cmocka_unit_test(odd_requests_are_made),
-      cmocka_unit_test(rows_are_told),
-      cmocka_unit_test(models_are_themselves),
-      cmocka_unit_test(windowed_layers_turn_by_theirs),
-  };
-  return cmocka_run_group_tests(tests, scratch_make, scratch_remove);
-}
+int main(void) { return tests_run("synth", scratch_make, scratch_remove); }

@@ -231,12 +231,4 @@ TEST(odd_dimensions_have_no_rope) {
   tracefile_refused("rope.inv_freq", "head_dim is odd");
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(a_right_trace_is_read),
-      cmocka_unit_test(wrong_metadata_is_refused),
-      cmocka_unit_test(wrong_tensors_are_refused),
-      cmocka_unit_test(odd_dimensions_have_no_rope),
-  };
-  return cmocka_run_group_tests(tests, scratch_make, scratch_remove);
-}
+int main(void) { return tests_run("trace", scratch_make, scratch_remove); }

@@ -279,17 +279,4 @@ TEST(a_request_is_told_by_model_and_tokens) {
   }
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(identity_is_remembered),
-      cmocka_unit_test(row_subsets_keep_every_decode_row),
-      cmocka_unit_test(layer_subsets_are_read),
-      cmocka_unit_test(marks_are_read),
-      cmocka_unit_test(not_finite_is_found),
-      cmocka_unit_test(a_shrunk_trace_is_damaged),
-      cmocka_unit_test(identity_is_content),
-      cmocka_unit_test(a_request_is_told_by_its_numbers),
-      cmocka_unit_test(a_request_is_told_by_model_and_tokens),
-  };
-  return cmocka_run_group_tests(tests, scratch_make, scratch_remove);
-}
+int main(void) { return tests_run("tracedata", scratch_make, scratch_remove); }

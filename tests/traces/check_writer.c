@@ -145,12 +145,4 @@ TEST(a_writer_needs_a_place) {
   assert_true(S_ISCHR(s.st_mode));
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(what_is_written_is_read),
-      cmocka_unit_test(sharded_sets_are_one),
-      cmocka_unit_test(a_failed_write_leaves_nothing),
-      cmocka_unit_test(a_writer_needs_a_place),
-  };
-  return cmocka_run_group_tests(tests, scratch_make, scratch_remove);
-}
+int main(void) { return tests_run("writer", scratch_make, scratch_remove); }
