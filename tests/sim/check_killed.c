@@ -58,15 +58,16 @@ static void digest_of(const char *path, char out[65]) {
   kv_digest_hex(&d, out);
 }
 
-#define WORDS(path)                                                            \
-  "-m", "dense,h2o,h2o:prefill=7,kivi:group=8:residual=8", "-b", "9,end:40%",  \
-      "-B", "same", "--db", path, "-f", "jsonl", NULL
+#define METHODS "dense,h2o,h2o:prefill=7,kivi:group=8:residual=8"
 
-static int run_once(const char *path) { return run(WORDS(path)); }
+static int run_once(const char *path) {
+  return run("-m " METHODS " -b 9,end:40%% -B same --db %s -f jsonl", path);
+}
 
 /* The same in a process that is to die. */
 static int run_and_die(char *trace, char *path, const char *at) {
-  char *words[] = {"run", "-q", trace, WORDS(path)};
+  char *words[] = {"run",       "-q", trace,  "-m",   METHODS, "-b",
+                   "9,end:40%", "-B", "same", "--db", path,    NULL};
   take_trace(trace);
   die_at = atoi(at);
   if (!freopen("/dev/null", "w", stdout)) return 77;

@@ -27,12 +27,11 @@
 /* --- run ---------------------------------------------------------------- */
 
 TEST(test_refusals) {
-  refused(4, run("-m", "dense", "--backend", "gone", NULL),
+  refused(4, run("-m dense --backend gone"),
           "backend gone cannot be used here: no such thing");
-  refused(2, run("-m", "dense", "--backend", "ref,same", NULL),
-          "no backend 'ref,same'");
+  refused(2, run("-m dense --backend ref,same"), "no backend 'ref,same'");
   failure = KV_RESOURCE;
-  refused(4, run("-m", "dense", "-B", "bad", NULL), "it is <broken>");
+  refused(4, run("-m dense -B bad"), "it is <broken>");
 }
 
 /* A key knows no backend; a row is computed once by each that is asked. */
@@ -40,8 +39,7 @@ TEST(test_run) {
   char path[512];
   failure = KV_REFUSED;
   snprintf(path, sizeof path, "%s", scratch_path("run.db"));
-#define RUN(name)                                                              \
-  run("-m", "h2o", "-b", "9", "-B", name, "--db", path, "-f", "jsonl", NULL)
+#define RUN(name) run("-m h2o -b 9 -B %s --db %s -f jsonl", name, path)
   must(0, RUN("ref"), "\"backend\": \"ref\"");
   begun = 0;
   must(0, RUN("same"), "\"backend\": \"same\"");
@@ -58,8 +56,8 @@ TEST(test_run) {
   assert_int_equal(number_in(path, "SELECT count(*) FROM run"), 1);
   assert_int_equal(number_in(path, "SELECT count(*) FROM confirmation"), 2);
   assert_int_equal(number_in(path, "SELECT count(*) FROM diff"), 3);
-  must(0, run("-m", "h2o", "-b", "9", "-B", "same", NULL), "; backend same\n");
-  must(1, run("-m", "h2o", "-b", "9", "-B", "odd", "--twice", NULL), "odd");
+  must(0, run("-m h2o -b 9 -B same"), "; backend same\n");
+  must(1, run("-m h2o -b 9 -B odd --twice"), "odd");
   assert_non_null(strstr(said, "the output of layer 1 differs between odd"));
 }
 
@@ -68,8 +66,8 @@ TEST(test_run) {
 TEST(test_scores) {
   char path[512];
   snprintf(path, sizeof path, "%s", scratch_path("scores.db"));
-#define QUEST(name) "-m", "quest:page=4:skip=0,dense", "-b", "20%", "-B", name
-  must(0, run(QUEST("ref"), "--db", path, NULL), "quest");
+#define QUEST "-m quest:page=4:skip=0,dense -b 20%% -B "
+  must(0, run(QUEST "ref --db %s", path), "quest");
   assert_int_equal(number_in(path, "SELECT count(*) FROM journal_digest WHERE "
                                    "scores IS NULL"),
                    0);
@@ -77,10 +75,10 @@ TEST(test_scores) {
                                    "(SELECT scores FROM run WHERE method = "
                                    "'dense')"),
                    1);
-  must(0, run(QUEST("same"), "--db", path, NULL), "quest");
-  must(1, run(QUEST("ulp"), "--db", path, NULL), "quest");
+  must(0, run(QUEST "same --db %s", path), "quest");
+  must(1, run(QUEST "ulp --db %s", path), "quest");
   assert_non_null(strstr(said, "scores of layer 0 is "));
-  must(1, run(QUEST("ulp"), "--twice", NULL), "quest");
+  must(1, run(QUEST "ulp --twice"), "quest");
   assert_non_null(strstr(said, "the score digest of layer 0 differs between"));
 }
 
@@ -89,8 +87,7 @@ TEST(test_scores) {
 TEST(test_search) {
   char path[512];
   snprintf(path, sizeof path, "%s", scratch_path("search.db"));
-#define SEARCH(name)                                                           \
-  run("-m", "adakv", "-b", "end:60%", "-B", name, "--db", path, NULL)
+#define SEARCH(name) run("-m adakv -b end:60%% -B %s --db %s", name, path)
   begun = 0;
   must(0, SEARCH("same"), "adakv");
   assert_int_equal(begun, 2);
@@ -119,11 +116,11 @@ static void must_find(const char *basis, const char *cost, const char *method) {
   snprintf(name, sizeof name, "%s-%s.db", basis, method);
   snprintf(path, sizeof path, "%s", scratch_path(name));
   snprintf(budget, sizeof budget, "%s:60%%", basis);
-  must(0, run("-m", "dense", "--db", path, NULL), "dense");
-  must(0, run("-m", method, "-b", budget, "--db", path, NULL), "");
+  must(0, run("-m dense --db %s", path), "dense");
+  must(0, run("-m %s -b %s --db %s", method, budget, path), "");
   int b = (int)number_in(path, "SELECT max(budget) FROM run");
   snprintf(next, sizeof next, "%s:budget=%d", method, b + 1);
-  must(0, run("-m", next, "--db", path, NULL), "");
+  must(0, run("-m %s --db %s", next, path), "");
   if (!fits(path, cost, b) || fits(path, cost, b + 1))
     fail_msg("%s of %s: %d is not the last that fits", budget, method, b);
 }
@@ -149,12 +146,10 @@ TEST(test_found) {
 /* What the budget held it to: what a lane keeps where entries are dropped, what
  * a head attends where all are kept. */
 TEST(test_achieved) {
-  must(0, run("-m", "h2o", "-b", "9", "-f", "jsonl", NULL),
-       "\"achieved\": 9.0, \"kept\": 9.0");
-  must(0, run("-m", "h2o:variant=masked", "-b", "9", "-f", "jsonl", NULL),
+  must(0, run("-m h2o -b 9 -f jsonl"), "\"achieved\": 9.0, \"kept\": 9.0");
+  must(0, run("-m h2o:variant=masked -b 9 -f jsonl"),
        "\"achieved\": 9.0, \"kept\": ");
-  must(0, run("-m", "oracle-topk", "-b", "9", "-f", "jsonl", NULL),
-       "\"achieved\": 9.0, \"kept\": ");
+  must(0, run("-m oracle-topk -b 9 -f jsonl"), "\"achieved\": 9.0, \"kept\": ");
 }
 
 /* --- check -------------------------------------------------------------- */
@@ -164,50 +159,47 @@ TEST(test_achieved) {
 
 TEST(test_codes) {
   at_hand = 2;
-  must(0, check("-m", "h2o,dense", "-b", "20%", NULL), "2 equal, 0 different");
-  must(0, check("-m", "h2o", "-b", "9", "-B", "ref,ref", NULL), "equal");
-  must(1, check("-m", "h2o", "-b", "9", "-B", "ref,same,odd", NULL), SENTENCE);
+  must(0, check("-m h2o,dense -b 20%%"), "2 equal, 0 different");
+  must(0, check("-m h2o -b 9 -B ref,ref"), "equal");
+  must(1, check("-m h2o -b 9 -B ref,same,odd"), SENTENCE);
   assert_non_null(strstr(heard, "1 equal, 1 different"));
   assert_non_null(strstr(heard, " in ref, 0x"));
   assert_non_null(strstr(heard, " in odd\n"));
   failure = KV_REFUSED;
-  must(1, check("-m", "dense", "-B", "ref,bad", NULL), "bad failed: it is");
-  must(3, check("-m", "dense", "-B", "bad,ref", NULL),
+  must(1, check("-m dense -B ref,bad"), "bad failed: it is");
+  must(3, check("-m dense -B bad,ref"),
        "bad failed: it is <broken> & \"done\"; ref ran\n");
-  must(3, check("-m", "dense", "-B", "bad,worse,ref", NULL),
+  must(3, check("-m dense -B bad,worse,ref"),
        "\"done\"; worse failed: it is <broken> & \"done\"\n");
   assert_non_null(strstr(heard, "\"done\"; ref ran\n"));
-  must(1, check("-m", "dense", "-B", "ref,wasteful", NULL), BYTES);
-  must(2, check("-m", "snapkv:window=32", "-b", "9", NULL), "window=32");
-  must(3, check("-m", "snapkv:window=32,dense", "-b", "9", NULL),
+  must(1, check("-m dense -B ref,wasteful"), BYTES);
+  must(2, check("-m snapkv:window=32 -b 9"), "window=32");
+  must(3, check("-m snapkv:window=32,dense -b 9"),
        "1 equal, 0 different, 1 refused");
 }
 
 TEST(test_check_refusals) {
   at_hand = 2;
-  refused(2, check(NULL, NULL), "no method");
-  refused(2, check("-m", "h2o", NULL), "h2o needs a budget");
-  refused(2, check("-m", "dense", "-B", "ref", NULL), "names one");
-  refused(2, check("-m", "dense", "-B", "ref,", NULL), "empty name");
-  refused(2, check("-m", "dense", "-B", "ref,x\ny", NULL), "backend 'x\\x0ay'");
-  refused(2, check("-m", "dense", "-B", "same,ref", "--db", "d", NULL),
-          "name ref first");
-  refused(
-      2,
-      check("-m", "dense", "-B", "ref,ref,ref,ref,ref,ref,ref,ref,ref", NULL),
-      "more than 8");
-  refused(2, check("-m", "dense", "-p", "4000", NULL), "has 64 tokens");
-  refused(4, check("-m", "dense", "-B", "ref,gone", NULL),
+  refused(2, check(" "), "no method");
+  refused(2, check("-m h2o"), "h2o needs a budget");
+  refused(2, check("-m dense -B ref"), "names one");
+  refused(2, check("-m dense -B ref,"), "empty name");
+  refused(2, check("-m dense -B ref,x\ny"), "backend 'x\\x0ay'");
+  refused(2, check("-m dense -B same,ref --db d"), "name ref first");
+  refused(2, check("-m dense -B ref,ref,ref,ref,ref,ref,ref,ref,ref"),
+          "more than 8");
+  refused(2, check("-m dense -p 4000"), "has 64 tokens");
+  refused(4, check("-m dense -B ref,gone"),
           "backend gone cannot be used here: no such thing");
   at_hand = 1;
-  refused(4, check("-m", "dense", NULL), "only backend ref");
+  refused(4, check("-m dense"), "only backend ref");
 }
 
 /* A device that goes away: what came before is printed, then the sentence. */
 TEST(test_lost) {
   failure = KV_RESOURCE;
-  refused(4, check("-m", "dense", "-B", "ref,bad", NULL), "it is <broken>");
-  assert_int_equal(check("-m", "dense", "-B", "ref,same,bad", NULL), 4);
+  refused(4, check("-m dense -B ref,bad"), "it is <broken>");
+  assert_int_equal(check("-m dense -B ref,same,bad"), 4);
   assert_non_null(strstr(heard, "1 equal, 0 different"));
   assert_non_null(strstr(said, "it is <broken>"));
 }
@@ -238,22 +230,18 @@ static void look_at(const json_t *o, const char *backend, bool equal) {
 }
 
 TEST(test_json) {
-  assert_int_equal(
-      check("-m", "h2o", "-b", "9", "-B", "ref,same,odd", "-f", "json", NULL),
-      1);
+  assert_int_equal(check("-m h2o -b 9 -B ref,same,odd -f json"), 1);
   json_t *all = json_loads(heard, JSON_REJECT_DUPLICATES, NULL);
   assert_int_equal(json_array_size(all), 2);
   look_at(json_array_get(all, 0), "same", true);
   look_at(json_array_get(all, 1), "odd", false);
   json_decref(all);
-  assert_int_equal(
-      check("-m", "h2o", "-b", "9", "-B", "ref,odd", "-f", "jsonl", NULL), 1);
+  assert_int_equal(check("-m h2o -b 9 -B ref,odd -f jsonl"), 1);
   json_t *one = json_loads(heard, JSON_REJECT_DUPLICATES, NULL);
   look_at(one, "odd", false);
   json_decref(one);
   failure = KV_REFUSED;
-  assert_int_equal(check("-m", "dense", "-B", "bad,ref", "-f", "jsonl", NULL),
-                   3);
+  assert_int_equal(check("-m dense -B bad,ref -f jsonl"), 3);
   one = json_loads(heard, JSON_REJECT_DUPLICATES, NULL);
   const char *why = json_string_value(json_object_get(one, "reason"));
   assert_non_null(why);
@@ -264,8 +252,7 @@ TEST(test_json) {
 
 /* A bound off by an ulp decides nothing else, and is found. */
 TEST(test_check_scores) {
-  assert_int_equal(check("-m", "quest:page=4:skip=0", "-b", "20%", "-B",
-                         "ref,ulp", "-f", "jsonl", NULL),
+  assert_int_equal(check("-m quest:page=4:skip=0 -b 20%% -B ref,ulp -f jsonl"),
                    1);
   json_t *o = json_loads(heard, JSON_REJECT_DUPLICATES, NULL);
   const json_t *d = json_object_get(o, "difference");
@@ -276,8 +263,7 @@ TEST(test_check_scores) {
   const char *b = json_string_value(json_object_get(d, "b"));
   assert_int_equal(strtoul(a, NULL, 16) + 1, strtoul(b, NULL, 16));
   json_decref(o);
-  must(0, check("-m", "h2o,dense", "-b", "20%", "-B", "ref,ulp", NULL),
-       "2 equal");
+  must(0, check("-m h2o,dense -b 20%% -B ref,ulp"), "2 equal");
 }
 
 /* --- XML ---------------------------------------------------------------- */
@@ -337,9 +323,8 @@ TEST(test_junit) {
   assert_int_equal(well_formed("<?xml?>\n<a b=\"<\"/>"), -1);
   assert_int_equal(well_formed("<?xml?>\n<a b=\"&\"/>"), -1);
   failure = KV_REFUSED;
-  assert_int_equal(check("-m", "h2o,snapkv:window=32", "-b", "9", "-B",
-                         "ref,same,odd,bad", "-f", "junit", NULL),
-                   1);
+  assert_int_equal(
+      check("-m h2o,snapkv:window=32 -b 9 -B ref,same,odd,bad -f junit"), 1);
   /* The suite, six cases, two differences, one cell three times skipped. */
   assert_int_equal(well_formed(heard), 1 + 6 + 2 + 3);
   assert_non_null(strstr(heard, "tests=\"6\" failures=\"2\" errors=\"0\" "
@@ -347,8 +332,7 @@ TEST(test_junit) {
   assert_non_null(strstr(heard, "classname=\"a&lt;b &amp; &quot;c\""));
   assert_non_null(strstr(heard, "<failure message=\"" SENTENCE));
   assert_non_null(strstr(heard, "bad failed: it is &lt;broken&gt; &amp; "));
-  assert_int_equal(check("-m", "dense", "-B", "bad,ref", "-f", "junit", NULL),
-                   3);
+  assert_int_equal(check("-m dense -B bad,ref -f junit"), 3);
   assert_int_equal(well_formed(heard), 3);
   assert_non_null(strstr(heard, "<error message=\"bad failed: it is &lt;br"));
 }
@@ -367,14 +351,10 @@ TEST(test_db) {
   kv_db *db = NULL;
   bool more;
   snprintf(path, sizeof path, "%s", scratch_path("r.db"));
-  must(1,
-       check("-m", "h2o", "-b", "9", "-B", "ref,same,odd", "--db", path, NULL),
-       SENTENCE);
+  must(1, check("-m h2o -b 9 -B ref,same,odd --db %s", path), SENTENCE);
   assert_string_equal(said, "");
-  must(0, check("-m", "h2o", "-b", "9", "-B", "ref,same", "--db", path, NULL),
-       "1 equal");
-  must(1,
-       check("-m", "h2o", "-b", "9", "-B", "ref,wasteful", "--db", path, NULL),
+  must(0, check("-m h2o -b 9 -B ref,same --db %s", path), "1 equal");
+  must(1, check("-m h2o -b 9 -B ref,wasteful --db %s", path),
        "ledger, metadata");
   assert_int_equal(
       number_in(path, "SELECT count(*) FROM diff WHERE what LIKE '%bytes%'"),
@@ -431,8 +411,7 @@ static const json_t *outcome_of(const json_t *all, const char *method,
 TEST(test_verify) {
   char path[512];
   snprintf(path, sizeof path, "%s", scratch_path("v.db"));
-  must(0, run("-m", "h2o,tova,dense,window", "-b", "9", "--db", path, NULL),
-       "");
+  must(0, run("-m h2o,tova,dense,window -b 9 --db %s", path), "");
   must(0, verify(path, "table"), "4 rows the same, 0 different, 0 without");
   change(path, "journal_digest SET scores = journal WHERE layer = 1 AND "
                "run_id = (SELECT run_id FROM run WHERE method = 'h2o')");
@@ -468,10 +447,10 @@ TEST(test_verify) {
 TEST(test_verify_nothing) {
   char path[512];
   snprintf(path, sizeof path, "%s", scratch_path("n.db"));
-  must(2, run("-m", "snapkv:window=32", "-b", "9", "--db", path, NULL), "");
+  must(2, run("-m snapkv:window=32 -b 9 --db %s", path), "");
   must(3, verify(path, "table"), "0 rows the same, 0 different");
   assert_non_null(strstr(said, "has run\n"));
-  must(0, run("-m", "h2o", "-b", "9", "--db", path, NULL), "");
+  must(0, run("-m h2o -b 9 --db %s", path), "");
   change(path, "run SET revision = 99, code = 'revision 99' "
                "WHERE method = 'h2o'");
   must(3, verify(path, "table"), "1 of other code\n");
