@@ -137,13 +137,14 @@ DB_TEST(killed_loses_nothing_reported) {
     int told = kill_after(p->path, rows);
     if (told > most) most = told;
     assert_true(kv_dbplace_number(p->db, "SELECT count(*) FROM run") >= most);
-    assert_int_equal(kv_dbplace_number(p->db,
-                                       "SELECT count(*) FROM run r WHERE"
-                                       " (SELECT count(*) FROM step_cost s"
-                                       "  WHERE s.run_id = r.run_id) != 321"),
+    kv_dbplace_gives(p,
+                     "SELECT count(*) FROM run r WHERE"
+                     " (SELECT count(*) FROM step_cost s"
+                     "  WHERE s.run_id = r.run_id) != 321",
                      0);
-    assert_int_equal(kv_dbplace_number(p->db, "SELECT count(*) FROM"
-                                              " pragma_foreign_key_check"),
+    kv_dbplace_gives(p,
+                     "SELECT count(*) FROM"
+                     " pragma_foreign_key_check",
                      0);
   }
 }
@@ -224,12 +225,10 @@ DB_TEST(full_disk_keeps_what_was_there) {
   assert_int_equal(e.rc, KV_RESOURCE);
   if (!strstr(e.text, "free space")) fail_msg("%s", e.text);
   assert_true(done > 1);
-  assert_int_equal(kv_dbplace_number(p->db, "SELECT count(*) FROM run"),
-                   done - 1);
+  kv_dbplace_gives(p, "SELECT count(*) FROM run", done - 1);
   kv_db_close(p->db);
   assert_int_equal(kv_db_open(p->path, &p->db, NULL), 0);
-  assert_int_equal(kv_dbplace_number(p->db, "SELECT count(*) FROM run"),
-                   done - 1);
+  kv_dbplace_gives(p, "SELECT count(*) FROM run", done - 1);
 }
 
 int main(void) { return tests_run("db faults", NULL, NULL); }

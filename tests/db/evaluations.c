@@ -85,18 +85,15 @@ DB_TEST(repeat_confirms_and_adds) {
     r.row.n_values = all;
     kv_evaluations_close(s);
   }
-  assert_int_equal(kv_dbplace_number(p->db, "SELECT count(*) FROM evaluation"),
-                   1);
-  assert_int_equal(kv_dbplace_number(p->db, "SELECT count(*) FROM evaluator"),
-                   3);
-  assert_int_equal(kv_dbplace_number(p->db, "SELECT count(*) FROM evaluated"),
-                   r.row.n_values);
-  assert_int_equal(
-      kv_dbplace_number(p->db, "SELECT count(*) FROM quantity WHERE (name,"
-                               " unit, combine) IN (VALUES ('bytes.mean',"
-                               " 'bytes', 'of dense'),"
-                               " ('open.lse_error.mean', 'nats', 'mean'))"),
-      2);
+  kv_dbplace_gives(p, "SELECT count(*) FROM evaluation", 1);
+  kv_dbplace_gives(p, "SELECT count(*) FROM evaluator", 3);
+  kv_dbplace_gives(p, "SELECT count(*) FROM evaluated", r.row.n_values);
+  kv_dbplace_gives(p,
+                   "SELECT count(*) FROM quantity WHERE (name,"
+                   " unit, combine) IN (VALUES ('bytes.mean',"
+                   " 'bytes', 'of dense'),"
+                   " ('open.lse_error.mean', 'nats', 'mean'))",
+                   2);
 }
 
 /* --- conflicts -------------------------------------------------------------
@@ -112,8 +109,8 @@ static void expect_conflict(kv_dbplace *p, const kv_evaluation *r,
   kv_err e = {0};
   assert_int_equal(kv_evaluations_put(s, r, &e), KV_DIFFERENT);
   if (!strstr(e.text, says)) fail_msg("%s: no %s", e.text, says);
-  assert_int_equal(kv_dbplace_number(p->db, kept), before + 1);
-  assert_int_equal(kv_dbplace_number(p->db, by), found);
+  kv_dbplace_gives(p, kept, before + 1);
+  kv_dbplace_gives(p, by, found);
   kv_evaluation a = asked(r);
   assert_int_equal(is_found(s, &a), 1);
   assert_string_equal(a.budget, "96");
@@ -184,10 +181,8 @@ DB_TEST(what_is_asked_names_the_row) {
     n++;
   }
   kv_evaluations_close(s);
-  assert_int_equal(kv_dbplace_number(p->db, "SELECT count(*) FROM evaluation"),
-                   n + 1);
-  assert_int_equal(kv_dbplace_number(p->db, "SELECT count(*) FROM platform"),
-                   1 + 5);
+  kv_dbplace_gives(p, "SELECT count(*) FROM evaluation", n + 1);
+  kv_dbplace_gives(p, "SELECT count(*) FROM platform", 1 + 5);
 }
 
 /* As of runs: the revision, or the digest of the file that a method reads. */
@@ -210,16 +205,18 @@ DB_TEST(code_is_found) {
   r.row.code = "kvpress 0.5.5";
   assert_int_equal(kv_evaluations_put(s, &r.row, NULL), 0);
   kv_evaluations_close(s);
-  assert_int_equal(kv_dbplace_number(p->db,
-                                     "SELECT count(*) FROM evaluation WHERE"
-                                     " code = 'revision ' || revision AND"
-                                     " arithmetic > 0"),
+  kv_dbplace_gives(p,
+                   "SELECT count(*) FROM evaluation WHERE"
+                   " code = 'revision ' || revision AND"
+                   " arithmetic > 0",
                    1);
-  assert_int_equal(kv_dbplace_number(p->db, "SELECT count(*) FROM evaluation"
-                                            " WHERE length(code) = 64"),
+  kv_dbplace_gives(p,
+                   "SELECT count(*) FROM evaluation"
+                   " WHERE length(code) = 64",
                    1);
-  assert_int_equal(kv_dbplace_number(p->db, "SELECT arithmetic FROM evaluation"
-                                            " WHERE code LIKE 'kvpress%'"),
+  kv_dbplace_gives(p,
+                   "SELECT arithmetic FROM evaluation"
+                   " WHERE code LIKE 'kvpress%'",
                    0);
 }
 
@@ -269,8 +266,7 @@ DB_TEST(what_is_not_whole_is_refused) {
   r.value[0] = (kv_evaluated){"loglik", -HUGE_VAL};
   expect_refused(s, &r.row, "loglik of the evaluation is infinite");
   kv_evaluations_close(s);
-  assert_int_equal(kv_dbplace_number(p->db, "SELECT count(*) FROM question"),
-                   0);
+  kv_dbplace_gives(p, "SELECT count(*) FROM question", 0);
   assert_int_equal(kv_evaluations_put(NULL, &r.row, NULL), KV_USAGE);
   assert_int_equal(kv_evaluations_open(":memory:", "", &s, NULL), KV_USAGE);
   assert_null(s);
@@ -332,10 +328,8 @@ DB_TEST(several_write_one_file) {
     waitpid(child[i], &how, 0);
     assert_true(WIFEXITED(how) && WEXITSTATUS(how) == 0);
   }
-  assert_int_equal(kv_dbplace_number(p->db, "SELECT count(*) FROM evaluation"),
-                   40);
-  assert_int_equal(kv_dbplace_number(p->db, "SELECT count(*) FROM evaluator"),
-                   72);
+  kv_dbplace_gives(p, "SELECT count(*) FROM evaluation", 40);
+  kv_dbplace_gives(p, "SELECT count(*) FROM evaluator", 72);
   assert_int_equal(halves(p->db), 0);
 }
 
