@@ -13,7 +13,7 @@ mutant future_without_sink ref/backend/future.c 'segments' \
 mutant future_stays ref/backend/future.c 'segments methods' \
   'count_rows(f, x, l, from, l->step, false);' ''
 mutant future_of_layer_above ref/backend/future.c 'segments' \
-  'f->lane[i].step = -1;' ''
+  'f->lane[i].step = -1;' '(void)f->lane[i].step;'
 mutant future_once_on_device gpu/host/step.c 'check_backends.sh' \
   'if (due) foresee(s);' ''
 mutant ruler_by_place ref/methods/oracle_evict.c 'methods' \
