@@ -9,7 +9,7 @@
 #include "tests/db/evaluations.h"
 #include "tests/support/program/dbplace.h"
 #include "tests/support/rows.h"
-#include "tests/support/test.h"
+#include "tests/support/told.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -23,12 +23,7 @@ static bool is_found(kv_db *db, kv_result *r) {
 }
 
 static void put(kv_dbplace *p, const kv_result *r) {
-  kv_err e = {0};
-  if (kv_dbplace_put(p->db, r, &e)) fail_msg("%s", e.text);
-}
-
-static void must_say(const kv_err *e, const char *says) {
-  if (!strstr(e->text, says)) fail_msg("%s: no %s", e->text, says);
+  works(kv_dbplace_put(p->db, r, &told));
 }
 
 static void expect_same(const kv_result *a, const kv_result *b) {
@@ -95,10 +90,9 @@ static void expect_conflict(kv_dbplace *p, const kv_result *r,
   static const char by[] = "SELECT count(*) FROM confirmation";
   int64_t before = kv_dbplace_number(p->db, diffs);
   int64_t confirmed = kv_dbplace_number(p->db, by);
-  kv_err e = {0};
-  assert_int_equal(kv_dbplace_put(p->db, r, &e), KV_DIFFERENT);
-  assert_int_equal(e.rc, KV_DIFFERENT);
-  must_say(&e, says);
+  assert_int_equal(kv_dbplace_put(p->db, r, &told), KV_DIFFERENT);
+  assert_int_equal(told.rc, KV_DIFFERENT);
+  must_say(says);
   kv_dbplace_gives(p, diffs, before + 1);
   kv_dbplace_gives(p, by, confirmed);
 }
@@ -348,11 +342,10 @@ static void must(sqlite3 *db, const char *sql) {
 DB_TEST(tokens_are_taken_later) {
   kv_dbplace *p = *state;
   kv_db *db = p->db;
-  kv_err e = {0};
   bool has = true;
   kv_result r = kv_rows_make(0, METHOD, BUDGET, "avx2", 1);
   assert_int_equal(kv_dbplace_put(db, &r, NULL), 0);
-  if (kv_db_has_survivals(db, &r, &has, &e)) fail_msg("%s", e.text);
+  works(kv_db_has_survivals(db, &r, &has, &told));
   assert_false(has);
   int32_t *gone = calloc(2 * (size_t)r.n_tokens, sizeof *gone);
   r.survival = calloc(1, sizeof *r.survival);
@@ -362,7 +355,7 @@ DB_TEST(tokens_are_taken_later) {
   r.n_survivals = 1;
   gone[3] = 0x123456;
   put(p, &r);
-  if (kv_db_has_survivals(db, &r, &has, &e)) fail_msg("%s", e.text);
+  works(kv_db_has_survivals(db, &r, &has, &told));
   assert_true(has);
   kv_dbplace_gives(p,
                    "SELECT hex(substr(gone, 13, 4)) = '56341200'"
@@ -370,8 +363,8 @@ DB_TEST(tokens_are_taken_later) {
                    1);
   put(p, &r);
   gone[3]++;
-  assert_int_equal(kv_dbplace_put(db, &r, &e), KV_DIFFERENT);
-  must_say(&e, "gone of layer 1, lane 0 is 56 at byte 12 before and 57");
+  fails(kv_dbplace_put(db, &r, &told), KV_DIFFERENT,
+        "gone of layer 1, lane 0 is 56 at byte 12 before and 57");
   kv_result_free(&r);
 }
 
@@ -386,11 +379,9 @@ DB_TEST(what_lacks_is_named) {
   put(p, &r);
   for (int i = 0; i < 2; i++) {
     kv_result was = kv_dbplace_names(&r);
-    kv_err e = {0};
     bool found;
     must(p->db->sql, lacks[i][0]);
-    assert_int_equal(kv_db_find(p->db, &was, &found, &e), KV_INPUT);
-    must_say(&e, lacks[i][1]);
+    fails(kv_db_find(p->db, &was, &found, &told), KV_INPUT, lacks[i][1]);
     must(p->db->sql, "UPDATE step_mean SET mean = zeroblob(4 * 320)");
     kv_result_free(&was);
   }
@@ -401,7 +392,6 @@ DB_TEST(what_lacks_is_named) {
  * not take is not there until the row is computed again. */
 DB_TEST(others_kinds_are_left_out) {
   kv_dbplace *p = *state;
-  kv_err e = {0};
   bool found = false;
   kv_result r = kv_rows_make(0, METHOD, BUDGET, "avx2", 1),
             was = kv_dbplace_names(&r);
@@ -411,7 +401,7 @@ DB_TEST(others_kinds_are_left_out) {
   put(p, &r);
   must(p->db->sql, "DELETE FROM scalar WHERE name IN ('bytes.asset', 'cr');"
                    "UPDATE run SET measures = measures - 2");
-  if (kv_db_find(p->db, &was, &found, &e)) fail_msg("%s", e.text);
+  works(kv_db_find(p->db, &was, &found, &told));
   assert_true(found && was.totals.asset == -1 && isnan(was.totals.cr));
   assert_true(was.totals.kr == r.totals.kr);
   put(p, &r);
@@ -460,17 +450,16 @@ static kv_rc put_shared(kv_db *db, const kv_result *r, kv_err *e) {
 
 DB_TEST(numbers_of_pools_are_compared) {
   kv_dbplace *p = *state;
-  kv_err e = {0};
   kv_result r = shared_row();
-  if (put_shared(p->db, &r, &e)) fail_msg("%s", e.text);
-  if (put_shared(p->db, &r, &e)) fail_msg("%s", e.text);
+  works(put_shared(p->db, &r, &told));
+  works(put_shared(p->db, &r, &told));
   kv_dbplace_gives(p, "SELECT step FROM pool_step", 8);
   r.together.pool.running++;
-  assert_int_equal(put_shared(p->db, &r, &e), KV_DIFFERENT);
-  must_say(&e, "running is 9 before and 10 now");
+  fails(put_shared(p->db, &r, &told), KV_DIFFERENT,
+        "running is 9 before and 10 now");
   r.layout->map_end++;
-  assert_int_equal(put_shared(p->db, &r, &e), KV_DIFFERENT);
-  must_say(&e, "map_end of layout slots is 20 before and 21 now");
+  fails(put_shared(p->db, &r, &told), KV_DIFFERENT,
+        "map_end of layout slots is 20 before and 21 now");
   kv_result_free(&r);
 }
 

@@ -10,7 +10,7 @@
 
 #include "tests/support/program/answers.h"
 #include "tests/support/program/dbplace.h"
-#include "tests/support/test.h"
+#include "tests/support/told.h"
 
 #include <math.h>
 #include <signal.h>
@@ -106,9 +106,7 @@ static void expect_conflict(kv_dbplace *p, const kv_evaluation *r,
   int64_t before = kv_dbplace_number(p->db, kept);
   int64_t found = kv_dbplace_number(p->db, by);
   kv_evaluations *s = opened(p);
-  kv_err e = {0};
-  assert_int_equal(kv_evaluations_put(s, r, &e), KV_DIFFERENT);
-  if (!strstr(e.text, says)) fail_msg("%s: no %s", e.text, says);
+  fails(kv_evaluations_put(s, r, &told), KV_DIFFERENT, says);
   kv_dbplace_gives(p, kept, before + 1);
   kv_dbplace_gives(p, by, found);
   kv_evaluation a = asked(r);
@@ -176,8 +174,7 @@ DB_TEST(what_is_asked_names_the_row) {
     if (is_found(s, &a)) fail_msg("the row is found without change %d", n);
     other.status = "refused"; /* contradicts nobody */
     other.reason = "of itself";
-    kv_err e = {0};
-    if (kv_evaluations_put(s, &other, &e)) fail_msg("%d: %s", n, e.text);
+    if (kv_evaluations_put(s, &other, &told)) fail_msg("%d: %s", n, told.text);
     n++;
   }
   kv_evaluations_close(s);
@@ -199,8 +196,7 @@ DB_TEST(code_is_found) {
            "duoattention.kvtiny-6l.safetensors",
            source ? source : ".");
   r.row.method = spec;
-  kv_err e = {0};
-  if (kv_evaluations_put(s, &r.row, &e)) fail_msg("%s", e.text);
+  works(kv_evaluations_put(s, &r.row, &told));
   r.row.method = "SnapKVPress";
   r.row.code = "kvpress 0.5.5";
   assert_int_equal(kv_evaluations_put(s, &r.row, NULL), 0);
@@ -225,9 +221,7 @@ DB_TEST(code_is_found) {
 
 static void expect_refused(kv_evaluations *s, const kv_evaluation *r,
                            const char *says) {
-  kv_err e = {0};
-  assert_int_equal(kv_evaluations_put(s, r, &e), KV_USAGE);
-  if (!strstr(e.text, says)) fail_msg("%s: no %s", e.text, says);
+  fails(kv_evaluations_put(s, r, &told), KV_USAGE, says);
 }
 
 DB_TEST(what_is_not_whole_is_refused) {
@@ -300,19 +294,19 @@ static int64_t halves(kv_db *db) {
 
 DB_TEST(killed_loses_nothing_reported) {
   kv_dbplace *p = *state;
-  int told = 0, end[2];
+  int done = 0, end[2];
   char byte;
   assert_int_equal(pipe(end), 0);
   pid_t child = fork();
   if (!child) write_rows(p->path, 0, 4000, end[1]);
   close(end[1]);
-  while (told < 9 && read(end[0], &byte, 1) == 1) told++;
+  while (done < 9 && read(end[0], &byte, 1) == 1) done++;
   kill(child, SIGKILL);
-  while (read(end[0], &byte, 1) == 1) told++;
+  while (read(end[0], &byte, 1) == 1) done++;
   close(end[0]);
   waitpid(child, NULL, 0);
   int64_t rows = kv_dbplace_number(p->db, "SELECT count(*) FROM evaluation");
-  assert_true(told >= 9 && rows >= told && rows < 4000);
+  assert_true(done >= 9 && rows >= done && rows < 4000);
   assert_int_equal(halves(p->db), 0);
 }
 

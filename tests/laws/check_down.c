@@ -18,7 +18,7 @@
 #include "tests/made/sieve.h"
 #include "tests/support/backend/probe.h"
 #include "tests/support/feed.h"
-#include "tests/support/test.h"
+#include "tests/support/told.h"
 #include "tests/support/traces/opened.h"
 
 #include <stdio.h>
@@ -161,24 +161,21 @@ static kv_session *start(const char *text) {
   kv_session_shape shape = feed_shape(trace);
   kv_session *s = NULL;
   kv_spec spec = {0};
-  kv_err e = {0};
-  if (kv_spec_parse(made_up_at, text, &spec, &e) ||
-      kv_session_open_spec(&shape, &spec, NULL, PROMPT, NULL, &s, &e))
-    fail_msg("%s", e.text);
+  if (kv_spec_parse(made_up_at, text, &spec, &told) ||
+      kv_session_open_spec(&shape, &spec, NULL, PROMPT, NULL, &s, &told))
+    fail_msg("%s", told.text);
   kv_spec_free(&spec);
   feed_free(&shape);
   return s;
 }
 
 static void feed(kv_session *s, int layer, int first, int n) {
-  kv_err e = {0};
-  if (feed_block(s, trace, layer, first, n, NULL, &e)) fail_msg("%s", e.text);
+  works(feed_block(s, trace, layer, first, n, NULL, &told));
 }
 
 static void must_end_alike(kv_session *s, const kv_cell *cell) {
   kv_session_digests d;
-  kv_err e = {0};
-  if (kv_session_digest(s, &d, &e)) fail_msg("%s", e.text);
+  works(kv_session_digest(s, &d, &told));
   assert_memory_equal(&d.journal, &cell->result.journal, sizeof d.journal);
   assert_memory_equal(&d.output, &cell->result.output, sizeof d.output);
   kv_session_close(s);
@@ -188,8 +185,7 @@ TEST(sessions_agree) {
   kv_cell cell = {0};
   cells_run(trace, composed, cells_plain, &cell);
   kv_session *by_layers = start(composed), *by_steps = start(composed);
-  kv_err e = {0};
-  if (feed_all(by_layers, trace, 0, &e)) fail_msg("%s", e.text);
+  works(feed_all(by_layers, trace, 0, &told));
   must_end_alike(by_layers, &cell);
   for (int l = 0; l < LAYERS; l++) feed(by_steps, l, 0, 7);
   for (int l = 0; l < LAYERS; l++) feed(by_steps, l, 7, PROMPT - 7);
@@ -201,15 +197,14 @@ TEST(sessions_agree) {
 
 TEST(sessions_keep_the_order) {
   kv_session *s = start("sieve");
-  kv_err e = {0};
-  assert_int_equal(feed_block(s, trace, 1, 0, PROMPT, NULL, &e), KV_USAGE);
-  assert_non_null(strstr(e.text, "layer 1: step 40 comes before layer 0 has"));
+  fails(feed_block(s, trace, 1, 0, PROMPT, NULL, &told), KV_USAGE,
+        "layer 1: step 40 comes before layer 0 has");
   feed(s, 0, 0, PROMPT);
   feed(s, 1, 0, PROMPT);
   feed(s, 0, PROMPT, 1);
-  assert_int_equal(feed_block(s, trace, 2, 0, PROMPT, NULL, &e), KV_OK);
-  assert_int_equal(feed_block(s, trace, 2, PROMPT, 1, NULL, &e), KV_USAGE);
-  assert_non_null(strstr(e.text, "from the first to the last"));
+  works(feed_block(s, trace, 2, 0, PROMPT, NULL, &told));
+  fails(feed_block(s, trace, 2, PROMPT, 1, NULL, &told), KV_USAGE,
+        "from the first to the last");
   kv_session_close(s);
 }
 

@@ -12,7 +12,7 @@
 #include "tests/laws/cells.h"
 #include "tests/made/sieve.h"
 #include "tests/support/scratch.h"
-#include "tests/support/test.h"
+#include "tests/support/told.h"
 #include "tests/support/traces/opened.h"
 
 #include <dirent.h>
@@ -46,14 +46,13 @@ static const kv_message *twist(kv_store *s, kv_scratch *x) {
 static void compare(const kv_backend *odd, kv_difference *d) {
   kv_cell a = {0}, b = {0};
   kv_replay_how how = cells_plain;
-  kv_err e = {0};
   bool stopped;
   cells_run(trace, "sieve", how, &a);
   how.backend = odd;
   cells_run(trace, "sieve", how, &b);
   if (kv_compare_cells(&(kv_compared){&a, &kv_backend_ref},
-                       &(kv_compared){&b, odd}, NULL, &stopped, d, &e))
-    fail_msg("%s", e.text);
+                       &(kv_compared){&b, odd}, NULL, &stopped, d, &told))
+    fail_msg("%s", told.text);
   if (!d->found) fail_msg("no difference is found");
   kv_cell_close(&a);
   kv_cell_close(&b);
@@ -94,7 +93,6 @@ TEST(the_comparison_goes_through_the_layers_above) {
 static void write_vectors(int layers, const int *layer, const char *dir) {
   static const int step[] = {PROMPT + 1, PROMPT + 9};
   kv_cell cell = {0};
-  kv_err e = {0};
   bool stopped = false;
   cells_open(trace, "sieve", &cell);
   kv_vectors_ask ask = {.cell = &cell,
@@ -104,7 +102,7 @@ static void write_vectors(int layers, const int *layer, const char *dir) {
                         .layer = layer,
                         .raw = true,
                         .dir = dir};
-  if (kv_vectors_write(&ask, &stopped, &e)) fail_msg("%s", e.text);
+  works(kv_vectors_write(&ask, &stopped, &told));
   kv_cell_close(&cell);
 }
 

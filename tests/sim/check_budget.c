@@ -14,23 +14,22 @@
 #include "sim/cli/options_run.h"
 #include "sim/run/session/session.h"
 #include "tests/support/scratch.h"
-#include "tests/support/test.h"
+#include "tests/support/told.h"
 
 #include <string.h>
 
 static kv_budget parsed(const char *text) {
   kv_budget b;
-  kv_err e = {0};
-  if (kv_budget_parse(text, &b, &e)) fail_msg("%s: %s", text, e.text);
+  if (kv_budget_parse(text, &b, &told)) fail_msg("%s: %s", text, told.text);
   return b;
 }
 
 static void refused(const char *text, const char *says) {
   kv_budgets b = {0};
-  kv_err e = {0};
-  kv_rc rc = kv_budgets_add(text, &b, &e);
-  if (rc != KV_USAGE || !strstr(e.text, says)) {
-    fail_msg("%s: rc %d, \"%s\" does not hold \"%s\"", text, rc, e.text, says);
+  kv_rc rc = kv_budgets_add(text, &b, &told);
+  if (rc != KV_USAGE || !strstr(told.text, says)) {
+    fail_msg("%s: rc %d, \"%s\" does not hold \"%s\"", text, rc, told.text,
+             says);
   }
   assert_int_equal(b.n, 0);
   kv_budgets_free(&b);
@@ -80,11 +79,9 @@ TEST(percentages_are_exact) {
 
 TEST(less_than_one_is_usage) {
   kv_budget b = parsed("0.5%");
-  kv_err e = {0};
   int n;
-  assert_int_equal(kv_budget_entries(&b, 199, &n, &e), KV_USAGE);
-  assert_non_null(strstr(e.text, "less than one entry"));
-  assert_int_equal(kv_budget_entries(&b, 200, &n, &e), KV_OK);
+  fails(kv_budget_entries(&b, 199, &n, &told), KV_USAGE, "less than one entry");
+  works(kv_budget_entries(&b, 200, &n, &told));
   assert_int_equal(n, 1);
 }
 
@@ -149,21 +146,19 @@ TEST(lists) {
   holds(file_of("[64, \"10%\", \"100%\"]"), KV_BASIS_ENTRIES, "layers:1fcef822",
         both);
   kv_budget b = parsed(file_of("7\n")), few = parsed("50%/1%");
-  kv_err e = {0};
   assert_int_equal(b.layers, 1);
   kv_budget_free(&b);
-  assert_int_equal(kv_budget_layers(&few, 2, (int[]){90, 90}, (int[2]){0}, &e),
-                   KV_USAGE);
-  assert_non_null(strstr(e.text, "layer 1: budget 1% of a prompt of 90"));
+  fails(kv_budget_layers(&few, 2, (int[]){90, 90}, (int[2]){0}, &told),
+        KV_USAGE, "layer 1: budget 1% of a prompt of 90");
   kv_budget_free(&few);
 }
 
 static void bad_file(const char *text, const char *says) {
   kv_budget b;
-  kv_err e = {0};
-  kv_rc rc = kv_budget_parse(text, &b, &e);
-  if (rc != KV_INPUT || !strstr(e.text, says) || strchr(e.text, '\n'))
-    fail_msg("%s: rc %d, \"%s\" does not hold \"%s\"", text, rc, e.text, says);
+  kv_rc rc = kv_budget_parse(text, &b, &told);
+  if (rc != KV_INPUT || !strstr(told.text, says) || strchr(told.text, '\n'))
+    fail_msg("%s: rc %d, \"%s\" does not hold \"%s\"", text, rc, told.text,
+             says);
 }
 
 TEST(wrong_lists) {
@@ -237,17 +232,16 @@ static kv_asked line(const char *text, const char *says, kv_run_options *keep) {
   char *argv[WORDS + 1], *save = NULL;
   kv_run_options o = {0};
   kv_asked asked;
-  kv_err e = {0};
   int n = 0;
   snprintf(copy, sizeof copy, "%s", text);
   for (char *w = strtok_r(copy, " ", &save); w; w = strtok_r(NULL, " ", &save))
     argv[n++] = w;
   argv[n] = NULL;
-  kv_rc rc = kv_options_parse(&kv_command_run, n, argv, &o, &asked, &e);
+  kv_rc rc = kv_options_parse(&kv_command_run, n, argv, &o, &asked, &told);
   if (!rc && asked == KV_ASKED_WORK)
-    rc = kv_run_options_check(registry, &o, &e);
-  if (rc != (says ? KV_USAGE : KV_OK) || (says && !strstr(e.text, says))) {
-    fail_msg("%s: rc %d, \"%s\"", text, rc, e.text);
+    rc = kv_run_options_check(registry, &o, &told);
+  if (rc != (says ? KV_USAGE : KV_OK) || (says && !strstr(told.text, says))) {
+    fail_msg("%s: rc %d, \"%s\"", text, rc, told.text);
   }
   if (keep)
     *keep = o;
@@ -366,12 +360,11 @@ TEST(wrong_ratios) {
 
 TEST(nothing_left_is_usage) {
   kv_budget b;
-  kv_err e = {0};
   int n;
-  assert_int_equal(kv_budget_parse("ratio:0.9", &b, &e), KV_OK);
-  assert_int_equal(kv_budget_entries(&b, 10, &n, &e), KV_USAGE);
-  assert_non_null(strstr(e.text, "leaves none of a prompt of 10 tokens"));
-  assert_int_equal(kv_budget_entries(&b, 20, &n, &e), KV_OK);
+  works(kv_budget_parse("ratio:0.9", &b, &told));
+  fails(kv_budget_entries(&b, 10, &n, &told), KV_USAGE,
+        "leaves none of a prompt of 10 tokens");
+  works(kv_budget_entries(&b, 20, &n, &told));
   assert_int_equal(n, 1);
 }
 
@@ -385,12 +378,11 @@ TEST(in_a_session) {
                               .n_tokens = 50,
                               .dtype = KV_F16};
   kv_session *s = NULL;
-  kv_err e = {0};
-  assert_int_equal(kv_session_open(&x, "h2o", "ratio:0.8", 40, &s, &e), KV_OK);
+  works(kv_session_open(&x, "h2o", "ratio:0.8", 40, &s, &told));
   assert_non_null(strstr(kv_session_spec(s), ":budget=7:")); /* 20%: 8 */
   kv_session_close(s);
-  assert_int_equal(kv_session_open(&x, "h2o", "ratio:1", 40, &s, &e), KV_USAGE);
-  assert_non_null(strstr(e.text, "below 1"));
+  fails(kv_session_open(&x, "h2o", "ratio:1", 40, &s, &told), KV_USAGE,
+        "below 1");
 }
 
 int main(void) { return tests_run("budget", scratch_make, scratch_remove); }

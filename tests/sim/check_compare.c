@@ -11,7 +11,7 @@
 #include "ref/backend/store.h"
 #include "tests/support/backend/tamper.h"
 #include "tests/support/backend/ulp.h"
-#include "tests/support/test.h"
+#include "tests/support/told.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -308,7 +308,6 @@ TEST(test_equal) {
 TEST(test_stops) {
   kv_difference d;
   kv_cell cell = {0};
-  kv_err e = {0};
   set_odd();
   on_lane = failing;
   compare("window", 30, &d);
@@ -316,8 +315,8 @@ TEST(test_stops) {
   assert_string_equal(d.what, "failed");
   assert_string_equal(d.sentence, "odd failed: the sky fell");
   on_lane = lost;
-  assert_int_equal(replay("window", 30, &odd, &cell, &e), KV_RESOURCE);
-  assert_string_equal(e.text, "the device went away");
+  assert_int_equal(replay("window", 30, &odd, &cell, &told), KV_RESOURCE);
+  assert_string_equal(told.text, "the device went away");
   kv_cell_close(&cell);
 }
 
@@ -378,24 +377,23 @@ TEST(test_totals) {
              {offsetof(kv_totals, attended), "attended"}};
   kv_cell a = {0}, b = {0};
   kv_difference d;
-  kv_err e = {0};
   bool stopped;
   set_odd();
-  if (replay("window", 30, &kv_backend_ref, &a, &e) ||
-      replay("window", 30, &kv_backend_ref, &b, &e))
-    fail_msg("%s", e.text);
+  if (replay("window", 30, &kv_backend_ref, &a, &told) ||
+      replay("window", 30, &kv_backend_ref, &b, &told))
+    fail_msg("%s", told.text);
   kv_compared x = {&a, &kv_backend_ref}, y = {&b, &odd};
   for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
     unsigned char *byte = (unsigned char *)&b.result.totals + all[i].at;
     byte[0] ^= 1;
-    assert_int_equal(kv_compare_cells(&x, &y, NULL, &stopped, &d, &e), KV_OK);
+    works(kv_compare_cells(&x, &y, NULL, &stopped, &d, &told));
     byte[0] ^= 1;
     if (!d.found || !d.ledger || strcmp(d.what, all[i].what) || d.layer != -1 ||
         d.step != -1 || strncmp(d.sentence, "all layers: ledger, ", 20))
       fail_msg("%s: %s", all[i].what, d.sentence);
   }
   b.result.step[3].read ^= 1;
-  assert_int_equal(kv_compare_cells(&x, &y, NULL, &stopped, &d, &e), KV_OK);
+  works(kv_compare_cells(&x, &y, NULL, &stopped, &d, &told));
   assert_string_equal(d.what, "read");
   assert_int_equal(d.step, PROMPT + 3);
   kv_cell_close(&a);

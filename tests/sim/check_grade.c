@@ -12,7 +12,7 @@
 #include "tests/support/kernels/graded.h"
 #include "tests/support/little.h"
 #include "tests/support/scratch.h"
-#include "tests/support/test.h"
+#include "tests/support/told.h"
 #include "traces/decisions/decisions_write.h"
 
 #include <jansson.h>
@@ -182,13 +182,12 @@ static void put_lists(int block, int page, int n) {
   kv_decided layer[4] = {{.layer = -1}};
   const kv_decisions d = {true, false, false, block, 4, 4, layer};
   kv_digest identity;
-  kv_err e = {0};
   assert_true(s->n_kv_heads == 4 && trace->n_layers == 4 && n <= MANY);
   for (int i = 0; i < 4; i++)
     layer[i] = (kv_decided){trace->layer[i].data.layer, all, {0}};
-  if (kv_trace_identity(trace, &identity, &e) ||
-      kv_decisions_write(decisions, "their kernel", &identity, s, &d, &e))
-    fail_msg("%s", e.text);
+  if (kv_trace_identity(trace, &identity, &told) ||
+      kv_decisions_write(decisions, "their kernel", &identity, s, &d, &told))
+    fail_msg("%s", told.text);
 }
 
 /* The last LSE of all is none: JSON says what it is. */

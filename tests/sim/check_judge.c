@@ -15,7 +15,7 @@
 #include "sim/run/grade/wrongs.h"
 #include "tests/support/bundled.h"
 #include "tests/support/scratch.h"
-#include "tests/support/test.h"
+#include "tests/support/told.h"
 #include "tests/support/traces/tracefile.h"
 #include "traces/container/writer.h"
 #include "traces/trace/check.h"
@@ -332,26 +332,26 @@ static void put_outputs(const kv_trace *t, const kv_st_dtype type[2], float x,
   size_t rows = (size_t)(shape[0] * shape[1]), n = rows * (size_t)shape[2];
   float *all = calloc(n, sizeof *all), *one = calloc(rows, sizeof *one);
   kv_st_writer *w = NULL;
-  kv_err e = {0};
   char name[64];
   for (size_t i = 0; i < n; i++) all[i] = x;
   for (size_t i = 0; i < rows; i++) one[i] = 1;
-  kv_rc rc = kv_st_writer_open(to, 0, &w, &e);
+  kv_rc rc = kv_st_writer_open(to, 0, &w, &told);
   for (int i = 0; !rc && i < t->n_layers; i++) {
     int layer = t->layer[i].data.layer;
     snprintf(name, sizeof name, "layers.%d.o", layer);
-    rc =
-        kv_st_writer_declare(w, name, type[i == t->n_layers - 1], 3, shape, &e);
+    rc = kv_st_writer_declare(w, name, type[i == t->n_layers - 1], 3, shape,
+                              &told);
     snprintf(name, sizeof name, "layers.%d.lse", layer);
-    if (!rc && lse) rc = kv_st_writer_declare(w, name, KV_ST_F32, 2, shape, &e);
+    if (!rc && lse)
+      rc = kv_st_writer_declare(w, name, KV_ST_F32, 2, shape, &told);
   }
   for (int i = 0; !rc && i < t->n_layers; i++) {
     size_t each = type[i == t->n_layers - 1] == KV_ST_F32 ? 4 : 2;
-    rc = kv_st_writer_append(w, n * each, all, &e);
-    if (!rc && lse) rc = kv_st_writer_append(w, 4 * rows, one, &e);
+    rc = kv_st_writer_append(w, n * each, all, &told);
+    if (!rc && lse) rc = kv_st_writer_append(w, 4 * rows, one, &told);
   }
-  if (!rc) rc = kv_st_writer_finish(w, NULL, &e);
-  if (rc) fail_msg("%s", e.text);
+  if (!rc) rc = kv_st_writer_finish(w, NULL, &told);
+  if (rc) fail_msg("%s", told.text);
   kv_st_writer_close(w);
   free(all);
   free(one);
@@ -363,18 +363,17 @@ TEST(test_types) {
   char out[512];
   kv_outputs *o = NULL;
   static const kv_outputs_how usual = {.atol = -1, .rtol = -1};
-  kv_err e = {0};
   snprintf(out, sizeof out, "%s", scratch_path("out.safetensors"));
   put_outputs(t, (kv_st_dtype[]){KV_ST_BF16, KV_ST_BF16}, 0, false, out);
-  assert_int_equal(kv_outputs_open(out, t, t->shape.prompt_len, &usual, &o, &e),
-                   KV_OK);
+  works(kv_outputs_open(out, t, t->shape.prompt_len, &usual, &o, &told));
   assert_string_equal(kv_outputs_type(o), "BF16");
   kv_outputs_close(o);
   put_outputs(t, (kv_st_dtype[]){KV_ST_BF16, KV_ST_F32}, 0, false, out);
-  assert_int_equal(kv_outputs_open(out, t, t->shape.prompt_len, &usual, &o, &e),
-                   KV_INPUT);
+  assert_int_equal(
+      kv_outputs_open(out, t, t->shape.prompt_len, &usual, &o, &told),
+      KV_INPUT);
   assert_non_null(
-      strstr(e.text, "tensor layers.3.o is F32 and layers.0.o is BF16;"));
+      strstr(told.text, "tensor layers.3.o is F32 and layers.0.o is BF16;"));
   kv_trace_close(t);
 }
 
@@ -428,12 +427,11 @@ static void grade_row(float theirs, const float ours[2], int wrong, int ulp) {
   const kv_outputs_how how = {.atol = -1, .rtol = .1};
   kv_trace *t = trace_of(1, 1);
   kv_outputs *o = NULL;
-  kv_err e = {0};
   float row[DIM];
   char path[600];
   snprintf(path, sizeof path, "%s", scratch_path("out.safetensors"));
   put_outputs(t, (kv_st_dtype[]){F, F}, theirs, true, path);
-  if (kv_outputs_open(path, t, PROMPT, &how, &o, &e)) fail_msg("%s", e.text);
+  works(kv_outputs_open(path, t, PROMPT, &how, &o, &told));
   for (int x = 0; x < DIM; x++) row[x] = isfinite(theirs) ? theirs : 1;
   row[2] = ours[0];
   kv_outputs_row(o, 1, PROMPT + 1, 0, row, ours[1]);

@@ -10,7 +10,7 @@
 #include "tests/support/backend/standin.h"
 #include "tests/support/program/command.h"
 #include "tests/support/scratch.h"
-#include "tests/support/test.h"
+#include "tests/support/told.h"
 
 #include <signal.h>
 #include <sqlite3.h>
@@ -135,10 +135,9 @@ static int64_t search(kv_db *db, int after, int *entries) {
   kv_specs specs = {0};
   kv_budgets budgets = {0};
   kv_batch b = {0};
-  kv_err e = {0};
-  if (kv_specs_add(kv_method_at, "tova", &specs, &e) ||
-      kv_budgets_add("end:60%", &budgets, &e))
-    fail_msg("%s", e.text);
+  if (kv_specs_add(kv_method_at, "tova", &specs, &told) ||
+      kv_budgets_add("end:60%", &budgets, &told))
+    fail_msg("%s", told.text);
   polls = 0;
   stop_at = after;
   kv_batch_ask ask = {.path = trace_path,
@@ -151,8 +150,8 @@ static int64_t search(kv_db *db, int after, int *entries) {
                               .self = &units,
                               .stop = stop},
                       .db = db};
-  kv_rc rc = kv_batch_open(&ask, &b, &e);
-  if (rc != (after ? KV_RESOURCE : KV_OK)) fail_msg("%d: %s", rc, e.text);
+  kv_rc rc = kv_batch_open(&ask, &b, &told);
+  if (rc != (after ? KV_RESOURCE : KV_OK)) fail_msg("%d: %s", rc, told.text);
   if (!rc) *entries = b.cell[0].result.budget;
   kv_batch_close(&b);
   kv_specs_free(&specs);
@@ -163,12 +162,11 @@ static int64_t search(kv_db *db, int after, int *entries) {
 TEST(searches_go_on) {
   char path[512];
   kv_db *db;
-  kv_err e = {0};
   int want, got = 0;
   int64_t all = search(NULL, 0, &want), pass = 2 * 64;
   if (all < 2 * pass || all % pass) fail_msg("%d units", (int)all);
   snprintf(path, sizeof path, "%s", scratch_path("search.db"));
-  if (kv_db_open(path, &db, &e)) fail_msg("%s", e.text);
+  works(kv_db_open(path, &db, &told));
   search(db, 90, &got); /* in the second probe */
   int64_t kept = number_in(path, "SELECT count(*) FROM probe");
   assert_true(kept > 0 && kept < all / pass);

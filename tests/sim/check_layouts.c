@@ -24,7 +24,7 @@
 #include "tests/support/bundled.h"
 #include "tests/support/layerkeep.h"
 #include "tests/support/scratch.h"
-#include "tests/support/test.h"
+#include "tests/support/told.h"
 #include "tests/support/traces/opened.h"
 
 #include <math.h>
@@ -52,9 +52,8 @@ static const char *const asked[KINDS] = {
 static kv_layout_list list[KINDS];
 
 static int open_traces(void **state) {
-  kv_err e = {0};
   for (int i = 0; i < KINDS; i++)
-    if (kv_layouts_parse(asked[i], &list[i], &e)) fail_msg("%s", e.text);
+    works(kv_layouts_parse(asked[i], &list[i], &told));
   return opened_make(state, TRACES, of_trace, 5, kv_trace_open, trace);
 }
 
@@ -445,9 +444,8 @@ TEST(test_parts) {
 TEST(test_theory) {
   enum { BUDGET = 410, PROMPT = 2048, PAGE = 16 };
   kv_layout_list pages = {0};
-  kv_err e = {0};
   double freed = 0, vacated = 0, n = 0;
-  assert_int_equal(kv_layouts_parse("pages:16", &pages, &e), KV_OK);
+  works(kv_layouts_parse("pages:16", &pages, &told));
   for (int seed = 1; seed <= 4; seed++) {
     kv_cell c = {0};
     char text[64];
@@ -495,9 +493,8 @@ TEST(test_long_answer) {
     char text[128];
     kv_layout_list two = {0};
     kv_cell c = {0};
-    kv_err e = {0};
     snprintf(text, sizeof text, "hardkv:upper=1564:lower=128%s", of[i].more);
-    assert_int_equal(kv_layouts_parse("ha:sparse,ha:max", &two, &e), KV_OK);
+    works(kv_layouts_parse("ha:sparse,ha:max", &two, &told));
     assert_true(replay(t, text, -1, &two, (kv_replay_how){0}, &c));
     for (int k = 0; k < 2; k++) {
       const kv_layout_result *l = &c.result.layout[k];

@@ -7,7 +7,7 @@
  */
 #include "ref/formats/minmax.h"
 #include "sim/replay/layout/layouts.h"
-#include "tests/support/test.h"
+#include "tests/support/told.h"
 
 #include <string.h>
 
@@ -35,14 +35,14 @@ static kv_shape lanes_of(int heads, int d, int tokens, int prompt) {
 static hand opened(const char *text, const kv_shape *shape,
                    const kv_needs *needs, int blocks) {
   const kv_layout_room room = {shape, needs, shape->n_kv_heads, 1, blocks};
-  kv_err e = {0};
   hand h = {0};
-  if (kv_layouts_parse(text, &h.list, &e)) fail_msg("%s", e.text);
+  works(kv_layouts_parse(text, &h.list, &told));
   h.layout = h.list.item[0].layout;
-  if ((h.layout->suits && h.layout->suits(&h.list.item[0], shape, needs, &e)) ||
-      h.layout->open(&h.list.item[0], &room, &h.s, &e) ||
-      kv_replica_open(shape->n_tokens, 3, &h.lane, &e))
-    fail_msg("%s: %s", text, e.text);
+  if ((h.layout->suits &&
+       h.layout->suits(&h.list.item[0], shape, needs, &told)) ||
+      h.layout->open(&h.list.item[0], &room, &h.s, &told) ||
+      kv_replica_open(shape->n_tokens, 3, &h.lane, &told))
+    fail_msg("%s: %s", text, told.text);
   h.layout->begin(h.s);
   return h;
 }
@@ -219,11 +219,9 @@ TEST(test_ranks_refused) {
   const kv_shape shape = {.n_kv_heads = 4};
   const kv_needs needs = {0};
   kv_layout_list l = {0};
-  kv_err e = {0};
-  assert_int_equal(kv_layouts_parse("ls:max:tp=3", &l, &e), KV_OK);
-  assert_int_equal(l.item[0].layout->suits(&l.item[0], &shape, &needs, &e),
-                   KV_REFUSED);
-  assert_non_null(strstr(e.text, "4 KV heads cannot be dealt to 3 ranks"));
+  works(kv_layouts_parse("ls:max:tp=3", &l, &told));
+  fails(l.item[0].layout->suits(&l.item[0], &shape, &needs, &told), KV_REFUSED,
+        "4 KV heads cannot be dealt to 3 ranks");
   kv_layout_list_free(&l);
 }
 
@@ -439,10 +437,9 @@ TEST(test_unified_refused) {
             {{0}, 6000, "rows of 6000 and 6000 elements"}};
   for (size_t i = 0; i < sizeof of / sizeof *of; i++) {
     kv_shape shape = lanes_of(1, of[i].d, TOKENS, PROMPT);
-    kv_err e = {0};
-    kv_rc rc = kv_layout_unified.suits(NULL, &shape, &of[i].needs, &e);
-    if (rc != KV_REFUSED || !strstr(e.text, of[i].says))
-      fail_msg("%s: %d, %s", of[i].says, rc, e.text);
+    kv_rc rc = kv_layout_unified.suits(NULL, &shape, &of[i].needs, &told);
+    if (rc != KV_REFUSED || !strstr(told.text, of[i].says))
+      fail_msg("%s: %d, %s", of[i].says, rc, told.text);
   }
 }
 
@@ -485,10 +482,9 @@ TEST(test_refused) {
              {"pages:4,pages:4:lane", "named twice"}};
   for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
     kv_layout_list l = {0};
-    kv_err e = {0};
-    if (kv_layouts_parse(bad[i].text, &l, &e) != KV_USAGE ||
-        !strstr(e.text, bad[i].says))
-      fail_msg("\"%s\": %s", bad[i].text, e.text);
+    if (kv_layouts_parse(bad[i].text, &l, &told) != KV_USAGE ||
+        !strstr(told.text, bad[i].says))
+      fail_msg("\"%s\": %s", bad[i].text, told.text);
     kv_layout_list_free(&l);
   }
 }

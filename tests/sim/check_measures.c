@@ -12,7 +12,7 @@
 #include "ref/ground/shape.h"
 #include "sim/replay/measure/fidelity.h"
 #include "sim/replay/measure/fidelity_part.h"
-#include "tests/support/test.h"
+#include "tests/support/told.h"
 #include "tests/support/world.h"
 
 #include <malloc.h>
@@ -229,12 +229,10 @@ static kv_shape shape_of(int layers, int steps) {
 
 static kv_fidelity *open_layers(const kv_shape *s, int layers) {
   kv_fidelity *f = NULL;
-  kv_err e = {0};
   int layer[64], budget[64];
   kv_needle needle = {PROMPT + 2, PROMPT + 6, 0, 4};
   for (int i = 0; i < layers; i++) layer[i] = i, budget[i] = 8;
-  if (kv_fidelity_open(s, layers, layer, budget, 1, &needle, &f, &e))
-    fail_msg("%s", e.text);
+  works(kv_fidelity_open(s, layers, layer, budget, 1, &needle, &f, &told));
   return f;
 }
 
@@ -395,15 +393,13 @@ TEST(one_layer_is_resident) {
 
 TEST(no_room_is_told) {
   kv_spill s;
-  kv_err e = {0};
   setenv("TMPDIR", "/nowhere/to/be/found", 1);
-  assert_int_equal(kv_spill_open(4, KV_SPILL_MEMORY, &s, &e), KV_RESOURCE);
-  if (!strstr(e.text, "/nowhere/to/be/found has no room"))
-    fail_msg("%s", e.text);
+  fails(kv_spill_open(4, KV_SPILL_MEMORY, &s, &told), KV_RESOURCE,
+        "/nowhere/to/be/found has no room");
   assert_null(s.at);
   kv_spill_close(&s);
   unsetenv("TMPDIR");
-  assert_int_equal(kv_spill_open(4, 100, &s, &e), KV_OK); /* that is memory */
+  works(kv_spill_open(4, 100, &s, &told)); /* that is memory */
   assert_false(s.file);
   kv_spill_close(&s);
 }

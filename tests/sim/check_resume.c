@@ -14,7 +14,7 @@
 #include "tests/support/backend/standin.h"
 #include "tests/support/program/dbplace.h"
 #include "tests/support/scratch.h"
-#include "tests/support/test.h"
+#include "tests/support/told.h"
 #include "tests/support/traces/opened.h"
 
 #include <stdatomic.h>
@@ -90,10 +90,9 @@ typedef struct way {
 /* Replays the cells; returns whether it was stopped. */
 static bool replay(cells *c, way w) {
   bool stopped;
-  kv_err e = {0};
   kv_keeper keeper = {0};
   kv_watch watch = {.finished = count, .concurrent = true};
-  kv_replay_how how = {.backend = w.backend ? kv_backend_find(w.backend, &e)
+  kv_replay_how how = {.backend = w.backend ? kv_backend_find(w.backend, &told)
                                             : &kv_backend_ref,
                        .kernels = kv_kernels_best(),
                        .threads = w.threads,
@@ -109,8 +108,7 @@ static bool replay(cells *c, way w) {
   finished = 0;
   noted[0] = 0;
   open_cells(c);
-  if (kv_replay(small, c->each, CELLS, &how, &stopped, &e))
-    fail_msg("%s", e.text);
+  works(kv_replay(small, c->each, CELLS, &how, &stopped, &told));
   kv_keeper_close(&keeper);
   return stopped;
 }
@@ -270,7 +268,6 @@ TEST(what_is_spoilt_is_dropped) {
 /* Right in itself, and not of such a cell. */
 TEST(what_does_not_fit_is_dropped) {
   cells c = {0};
-  kv_err e = {0};
   sql("DELETE FROM partial");
   replay(&c, (way){.threads = 1, .most = 90, .stop_at = 180});
   size_t size = kv_partial_size(&c.cell[0]);
@@ -282,10 +279,10 @@ TEST(what_does_not_fit_is_dropped) {
   assert_true(kv_partial_read(&c.cell[0], 0, size, data));
   data[0] ^= 1; /* the format */
   assert_false(kv_partial_read(&c.cell[0], 0, size, data));
-  if (kv_db_forget_old(db, &e)) fail_msg("%s", e.text);
+  works(kv_db_forget_old(db, &told));
   assert_true(kept() > 0);
   sql("UPDATE partial SET kept = date('now', '-31 days')");
-  if (kv_db_forget_old(db, &e)) fail_msg("%s", e.text);
+  works(kv_db_forget_old(db, &told));
   assert_int_equal(kept(), 0);
   free(data);
   close_cells(&c);
@@ -294,7 +291,6 @@ TEST(what_does_not_fit_is_dropped) {
 /* Right in every way, but for who wrote it. */
 TEST(another_build_is_not_believed) {
   cells c = {0};
-  kv_err e = {0};
   sql("DELETE FROM partial");
   replay(&c, (way){.threads = 1, .most = 90});
   size_t size = kv_partial_size(&c.cell[0]);
@@ -304,7 +300,7 @@ TEST(another_build_is_not_believed) {
   kv_partial_write(&c.cell[0], 0, data);
   sql("DELETE FROM partial");
   kv_db_partial p = {0, "of yesterday", size, data};
-  if (kv_db_keep(db, &whose, &p, &e)) fail_msg("%s", e.text);
+  works(kv_db_keep(db, &whose, &p, &told));
   close_cells(&c);
   assert_int_equal(kept(), 1);
   replay(&c, (way){.threads = 1, .most = 90});
@@ -359,10 +355,9 @@ TEST(groups_are_as_large_as_allowed) {
 
 static int set_up(void **state) {
   const kv_small t = {"resume", LAYERS, 4, 2, 32, KV_F32, 64, 32};
-  kv_err e = {0};
   if (open_trace(state)) return 1;
   small = opened_trace(&t, 9, kv_trace_open);
-  if (kv_db_open(scratch_path("resume.db"), &db, &e)) fail_msg("%s", e.text);
+  works(kv_db_open(scratch_path("resume.db"), &db, &told));
   return 0;
 }
 

@@ -11,7 +11,7 @@
 #include "sim/run/sweep/effort.h"
 #include "tests/laws/cells.h"
 #include "tests/support/bundled.h"
-#include "tests/support/test.h"
+#include "tests/support/told.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -48,18 +48,16 @@ TEST_ON(a_search_opens_log_n, NULL, NULL) {
                               .threads = 1}};
   kv_spec spec = {0};
   kv_budget budget = {0};
-  kv_err e = {0};
   int n = t->shape.n_tokens, value = -1;
   choosy = kv_method_window;
   choosy.name = "choosy";
   choosy.open = open_choosy;
   least = n / 2;
-  if (kv_spec_parse(only_choosy, "choosy", &spec, &e) ||
-      kv_budget_parse("end:75%", &budget, &e))
-    fail_msg("%s", e.text);
+  if (kv_spec_parse(only_choosy, "choosy", &spec, &told) ||
+      kv_budget_parse("end:75%", &budget, &told))
+    fail_msg("%s", told.text);
   opens = 0;
-  if (kv_batch_search(&ask, &b, &spec, &budget, &value, &e))
-    fail_msg("%s", e.text);
+  works(kv_batch_search(&ask, &b, &spec, &budget, &value, &told));
   assert_true(value >= least && value < n);
   assert_true(n > 256 && opens > logarithm(n));
   assert_true(opens <= 2 * logarithm(n) + 1 + logarithm(n) + 2);
@@ -94,8 +92,7 @@ TEST(threads_are_a_field) {
 
 static kv_budget parsed(const char *text) {
   kv_budget b;
-  kv_err e = {0};
-  if (kv_budget_parse(text, &b, &e)) fail_msg("%s: %s", text, e.text);
+  if (kv_budget_parse(text, &b, &told)) fail_msg("%s: %s", text, told.text);
   return b;
 }
 
@@ -124,15 +121,14 @@ static void searched(const char *budget, int from, int most,
                      const int *sequence) {
   kv_budget b = parsed(budget);
   probed p = {.cost = cost};
-  kv_err e = {0};
   int out = -1;
-  assert_int_equal(kv_budget_search(&b, from, most, "one", probe, &p, &out, &e),
-                   want);
+  assert_int_equal(
+      kv_budget_search(&b, from, most, "one", probe, &p, &out, &told), want);
   assert_int_equal(out, B);
   assert_int_equal(p.n, n);
   assert_in_range(kv_budget_probes(from, most), n, most);
   assert_memory_equal(p.at, sequence, (size_t)n * sizeof *sequence);
-  if (want) assert_non_null(strstr(e.text, "bytes"));
+  if (want) must_say("bytes");
 }
 
 TEST(search_sequence) {
@@ -165,8 +161,8 @@ TEST(probes_at_most) {
         b.num = percent;
         b.den = 100;
         probed p = {.cost = cost[i]};
-        kv_err e = {0};
-        kv_rc rc = kv_budget_search(&b, from, most, "one", probe, &p, &out, &e);
+        kv_rc rc =
+            kv_budget_search(&b, from, most, "one", probe, &p, &out, &told);
         assert_in_range(p.n, 1, kv_budget_probes(from, most));
         if (i == 0) assert_in_range(p.n, 1, KV_BUDGET_USUAL);
         if (rc) continue;

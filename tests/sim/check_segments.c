@@ -14,6 +14,7 @@
  *     sum of plain softmaxes in binary64 over the decode rows that follow and
  *     over the lane's query heads, under windows and sinks, too.
  */
+#include "tests/support/told.h"
 #include "tests/support/traces/segments.h"
 
 #include <math.h>
@@ -24,20 +25,17 @@
 /* --- where it ends ------------------------------------------------------ */
 
 static int prompt_of(kv_observe observe) {
-  kv_err e = {0};
   int prompt = 0;
-  if (kv_observe_prompt(segments_trace, observe, &prompt, &e))
-    fail_msg("%s", e.text);
+  works(kv_observe_prompt(segments_trace, observe, &prompt, &told));
   return prompt;
 }
 
 static void refused(kv_observe observe, const char *says) {
-  kv_err e = {0};
   int prompt = 0;
-  kv_rc rc = kv_observe_prompt(segments_trace, observe, &prompt, &e);
-  if (rc != KV_REFUSED || !strstr(e.text, says) ||
-      !strstr(e.text, segments_trace->path))
-    fail_msg("rc %d, \"%s\" does not hold \"%s\"", rc, e.text, says);
+  kv_rc rc = kv_observe_prompt(segments_trace, observe, &prompt, &told);
+  if (rc != KV_REFUSED || !strstr(told.text, says) ||
+      !strstr(told.text, segments_trace->path))
+    fail_msg("rc %d, \"%s\" does not hold \"%s\"", rc, told.text, says);
   assert_int_equal(prompt, RECORDED);
 }
 
@@ -50,10 +48,8 @@ TEST(ends_of_segments) {
 
 static void turns_of(kv_observe observe, int prompt, const int *expected) {
   kv_asking *q = NULL;
-  kv_err e = {0};
   int n = 0;
-  if (kv_observe_turns(segments_trace, observe, prompt, &n, &q, &e))
-    fail_msg("%s", e.text);
+  works(kv_observe_turns(segments_trace, observe, prompt, &n, &q, &told));
   for (int i = 0; i < n; i++) {
     assert_int_equal(q[i].first, expected[2 * i]);
     assert_int_equal(q[i].first + q[i].count, expected[2 * i + 1]);
@@ -69,7 +65,6 @@ TEST(questions_behind) {
                         {40, 44, KV_QUESTION},
                         {22, 28, KV_QUESTION}};
   kv_asking *q = NULL;
-  kv_err e = {0};
   int n = 9;
   segments_mark(TURNS, segments_turns);
   turns_of(KV_OBSERVE_RECORDED, RECORDED, (int[]){-1});
@@ -80,9 +75,8 @@ TEST(questions_behind) {
   segments_mark(4, mixed);
   turns_of(turns_too, 10, (int[]){20, 30, 30, 40, 40, 44, -1});
   segments_mark(0, NULL);
-  assert_int_equal(kv_observe_turns(segments_trace, turns_too, 9, &n, &q, &e),
-                   KV_REFUSED);
-  assert_non_null(strstr(e.text, "--turns"));
+  fails(kv_observe_turns(segments_trace, turns_too, 9, &n, &q, &told),
+        KV_REFUSED, "--turns");
   assert_int_equal(n, 0);
 }
 

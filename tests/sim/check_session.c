@@ -25,6 +25,7 @@
 #include "tests/support/feed.h"
 #include "tests/support/rig.h"
 #include "tests/support/scratch.h"
+#include "tests/support/told.h"
 #include "tests/support/traces/opened.h"
 
 #include <dirent.h>
@@ -33,14 +34,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void must(kv_rc rc, const kv_err *e) {
-  if (rc) fail_msg("%s", e->text);
-}
-
 static kv_spec parse(const char *text) {
   kv_spec spec = {0};
-  kv_err e = {0};
-  must(kv_spec_parse(made_up_at, text, &spec, &e), &e);
+  works(kv_spec_parse(made_up_at, text, &spec, &told));
   return spec;
 }
 
@@ -50,13 +46,12 @@ static int fifth(const kv_trace *t) { return t->shape.prompt_len / 5; }
 static void replay(const kv_trace *t, const char *text, const kv_watch *watch,
                    kv_cell *out) {
   kv_spec spec = parse(text);
-  kv_err e = {0};
   kv_law_case c = {.backend = &kv_backend_ref,
                    .trace = t,
                    .spec = &spec,
                    .entries = fifth(t)};
   kv_law_how how = {.threads = 1, .watch = watch};
-  must(kv_law_replay(&c, &how, out, &e), &e);
+  works(kv_law_replay(&c, &how, out, &told));
   kv_spec_free(&spec);
 }
 
@@ -64,10 +59,9 @@ static kv_session *start(const kv_trace *t, const char *text, int prompt_len) {
   kv_spec spec = parse(text);
   kv_session_shape x = feed_shape(t);
   kv_session *s = NULL;
-  kv_err e = {0};
   char budget[16];
   snprintf(budget, sizeof budget, "%d", fifth(t));
-  must(kv_session_open_spec(&x, &spec, budget, prompt_len, NULL, &s, &e), &e);
+  works(kv_session_open_spec(&x, &spec, budget, prompt_len, NULL, &s, &told));
   feed_free(&x);
   kv_spec_free(&spec);
   return s;
@@ -77,14 +71,13 @@ static kv_session *start(const kv_trace *t, const char *text, int prompt_len) {
 static void end_as(kv_session *s, kv_cell *c) {
   kv_session_digests d;
   kv_session_bytes b;
-  kv_err e = {0};
   const kv_totals *t = &c->result.totals;
-  must(kv_session_end_step(s, c->shape.n_tokens, &e), &e);
-  must(kv_session_ledger(s, &b, &e), &e);
+  works(kv_session_end_step(s, c->shape.n_tokens, &told));
+  works(kv_session_ledger(s, &b, &told));
   assert_int_equal(b.step, c->shape.n_tokens);
   assert_memory_equal(&b.now, &t->end, sizeof t->end);
   assert_true(b.peak == t->peak && b.mean == t->mean);
-  must(kv_session_digest(s, &d, &e), &e);
+  works(kv_session_digest(s, &d, &told));
   if (memcmp(&d.journal, &c->result.journal, sizeof d.journal) ||
       memcmp(&d.state, &c->result.state, sizeof d.state) ||
       memcmp(&d.output, &c->result.output, sizeof d.output))
@@ -99,12 +92,11 @@ static void end_as(kv_session *s, kv_cell *c) {
 
 static void check_spec(const kv_trace *t, const char *text, uint64_t seed) {
   kv_cell c = {0};
-  kv_err e = {0};
   replay(t, text, NULL, &c);
   kv_session *s = start(t, text, t->shape.prompt_len);
   /* Where layers read what those above publish, layer by layer. */
   bool down = c.plan.needs.across == KV_DOWN;
-  must(feed_all(s, t, down ? 0 : seed, &e), &e);
+  works(feed_all(s, t, down ? 0 : seed, &told));
   end_as(s, &c);
 }
 
@@ -226,17 +218,16 @@ static void look(kv_session *s, const kv_trace *t, int layer, int step,
   static uint32_t id[4096], weight[4096];
   float lse[64];
   size_t d_v = (size_t)t->shape.d_v;
-  kv_err e = {0};
   int m = 0;
   for (int i = 0; i < kv_session_lanes(s); i++) {
-    must(kv_session_lane(s, layer, i, 4096, id, weight, &m, &e), &e);
+    works(kv_session_lane(s, layer, i, 4096, id, weight, &m, &told));
     uint64_t h = mix(key(layer, step, i), (size_t)m * 4, id);
     n->lanes += mix(h, (size_t)m * 4, weight);
   }
   if (step == t->shape.prompt_len) return;
-  must(kv_session_lse(s, layer, lse, &e), &e);
+  works(kv_session_lse(s, layer, lse, &told));
   for (int h = 0; h < t->shape.n_heads; h++) {
-    must(kv_session_view(s, layer, h, 4096, id, &m, &e), &e);
+    works(kv_session_view(s, layer, h, 4096, id, &m, &told));
     n->views += mix(key(layer, step, h), (size_t)m * 4, id);
     uint64_t o = mix(key(layer, step, h), d_v * 4, out + (size_t)h * d_v);
     n->outputs += mix(o, 4, lse + h);
@@ -250,7 +241,6 @@ TEST(steps_are_of_run) {
   kv_trace *t = bundled_open(BUNDLED_SMALL);
   for (size_t i = 0; i < sizeof specs / sizeof *specs; i++) {
     kv_cell c = {0};
-    kv_err e = {0};
     int p = t->shape.prompt_len;
     sums a = {.prompt_len = p}, b = {.prompt_len = p};
     kv_watch watch = {.self = &a, .compressed = compressed, .seen = saw};
@@ -259,10 +249,10 @@ TEST(steps_are_of_run) {
     for (int l = 0; l < t->n_layers; l++) {
       float out[1024];
       int layer = t->layer[l].data.layer;
-      must(feed_block(s, t, l, 0, p, NULL, &e), &e);
+      works(feed_block(s, t, l, 0, p, NULL, &told));
       look(s, t, layer, p, NULL, &b);
       for (int step = p + 1; step <= t->shape.n_tokens; step++) {
-        must(feed_block(s, t, l, step - 1, 1, out, &e), &e);
+        works(feed_block(s, t, l, step - 1, 1, out, &told));
         look(s, t, layer, step, out, &b);
       }
     }
@@ -283,13 +273,12 @@ static float *outputs(const kv_trace *t, const char *text, int prompt_len,
   size_t row = (size_t)t->shape.n_heads * (size_t)t->shape.d_v;
   float *out = kv_zalloc((size_t)n * row, sizeof *out);
   kv_session *s = start(t, text, prompt_len);
-  kv_err e = {0};
   for (int first = 0, m; first < n; first += m) {
     int left = first < prompt_len ? prompt_len - first : 1;
     if (left > most) left = most;
     m = seed ? 1 + draw_below(&seed, left) : left;
     if (m > n - first) m = n - first;
-    must(feed_block(s, t, 0, first, m, out + (size_t)first * row, &e), &e);
+    works(feed_block(s, t, 0, first, m, out + (size_t)first * row, &told));
   }
   kv_session_close(s);
   return out;
@@ -385,17 +374,16 @@ TEST(rows_are_of_run) {
 TEST(messages_go_by_chunks) {
   static const char down[] = "omnikv:layers=0:k=9:prefill=40";
   kv_cell c = {0};
-  kv_err e = {0};
   kv_trace *t = bundled_open("retrieval_8_small.f32.safetensors");
   int p = t->shape.prompt_len, n;
   kv_session *s = start(t, down, p);
   replay(t, down, NULL, &c);
-  assert_int_equal(feed_block(s, t, 0, 0, 37, NULL, &e), KV_USAGE);
-  assert_non_null(strstr(e.text, "within a chunk of prefill=40"));
+  fails(feed_block(s, t, 0, 0, 37, NULL, &told), KV_USAGE,
+        "within a chunk of prefill=40");
   for (int at = 0; at < t->shape.n_tokens; at += n) {
     n = at >= p ? 1 : p - at < 80 ? p - at : 80;
     for (int l = 0; l < t->n_layers; l++)
-      must(feed_block(s, t, l, at, n, NULL, &e), &e);
+      works(feed_block(s, t, l, at, n, NULL, &told));
   }
   end_as(s, &c);
   kv_trace_close(t);
@@ -407,8 +395,7 @@ TEST(messages_go_by_chunks) {
 static kv_session *prompted(const kv_trace *t, const char *spec) {
   int p = t->shape.prompt_len;
   kv_session *s = start(t, spec, p);
-  kv_err e = {0};
-  must(feed_block(s, t, 0, 0, p, NULL, &e), &e);
+  works(feed_block(s, t, 0, 0, p, NULL, &told));
   return s;
 }
 
@@ -443,14 +430,13 @@ static void attend(const kv_trace *t, int g, int n, const float *k,
                 key = {k, KV_F32, p->d, (int64_t)n * p->d},
                 value = {v, KV_F32, p->d_v, (int64_t)n * p->d_v};
   kv_session *s = NULL;
-  kv_err e = {0};
-  must(kv_session_open(&x, "dense", NULL, n, &s, &e), &e);
-  must(kv_session_block(s, 0, n, n, &q, &key, &value, NULL, &e), &e);
+  works(kv_session_open(&x, "dense", NULL, n, &s, &told));
+  works(kv_session_block(s, 0, n, n, &q, &key, &value, NULL, &told));
   q = row(t, data->q, data->q_dtype, p->d, g * queries, token);
   key = row(t, data->k, p->dtype, p->d, g, token);
   value = row(t, data->v, p->dtype, p->d_v, g, token);
   kv_session_out to = {out, KV_F32, p->d_v, p->d_v};
-  must(kv_session_block(s, 0, n + 1, 1, &q, &key, &value, &to, &e), &e);
+  works(kv_session_block(s, 0, n + 1, 1, &q, &key, &value, &to, &told));
   kv_session_close(s);
   free(none);
 }
@@ -473,13 +459,12 @@ TEST(what_is_held_is_attended) {
   float *v = calloc((size_t)(p->n_tokens * p->d_v), sizeof *v);
   for (size_t i = 0; i < sizeof specs / sizeof *specs; i++) {
     kv_session *s = prompted(t, specs[i]);
-    kv_err e = {0};
     for (int g = 0, n = 0; g < p->n_kv_heads; g++) {
-      must(kv_session_lane(s, layer, g, 0, NULL, NULL, &n, &e), &e);
-      must(kv_session_held(s, layer, g, n, k, v, &e), &e);
+      works(kv_session_lane(s, layer, g, 0, NULL, NULL, &n, &told));
+      works(kv_session_held(s, layer, g, n, k, v, &told));
       attend(t, g, n, k, v, own + (size_t)g * group);
     }
-    must(feed_block(s, t, 0, p->prompt_len, 1, want, &e), &e);
+    works(feed_block(s, t, 0, p->prompt_len, 1, want, &told));
     if (memcmp(own, want, group * (size_t)p->n_kv_heads * sizeof *own))
       fail_msg("%s: another output than over the rows it holds", specs[i]);
     kv_session_close(s);
@@ -492,17 +477,16 @@ TEST(room_is_kept) {
   kv_trace *t = bundled_open(BUNDLED_SMALL);
   kv_session *s = prompted(t, "snapkv");
   float k[3 * 256], first[256];
-  kv_err e = {0};
   int layer = t->layer[0].data.layer, d = t->shape.d;
   k[2 * d] = 77;
-  must(kv_session_held(s, layer, 0, 2, k, NULL, &e), &e);
+  works(kv_session_held(s, layer, 0, 2, k, NULL, &told));
   assert_true(k[2 * d] == 77);
-  must(kv_session_held(s, layer, 0, 1, first, NULL, &e), &e);
+  works(kv_session_held(s, layer, 0, 1, first, NULL, &told));
   assert_memory_equal(k, first, (size_t)d * sizeof *k);
-  must(kv_session_held(s, layer, 0, -1, k, NULL, &e), &e);
-  assert_int_equal(kv_session_held(s, layer, 99, 1, k, NULL, &e), KV_USAGE);
-  assert_int_equal(kv_session_held(s, 99, 0, 1, k, NULL, &e), KV_USAGE);
-  assert_int_equal(kv_session_held(NULL, 0, 0, 1, k, NULL, &e), KV_USAGE);
+  works(kv_session_held(s, layer, 0, -1, k, NULL, &told));
+  assert_int_equal(kv_session_held(s, layer, 99, 1, k, NULL, &told), KV_USAGE);
+  assert_int_equal(kv_session_held(s, 99, 0, 1, k, NULL, &told), KV_USAGE);
+  assert_int_equal(kv_session_held(NULL, 0, 0, 1, k, NULL, &told), KV_USAGE);
   kv_session_close(s);
   kv_trace_close(t);
 }
@@ -523,10 +507,8 @@ TEST(more_than_rows_is_refused) {
   int layer = t->layer[0].data.layer;
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     kv_session *s = prompted(t, cases[i].spec);
-    kv_err e = {0};
-    assert_int_equal(kv_session_held(s, layer, 0, 0, NULL, NULL, &e),
-                     KV_REFUSED);
-    if (!strstr(e.text, cases[i].says)) fail_msg("%s", e.text);
+    fails(kv_session_held(s, layer, 0, 0, NULL, NULL, &told), KV_REFUSED,
+          cases[i].says);
     kv_session_close(s);
   }
   kv_trace_close(t);
@@ -548,17 +530,15 @@ TEST(nothing_is_kept) {
   kv_session_in in = {one, KV_F32, 2 * D, D}, q = {wild, KV_F32, 2 * D, D};
   kv_session_out to = {out, KV_F32, 2 * D, D};
   kv_session *s = NULL;
-  kv_err e = {0};
-  must(kv_session_open(&x, "replay", NULL, P, &s, &e), &e);
-  assert_int_equal(kv_session_block(s, 0, P, P, &q, &in, &in, &to, &e),
+  works(kv_session_open(&x, "replay", NULL, P, &s, &told));
+  assert_int_equal(kv_session_block(s, 0, P, P, &q, &in, &in, &to, &told),
                    KV_REFUSED);
-  e.text[0] = 0;
-  assert_int_equal(kv_session_keep(s, 0, 0, 1, &(uint32_t){0}, &e), KV_REFUSED);
-  assert_non_null(strstr(e.text, "is not finite"));
-  must(kv_session_block(s, 1, P, P, &in, &in, &in, &to, &e), &e);
-  assert_int_equal(kv_session_keep(s, 1, 0, 1, NULL, &e), KV_USAGE);
-  assert_non_null(strstr(e.text, "name a token"));
-  assert_int_equal(kv_session_keep(NULL, 1, 0, 1, &(uint32_t){0}, &e),
+  told.text[0] = 0;
+  fails(kv_session_keep(s, 0, 0, 1, &(uint32_t){0}, &told), KV_REFUSED,
+        "is not finite");
+  works(kv_session_block(s, 1, P, P, &in, &in, &in, &to, &told));
+  fails(kv_session_keep(s, 1, 0, 1, NULL, &told), KV_USAGE, "name a token");
+  assert_int_equal(kv_session_keep(NULL, 1, 0, 1, &(uint32_t){0}, &told),
                    KV_USAGE);
   kv_session_close(s);
 }
@@ -574,13 +554,12 @@ typedef struct job {
 
 static void *work(void *arg) {
   job *j = arg;
-  kv_err e = {0};
   kv_session *s = NULL;
   kv_session_shape x = feed_shape(j->trace);
-  j->rc =
-      kv_session_open(&x, j->spec, "20%", j->trace->shape.prompt_len, &s, &e);
-  if (!j->rc) j->rc = feed_all(s, j->trace, 5, &e);
-  if (!j->rc) j->rc = kv_session_digest(s, &j->digests, &e);
+  j->rc = kv_session_open(&x, j->spec, "20%", j->trace->shape.prompt_len, &s,
+                          &told);
+  if (!j->rc) j->rc = feed_all(s, j->trace, 5, &told);
+  if (!j->rc) j->rc = kv_session_digest(s, &j->digests, &told);
   kv_session_close(s);
   feed_free(&x);
   return NULL;

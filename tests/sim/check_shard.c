@@ -12,7 +12,7 @@
 #include "sim/run/sweep/shares.h"
 #include "tests/support/bundled.h"
 #include "tests/support/draw.h"
-#include "tests/support/test.h"
+#include "tests/support/told.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -133,13 +133,12 @@ TEST(environments) {
     const world *w = &worlds[i];
     for (int turn = 0; turn < VARIABLES; turn++) { /* in any order */
       kv_shard s = {0};
-      kv_err e = {0};
       for (int j = 0; j < VARIABLES; j++)
         set[(j + turn) % VARIABLES] = w->set[j];
-      kv_rc rc = kv_shard_find(w->shards, lookup, &s, &e);
+      kv_rc rc = kv_shard_find(w->shards, lookup, &s, &told);
       if (rc != (w->shard ? KV_OK : KV_USAGE) || s.index != w->shard)
-        fail_msg("world %zu: %d, shard %d: %s", i, rc, s.index, e.text);
-      if (!strstr(e.text, w->said)) fail_msg("world %zu: %s", i, e.text);
+        fail_msg("world %zu: %d, shard %d: %s", i, rc, s.index, told.text);
+      must_say(w->said);
     }
   }
 }
@@ -190,9 +189,8 @@ static int64_t largest(int n, const int64_t *cost) {
 }
 
 static int64_t cut(const sweep *s, int shards, int *shard, int64_t *cost) {
-  kv_err e = {0};
-  if (kv_cut(s->cells, s->cell, s->traces, s->shared, shards, shard, cost, &e))
-    fail_msg("%s", e.text);
+  works(kv_cut(s->cells, s->cell, s->traces, s->shared, shards, shard, cost,
+               &told));
   return largest(shards, cost);
 }
 
@@ -321,19 +319,16 @@ static char *path, *other; /* of bundled traces */
 
 static void parsed(const char *methods, const char *budgets, kv_specs *specs,
                    kv_budgets *list) {
-  kv_err e = {0};
-  if (kv_specs_add(kv_method_at, methods, specs, &e) ||
-      (*budgets && kv_budgets_add(budgets, list, &e)))
-    fail_msg("%s", e.text);
+  if (kv_specs_add(kv_method_at, methods, specs, &told) ||
+      (*budgets && kv_budgets_add(budgets, list, &told)))
+    fail_msg("%s", told.text);
 }
 
 static kv_batch_ask ask_of(const kv_specs *specs, const kv_budgets *budgets,
                            const char *kernels) {
   kv_batch_ask ask = {.path = path, .specs = specs, .budgets = budgets};
-  kv_err e = {0};
   ask.how = (kv_replay_how){.backend = &kv_backend_ref, .threads = 1};
-  if (kv_kernels_named(kernels, &ask.how.kernels, NULL, &e))
-    fail_msg("%s", e.text);
+  works(kv_kernels_named(kernels, &ask.how.kernels, NULL, &told));
   return ask;
 }
 
@@ -343,12 +338,11 @@ static void together(kv_batch_ask ask, const kv_shares *s,
                      const kv_batch *whole) {
   int *next = calloc((size_t)s->shards + 1, sizeof *next), seen = 0;
   kv_batch *part = calloc((size_t)s->shards + 1, sizeof *part);
-  kv_err e = {0};
   assert_true(next && part);
   ask.shard = s->shard;
   for (int i = 1; i <= s->shards; i++) {
     ask.mine = i;
-    if (kv_batch_open(&ask, &part[i], &e)) fail_msg("%s", e.text);
+    works(kv_batch_open(&ask, &part[i], &told));
     assert_int_equal(part[i].cells, kv_shares_count(s, 0, i));
     seen += part[i].cells;
   }
@@ -369,18 +363,17 @@ TEST(batches_of_shards) {
   kv_specs specs = {0};
   kv_budgets budgets = {0};
   kv_batch whole;
-  kv_err e = {0};
   const char *const paths[] = {path};
   parsed("all", "20,10%,64/32/16/8", &specs, &budgets);
   kv_batch_ask ask = ask_of(&specs, &budgets, "portable");
-  if (kv_batch_open(&ask, &whole, &e)) fail_msg("%s", e.text);
+  works(kv_batch_open(&ask, &whole, &told));
   for (size_t i = 0; i < sizeof shards / sizeof *shards; i++) {
     kv_shares s, same;
     kv_batch_ask best = ask;
     best.how.kernels = kv_kernels_best();
-    if (kv_shares_open(&ask, 1, paths, shards[i], &s, &e) ||
-        kv_shares_open(&best, 1, paths, shards[i], &same, &e))
-      fail_msg("%s", e.text);
+    if (kv_shares_open(&ask, 1, paths, shards[i], &s, &told) ||
+        kv_shares_open(&best, 1, paths, shards[i], &same, &told))
+      fail_msg("%s", told.text);
     assert_string_equal(s.name, same.name);
     assert_int_equal(strlen(s.name), 8);
     together(ask, &s, &whole);
@@ -398,11 +391,10 @@ TEST(searches_and_refusals) {
   kv_specs specs = {0};
   kv_budgets budgets = {0};
   kv_shares s;
-  kv_err e = {0};
   const char *const paths[] = {path, path};
   parsed("h2o,snapkv:window=32", "24,mean:30%", &specs, &budgets);
   kv_batch_ask ask = ask_of(&specs, &budgets, "portable");
-  if (kv_shares_open(&ask, 2, paths, 2, &s, &e)) fail_msg("%s", e.text);
+  works(kv_shares_open(&ask, 2, paths, 2, &s, &told));
   assert_int_equal(s.cells, 8);
   assert_true(s.own[1] > s.own[0] && s.own[0] > 0); /* h2o: found, typed */
   assert_int_equal(s.own[2], 0); /* 24 entries, 32 of window */
@@ -411,8 +403,8 @@ TEST(searches_and_refusals) {
   assert_true(s.alone > 0 && s.cost[0] + s.cost[1] >= s.alone);
   kv_shares_close(&s);
   const char *const bad[] = {path, "/nowhere/at.all"};
-  assert_int_equal(kv_shares_open(&ask, 2, bad, 2, &s, &e), KV_INPUT);
-  assert_non_null(strstr(e.text, "cut into shards"));
+  fails(kv_shares_open(&ask, 2, bad, 2, &s, &told), KV_INPUT,
+        "cut into shards");
   kv_shares_close(&s);
   kv_specs_free(&specs);
   kv_budgets_free(&budgets);
@@ -424,13 +416,12 @@ TEST(any_order_of_traces) {
   kv_specs specs = {0};
   kv_budgets budgets = {0};
   kv_shares s, turned;
-  kv_err e = {0};
   const char *const paths[] = {path, other}, *const back[] = {other, path};
   parsed("all", "20,40", &specs, &budgets);
   kv_batch_ask ask = ask_of(&specs, &budgets, "portable");
-  if (kv_shares_open(&ask, 2, paths, 3, &s, &e) ||
-      kv_shares_open(&ask, 2, back, 3, &turned, &e))
-    fail_msg("%s", e.text);
+  if (kv_shares_open(&ask, 2, paths, 3, &s, &told) ||
+      kv_shares_open(&ask, 2, back, 3, &turned, &told))
+    fail_msg("%s", told.text);
   assert_string_equal(s.name, turned.name);
   assert_memory_equal(s.cost, turned.cost, 3 * sizeof *s.cost);
   size_t half = (size_t)s.first[1] * sizeof *s.shard;

@@ -10,7 +10,7 @@
 #include "sim/run/look/together.h"
 #include "tests/laws/cells.h"
 #include "tests/support/scratch.h"
-#include "tests/support/test.h"
+#include "tests/support/told.h"
 #include "tests/support/traces/opened.h"
 
 #include <stdio.h>
@@ -28,10 +28,9 @@ static answer ask_how(kv_together how, int n, const kv_layouts *const *request,
                       kv_pool_steps *steps) {
   kv_together_result *out[4];
   answer a;
-  kv_err e = {0};
   memset(&a, 0xff, sizeof a);
   for (int i = 0; i < 4; i++) out[i] = &a.of[i];
-  if (kv_together_run(&how, n, request, out, steps, &e)) fail_msg("%s", e.text);
+  works(kv_together_run(&how, n, request, out, steps, &told));
   return a;
 }
 
@@ -177,20 +176,17 @@ TEST(test_refused_at_once) {
 TEST(test_too_small) {
   char why[400];
   int64_t pages;
-  kv_err e = {0};
   answer a = ask(1, PAGE, 0, 1, 2, both);
   must_be(&a.of[0], 0, 0, 0, 0);
   must_be(&a.of[1], 0, 0, 0, 0);
   assert_int_equal(a.of[0].pool.steps, 0);
   kv_together_say(&a.of[0], sizeof why, why);
   assert_non_null(strstr(why, "too small for it alone: give --pool 13568 or"));
-  assert_int_equal(kv_together_pages(&(kv_together){.pool = PAGE - 1}, &shape,
-                                     1, &pages, &e),
-                   KV_USAGE);
-  assert_non_null(strstr(e.text, "give 6784 bytes or more"));
-  assert_int_equal(kv_together_pages(&(kv_together){.pool = 2 * PAGE}, &shape,
-                                     2, &pages, &e),
-                   KV_OK);
+  fails(kv_together_pages(&(kv_together){.pool = PAGE - 1}, &shape, 1, &pages,
+                          &told),
+        KV_USAGE, "give 6784 bytes or more");
+  works(kv_together_pages(&(kv_together){.pool = 2 * PAGE}, &shape, 2, &pages,
+                          &told));
   assert_int_equal(pages, 2);
 }
 
@@ -326,16 +322,15 @@ TEST(test_cannot_share) {
   kv_together_result a, b, *const out[] = {&a, &b};
   const kv_together how = {.pool = 8 * PAGE, .threads = 1};
   kv_pool_steps s = {0};
-  kv_err e = {0};
   other.tier = third;
   one.of = &other;
-  assert_int_equal(kv_together_run(&how, 2, tiers, out, &s, &e), KV_OK);
+  works(kv_together_run(&how, 2, tiers, out, &s, &told));
   third[0].format[0] = KV_RAW;
-  assert_int_equal(kv_together_run(&how, 2, tiers, out, &s, &e), KV_REFUSED);
-  assert_non_null(strstr(e.text, "three pairs of formats"));
+  fails(kv_together_run(&how, 2, tiers, out, &s, &told), KV_REFUSED,
+        "three pairs of formats");
   lanes.lanes = 2;
-  assert_int_equal(kv_together_run(&how, 2, models, out, &s, &e), KV_REFUSED);
-  assert_non_null(strstr(e.text, "the same layers, heads and rows"));
+  fails(kv_together_run(&how, 2, models, out, &s, &told), KV_REFUSED,
+        "the same layers, heads and rows");
   free(s.at);
 }
 

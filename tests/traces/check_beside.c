@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "tests/support/scratch.h"
-#include "tests/support/test.h"
+#include "tests/support/told.h"
 #include "tests/support/traces/tracefile.h"
 #include "traces/container/writer.h"
 #include "traces/decisions/asset.h"
@@ -64,16 +64,15 @@ static void finds(kv_rc code, const char *want) {
   const meta also[] = {{digest ? "model_digest" : NULL, digest}, {NULL, NULL}};
   const meta m = {"model", model};
   char path[1024] = "";
-  kv_err e = {0};
   tracefile_also = also;
   tracefile_write(&m, 0, NULL, 0);
   tracefile_also = NULL;
   kv_trace *t = tracefile_open();
-  kv_rc rc = kv_asset_beside(t, "less", sizeof path, path, &e);
+  kv_rc rc = kv_asset_beside(t, "less", sizeof path, path, &told);
   kv_trace_close(t);
-  if (rc != code) fail_msg("%d, not %d: %s%s", rc, code, e.text, path);
-  if (!strstr(rc ? e.text : path, want))
-    fail_msg("\"%s\", not \"%s\"", rc ? e.text : path, want);
+  if (rc != code) fail_msg("%d, not %d: %s%s", rc, code, told.text, path);
+  if (!strstr(rc ? told.text : path, want))
+    fail_msg("\"%s\", not \"%s\"", rc ? told.text : path, want);
 }
 
 static int start(void **state) {

@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #include "tests/support/scratch.h"
-#include "tests/support/test.h"
+#include "tests/support/told.h"
 #include "traces/container/safetensors.h"
 
 /* A file of this header and so many bytes of data. */
@@ -31,15 +31,14 @@ static const char *raw(const char *name, size_t length, const char *header,
 }
 
 static void refuse(const char *path, const char *name, const char *reason) {
-  kv_err e = {0};
-  kv_st *s = (kv_st *)&e;
-  assert_int_equal(kv_st_open(path, &s, &e), KV_INPUT);
+  kv_st *s = (kv_st *)&told;
+  assert_int_equal(kv_st_open(path, &s, &told), KV_INPUT);
   assert_null(s);
-  assert_int_equal(e.rc, KV_INPUT);
-  if (!strstr(e.text, name) || !strstr(e.text, reason)) {
-    fail_msg("\"%s\" names not %s and %s", e.text, name, reason);
+  assert_int_equal(told.rc, KV_INPUT);
+  if (!strstr(told.text, name) || !strstr(told.text, reason)) {
+    fail_msg("\"%s\" names not %s and %s", told.text, name, reason);
   }
-  for (const char *c = e.text; *c; c++) {
+  for (const char *c = told.text; *c; c++) {
     assert_true((unsigned char)*c >= 0x20 && *c != 0x7f);
   }
 }
@@ -163,9 +162,8 @@ TEST(deep_nesting_is_refused) {
 }
 
 static kv_st *take(const char *path) {
-  kv_err e = {0};
   kv_st *s;
-  if (kv_st_open(path, &s, &e)) fail_msg("%s", e.text);
+  works(kv_st_open(path, &s, &told));
   return s;
 }
 
@@ -243,23 +241,21 @@ TEST(shrinking_becomes_a_sentence) {
            SIZE);
   const char *path = raw("shrink.st", strlen(header), header, SIZE);
   kv_st *s = take(path);
-  kv_err e = {0};
   volatile const unsigned char *data = kv_st_find(s, "a")->data;
   assert_int_equal(data[SIZE - 1], 0);
-  assert_int_equal(kv_st_damaged(s, &e), KV_OK);
+  works(kv_st_damaged(s, &told));
   assert_int_equal(truncate(path, 100), 0);
   unsigned sum = 0;
   for (int i = 0; i < SIZE; i += 512) sum += data[i];
   assert_int_equal(sum, 0);
-  assert_int_equal(kv_st_damaged(s, &e), KV_INPUT);
-  assert_non_null(strstr(e.text, "shrink.st"));
+  fails(kv_st_damaged(s, &told), KV_INPUT, "shrink.st");
   /* Growing back does not heal: what was read is gone. The signal alone
    * knows it, when size and time are as they were. */
   const struct stat *seen = kv_st_file_stat(s, 0);
   const struct timespec times[2] = {seen->st_atim, seen->st_mtim};
   assert_int_equal(truncate(path, (long)strlen(header) + 8 + SIZE), 0);
   assert_int_equal(utimensat(AT_FDCWD, path, times, 0), 0);
-  assert_int_equal(kv_st_damaged(s, &e), KV_INPUT);
+  assert_int_equal(kv_st_damaged(s, &told), KV_INPUT);
   kv_st_close(s);
 }
 

@@ -12,7 +12,7 @@
 #include <string.h>
 
 #include "tests/support/scratch.h"
-#include "tests/support/test.h"
+#include "tests/support/told.h"
 #include "tests/support/traces/tracefile.h"
 #include "traces/container/writer.h"
 
@@ -197,23 +197,22 @@ static const field odd[4] = {{"layers.0.q", F, 3, {HEADS, TOKENS, 7}, NULL},
 static void write_odd(bool rope) {
   const float zeros[HEADS * TOKENS * 7] = {0};
   kv_st_writer *w;
-  kv_err e = {0};
   snprintf(tracefile, sizeof tracefile, "%s", scratch_path("t.safetensors"));
-  assert_int_equal(kv_st_writer_open(tracefile, 0, &w, &e), KV_OK);
+  works(kv_st_writer_open(tracefile, 0, &w, &told));
   for (int i = 0; i < METAS; i++) {
     const char *value = right_metas[i].value;
     if (strcmp(right_metas[i].key, "head_dim") == 0) value = "7";
     if (strcmp(right_metas[i].key, "layers") == 0) value = "0";
-    kv_st_writer_meta(w, right_metas[i].key, value, &e);
+    kv_st_writer_meta(w, right_metas[i].key, value, &told);
   }
   for (int i = 0; i < 3 + rope; i++)
-    kv_st_writer_declare(w, odd[i].name, F, odd[i].rank, odd[i].shape, &e);
+    kv_st_writer_declare(w, odd[i].name, F, odd[i].rank, odd[i].shape, &told);
   for (int i = 0; i < 3 + rope; i++) {
     uint64_t n = sizeof *zeros;
     for (int j = 0; j < odd[i].rank; j++) n *= odd[i].shape[j];
-    kv_st_writer_append(w, n, zeros, &e);
+    kv_st_writer_append(w, n, zeros, &told);
   }
-  assert_int_equal(kv_st_writer_finish(w, NULL, &e), KV_OK);
+  works(kv_st_writer_finish(w, NULL, &told));
   kv_st_writer_close(w);
 }
 

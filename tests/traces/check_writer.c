@@ -14,14 +14,13 @@
 #include <unistd.h>
 
 #include "tests/support/scratch.h"
-#include "tests/support/test.h"
+#include "tests/support/told.h"
 #include "traces/container/safetensors.h"
 #include "traces/container/writer.h"
 
 static kv_st *take(const char *path) {
-  kv_err e = {0};
   kv_st *s;
-  if (kv_st_open(path, &s, &e)) fail_msg("%s", e.text);
+  works(kv_st_open(path, &s, &told));
   return s;
 }
 
@@ -33,27 +32,24 @@ static const uint64_t sizes[TENSORS] = {1000, 64, 0, 4000, 100};
 static const char *write_set(const char *path, uint64_t shard, uint64_t piece) {
   static char made[512];
   const char *result;
-  kv_err e = {0};
   kv_st_writer *w;
   unsigned char data[5164];
   for (size_t i = 0; i < sizeof data; i++) data[i] = (unsigned char)(i * 7);
-  assert_int_equal(kv_st_writer_open(path, shard, &w, &e), KV_OK);
+  works(kv_st_writer_open(path, shard, &w, &told));
   for (int i = 0; i < TENSORS; i++) {
     char name[16];
     snprintf(name, sizeof name, "t%d", i);
-    assert_int_equal(kv_st_writer_declare(w, name, KV_ST_U8, 1, &sizes[i], &e),
-                     KV_OK);
+    works(kv_st_writer_declare(w, name, KV_ST_U8, 1, &sizes[i], &told));
   }
-  assert_int_equal(kv_st_writer_declare(w, "t1", KV_ST_U8, 0, NULL, &e),
-                   KV_USAGE);
-  assert_non_null(strstr(e.text, "declared twice"));
-  assert_int_equal(kv_st_writer_meta(w, "k\"ey", "v\xc3\xa4lue\n", &e), KV_OK);
-  assert_int_equal(kv_st_writer_meta(w, "bad", "\xff", &e), KV_USAGE);
+  fails(kv_st_writer_declare(w, "t1", KV_ST_U8, 0, NULL, &told), KV_USAGE,
+        "declared twice");
+  works(kv_st_writer_meta(w, "k\"ey", "v\xc3\xa4lue\n", &told));
+  assert_int_equal(kv_st_writer_meta(w, "bad", "\xff", &told), KV_USAGE);
   for (size_t at = 0; at < sizeof data; at += piece) {
     uint64_t n = sizeof data - at < piece ? sizeof data - at : piece;
-    assert_int_equal(kv_st_writer_append(w, n, data + at, &e), KV_OK);
+    works(kv_st_writer_append(w, n, data + at, &told));
   }
-  assert_int_equal(kv_st_writer_finish(w, &result, &e), KV_OK);
+  works(kv_st_writer_finish(w, &result, &told));
   snprintf(made, sizeof made, "%s", result);
   kv_st_writer_close(w);
   return made;
@@ -103,7 +99,6 @@ TEST(sharded_sets_are_one) {
 /* A limit on file size stands for a full disk: the write fails alike. */
 TEST(a_failed_write_leaves_nothing) {
   struct rlimit old, small;
-  kv_err e = {0};
   kv_st_writer *w;
   const uint64_t n = 1 << 20;
   int before = scratch_entries();
@@ -112,18 +107,18 @@ TEST(a_failed_write_leaves_nothing) {
   getrlimit(RLIMIT_FSIZE, &old);
   for (uint64_t shard = 1; shard <= n; shard *= n) {
     const char *path = scratch_path("full.safetensors");
-    assert_int_equal(kv_st_writer_open(path, shard, &w, &e), KV_OK);
+    works(kv_st_writer_open(path, shard, &w, &told));
     for (int i = 0; i < 2; i++) {
-      kv_st_writer_declare(w, i ? "b" : "a", KV_ST_U8, 1, &n, &e);
+      kv_st_writer_declare(w, i ? "b" : "a", KV_ST_U8, 1, &n, &told);
     }
-    assert_int_equal(kv_st_writer_append(w, n, zeros, &e), KV_OK);
+    works(kv_st_writer_append(w, n, zeros, &told));
     small = (struct rlimit){1 << 16, old.rlim_max};
     setrlimit(RLIMIT_FSIZE, &small);
-    kv_rc rc = kv_st_writer_append(w, n, zeros, &e);
+    kv_rc rc = kv_st_writer_append(w, n, zeros, &told);
     setrlimit(RLIMIT_FSIZE, &old);
     assert_int_equal(rc, KV_RESOURCE);
-    assert_non_null(strstr(e.text, "full"));
-    assert_non_null(strstr(e.text, "nothing was written"));
+    must_say("full");
+    must_say("nothing was written");
     kv_st_writer_close(w);
     assert_int_equal(scratch_entries(), before);
   }
@@ -131,13 +126,12 @@ TEST(a_failed_write_leaves_nothing) {
 }
 
 TEST(a_writer_needs_a_place) {
-  kv_err e = {0};
   kv_st_writer *w;
   const char *paths[] = {scratch_path("no/such/x.safetensors"), "/dev/null"};
   const kv_rc codes[] = {KV_RESOURCE, KV_USAGE};
   for (int i = 0; i < 2; i++) {
-    assert_int_equal(kv_st_writer_open(paths[i], 0, &w, &e), KV_OK);
-    assert_int_equal(kv_st_writer_finish(w, NULL, &e), codes[i]);
+    works(kv_st_writer_open(paths[i], 0, &w, &told));
+    assert_int_equal(kv_st_writer_finish(w, NULL, &told), codes[i]);
     kv_st_writer_close(w);
   }
   struct stat s;
