@@ -290,6 +290,9 @@ TEST(squares_and_means) {
     kv_stat one = plain(f, (kv_measure)m, (int[]){1, 2}, heads, all);
     kv_stat lane = plain(f, (kv_measure)m, (int[]){1, 2}, (int[]){2, 4}, all);
     assert_int_equal(r.stat[m].count, whole.count);
+    assert_true(r.stat[m].mean == whole.mean);
+    assert_true(r.part[1].stat[m].mean == one.mean);
+    assert_true(r.part[LAYERS + 1 * KV + 1].stat[m].mean == lane.mean);
     assert_true(r.stat[m].squares == whole.squares);
     assert_true(r.part[1].stat[m].squares == one.squares);
     assert_true(r.part[LAYERS + 1 * KV + 1].stat[m].squares == lane.squares);
@@ -298,6 +301,17 @@ TEST(squares_and_means) {
       float got = r.step_mean[m * STEPS + t];
       assert_true(at.count ? got == (float)at.mean : isnan(got));
     }
+  }
+  for (int b = 0, step = PROMPT + 1; b < 16; b++) { /* steps in sixteen bins */
+    const kv_part *p = &r.part[r.n_parts - 16 + b];
+    kv_stat bin = plain(f, KV_KL, every, heads,
+                        (int[]){step - 1 - PROMPT, p->last_step - PROMPT});
+    assert_int_equal(p->bin, b);
+    assert_int_equal(p->first_step, step);
+    assert_int_equal(p->stat[KV_KL].count, bin.count);
+    assert_true(p->stat[KV_KL].mean == bin.mean);
+    step = p->last_step + 1;
+    assert_true(b < 15 || step == PROMPT + STEPS + 1);
   }
   assert_true(r.stat[KV_TV].squares > 0);
   assert_true(r.drift == drift(f, every, heads, all));
