@@ -83,7 +83,7 @@ mutant bracket_trusted_within sim/replay/measure/rank.c 'measures' \
 mutant bracket_overwritten sim/replay/measure/rank.c 'measures' \
   'return nth_by_key(all, of, rank);' 'return nth_by_key(a, n, k);'
 # Messages of layers.
-mutant message_not_in_journal ref/backend/leaves.c 'down_look' \
+mutant message_not_in_journal ref/backend/leaves.c 'down' \
   'if (said) add_message(&h, lane[0].step, said, bytes);' ''
 mutant message_of_a_step_ago sim/replay/engine/order.c 'down' \
   'kv_messages_at(r->above, o->closing)' \
@@ -92,7 +92,7 @@ mutant down_resumed_in_parts sim/replay/engine/replay.c 'down' \
   'if (p->there[c * layers + i]) kv_cell_forget(p->all[c], i);' 'continue;'
 mutant down_session_unordered sim/run/session/session_feed.c 'down' \
   'f[-1].arrived < step)' 'f[-1].arrived < 0)'
-mutant down_compared_alone sim/run/compare/compare.c 'down_look' \
+mutant down_compared_alone sim/run/compare/compare.c 'down' \
   'if (!rc && w->side[0].above) rc = walk_above(w, index, e);' ''
 mutant device_message_unsent gpu/host/step.c 'down' \
   'sizeof head + (above ? bytes : 0));' 'sizeof head);'
