@@ -98,7 +98,7 @@ mutant search_moves_no_window ref/backend/backend.c 'laws' \
 mutant search_by_backend sim/run/sweep/search.c 'run' \
   'blind ? &kv_backend_blind : &kv_backend_cost' \
   'blind ? &kv_backend_blind : p->ask->how.backend'
-mutant search_by_lines_alone sim/ask/budget.c 'search' \
+mutant search_by_lines_alone sim/ask/budget.c 'budget' \
   'halve = level || (!halve && 2 * (hi.place - lo.place) > before);' \
   'halve = false;'
 mutant block_unshown gpu/host/step.c 'check_backends.sh' \

@@ -79,9 +79,9 @@ mutant capacity_tables_of_k4v2 sim/cli/command_lengths.c \
   'check_capacity.sh check_python.sh' 'high = {{8, 4}, {1, 1}};' \
   'high = {{4, 2}, {1, 1}};'
 # What a command costs and says.
-mutant search_is_linear sim/ask/budget.c 'search' \
+mutant search_is_linear sim/ask/budget.c 'budget' \
   'high = high > most / 2 ? most : 2 * high)' 'high++)'
-mutant threads_by_name sim/replay/engine/replay.c 'search' \
+mutant threads_by_name sim/replay/engine/replay.c 'budget' \
   'return w == NULL && how->backend->threads;' 'return w == NULL;'
 mutant one_thread_unsaid sim/cli/command_run.c 'check_cli.sh' \
   'if (!rc) kv_job_say_one_thread(&s->of, &how);' ''
