@@ -38,12 +38,12 @@ mutant cut_asks_kernels sim/run/sweep/shares.c 'shard' \
   'int64_t mine = kv_effort_cost(&own) + p->ask->how.kernels->name[0];'
 mutant cut_by_command_line sim/run/sweep/shares.c 'shard' \
   'int c = strcmp(x->path, y->path);' 'int c = 0;'
-mutant effort_overflows sim/run/sweep/effort.c 'effort' \
+mutant effort_overflows sim/run/sweep/effort.c 'budget' \
   'return b > 0 && a > INT64_MAX / b ? INT64_MAX : a * b;' \
   'return (int64_t)((uint64_t)a * (uint64_t)b >> 1);'
-mutant effort_dense_ranks sim/run/sweep/effort.c 'effort' \
+mutant effort_dense_ranks sim/run/sweep/effort.c 'budget' \
   'if (!s.as_dense)' 'if (s.as_dense)'
-mutant effort_forgets_budget sim/run/sweep/effort.c 'effort' \
+mutant effort_forgets_budget sim/run/sweep/effort.c 'budget' \
   's->budget = entries >= 0 ? entries : shape->n_tokens;' \
   's->budget = shape->n_tokens;'
 mutant shard_empty_fails sim/cli/command_run.c 'check_shards.sh' \

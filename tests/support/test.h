@@ -42,8 +42,8 @@ static inline int tests_run(const char *name, CMFixtureFunction set_up,
                                  tear_down);
 }
 
-/* Begins a test: TEST(name) { .. }. TEST_ON: one that looks at its `state`, of a
- * fixture of its own, or, with NULL for both, of its group's. */
+/* Begins a test: TEST(name) { .. }. TEST_ON: one that looks at its `state`, of
+ * a fixture of its own, or, with NULL for both, of its group's. */
 #define TEST(name) TESTS_ADD(name, NULL, NULL, no_state)
 #define TEST_ON(name, set_up, tear_down)                                       \
   TESTS_ADD(name, set_up, tear_down, state)
