@@ -35,7 +35,7 @@ all=device,quick,digests,database,again,pages,cases,shapes,laws,memcheck
 all+=,racecheck,initcheck,attend,top,compress,kivi,compact,paged,regular,delta
 all+=,replay
 # The programs of tests that ask the backend of KV_TEST_BACKEND.
-programs='methods places layers segments turns whims laws'
+programs='methods places layers segments whims laws'
 backend=cuda out=device-run pack='' stages=$all patience=1
 usage="usage: device.sh [-B BACKEND] [-o FOLDER] [-s STAGES] [-p TIMES]
        device.sh --pack FOLDER

@@ -128,7 +128,7 @@ part_methods() { on_emu check_methods; }
 # Lanes of up to 200 tokens.
 part_laws() {
   KV_WHIMS=${KV_WHIMS:-30} on_emu check_laws check_whims check_chunk check_down
-  on_emu check_layers check_segments check_turns
+  on_emu check_layers check_segments
 }
 
 parts='made device shapes long stores traces methods laws'

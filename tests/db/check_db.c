@@ -9,7 +9,7 @@
 #include "tests/db/evaluations.h"
 #include "tests/support/program/dbplace.h"
 #include "tests/support/rows.h"
-#include "tests/support/test.h"
+#include "tests/support/told.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -20,6 +20,10 @@ static bool is_found(kv_db *db, kv_result *r) {
   bool found;
   assert_int_equal(kv_db_find(db, r, &found, NULL), 0);
   return found;
+}
+
+static void put(kv_dbplace *p, const kv_result *r) {
+  works(kv_dbplace_put(p->db, r, &told));
 }
 
 static void expect_same(const kv_result *a, const kv_result *b) {
@@ -45,7 +49,7 @@ static void expect_same(const kv_result *a, const kv_result *b) {
   assert_int_equal(a->threads, b->threads);
 }
 
-static void found_to_the_bit(void **state) {
+DB_TEST(found_to_the_bit) {
   kv_dbplace *p = *state;
   for (int m = 0; m < KV_ROWS_METHODS; m++) {
     kv_result r = kv_rows_make(1, m, 2, "avx2", 2), n = kv_dbplace_names(&r);
@@ -57,7 +61,7 @@ static void found_to_the_bit(void **state) {
     r.totals.mti = INT64_MAX;
     r.stat[KV_LSE_ERROR].p99 = -1.7976931348623157e308;
     assert_false(is_found(p->db, &n));
-    assert_int_equal(kv_dbplace_put(p->db, &r, NULL), 0);
+    put(p, &r);
     assert_true(is_found(p->db, &n));
     expect_same(&r, &n);
     kv_result_free(&r);
@@ -65,88 +69,99 @@ static void found_to_the_bit(void **state) {
   }
 }
 
-TEST(every_value_counts) {
-  kv_result r = kv_rows_make(1, 4, 1, "avx2", 2);
-  double *const real[] = {&r.totals.mean,         &r.totals.attended,
-                          &r.totals.codes_mean,   &r.stat[KV_KL].p50,
-                          &r.part[3].stat[1].p95, &r.part[20].kept};
-  int64_t *const whole[] = {&r.totals.end.slack, &r.totals.verbs,
-                            &r.step[5].read, &r.stat[0].count};
-  char before[65], after[65];
-  r.part[20].kept = 3;
-  kv_db_value(&r, before);
-  for (size_t i = 0; i < sizeof real / sizeof *real; i++) {
-    double kept = *real[i];
-    *real[i] = nextafter(kept, 2 * kept + 1);
-    kv_db_value(&r, after);
-    assert_string_not_equal(before, after);
-    *real[i] = kept;
-  }
-  for (size_t i = 0; i < sizeof whole / sizeof *whole; i++) {
-    ++*whole[i];
-    kv_db_value(&r, after);
-    assert_string_not_equal(before, after);
-    --*whole[i];
-  }
-  kv_result_free(&r);
-}
-
-static void repeat_confirms(void **state) {
+DB_TEST(repeat_confirms) {
   kv_dbplace *p = *state;
   kv_result a = kv_rows_make(0, 4, 1, "avx2", 2);
   kv_result b = kv_rows_make(0, 4, 1, "portable", 1);
   for (int i = 0; i < 3; i++) {
-    assert_int_equal(kv_dbplace_put(p->db, &a, NULL), 0);
-    assert_int_equal(kv_dbplace_put(p->db, &b, NULL), 0);
+    put(p, &a);
+    put(p, &b);
   }
-  assert_int_equal(kv_dbplace_number(p->db, "SELECT count(*) FROM run"), 1);
-  assert_int_equal(
-      kv_dbplace_number(p->db, "SELECT count(*) FROM confirmation"), 2);
-  assert_int_equal(kv_dbplace_number(p->db, "SELECT count(*) FROM diff"), 0);
+  kv_dbplace_gives(p, "SELECT count(*) FROM run", 1);
+  kv_dbplace_gives(p, "SELECT count(*) FROM confirmation", 2);
+  kv_dbplace_gives(p, "SELECT count(*) FROM diff", 0);
   kv_result_free(&a);
   kv_result_free(&b);
 }
 
-static void expect_conflict(kv_db *db, const kv_result *r, const char *says) {
-  kv_err e = {0};
-  int64_t before = kv_dbplace_number(db, "SELECT count(*) FROM diff");
-  int64_t confirmed =
-      kv_dbplace_number(db, "SELECT count(*) FROM confirmation");
-  assert_int_equal(kv_dbplace_put(db, r, &e), KV_DIFFERENT);
-  assert_int_equal(e.rc, KV_DIFFERENT);
-  if (!strstr(e.text, says)) fail_msg("%s: no %s", e.text, says);
-  assert_int_equal(kv_dbplace_number(db, "SELECT count(*) FROM diff"),
-                   before + 1);
-  assert_int_equal(kv_dbplace_number(db, "SELECT count(*) FROM confirmation"),
-                   confirmed);
+static void expect_conflict(kv_dbplace *p, const kv_result *r,
+                            const char *says) {
+  static const char diffs[] = "SELECT count(*) FROM diff";
+  static const char by[] = "SELECT count(*) FROM confirmation";
+  int64_t before = kv_dbplace_number(p->db, diffs);
+  int64_t confirmed = kv_dbplace_number(p->db, by);
+  assert_int_equal(kv_dbplace_put(p->db, r, &told), KV_DIFFERENT);
+  assert_int_equal(told.rc, KV_DIFFERENT);
+  must_say(says);
+  kv_dbplace_gives(p, diffs, before + 1);
+  kv_dbplace_gives(p, by, confirmed);
 }
 
-static void conflict_is_told_and_kept(void **state) {
+/* Each number, by its last bit: it is in the digest of all values, or compared
+ * beside it. */
+DB_TEST(every_value_is_compared) {
+  kv_dbplace *p = *state;
+  kv_result r = kv_rows_make(0, 4, 1, "avx2", 2);
+  const struct {
+    double *real;
+    int64_t *whole;
+    const char *says;
+  } of[] = {{&r.totals.mean, NULL, "bytes.mean"},
+            {&r.totals.attended, NULL, "attended"},
+            {&r.totals.codes_mean, NULL, "bytes.codes_only.mean"},
+            {&r.stat[KV_KL].p50, NULL, "p50 of part 0, measure kl is "},
+            {&r.stat[KV_MASS].mean, NULL, "mean of part 0, measure mass is "},
+            {&r.part[3].stat[1].p95, NULL, "p95 of part 4, measure "},
+            {&r.part[20].kept, NULL, "kept of part 21 is "},
+            {&r.part[3].drift, NULL, "drift of part 4 is "},
+            {&r.part[2].stat[KV_KL].squares, NULL,
+             "squares of part 3, measure kl is "},
+            {NULL, &r.totals.end.slack, "slack"},
+            {NULL, &r.totals.verbs, "verbs"},
+            {NULL, &r.totals.asset, "bytes.asset"},
+            {NULL, &r.totals.fetched, "bytes.fetched"},
+            {NULL, &r.step[5].read, "read of step "},
+            {NULL, &r.step[1].scanned, "scanned of step "},
+            {NULL, &r.stat[0].count, "count of part 0, measure "}};
+  r.part[20].kept = 3;
+  put(p, &r);
+  for (size_t i = 0; i < sizeof of / sizeof *of; i++) {
+    double real = of[i].real ? *of[i].real : 0;
+    if (of[i].real) *of[i].real = nextafter(real, 2 * real + 1);
+    if (of[i].whole) ++*of[i].whole;
+    expect_conflict(p, &r, of[i].says);
+    if (of[i].real) *of[i].real = real;
+    if (of[i].whole) --*of[i].whole;
+  }
+  float *x = &r.step_mean[KV_TV * (r.n_steps - 1) + 5];
+  *x = nextafterf(*x, 9);
+  expect_conflict(p, &r, "mean of measure tv is ");
+  kv_result_free(&r);
+}
+
+DB_TEST(conflict_is_told_and_kept) {
   kv_dbplace *p = *state;
   kv_result first = kv_rows_make(0, 6, 1, "avx2", 2),
             n = kv_dbplace_names(&first);
   kv_result other = kv_rows_make(0, 6, 1, "portable", 1);
-  assert_int_equal(kv_dbplace_put(p->db, &first, NULL), 0);
+  put(p, &first);
   other.layer[2].state.byte[5] ^= 4;
   other.state.byte[5] ^= 4;
-  expect_conflict(p->db, &other, "state of layer 2 is");
-  assert_int_equal(kv_dbplace_number(p->db, "SELECT layer FROM diff"), 2);
+  expect_conflict(p, &other, "state of layer 2 is");
+  kv_dbplace_gives(p, "SELECT layer FROM diff", 2);
   other.layer[2].state = first.layer[2].state;
   other.layer[2].state.byte[31] ^= 4;
   char hex[65];
   kv_digest_hex(&other.layer[2].state, hex);
-  expect_conflict(p->db, &other, hex);
+  expect_conflict(p, &other, hex);
   memcpy(&other.layer[2], &first.layer[2], sizeof *other.layer);
   memcpy(&other.state, &first.state, sizeof other.state);
-  other.stat[KV_MASS].mean = nextafter(other.stat[KV_MASS].mean, 2);
-  expect_conflict(p->db, &other, "mean of part 0, measure mass is");
-  memcpy(other.stat, first.stat, sizeof other.stat);
   other.layer[1].scores.byte[0] ^= 1;
-  expect_conflict(p->db, &other, "scores of layer 1 is");
+  expect_conflict(p, &other, "scores of layer 1 is");
   other.has_scores = false;
-  assert_int_equal(kv_dbplace_put(p->db, &other, NULL), 0);
+  put(p, &other);
   other.status = KV_CELL_FAILED;
-  expect_conflict(p->db, &other, "status is ok before and failed now");
+  expect_conflict(p, &other, "status is ok before and failed now");
   assert_true(is_found(p->db, &n));
   expect_same(&first, &n);
   kv_result_free(&first);
@@ -156,16 +171,16 @@ static void conflict_is_told_and_kept(void **state) {
 
 /* A row of a time when nobody looked at scores takes them from the first who
  * does, and holds everybody to them then. */
-static void scores_come_later(void **state) {
+DB_TEST(scores_come_later) {
   kv_dbplace *p = *state;
   kv_result first = kv_rows_make(0, 6, 1, "avx2", 2);
   kv_result now = kv_rows_make(0, 6, 1, "portable", 1),
             n = kv_dbplace_names(&first);
   first.has_scores = false;
-  assert_int_equal(kv_dbplace_put(p->db, &first, NULL), 0);
+  put(p, &first);
   assert_true(is_found(p->db, &n) && !n.has_scores);
   kv_result_free(&n);
-  assert_int_equal(kv_dbplace_put(p->db, &now, NULL), 0);
+  put(p, &now);
   n = kv_dbplace_names(&first);
   assert_true(is_found(p->db, &n));
   assert_true(n.has_scores);
@@ -173,19 +188,19 @@ static void scores_come_later(void **state) {
   assert_memory_equal(n.layer, now.layer,
                       (size_t)now.n_layers * sizeof *n.layer);
   now.layer[0].scores.byte[9] ^= 1;
-  expect_conflict(p->db, &now, "scores of layer 0 is");
+  expect_conflict(p, &now, "scores of layer 0 is");
   kv_result_free(&first);
   kv_result_free(&now);
   kv_result_free(&n);
 }
 
-static void refused_is_kept_under_what_was_asked(void **state) {
+DB_TEST(refused_is_kept_under_what_was_asked) {
   kv_dbplace *p = *state;
   kv_result r = kv_rows_make(0, 6, 0, "avx2", 2), n = kv_dbplace_names(&r);
   r.status = KV_CELL_REFUSED;
   strcpy(r.reason, "window 32 is larger than budget 24");
-  assert_int_equal(kv_dbplace_put(p->db, &r, NULL), 0);
-  assert_int_equal(kv_dbplace_put(p->db, &r, NULL), 0);
+  put(p, &r);
+  put(p, &r);
   assert_true(is_found(p->db, &n));
   assert_int_equal(n.status, KV_CELL_REFUSED);
   assert_string_equal(n.reason, r.reason);
@@ -200,10 +215,10 @@ static void refused_is_kept_under_what_was_asked(void **state) {
   kv_result_free(&n);
 }
 
-static void one_run_many_asks(void **state) {
+DB_TEST(one_run_many_asks) {
   kv_dbplace *p = *state;
   kv_result r = kv_rows_make(0, 4, 1, "avx2", 2), n = kv_dbplace_names(&r);
-  assert_int_equal(kv_dbplace_put(p->db, &r, NULL), 0);
+  put(p, &r);
   n.basis = KV_BASIS_MEAN;
   strcpy(n.target, "12.5%");
   assert_true(is_found(p->db, &n) && isnan(n.achieved));
@@ -215,8 +230,8 @@ static void one_run_many_asks(void **state) {
   n.basis = KV_BASIS_MEAN;
   strcpy(n.target, "12.5%");
   assert_true(is_found(p->db, &n) && n.achieved == .123);
-  assert_int_equal(kv_dbplace_number(p->db, "SELECT count(*) FROM run"), 1);
-  assert_int_equal(kv_dbplace_number(p->db, "SELECT count(*) FROM ask"), 2);
+  kv_dbplace_gives(p, "SELECT count(*) FROM run", 1);
+  kv_dbplace_gives(p, "SELECT count(*) FROM ask", 2);
   kv_result_free(&r);
   kv_result_free(&n);
 }
@@ -244,20 +259,19 @@ TEST(key_knows_everything) {
   kv_result_free(&r);
 }
 
-static void new_code_is_a_new_row(void **state) {
+DB_TEST(new_code_is_a_new_row) {
   kv_dbplace *p = *state;
   kv_result r = kv_rows_make(0, 4, 1, "avx2", 2);
-  assert_int_equal(kv_dbplace_put(p->db, &r, NULL), 0);
+  put(p, &r);
   r.revision = 2;
   r.output.byte[0] ^= 1;
-  assert_int_equal(kv_dbplace_put(p->db, &r, NULL), 0);
-  assert_int_equal(kv_dbplace_number(p->db, "SELECT count(*) FROM run"), 2);
-  assert_int_equal(
-      kv_dbplace_number(p->db, "SELECT count(DISTINCT subject) FROM run"), 1);
+  put(p, &r);
+  kv_dbplace_gives(p, "SELECT count(*) FROM run", 2);
+  kv_dbplace_gives(p, "SELECT count(DISTINCT subject) FROM run", 1);
   kv_result_free(&r);
 }
 
-static void rows_in_turn(void **state) {
+DB_TEST(rows_in_turn) {
   kv_dbplace *p = *state;
   char key[65] = "", last[65] = "";
   kv_result r;
@@ -265,7 +279,7 @@ static void rows_in_turn(void **state) {
   int n = 0;
   for (int m = 0; m < KV_ROWS_METHODS; m++) {
     kv_result x = kv_rows_make(0, m, 1, "avx2", 2);
-    assert_int_equal(kv_dbplace_put(p->db, &x, NULL), 0);
+    put(p, &x);
     kv_result_free(&x);
   }
   while (!kv_db_next(p->db, key, &r, &more, NULL) && more) {
@@ -281,7 +295,7 @@ static void rows_in_turn(void **state) {
   assert_int_equal(n, KV_ROWS_METHODS);
 }
 
-static void budgets_and_paths(void **state) {
+DB_TEST(budgets_and_paths) {
   kv_dbplace *p = *state;
   kv_result r = kv_rows_make(0, 4, 1, "avx2", 2);
   const char *shard[] = {"a.safetensors", "b.safetensors"};
@@ -307,10 +321,9 @@ static void budgets_and_paths(void **state) {
   assert_int_equal(kv_db_path(p->db, &r.identity, 1, sizeof path, path, NULL),
                    0);
   assert_int_equal(*path, 0);
-  assert_int_equal(kv_dbplace_number(p->db, "SELECT n_heads FROM trace"), 8);
-  assert_int_equal(
-      kv_dbplace_number(p->db, "SELECT request = identity FROM trace"), 1);
-  assert_int_equal(kv_dbplace_number(p->db, "SELECT count(*) FROM shard"), 2);
+  kv_dbplace_gives(p, "SELECT n_heads FROM trace", 8);
+  kv_dbplace_gives(p, "SELECT request = identity FROM trace", 1);
+  kv_dbplace_gives(p, "SELECT count(*) FROM shard", 2);
   kv_result_free(&r);
 }
 
@@ -324,64 +337,15 @@ static void must(sqlite3 *db, const char *sql) {
   if (sqlite3_exec(db, sql, NULL, NULL, &why)) fail_msg("%s: %s", sql, why);
 }
 
-/* What was recorded is compared, to the last bit. */
-static void other_moments_are_told(kv_db *db, kv_result *r) {
-  kv_err e = {0};
-  kv_result stored = kv_dbplace_names(r);
-  bool found;
-  float *x = &r->step_mean[KV_TV * (r->n_steps - 1) + 5], was = *x;
-  *x = nextafterf(was, 9);
-  assert_int_equal(kv_dbplace_put(db, r, &e), KV_DIFFERENT);
-  if (!strstr(e.text, "mean of measure tv is ")) fail_msg("%s", e.text);
-  *x = was;
-  r->part[2].stat[KV_KL].squares *= 2;
-  assert_int_equal(kv_dbplace_put(db, r, &e), KV_DIFFERENT);
-  if (!strstr(e.text, "squares of part 3, measure kl is "))
-    fail_msg("%s", e.text);
-  r->part[2].stat[KV_KL].squares /= 2;
-  assert_int_equal(kv_dbplace_put(db, r, &e), 0);
-  must(db->sql, "UPDATE step_mean SET mean = x'00000000' WHERE measure = 'tv'");
-  assert_int_equal(kv_db_find(db, &stored, &found, &e), KV_INPUT);
-  kv_result_free(&stored);
-  if (!strstr(e.text, "step_mean has not one number")) fail_msg("%s", e.text);
-}
-
-static void numbers_are_compared(void **state) {
-  kv_dbplace *p = *state;
-  kv_err e = {0};
-  kv_result r = kv_rows_make(0, METHOD, BUDGET, "avx2", 1);
-  struct {
-    int64_t *whole;
-    const char *says;
-  } of[] = {{&r.totals.asset, "bytes.asset"},
-            {&r.totals.fetched, "bytes.fetched"},
-            {&r.step[1].scanned, "scanned of step "}};
-  assert_int_equal(kv_dbplace_put(p->db, &r, NULL), 0);
-  for (int i = 0; i < 3; i++) {
-    ++*of[i].whole;
-    assert_int_equal(kv_dbplace_put(p->db, &r, &e), KV_DIFFERENT);
-    if (!strstr(e.text, of[i].says)) fail_msg("%s", e.text);
-    --*of[i].whole;
-  }
-  double was = r.part[3].drift;
-  r.part[3].drift = nextafter(was, 9);
-  assert_int_equal(kv_dbplace_put(p->db, &r, &e), KV_DIFFERENT);
-  if (!strstr(e.text, "drift of part 4 is ")) fail_msg("%s", e.text);
-  r.part[3].drift = was;
-  other_moments_are_told(p->db, &r);
-  kv_result_free(&r);
-}
-
 /* What became of tokens is stored by the first who is asked for it, and
  * compared then on. */
-static void tokens_are_taken_later(void **state) {
+DB_TEST(tokens_are_taken_later) {
   kv_dbplace *p = *state;
   kv_db *db = p->db;
-  kv_err e = {0};
   bool has = true;
   kv_result r = kv_rows_make(0, METHOD, BUDGET, "avx2", 1);
   assert_int_equal(kv_dbplace_put(db, &r, NULL), 0);
-  if (kv_db_has_survivals(db, &r, &has, &e)) fail_msg("%s", e.text);
+  works(kv_db_has_survivals(db, &r, &has, &told));
   assert_false(has);
   int32_t *gone = calloc(2 * (size_t)r.n_tokens, sizeof *gone);
   r.survival = calloc(1, sizeof *r.survival);
@@ -390,58 +354,61 @@ static void tokens_are_taken_later(void **state) {
       (kv_survival){.layer = 1, .gone = gone, .shown = gone + r.n_tokens};
   r.n_survivals = 1;
   gone[3] = 0x123456;
-  if (kv_dbplace_put(db, &r, &e)) fail_msg("%s", e.text);
-  if (kv_db_has_survivals(db, &r, &has, &e)) fail_msg("%s", e.text);
+  put(p, &r);
+  works(kv_db_has_survivals(db, &r, &has, &told));
   assert_true(has);
-  assert_int_equal(
-      kv_dbplace_number(db, "SELECT hex(substr(gone, 13, 4)) = '56341200'"
-                            " FROM survival WHERE layer = 1"),
-      1);
-  if (kv_dbplace_put(db, &r, &e)) fail_msg("%s", e.text);
+  kv_dbplace_gives(p,
+                   "SELECT hex(substr(gone, 13, 4)) = '56341200'"
+                   " FROM survival WHERE layer = 1",
+                   1);
+  put(p, &r);
   gone[3]++;
-  assert_int_equal(kv_dbplace_put(db, &r, &e), KV_DIFFERENT);
-  if (!strstr(e.text, "gone of layer 1, lane 0 is 56 at byte 12 before and 57"))
-    fail_msg("%s", e.text);
+  fails(kv_dbplace_put(db, &r, &told), KV_DIFFERENT,
+        "gone of layer 1, lane 0 is 56 at byte 12 before and 57");
   kv_result_free(&r);
 }
 
-/* A row without the kinds that every database has is no row. */
-static void kinds_that_lack_are_named(void **state) {
+/* A row without what every database has is no row. */
+DB_TEST(what_lacks_is_named) {
+  static const char *const lacks[][2] = {
+      {"UPDATE step_mean SET mean = x'00000000' WHERE measure = 'tv'",
+       "step_mean has not one number"},
+      {"DELETE FROM held WHERE kind = 'side'", "table held lacks bytes"}};
   kv_dbplace *p = *state;
-  kv_err e = {0};
-  bool found = false;
-  kv_result r = kv_rows_make(0, METHOD, BUDGET, "avx2", 1),
-            was = kv_dbplace_names(&r);
-  assert_int_equal(kv_dbplace_put(p->db, &r, NULL), 0);
-  must(p->db->sql, "DELETE FROM held WHERE kind = 'side'");
-  assert_int_equal(kv_db_find(p->db, &was, &found, &e), KV_INPUT);
-  if (!strstr(e.text, "table held lacks bytes")) fail_msg("%s", e.text);
-  kv_result_free(&was);
+  kv_result r = kv_rows_make(0, METHOD, BUDGET, "avx2", 1);
+  put(p, &r);
+  for (int i = 0; i < 2; i++) {
+    kv_result was = kv_dbplace_names(&r);
+    bool found;
+    must(p->db->sql, lacks[i][0]);
+    fails(kv_db_find(p->db, &was, &found, &told), KV_INPUT, lacks[i][1]);
+    must(p->db->sql, "UPDATE step_mean SET mean = zeroblob(4 * 320)");
+    kv_result_free(&was);
+  }
   kv_result_free(&r);
 }
 
 /* A kind, or a number, of a later kvreplay is left out, one that an earlier did
  * not take is not there until the row is computed again. */
-static void others_kinds_are_left_out(void **state) {
+DB_TEST(others_kinds_are_left_out) {
   kv_dbplace *p = *state;
-  kv_err e = {0};
   bool found = false;
   kv_result r = kv_rows_make(0, METHOD, BUDGET, "avx2", 1),
             was = kv_dbplace_names(&r);
-  assert_int_equal(kv_dbplace_put(p->db, &r, NULL), 0);
+  put(p, &r);
   must(p->db->sql, "INSERT INTO held VALUES (1, 'later', 1, 5);"
                    "INSERT INTO scalar VALUES (1, 'later', 5)");
-  if (kv_dbplace_put(p->db, &r, &e)) fail_msg("%s", e.text);
+  put(p, &r);
   must(p->db->sql, "DELETE FROM scalar WHERE name IN ('bytes.asset', 'cr');"
                    "UPDATE run SET measures = measures - 2");
-  if (kv_db_find(p->db, &was, &found, &e)) fail_msg("%s", e.text);
+  works(kv_db_find(p->db, &was, &found, &told));
   assert_true(found && was.totals.asset == -1 && isnan(was.totals.cr));
   assert_true(was.totals.kr == r.totals.kr);
-  if (kv_dbplace_put(p->db, &r, &e)) fail_msg("%s", e.text);
-  assert_int_equal(
-      kv_dbplace_number(p->db, "SELECT value FROM scalar WHERE name = 'cr'"
-                               " OR name = 'bytes.asset' ORDER BY name"),
-      r.totals.asset);
+  put(p, &r);
+  kv_dbplace_gives(p,
+                   "SELECT value FROM scalar WHERE name = 'cr'"
+                   " OR name = 'bytes.asset' ORDER BY name",
+                   r.totals.asset);
   kv_result_free(&was);
   kv_result_free(&r);
 }
@@ -481,44 +448,22 @@ static kv_rc put_shared(kv_db *db, const kv_result *r, kv_err *e) {
   return rc ? rc : kv_db_put_pool(db, 1, &r, 1, &only, e);
 }
 
-static void numbers_of_pools_are_compared(void **state) {
+DB_TEST(numbers_of_pools_are_compared) {
   kv_dbplace *p = *state;
-  kv_err e = {0};
   kv_result r = shared_row();
-  if (put_shared(p->db, &r, &e)) fail_msg("%s", e.text);
-  if (put_shared(p->db, &r, &e)) fail_msg("%s", e.text);
-  assert_int_equal(kv_dbplace_number(p->db, "SELECT step FROM pool_step"), 8);
+  works(put_shared(p->db, &r, &told));
+  works(put_shared(p->db, &r, &told));
+  kv_dbplace_gives(p, "SELECT step FROM pool_step", 8);
   r.together.pool.running++;
-  assert_int_equal(put_shared(p->db, &r, &e), KV_DIFFERENT);
-  if (!strstr(e.text, "running is 9 before and 10 now")) fail_msg("%s", e.text);
+  fails(put_shared(p->db, &r, &told), KV_DIFFERENT,
+        "running is 9 before and 10 now");
   r.layout->map_end++;
-  assert_int_equal(put_shared(p->db, &r, &e), KV_DIFFERENT);
-  if (!strstr(e.text, "map_end of layout slots is 20 before and 21 now"))
-    fail_msg("%s", e.text);
+  fails(put_shared(p->db, &r, &told), KV_DIFFERENT,
+        "map_end of layout slots is 20 before and 21 now");
   kv_result_free(&r);
 }
 
 int main(void) {
-#define WITH_DB(f)                                                             \
-  cmocka_unit_test_setup_teardown(f, kv_dbplace_open, kv_dbplace_close)
-  const struct CMUnitTest tests[] = {
-      WITH_DB(found_to_the_bit),
-      cmocka_unit_test(every_value_counts),
-      WITH_DB(repeat_confirms),
-      WITH_DB(conflict_is_told_and_kept),
-      WITH_DB(scores_come_later),
-      WITH_DB(refused_is_kept_under_what_was_asked),
-      WITH_DB(one_run_many_asks),
-      cmocka_unit_test(key_knows_everything),
-      WITH_DB(new_code_is_a_new_row),
-      WITH_DB(rows_in_turn),
-      WITH_DB(budgets_and_paths),
-      WITH_DB(numbers_are_compared),
-      WITH_DB(tokens_are_taken_later),
-      WITH_DB(numbers_of_pools_are_compared),
-      WITH_DB(kinds_that_lack_are_named),
-      WITH_DB(others_kinds_are_left_out),
-  };
-  int failed = cmocka_run_group_tests(tests, NULL, NULL);
+  int failed = tests_run("db", NULL, NULL);
   return failed + evaluations_run();
 }

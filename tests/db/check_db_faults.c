@@ -6,7 +6,7 @@
  */
 #include "tests/support/program/dbplace.h"
 #include "tests/support/rows.h"
-#include "tests/support/test.h"
+#include "tests/support/told.h"
 
 #include <signal.h>
 #include <stdio.h>
@@ -21,18 +21,16 @@
 static void expect_refused(kv_dbplace *p, const char *change,
                            const char *says) {
   kv_db *again = (kv_db *)p;
-  kv_err e = {0};
   assert_int_equal(sqlite3_exec(p->db->sql, change, 0, 0, 0), 0);
-  assert_int_equal(kv_db_open(p->path, &again, &e), KV_INPUT);
+  assert_int_equal(kv_db_open(p->path, &again, &told), KV_INPUT);
   assert_null(again);
-  if (!strstr(e.text, says)) fail_msg("%s: no %s", e.text, says);
+  must_say(says);
 }
 
-static void foreign_files_are_refused(void **state) {
+DB_TEST(foreign_files_are_refused) {
   kv_dbplace *p = *state;
   char path[96];
   kv_db *db;
-  kv_err e = {0};
   FILE *f;
   const char *schema[] = {"0", "-1", "2", "99"};
   for (int i = 0; i < 4; i++) {
@@ -47,18 +45,15 @@ static void foreign_files_are_refused(void **state) {
   f = fopen(path, "w");
   for (int i = 0; i < 100; i++) fputs("this is not a database\n", f);
   fclose(f);
-  assert_int_equal(kv_db_open(path, &db, &e), KV_INPUT);
-  assert_non_null(strstr(e.text, "is not a kvreplay database"));
+  fails(kv_db_open(path, &db, &told), KV_INPUT, "is not a kvreplay database");
   unlink(path);
-  assert_int_equal(kv_db_open("/no/such/folder/r.db", &db, &e), KV_RESOURCE);
+  assert_int_equal(kv_db_open("/no/such/folder/r.db", &db, &told), KV_RESOURCE);
 }
 
 static void expect_told(kv_dbplace *p, const char *says) {
   kv_result r = kv_rows_make(0, 4, 1, "avx2", 2);
-  kv_err e = {0};
-  assert_int_equal(kv_dbplace_put(p->db, &r, &e), KV_INPUT);
-  if (!strstr(e.text, says)) fail_msg("%s: no %s", e.text, says);
-  if (!strstr(e.text, p->path)) fail_msg("%s: no path", e.text);
+  fails(kv_dbplace_put(p->db, &r, &told), KV_INPUT, says);
+  must_say(p->path);
   kv_result_free(&r);
 }
 
@@ -84,10 +79,9 @@ TEST(changed_files_are_told) {
 }
 
 /* The head is whole, a page behind it is not. */
-static void damaged_files_are_told(void **state) {
+DB_TEST(damaged_files_are_told) {
   kv_dbplace *p = *state;
   char junk[4096];
-  kv_err e = {0};
   memset(junk, 7, sizeof junk);
   kv_db_close(p->db);
   FILE *f = fopen(p->path, "r+");
@@ -96,8 +90,7 @@ static void damaged_files_are_told(void **state) {
   fseek(f, sizeof junk, SEEK_SET);
   for (long i = 1; i < pages; i++) fwrite(junk, 1, sizeof junk, f);
   fclose(f);
-  assert_int_equal(kv_db_open(p->path, &p->db, &e), KV_INPUT);
-  if (!strstr(e.text, "is a damaged database")) fail_msg("%s", e.text);
+  fails(kv_db_open(p->path, &p->db, &told), KV_INPUT, "is a damaged database");
 }
 
 /* --- catastrophes --------------------------------------------------------- */
@@ -115,35 +108,36 @@ static void write_rows(const char *path, int pipe) {
 }
 
 static int kill_after(const char *path, int rows) {
-  int end[2], told = 0;
+  int end[2], done = 0;
   char byte;
   pid_t child;
   assert_int_equal(pipe(end), 0);
   child = fork();
   if (!child) write_rows(path, end[1]);
   close(end[1]);
-  while (told < rows && read(end[0], &byte, 1) == 1) told++;
+  while (done < rows && read(end[0], &byte, 1) == 1) done++;
   kill(child, SIGKILL);
-  while (read(end[0], &byte, 1) == 1) told++;
+  while (read(end[0], &byte, 1) == 1) done++;
   close(end[0]);
   waitpid(child, NULL, 0);
-  return told;
+  return done;
 }
 
-static void killed_loses_nothing_reported(void **state) {
+DB_TEST(killed_loses_nothing_reported) {
   kv_dbplace *p = *state;
   int most = 0;
   for (int rows = 1; rows < 40; rows += 7) {
-    int told = kill_after(p->path, rows);
-    if (told > most) most = told;
+    int done = kill_after(p->path, rows);
+    if (done > most) most = done;
     assert_true(kv_dbplace_number(p->db, "SELECT count(*) FROM run") >= most);
-    assert_int_equal(kv_dbplace_number(p->db,
-                                       "SELECT count(*) FROM run r WHERE"
-                                       " (SELECT count(*) FROM step_cost s"
-                                       "  WHERE s.run_id = r.run_id) != 321"),
+    kv_dbplace_gives(p,
+                     "SELECT count(*) FROM run r WHERE"
+                     " (SELECT count(*) FROM step_cost s"
+                     "  WHERE s.run_id = r.run_id) != 321",
                      0);
-    assert_int_equal(kv_dbplace_number(p->db, "SELECT count(*) FROM"
-                                              " pragma_foreign_key_check"),
+    kv_dbplace_gives(p,
+                     "SELECT count(*) FROM"
+                     " pragma_foreign_key_check",
                      0);
   }
 }
@@ -163,9 +157,9 @@ static bool was_told(void) { return told_of >= 0; }
 
 /* A process that writes, and ends when it is killed, or we do. */
 static pid_t begin_writer(const char *path) {
-  int told[2], alive[2];
+  int said[2], alive[2];
   char byte;
-  assert_int_equal(pipe(told), 0);
+  assert_int_equal(pipe(said), 0);
   assert_int_equal(pipe(alive), 0);
   pid_t child = fork();
   if (!child) {
@@ -173,21 +167,21 @@ static pid_t begin_writer(const char *path) {
     close(alive[1]);
     if (!sqlite3_open(path, &sql) &&
         !sqlite3_exec(sql, "BEGIN IMMEDIATE", 0, 0, 0) &&
-        write(told[1], "", 1) == 1)
+        write(said[1], "", 1) == 1)
       while (read(alive[0], &byte, 1) > 0) {
       }
     _exit(1);
   }
-  assert_int_equal(read(told[0], &byte, 1), 1);
-  close(told[0]);
-  close(told[1]);
+  assert_int_equal(read(said[0], &byte, 1), 1);
+  close(said[0]);
+  close(said[1]);
   close(alive[0]);
   return child; /* the other end of alive is open as long as we are */
 }
 
 /* The wait is told once, with who it is for where the system says so, and is
  * over when it is to stop. */
-static void waits_aloud(void **state) {
+DB_TEST(waits_aloud) {
   kv_dbplace *p = *state;
   kv_result r = kv_rows_make(0, 4, 1, "avx2", 2);
   kv_db_wait how = {.tell = tell, .stop = was_told, .self = p->path};
@@ -204,44 +198,29 @@ static void waits_aloud(void **state) {
   kv_result_free(&r);
 }
 
-static void full_disk_keeps_what_was_there(void **state) {
+DB_TEST(full_disk_keeps_what_was_there) {
   kv_dbplace *p = *state;
   struct rlimit old, small;
-  kv_err e = {0};
+  kv_rc rc = KV_OK;
   int done = 0;
   signal(SIGXFSZ, SIG_IGN);
   assert_int_equal(getrlimit(RLIMIT_FSIZE, &old), 0);
   small = old;
   small.rlim_cur = 1200000;
   assert_int_equal(setrlimit(RLIMIT_FSIZE, &small), 0);
-  for (; !e.rc && done < 100; done++) {
+  for (; !rc && done < 100; done++) {
     kv_result r = kv_rows_make(0, 4, 1, "avx2", 2);
     r.revision = done;
-    kv_dbplace_put(p->db, &r, &e);
+    rc = kv_dbplace_put(p->db, &r, &told);
     kv_result_free(&r);
   }
   assert_int_equal(setrlimit(RLIMIT_FSIZE, &old), 0);
-  assert_int_equal(e.rc, KV_RESOURCE);
-  if (!strstr(e.text, "free space")) fail_msg("%s", e.text);
+  fails(rc, KV_RESOURCE, "free space");
   assert_true(done > 1);
-  assert_int_equal(kv_dbplace_number(p->db, "SELECT count(*) FROM run"),
-                   done - 1);
+  kv_dbplace_gives(p, "SELECT count(*) FROM run", done - 1);
   kv_db_close(p->db);
   assert_int_equal(kv_db_open(p->path, &p->db, NULL), 0);
-  assert_int_equal(kv_dbplace_number(p->db, "SELECT count(*) FROM run"),
-                   done - 1);
+  kv_dbplace_gives(p, "SELECT count(*) FROM run", done - 1);
 }
 
-int main(void) {
-#define WITH_DB(f)                                                             \
-  cmocka_unit_test_setup_teardown(f, kv_dbplace_open, kv_dbplace_close)
-  const struct CMUnitTest tests[] = {
-      WITH_DB(foreign_files_are_refused),
-      cmocka_unit_test(changed_files_are_told),
-      WITH_DB(damaged_files_are_told),
-      WITH_DB(killed_loses_nothing_reported),
-      WITH_DB(waits_aloud),
-      WITH_DB(full_disk_keeps_what_was_there),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return tests_run("db faults", NULL, NULL); }

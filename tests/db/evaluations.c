@@ -10,7 +10,7 @@
 
 #include "tests/support/program/answers.h"
 #include "tests/support/program/dbplace.h"
-#include "tests/support/test.h"
+#include "tests/support/told.h"
 
 #include <math.h>
 #include <signal.h>
@@ -41,7 +41,7 @@ static kv_evaluation asked(const kv_evaluation *r) {
   return a;
 }
 
-static void found_to_the_bit(void **state) {
+DB_TEST(found_to_the_bit) {
   kv_dbplace *p = *state;
   kv_evaluations *s = opened(p);
   kv_answers_row r;
@@ -72,7 +72,7 @@ static void found_to_the_bit(void **state) {
   kv_evaluations_close(s);
 }
 
-static void repeat_confirms_and_adds(void **state) {
+DB_TEST(repeat_confirms_and_adds) {
   kv_dbplace *p = *state;
   kv_answers_row r;
   kv_answers_make(0, 0, 0, 2, &r);
@@ -85,18 +85,15 @@ static void repeat_confirms_and_adds(void **state) {
     r.row.n_values = all;
     kv_evaluations_close(s);
   }
-  assert_int_equal(kv_dbplace_number(p->db, "SELECT count(*) FROM evaluation"),
-                   1);
-  assert_int_equal(kv_dbplace_number(p->db, "SELECT count(*) FROM evaluator"),
-                   3);
-  assert_int_equal(kv_dbplace_number(p->db, "SELECT count(*) FROM evaluated"),
-                   r.row.n_values);
-  assert_int_equal(
-      kv_dbplace_number(p->db, "SELECT count(*) FROM quantity WHERE (name,"
-                               " unit, combine) IN (VALUES ('bytes.mean',"
-                               " 'bytes', 'of dense'),"
-                               " ('open.lse_error.mean', 'nats', 'mean'))"),
-      2);
+  kv_dbplace_gives(p, "SELECT count(*) FROM evaluation", 1);
+  kv_dbplace_gives(p, "SELECT count(*) FROM evaluator", 3);
+  kv_dbplace_gives(p, "SELECT count(*) FROM evaluated", r.row.n_values);
+  kv_dbplace_gives(p,
+                   "SELECT count(*) FROM quantity WHERE (name,"
+                   " unit, combine) IN (VALUES ('bytes.mean',"
+                   " 'bytes', 'of dense'),"
+                   " ('open.lse_error.mean', 'nats', 'mean'))",
+                   2);
 }
 
 /* --- conflicts -------------------------------------------------------------
@@ -109,11 +106,9 @@ static void expect_conflict(kv_dbplace *p, const kv_evaluation *r,
   int64_t before = kv_dbplace_number(p->db, kept);
   int64_t found = kv_dbplace_number(p->db, by);
   kv_evaluations *s = opened(p);
-  kv_err e = {0};
-  assert_int_equal(kv_evaluations_put(s, r, &e), KV_DIFFERENT);
-  if (!strstr(e.text, says)) fail_msg("%s: no %s", e.text, says);
-  assert_int_equal(kv_dbplace_number(p->db, kept), before + 1);
-  assert_int_equal(kv_dbplace_number(p->db, by), found);
+  fails(kv_evaluations_put(s, r, &told), KV_DIFFERENT, says);
+  kv_dbplace_gives(p, kept, before + 1);
+  kv_dbplace_gives(p, by, found);
   kv_evaluation a = asked(r);
   assert_int_equal(is_found(s, &a), 1);
   assert_string_equal(a.budget, "96");
@@ -121,7 +116,7 @@ static void expect_conflict(kv_dbplace *p, const kv_evaluation *r,
   kv_evaluations_close(s);
 }
 
-static void another_answer_is_a_conflict(void **state) {
+DB_TEST(another_answer_is_a_conflict) {
   kv_dbplace *p = *state;
   kv_evaluations *s = opened(p);
   kv_answers_row r;
@@ -167,7 +162,7 @@ static bool change(kv_evaluation *r, const kv_answers_row *of, int i) {
   return i < 16;
 }
 
-static void what_is_asked_names_the_row(void **state) {
+DB_TEST(what_is_asked_names_the_row) {
   kv_dbplace *p = *state;
   kv_evaluations *s = opened(p);
   kv_answers_row r;
@@ -179,19 +174,16 @@ static void what_is_asked_names_the_row(void **state) {
     if (is_found(s, &a)) fail_msg("the row is found without change %d", n);
     other.status = "refused"; /* contradicts nobody */
     other.reason = "of itself";
-    kv_err e = {0};
-    if (kv_evaluations_put(s, &other, &e)) fail_msg("%d: %s", n, e.text);
+    if (kv_evaluations_put(s, &other, &told)) fail_msg("%d: %s", n, told.text);
     n++;
   }
   kv_evaluations_close(s);
-  assert_int_equal(kv_dbplace_number(p->db, "SELECT count(*) FROM evaluation"),
-                   n + 1);
-  assert_int_equal(kv_dbplace_number(p->db, "SELECT count(*) FROM platform"),
-                   1 + 5);
+  kv_dbplace_gives(p, "SELECT count(*) FROM evaluation", n + 1);
+  kv_dbplace_gives(p, "SELECT count(*) FROM platform", 1 + 5);
 }
 
 /* As of runs: the revision, or the digest of the file that a method reads. */
-static void code_is_found(void **state) {
+DB_TEST(code_is_found) {
   kv_dbplace *p = *state;
   kv_evaluations *s = opened(p);
   const char *source = getenv("top_srcdir");
@@ -204,22 +196,23 @@ static void code_is_found(void **state) {
            "duoattention.kvtiny-6l.safetensors",
            source ? source : ".");
   r.row.method = spec;
-  kv_err e = {0};
-  if (kv_evaluations_put(s, &r.row, &e)) fail_msg("%s", e.text);
+  works(kv_evaluations_put(s, &r.row, &told));
   r.row.method = "SnapKVPress";
   r.row.code = "kvpress 0.5.5";
   assert_int_equal(kv_evaluations_put(s, &r.row, NULL), 0);
   kv_evaluations_close(s);
-  assert_int_equal(kv_dbplace_number(p->db,
-                                     "SELECT count(*) FROM evaluation WHERE"
-                                     " code = 'revision ' || revision AND"
-                                     " arithmetic > 0"),
+  kv_dbplace_gives(p,
+                   "SELECT count(*) FROM evaluation WHERE"
+                   " code = 'revision ' || revision AND"
+                   " arithmetic > 0",
                    1);
-  assert_int_equal(kv_dbplace_number(p->db, "SELECT count(*) FROM evaluation"
-                                            " WHERE length(code) = 64"),
+  kv_dbplace_gives(p,
+                   "SELECT count(*) FROM evaluation"
+                   " WHERE length(code) = 64",
                    1);
-  assert_int_equal(kv_dbplace_number(p->db, "SELECT arithmetic FROM evaluation"
-                                            " WHERE code LIKE 'kvpress%'"),
+  kv_dbplace_gives(p,
+                   "SELECT arithmetic FROM evaluation"
+                   " WHERE code LIKE 'kvpress%'",
                    0);
 }
 
@@ -228,12 +221,10 @@ static void code_is_found(void **state) {
 
 static void expect_refused(kv_evaluations *s, const kv_evaluation *r,
                            const char *says) {
-  kv_err e = {0};
-  assert_int_equal(kv_evaluations_put(s, r, &e), KV_USAGE);
-  if (!strstr(e.text, says)) fail_msg("%s: no %s", e.text, says);
+  fails(kv_evaluations_put(s, r, &told), KV_USAGE, says);
 }
 
-static void what_is_not_whole_is_refused(void **state) {
+DB_TEST(what_is_not_whole_is_refused) {
   kv_dbplace *p = *state;
   kv_evaluations *s = opened(p);
   kv_answers_row r;
@@ -269,8 +260,7 @@ static void what_is_not_whole_is_refused(void **state) {
   r.value[0] = (kv_evaluated){"loglik", -HUGE_VAL};
   expect_refused(s, &r.row, "loglik of the evaluation is infinite");
   kv_evaluations_close(s);
-  assert_int_equal(kv_dbplace_number(p->db, "SELECT count(*) FROM question"),
-                   0);
+  kv_dbplace_gives(p, "SELECT count(*) FROM question", 0);
   assert_int_equal(kv_evaluations_put(NULL, &r.row, NULL), KV_USAGE);
   assert_int_equal(kv_evaluations_open(":memory:", "", &s, NULL), KV_USAGE);
   assert_null(s);
@@ -302,25 +292,25 @@ static int64_t halves(kv_db *db) {
           " pragma_foreign_key_check)");
 }
 
-static void killed_loses_nothing_reported(void **state) {
+DB_TEST(killed_loses_nothing_reported) {
   kv_dbplace *p = *state;
-  int told = 0, end[2];
+  int done = 0, end[2];
   char byte;
   assert_int_equal(pipe(end), 0);
   pid_t child = fork();
   if (!child) write_rows(p->path, 0, 4000, end[1]);
   close(end[1]);
-  while (told < 9 && read(end[0], &byte, 1) == 1) told++;
+  while (done < 9 && read(end[0], &byte, 1) == 1) done++;
   kill(child, SIGKILL);
-  while (read(end[0], &byte, 1) == 1) told++;
+  while (read(end[0], &byte, 1) == 1) done++;
   close(end[0]);
   waitpid(child, NULL, 0);
   int64_t rows = kv_dbplace_number(p->db, "SELECT count(*) FROM evaluation");
-  assert_true(told >= 9 && rows >= told && rows < 4000);
+  assert_true(done >= 9 && rows >= done && rows < 4000);
   assert_int_equal(halves(p->db), 0);
 }
 
-static void several_write_one_file(void **state) {
+DB_TEST(several_write_one_file) {
   kv_dbplace *p = *state;
   pid_t child[3];
   for (int i = 0; i < 3; i++) {
@@ -332,25 +322,9 @@ static void several_write_one_file(void **state) {
     waitpid(child[i], &how, 0);
     assert_true(WIFEXITED(how) && WEXITSTATUS(how) == 0);
   }
-  assert_int_equal(kv_dbplace_number(p->db, "SELECT count(*) FROM evaluation"),
-                   40);
-  assert_int_equal(kv_dbplace_number(p->db, "SELECT count(*) FROM evaluator"),
-                   72);
+  kv_dbplace_gives(p, "SELECT count(*) FROM evaluation", 40);
+  kv_dbplace_gives(p, "SELECT count(*) FROM evaluator", 72);
   assert_int_equal(halves(p->db), 0);
 }
 
-int evaluations_run(void) {
-#define WITH_DB(f)                                                             \
-  cmocka_unit_test_setup_teardown(f, kv_dbplace_open, kv_dbplace_close)
-  const struct CMUnitTest tests[] = {
-      WITH_DB(found_to_the_bit),
-      WITH_DB(repeat_confirms_and_adds),
-      WITH_DB(another_answer_is_a_conflict),
-      WITH_DB(what_is_asked_names_the_row),
-      WITH_DB(code_is_found),
-      WITH_DB(what_is_not_whole_is_refused),
-      WITH_DB(killed_loses_nothing_reported),
-      WITH_DB(several_write_one_file),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int evaluations_run(void) { return tests_run("evaluations", NULL, NULL); }

@@ -324,7 +324,7 @@ TEST(block_functions_are_plain_loops) {
 
 int main(void) {
   setenv("KVREPLAY_EMU_ORDER", "reverse", 1);
-  int failed = test_all("emu", nullptr, nullptr);
+  int failed = tests_run("emu", nullptr, nullptr);
   kv_emu_release();
   return failed;
 }

@@ -234,7 +234,7 @@ TEST(a_fault_ends_the_program) {
 int main(void) {
   handler = kv_emu_fault;
   kv_emu_fault = note;
-  int failed = test_all("emu faults", nullptr, nullptr);
+  int failed = tests_run("emu faults", nullptr, nullptr);
   kv_emu_release();
   return failed;
 }

@@ -289,7 +289,7 @@ TEST(pieces_end_in_zeros) {
 }
 
 int main(void) {
-  int failed = test_all("emu words", nullptr, nullptr);
+  int failed = tests_run("emu words", nullptr, nullptr);
   kv_emu_release();
   return failed;
 }

@@ -138,5 +138,5 @@ TEST(cells_apart) {
 int main(void) {
   backend = gpudevice_open();
   if (!backend) return 77;
-  return test_all("gpu_bytes", scratch_make, scratch_remove);
+  return tests_run("gpu_bytes", scratch_make, scratch_remove);
 }

@@ -246,7 +246,7 @@ TEST(what_does_not_suit_is_the_same) {
 }
 
 int main(void) {
-  int failed = test_all("gpu coded", nullptr, nullptr);
+  int failed = tests_run("gpu coded", nullptr, nullptr);
   kv_emu_release();
   return failed;
 }

@@ -230,5 +230,5 @@ static int setup(void **state) {
 int main(void) {
   backend = gpudevice_open();
   if (!backend) return 77;
-  return test_all("gpu_faults", setup, scratch_remove);
+  return tests_run("gpu_faults", setup, scratch_remove);
 }

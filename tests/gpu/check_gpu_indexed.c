@@ -315,5 +315,5 @@ int main(void) {
   indexed = kv_backend_emu;
   indexed.open = open_indexed;
   indexed.end_step = end_step;
-  return test_all("gpu_indexed", scratch_make, scratch_remove);
+  return tests_run("gpu_indexed", scratch_make, scratch_remove);
 }

@@ -229,5 +229,5 @@ TEST(made) {
 
 int main(void) {
   kv_float_ground();
-  return test_all("gpu paged", nullptr, nullptr);
+  return tests_run("gpu paged", nullptr, nullptr);
 }

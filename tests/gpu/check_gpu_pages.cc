@@ -225,4 +225,4 @@ TEST(many) {
   kv_emu_order(0);
 }
 
-int main(void) { return test_all("gpu pages", nullptr, nullptr); }
+int main(void) { return tests_run("gpu pages", nullptr, nullptr); }

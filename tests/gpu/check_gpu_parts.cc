@@ -381,5 +381,5 @@ EVERYWHERE(keeping_fits)
 int main(void) {
   kv_float_ground();
   layer.shape = {1, HEADS, 1, 1, 1, MOST, MOST, 0, KV_F32, 0, 0, 0, nullptr};
-  return test_all("gpu parts", NULL, NULL);
+  return tests_run("gpu parts", NULL, NULL);
 }

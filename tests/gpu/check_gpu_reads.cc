@@ -237,7 +237,7 @@ TEST(views_are_named) {
 }
 
 int main(void) {
-  int failed = test_all("gpu reads", nullptr, nullptr);
+  int failed = tests_run("gpu reads", nullptr, nullptr);
   kv_emu_release();
   return failed;
 }

@@ -360,4 +360,4 @@ TEST(same_bits) {
     for (int order = 0; order < 2; order++) one(&s, order);
 }
 
-int main(void) { return test_all("gpu rebuilt", nullptr, nullptr); }
+int main(void) { return tests_run("gpu rebuilt", nullptr, nullptr); }

@@ -253,4 +253,4 @@ TEST(same_bits) {
     for (int order = 0; order < 2; order++) one(&s, order);
 }
 
-int main(void) { return test_all("gpu regular", nullptr, nullptr); }
+int main(void) { return tests_run("gpu regular", nullptr, nullptr); }

@@ -214,5 +214,5 @@ int main(void) {
   poisoned = kv_backend_emu;
   poisoned.open = open_poisoned;
   poisoned.end_step = end_step;
-  return test_all("gpu_rows", scratch_make, scratch_remove);
+  return tests_run("gpu_rows", scratch_make, scratch_remove);
 }

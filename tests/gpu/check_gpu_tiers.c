@@ -226,5 +226,5 @@ int main(void) {
   in_pages = kv_backend_emu;
   in_pages.open = open_in_pages;
   in_pages.end_step = end_step;
-  return test_all("gpu_tiers", scratch_make, scratch_remove);
+  return tests_run("gpu_tiers", scratch_make, scratch_remove);
 }

@@ -308,5 +308,5 @@ static int setup(void **state) {
 int main(void) {
   backend = gpudevice_open();
   if (!backend) return 77;
-  return test_all("gpu_traffic", setup, scratch_remove);
+  return tests_run("gpu_traffic", setup, scratch_remove);
 }

@@ -355,5 +355,5 @@ TEST(holes) {
 
 int main(void) {
   kv_float_ground();
-  return test_all("gpu verbs", NULL, NULL);
+  return tests_run("gpu verbs", NULL, NULL);
 }

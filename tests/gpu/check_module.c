@@ -63,5 +63,5 @@ int main(void) {
   const char *top = getenv("top_builddir");
   snprintf(path, sizeof path, "%s/tests/faults/.libs/module.so",
            top ? top : "..");
-  return test_all("module", NULL, NULL);
+  return tests_run("module", NULL, NULL);
 }

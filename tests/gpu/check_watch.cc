@@ -144,7 +144,7 @@ TEST(sentences_say_where) {
 int main(void) {
   setenv("KV_WATCH_LINES", "no", 1);
   kv_emu_fault = note;
-  int failed = test_all("watch", nullptr, nullptr);
+  int failed = tests_run("watch", nullptr, nullptr);
   kv_emu_release();
   return failed;
 }

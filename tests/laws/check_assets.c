@@ -24,7 +24,7 @@
 #include "tests/made/counts.h"
 #include "tests/support/backend/probe.h"
 #include "tests/support/scratch.h"
-#include "tests/support/test.h"
+#include "tests/support/told.h"
 #include "tests/support/traces/tracefile.h"
 #include "traces/container/writer.h"
 
@@ -216,9 +216,8 @@ TEST(two_methods_read_two_files) {
   kv_cell_close(&cell);
 }
 
-static void backends_agree(void **state) {
+TEST(backends_agree) {
   kv_cell a, b;
-  (void)state;
   if (!probe_backend()) skip();
   write_right(beside());
   run(NULL, &kv_backend_ref, &a);
@@ -234,8 +233,7 @@ static void backends_agree(void **state) {
 /* With a default it is one of all methods, without one it is not. */
 TEST(in_all) {
   kv_specs all = {0};
-  kv_err e = {0};
-  if (kv_specs_add(only_counts, "all", &all, &e)) fail_msg("%s", e.text);
+  works(kv_specs_add(only_counts, "all", &all, &told));
   assert_int_equal(all.n, 1);
   assert_ptr_equal(all.spec[0].method, &counts_method);
   assert_string_equal(kv_spec_file(&all.spec[0], 0)->path, "");
@@ -315,20 +313,20 @@ static void *touch(void *self) {
 TEST(rewritten) {
   toucher x = {.quit = false};
   pthread_t who;
-  bool told = false;
+  bool refused = false;
   kv_cell cell;
   snprintf(x.path, sizeof x.path, "%s", scratch_path("touched.safetensors"));
   write_right(x.path);
   assert_int_equal(pthread_create(&who, NULL, touch, &x), 0);
-  for (int i = 0; i < 1000 && !told; i++) {
+  for (int i = 0; i < 1000 && !refused; i++) {
     run(x.path, &kv_backend_ref, &cell);
-    told = cell.result.status == KV_CELL_REFUSED &&
-           strstr(cell.result.reason, "was rewritten while it was read");
+    refused = cell.result.status == KV_CELL_REFUSED &&
+              strstr(cell.result.reason, "was rewritten while it was read");
     kv_cell_close(&cell);
   }
   atomic_store(&x.quit, true);
   pthread_join(who, NULL);
-  assert_true(told);
+  assert_true(refused);
 }
 
 /* A session has no folder to look into; a file that is named serves it. */
@@ -336,7 +334,6 @@ TEST(sessions_read_it) {
   char text[800];
   kv_session *s = NULL;
   kv_spec spec;
-  kv_err e = {0};
   kv_session_shape shape = {.abi = KV_SESSION_ABI,
                             .n_layers = LAYERS,
                             .n_heads = HEADS,
@@ -345,18 +342,15 @@ TEST(sessions_read_it) {
                             .d_v = DIM,
                             .n_tokens = TOKENS,
                             .dtype = KV_F32};
-  assert_int_equal(kv_spec_parse(only_counts, "counts", &spec, &e), KV_OK);
-  assert_int_equal(
-      kv_session_open_spec(&shape, &spec, NULL, PROMPT, NULL, &s, &e),
-      KV_REFUSED);
-  assert_non_null(strstr(e.text, "a session has none: name the file"));
+  works(kv_spec_parse(only_counts, "counts", &spec, &told));
+  fails(kv_session_open_spec(&shape, &spec, NULL, PROMPT, NULL, &s, &told),
+        KV_REFUSED, "a session has none: name the file");
   kv_spec_free(&spec);
   const char *path = scratch_path("s.safetensors");
   write_right(path);
   snprintf(text, sizeof text, "counts:file=%s", path);
-  assert_int_equal(kv_spec_parse(only_counts, text, &spec, &e), KV_OK);
-  if (kv_session_open_spec(&shape, &spec, NULL, PROMPT, NULL, &s, &e))
-    fail_msg("%s", e.text);
+  works(kv_spec_parse(only_counts, text, &spec, &told));
+  works(kv_session_open_spec(&shape, &spec, NULL, PROMPT, NULL, &s, &told));
   kv_session_close(s);
   kv_spec_free(&spec);
 }
@@ -366,35 +360,17 @@ TEST(tables_are_checked) {
   kv_method m = counts_method;
   const kv_param *row = counts_method.params;
   kv_param p[4] = {row[0], row[0], row[0], {0}};
-  kv_err e = {0};
-  assert_int_equal(kv_door_check(&m, "x", &e), KV_OK);
+  works(kv_door_check(&m, "x", &told));
   m.params = p;
   p[1].name = "other";
   p[2].name = "third";
-  assert_int_equal(kv_door_check(&m, "x", &e), KV_INPUT);
-  assert_non_null(strstr(e.text, "too many files"));
+  fails(kv_door_check(&m, "x", &told), KV_INPUT, "too many files");
   p[1].name = NULL;
   p[0].fallback = "mine";
-  assert_int_equal(kv_door_check(&m, "x", &e), KV_INPUT);
-  assert_non_null(strstr(e.text, "not KV_FILE_BESIDE"));
+  fails(kv_door_check(&m, "x", &told), KV_INPUT, "not KV_FILE_BESIDE");
   p[0].fallback = NULL;
   p[0].reads = NULL;
-  assert_int_equal(kv_door_check(&m, "x", &e), KV_INPUT);
-  assert_non_null(strstr(e.text, "asks for no tensor"));
+  fails(kv_door_check(&m, "x", &told), KV_INPUT, "asks for no tensor");
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(lanes_hold_what_it_says),
-      cmocka_unit_test(named_and_beside_are_one),
-      cmocka_unit_test(two_methods_read_two_files),
-      cmocka_unit_test(backends_agree),
-      cmocka_unit_test(in_all),
-      cmocka_unit_test(missing_file),
-      cmocka_unit_test(wrong_tensors),
-      cmocka_unit_test(rewritten),
-      cmocka_unit_test(sessions_read_it),
-      cmocka_unit_test(tables_are_checked),
-  };
-  return cmocka_run_group_tests(tests, start, stop);
-}
+int main(void) { return tests_run("assets", start, stop); }

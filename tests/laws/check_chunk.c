@@ -15,7 +15,7 @@
 #include "tests/made/rest.h"
 #include "tests/support/backend/probe.h"
 #include "tests/support/scratch.h"
-#include "tests/support/test.h"
+#include "tests/support/told.h"
 #include "tests/support/traces/opened.h"
 
 #include <math.h>
@@ -158,7 +158,6 @@ TEST(test_vectors_have_it) {
   int step[] = {80};
   int layer[] = {0, 1};
   kv_cell cell = {0};
-  kv_err e = {0};
   bool stopped;
   cells_open(trace[0], "rest", &cell);
   kv_vectors_ask ask = {.cell = &cell,
@@ -167,8 +166,8 @@ TEST(test_vectors_have_it) {
                         .layers = 2,
                         .layer = layer,
                         .dir = scratch_path("vectors")};
-  if (kv_vectors_write(&ask, &stopped, &e)) fail_msg("%s", e.text);
+  works(kv_vectors_write(&ask, &stopped, &told));
   kv_cell_close(&cell);
 }
 
-int main(void) { return test_all("chunk", open_traces, close_traces); }
+int main(void) { return tests_run("chunk", open_traces, close_traces); }

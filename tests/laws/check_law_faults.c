@@ -4,7 +4,7 @@
  * says so, alone and among the others, in the words that belong to the fault.
  */
 #include "sim/run/laws/law.h"
-#include "tests/support/test.h"
+#include "tests/support/told.h"
 #include "tests/support/traces/opened.h"
 
 #include <string.h>
@@ -81,13 +81,12 @@ static const broken faults[] = {
 
 static void must_see(const broken *b) {
   kv_spec spec = {0};
-  kv_err e = {0};
   tampering = kv_backend_ref;
   tamper = b->lane;
   if (b->lane) tampering.compress = tampered_compress;
   if (b->seen) tampering.seen = b->seen;
   if (b->rows) tampering.observation = rows_twice;
-  assert_int_equal(kv_spec_parse(kv_method_at, b->method, &spec, &e), KV_OK);
+  works(kv_spec_parse(kv_method_at, b->method, &spec, &told));
   kv_law_case c = {.backend = &tampering,
                    .trace = trace,
                    .spec = &spec,
@@ -95,11 +94,11 @@ static void must_see(const broken *b) {
   int alone, among;
   int law = kv_law_named(b->law);
   assert_true(law >= 0);
-  kv_rc rc = kv_law_ask(&c, 1u << law, &alone, &e);
-  if (rc != KV_DIFFERENT || alone != law || !strstr(e.text, b->said))
-    fail_msg("law %s is blind: rc %d, %s", b->law, rc, e.text);
+  kv_rc rc = kv_law_ask(&c, 1u << law, &alone, &told);
+  if (rc != KV_DIFFERENT || alone != law || !strstr(told.text, b->said))
+    fail_msg("law %s is blind: rc %d, %s", b->law, rc, told.text);
   turn = 0;
-  rc = kv_law_ask(&c, UINT32_MAX, &among, &e);
+  rc = kv_law_ask(&c, UINT32_MAX, &among, &told);
   if (rc != KV_DIFFERENT || among < 0)
     fail_msg("laws together are blind to what %s sees", b->law);
   kv_spec_free(&spec);
@@ -117,4 +116,4 @@ static int open_trace(void **state) {
 
 static int close_trace(void **state) { return opened_close(state, 1, &trace); }
 
-int main(void) { return test_all("law faults", open_trace, close_trace); }
+int main(void) { return tests_run("law faults", open_trace, close_trace); }

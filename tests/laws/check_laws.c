@@ -28,6 +28,7 @@
 #include "tests/support/backend/probe.h"
 #include "tests/support/rig.h"
 #include "tests/support/scratch.h"
+#include "tests/support/told.h"
 #include "tests/support/traces/opened.h"
 #include "traces/trace/synth.h"
 
@@ -73,12 +74,11 @@ static void choose_backend(void) {
 }
 
 static int open_traces(void **state) {
-  kv_err e = {0};
   choose_backend();
   if (opened_make(state, PLACES, places, 5, kv_law_open, trace)) return 1;
   for (int i = 0; i < PLACES; i++) {
     kv_law_case c = {.backend = backend, .trace = trace[i]};
-    if (kv_law_dense(&c, &dense[i], &e)) fail_msg("%s", e.text);
+    works(kv_law_dense(&c, &dense[i], &told));
   }
   return 0;
 }
@@ -105,20 +105,18 @@ static uint32_t all_laws(void) {
 
 static kv_rc asked(const kv_law_case *c, const char *text, uint32_t laws) {
   int broken;
-  kv_err e = {0};
-  kv_rc rc = kv_law_ask(c, laws, &broken, &e);
+  kv_rc rc = kv_law_ask(c, laws, &broken, &told);
   if (rc && rc != KV_REFUSED)
     fail_msg("law %s, %s, %s, budget %d: %s", kv_law_at(broken)->name,
-             c->trace->name, text, c->entries, e.text);
+             c->trace->name, text, c->entries, told.text);
   return rc;
 }
 
 static void ask(int at, const char *text, int entries, uint32_t laws,
                 tally *n) {
   kv_spec spec = {0};
-  kv_err e = {0};
-  if (kv_spec_parse(kv_method_at, text, &spec, &e))
-    fail_msg("%s: %s", text, e.text);
+  if (kv_spec_parse(kv_method_at, text, &spec, &told))
+    fail_msg("%s: %s", text, told.text);
   if (!kv_backend_has(backend, spec.method)) {
     n->lacked++;
     kv_spec_free(&spec);
@@ -260,9 +258,8 @@ TEST(test_further) {
 
 static void ask_made_up(const char *name) {
   kv_spec spec = {0};
-  kv_err e = {0};
   if (backend != &kv_backend_ref && backend != probe_backend()) skip();
-  assert_int_equal(kv_spec_parse(made_up_at, name, &spec, &e), KV_OK);
+  works(kv_spec_parse(made_up_at, name, &spec, &told));
   for (int t = 0; t < PLACES; t++) {
     kv_law_case c = {.backend = backend,
                      .trace = trace[t],
@@ -384,4 +381,4 @@ TEST(test_rows_are_counted) {
   if (!counts_rows()) skip();
 }
 
-int main(void) { return test_all("laws", open_traces, close_traces); }
+int main(void) { return tests_run("laws", open_traces, close_traces); }

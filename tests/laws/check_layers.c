@@ -11,6 +11,7 @@
 #include "sim/replay/engine/replay.h"
 #include "tests/support/rig.h"
 #include "tests/support/scratch.h"
+#include "tests/support/told.h"
 #include "traces/trace/synth.h"
 #include "traces/trace/trace.h"
 
@@ -47,12 +48,11 @@ static int make_trace(void **state) {
                 .seed = 3,
                 .n_recorded = RECORDED,
                 .layers = recorded};
-  kv_err e = {0};
   if (scratch_make(state)) return 1;
   const char *path = scratch_path("layers.safetensors");
-  if (kv_synth_write(&s, kv_kernels_best(), path, &e) ||
-      kv_trace_open(path, &trace, &e))
-    fail_msg("%s", e.text);
+  if (kv_synth_write(&s, kv_kernels_best(), path, &told) ||
+      kv_trace_open(path, &trace, &told))
+    fail_msg("%s", told.text);
   return 0;
 }
 
@@ -65,34 +65,31 @@ static int close_trace(void **state) {
 
 static kv_spec parsed(const char *text) {
   kv_spec spec;
-  kv_err e = {0};
-  if (kv_spec_parse(kv_method_at, text, &spec, &e))
-    fail_msg("%s: %s", text, e.text);
+  if (kv_spec_parse(kv_method_at, text, &spec, &told))
+    fail_msg("%s: %s", text, told.text);
   return spec;
 }
 
 /* The specification at a budget as behind -b. */
 static void open_cell(const kv_spec *spec, const char *budget, kv_cell *c) {
   kv_budget b;
-  kv_err e = {0};
-  if (kv_budget_parse(budget, &b, &e)) fail_msg("%s", e.text);
+  works(kv_budget_parse(budget, &b, &told));
   kv_asked_cell asked = {
       .spec = spec, .budget = &b, .entries = b.layers ? -1 : b.entries};
-  if (kv_cell_open(trace, 0, kv_kernels_best(), &asked, c, &e))
-    fail_msg("%s at %s: %s", spec->method->name, budget, e.text);
+  if (kv_cell_open(trace, 0, kv_kernels_best(), &asked, c, &told))
+    fail_msg("%s at %s: %s", spec->method->name, budget, told.text);
   kv_budget_free(&b);
 }
 
 static void replay(kv_cell *cell, int n, int threads) {
   kv_cell *each[RECORDED + 1];
-  kv_err e = {0};
   bool stopped;
   for (int i = 0; i < n; i++) each[i] = &cell[i];
   kv_replay_how how = {.backend = rig_backend(),
                        .kernels = kv_kernels_best(),
                        .threads = threads,
                        .fidelity = true};
-  if (kv_replay(trace, each, n, &how, &stopped, &e)) fail_msg("%s", e.text);
+  works(kv_replay(trace, each, n, &how, &stopped, &told));
 }
 
 static void close_cells(kv_cell *cell, int n) {
@@ -194,11 +191,9 @@ TEST(laws) {
 TEST(written) {
   kv_spec spec = parsed("h2o:budget=40/12/24/33/16:group=mean"), again;
   kv_cell cell;
-  kv_err e = {0};
   assert_false(kv_spec_wants_budget(&spec));
   kv_asked_cell asked = {.spec = &spec, .entries = -1};
-  assert_int_equal(kv_cell_open(trace, 0, kv_kernels_best(), &asked, &cell, &e),
-                   KV_OK);
+  works(kv_cell_open(trace, 0, kv_kernels_best(), &asked, &cell, &told));
   const kv_result *r = &cell.result;
   assert_string_equal(r->params, "{\"budget\": [40, 12, 24, 33, 16], "
                                  "\"recent\": [20, 6, 12, 16, 8], "
@@ -221,10 +216,8 @@ TEST(written) {
 static void refused(const char *text, const char *word, const char *other) {
   kv_spec spec = parsed(text);
   kv_cell cell;
-  kv_err e = {0};
   kv_asked_cell asked = {.spec = &spec, .entries = -1};
-  assert_int_equal(kv_cell_open(trace, 0, kv_kernels_best(), &asked, &cell, &e),
-                   KV_OK);
+  works(kv_cell_open(trace, 0, kv_kernels_best(), &asked, &cell, &told));
   const char *why = cell.result.reason;
   assert_int_equal(cell.result.status, KV_CELL_REFUSED);
   assert_false(cell.runs);
@@ -241,4 +234,6 @@ TEST(refusals) {
           "window=9");
 }
 
-int main(void) { return test_all("a budget a layer", make_trace, close_trace); }
+int main(void) {
+  return tests_run("a budget a layer", make_trace, close_trace);
+}

@@ -10,6 +10,7 @@
 #include "tests/made/whim.h"
 #include "tests/support/backend/probe.h"
 #include "tests/support/rig.h"
+#include "tests/support/told.h"
 #include "tests/support/traces/opened.h"
 
 #include <stdio.h>
@@ -46,10 +47,9 @@ static void each(const kv_backend *backend, int64_t (*rows)(void), ask *what) {
   for (int m = 0; whim_at(m); m++)
     for (int i = 0; i < PLACES * draws; i++) {
       kv_spec spec = {0};
-      kv_err e = {0};
       char text[64];
       snprintf(text, sizeof text, "%s:seed=%d", whim_at(m)->name, i);
-      assert_int_equal(kv_spec_parse(whim_at, text, &spec, &e), KV_OK);
+      works(kv_spec_parse(whim_at, text, &spec, &told));
       kv_law_case c = {.backend = backend,
                        .trace = trace[i % PLACES],
                        .spec = &spec,
@@ -62,11 +62,10 @@ static void each(const kv_backend *backend, int64_t (*rows)(void), ask *what) {
 
 static void ask_laws(const kv_law_case *c, const char *text) {
   int broken, full = kv_law_named("full");
-  kv_err e = {0};
-  kv_rc rc = kv_law_ask(c, ~(1u << full), &broken, &e);
+  kv_rc rc = kv_law_ask(c, ~(1u << full), &broken, &told);
   if (rc)
     fail_msg("%s, %s: law %s: %s", c->trace->name, text,
-             broken < 0 ? "none" : kv_law_at(broken)->name, e.text);
+             broken < 0 ? "none" : kv_law_at(broken)->name, told.text);
 }
 
 TEST(test_laws) {
@@ -82,10 +81,9 @@ static kv_law_run run_on(const kv_backend *backend, const kv_law_case *c,
                          const char *text) {
   kv_law_case own = *c;
   kv_cell cell = {0};
-  kv_err e = {0};
   own.backend = backend;
-  kv_rc rc = kv_law_replay(&own, &(kv_law_how){.threads = 1}, &cell, &e);
-  if (rc) fail_msg("%s on %s: %s", text, backend->name, e.text);
+  kv_rc rc = kv_law_replay(&own, &(kv_law_how){.threads = 1}, &cell, &told);
+  if (rc) fail_msg("%s on %s: %s", text, backend->name, told.text);
   kv_law_run run = kv_law_run_of(&cell);
   kv_cell_close(&cell);
   return run;
@@ -108,4 +106,4 @@ TEST(test_backends) {
   each(probe_backend(), NULL, same_on_both);
 }
 
-int main(void) { return test_all("whims", open_traces, close_traces); }
+int main(void) { return tests_run("whims", open_traces, close_traces); }

@@ -83,7 +83,7 @@ mutant bracket_trusted_within sim/replay/measure/rank.c 'measures' \
 mutant bracket_overwritten sim/replay/measure/rank.c 'measures' \
   'return nth_by_key(all, of, rank);' 'return nth_by_key(a, n, k);'
 # Messages of layers.
-mutant message_not_in_journal ref/backend/leaves.c 'down_look' \
+mutant message_not_in_journal ref/backend/leaves.c 'down' \
   'if (said) add_message(&h, lane[0].step, said, bytes);' ''
 mutant message_of_a_step_ago sim/replay/engine/order.c 'down' \
   'kv_messages_at(r->above, o->closing)' \
@@ -92,7 +92,7 @@ mutant down_resumed_in_parts sim/replay/engine/replay.c 'down' \
   'if (p->there[c * layers + i]) kv_cell_forget(p->all[c], i);' 'continue;'
 mutant down_session_unordered sim/run/session/session_feed.c 'down' \
   'f[-1].arrived < step)' 'f[-1].arrived < 0)'
-mutant down_compared_alone sim/run/compare/compare.c 'down_look' \
+mutant down_compared_alone sim/run/compare/compare.c 'down' \
   'if (!rc && w->side[0].above) rc = walk_above(w, index, e);' ''
 mutant device_message_unsent gpu/host/step.c 'down' \
   'sizeof head + (above ? bytes : 0));' 'sizeof head);'
@@ -290,7 +290,7 @@ mutant session_mean_of_all sim/replay/measure/cost.c 'session' \
   int64_t sum = 0, n = 0;'
 
 # Kernels of others, traces in another type, text of others.
-mutant outputs_by_element sim/run/grade/outputs.c 'ties' \
+mutant outputs_by_element sim/run/grade/outputs.c 'grade' \
   'double size = row_size(out, width);' 'double size = fabs((double)out[0]);'
 mutant least_tie_forgets_order sim/run/grade/judge.c 'judge' \
   'if (out->why && reason(s, &t, out, INFINITY)) out->least_tie = INFINITY;' ''
@@ -371,17 +371,17 @@ mutant pages_any_step ref/pages/geometry.c 'pages' \
 mutant pages_ends_meet ref/pages/plan.h 'pages' \
   '> s->table ? least : n;' '> s->table + 9 ? least : n;'
 mutant demotions_uncounted sim/replay/layout/layout_unified.c \
-  'layouts_unified' \
+  'layouts' \
   's->books.moved += was[at] && was[at] != t + 1;' '(void)was;'
 mutant unified_frees_nothing sim/replay/layout/layout_unified.c \
-  'layouts_unified' \
+  'layouts_hand' \
   'if (gone > 0)' 'if (gone > 1 << 20)'
-mutant regular_moves_all sim/replay/layout/layouts.c 'layouts_regular' \
+mutant regular_moves_all sim/replay/layout/layouts.c 'layouts' \
   'add(&to->changed_kept, s->kept);' 'add(&to->changed_kept, s->fullest);'
-mutant regular_union_once sim/replay/layout/layout_regular.c 'layouts_regular' \
+mutant regular_union_once sim/replay/layout/layout_regular.c 'layouts' \
   'if (--*sharers_of(s, lane, place)) return;' \
   '--*sharers_of(s, lane, place);'
-mutant reserve_unseen sim/replay/layout/layouts.c 'layouts_unified' \
-  'larger(was->pages, s->most_pages) - s->pages' 'was->pages - s->pages'
+mutant reserve_unseen sim/replay/layout/layouts.c 'layouts' \
+  'kv_larger(was->pages, s->most_pages) - s->pages' 'was->pages - s->pages'
 mutant pages_turns_unseen ref/pages/pages.c 'pages' \
   'return turns || sum.give > 0;' '(void)turns; return sum.give > 0;'

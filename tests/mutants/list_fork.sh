@@ -30,11 +30,11 @@ mutant fork_forgets_who_was_told sim/run/session/session.c 'session_fork' \
   'return told == s->lanes ? kv_session_enter(s, f, e) : KV_OK;' 'return KV_OK;'
 # Prompts that a session reads in chunks.
 mutant session_chunks_are_blocks sim/run/session/session_feed.c \
-  'session_chunks' \
+  'session' \
   'if (kv_row_attends(&s->cell.shape, f->arrived + 1)) {' \
   'if (kv_row_attends(&s->cell.shape, 1)) {'
-mutant session_gives_one_head sim/run/session/session.c 'session_chunks' \
+mutant session_gives_one_head sim/run/session/session.c 'session' \
   's->row_out && h < x->queries' 's->row_out && h < 1'
 mutant session_reads_within_chunks sim/run/session/session_feed.c \
-  'session_chunks' \
+  'session' \
   'chunk && step < p && step % chunk' 'chunk < 0 && step < p && step % chunk'

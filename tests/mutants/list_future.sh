@@ -3,17 +3,17 @@
 #
 # Faults of what is known of rows to come, of the ruler that goes by it, and of
 # what holds other methods against rulers.
-mutant future_of_questions ref/backend/future.c 'future' \
+mutant future_of_questions ref/backend/future.c 'segments' \
   'if (!is_asked(f->plan, from)) t[rows++] = from;' 't[rows++] = from;'
-mutant future_past_window ref/backend/future.c 'future' \
+mutant future_past_window ref/backend/future.c 'segments' \
   'int first = kv_layer_first(l->data, t), n = t + 1 - first;' \
   'int first = 0, n = t + 1 - first;'
-mutant future_without_sink ref/backend/future.c 'future' \
+mutant future_without_sink ref/backend/future.c 'segments' \
   'kv_layer_sink(l->data, l->first_head + h), s + first,' 'NULL, s + first,'
-mutant future_stays ref/backend/future.c 'future methods' \
+mutant future_stays ref/backend/future.c 'segments methods' \
   'count_rows(f, x, l, from, l->step, false);' ''
-mutant future_of_layer_above ref/backend/future.c 'future' \
-  'f->lane[i].step = -1;' ''
+mutant future_of_layer_above ref/backend/future.c 'segments' \
+  'f->lane[i].step = -1;' '(void)f->lane[i].step;'
 mutant future_once_on_device gpu/host/step.c 'check_backends.sh' \
   'if (due) foresee(s);' ''
 mutant ruler_by_place ref/methods/oracle_evict.c 'methods' \

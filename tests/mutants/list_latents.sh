@@ -28,7 +28,7 @@ mutant groups_hold_no_rows sim/replay/measure/cost.c 'cost' \
   'c->group ? materialised : 0' 'c->group ? 0 * materialised : 0'
 mutant groups_never_end sim/replay/measure/cost.c 'cost' \
   'c->group[r] != c->group[r - 1]' 'c->group[r] < c->group[r - 1]'
-mutant who_chooses_holds_rows ref/methods/deltakv.c 'down_look' \
+mutant who_chooses_holds_rows ref/methods/deltakv.c 'down' \
   'GROUP && role_of(&at) == KV_FOLLOWS' 'GROUP && role_of(&at) == KV_CHOOSES'
 mutant latents_of_tokens_alone sim/python/kvreplay/figures/residuals.py \
   'traces/check_trace_figures.sh' \

@@ -11,14 +11,14 @@ mutant masked_rows_vacated_twice sim/replay/layout/layout_regular.c \
   'layer_of(s, lane)->vacated += s->bytes[at];' \
   'layer_of(s, lane)->vacated += 2 * s->bytes[at];'
 mutant masked_rows_no_slack sim/replay/layout/layouts_regular.c \
-  'layouts_regular' \
+  'layouts' \
   '(c->stored - c->masked)' 'c->stored'
-mutant base_swaps_unseen sim/replay/layout/layouts_regular.c 'layouts_regular' \
+mutant base_swaps_unseen sim/replay/layout/layouts_regular.c 'layouts' \
   'x->now[w] != (x->before[w] | entered)' \
   '(x->before[w] & ~x->now[w])'
 mutant ranks_take_turns sim/replay/layout/layout_regular.c 'layouts_hand' \
   'return lane / (s->lanes / s->ranks);' 'return lane % s->ranks;'
-mutant ranks_first_alone sim/replay/layout/layouts_regular.c 'layouts_regular' \
+mutant ranks_first_alone sim/replay/layout/layouts_regular.c 'layouts' \
   'if (r->regular.mti > most)' 'if (x.rank == 0)'
 mutant one_mask_of_lanes sim/replay/layout/regular.c 'layouts_hand' \
   '(one ? 1 : c->lanes)' '(one ? c->lanes : c->lanes)'

@@ -17,12 +17,12 @@ mutant log_stays sim/store/db_open.c 'check_results.sh' \
   'PRAGMA main.journal_mode = DELETE", NULL, NULL, NULL);' \
   'PRAGMA user_version", NULL, NULL, NULL);'
 # What intervals are made of, and where it is kept.
-mutant squares_about_zero sim/replay/measure/tally.c 'moments' \
+mutant squares_about_zero sim/replay/measure/tally.c 'measures' \
   'kv_square(value[i] - s.mean)' 'kv_square(value[i])'
-mutant passes_round_rank sim/replay/measure/tally.c 'moments' \
+mutant passes_round_rank sim/replay/measure/tally.c 'measures' \
   'while (t->rank[r] >= t->at[r][digit])' \
   'while (t->rank[r] > t->at[r][digit])'
-mutant shelf_stays sim/replay/measure/spill.c 'moments' \
+mutant shelf_stays sim/replay/measure/spill.c 'measures' \
   'if (s->file) madvise(' 'if (!s) madvise('
 mutant moments_not_compared sim/store/tables.c 'db check_results.sh' \
   'SQL(mean, SAME, "BLOB' 'SQL(mean, FIRST, "BLOB'
@@ -32,7 +32,7 @@ mutant asset_bytes_not_put sim/store/db_write.c 'db' \
   'if (isnan(x)) continue;' 'if (isnan(x) || i == 10) continue;'
 mutant scalars_uncompared sim/store/tables.c 'db check_results.sh' \
   'KEY_TEXT(name), SQL(value, SAME' 'KEY_TEXT(name), SQL(value, FIRST'
-mutant drift_of_all_steps sim/replay/measure/fidelity_total.c 'moments' \
+mutant drift_of_all_steps sim/replay/measure/fidelity_total.c 'measures' \
   'for (int i = r->step[0]; i < r->step[1]; i++)' \
   'for (int i = 0; i < f->steps; i++)'
 # What ranks answers, and means of some traces.
@@ -79,9 +79,9 @@ mutant capacity_tables_of_k4v2 sim/cli/command_lengths.c \
   'check_capacity.sh check_python.sh' 'high = {{8, 4}, {1, 1}};' \
   'high = {{4, 2}, {1, 1}};'
 # What a command costs and says.
-mutant search_is_linear sim/ask/budget.c 'search' \
+mutant search_is_linear sim/ask/budget.c 'budget' \
   'high = high > most / 2 ? most : 2 * high)' 'high++)'
-mutant threads_by_name sim/replay/engine/replay.c 'search' \
+mutant threads_by_name sim/replay/engine/replay.c 'budget' \
   'return w == NULL && how->backend->threads;' 'return w == NULL;'
 mutant one_thread_unsaid sim/cli/command_run.c 'check_cli.sh' \
   'if (!rc) kv_job_say_one_thread(&s->of, &how);' ''
@@ -89,9 +89,9 @@ mutant tune_misses_the_end sim/run/tune/search.c 'tuning' \
   '(int64_t)j * (size - 1)' '(int64_t)j * (size - 2)'
 mutant tune_leaps_to_one sim/run/tune/search.c 'tuning' \
   's->step[i] = (s->step[i] + 1) / 2;' 's->step[i] = 1;'
-mutant tune_lse_has_a_sign sim/cli/show/goal.c 'goal' \
+mutant tune_lse_has_a_sign sim/cli/show/goal.c 'tuning' \
   'strncmp(key, name, strlen(name)) ? x : fabs(x)' 'name ? x : fabs(x)'
-mutant tune_sees_one_trace sim/cli/show/goal.c 'goal' \
+mutant tune_sees_one_trace sim/cli/show/goal.c 'tuning' \
   'j->mean[m] += value_of(g->measure[m].key, x);' \
   'j->mean[m] = i ? j->mean[m] : x * rows;'
 mutant tune_trusts_its_traces sim/cli/tune_report.c 'check_tune.sh' \
@@ -136,14 +136,14 @@ mutant dense_seen_otherwise analysis/sql/views.sql 'check_observe.sh' \
   LEFT JOIN counted o'
 
 # Later questions as prompts.
-mutant turns_compress_as_steps ref/backend/backend.c 'turns' \
+mutant turns_compress_as_steps ref/backend/backend.c 'segments' \
   'static void prompt(kv_store *s, int end) { s->shape.prompt_len = end; }' \
   'static void prompt(kv_store *s, int end) { (void)s, (void)end; }'
-mutant turns_vote_twice ref/methods/adakv.c 'turns' \
+mutant turns_vote_twice ref/methods/adakv.c 'segments' \
   'kv_score_forget(at, lane[l], &o->s);' 'kv_score_forget(at, lane[0], &o->s);'
-mutant turns_share_of_first ref/methods/adakv.c 'turns' \
+mutant turns_share_of_first ref/methods/adakv.c 'segments' \
   'all += x->base[l];' 'all += x->base[0];'
-mutant turns_count_within sim/replay/measure/cost.c 'turns' \
+mutant turns_count_within sim/replay/measure/cost.c 'segments' \
   'if (!closed(&all)) continue;' ''
 
 # The pictures of the page.

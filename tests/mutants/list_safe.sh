@@ -51,7 +51,7 @@ mutant version_is_failure sim/store/db_open.c 'db_faults' \
 mutant table_is_memory sim/store/db_fail.c 'db_faults' \
   '{SQLITE_ERROR, KV_INPUT,' '{SQLITE_EMPTY, KV_INPUT,'
 mutant wait_is_silent sim/store/db_wait.c 'db_faults' \
-  'w->tell(w->self, db->path, writer(db));' 'db->told = false;'
+  'w->tell(w->self, db->path, writer(db));' '(void)writer(db);'
 mutant bad_trace_stops_all sim/cli/job.c 'check_inputs.sh' \
   'if (rc != KV_INPUT || !s->goes_on' 'if (rc || !s->goes_on'
 mutant bad_trace_stored sim/cli/command_run.c 'check_inputs.sh' \
@@ -62,21 +62,21 @@ mutant plus_escapes_nothing sim/ask/spec.h 'spec' \
   '#define KV_SPEC_ESCAPED ":,+\\"' '#define KV_SPEC_ESCAPED ":,\\"'
 
 # What is no number is called right: one in each of who compares.
-mutant nan_is_equal traces/trace/check.c 'nonumber check_inputs.sh' \
+mutant nan_is_equal traces/trace/check.c 'judge check_inputs.sh' \
   'return difference == 0 ? 0 :' 'return !(difference > 0) ? 0 :'
-mutant nan_is_passed_over traces/trace/check.h 'nonumber check_inputs.sh' \
+mutant nan_is_passed_over traces/trace/check.h 'judge check_inputs.sh' \
   'return a <= b || b != b ? b : a;' 'return a <= b ? b : a;'
-mutant nan_is_forgotten traces/trace/check.h 'nonumber' \
+mutant nan_is_forgotten traces/trace/check.h 'judge' \
   'return a <= b || b != b ? b : a;' 'return !(b <= a) ? b : a;'
 mutant nan_is_no_json traces/text/json.c 'check_inputs.sh' \
   'if (isfinite(x)) return json_real(x);' \
   'if (x == x || 1) return json_real(x);'
-mutant ours_may_be_nan sim/run/grade/outputs.c 'nonumber' \
+mutant ours_may_be_nan sim/run/grade/outputs.c 'judge' \
   'bool both = isfinite(theirs) && isfinite(ours);' \
   'bool both = isfinite(theirs);'
-mutant infinity_tolerates sim/run/grade/outputs.c 'nonumber check_inputs.sh' \
+mutant infinity_tolerates sim/run/grade/outputs.c 'judge check_inputs.sh' \
   'isfinite(out[x]) && fabsf(out[x]) > most' 'fabsf(out[x]) > most'
-mutant infinity_tolerates_sums sim/run/grade/outputs.c 'nonumber' \
+mutant infinity_tolerates_sums sim/run/grade/outputs.c 'judge' \
   'return isfinite(lse) ? fmax(1, fabs((double)lse)) : 1;' \
   'return fmax(1, fabs((double)lse));'
 mutant nan_is_no_error sim/replay/measure/fidelity_prompt.c 'check_inputs.sh' \

@@ -149,9 +149,9 @@ mutant windowed_by_others traces/trace/synth_row.c 'synth' \
   'x->turn[other]' 'x->turn[0 * other]'
 mutant value_charged_twice ref/lane/bytes.c 'traces/check_variants.sh' \
   'return k == v ? kv_lane_shared(l, k) : 0;' 'return 0 * (k + v);'
-mutant session_held_is_raw sim/run/session/session_feed.c 'session_held' \
+mutant session_held_is_raw sim/run/session/session_feed.c 'session' \
   'kv_lane_value(l, i, v + ' 'kv_lane_value(l, 0, v + '
-mutant session_held_in_part sim/run/session/session_feed.c 'session_held' \
+mutant session_held_in_part sim/run/session/session_feed.c 'session' \
   'part = part || n->meta[i].scanned;' '(void)i;'
 
 # Methods within a sliding window.

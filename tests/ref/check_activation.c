@@ -99,4 +99,4 @@ TEST(sets_agree) {
   }
 }
 
-int main(void) { return test_all("activation", make_memory, NULL); }
+int main(void) { return tests_run("activation", make_memory, NULL); }

@@ -287,4 +287,4 @@ TEST(astray_is_named) {
 #endif
 }
 
-int main(void) { return test_all("arith", NULL, NULL); }
+int main(void) { return tests_run("arith", NULL, NULL); }

@@ -379,4 +379,4 @@ TEST(tiers_join) {
   kv_attend_scratch_release(&t.x);
 }
 
-int main(void) { return test_all("cascade", NULL, NULL); }
+int main(void) { return tests_run("cascade", NULL, NULL); }

@@ -152,4 +152,4 @@ TEST(others_do_not_suit) {
   }
 }
 
-int main(void) { return test_all("rows of codes", make_memory, NULL); }
+int main(void) { return tests_run("rows of codes", make_memory, NULL); }

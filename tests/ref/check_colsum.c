@@ -246,5 +246,5 @@ TEST(converted_sums_are_true) {
 }
 
 int main(void) {
-  return test_all("recorded column sums", scratch_make, scratch_remove);
+  return tests_run("recorded column sums", scratch_make, scratch_remove);
 }

@@ -78,4 +78,4 @@ TEST(fma_is_exact) {
   assert_true(twice > rounds);
 }
 
-int main(void) { return test_all("fma", find_sets, NULL); }
+int main(void) { return tests_run("fma", find_sets, NULL); }

@@ -293,4 +293,4 @@ TEST(apart) {
   free(b);
 }
 
-int main(void) { return test_all("format", NULL, NULL); }
+int main(void) { return tests_run("format", NULL, NULL); }

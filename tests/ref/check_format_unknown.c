@@ -89,4 +89,4 @@ static int end(void **state) {
   return scratch_remove(state);
 }
 
-int main(void) { return test_all("format unknown", make, end); }
+int main(void) { return tests_run("format unknown", make, end); }

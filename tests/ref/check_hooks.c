@@ -165,4 +165,4 @@ TEST(twins_have_the_hooks_of_their_method) {
     same_hooks(kv_method_door_at(i), emu->hooks(kv_method_door_at(i)->name));
 }
 
-int main(void) { return test_all("hooks", NULL, NULL); }
+int main(void) { return tests_run("hooks", NULL, NULL); }

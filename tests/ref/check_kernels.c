@@ -373,4 +373,4 @@ TEST(names_are_known) {
   assert_non_null(strstr(e.text, "sse9"));
 }
 
-int main(void) { return test_all("kernels", make_memory, NULL); }
+int main(void) { return tests_run("kernels", make_memory, NULL); }

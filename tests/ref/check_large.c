@@ -115,4 +115,4 @@ TEST(first_byte) {
   free(block);
 }
 
-int main(void) { return test_all("large", NULL, NULL); }
+int main(void) { return tests_run("large", NULL, NULL); }

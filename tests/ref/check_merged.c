@@ -213,4 +213,4 @@ TEST(not_finite) {
   }
 }
 
-int main(void) { return test_all("merged rows", NULL, NULL); }
+int main(void) { return tests_run("merged rows", NULL, NULL); }

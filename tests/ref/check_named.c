@@ -328,4 +328,4 @@ TEST(all_names) {
   assert_int_equal(kv_named_format_find("int3"), -1);
 }
 
-int main(void) { return test_all("named", NULL, NULL); }
+int main(void) { return tests_run("named", NULL, NULL); }

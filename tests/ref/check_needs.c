@@ -212,4 +212,4 @@ TEST(test_law) {
   kv_trace_close(trace);
 }
 
-int main(void) { return test_all("needs", scratch_make, scratch_remove); }
+int main(void) { return tests_run("needs", scratch_make, scratch_remove); }

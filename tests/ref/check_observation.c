@@ -299,4 +299,4 @@ TEST(test_not_finite_on_both) {
   free(bad);
 }
 
-int main(void) { return test_all("observation", open_traces, close_traces); }
+int main(void) { return tests_run("observation", open_traces, close_traces); }

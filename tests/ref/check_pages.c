@@ -300,4 +300,4 @@ TEST(test_no_memory) {
   kv_pages_close(&p);
 }
 
-int main(void) { return test_all("pages", NULL, NULL); }
+int main(void) { return tests_run("pages", NULL, NULL); }

@@ -196,4 +196,4 @@ TEST(no_numbers_are_survived) {
   }
 }
 
-int main(void) { return test_all("parts", NULL, NULL); }
+int main(void) { return tests_run("parts", NULL, NULL); }

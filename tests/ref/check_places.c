@@ -355,6 +355,6 @@ static int on_emu(char **argv) {
 
 int main(int argc, char **argv) {
   (void)argc;
-  int rc = test_all("places", NULL, NULL);
+  int rc = tests_run("places", NULL, NULL);
   return rc ? rc : on_emu(argv);
 }

@@ -80,4 +80,4 @@ TEST(sha_plain_vector) {
   assert_memory_equal(s, want, sizeof s);
 }
 
-int main(void) { return test_all("sha", NULL, NULL); }
+int main(void) { return tests_run("sha", NULL, NULL); }

@@ -175,4 +175,4 @@ static int begin(void **state) {
   return find_sets(state);
 }
 
-int main(void) { return test_all("similar", begin, NULL); }
+int main(void) { return tests_run("similar", begin, NULL); }

@@ -160,4 +160,4 @@ TEST(any_place_is_seen) {
     for (int n = 1; n <= 150; n++) check_finite(sets[s], n);
 }
 
-int main(void) { return test_all("sums", make_memory, NULL); }
+int main(void) { return tests_run("sums", make_memory, NULL); }

@@ -355,4 +355,4 @@ TEST(time_of_merges) {
   assert_true(many < 8 * few);
 }
 
-int main(void) { return test_all("verbs", NULL, NULL); }
+int main(void) { return tests_run("verbs", NULL, NULL); }

@@ -78,4 +78,4 @@ TEST(too_far) {
     }
 }
 
-int main(void) { return test_all("zeropoint", NULL, NULL); }
+int main(void) { return tests_run("zeropoint", NULL, NULL); }

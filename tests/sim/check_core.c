@@ -7,7 +7,7 @@
  */
 #include "ref/ground/formula.h"
 #include "sim/replay/engine/replay.h"
-#include "tests/support/test.h"
+#include "tests/support/told.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -59,10 +59,9 @@ static int make_trace(void **state) {
 static void open_cell(const char *text, int entries, kv_cell *cell) {
   kv_spec spec = {0};
   kv_asked_cell asked = {.spec = &spec, .entries = entries};
-  kv_err e = {0};
-  if (kv_spec_parse(kv_method_at, text, &spec, &e) ||
-      kv_cell_open(&made, 0, kv_kernels_best(), &asked, cell, &e))
-    fail_msg("%s: %s", text, e.text);
+  if (kv_spec_parse(kv_method_at, text, &spec, &told) ||
+      kv_cell_open(&made, 0, kv_kernels_best(), &asked, cell, &told))
+    fail_msg("%s: %s", text, told.text);
   kv_spec_free(&spec);
 }
 
@@ -72,11 +71,10 @@ static void run(const char *text, int entries, kv_cell *cell) {
                        .threads = 1,
                        .fidelity = true};
   bool stopped;
-  kv_err e = {0};
   open_cell(text, entries, cell);
   if (!cell->runs) fail_msg("%s: %s", text, cell->result.reason);
-  if (kv_replay(&made, &cell, 1, &how, &stopped, &e))
-    fail_msg("%s: %s", text, e.text);
+  if (kv_replay(&made, &cell, 1, &how, &stopped, &told))
+    fail_msg("%s: %s", text, told.text);
 }
 
 /* The first 16 digits of journal, state and output, one after another. */
@@ -148,12 +146,4 @@ TEST(a_file_is_refused) {
   kv_cell_close(&cell);
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(digests_are_the_recorded_ones),
-      cmocka_unit_test(whole_budget_is_dense),
-      cmocka_unit_test(bytes_are_those_of_the_shape),
-      cmocka_unit_test(a_file_is_refused),
-  };
-  return cmocka_run_group_tests(tests, make_trace, NULL);
-}
+int main(void) { return tests_run("core", make_trace, NULL); }

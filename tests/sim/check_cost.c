@@ -157,8 +157,7 @@ static void check_steps(const kv_result *r) {
   assert_true(r->totals.attended == (double)seen / (LAYERS * 4 * 5));
 }
 
-static void totals_by_definition(void **s) {
-  (void)s;
+TEST(totals_by_definition) {
   for (int round = 0; round < 20; round++) {
     make_numbers();
     kv_result r = totals(true, round & 1, NULL);
@@ -183,8 +182,7 @@ static void totals_by_definition(void **s) {
 }
 
 /* All numbers are as without groups, but for the peak. */
-static void groups_hold_rows(void **s) {
-  (void)s;
+TEST(groups_hold_rows) {
   static const int groups[][LAYERS] = {{4, 4, 4}, {4, 5, 5}, {4, 4, 6}};
   for (int round = 0; round < 30; round++) {
     const int *group = groups[round % 3];
@@ -199,8 +197,7 @@ static void groups_hold_rows(void **s) {
 }
 
 /* prompt_len = T: bytes exist, nothing is read. */
-static void nothing_decoded(void **s) {
-  (void)s;
+TEST(nothing_decoded) {
   kv_shape all = shape;
   kv_cost *c;
   kv_result r = {0};
@@ -217,8 +214,7 @@ static void nothing_decoded(void **s) {
   kv_cost_close(c);
 }
 
-static void parts_get_kept(void **s) {
-  (void)s;
+TEST(parts_get_kept) {
   kv_part part[] = {{.layer = 0, .head = -1, .bin = -1},
                     {.layer = 7, .head = -1, .bin = -1},
                     {.layer = 0, .head = 0, .bin = -1},
@@ -286,8 +282,7 @@ static void halve(world *w, bool fp32) {
   w->lane.v_slab[KV_MERGED].type = w->lane.k_slab[KV_MERGED].type;
 }
 
-static void rows_count_once(void **s) {
-  (void)s;
+TEST(rows_count_once) {
   for (int kind = 0; kind < 8; kind++) {
     world w;
     bool merges = kind & 1, codes = kind == 2 || kind == 6;
@@ -318,8 +313,7 @@ static kv_view *one_run(kv_view *v, kv_run *r, int first, int count) {
 }
 
 /* Keys of 4 tokens share scale and minimum per channel: one group. */
-static void groups_count_once(void **s) {
-  (void)s;
+TEST(groups_count_once) {
   world w;
   kv_lane l;
   kv_view view;
@@ -370,8 +364,7 @@ static void groups_count_once(void **s) {
   world_close(&w);
 }
 
-static void merging_moves_rows(void **s) {
-  (void)s;
+TEST(merging_moves_rows) {
   world w;
   world_open(&w, 1, 1, KV_HEAD, 0, true);
   kv_lane_append(&w.lane, 0, T);
@@ -384,15 +377,6 @@ static void merging_moves_rows(void **s) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(totals_by_definition),
-      cmocka_unit_test(groups_hold_rows),
-      cmocka_unit_test(nothing_decoded),
-      cmocka_unit_test(parts_get_kept),
-      cmocka_unit_test(rows_count_once),
-      cmocka_unit_test(groups_count_once),
-      cmocka_unit_test(merging_moves_rows),
-  };
   kv_float_ground();
-  return cmocka_run_group_tests(tests, NULL, NULL);
+  return tests_run("cost", NULL, NULL);
 }

@@ -4,7 +4,7 @@
  * that was ever looked up, in which a larger cache finds no less.
  */
 #include "sim/replay/measure/device_cache.h"
-#include "tests/support/test.h"
+#include "tests/support/told.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -14,11 +14,10 @@ enum { TOKENS = 40, STEPS = 200, SIZES = 6 };
 static kv_cache open_cache(const char *name, int tokens) {
   kv_cache_list list = {0};
   kv_cache c = {0};
-  kv_err e = {0};
-  assert_int_equal(kv_cache_parse(name, &list, &e), KV_OK);
+  works(kv_cache_parse(name, &list, &told));
   assert_int_equal(list.n, 1);
   assert_string_equal(list.of[0].name, name);
-  assert_int_equal(kv_cache_open(&list.of[0], tokens, &c, &e), KV_OK);
+  works(kv_cache_open(&list.of[0], tokens, &c, &told));
   return c;
 }
 
@@ -127,25 +126,19 @@ TEST(typed) {
       "",      "lru",    "lru:",   "lru:-1",
       "mru:5", "lru:5x", ",lru:1", "lfu:1073741825"};
   kv_cache_list list = {0};
-  kv_err e = {0};
-  assert_int_equal(kv_cache_parse("lru:5,lfu:5,lru:05", &list, &e), KV_OK);
+  works(kv_cache_parse("lru:5,lfu:5,lru:05", &list, &told));
   assert_int_equal(list.n, 2);
   assert_true(list.of[1].often && list.of[1].entries == 5);
   for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
-    assert_int_equal(kv_cache_parse(bad[i], &list, &e), KV_USAGE);
-    assert_non_null(strstr(e.text, "give lru:N or lfu:N"));
+    fails(kv_cache_parse(bad[i], &list, &told), KV_USAGE,
+          "give lru:N or lfu:N");
   }
   for (int i = 0; i < KV_CACHES_MOST - 2; i++) {
     char name[32];
     snprintf(name, sizeof name, "lru:%d", 100 + i);
-    assert_int_equal(kv_cache_parse(name, &list, &e), KV_OK);
+    works(kv_cache_parse(name, &list, &told));
   }
-  assert_int_equal(kv_cache_parse("lru:7", &list, &e), KV_USAGE);
+  assert_int_equal(kv_cache_parse("lru:7", &list, &told), KV_USAGE);
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(by_hand),
-                                     cmocka_unit_test(definition),
-                                     cmocka_unit_test(typed)};
-  return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return tests_run("device cache", NULL, NULL); }

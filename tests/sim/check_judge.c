@@ -3,21 +3,27 @@
  * Laws of judging a decision (sim/run/grade/judge.h) and of finding what
  * decided it (sim/run/grade/ranked.h): a difference is a tie only where every
  * index that was swapped has a score near the cut, whole, and as many came as
- * went. Outputs of two types are not compared (sim/run/grade/outputs.h).
+ * went. Outputs of two types are not compared (sim/run/grade/outputs.h). What
+ * is no number is never right, of who recomputes a trace and of who grades
+ * outputs: NaN is neither above a tolerance nor below it, an infinity tolerates
+ * any difference that is a share of it, and a maximum passes over a NaN, or
+ * forgets one.
  */
+#include "ref/parts/parts.h"
+#include "sim/run/grade/outputs.h"
+#include "sim/run/grade/ranked.h"
+#include "sim/run/grade/wrongs.h"
+#include "tests/support/bundled.h"
+#include "tests/support/scratch.h"
+#include "tests/support/told.h"
+#include "tests/support/traces/tracefile.h"
+#include "traces/container/writer.h"
+#include "traces/trace/check.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include "ref/parts/parts.h"
-#include "sim/run/grade/outputs.h"
-#include "sim/run/grade/ranked.h"
-#include "sim/run/grade/wrongs.h"
-#include "tests/support/scratch.h"
-#include "tests/support/test.h"
-#include "traces/container/writer.h"
 
 enum { N = 10 };
 
@@ -315,65 +321,150 @@ TEST(test_behind_sinks) {
 
 /* --- outputs ------------------------------------------------------------ */
 
-/* Zeros, the last layer's of that type. */
-static void put_outputs(const kv_trace *t, kv_st_dtype last, const char *to) {
+/* x everywhere, the last layer's of that type, the others' of `type`: of BF16 x
+ * is 0. lse: of each row, too, and 1. */
+static void put_outputs(const kv_trace *t, const kv_st_dtype type[2], float x,
+                        bool lse, const char *to) {
   const kv_shape *s = &t->shape;
   const uint64_t shape[3] = {(uint64_t)s->n_heads,
                              (uint64_t)(s->n_tokens - s->prompt_len),
                              (uint64_t)s->d_v};
-  size_t n = (size_t)(shape[0] * shape[1] * shape[2]);
-  float *zero = calloc(n, sizeof *zero);
+  size_t rows = (size_t)(shape[0] * shape[1]), n = rows * (size_t)shape[2];
+  float *all = calloc(n, sizeof *all), *one = calloc(rows, sizeof *one);
   kv_st_writer *w = NULL;
-  kv_err e = {0};
   char name[64];
-  kv_rc rc = kv_st_writer_open(to, 0, &w, &e);
+  for (size_t i = 0; i < n; i++) all[i] = x;
+  for (size_t i = 0; i < rows; i++) one[i] = 1;
+  kv_rc rc = kv_st_writer_open(to, 0, &w, &told);
   for (int i = 0; !rc && i < t->n_layers; i++) {
-    kv_st_dtype type = i < t->n_layers - 1 ? KV_ST_BF16 : last;
-    snprintf(name, sizeof name, "layers.%d.o", t->layer[i].data.layer);
-    rc = kv_st_writer_declare(w, name, type, 3, shape, &e);
+    int layer = t->layer[i].data.layer;
+    snprintf(name, sizeof name, "layers.%d.o", layer);
+    rc = kv_st_writer_declare(w, name, type[i == t->n_layers - 1], 3, shape,
+                              &told);
+    snprintf(name, sizeof name, "layers.%d.lse", layer);
+    if (!rc && lse)
+      rc = kv_st_writer_declare(w, name, KV_ST_F32, 2, shape, &told);
   }
-  for (int i = 0; !rc && i < t->n_layers; i++)
-    rc = kv_st_writer_append(
-        w, n * (i == t->n_layers - 1 && last == KV_ST_F32 ? 4 : 2), zero, &e);
-  if (!rc) rc = kv_st_writer_finish(w, NULL, &e);
-  if (rc) fail_msg("%s", e.text);
+  for (int i = 0; !rc && i < t->n_layers; i++) {
+    size_t each = type[i == t->n_layers - 1] == KV_ST_F32 ? 4 : 2;
+    rc = kv_st_writer_append(w, n * each, all, &told);
+    if (!rc && lse) rc = kv_st_writer_append(w, 4 * rows, one, &told);
+  }
+  if (!rc) rc = kv_st_writer_finish(w, NULL, &told);
+  if (rc) fail_msg("%s", told.text);
   kv_st_writer_close(w);
-  free(zero);
+  free(all);
+  free(one);
 }
 
 /* One tolerance is for one type. */
 TEST(test_types) {
-  const char *top = getenv("top_srcdir");
-  char file[600], out[512];
-  kv_trace *t = NULL;
+  kv_trace *t = bundled_open(BUNDLED_SMALL);
+  char out[512];
   kv_outputs *o = NULL;
   static const kv_outputs_how usual = {.atol = -1, .rtol = -1};
-  kv_err e = {0};
-  snprintf(file, sizeof file, "%s/traces/tiny/retrieval_8_small.safetensors",
-           top ? top : "..");
-  if (kv_trace_open(file, &t, &e)) fail_msg("%s", e.text);
   snprintf(out, sizeof out, "%s", scratch_path("out.safetensors"));
-  put_outputs(t, KV_ST_BF16, out);
-  assert_int_equal(kv_outputs_open(out, t, t->shape.prompt_len, &usual, &o, &e),
-                   KV_OK);
+  put_outputs(t, (kv_st_dtype[]){KV_ST_BF16, KV_ST_BF16}, 0, false, out);
+  works(kv_outputs_open(out, t, t->shape.prompt_len, &usual, &o, &told));
   assert_string_equal(kv_outputs_type(o), "BF16");
   kv_outputs_close(o);
-  put_outputs(t, KV_ST_F32, out);
-  assert_int_equal(kv_outputs_open(out, t, t->shape.prompt_len, &usual, &o, &e),
-                   KV_INPUT);
+  put_outputs(t, (kv_st_dtype[]){KV_ST_BF16, KV_ST_F32}, 0, false, out);
+  assert_int_equal(
+      kv_outputs_open(out, t, t->shape.prompt_len, &usual, &o, &told),
+      KV_INPUT);
   assert_non_null(
-      strstr(e.text, "tensor layers.3.o is F32 and layers.0.o is BF16;"));
+      strstr(told.text, "tensor layers.3.o is F32 and layers.0.o is BF16;"));
   kv_trace_close(t);
 }
 
+/* --- what is no number -------------------------------------------------- */
+
+#define F KV_ST_F32
+
+/* A NaN once met stays, in either place, before and behind numbers. */
+TEST(worse_is_worst) {
+  assert_true(kv_check_worse(1, 2) == 2 && kv_check_worse(2, 1) == 2);
+  assert_true(kv_check_worse(2, INFINITY) == INFINITY);
+  assert_true(isnan(kv_check_worse(NAN, 1)) && isnan(kv_check_worse(1, NAN)));
+  assert_true(isnan(kv_check_worse(INFINITY, NAN)));
+  assert_true(kv_check_relative(0, 0) == 0 && kv_check_relative(4, 1) == 2);
+  assert_true(kv_check_relative(1, 0) == INFINITY);
+  assert_true(isnan(kv_check_relative(NAN, 1)));
+  assert_true(isnan(kv_check_relative(INFINITY, INFINITY)));
+}
+
+static float wide[HEADS * TOKENS * DIM], zero[HEADS * TOKENS * DIM];
+
+/* Layer 1 holds `q` and `k`; its recorded output is 0. */
+static kv_trace *trace_of(float q, float k) {
+  static float queries[HEADS * TOKENS * DIM];
+  for (int i = 0; i < HEADS * TOKENS * DIM; i++) queries[i] = q;
+  for (int i = 0; i < KV * TOKENS * DIM; i++) wide[i] = k;
+  const field f[4] = {{"layers.1.q", F, 3, {HEADS, TOKENS, DIM}, queries},
+                      {"layers.1.k", F, 3, {KV, TOKENS, DIM}, wide},
+                      {"layers.1.o", F, 3, {HEADS, TOKENS, DIM}, zero},
+                      {"layers.0.o", F, 3, {HEADS, TOKENS, DIM}, zero}};
+  tracefile_write(NULL, 4, f, 0);
+  return tracefile_open();
+}
+
+/* Every number of the file is finite; its logits are not. */
+TEST(a_logit_beyond_binary32) {
+  kv_trace *t = trace_of(1e25f, 1e25f);
+  kv_check c;
+  kv_second second;
+  assert_int_equal(kv_check_layer(t, 1, kv_kernels_best(), &c, NULL), KV_OK);
+  assert_true(c.has_o && isnan(c.error) && isnan(c.relative));
+  assert_int_equal(kv_second_layer(t, 1, kv_kernels_best(), &second, NULL),
+                   KV_OK);
+  assert_true(!second.by || (isnan(second.error) && isnan(second.relative)));
+  kv_trace_close(t);
+}
+
+/* A row whose element 2 is ours[0] and whose LSE is ours[1], the others as
+ * theirs, in a layer of two rows; ulp: elements in the last bucket. */
+static void grade_row(float theirs, const float ours[2], int wrong, int ulp) {
+  const kv_outputs_how how = {.atol = -1, .rtol = .1};
+  kv_trace *t = trace_of(1, 1);
+  kv_outputs *o = NULL;
+  float row[DIM];
+  char path[600];
+  snprintf(path, sizeof path, "%s", scratch_path("out.safetensors"));
+  put_outputs(t, (kv_st_dtype[]){F, F}, theirs, true, path);
+  works(kv_outputs_open(path, t, PROMPT, &how, &o, &told));
+  for (int x = 0; x < DIM; x++) row[x] = isfinite(theirs) ? theirs : 1;
+  row[2] = ours[0];
+  kv_outputs_row(o, 1, PROMPT + 1, 0, row, ours[1]);
+  row[2] = row[1];
+  kv_outputs_row(o, 1, PROMPT + 1, 1, row, 1);
+  const kv_output_sums *s = kv_outputs_layer(o, 1);
+  assert_int_equal(s->wrong, wrong);
+  assert_int_equal(s->ulp[KV_ULP_BUCKETS - 1], ulp);
+  assert_int_equal(s->matched, 2 * DIM - ulp);
+  assert_int_equal(s->lse_matched, 1 + isfinite(ours[1]));
+  assert_int_equal(isinf(kv_output_relative(s)), ulp > 0);
+  assert_int_equal(isinf(s->most), ulp > 0);
+  assert_int_equal(isinf(s->lse_most), !isfinite(ours[1]));
+  kv_output_sums all = {0};
+  kv_output_add(s, &all);
+  assert_int_equal(isinf(kv_output_relative(&all)), ulp > 0);
+  kv_outputs_close(o);
+  kv_trace_close(t);
+}
+
+TEST(ours_is_no_number) {
+  static const float no[3] = {NAN, INFINITY, -INFINITY};
+  grade_row(1, (float[]){1, 1}, 0, 0);
+  for (int i = 0; i < 3; i++) {
+    grade_row(1, (float[]){no[i], 1}, 1, 1);
+    grade_row(1, (float[]){1, no[i]}, 1, 0);
+    /* All of theirs, one of them as ours is: nothing says that it is right. */
+    grade_row(no[i], (float[]){no[i], 1}, 2, 2 * DIM);
+  }
+}
+
 int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_scores),     cmocka_unit_test(test_count),
-      cmocka_unit_test(test_order),      cmocka_unit_test(test_pages),
-      cmocka_unit_test(test_selections), cmocka_unit_test(test_behind_sinks),
-      cmocka_unit_test(test_budget),     cmocka_unit_test(test_no_number),
-      cmocka_unit_test(test_types),      cmocka_unit_test(test_least),
-      cmocka_unit_test(test_wrongs),
-  };
-  return cmocka_run_group_tests(tests, scratch_make, scratch_remove);
+  kv_float_ground();
+  kv_second_setup();
+  return tests_run("judge", scratch_make, scratch_remove);
 }

@@ -2,12 +2,56 @@
  *
  * Memory layouts without a replay: the examples by hand of
  * sim/replay/layout/README.md, row by row; of regular indices the paper's
- * benchmark shapes and a rewrite that pays; and what --layout refuses.
+ * benchmark shapes and a rewrite that pays; what unified pages have no place
+ * for; and what --layout refuses.
  */
+#include "ref/formats/minmax.h"
 #include "sim/replay/layout/layouts.h"
-#include "tests/support/test.h"
+#include "tests/support/told.h"
 
 #include <string.h>
+
+/* A layout of one layer, open, and a replica of a lane that it may follow. */
+typedef struct hand {
+  kv_layout_list list;
+  const kv_layout *layout;
+  kv_layout_state *s;
+  kv_replica lane;
+} hand;
+
+/* A layer of so many heads, each a lane; rows of K and V have d halves. */
+static kv_shape lanes_of(int heads, int d, int tokens, int prompt) {
+  return (kv_shape){.n_layers = 1,
+                    .n_heads = heads,
+                    .n_kv_heads = heads,
+                    .d = d,
+                    .d_v = d,
+                    .n_tokens = tokens,
+                    .prompt_len = prompt,
+                    .dtype = KV_F16};
+}
+
+/* shape and needs must outlive it. */
+static hand opened(const char *text, const kv_shape *shape,
+                   const kv_needs *needs, int blocks) {
+  const kv_layout_room room = {shape, needs, shape->n_kv_heads, 1, blocks};
+  hand h = {0};
+  works(kv_layouts_parse(text, &h.list, &told));
+  h.layout = h.list.item[0].layout;
+  if ((h.layout->suits &&
+       h.layout->suits(&h.list.item[0], shape, needs, &told)) ||
+      h.layout->open(&h.list.item[0], &room, &h.s, &told) ||
+      kv_replica_open(shape->n_tokens, 3, &h.lane, &told))
+    fail_msg("%s: %s", text, told.text);
+  h.layout->begin(h.s);
+  return h;
+}
+
+static void closed(hand *h) {
+  h->layout->close(h->s);
+  kv_replica_close(&h->lane);
+  kv_layout_list_free(&h->list);
+}
 
 /* --- the example by hand ------------------------------------------------- */
 
@@ -20,24 +64,12 @@ static void must_hold(const kv_layout_state *s, int64_t pages, int64_t bytes) {
  * pages of 4 tokens; the K side alone is followed here, V does the same. Merged
  * rows of the trace's type stay in raw pages. */
 static void by_hand(kv_means merged) {
-  const kv_shape shape = {.n_layers = 1,
-                          .n_heads = 1,
-                          .n_kv_heads = 1,
-                          .d = 4,
-                          .d_v = 4,
-                          .n_tokens = 10,
-                          .prompt_len = 6,
-                          .dtype = KV_F16};
+  const kv_shape shape = lanes_of(1, 4, 10, 6);
   const bool apart = merged == KV_MEANS_FP32;
   const kv_needs needs = {.merges = true, .merged = merged};
-  const kv_layout_room room = {&shape, &needs, 1, 1, 5};
-  kv_layout_list l = {0};
-  kv_layout_state *s = NULL;
-  kv_err e = {0};
-  assert_int_equal(kv_layouts_parse("pages:4", &l, &e), KV_OK);
-  const kv_layout *p = l.item[0].layout;
-  assert_int_equal(p->open(&l.item[0], &room, &s, &e), KV_OK);
-  p->begin(s);
+  hand h = opened("pages:4", &shape, &needs, 5);
+  const kv_layout *p = h.layout;
+  kv_layout_state *s = h.s;
   s->block = 0;
   for (int side = 0; side < 2; side++)
     for (int t = 0; t < 6; t++) p->write(s, 0, side, KV_RAW, t);
@@ -72,8 +104,7 @@ static void by_hand(kv_means merged) {
   assert_int_equal(s->freed[0], 0);
   assert_int_equal(s->freed[1], apart ? 2 * 4 * 8 : 0);
   assert_int_equal(s->freed[2], 2 * 4 * 8);
-  p->close(s);
-  kv_layout_list_free(&l);
+  closed(&h);
 }
 
 TEST(test_by_hand) {
@@ -106,23 +137,11 @@ static void counts(const kv_layout *p, kv_layout_state *s, int step, int kept,
 /* sim/replay/layout/README.md, "Masks by hand": two lanes; `lanes`: are their
  * own places changed, or the union's? */
 static void masks_of(const char *name, bool lanes) {
-  const kv_shape shape = {.n_layers = 1,
-                          .n_heads = 2,
-                          .n_kv_heads = 2,
-                          .d = 4,
-                          .d_v = 4,
-                          .n_tokens = 12,
-                          .prompt_len = 8,
-                          .dtype = KV_F16};
+  const kv_shape shape = lanes_of(2, 4, 12, 8);
   const kv_needs needs = {.classes = 2, .unread = 1u << HIDDEN};
-  const kv_layout_room room = {&shape, &needs, 2, 1, 5};
-  kv_layout_list l = {0};
-  kv_layout_state *s = NULL;
-  kv_err e = {0};
-  assert_int_equal(kv_layouts_parse(name, &l, &e), KV_OK);
-  const kv_layout *p = l.item[0].layout;
-  assert_int_equal(p->open(&l.item[0], &room, &s, &e), KV_OK);
-  p->begin(s);
+  hand h = opened(name, &shape, &needs, 5);
+  const kv_layout *p = h.layout;
+  kv_layout_state *s = h.s;
   for (int lane = 0; lane < 2; lane++)
     for (int t = 0; t < 8; t++) both(p, s, true, lane, t);
   for (int t = 2; t < 5; t++) p->retier(s, 0, t, HIDDEN);
@@ -144,8 +163,7 @@ static void masks_of(const char *name, bool lanes) {
   both(p, s, false, 0, 6);
   counts(p, s, 10, 15, 8, 9, 3, lanes);
   assert_int_equal(s->regular->vacated, 2 * ROW); /* 3 was before */
-  p->close(s);
-  kv_layout_list_free(&l);
+  closed(&h);
 }
 
 TEST(test_masks) {
@@ -160,25 +178,14 @@ TEST(test_masks) {
 /* sim/replay/layout/README.md, "Dealt to two ranks by hand": one layer of four
  * lanes, 8 tokens, of which they keep 8, 2, 3 and 3, the last two not the same.
  */
-static kv_layout_state *four_lanes(const char *name, kv_layout_list *l) {
-  static const kv_shape shape = {.n_layers = 1,
-                                 .n_heads = 4,
-                                 .n_kv_heads = 4,
-                                 .d = 4,
-                                 .d_v = 4,
-                                 .n_tokens = 8,
-                                 .prompt_len = 8,
-                                 .dtype = KV_F16};
+static hand four_lanes(const char *name) {
+  static kv_shape shape;
   static const kv_needs needs = {0};
-  const kv_layout_room room = {&shape, &needs, 4, 1, 1};
   static const char *const kept[] = {"01234567", "07", "017", "027"};
-  kv_layout_state *s = NULL;
-  kv_err e = {0};
-  assert_int_equal(kv_layouts_parse(name, l, &e), KV_OK);
-  const kv_layout *p = l->item[0].layout;
-  assert_int_equal(p->suits(&l->item[0], &shape, &needs, &e), KV_OK);
-  assert_int_equal(p->open(&l->item[0], &room, &s, &e), KV_OK);
-  p->begin(s);
+  shape = lanes_of(4, 4, 8, 8);
+  hand h = opened(name, &shape, &needs, 1);
+  const kv_layout *p = h.layout;
+  kv_layout_state *s = h.s;
   p->entered(s, 8);
   for (int lane = 0; lane < 4; lane++)
     for (int t = 0; t < 8; t++) {
@@ -187,7 +194,7 @@ static kv_layout_state *four_lanes(const char *name, kv_layout_list *l) {
     }
   p->compressed(s, 8, NULL);
   assert_true(p->sound(s));
-  return s;
+  return h;
 }
 
 static void must_count(const kv_regular_layer *r, int kept, int fullest,
@@ -200,27 +207,21 @@ static void must_count(const kv_regular_layer *r, int kept, int fullest,
 }
 
 TEST(test_ranks) {
-  kv_layout_list l = {0};
-  kv_layout_state *s = four_lanes("ha:max:tp=2", &l);
-  must_count(&s->regular[0], 10, 8, 8, 6);
-  must_count(&s->regular[1], 6, 3, 4, 10);
-  l.item[0].layout->close(s);
-  kv_layout_list_free(&l);
-  s = four_lanes("ha:max", &l);
-  must_count(s->regular, 16, 8, 8, 16);
-  l.item[0].layout->close(s);
-  kv_layout_list_free(&l);
+  hand two = four_lanes("ha:max:tp=2"), one = four_lanes("ha:max");
+  must_count(&two.s->regular[0], 10, 8, 8, 6);
+  must_count(&two.s->regular[1], 6, 3, 4, 10);
+  must_count(one.s->regular, 16, 8, 8, 16);
+  closed(&two);
+  closed(&one);
 }
 
 TEST(test_ranks_refused) {
   const kv_shape shape = {.n_kv_heads = 4};
   const kv_needs needs = {0};
   kv_layout_list l = {0};
-  kv_err e = {0};
-  assert_int_equal(kv_layouts_parse("ls:max:tp=3", &l, &e), KV_OK);
-  assert_int_equal(l.item[0].layout->suits(&l.item[0], &shape, &needs, &e),
-                   KV_REFUSED);
-  assert_non_null(strstr(e.text, "4 KV heads cannot be dealt to 3 ranks"));
+  works(kv_layouts_parse("ls:max:tp=3", &l, &told));
+  fails(l.item[0].layout->suits(&l.item[0], &shape, &needs, &told), KV_REFUSED,
+        "4 KV heads cannot be dealt to 3 ranks");
   kv_layout_list_free(&l);
 }
 
@@ -306,6 +307,142 @@ TEST(test_pays) {
   assert_int_equal(r.paid_at, 2);
 }
 
+/* --- unified pages by hand ------------------------------------------------ */
+
+/* K8V4 and K4V2 rows of 128 elements, of which a page holds 32 and 60. */
+enum { RAW = KV_RAW, INT8 = KV_CODED, INT4, INT2, TOKENS = 120, PROMPT = 100 };
+
+static const kv_minmax int8 = {8, 128, KV_RULE_UNROUNDED};
+static const kv_minmax int4 = {4, 128, KV_RULE_UNROUNDED};
+static const kv_minmax int2 = {2, 128, KV_RULE_UNROUNDED};
+static const kv_needs coded = {
+    .codings = 3,
+    .coding = {{.format = &kv_format_token, .settings = &int8},
+               {.format = &kv_format_token, .settings = &int4},
+               {.format = &kv_format_token, .settings = &int2}}};
+
+static kv_shape wide; /* of them */
+
+static hand unified(const char *text) {
+  wide = lanes_of(1, 128, TOKENS, PROMPT);
+  return opened(text, &wide, &coded, TOKENS);
+}
+
+/* Of `step` tokens so many are stored as high, low and raw entries, in this
+ * order. */
+static void compress(hand *h, int step, int high, int low, int raw) {
+  kv_replica *r = &h->lane;
+  r->n = high + low + raw;
+  r->dropped = step - r->n;
+  for (int i = 0; i < r->n; i++) {
+    int tier = i < high ? 0 : i < high + low ? 1 : 2;
+    static const int16_t format[3][KV_SIDES] = {
+        {INT8, INT4}, {INT4, INT2}, {RAW, RAW}};
+    r->order[i] = i;
+    memcpy(r->entry[i].format, format[tier], sizeof format[tier]);
+  }
+  h->layout->compressed(h->s, step, r);
+  h->s->block++;
+}
+
+static void must_have(const hand *h, int64_t pages, int64_t most,
+                      int64_t unused) {
+  assert_null(h->s->fault);
+  assert_int_equal(h->s->pages, pages);
+  assert_int_equal(h->s->bytes, pages * 6784);
+  assert_int_equal(h->s->most_pages, most);
+  assert_int_equal(h->s->unused, unused);
+}
+
+TEST(test_unified) {
+  hand h = unified("unified");
+  compress(&h, 100, 40, 50, 0); /* 4 are reserved, 2 and 1 are needed */
+  must_have(&h, 3, 4, 3 * 6784 - 40 * 208 - 50 * 112);
+  assert_int_equal(h.s->freed[0], 0); /* nothing lay in what went back */
+  compress(&h, 101, 40, 51, 0);
+  must_have(&h, 3, 3, 3 * 6784 - 40 * 208 - 51 * 112);
+  compress(&h, 111, 40, 61, 0); /* ten at once, as a prompt: 2 and 2 */
+  must_have(&h, 4, 4, 4 * 6784 - 40 * 208 - 61 * 112);
+  compress(&h, 112, 39, 62, 0); /* a demotion: no page goes back */
+  must_have(&h, 4, 4, 4 * 6784 - 39 * 208 - 62 * 112);
+  assert_int_equal(h.s->moved, 1);
+  h.layout->end(h.s);
+  assert_true(h.layout->sound(h.s));
+  assert_int_equal(h.s->taken, 5);
+  assert_int_equal(h.s->given, 1);
+  assert_int_equal(h.s->operations, 6);
+  assert_int_equal(h.s->entries, 4 + 1); /* 120 tokens, 32 a page, and one */
+  closed(&h);
+}
+
+/* Rows that were left: before they lay in a page, in one that stays, and in one
+ * that goes back, of whose 8 tokens the other page has no room for. */
+TEST(test_unified_freed) {
+  hand h = unified("unified");
+  h.layout->leave(h.s, 0, KV_SIDE_K, RAW, 99);
+  compress(&h, 100, 40, 50, 0);
+  assert_int_equal(h.s->freed[0], 256);
+  h.layout->leave(h.s, 0, KV_SIDE_K, INT8, 39);
+  compress(&h, 101, 39, 51, 0);
+  assert_int_equal(h.s->freed[1], 0);
+  compress(&h, 103, 20, 51, 0); /* two enter at once */
+  must_have(&h, 2, 3, 2 * 6784 - 20 * 208 - 51 * 112);
+  assert_int_equal(h.s->freed[2], (39 - 32) * (128 + 64));
+  closed(&h);
+}
+
+/* The code reserves a page more, and in a step before it knows. */
+TEST(test_unified_code) {
+  hand h = unified("unified:code");
+  compress(&h, 100, 64, 10, 0);
+  must_have(&h, 3, 5, 3 * 6784 - 64 * 208 - 10 * 112);
+  compress(&h, 101, 64, 11, 0); /* the high pages are full: one more */
+  must_have(&h, 4, 4, 4 * 6784 - 64 * 208 - 11 * 112);
+  h.layout->end(h.s);
+  assert_int_equal(h.s->entries, 5 + 2); /* 24 a page: K8V8 */
+  assert_true(h.layout->sound(h.s));
+  closed(&h);
+}
+
+/* Raw rows that a compression left are a tier; a third pair has none. A token
+ * that nobody has is noticed. */
+TEST(test_unified_tiers) {
+  hand h = unified("unified");
+  compress(&h, 100, 0, 90, 10); /* 12 raw tokens of 520 bytes a page */
+  must_have(&h, 1 + 2, 9, 3 * 6784 - 10 * 520 - 90 * 112);
+  compress(&h, 101, 1, 90, 10);
+  assert_non_null(strstr(h.s->fault, "after 101 tokens entries are stored in a "
+                                     "third pair of formats"));
+  closed(&h);
+  h = unified("unified");
+  compress(&h, 100, 90, 0, 0);
+  h.lane.dropped--;
+  h.layout->compressed(h.s, 101, &h.lane);
+  assert_false(h.layout->sound(h.s));
+  closed(&h);
+}
+
+TEST(test_unified_refused) {
+  static const kv_minmax many = {4, 32, KV_RULE_STORED};
+  static const struct {
+    kv_needs needs;
+    int d;
+    const char *says;
+  } of[] = {{{.merges = true}, 128, "no page for merged rows"},
+            {{.tiers = 3}, 128, "2 precisions, and the method has 3"},
+            {{.codings = 1,
+              .coding = {{.format = &kv_format_channel, .settings = &many}}},
+             128,
+             "format channel has one for 32 tokens"},
+            {{0}, 6000, "rows of 6000 and 6000 elements"}};
+  for (size_t i = 0; i < sizeof of / sizeof *of; i++) {
+    kv_shape shape = lanes_of(1, of[i].d, TOKENS, PROMPT);
+    kv_rc rc = kv_layout_unified.suits(NULL, &shape, &of[i].needs, &told);
+    if (rc != KV_REFUSED || !strstr(told.text, of[i].says))
+      fail_msg("%s: %d, %s", of[i].says, rc, told.text);
+  }
+}
+
 /* --- what is refused ----------------------------------------------------- */
 
 TEST(test_refused) {
@@ -345,19 +482,11 @@ TEST(test_refused) {
              {"pages:4,pages:4:lane", "named twice"}};
   for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
     kv_layout_list l = {0};
-    kv_err e = {0};
-    if (kv_layouts_parse(bad[i].text, &l, &e) != KV_USAGE ||
-        !strstr(e.text, bad[i].says))
-      fail_msg("\"%s\": %s", bad[i].text, e.text);
+    if (kv_layouts_parse(bad[i].text, &l, &told) != KV_USAGE ||
+        !strstr(told.text, bad[i].says))
+      fail_msg("\"%s\": %s", bad[i].text, told.text);
     kv_layout_list_free(&l);
   }
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_by_hand),  cmocka_unit_test(test_masks),
-      cmocka_unit_test(test_ranks),    cmocka_unit_test(test_ranks_refused),
-      cmocka_unit_test(test_one_mask), cmocka_unit_test(test_shapes),
-      cmocka_unit_test(test_pays),     cmocka_unit_test(test_refused)};
-  return cmocka_run_group_tests_name("layouts by hand", tests, NULL, NULL);
-}
+int main(void) { return tests_run("layouts by hand", NULL, NULL); }

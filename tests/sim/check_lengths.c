@@ -9,7 +9,7 @@
 #include "sim/cli/capacity/lengths.h"
 #include "tests/laws/cells.h"
 #include "tests/support/scratch.h"
-#include "tests/support/test.h"
+#include "tests/support/told.h"
 #include "traces/trace/synth.h"
 
 #include <math.h>
@@ -28,15 +28,13 @@ static int prompt, decoded;
 static kv_trace *trace;
 
 static void served(const char *name, kv_served *m) {
-  kv_err e = {0};
-  if (kv_served_open(name, m, &e)) fail_msg("%s", e.text);
+  works(kv_served_open(name, m, &told));
 }
 
 static int make_trace(void **state) {
   kv_synth s = {.like = *kv_geometry_find("llama-3.1-70b"),
                 .n_recorded = RECORDED,
                 .layers = recorded};
-  kv_err e = {0};
   bool all = getenv("KV_ALL") && *getenv("KV_ALL");
   prompt = all ? 8192 : 200;
   decoded = all ? 64 : 12;
@@ -44,9 +42,9 @@ static int make_trace(void **state) {
   s.prompt_len = prompt;
   if (scratch_make(state)) return 1;
   const char *path = scratch_path("shape.safetensors");
-  if (kv_synth_write(&s, kv_kernels_best(), path, &e) ||
-      kv_trace_open(path, &trace, &e))
-    fail_msg("%s", e.text);
+  if (kv_synth_write(&s, kv_kernels_best(), path, &told) ||
+      kv_trace_open(path, &trace, &told))
+    fail_msg("%s", told.text);
   return 0;
 }
 
@@ -68,10 +66,9 @@ static bool lengths(const kv_served *m, int context, int output,
                     const char *text, int tp, bool each, kv_stored *out) {
   kv_spec spec = {0};
   kv_budget budget = {0};
-  kv_err e = {0};
-  if (kv_spec_parse(kv_method_at, text, &spec, &e) ||
-      kv_budget_parse("20%", &budget, &e))
-    fail_msg("%s: %s", text, e.text);
+  if (kv_spec_parse(kv_method_at, text, &spec, &told) ||
+      kv_budget_parse("20%", &budget, &told))
+    fail_msg("%s: %s", text, told.text);
   const kv_lengths ask = {.model = m,
                           .context = context,
                           .output = output,
@@ -80,8 +77,8 @@ static bool lengths(const kv_served *m, int context, int output,
                           .tp = tp,
                           .threads = 1,
                           .each = each};
-  kv_rc rc = kv_lengths_replay(&ask, out, &e);
-  if (rc && rc != KV_REFUSED) fail_msg("%s: %s", text, e.text);
+  kv_rc rc = kv_lengths_replay(&ask, out, &told);
+  if (rc && rc != KV_REFUSED) fail_msg("%s: %s", text, told.text);
   kv_spec_free(&spec);
   return !rc;
 }
@@ -168,14 +165,13 @@ TEST(kinds_stand_for_layers) {
 static kv_rc open_file(const char *const part[4], kv_served *out) {
   const char *path = scratch_path("shape.json");
   char text[256];
-  kv_err e = {0};
   int n = snprintf(text, sizeof text,
                    "{\"layers\": 4, \"heads\": 4, \"kv_heads\": %s, \"d\": %s, "
                    "\"d_v\": 8, \"type\": \"%s\", \"layer\": %s, "
                    "\"window\": [0, 16]}",
                    part[0], part[1], part[2], part[3]);
   scratch_write(path, (size_t)n, text);
-  return kv_served_open(path, out, &e);
+  return kv_served_open(path, out, &told);
 }
 
 TEST(models_of_a_file) {
@@ -198,12 +194,4 @@ TEST(models_of_a_file) {
   }
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(bytes_are_those_of_a_run),
-      cmocka_unit_test(layers_multiply),
-      cmocka_unit_test(kinds_stand_for_layers),
-      cmocka_unit_test(models_of_a_file),
-  };
-  return cmocka_run_group_tests(tests, make_trace, close_trace);
-}
+int main(void) { return tests_run("lengths", make_trace, close_trace); }

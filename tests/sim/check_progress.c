@@ -98,10 +98,4 @@ TEST(nothing_said) {
   fclose(file);
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(one_work),
-                                     cmocka_unit_test(short_works),
-                                     cmocka_unit_test(nothing_said)};
-  return cmocka_run_group_tests_name("progress", tests, open_terminal,
-                                     close_terminal);
-}
+int main(void) { return tests_run("progress", open_terminal, close_terminal); }

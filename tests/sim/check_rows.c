@@ -6,7 +6,7 @@
  * keeps within 120 columns and to plain text; a full disk is reported.
  */
 #include "sim/cli/show/rows.h"
-#include "tests/support/test.h"
+#include "tests/support/told.h"
 
 #include <jansson.h>
 #include <math.h>
@@ -83,7 +83,7 @@ static json_t *at(json_t *j, const char *path) {
   return j;
 }
 
-static void demanded_keys(void **state) {
+TEST(demanded_keys) {
   static const char *const integers[] = {
       "arithmetic",           "budget",
       "bytes.end.payload",    "bytes.end.metadata",
@@ -99,7 +99,6 @@ static void demanded_keys(void **state) {
                                       "bytes.codes_only.mean",
                                       "kr",
                                       "output_error.mean"};
-  (void)state;
   kv_result r = ran();
   char *text = written(KV_ROWS_JSON, false, 1, &r);
   json_t *j = loaded(text), *row = json_array_get(j, 0);
@@ -152,11 +151,10 @@ TEST(numbers_to_the_bit) {
   free(text);
 }
 
-static void not_run_is_null(void **state) {
+TEST(not_run_is_null) {
   static const char *const keys[] = {
       "journal", "state", "output",   "bytes", "kr",
       "cr",      "kept",  "achieved", "mass",  "output_error"};
-  (void)state;
   kv_result r = refused();
   char *text = written(KV_ROWS_JSON, false, 1, &r);
   json_t *j = loaded(text), *row = json_array_get(j, 0);
@@ -247,6 +245,22 @@ static void whole(int n, kv_result *r) {
       r[i].stat[m].count = 0;
 }
 
+/* Fails unless the form of n rows has these parts, and none of those; both end
+ * with NULL. */
+static void says(kv_row_format f, int n, const kv_result *r,
+                 const char *const *parts, const char *const *none) {
+  char *text = written(f, false, n, r);
+  for (; *parts; parts++)
+    if (!strstr(text, *parts)) fail_msg("no '%s' in\n%s", *parts, text);
+  for (; *none; none++)
+    if (strstr(text, *none)) fail_msg("'%s' in\n%s", *none, text);
+  free(text);
+}
+
+#define HAS(...)                                                               \
+  (const char *[]) { __VA_ARGS__, NULL }
+static const char *const nothing[] = {NULL};
+
 TEST(table) {
   kv_result r[3] = {ran(), refused(), ran()};
   whole(3, r);
@@ -255,25 +269,28 @@ TEST(table) {
   r[2].totals.kept = 131072.25;
   strcpy(r[2].target, "entries:1073741824");
   r[2].budget = 1 << 30;
-  char *text = written(KV_ROWS_WIDE, false, 3, r), *save = NULL;
-  assert_null(strchr(text, '\033'));
-  assert_non_null(strstr(text, "open loop: recorded queries"));
-  assert_non_null(strstr(text, "window=32 does not fit a budget of 20"));
-  assert_non_null(strstr(text, "abababab"));
+  says(KV_ROWS_WIDE, 3, r,
+       HAS("open loop: recorded queries",
+           "window=32 does not fit a budget of 20", "abababab"),
+       HAS("\033"));
+  char *text = written(KV_ROWS_WIDE, true, 3, r), *save = NULL;
+  assert_non_null(strstr(text, "\033[1m"));
+  free(text);
+  text = written(KV_ROWS_WIDE, false, 3, r);
   for (char *l = strtok_r(text, "\n", &save); l;
        l = strtok_r(NULL, "\n", &save))
     assert_true(strlen(l) <= 120);
-  free(text);
-  text = written(KV_ROWS_WIDE, true, 3, r);
-  assert_non_null(strstr(text, "\033[1m"));
   free(text);
   text = written(KV_ROWS_TABLE, false, 0, r);
   assert_string_equal(text, "");
   free(text);
 }
 
-static bool has(const char *text, const char *what) {
-  return strstr(text, what) != NULL;
+/* Was asked for nothing. */
+static void make_dense(kv_result *r) {
+  r->method = r->spec = "dense";
+  r->target[0] = 0;
+  r->budget = -1;
 }
 
 /* Six columns, five where no trace has answers, two more where a prompt was
@@ -281,58 +298,39 @@ static bool has(const char *text, const char *what) {
  * differ; a refused row says so in the last. */
 TEST(narrow) {
   kv_result r[3] = {ran(), refused(), ran()};
-  r[2].method = r[2].spec = "dense";
-  r[2].target[0] = 0;
-  r[2].budget = -1;
-  char *text = written(KV_ROWS_TABLE, false, 3, r);
-  assert_true(has(text, "output error  prompt error  prompt mass\n"));
-  free(text);
+  make_dense(&r[2]);
+  says(KV_ROWS_TABLE, 3, r, HAS("output error  prompt error  prompt mass\n"),
+       nothing);
   whole(3, r);
-  text = written(KV_ROWS_TABLE, false, 3, r);
-  assert_true(has(text, "\", at 20%\nmethod"));
-  assert_true(has(text, "tokens kept  bytes held  on the answer  LSE error  "
-                        "output error\n"));
-  assert_true(has(text, "\nunheard ") && has(text, " refused\n"));
-  assert_true(has(text, "window=32 does not fit a budget of 20"));
-  assert_false(has(text, "abababab"));
-  free(text);
+  says(KV_ROWS_TABLE, 3, r,
+       HAS("\", at 20%\nmethod",
+           "tokens kept  bytes held  on the answer  LSE error  output error\n",
+           "\nunheard ", " refused\n", "window=32 does not fit a budget of 20"),
+       HAS("abababab"));
   strcpy(r[1].target, "10%");
-  for (int i = 0; i < 3; i++) {
-    r[i].stat[KV_NEEDLE_MASS].count = 0;
-    r[i].stat[KV_NEEDLE_DENSE].count = 0;
-  }
-  text = written(KV_ROWS_TABLE, false, 3, r);
-  assert_true(has(text, "\"\nmethod") && has(text, "\nunheard at 20% "));
-  assert_true(has(text, "\nunheard at 10% ") && has(text, "\ndense "));
-  assert_true(has(text, "bytes held  LSE error  output error\n"));
-  assert_false(has(text, "on the answer"));
-  free(text);
+  for (int i = 0; i < 3; i++)
+    r[i].stat[KV_NEEDLE_MASS].count = r[i].stat[KV_NEEDLE_DENSE].count = 0;
+  says(KV_ROWS_TABLE, 3, r,
+       HAS("\"\nmethod", "\nunheard at 20% ", "\nunheard at 10% ", "\ndense ",
+           "bytes held  LSE error  output error\n"),
+       HAS("on the answer"));
 }
 
 /* Rows that were asked for alike and hold a tenth more bytes are said to, with
  * what to ask for instead; not dense, and not those of another budget. */
 TEST(unequal) {
   kv_result r[3] = {ran(), ran(), ran()};
-  r[1].method = "other";
-  r[1].spec = "other";
+  r[1].method = r[1].spec = "other";
   r[1].totals.kr = 0.105;
-  r[2].method = "dense";
-  r[2].spec = "dense";
-  r[2].target[0] = 0;
-  r[2].budget = -1;
+  make_dense(&r[2]);
   r[2].totals.kr = 1;
-  char *text = written(KV_ROWS_TABLE, false, 3, r);
-  assert_false(has(text, "unequal"));
-  free(text);
+  says(KV_ROWS_TABLE, 3, r, nothing, HAS("unequal"));
   r[1].totals.kr = 0.2;
-  text = written(KV_ROWS_TABLE, false, 3, r);
-  assert_true(has(text, "unequal bytes, 10.0% to 20.0%: to compare, take "
-                        "-b mean:20%;\n"));
-  free(text);
+  says(KV_ROWS_TABLE, 3, r,
+       HAS("unequal bytes, 10.0% to 20.0%: to compare, take -b mean:20%;\n"),
+       nothing);
   strcpy(r[1].target, "30%");
-  text = written(KV_ROWS_TABLE, false, 3, r);
-  assert_false(has(text, "unequal"));
-  free(text);
+  says(KV_ROWS_TABLE, 3, r, nothing, HAS("unequal"));
 }
 
 /* Two traces of one name are two headings, and no rows of one trace. */
@@ -342,16 +340,10 @@ TEST(twins) {
   strcpy(r[0].path, "a/p.safetensors");
   strcpy(r[1].path, "b/p.safetensors");
   r[0].twin = r[1].twin = true;
-  char *text = written(KV_ROWS_TABLE, false, 2, r);
-  assert_true(has(text, "a/p.safetensors, at ") &&
-              has(text, "\nb/p.safetensors, at "));
-  assert_false(has(text, "unequal"));
-  free(text);
+  says(KV_ROWS_TABLE, 2, r,
+       HAS("a/p.safetensors, at ", "\nb/p.safetensors, at "), HAS("unequal"));
   r[0].twin = r[1].twin = false;
-  text = written(KV_ROWS_TABLE, false, 2, r);
-  assert_false(has(text, "p.safetensors"));
-  assert_true(has(text, "unequal"));
-  free(text);
+  says(KV_ROWS_TABLE, 2, r, HAS("unequal"), HAS("p.safetensors"));
 }
 
 TEST(full_disk) {
@@ -359,28 +351,14 @@ TEST(full_disk) {
     FILE *out = fopen("/dev/full", "w");
     kv_result r = ran();
     kv_row_writer *w;
-    kv_err e = {0};
     if (out == NULL) skip();
-    assert_int_equal(kv_row_writer_open((kv_row_format)f, out, false, &w, &e),
-                     KV_OK);
-    kv_rc added = kv_row_writer_add(w, &r, &e);
-    kv_rc closed = kv_row_writer_close(w, &e);
+    works(kv_row_writer_open((kv_row_format)f, out, false, &w, &told));
+    kv_rc added = kv_row_writer_add(w, &r, &told);
+    kv_rc closed = kv_row_writer_close(w, &told);
     assert_true(added == KV_RESOURCE || closed == KV_RESOURCE);
-    assert_non_null(strstr(e.text, "could not be written"));
+    must_say("could not be written");
     fclose(out);
   }
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(demanded_keys),
-                                     cmocka_unit_test(numbers_to_the_bit),
-                                     cmocka_unit_test(not_run_is_null),
-                                     cmocka_unit_test(streams),
-                                     cmocka_unit_test(csv),
-                                     cmocka_unit_test(table),
-                                     cmocka_unit_test(narrow),
-                                     cmocka_unit_test(unequal),
-                                     cmocka_unit_test(twins),
-                                     cmocka_unit_test(full_disk)};
-  return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return tests_run("rows", NULL, NULL); }

@@ -9,9 +9,13 @@
  *   - lanes, views, outputs and LSE are the replay's at every step;
  *   - a prompt token's output is what dense answers at that step, in any
  *     pieces;
- *   - so it is where layers have windows and sinks and logits a cap;
+ *   - so it is where layers have windows and sinks and logits a cap, and where
+ *     the prompt is read in chunks (prefill=N), whose rows are the replay's;
+ *   - what is held (kv_session_held) is what the next decode step attends: a
+ *     dense session that is fed these rows answers bit for bit the same;
  *   - sessions in two threads do not touch.
- * What is refused, and strides and dtypes: check_session_calls.
+ * What is refused, and strides and dtypes: check_session_calls. Forks:
+ * check_session_fork.
  */
 #include "sim/run/laws/law_walk.h"
 #include "sim/run/session/session_part.h"
@@ -21,6 +25,7 @@
 #include "tests/support/feed.h"
 #include "tests/support/rig.h"
 #include "tests/support/scratch.h"
+#include "tests/support/told.h"
 #include "tests/support/traces/opened.h"
 
 #include <dirent.h>
@@ -29,83 +34,70 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void must(kv_rc rc, const kv_err *e) {
-  if (rc) fail_msg("%s", e->text);
-}
-
 static kv_spec parse(const char *text) {
   kv_spec spec = {0};
-  kv_err e = {0};
-  must(kv_spec_parse(made_up_at, text, &spec, &e), &e);
+  works(kv_spec_parse(made_up_at, text, &spec, &told));
   return spec;
 }
 
 static int fifth(const kv_trace *t) { return t->shape.prompt_len / 5; }
 
 /* The replay of a specification at 20 % of the prompt. */
-static void replay(const kv_trace *t, const kv_spec *spec,
-                   const kv_watch *watch, kv_cell *out) {
-  kv_err e = {0};
+static void replay(const kv_trace *t, const char *text, const kv_watch *watch,
+                   kv_cell *out) {
+  kv_spec spec = parse(text);
   kv_law_case c = {.backend = &kv_backend_ref,
                    .trace = t,
-                   .spec = spec,
+                   .spec = &spec,
                    .entries = fifth(t)};
   kv_law_how how = {.threads = 1, .watch = watch};
-  must(kv_law_replay(&c, &how, out, &e), &e);
+  works(kv_law_replay(&c, &how, out, &told));
+  kv_spec_free(&spec);
 }
 
-static kv_session *start(const kv_trace *t, const kv_spec *spec,
-                         int prompt_len) {
+static kv_session *start(const kv_trace *t, const char *text, int prompt_len) {
+  kv_spec spec = parse(text);
   kv_session_shape x = feed_shape(t);
   kv_session *s = NULL;
-  kv_err e = {0};
   char budget[16];
   snprintf(budget, sizeof budget, "%d", fifth(t));
-  must(kv_session_open_spec(&x, spec, budget, prompt_len, NULL, &s, &e), &e);
+  works(kv_session_open_spec(&x, &spec, budget, prompt_len, NULL, &s, &told));
   feed_free(&x);
+  kv_spec_free(&spec);
   return s;
 }
 
-static bool same(const kv_digest *a, const kv_digest *b) {
-  return memcmp(a->byte, b->byte, sizeof a->byte) == 0;
-}
-
-static void same_digests(kv_session *s, const kv_cell *c) {
+/* Ends the session: fails unless its digests and ledger are the replay's. */
+static void end_as(kv_session *s, kv_cell *c) {
   kv_session_digests d;
-  kv_err e = {0};
-  must(kv_session_digest(s, &d, &e), &e);
-  if (!same(&d.journal, &c->result.journal) ||
-      !same(&d.state, &c->result.state) || !same(&d.output, &c->result.output))
-    fail_msg("%s on %s: other digests than the replay's", c->result.spec,
-             c->trace->name);
-  assert_string_equal(kv_session_spec(s), c->result.spec);
-}
-
-static void same_ledger(kv_session *s, const kv_cell *c) {
   kv_session_bytes b;
-  kv_err e = {0};
   const kv_totals *t = &c->result.totals;
-  must(kv_session_end_step(s, c->shape.n_tokens, &e), &e);
-  must(kv_session_ledger(s, &b, &e), &e);
+  works(kv_session_end_step(s, c->shape.n_tokens, &told));
+  works(kv_session_ledger(s, &b, &told));
   assert_int_equal(b.step, c->shape.n_tokens);
   assert_memory_equal(&b.now, &t->end, sizeof t->end);
   assert_true(b.peak == t->peak && b.mean == t->mean);
+  works(kv_session_digest(s, &d, &told));
+  if (memcmp(&d.journal, &c->result.journal, sizeof d.journal) ||
+      memcmp(&d.state, &c->result.state, sizeof d.state) ||
+      memcmp(&d.output, &c->result.output, sizeof d.output))
+    fail_msg("%s on %s: other digests than the replay's", c->result.spec,
+             c->trace->name);
+  assert_string_equal(kv_session_spec(s), c->result.spec);
+  kv_session_close(s);
+  kv_cell_close(c);
 }
 
 /* --- digests of the replay ---------------------------------------------- */
 
-static void check_spec(const kv_trace *t, const kv_spec *spec, uint64_t seed) {
+static void check_spec(const kv_trace *t, const char *text, uint64_t seed) {
   kv_cell c = {0};
-  kv_err e = {0};
-  replay(t, spec, NULL, &c);
-  kv_session *s = start(t, spec, t->shape.prompt_len);
+  replay(t, text, NULL, &c);
+  kv_session *s = start(t, text, t->shape.prompt_len);
   /* Where layers read what those above publish, layer by layer. */
   bool down = c.plan.needs.across == KV_DOWN;
-  must(feed_all(s, t, down ? 0 : seed, &e), &e);
-  same_ledger(s, &c);
-  same_digests(s, &c);
-  kv_session_close(s);
-  kv_cell_close(&c);
+  works(feed_all(s, t, down ? 0 : seed, &told));
+  end_as(s, &c);
 }
 
 static const char *const variants[] = {
@@ -124,14 +116,16 @@ static const char *const variants[] = {
     "rest",
     "rest+kivi:group=8:residual=8"};
 enum { VARIANTS = sizeof variants / sizeof *variants };
+static const char *const chunked[] = {
+    "dense:prefill=37", "h2o:prefill=48", "snapkv+int4:prefill=31",
+    "keydiff:prefill=40", "quest:page=8:skip=0:prefill=50"};
+enum { CHUNKED = sizeof chunked / sizeof *chunked };
+enum { LEAST_CHUNK = 31 }; /* tokens of the shortest of these */
 
 static void check_methods(const kv_trace *t) {
-  for (int i = 0; kv_method_at(i); i++) {
-    if (!rig_in_session(kv_method_at(i))) continue;
-    kv_spec spec = parse(kv_method_at(i)->name);
-    check_spec(t, &spec, (uint64_t)i + 1);
-    kv_spec_free(&spec);
-  }
+  for (int i = 0; kv_method_at(i); i++)
+    if (rig_in_session(kv_method_at(i)))
+      check_spec(t, kv_method_at(i)->name, (uint64_t)i + 1);
 }
 
 /* A sanitizer makes this slow, and sees in a small trace what it would in a
@@ -168,16 +162,13 @@ TEST(digests_are_of_run) {
 }
 
 static void check_list(const kv_trace *t, size_t n, const char *const *list) {
-  for (size_t i = 0; i < n; i++) {
-    kv_spec spec = parse(list[i]);
-    check_spec(t, &spec, (uint64_t)i + 91);
-    kv_spec_free(&spec);
-  }
+  for (size_t i = 0; i < n; i++) check_spec(t, list[i], (uint64_t)i + 91);
 }
 
 TEST(variants_are_of_run) {
   kv_trace *t = bundled_open("retrieval_8_small.f32.safetensors");
   check_list(t, VARIANTS, variants);
+  check_list(t, CHUNKED, chunked);
   kv_trace_close(t);
 }
 
@@ -227,17 +218,16 @@ static void look(kv_session *s, const kv_trace *t, int layer, int step,
   static uint32_t id[4096], weight[4096];
   float lse[64];
   size_t d_v = (size_t)t->shape.d_v;
-  kv_err e = {0};
   int m = 0;
   for (int i = 0; i < kv_session_lanes(s); i++) {
-    must(kv_session_lane(s, layer, i, 4096, id, weight, &m, &e), &e);
+    works(kv_session_lane(s, layer, i, 4096, id, weight, &m, &told));
     uint64_t h = mix(key(layer, step, i), (size_t)m * 4, id);
     n->lanes += mix(h, (size_t)m * 4, weight);
   }
   if (step == t->shape.prompt_len) return;
-  must(kv_session_lse(s, layer, lse, &e), &e);
+  works(kv_session_lse(s, layer, lse, &told));
   for (int h = 0; h < t->shape.n_heads; h++) {
-    must(kv_session_view(s, layer, h, 4096, id, &m, &e), &e);
+    works(kv_session_view(s, layer, h, 4096, id, &m, &told));
     n->views += mix(key(layer, step, h), (size_t)m * 4, id);
     uint64_t o = mix(key(layer, step, h), d_v * 4, out + (size_t)h * d_v);
     n->outputs += mix(o, 4, lse + h);
@@ -250,21 +240,19 @@ TEST(steps_are_of_run) {
                                       "h2o:group=query_head", "mad"};
   kv_trace *t = bundled_open(BUNDLED_SMALL);
   for (size_t i = 0; i < sizeof specs / sizeof *specs; i++) {
-    kv_spec spec = parse(specs[i]);
     kv_cell c = {0};
-    kv_err e = {0};
     int p = t->shape.prompt_len;
     sums a = {.prompt_len = p}, b = {.prompt_len = p};
     kv_watch watch = {.self = &a, .compressed = compressed, .seen = saw};
-    replay(t, &spec, &watch, &c);
-    kv_session *s = start(t, &spec, p);
+    replay(t, specs[i], &watch, &c);
+    kv_session *s = start(t, specs[i], p);
     for (int l = 0; l < t->n_layers; l++) {
       float out[1024];
       int layer = t->layer[l].data.layer;
-      must(feed_block(s, t, l, 0, p, NULL, &e), &e);
+      works(feed_block(s, t, l, 0, p, NULL, &told));
       look(s, t, layer, p, NULL, &b);
       for (int step = p + 1; step <= t->shape.n_tokens; step++) {
-        must(feed_block(s, t, l, step - 1, 1, out, &e), &e);
+        works(feed_block(s, t, l, step - 1, 1, out, &told));
         look(s, t, layer, step, out, &b);
       }
     }
@@ -272,29 +260,27 @@ TEST(steps_are_of_run) {
                 a.outputs == b.outputs);
     kv_session_close(s);
     kv_cell_close(&c);
-    kv_spec_free(&spec);
   }
   kv_trace_close(t);
 }
 
 /* --- outputs of the prompt ---------------------------------------------- */
 
-/* Outputs of tokens 0..n-1 of layer 0: [n][n_heads][d_v]. */
+/* Outputs of tokens 0..n-1 of layer 0: [n][n_heads][d_v]. The prompt comes in
+ * pieces of `most` tokens, or of fewer, as the seed draws. */
 static float *outputs(const kv_trace *t, const char *text, int prompt_len,
-                      int n, uint64_t seed) {
+                      int n, int most, uint64_t seed) {
   size_t row = (size_t)t->shape.n_heads * (size_t)t->shape.d_v;
   float *out = kv_zalloc((size_t)n * row, sizeof *out);
-  kv_spec spec = parse(text);
-  kv_session *s = start(t, &spec, prompt_len);
-  kv_err e = {0};
+  kv_session *s = start(t, text, prompt_len);
   for (int first = 0, m; first < n; first += m) {
-    int most = first < prompt_len ? prompt_len - first : 1;
-    m = seed ? 1 + draw_below(&seed, most) : most;
+    int left = first < prompt_len ? prompt_len - first : 1;
+    if (left > most) left = most;
+    m = seed ? 1 + draw_below(&seed, left) : left;
     if (m > n - first) m = n - first;
-    must(feed_block(s, t, 0, first, m, out + (size_t)first * row, &e), &e);
+    works(feed_block(s, t, 0, first, m, out + (size_t)first * row, &told));
   }
   kv_session_close(s);
-  kv_spec_free(&spec);
   return out;
 }
 
@@ -310,14 +296,17 @@ TEST(prompt_outputs_are_exact) {
   int p = t->shape.prompt_len;
   /* A prompt token of any method with block = 0 sees all before it, as a
    * decode step of dense does; the first block of others too. */
-  same_outputs(t, p, outputs(t, "dense", 1, p, 0),
-               outputs(t, "dense", p, p, 0));
-  same_outputs(t, p, outputs(t, "dense", 1, p, 0), outputs(t, "h2o", p, p, 3));
-  same_outputs(t, 7, outputs(t, "dense", 1, 7, 0), outputs(t, "mad", p, 7, 4));
-  same_outputs(t, p, outputs(t, "mad", p, p, 0), outputs(t, "mad", p, p, 5));
+  same_outputs(t, p, outputs(t, "dense", 1, p, p, 0),
+               outputs(t, "dense", p, p, p, 0));
+  same_outputs(t, p, outputs(t, "dense", 1, p, p, 0),
+               outputs(t, "h2o", p, p, p, 3));
+  same_outputs(t, 7, outputs(t, "dense", 1, 7, p, 0),
+               outputs(t, "mad", p, 7, p, 4));
+  same_outputs(t, p, outputs(t, "mad", p, p, p, 0),
+               outputs(t, "mad", p, p, p, 5));
   /* Re-indexed places are the recorded ones while nothing is dropped. */
-  same_outputs(t, p, outputs(t, "dense", 1, p, 0),
-               outputs(t, "streamingllm", p, p, 6));
+  same_outputs(t, p, outputs(t, "dense", 1, p, p, 0),
+               outputs(t, "streamingllm", p, p, p, 6));
   kv_trace_close(t);
 }
 
@@ -338,8 +327,220 @@ TEST(windows_are_of_run) {
   kv_trace *t = opened_windows(kv_law_open);
   check_list(t, sizeof windowed / sizeof *windowed, windowed);
   int p = t->shape.prompt_len;
-  same_outputs(t, p, outputs(t, "dense", 1, p, 0), outputs(t, "h2o", p, p, 3));
+  same_outputs(t, p, outputs(t, "dense", 1, p, p, 0),
+               outputs(t, "h2o", p, p, p, 3));
   kv_trace_close(t);
+}
+
+/* --- prompts in chunks --------------------------------------------------- */
+
+/* A row of the replay, of layer 0, where it stands in [n][n_heads][d_v]. */
+static void keep_row(void *self, int layer, const kv_seen *seen) {
+  const kv_lane *l = seen->lane;
+  size_t d_v = (size_t)l->shape->d_v, heads = (size_t)l->shape->n_heads;
+  float *out = self;
+  out += ((size_t)(l->step - 1) * heads + (size_t)l->first_head) * d_v;
+  if (layer == 0)
+    memcpy(out, seen->out, (size_t)seen->queries * d_v * sizeof *out);
+}
+
+TEST(rows_are_of_run) {
+  kv_trace *t = bundled_open("retrieval_8_small.f32.safetensors");
+  int p = t->shape.prompt_len;
+  size_t row = (size_t)t->shape.n_heads * (size_t)t->shape.d_v;
+  size_t all = (size_t)p * row * sizeof(float);
+  float *dense = outputs(t, "dense", p, p, p, 0);
+  for (size_t i = 1; i < CHUNKED; i++) {
+    float *want = outputs(t, "dense", p, p, p, 0), *got[3];
+    kv_cell c = {0};
+    replay(t, chunked[i], &(kv_watch){.self = want, .row = keep_row}, &c);
+    assert_memory_equal(want, dense, LEAST_CHUNK * row * sizeof *want);
+    assert_memory_not_equal(want, dense, all);
+    got[0] = outputs(t, chunked[i], p, p, p, 0);
+    got[1] = outputs(t, chunked[i], p, p, 20, 7 + i);
+    got[2] = outputs(t, chunked[i], p, p, 1, 0);
+    for (int k = 0; k < 3; k++) {
+      assert_memory_equal(want, got[k], all);
+      free(got[k]);
+    }
+    free(want);
+    kv_cell_close(&c);
+  }
+  free(dense);
+  kv_trace_close(t);
+}
+
+/* Where layers read messages a piece ends at a chunk's end. */
+TEST(messages_go_by_chunks) {
+  static const char down[] = "omnikv:layers=0:k=9:prefill=40";
+  kv_cell c = {0};
+  kv_trace *t = bundled_open("retrieval_8_small.f32.safetensors");
+  int p = t->shape.prompt_len, n;
+  kv_session *s = start(t, down, p);
+  replay(t, down, NULL, &c);
+  fails(feed_block(s, t, 0, 0, 37, NULL, &told), KV_USAGE,
+        "within a chunk of prefill=40");
+  for (int at = 0; at < t->shape.n_tokens; at += n) {
+    n = at >= p ? 1 : p - at < 80 ? p - at : 80;
+    for (int l = 0; l < t->n_layers; l++)
+      works(feed_block(s, t, l, at, n, NULL, &told));
+  }
+  end_as(s, &c);
+  kv_trace_close(t);
+}
+
+/* --- what is held --------------------------------------------------------- */
+
+/* A session of the method, layer 0's prompt fed. */
+static kv_session *prompted(const kv_trace *t, const char *spec) {
+  int p = t->shape.prompt_len;
+  kv_session *s = start(t, spec, p);
+  works(feed_block(s, t, 0, 0, p, NULL, &told));
+  return s;
+}
+
+/* Rows of token `token` of the heads from `head` on. */
+static kv_session_in row(const kv_trace *t, const void *data, kv_dtype type,
+                         int width, int head, int token) {
+  int64_t each = (int64_t)t->shape.n_tokens * width;
+  int64_t skip = (head * each + (int64_t)token * width);
+  return (kv_session_in){(const char *)data +
+                             skip * (int64_t)kv_dtype_size(type),
+                         (int32_t)type, width, each};
+}
+
+/* What dense attends to those n rows and the first decode step's: out of the
+ * query heads [queries][d_v] of KV head g. */
+static void attend(const kv_trace *t, int g, int n, const float *k,
+                   const float *v, float *out) {
+  const kv_shape *p = &t->shape;
+  const kv_layer_data *data = &t->layer[0].data;
+  int queries = p->n_heads / p->n_kv_heads, token = p->prompt_len;
+  kv_session_shape x = {.abi = KV_SESSION_ABI,
+                        .n_layers = 1,
+                        .n_heads = queries,
+                        .n_kv_heads = 1,
+                        .d = p->d,
+                        .d_v = p->d_v,
+                        .n_tokens = n + 1,
+                        .dtype = KV_F32,
+                        .scale = p->scale};
+  float *none = calloc((size_t)(queries * n * p->d), sizeof *none);
+  kv_session_in q = {none, KV_F32, p->d, (int64_t)n * p->d},
+                key = {k, KV_F32, p->d, (int64_t)n * p->d},
+                value = {v, KV_F32, p->d_v, (int64_t)n * p->d_v};
+  kv_session *s = NULL;
+  works(kv_session_open(&x, "dense", NULL, n, &s, &told));
+  works(kv_session_block(s, 0, n, n, &q, &key, &value, NULL, &told));
+  q = row(t, data->q, data->q_dtype, p->d, g * queries, token);
+  key = row(t, data->k, p->dtype, p->d, g, token);
+  value = row(t, data->v, p->dtype, p->d_v, g, token);
+  kv_session_out to = {out, KV_F32, p->d_v, p->d_v};
+  works(kv_session_block(s, 0, n + 1, 1, &q, &key, &value, &to, &told));
+  kv_session_close(s);
+  free(none);
+}
+
+TEST(what_is_held_is_attended) {
+  static const char *const specs[] = {"snapkv",
+                                      "adakv",
+                                      "zsmerge:merge_bias=0",
+                                      "kivi:group=16:residual=16",
+                                      "leankv",
+                                      "snapkv+int4",
+                                      "dense"};
+  kv_trace *t = bundled_open(BUNDLED_SMALL);
+  const kv_shape *p = &t->shape;
+  int layer = t->layer[0].data.layer;
+  size_t group = (size_t)(p->n_heads / p->n_kv_heads * p->d_v);
+  float *want = calloc((size_t)(p->n_heads * p->d_v), sizeof *want);
+  float *own = calloc(group * (size_t)p->n_kv_heads, sizeof *own);
+  float *k = calloc((size_t)(p->n_tokens * p->d), sizeof *k);
+  float *v = calloc((size_t)(p->n_tokens * p->d_v), sizeof *v);
+  for (size_t i = 0; i < sizeof specs / sizeof *specs; i++) {
+    kv_session *s = prompted(t, specs[i]);
+    for (int g = 0, n = 0; g < p->n_kv_heads; g++) {
+      works(kv_session_lane(s, layer, g, 0, NULL, NULL, &n, &told));
+      works(kv_session_held(s, layer, g, n, k, v, &told));
+      attend(t, g, n, k, v, own + (size_t)g * group);
+    }
+    works(feed_block(s, t, 0, p->prompt_len, 1, want, &told));
+    if (memcmp(own, want, group * (size_t)p->n_kv_heads * sizeof *own))
+      fail_msg("%s: another output than over the rows it holds", specs[i]);
+    kv_session_close(s);
+  }
+  free(want), free(own), free(k), free(v);
+  kv_trace_close(t);
+}
+
+TEST(room_is_kept) {
+  kv_trace *t = bundled_open(BUNDLED_SMALL);
+  kv_session *s = prompted(t, "snapkv");
+  float k[3 * 256], first[256];
+  int layer = t->layer[0].data.layer, d = t->shape.d;
+  k[2 * d] = 77;
+  works(kv_session_held(s, layer, 0, 2, k, NULL, &told));
+  assert_true(k[2 * d] == 77);
+  works(kv_session_held(s, layer, 0, 1, first, NULL, &told));
+  assert_memory_equal(k, first, (size_t)d * sizeof *k);
+  works(kv_session_held(s, layer, 0, -1, k, NULL, &told));
+  assert_int_equal(kv_session_held(s, layer, 99, 1, k, NULL, &told), KV_USAGE);
+  assert_int_equal(kv_session_held(s, 99, 0, 1, k, NULL, &told), KV_USAGE);
+  assert_int_equal(kv_session_held(NULL, 0, 0, 1, k, NULL, &told), KV_USAGE);
+  kv_session_close(s);
+  kv_trace_close(t);
+}
+
+/* Attention that is more, or less, than that over the rows. */
+TEST(more_than_rows_is_refused) {
+  static const struct {
+    const char *spec, *says;
+  } cases[] = {{"quest:page=8:skip=0", "reads some of its entries"},
+               {"twilight:skip=0", "reads some of its entries"},
+               {"oracle-topk", "reads some of its entries"},
+               {"hardkv", "reads some of its entries"},
+               {"omnikv:layers=1", "reads some of its entries"},
+               {"quest:page=8:skip=0+int4", "reads some of its entries"},
+               {"streamingllm", "turns keys to the places"},
+               {"zsmerge:variant=paper", "adds to logits of merged entries"}};
+  kv_trace *t = bundled_open(BUNDLED_SMALL);
+  int layer = t->layer[0].data.layer;
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    kv_session *s = prompted(t, cases[i].spec);
+    fails(kv_session_held(s, layer, 0, 0, NULL, NULL, &told), KV_REFUSED,
+          cases[i].says);
+    kv_session_close(s);
+  }
+  kv_trace_close(t);
+}
+
+/* Outputs of the prompt find the logit, before anything has been kept. */
+TEST(nothing_is_kept) {
+  enum { P = 4, D = 2 };
+  float one[P * 2 * D], wild[P * 2 * D], out[P * 2 * D];
+  kv_session_shape x = {.abi = KV_SESSION_ABI,
+                        .n_layers = 2,
+                        .n_heads = 2,
+                        .n_kv_heads = 2,
+                        .d = D,
+                        .d_v = D,
+                        .n_tokens = P + 1,
+                        .dtype = KV_F32};
+  for (int i = 0; i < P * 2 * D; i++) one[i] = 1, wild[i] = 3e38f;
+  kv_session_in in = {one, KV_F32, 2 * D, D}, q = {wild, KV_F32, 2 * D, D};
+  kv_session_out to = {out, KV_F32, 2 * D, D};
+  kv_session *s = NULL;
+  works(kv_session_open(&x, "replay", NULL, P, &s, &told));
+  assert_int_equal(kv_session_block(s, 0, P, P, &q, &in, &in, &to, &told),
+                   KV_REFUSED);
+  told.text[0] = 0;
+  fails(kv_session_keep(s, 0, 0, 1, &(uint32_t){0}, &told), KV_REFUSED,
+        "is not finite");
+  works(kv_session_block(s, 1, P, P, &in, &in, &in, &to, &told));
+  fails(kv_session_keep(s, 1, 0, 1, NULL, &told), KV_USAGE, "name a token");
+  assert_int_equal(kv_session_keep(NULL, 1, 0, 1, &(uint32_t){0}, &told),
+                   KV_USAGE);
+  kv_session_close(s);
 }
 
 /* --- two threads -------------------------------------------------------- */
@@ -353,13 +554,12 @@ typedef struct job {
 
 static void *work(void *arg) {
   job *j = arg;
-  kv_err e = {0};
   kv_session *s = NULL;
   kv_session_shape x = feed_shape(j->trace);
-  j->rc =
-      kv_session_open(&x, j->spec, "20%", j->trace->shape.prompt_len, &s, &e);
-  if (!j->rc) j->rc = feed_all(s, j->trace, 5, &e);
-  if (!j->rc) j->rc = kv_session_digest(s, &j->digests, &e);
+  j->rc = kv_session_open(&x, j->spec, "20%", j->trace->shape.prompt_len, &s,
+                          &told);
+  if (!j->rc) j->rc = feed_all(s, j->trace, 5, &told);
+  if (!j->rc) j->rc = kv_session_digest(s, &j->digests, &told);
   kv_session_close(s);
   feed_free(&x);
   return NULL;
@@ -386,12 +586,4 @@ TEST(threads_do_not_touch) {
   kv_trace_close(t);
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(digests_are_of_run),
-                                     cmocka_unit_test(variants_are_of_run),
-                                     cmocka_unit_test(steps_are_of_run),
-                                     cmocka_unit_test(prompt_outputs_are_exact),
-                                     cmocka_unit_test(windows_are_of_run),
-                                     cmocka_unit_test(threads_do_not_touch)};
-  return cmocka_run_group_tests(tests, scratch_make, scratch_remove);
-}
+int main(void) { return tests_run("session", scratch_make, scratch_remove); }

@@ -12,7 +12,7 @@
 #include "ref/ground/arith.h"
 #include "sim/run/session/session.h"
 #include "tests/support/draw.h"
-#include "tests/support/test.h"
+#include "tests/support/told.h"
 
 #include <fenv.h>
 #include <math.h>
@@ -61,8 +61,7 @@ static kv_session_shape shape(kv_dtype dtype) {
 static kv_session *start(kv_dtype dtype) {
   kv_session_shape x = shape(dtype);
   kv_session *s = NULL;
-  kv_err e = {0};
-  if (kv_session_open(&x, "h2o", "6", P, &s, &e)) fail_msg("%s", e.text);
+  works(kv_session_open(&x, "h2o", "6", P, &s, &told));
   return s;
 }
 
@@ -82,14 +81,13 @@ static kv_rc give(kv_session *s, int l, int first, int n, kv_dtype from,
 /* The whole request; digests at its end. */
 static kv_session_digests finish(kv_session *s, kv_dtype from) {
   kv_session_digests d = {0};
-  kv_err e = {0};
   kv_rc rc = KV_OK;
   for (int l = 0; !rc && l < L; l++) {
-    rc = give(s, l, 0, P, from, &e);
-    for (int t = P; !rc && t < T; t++) rc = give(s, l, t, 1, from, &e);
+    rc = give(s, l, 0, P, from, &told);
+    for (int t = P; !rc && t < T; t++) rc = give(s, l, t, 1, from, &told);
   }
-  if (!rc) rc = kv_session_digest(s, &d, &e);
-  if (rc) fail_msg("%s", e.text);
+  if (!rc) rc = kv_session_digest(s, &d, &told);
+  if (rc) fail_msg("%s", told.text);
   kv_session_close(s);
   return d;
 }
@@ -148,9 +146,8 @@ TEST(wrong_shapes) {
   x[20].inv_freq_windowed = wild;
   for (int i = 0; i < N; i++) {
     kv_session *s = (kv_session *)&x;
-    kv_err e = {0};
-    kv_rc rc = kv_session_open(&x[i], "dense", NULL, P, &s, &e);
-    refused(rc, KV_USAGE, &e, word[i]);
+    kv_rc rc = kv_session_open(&x[i], "dense", NULL, P, &s, &told);
+    refused(rc, KV_USAGE, &told, word[i]);
     assert_null(s);
   }
 }
@@ -175,11 +172,10 @@ TEST(wrong_methods) {
   for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
     kv_session_shape x = shape(KV_F16);
     kv_session *s = NULL;
-    kv_err e = {0};
     kv_rc rc = kv_session_open(&x, wrong[i].spec, wrong[i].budget,
-                               wrong[i].prompt_len, &s, &e);
-    if (rc != wrong[i].rc) fail_msg("%s: %d %s", wrong[i].spec, rc, e.text);
-    refused(rc, wrong[i].rc, &e, wrong[i].word);
+                               wrong[i].prompt_len, &s, &told);
+    if (rc != wrong[i].rc) fail_msg("%s: %d %s", wrong[i].spec, rc, told.text);
+    refused(rc, wrong[i].rc, &told, wrong[i].word);
     assert_null(s);
   }
   kv_session_shape x = shape(KV_F16);
@@ -234,21 +230,19 @@ TEST(wrong_numbers) {
   static const char *const word[] = {"NaN", "Inf", "exact", "exact"};
   kv_session *s = start(KV_F16);
   for (int i = 0; i < 4; i++) {
-    kv_err e = {0};
     float kept = k[0][3][1][2];
     k[0][3][1][2] = bad[i];
-    kv_rc rc = give(s, 0, 0, 5, KV_F32, &e);
+    kv_rc rc = give(s, 0, 0, 5, KV_F32, &told);
     k[0][3][1][2] = kept;
-    refused(rc, KV_USAGE, &e, word[i]);
-    refused(rc, KV_USAGE, &e, "k of layer 0, token 3, head 1");
+    refused(rc, KV_USAGE, &told, word[i]);
+    refused(rc, KV_USAGE, &told, "k of layer 0, token 3, head 1");
   }
-  kv_err e = {0};
   kv_session_in a = {q[0], KV_F32, H * D, D}, b = {k[0], KV_F32, G * D, D};
   kv_session_in c = {v[0], KV_F32, G * DV, DV}, half = {k16, KV_F16, 0, 0};
   kv_session *two = start(KV_F16);
-  assert_int_equal(kv_session_block(two, 0, 2, 2, &a, &b, &c, NULL, &e), 0);
-  refused(kv_session_block(two, 0, 3, 1, &half, &b, &c, NULL, &e), KV_USAGE, &e,
-          "dtype");
+  works(kv_session_block(two, 0, 2, 2, &a, &b, &c, NULL, &told));
+  refused(kv_session_block(two, 0, 3, 1, &half, &b, &c, NULL, &told), KV_USAGE,
+          &told, "dtype");
   kv_session_close(two);
   kv_session_digests after = finish(s, KV_F32);
   same(&right, &after);
@@ -257,19 +251,18 @@ TEST(wrong_numbers) {
 TEST(endless_logits) {
   kv_session *s = start(KV_F32);
   kv_session_bytes b;
-  kv_err e = {0};
   float kept[H][D];
-  for (int l = 0; l < L; l++) assert_int_equal(give(s, l, 0, P, KV_F32, &e), 0);
+  for (int l = 0; l < L; l++) works(give(s, l, 0, P, KV_F32, &told));
   memcpy(kept, q[0][P], sizeof kept);
   for (int i = 0; i < D; i++) q[0][P][1][i] = 3e38f;
-  kv_rc rc = give(s, 0, P, 1, KV_F32, &e);
+  kv_rc rc = give(s, 0, P, 1, KV_F32, &told);
   memcpy(q[0][P], kept, sizeof kept);
-  refused(rc, KV_REFUSED, &e, "layer 0, query head 1");
-  refused(give(s, 0, P + 1, 1, KV_F32, &e), KV_REFUSED, &e, "not finite");
-  assert_int_equal(give(s, 1, P, 1, KV_F32, &e), KV_OK);
-  refused(kv_session_digest(s, NULL, &e), KV_REFUSED, &e, "not finite");
-  refused(kv_session_end_step(s, P + 1, &e), KV_USAGE, &e, "failed");
-  assert_int_equal(kv_session_ledger(s, &b, &e), KV_OK);
+  refused(rc, KV_REFUSED, &told, "layer 0, query head 1");
+  refused(give(s, 0, P + 1, 1, KV_F32, &told), KV_REFUSED, &told, "not finite");
+  works(give(s, 1, P, 1, KV_F32, &told));
+  refused(kv_session_digest(s, NULL, &told), KV_REFUSED, &told, "not finite");
+  refused(kv_session_end_step(s, P + 1, &told), KV_USAGE, &told, "failed");
+  works(kv_session_ledger(s, &b, &told));
   kv_session_close(s);
 }
 
@@ -285,7 +278,6 @@ static int between(uint64_t *seed, int low, int high) {
 }
 
 static void try_block(kv_session *s, model *m, uint64_t *seed) {
-  kv_err e = {0};
   int l = between(seed, -1, L), n = between(seed, -1, 4),
       step = between(seed, -2, T + 2);
   bool known = l >= 0 && l < L;
@@ -301,45 +293,44 @@ static void try_block(kv_session *s, model *m, uint64_t *seed) {
   kv_session_out o = {out, KV_F32, H * DV, DV};
   const kv_session_in *key = between(seed, 0, 9) ? &b : NULL;
   kv_rc rc = kv_session_block(s, l, step, n, &a, key, &c,
-                              between(seed, 0, 1) ? &o : NULL, &e);
+                              between(seed, 0, 1) ? &o : NULL, &told);
   right = right && key;
   if ((rc == KV_OK) != right)
-    fail_msg("layer %d, step %d, %d tokens: %d %s", l, step, n, rc, e.text);
+    fail_msg("layer %d, step %d, %d tokens: %d %s", l, step, n, rc, told.text);
   if (right) m->at[l] = step;
-  if (rc) assert_true(e.text[0] != 0);
+  if (rc) assert_true(told.text[0] != 0);
 }
 
 static void try_reading(kv_session *s, const model *m, uint64_t *seed) {
-  kv_err e = {0};
   uint32_t id[4] = {9, 9, 9, 77}, weight[3];
   float lse[H];
   int l = between(seed, -1, L), i = between(seed, -1, H), n = -1;
   bool known = l >= 0 && l < L;
-  kv_rc rc = kv_session_lane(s, l, i, between(seed, -2, 3), id, weight, &n, &e);
+  kv_rc rc =
+      kv_session_lane(s, l, i, between(seed, -2, 3), id, weight, &n, &told);
   assert_int_equal(rc == KV_OK, known && i >= 0 && i < G);
   if (!rc) assert_true(n <= m->at[l]);
-  rc = kv_session_view(s, l, i, between(seed, -2, 3), id, &n, &e);
+  rc = kv_session_view(s, l, i, between(seed, -2, 3), id, &n, &told);
   assert_int_equal(rc == KV_OK, known && i >= 0 && i < H && m->at[l] > P);
   assert_int_equal(id[3], 77);
-  rc = kv_session_lse(s, l, lse, &e);
+  rc = kv_session_lse(s, l, lse, &told);
   assert_int_equal(rc == KV_OK, known && m->at[l] > P);
 }
 
 static void try_closing(kv_session *s, model *m, uint64_t *seed) {
   kv_session_bytes b;
-  kv_err e = {0};
   int step = between(seed, -1, T + 1);
   int least = m->at[0] < m->at[1] ? m->at[0] : m->at[1];
   bool right = !m->ended && step > m->closed && step <= least && step >= P;
-  assert_int_equal(kv_session_end_step(s, step, &e) == KV_OK, right);
+  assert_int_equal(kv_session_end_step(s, step, &told) == KV_OK, right);
   if (right) m->closed = step;
-  assert_int_equal(kv_session_ledger(s, &b, &e), KV_OK);
+  works(kv_session_ledger(s, &b, &told));
   assert_int_equal(b.step, m->closed);
   assert_int_equal(b.peak > 0, m->closed > 0);
   if (between(seed, 0, 9)) return;
   right = m->at[0] == m->at[1] && m->at[0] == T; /* not before, here */
   if (m->at[0] == m->at[1] && m->at[0] >= P && !right) return;
-  assert_int_equal(kv_session_digest(s, NULL, &e) == KV_OK, right);
+  assert_int_equal(kv_session_digest(s, NULL, &told) == KV_OK, right);
   m->ended = m->ended || right;
 }
 
@@ -374,26 +365,18 @@ TEST(no_session) {
   kv_session_bytes b;
   kv_session_in in = {q, KV_F32, 0, 0};
   float lse[H];
-  kv_err e = {0};
   kv_session_close(NULL);
   assert_int_equal(kv_session_lanes(NULL), 0);
   assert_string_equal(kv_session_spec(NULL), "");
-  kv_rc rc[] = {kv_session_block(NULL, 0, 1, 1, &in, &in, &in, NULL, &e),
-                kv_session_end_step(NULL, 1, &e),
-                kv_session_lane(NULL, 0, 0, 0, NULL, NULL, NULL, &e),
-                kv_session_view(NULL, 0, 0, 0, NULL, NULL, &e),
-                kv_session_lse(NULL, 0, lse, &e),
-                kv_session_ledger(NULL, &b, &e),
-                kv_session_digest(NULL, &d, &e)};
+  kv_rc rc[] = {kv_session_block(NULL, 0, 1, 1, &in, &in, &in, NULL, &told),
+                kv_session_end_step(NULL, 1, &told),
+                kv_session_lane(NULL, 0, 0, 0, NULL, NULL, NULL, &told),
+                kv_session_view(NULL, 0, 0, 0, NULL, NULL, &told),
+                kv_session_lse(NULL, 0, lse, &told),
+                kv_session_ledger(NULL, &b, &told),
+                kv_session_digest(NULL, &d, &told)};
   for (size_t i = 0; i < sizeof rc / sizeof *rc; i++)
     assert_int_equal(rc[i], KV_USAGE);
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(wrong_shapes),       cmocka_unit_test(wrong_methods),
-      cmocka_unit_test(dtypes_do_not_show), cmocka_unit_test(out_is_rounded),
-      cmocka_unit_test(wrong_numbers),      cmocka_unit_test(endless_logits),
-      cmocka_unit_test(any_order),          cmocka_unit_test(no_session)};
-  return cmocka_run_group_tests(tests, make_data, NULL);
-}
+int main(void) { return tests_run("session calls", make_data, NULL); }

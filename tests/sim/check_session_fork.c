@@ -16,6 +16,7 @@
 #include "tests/support/bundled.h"
 #include "tests/support/feed.h"
 #include "tests/support/rig.h"
+#include "tests/support/told.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -49,10 +50,9 @@ static kv_session *start(const kv_trace *t, const char *text,
   kv_session_shape x = feed_shape(t);
   kv_spec spec = {0};
   kv_session *s = NULL;
-  kv_err e = {0};
   x.n_tokens = MOST;
-  must(kv_spec_parse(known_at, text, &spec, &e), &e);
-  must(kv_session_open_spec(&x, &spec, budget, PROMPT, NULL, &s, &e), &e);
+  works(kv_spec_parse(known_at, text, &spec, &told));
+  works(kv_session_open_spec(&x, &spec, budget, PROMPT, NULL, &s, &told));
   kv_spec_free(&spec);
   feed_free(&x);
   return s;
@@ -60,8 +60,7 @@ static kv_session *start(const kv_trace *t, const char *text,
 
 static kv_session *forked(const kv_session *s) {
   kv_session *to = NULL;
-  kv_err e = {0};
-  must(kv_session_fork(s, &to, &e), &e);
+  works(kv_session_fork(s, &to, &told));
   assert_string_equal(kv_session_spec(to), kv_session_spec(s));
   assert_int_equal(kv_session_lanes(to), kv_session_lanes(s));
   return to;
@@ -79,20 +78,18 @@ static int row_of(way w, int token) {
  * and closes no step. */
 static void feed_some(kv_session *s, const kv_trace *t, way w, int first,
                       int last, int from, int to) {
-  kv_err e = {0};
   for (int at = from, n; at < to; at += n) {
     int left = (at < PROMPT && PROMPT < to ? PROMPT : to) - at;
     n = at >= PROMPT ? 1 : left < 29 ? left : 29;
     for (int l = first; l < last; l++)
-      must(feed_rows(s, t, l, row_of(w, at), at, n, NULL, &e), &e);
+      works(feed_rows(s, t, l, row_of(w, at), at, n, NULL, &told));
   }
 }
 
 /* Of all layers, and closes the last step. */
 static void feed(kv_session *s, const kv_trace *t, way w, int from, int to) {
-  kv_err e = {0};
   feed_some(s, t, w, 0, t->n_layers, from, to);
-  if (to >= PROMPT) must(kv_session_end_step(s, to, &e), &e);
+  if (to >= PROMPT) works(kv_session_end_step(s, to, &told));
 }
 
 /* What a session gives in the end. */
@@ -103,10 +100,9 @@ typedef struct given {
 
 static given end(kv_session *s) {
   given g;
-  kv_err e = {0};
   memset(&g, 0, sizeof g);
-  must(kv_session_ledger(s, &g.bytes, &e), &e);
-  must(kv_session_digest(s, &g.digests, &e), &e);
+  works(kv_session_ledger(s, &g.bytes, &told));
+  works(kv_session_digest(s, &g.digests, &told));
   kv_session_close(s);
   return g;
 }
@@ -257,12 +253,11 @@ TEST(with_a_file_of_its_own) {
  */
 static void keep(kv_session *s, const kv_trace *t, int from, int to) {
   uint32_t id[PROMPT];
-  kv_err e = {0};
   int n = 0;
   for (int i = PROMPT - 1; i >= 0; i -= 3) id[n++] = (uint32_t)i;
   for (int l = 0; l < t->n_layers; l++)
     for (int i = from; i < to; i++)
-      must(kv_session_keep(s, t->layer[l].data.layer, i, n, id, &e), &e);
+      works(kv_session_keep(s, t->layer[l].data.layer, i, n, id, &told));
 }
 
 /* The fork is told the rest. That both follow a file of the same is
@@ -303,14 +298,13 @@ TEST(after_the_digests) {
   kv_trace *t = bundled_open(BUNDLED_SMALL);
   kv_session *s = start(t, "h2o", "20%");
   kv_session_digests a, b;
-  kv_err e = {0};
   feed(s, t, RECORDED, 0, MOST);
-  must(kv_session_digest(s, &a, &e), &e);
+  works(kv_session_digest(s, &a, &told));
   kv_session *f = forked(s);
   read_alike(t, s, f);
-  must(kv_session_digest(f, &b, &e), &e);
+  works(kv_session_digest(f, &b, &told));
   assert_memory_equal(&a, &b, sizeof a);
-  assert_int_equal(feed_rows(f, t, 0, 0, MOST - 1, 1, NULL, &e), KV_USAGE);
+  assert_int_equal(feed_rows(f, t, 0, 0, MOST - 1, 1, NULL, &told), KV_USAGE);
   kv_session_close(s);
   kv_session_close(f);
   kv_trace_close(t);
@@ -342,15 +336,13 @@ TEST(what_is_refused) {
   kv_session_shape x = feed_shape(t);
   kv_session *s = NULL, *f = (kv_session *)&x;
   kv_spec spec = {0};
-  kv_err e = {0};
-  must(kv_spec_parse(only_fickle, "fickle", &spec, &e), &e);
-  must(kv_session_open_spec(&x, &spec, NULL, 9, NULL, &s, &e), &e);
-  assert_int_equal(kv_session_fork(s, &f, &e), KV_REFUSED);
+  works(kv_spec_parse(only_fickle, "fickle", &spec, &told));
+  works(kv_session_open_spec(&x, &spec, NULL, 9, NULL, &s, &told));
+  assert_int_equal(kv_session_fork(s, &f, &told), KV_REFUSED);
   assert_null(f);
-  assert_non_null(strstr(e.text, "fickle asks for something else"));
-  assert_int_equal(kv_session_fork(s, NULL, &e), KV_USAGE);
-  assert_int_equal(kv_session_fork(NULL, &f, &e), KV_USAGE);
-  assert_non_null(strstr(e.text, "there is no session"));
+  must_say("fickle asks for something else");
+  assert_int_equal(kv_session_fork(s, NULL, &told), KV_USAGE);
+  fails(kv_session_fork(NULL, &f, &told), KV_USAGE, "there is no session");
   kv_session_close(s);
   kv_spec_free(&spec);
   feed_free(&x);
@@ -368,16 +360,15 @@ TEST(without_memory) {
     feed(s, t, RECORDED, 0, at);
     for (int n = 1;; n += 1 + n / 9) {
       kv_session *f = NULL;
-      kv_err e = {0};
       failing = n;
-      kv_rc rc = kv_session_fork(s, &f, &e);
+      kv_rc rc = kv_session_fork(s, &f, &told);
       bool over = failing > 0;
       failing = 0;
       kv_session_close(f);
       if (over) break;
       assert_int_equal(rc, KV_RESOURCE);
       assert_null(f);
-      assert_non_null(strstr(e.text, "not enough memory"));
+      must_say("not enough memory");
       failed++;
     }
     feed(s, t, RECORDED, at, MOST);
@@ -388,13 +379,4 @@ TEST(without_memory) {
   kv_trace_close(t);
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(every_method_goes_on),
-                                     cmocka_unit_test(with_a_file_of_its_own),
-                                     cmocka_unit_test(layers_apart),
-                                     cmocka_unit_test(forked_while_it_is_told),
-                                     cmocka_unit_test(after_the_digests),
-                                     cmocka_unit_test(what_is_refused),
-                                     cmocka_unit_test(without_memory)};
-  return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return tests_run("session fork", NULL, NULL); }

@@ -14,7 +14,7 @@
 #include "sim/ask/param.h"
 #include "sim/ask/spec.h"
 #include "tests/support/draw.h"
-#include "tests/support/test.h"
+#include "tests/support/told.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -76,9 +76,8 @@ static const kv_method *registry(int i) {
 
 static kv_spec parsed(const char *text) {
   kv_spec s;
-  kv_err e = {0};
-  if (kv_spec_parse(registry, text, &s, &e)) {
-    fail_msg("%s: %s", text, e.text);
+  if (kv_spec_parse(registry, text, &s, &told)) {
+    fail_msg("%s: %s", text, told.text);
   }
   return s;
 }
@@ -86,10 +85,10 @@ static kv_spec parsed(const char *text) {
 /* text is refused with a sentence that holds `says`. */
 static void refused(const char *text, const char *says) {
   kv_specs s = {0};
-  kv_err e = {0};
-  kv_rc rc = kv_specs_add(registry, text, &s, &e);
-  if (rc != KV_USAGE || !strstr(e.text, says) || strchr(e.text, '\n')) {
-    fail_msg("%s: rc %d, \"%s\" does not hold \"%s\"", text, rc, e.text, says);
+  kv_rc rc = kv_specs_add(registry, text, &s, &told);
+  if (rc != KV_USAGE || !strstr(told.text, says) || strchr(told.text, '\n')) {
+    fail_msg("%s: rc %d, \"%s\" does not hold \"%s\"", text, rc, told.text,
+             says);
   }
   assert_int_equal(s.n, 0);
   kv_specs_free(&s);
@@ -155,19 +154,17 @@ TEST(written_form) {
 
 TEST(lists) {
   kv_specs s = {0};
-  kv_err e = {0};
-  assert_int_equal(
-      kv_specs_add(registry, "heavy:path=x\\,y,dense,heavy:recent=3", &s, &e),
-      KV_OK);
+  works(kv_specs_add(registry, "heavy:path=x\\,y,dense,heavy:recent=3", &s,
+                     &told));
   assert_int_equal(s.n, 3);
   assert_string_equal(((made_up *)s.spec[0].params)->path, "x,y");
   assert_ptr_equal(s.spec[1].method, &plain);
   assert_int_equal(((made_up *)s.spec[2].params)->recent, 3);
   /* "all" now meets dense, which is there. */
-  assert_int_equal(kv_specs_add(registry, "all", &s, &e), KV_USAGE);
+  assert_int_equal(kv_specs_add(registry, "all", &s, &told), KV_USAGE);
   assert_int_equal(s.n, 3);
   kv_specs_free(&s);
-  assert_int_equal(kv_specs_add(registry, "all", &s, &e), KV_OK);
+  works(kv_specs_add(registry, "all", &s, &told));
   assert_int_equal(s.n, 3);
   kv_specs_free(&s);
 }
@@ -304,16 +301,4 @@ TEST(nearest_is_near) {
   }
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(nearest_is_near),
-                                     cmocka_unit_test(defaults_are_typed),
-                                     cmocka_unit_test(written_reads_back),
-                                     cmocka_unit_test(written_form),
-                                     cmocka_unit_test(lists),
-                                     cmocka_unit_test(wrong_is_named),
-                                     cmocka_unit_test(long_values),
-                                     cmocka_unit_test(numbers_read_back),
-                                     cmocka_unit_test(numbers_are_short),
-                                     cmocka_unit_test(json_escapes)};
-  return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return tests_run("spec", NULL, NULL); }

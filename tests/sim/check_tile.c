@@ -104,8 +104,7 @@ static void compare_tile(const layer *l, int t, int steps) {
   kv_tile_close(one);
 }
 
-static void rows_of_a_tile(void **s) {
-  (void)s;
+TEST(rows_of_a_tile) {
   static const int group[] = {1, 3, 4, 8};
   static const kv_dtype type[] = {KV_F32, KV_F16, KV_BF16};
   for (int i = 0; i < 4; i++)
@@ -120,8 +119,7 @@ static void rows_of_a_tile(void **s) {
 }
 
 /* Of the tile's rows some see a key that others do not. */
-static void a_row_that_is_not_finite(void **s) {
-  (void)s;
+TEST(a_row_that_is_not_finite) {
   layer l;
   open_layer(&l, 4, KV_F32);
   float *k = l.k, large = 3e38f;
@@ -170,8 +168,7 @@ static void go_on(int peak, float told) {
   free(v);
 }
 
-static void going_on(void **s) {
-  (void)s;
+TEST(going_on) {
   go_on(17, 8);
   go_on(280, 8);
   go_on(17, 7.5f);
@@ -212,8 +209,7 @@ static void leaves_the_rest(verb *change, bool merges) {
   world_close(&w);
 }
 
-static void verbs_say_what_they_touch(void **s) {
-  (void)s;
+TEST(verbs_say_what_they_touch) {
   for (int i = 0; i < 10; i++) {
     leaves_the_rest(world_drop, false);
     leaves_the_rest(world_move, false);
@@ -223,12 +219,6 @@ static void verbs_say_what_they_touch(void **s) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(rows_of_a_tile),
-      cmocka_unit_test(a_row_that_is_not_finite),
-      cmocka_unit_test(going_on),
-      cmocka_unit_test(verbs_say_what_they_touch),
-  };
   kv_float_ground();
-  return cmocka_run_group_tests(tests, NULL, NULL);
+  return tests_run("tile", NULL, NULL);
 }

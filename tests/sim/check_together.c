@@ -1,14 +1,51 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Requests that share a pool: two of them by hand, step by step; what a refused
- * one leaves alone, and who waits.
+ * one leaves alone, and who waits. Of methods that were really replayed the
+ * pool holds what the requests hold by themselves, for any number of threads,
+ * and a queue serves every block of each once.
  */
 #include "ref/pages/geometry.h"
-#include "tests/sim/together_ask.h"
+#include "sim/replay/layout/layouts_part.h"
+#include "sim/run/look/together.h"
+#include "tests/laws/cells.h"
+#include "tests/support/scratch.h"
+#include "tests/support/told.h"
+#include "tests/support/traces/opened.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+/* The numbers of at most four requests. What is refused for want of arguments
+ * fails the test. */
+typedef struct answer {
+  kv_together_result of[4];
+} answer;
+
+/* With numbers of each step, which the caller frees. */
+static answer ask_how(kv_together how, int n, const kv_layouts *const *request,
+                      kv_pool_steps *steps) {
+  kv_together_result *out[4];
+  answer a;
+  memset(&a, 0xff, sizeof a);
+  for (int i = 0; i < 4; i++) out[i] = &a.of[i];
+  works(kv_together_run(&how, n, request, out, steps, &told));
+  return a;
+}
+
+/* One request every so many steps, over so many pages; nobody waits. */
+static answer ask(int64_t pages, int64_t page, int every, int threads, int n,
+                  const kv_layouts *const *request) {
+  const kv_together how = {.pool = pages * page,
+                           .threads = threads,
+                           .arrive = {.name = "every", .every = every}};
+  kv_pool_steps steps = {0};
+  answer a = ask_how(how, n, request, &steps);
+  assert_int_equal(steps.n, a.of[0].pool.steps);
+  free(steps.at);
+  return a;
+}
 
 /* --- by hand ---------------------------------------------------------------
  * One layer, one head; pages of 6784 bytes hold 32 tokens as K8V4, or 60 as
@@ -139,20 +176,17 @@ TEST(test_refused_at_once) {
 TEST(test_too_small) {
   char why[400];
   int64_t pages;
-  kv_err e = {0};
   answer a = ask(1, PAGE, 0, 1, 2, both);
   must_be(&a.of[0], 0, 0, 0, 0);
   must_be(&a.of[1], 0, 0, 0, 0);
   assert_int_equal(a.of[0].pool.steps, 0);
   kv_together_say(&a.of[0], sizeof why, why);
   assert_non_null(strstr(why, "too small for it alone: give --pool 13568 or"));
-  assert_int_equal(kv_together_pages(&(kv_together){.pool = PAGE - 1}, &shape,
-                                     1, &pages, &e),
-                   KV_USAGE);
-  assert_non_null(strstr(e.text, "give 6784 bytes or more"));
-  assert_int_equal(kv_together_pages(&(kv_together){.pool = 2 * PAGE}, &shape,
-                                     2, &pages, &e),
-                   KV_OK);
+  fails(kv_together_pages(&(kv_together){.pool = PAGE - 1}, &shape, 1, &pages,
+                          &told),
+        KV_USAGE, "give 6784 bytes or more");
+  works(kv_together_pages(&(kv_together){.pool = 2 * PAGE}, &shape, 2, &pages,
+                          &told));
   assert_int_equal(pages, 2);
 }
 
@@ -288,30 +322,155 @@ TEST(test_cannot_share) {
   kv_together_result a, b, *const out[] = {&a, &b};
   const kv_together how = {.pool = 8 * PAGE, .threads = 1};
   kv_pool_steps s = {0};
-  kv_err e = {0};
   other.tier = third;
   one.of = &other;
-  assert_int_equal(kv_together_run(&how, 2, tiers, out, &s, &e), KV_OK);
+  works(kv_together_run(&how, 2, tiers, out, &s, &told));
   third[0].format[0] = KV_RAW;
-  assert_int_equal(kv_together_run(&how, 2, tiers, out, &s, &e), KV_REFUSED);
-  assert_non_null(strstr(e.text, "three pairs of formats"));
+  fails(kv_together_run(&how, 2, tiers, out, &s, &told), KV_REFUSED,
+        "three pairs of formats");
   lanes.lanes = 2;
-  assert_int_equal(kv_together_run(&how, 2, models, out, &s, &e), KV_REFUSED);
-  assert_non_null(strstr(e.text, "the same layers, heads and rows"));
+  fails(kv_together_run(&how, 2, models, out, &s, &told), KV_REFUSED,
+        "the same layers, heads and rows");
   free(s.at);
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_by_hand),
-                                     cmocka_unit_test(test_refused_later),
-                                     cmocka_unit_test(test_last_leaves),
-                                     cmocka_unit_test(test_refused_at_once),
-                                     cmocka_unit_test(test_too_small),
-                                     cmocka_unit_test(test_put_back),
-                                     cmocka_unit_test(test_stays),
-                                     cmocka_unit_test(test_first_come),
-                                     cmocka_unit_test(test_too_small_alone),
-                                     cmocka_unit_test(test_cannot_share)};
-  return cmocka_run_group_tests_name("requests over one pool", tests, NULL,
-                                     NULL);
+/* --- replays over one pool ---------------------------------------------- */
+
+enum { REQUESTS = 3 };
+static kv_trace *trace[REQUESTS];
+
+static int open_traces(void **state) {
+  if (scratch_make(state)) return 1;
+  for (int i = 0; i < REQUESTS; i++) {
+    char name[32];
+    snprintf(name, sizeof name, "request%d", i);
+    const kv_small s = {name, 2, 4, 2, 32, KV_F16, 220 + 60 * i, 180 + 50 * i};
+    trace[i] = opened_trace(&s, 9 + (uint64_t)i, kv_trace_open);
+  }
+  return 0;
 }
+
+static int close_traces(void **state) {
+  for (int i = 0; i < REQUESTS; i++) kv_trace_close(trace[i]);
+  return scratch_remove(state);
+}
+
+static void replay(const char *text, int i, const kv_layout_list *list,
+                   kv_cell *c) {
+  assert_true(cells_lay_out(kv_method_at, trace[i], text, 64, list,
+                            (kv_replay_how){.threads = 2}, c));
+}
+
+/* Pages of a request at its steps, which the layout counted layer by layer. */
+static int64_t pages_of(const kv_cell *c) {
+  const kv_layout_result *l = c->result.layout;
+  int64_t n = 0;
+  for (int i = 0; i < l->n_steps; i++) n += l->step[i].pages;
+  return n;
+}
+
+/* As check_queue() says, but who is let in stays, and has as much as alone:
+ * nobody is put back, and the most that run at a time are not more. */
+static void check_stays(const kv_layouts *const *from, int64_t pages,
+                        int64_t most) {
+  kv_together how = {.pool = pages * kv_page_bytes(32, 32),
+                     .threads = 3,
+                     .wait = KV_POOL_STAY,
+                     .arrive = {.name = "every", .every = 25}};
+  kv_pool_steps steps = {0};
+  answer a = ask_how(how, REQUESTS, from, &steps);
+  free(steps.at);
+  steps = (kv_pool_steps){0};
+  how.pool = 4000 * kv_page_bytes(32, 32);
+  answer roomy = ask_how(how, REQUESTS, from, &steps);
+  free(steps.at);
+  for (int i = 0; i < REQUESTS; i++) {
+    const kv_together_result *r = &a.of[i];
+    assert_true(r->refused < 0 && !r->put_back);
+    assert_int_equal(r->pages_peak, roomy.of[i].pages_peak);
+    assert_int_equal(r->ends - r->arrives, from[i]->points + r->waited);
+    assert_int_equal(roomy.of[i].waited, 0);
+  }
+  assert_int_equal(a.of[0].pool.wait, KV_POOL_STAY);
+  assert_true(a.of[0].pool.waiting > 0 && a.of[0].pool.peak <= pages);
+  assert_in_range(a.of[0].pool.running_peak, 1, most);
+}
+
+/* In pages for all but one: nobody is refused, somebody waits, every block is
+ * served once, and the numbers of a step are the sums of the row. */
+static void check_queue(const kv_layouts *const *from, int64_t pages) {
+  kv_together how = {.pool = pages * kv_page_bytes(32, 32),
+                     .threads = 1,
+                     .wait = KV_POOL_WAIT,
+                     .arrive = {.name = "every", .every = 25}};
+  kv_pool_steps one = {0}, three = {0};
+  int64_t blocks = 0, waited = 0, ran = 0, held = 0;
+  answer a = ask_how(how, REQUESTS, from, &one);
+  how.threads = 3;
+  answer b = ask_how(how, REQUESTS, from, &three);
+  assert_memory_equal(&a, &b, sizeof a);
+  assert_int_equal(one.n, three.n);
+  assert_memory_equal(one.at, three.at, (size_t)one.n * sizeof *one.at);
+  for (int i = 0; i < REQUESTS; i++) {
+    const kv_together_result *r = &a.of[i];
+    assert_int_equal(r->refused, -1);
+    assert_true(r->admitted >= r->arrives && r->first >= r->admitted);
+    assert_int_equal(r->ends - r->arrives, from[i]->points + r->waited);
+    blocks += from[i]->points;
+    waited += r->waited;
+  }
+  for (int64_t i = 0; i < one.n; i++) {
+    ran += one.at[i].running;
+    held += one.at[i].pages;
+    assert_true(one.at[i].pages <= pages);
+  }
+  assert_int_equal(ran, blocks);
+  assert_int_equal(ran, a.of[0].pool.running);
+  assert_int_equal(held, a.of[0].pool.held);
+  assert_int_equal(waited, a.of[0].pool.waiting);
+  assert_true(waited > 0);
+  free(one.at);
+  free(three.at);
+  check_stays(from, pages, a.of[0].pool.running_peak);
+}
+
+TEST(test_replayed) {
+  static const char *const texts[] = {"leankv:window=16:alpha_l=0.5",
+                                      "snapkv+k8v4", "dense+k8v4:residual=32"};
+  for (int t = 0; t < 3; t++) {
+    kv_layout_asked own = asked;
+    const kv_layout_list list = {1, &own};
+    kv_cell c[REQUESTS] = {{0}};
+    const kv_layouts *from[REQUESTS];
+    int64_t page = kv_page_bytes(32, 32), held = 0;
+    own.variant = t == 1 ? KV_PAGES_CODE : KV_PAGES_PAPER;
+    for (int i = 0; i < REQUESTS; i++) {
+      replay(texts[t], i, &list, &c[i]);
+      from[i] = c[i].layouts;
+      held += pages_of(&c[i]);
+    }
+    answer a = ask(4000, page, 25, 1, REQUESTS, from);
+    answer b = ask(4000, page, 25, 3, REQUESTS, from);
+    assert_memory_equal(&a, &b, sizeof a);
+    assert_int_equal(a.of[0].pool.held, held);
+    for (int i = 0; i < REQUESTS; i++) {
+      assert_int_equal(a.of[i].refused, -1);
+      assert_int_equal(a.of[i].ends - a.of[i].arrives, c[i].result.n_steps);
+    }
+    /* Room for all at once but for one page: somebody is refused, and who is
+     * not does as before. */
+    a = ask(a.of[0].pool.peak - 1, page, 25, 3, REQUESTS, from);
+    int refused = 0;
+    for (int i = 0; i < REQUESTS; i++) {
+      refused += a.of[i].refused >= 0;
+      if (a.of[i].refused >= 0) continue;
+      assert_int_equal(a.of[i].ends, b.of[i].ends);
+      assert_int_equal(a.of[i].pages_peak, b.of[i].pages_peak);
+    }
+    assert_true(refused > 0 && refused < REQUESTS);
+    check_queue(from, b.of[0].pool.peak - 1);
+    for (int i = 0; i < REQUESTS; i++) kv_cell_close(&c[i]);
+  }
+}
+
+int main(void) { return tests_run("together", open_traces, close_traces); }

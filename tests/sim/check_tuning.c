@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The search of `kvreplay tune` on functions whose best point is known, ranges
- * as they may be typed, and names of measures.
+ * `kvreplay tune`: the search on functions whose best point is known, ranges as
+ * they may be typed, names of measures, how points are judged, and which of
+ * them are the front.
  */
+#include "sim/cli/show/goal.h"
 #include "sim/cli/show/key.h"
 #include "sim/run/tune/space.h"
 #include "tests/support/little.h"
-#include "tests/support/test.h"
+#include "tests/support/told.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -21,10 +23,9 @@ static kv_tune_search search;
 
 /* Searches to the end; every point within the space, none twice. */
 static void run(int axes, const int *size, int most, score_of *f) {
-  kv_err e = {0};
   int first, seen = 0;
   kv_tune_search_free(&search);
-  assert_int_equal(kv_tune_search_open(axes, size, most, &search, &e), KV_OK);
+  works(kv_tune_search_open(axes, size, most, &search, &told));
   while (kv_tune_search_next(&search, &first)) {
     assert_int_equal(first, seen);
     assert_true(search.n > first && search.n <= most);
@@ -177,16 +178,15 @@ TEST(measures_by_name) {
       "",       "trace",  "journal", "mean",    "spec",          "byte",
       "_bytes", "bytes_", ".mean",   "kr.mean", "bytes.end.mean"};
   char key[KV_TUNE_KEY];
-  kv_err e = {0};
   for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
-    if (kv_tune_key_find(known[i][0], key, &e)) fail_msg("%s", e.text);
+    works(kv_tune_key_find(known[i][0], key, &told));
     assert_string_equal(key, known[i][1]);
   }
   for (size_t i = 0; i < sizeof unknown / sizeof *unknown; i++)
-    if (kv_tune_key_find(unknown[i], key, &e) != KV_USAGE)
+    if (kv_tune_key_find(unknown[i], key, &told) != KV_USAGE)
       fail_msg("'%s' was taken", unknown[i]);
-  assert_int_equal(kv_tune_key_find("output_eror", key, &e), KV_USAGE);
-  assert_non_null(strstr(e.text, "did you mean output_error?"));
+  fails(kv_tune_key_find("output_eror", key, &told), KV_USAGE,
+        "did you mean output_error?");
 }
 
 /* range SPEC SEARCH: the points of its first axis, and the specification of
@@ -194,11 +194,10 @@ TEST(measures_by_name) {
 static void range(const char *spec, const char *list, int points,
                   const char *last) {
   kv_tune_space s;
-  kv_err e = {0};
-  if (kv_tune_space_open(kv_method_at, spec, &s, &e) ||
-      kv_tune_space_add(&s, list, &e) ||
-      kv_tune_space_check(kv_method_at, &s, &e))
-    fail_msg("%s", e.text);
+  if (kv_tune_space_open(kv_method_at, spec, &s, &told) ||
+      kv_tune_space_add(&s, list, &told) ||
+      kv_tune_space_check(kv_method_at, &s, &told))
+    fail_msg("%s", told.text);
   int at[KV_TUNE_AXES];
   for (int i = 0; i < s.axes; i++) at[i] = s.axis[i].points - 1;
   char *text = kv_tune_space_text(&s, at);
@@ -273,13 +272,12 @@ TEST(wrong_ranges) {
       {"oracle-topp", "p=0.5:1:1e-9", "larger step"}};
   for (size_t i = 0; i < sizeof of / sizeof *of; i++) {
     kv_tune_space s;
-    kv_err e = {0};
-    kv_rc rc = kv_tune_space_open(kv_method_at, of[i][0], &s, &e);
-    if (!rc) rc = kv_tune_space_add(&s, of[i][1], &e);
-    if (!rc) rc = kv_tune_space_check(kv_method_at, &s, &e);
+    kv_rc rc = kv_tune_space_open(kv_method_at, of[i][0], &s, &told);
+    if (!rc) rc = kv_tune_space_add(&s, of[i][1], &told);
+    if (!rc) rc = kv_tune_space_check(kv_method_at, &s, &told);
     kv_tune_space_free(&s);
-    if (rc != KV_USAGE || !strstr(e.text, of[i][2]))
-      fail_msg("-m %s -s %s: %d, %s", of[i][0], of[i][1], (int)rc, e.text);
+    if (rc != KV_USAGE || !strstr(told.text, of[i][2]))
+      fail_msg("-m %s -s %s: %d, %s", of[i][0], of[i][1], (int)rc, told.text);
   }
 }
 
@@ -289,16 +287,89 @@ static int let_go(void **state) {
   return 0;
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(finds_what_is_known),
-                                     cmocka_unit_test(bisects),
-                                     cmocka_unit_test(small_spaces),
-                                     cmocka_unit_test(ties),
-                                     cmocka_unit_test(keeps_to_its_probes),
-                                     cmocka_unit_test(the_same_again),
-                                     cmocka_unit_test(measures_by_name),
-                                     cmocka_unit_test(ranges),
-                                     cmocka_unit_test(knobs),
-                                     cmocka_unit_test(wrong_ranges)};
-  return cmocka_run_group_tests(tests, NULL, let_go);
+/* --- goals -------------------------------------------------------------- */
+
+static kv_result row_with(double error, double bytes) {
+  kv_result r = {.totals.mean = bytes};
+  r.stat[KV_OUTPUT_ERROR] = (kv_stat){.count = 1, .mean = error};
+  return r;
 }
+
+static void asked(kv_tune_goal *g) {
+  *g = (kv_tune_goal){0};
+  if (kv_tune_goal_best(g, "mean_bytes", 1, &told) ||
+      kv_tune_goal_bound(g, "--at-most", "output_error=0.5", 1, &told))
+    fail_msg("%s", told.text);
+  assert_string_equal(g->measure[0].key, "bytes.mean");
+  assert_string_equal(g->measure[1].key, "output_error.mean");
+}
+
+TEST(means_over_traces) {
+  kv_tune_goal g;
+  asked(&g);
+  kv_result row[2] = {row_with(0.25, 100), row_with(0.75, 300)};
+  kv_tune_judgement j = kv_tune_judge(&g, 2, row);
+  assert_true(j.score.ran && j.score.far == 0 && j.score.value == 200);
+  assert_true(j.mean[1] == 0.5 && j.lacks == -1);
+  row[0].stat[KV_OUTPUT_ERROR].mean = 0.75;
+  j = kv_tune_judge(&g, 2, row);
+  assert_true(j.score.ran && j.score.far == 0.5 && j.score.ease == 0.5);
+  row[1].stat[KV_OUTPUT_ERROR].count = 0;
+  j = kv_tune_judge(&g, 2, row);
+  assert_true(!j.score.ran && j.lacks == 1 && j.measure == 1);
+  row[0].status = KV_CELL_REFUSED;
+  j = kv_tune_judge(&g, 2, row);
+  assert_true(!j.score.ran && j.lacks == 0 && j.measure == -1);
+}
+
+TEST(bounds_from_below) {
+  kv_tune_goal g = {0};
+  kv_result row = {.totals.kr = 0.25};
+  row.stat[KV_MASS] = (kv_stat){.count = 1, .mean = 0.5};
+  works(kv_tune_goal_best(&g, "mass", -1, &told));
+  works(kv_tune_goal_bound(&g, "--at-least", "kr=0.5", -1, &told));
+  kv_tune_judgement j = kv_tune_judge(&g, 1, &row);
+  assert_true(j.score.value == -0.5 && j.score.far == 0.5);
+}
+
+/* What drops most is far below 0 and not within a bound of 2. */
+TEST(lse_by_its_size) {
+  static const double mean[] = {-3, 3, -1}, far[] = {0.5, 0.5, 0};
+  for (int i = 0; i < 3; i++) {
+    kv_tune_goal g = {0};
+    kv_result row = {.totals.mean = 1};
+    row.stat[KV_LSE_ERROR] = (kv_stat){.count = 1, .mean = mean[i]};
+    works(kv_tune_goal_best(&g, "mean_bytes", 1, &told));
+    works(kv_tune_goal_bound(&g, "--at-most", "lse_error=2", 1, &told));
+    kv_tune_judgement j = kv_tune_judge(&g, 1, &row);
+    assert_true(j.mean[1] == fabs(mean[i]) && j.score.far == far[i]);
+  }
+}
+
+/* The front of five points: one beaten, one without numbers, two alike. */
+TEST(the_front) {
+  static const struct {
+    double error, bytes;
+  } of[] = {{0.75, 100}, {0.25, 400}, {0.5, 500}, {0.25, 400}, {0.5, 200}};
+  kv_tune_goal g;
+  kv_tune_judgement judged[6] = {0};
+  int front[6], first;
+  asked(&g);
+  kv_tune_search_free(&search);
+  works(kv_tune_search_open(1, (int[]){6}, 12, &search, &told));
+  assert_true(kv_tune_search_next(&search, &first));
+  assert_int_equal(search.n, 6);
+  for (int i = 0; i < 5; i++) {
+    kv_result row = row_with(of[i].error, of[i].bytes);
+    judged[i] = kv_tune_judge(&g, 1, &row);
+    search.point[i].score = judged[i].score;
+  }
+  assert_false(kv_tune_search_next(&search, &first));
+  assert_int_equal(search.best, 4);
+  assert_int_equal(kv_tune_front(&g, &search, judged, front), 3);
+  assert_int_equal(front[0], 4);
+  assert_int_equal(front[1], 0);
+  assert_int_equal(front[2], 1);
+}
+
+int main(void) { return tests_run("tuning", NULL, let_go); }

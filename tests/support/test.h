@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * For every test program, C or C++: cmocka, after the headers that it wants
- * included before it, and a list of the file's tests that needs no upkeep:
- *
- *   TEST(sums_commute) { .. }
- *   int main(void) { return test_all("sums", setup, teardown); }
+ * included before it, and tests that need no list: what TEST defines, tests_run
+ * runs.
  */
 #ifndef KV_TESTS_TEST_H
 #define KV_TESTS_TEST_H
@@ -23,39 +21,44 @@ extern "C" {
 }
 #endif
 
-enum { TEST_MOST = 64 }; /* of a file */
+/* The tests of this file, in the order of their lines. */
+enum { TESTS_MOST = 64 };
+static struct CMUnitTest tests_all[TESTS_MOST];
+static int tests_line[TESTS_MOST], tests_n;
 
-/* The file's tests by their lines. */
-static struct CMUnitTest test_list[TEST_MOST];
-static int test_line[TEST_MOST], test_count;
-
-/* Constructors call this before main, in an order that the compiler chooses. */
-static inline void test_add(int line, const char *name, CMUnitTestFunction f) {
-  int i = test_count++;
-  if (i == TEST_MOST) abort();
-  for (; i > 0 && test_line[i - 1] > line; i--) {
-    test_line[i] = test_line[i - 1];
-    test_list[i] = test_list[i - 1];
+/* Adds a test, before main begins; TEST calls it. */
+static inline void tests_add(int line, const char *name, CMUnitTestFunction f,
+                             CMFixtureFunction set_up,
+                             CMFixtureFunction tear_down) {
+  const struct CMUnitTest t = {name, f, set_up, tear_down, NULL};
+  int i = tests_n++;
+  if (i >= TESTS_MOST) abort();
+  for (; i > 0 && tests_line[i - 1] > line; i--) {
+    tests_line[i] = tests_line[i - 1];
+    tests_all[i] = tests_all[i - 1];
   }
-  test_line[i] = line;
-  test_list[i].name = name;
-  test_list[i].test_func = f;
+  tests_line[i] = line;
+  tests_all[i] = t;
 }
 
-/* Begins a test that uses no state of its group, and puts it on the list. */
-#define TEST(name)                                                             \
+/* Runs the file's tests as a group; set_up and tear_down, of all of them, may
+ * be NULL. What main returns: 0 if all pass. */
+static inline int tests_run(const char *name, CMFixtureFunction set_up,
+                            CMFixtureFunction tear_down) {
+  return _cmocka_run_group_tests(name, tests_all, (size_t)tests_n, set_up,
+                                 tear_down);
+}
+
+/* Begins a test: TEST(name) { .. }. TEST_ON: one that looks at its `state`, of
+ * a fixture of its own, or, with NULL for both, of its group's. */
+#define TEST(name) TESTS_ADD(name, NULL, NULL, no_state)
+#define TEST_ON(name, set_up, tear_down)                                       \
+  TESTS_ADD(name, set_up, tear_down, state)
+#define TESTS_ADD(name, set_up, tear_down, state)                              \
   static void name(void **);                                                   \
   __attribute__((constructor)) static void name##_is_a_test(void) {            \
-    test_add(__LINE__, #name, name);                                           \
+    tests_add(__LINE__, #name, name, set_up, tear_down);                       \
   }                                                                            \
-  static void name(void **no_state __attribute__((unused)))
-
-/* Runs the tests of the file in the order of their lines; returns how many
- * failed. setup and teardown of the group may be NULL. */
-static inline int test_all(const char *group, CMFixtureFunction setup,
-                           CMFixtureFunction teardown) {
-  return _cmocka_run_group_tests(group, test_list, (size_t)test_count, setup,
-                                 teardown);
-}
+  static void name(void **state __attribute__((unused)))
 
 #endif

@@ -12,7 +12,7 @@
 #include <string.h>
 
 #include "tests/support/scratch.h"
-#include "tests/support/test.h"
+#include "tests/support/told.h"
 #include "traces/container/writer.h"
 #include "traces/trace/attention.h"
 
@@ -67,7 +67,6 @@ static kv_trace *made(bool whole) {
   const char *path = scratch_path("t.safetensors");
   kv_st_writer *w;
   kv_trace *t;
-  kv_err e = {0};
   assert_int_equal(kv_st_writer_open(path, 0, &w, NULL), KV_OK);
   declare(w, "layers.0.q", KV_ST_F32, 3, HEADS, whole ? T : ROWS, D);
   declare(w, "layers.0.k", KV_ST_F32, 3, KV, T, D);
@@ -86,7 +85,7 @@ static kv_trace *made(bool whole) {
   if (!whole) kv_st_writer_append(w, sizeof rows, rows, NULL);
   assert_int_equal(kv_st_writer_finish(w, NULL, NULL), KV_OK);
   kv_st_writer_close(w);
-  if (kv_trace_open(path, &t, &e)) fail_msg("%s", e.text);
+  works(kv_trace_open(path, &t, &told));
   return t;
 }
 
@@ -142,10 +141,8 @@ static bool near(double a, double b, double by) { return fabs(a - b) <= by; }
 
 static void same_as_plain(bool whole) {
   kv_attention a[HEADS];
-  kv_err e = {0};
   kv_trace *t = made(whole);
-  if (kv_attention_layer(t, 0, kv_kernels_best(), a, &e))
-    fail_msg("%s", e.text);
+  works(kv_attention_layer(t, 0, kv_kernels_best(), a, &told));
   kv_trace_close(t);
   for (int h = 0; h < HEADS; h++) {
     kv_attention b = plain(h, whole ? 0 : FROM);
@@ -201,13 +198,10 @@ TEST(test_same_bits) {
 
 static void refused(float *at, float x, const char *why) {
   kv_attention a[HEADS];
-  kv_err e = {0};
   float was = *at;
   *at = x;
   kv_trace *t = made(true);
-  assert_int_equal(kv_attention_layer(t, 0, kv_kernels_best(), a, &e),
-                   KV_INPUT);
-  if (!strstr(e.text, why)) fail_msg("no '%s' in: %s", why, e.text);
+  fails(kv_attention_layer(t, 0, kv_kernels_best(), a, &told), KV_INPUT, why);
   kv_trace_close(t);
   *at = was;
 }
@@ -219,5 +213,5 @@ TEST(test_refused) {
 
 int main(void) {
   fill();
-  return test_all("attention of heads", scratch_make, scratch_remove);
+  return tests_run("attention of heads", scratch_make, scratch_remove);
 }

@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "tests/support/scratch.h"
-#include "tests/support/test.h"
+#include "tests/support/told.h"
 #include "tests/support/traces/tracefile.h"
 #include "traces/container/writer.h"
 #include "traces/decisions/asset.h"
@@ -64,16 +64,15 @@ static void finds(kv_rc code, const char *want) {
   const meta also[] = {{digest ? "model_digest" : NULL, digest}, {NULL, NULL}};
   const meta m = {"model", model};
   char path[1024] = "";
-  kv_err e = {0};
   tracefile_also = also;
   tracefile_write(&m, 0, NULL, 0);
   tracefile_also = NULL;
   kv_trace *t = tracefile_open();
-  kv_rc rc = kv_asset_beside(t, "less", sizeof path, path, &e);
+  kv_rc rc = kv_asset_beside(t, "less", sizeof path, path, &told);
   kv_trace_close(t);
-  if (rc != code) fail_msg("%d, not %d: %s%s", rc, code, e.text, path);
-  if (!strstr(rc ? e.text : path, want))
-    fail_msg("\"%s\", not \"%s\"", rc ? e.text : path, want);
+  if (rc != code) fail_msg("%d, not %d: %s%s", rc, code, told.text, path);
+  if (!strstr(rc ? told.text : path, want))
+    fail_msg("\"%s\", not \"%s\"", rc ? told.text : path, want);
 }
 
 static int start(void **state) {
@@ -104,7 +103,7 @@ static int empty(void **state) {
 
 /* --- by its name, as before there were digests --------------------------- */
 
-TEST(by_name) {
+TEST_ON(by_name, empty, empty) {
   finds(KV_OK, "/assets/less.some_M.safetensors"); /* where it would lie */
   put("assets", "less.a", "another", ONE);
   put("assets", "lesser.a", "some/M", NULL); /* of another method */
@@ -124,7 +123,7 @@ TEST(by_name) {
 
 /* --- by what it is -------------------------------------------------------- */
 
-TEST(by_content) {
+TEST_ON(by_content, empty, empty) {
   digest = ONE;
   finds(KV_OK, "/assets/less.some_M.safetensors");
   put("assets", "less.a", "another", ONE);
@@ -145,7 +144,7 @@ TEST(by_content) {
 }
 
 /* Two fine-tunes that are called alike. */
-TEST(of_another) {
+TEST_ON(of_another, empty, empty) {
   digest = ONE;
   put("assets", "less.some_M", "some/M", TWO);
   finds(KV_REFUSED, "less.some_M.safetensors is of another one");
@@ -157,7 +156,7 @@ TEST(of_another) {
   finds(KV_OK, "/assets/less.some_M.safetensors");
 }
 
-TEST(of_two) {
+TEST_ON(of_two, empty, empty) {
   digest = ONE;
   put("assets", "less.a", NULL, ONE);
   put("assets", "less.b", NULL, ONE);
@@ -166,7 +165,7 @@ TEST(of_two) {
   finds(KV_OK, "/assets/less.some_M.safetensors");
 }
 
-TEST(elsewhere) {
+TEST_ON(elsewhere, empty, empty) {
   char list[900];
   put("other", "less.a", "some/M", ONE);
   put("other", "less.some_M", "some/M", NULL);
@@ -184,13 +183,4 @@ TEST(elsewhere) {
   finds(KV_OK, "/a:b/less.b.safetensors");
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test_setup_teardown(by_name, empty, empty),
-      cmocka_unit_test_setup_teardown(by_content, empty, empty),
-      cmocka_unit_test_setup_teardown(of_another, empty, empty),
-      cmocka_unit_test_setup_teardown(of_two, empty, empty),
-      cmocka_unit_test_setup_teardown(elsewhere, empty, empty),
-  };
-  return cmocka_run_group_tests(tests, start, stop);
-}
+int main(void) { return tests_run("beside", start, stop); }

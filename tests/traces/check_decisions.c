@@ -11,7 +11,7 @@
 #include "gpu/host/backends.h"
 #include "sim/replay/engine/replay.h"
 #include "tests/support/scratch.h"
-#include "tests/support/test.h"
+#include "tests/support/told.h"
 #include "tests/support/traces/tracefile.h"
 #include "traces/container/writer.h"
 #include "traces/decisions/decisions.h"
@@ -97,11 +97,10 @@ static kv_rc open_file(const char *path, kv_decisions_file **f, kv_err *e) {
 static void is_refused(const meta *m, const lists *l, int layers, kv_rc want,
                        const char *word) {
   kv_decisions_file *f = NULL;
-  kv_err e = {0};
-  kv_rc rc = open_file(write_file(m, l, layers), &f, &e);
+  kv_rc rc = open_file(write_file(m, l, layers), &f, &told);
   if (rc == KV_OK) fail_msg("taken, not refused for: %s", word);
-  if (rc != want || !strstr(e.text, word))
-    fail_msg("%d \"%s\", not %d and \"%s\"", rc, e.text, want, word);
+  if (rc != want || !strstr(told.text, word))
+    fail_msg("%d \"%s\", not %d and \"%s\"", rc, told.text, want, word);
 }
 
 static int start(void **state) {
@@ -116,9 +115,7 @@ static int start(void **state) {
 
 TEST(right_is_read) {
   kv_decisions_file *f = NULL;
-  kv_err e = {0};
-  if (open_file(write_file(NULL, &right, LAYERS), &f, &e))
-    fail_msg("%s", e.text);
+  works(open_file(write_file(NULL, &right, LAYERS), &f, &told));
   const kv_decisions_form *d = &f->form;
   assert_true(d->stores && !d->views && d->decodes && !d->reindex);
   assert_int_equal(f->asset->layers, LAYERS);
@@ -167,11 +164,10 @@ static const char *write_both(const lists *stored) {
 
 TEST(both_kinds_return) {
   kv_decisions_file *f = NULL;
-  kv_err e = {0};
   lists stored = right;
   stored.steps = 1;
   const char *path = write_both(&stored);
-  if (open_file(path, &f, &e)) fail_msg("%s", e.text);
+  works(open_file(path, &f, &told));
   const kv_decisions_form *d = &f->form;
   kv_lists view = kv_decisions_view(f, 1);
   assert_true(d->stores && d->views && d->reindex && !d->decodes);
@@ -188,19 +184,18 @@ static kv_layer_digests follow(const char *path, const kv_backend *backend) {
   char text[700];
   kv_spec spec;
   kv_cell cell, *each = &cell;
-  kv_err e = {0};
   bool stopped;
   kv_trace *t = tracefile_open();
   snprintf(text, sizeof text, "replay:columns=1:file=%s", path);
-  assert_int_equal(kv_spec_parse(kv_method_at, text, &spec, &e), KV_OK);
+  works(kv_spec_parse(kv_method_at, text, &spec, &told));
   kv_asked_cell asked = {.spec = &spec, .entries = -1};
   kv_replay_how how = {.backend = backend,
                        .kernels = kv_kernels_best(),
                        .threads = 1,
                        .scores = true};
-  assert_int_equal(kv_cell_open(t, 0, how.kernels, &asked, &cell, &e), KV_OK);
+  works(kv_cell_open(t, 0, how.kernels, &asked, &cell, &told));
   assert_string_equal(cell.result.reason, "");
-  if (kv_replay(t, &each, 1, &how, &stopped, &e)) fail_msg("%s", e.text);
+  works(kv_replay(t, &each, 1, &how, &stopped, &told));
   kv_layer_digests d = {cell.result.journal, cell.result.state,
                         cell.result.output, cell.result.scores};
   kv_cell_close(&cell);
@@ -209,10 +204,9 @@ static kv_layer_digests follow(const char *path, const kv_backend *backend) {
   return d;
 }
 
-static void all_backends_follow(void **state) {
+TEST(all_backends_follow) {
   const kv_backend *emu = kv_backend_find("emu", NULL);
   lists turned = right, straight = right;
-  (void)state;
   turned.steps = straight.steps = 1;
   turned.item[0] = 5, turned.item[3] = 0;
   if (!emu) skip();
@@ -297,26 +291,14 @@ TEST(missing_layer) {
 TEST(steps_of_blocks) {
   const meta block = {"block", "3"};
   kv_decisions_file *f = NULL;
-  kv_err e = {0};
   lists l = right;
   l.step[0] = 5;
   is_refused(&block, &l, LAYERS, KV_REFUSED, "no block ends here");
   l = (lists){1, 3, 3, {3}, {0, 2, 3}, {0, 2, 1}};
-  if (open_file(write_file(&block, &l, LAYERS), &f, &e)) fail_msg("%s", e.text);
+  works(open_file(write_file(&block, &l, LAYERS), &f, &told));
   assert_int_equal(f->form.block, 3);
   assert_false(f->form.decodes);
   kv_decisions_close(f);
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(right_is_read),
-      cmocka_unit_test(all_backends_follow),
-      cmocka_unit_test(both_kinds_return),
-      cmocka_unit_test(wrong_words),
-      cmocka_unit_test(wrong_lists),
-      cmocka_unit_test(missing_layer),
-      cmocka_unit_test(steps_of_blocks),
-  };
-  return cmocka_run_group_tests(tests, start, scratch_remove);
-}
+int main(void) { return tests_run("decisions", start, scratch_remove); }

@@ -84,4 +84,4 @@ TEST(and_none) {
   kv_trace_close(t);
 }
 
-int main(void) { return test_all("expanded", scratch_make, scratch_remove); }
+int main(void) { return tests_run("expanded", scratch_make, scratch_remove); }

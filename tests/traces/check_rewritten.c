@@ -215,7 +215,7 @@ TEST(test_secretly) {
 int main(void) {
   if (scratch_make(NULL)) return 1;
   snprintf(db, sizeof db, "%s", scratch_path("rows.db"));
-  int failed = test_all("rewritten", NULL, NULL);
+  int failed = tests_run("rewritten", NULL, NULL);
   scratch_remove(NULL);
   return failed;
 }

@@ -2,20 +2,25 @@
  *
  * Laws of the container. Every way in which a safetensors file can be wrong
  * is refused with a sentence that names the file and the reason; what is odd
- * but legal is read. A file that shrinks under the map becomes a sentence.
+ * but legal is read. A file that shrinks under the map becomes a sentence. What
+ * the writer wrote, the reader reads back to the byte, in one file or in
+ * shards, appended in pieces of any size, with data on multiples of 64. A write
+ * that fails leaves nothing behind and says so.
  */
 #define _GNU_SOURCE 1
+#include "tests/support/scratch.h"
+#include "tests/support/told.h"
+#include "traces/container/safetensors.h"
+#include "traces/container/writer.h"
+
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-#include "tests/support/scratch.h"
-#include "tests/support/test.h"
-#include "traces/container/safetensors.h"
 
 /* A file of this header and so many bytes of data. */
 static const char *raw(const char *name, size_t length, const char *header,
@@ -31,15 +36,14 @@ static const char *raw(const char *name, size_t length, const char *header,
 }
 
 static void refuse(const char *path, const char *name, const char *reason) {
-  kv_err e = {0};
-  kv_st *s = (kv_st *)&e;
-  assert_int_equal(kv_st_open(path, &s, &e), KV_INPUT);
+  kv_st *s = (kv_st *)&told;
+  assert_int_equal(kv_st_open(path, &s, &told), KV_INPUT);
   assert_null(s);
-  assert_int_equal(e.rc, KV_INPUT);
-  if (!strstr(e.text, name) || !strstr(e.text, reason)) {
-    fail_msg("\"%s\" names not %s and %s", e.text, name, reason);
+  assert_int_equal(told.rc, KV_INPUT);
+  if (!strstr(told.text, name) || !strstr(told.text, reason)) {
+    fail_msg("\"%s\" names not %s and %s", told.text, name, reason);
   }
-  for (const char *c = e.text; *c; c++) {
+  for (const char *c = told.text; *c; c++) {
     assert_true((unsigned char)*c >= 0x20 && *c != 0x7f);
   }
 }
@@ -163,9 +167,8 @@ TEST(deep_nesting_is_refused) {
 }
 
 static kv_st *take(const char *path) {
-  kv_err e = {0};
   kv_st *s;
-  if (kv_st_open(path, &s, &e)) fail_msg("%s", e.text);
+  works(kv_st_open(path, &s, &told));
   return s;
 }
 
@@ -243,23 +246,21 @@ TEST(shrinking_becomes_a_sentence) {
            SIZE);
   const char *path = raw("shrink.st", strlen(header), header, SIZE);
   kv_st *s = take(path);
-  kv_err e = {0};
   volatile const unsigned char *data = kv_st_find(s, "a")->data;
   assert_int_equal(data[SIZE - 1], 0);
-  assert_int_equal(kv_st_damaged(s, &e), KV_OK);
+  works(kv_st_damaged(s, &told));
   assert_int_equal(truncate(path, 100), 0);
   unsigned sum = 0;
   for (int i = 0; i < SIZE; i += 512) sum += data[i];
   assert_int_equal(sum, 0);
-  assert_int_equal(kv_st_damaged(s, &e), KV_INPUT);
-  assert_non_null(strstr(e.text, "shrink.st"));
+  fails(kv_st_damaged(s, &told), KV_INPUT, "shrink.st");
   /* Growing back does not heal: what was read is gone. The signal alone
    * knows it, when size and time are as they were. */
   const struct stat *seen = kv_st_file_stat(s, 0);
   const struct timespec times[2] = {seen->st_atim, seen->st_mtim};
   assert_int_equal(truncate(path, (long)strlen(header) + 8 + SIZE), 0);
   assert_int_equal(utimensat(AT_FDCWD, path, times, 0), 0);
-  assert_int_equal(kv_st_damaged(s, &e), KV_INPUT);
+  assert_int_equal(kv_st_damaged(s, &told), KV_INPUT);
   kv_st_close(s);
 }
 
@@ -285,4 +286,123 @@ TEST(foreign_signals_pass) {
   assert_ptr_equal(now.sa_handler, on_foreign);
 }
 
-int main(void) { return test_all("safetensors", scratch_make, scratch_remove); }
+/* --- the writer --------------------------------------------------------- */
+
+enum { TENSORS = 5 };
+
+static const uint64_t sizes[TENSORS] = {1000, 64, 0, 4000, 100};
+
+/* Five tensors of bytes, appended in pieces of `piece`. */
+static const char *write_set(const char *path, uint64_t shard, uint64_t piece) {
+  static char made[512];
+  const char *result;
+  kv_st_writer *w;
+  unsigned char data[5164];
+  for (size_t i = 0; i < sizeof data; i++) data[i] = (unsigned char)(i * 7);
+  works(kv_st_writer_open(path, shard, &w, &told));
+  for (int i = 0; i < TENSORS; i++) {
+    char name[16];
+    snprintf(name, sizeof name, "t%d", i);
+    works(kv_st_writer_declare(w, name, KV_ST_U8, 1, &sizes[i], &told));
+  }
+  fails(kv_st_writer_declare(w, "t1", KV_ST_U8, 0, NULL, &told), KV_USAGE,
+        "declared twice");
+  works(kv_st_writer_meta(w, "k\"ey", "v\xc3\xa4lue\n", &told));
+  assert_int_equal(kv_st_writer_meta(w, "bad", "\xff", &told), KV_USAGE);
+  for (size_t at = 0; at < sizeof data; at += piece) {
+    uint64_t n = sizeof data - at < piece ? sizeof data - at : piece;
+    works(kv_st_writer_append(w, n, data + at, &told));
+  }
+  works(kv_st_writer_finish(w, &result, &told));
+  snprintf(made, sizeof made, "%s", result);
+  kv_st_writer_close(w);
+  return made;
+}
+
+static void read_set(const char *path, int files) {
+  kv_st *s = take(path);
+  size_t at = 0;
+  assert_int_equal(kv_st_files(s), files);
+  assert_int_equal(kv_st_count(s), TENSORS);
+  assert_string_equal(kv_st_meta(s, "k\"ey"), "v\xc3\xa4lue\n");
+  for (int i = 0; i < TENSORS; i++) {
+    char name[16];
+    snprintf(name, sizeof name, "t%d", i);
+    const kv_st_tensor *t = kv_st_find(s, name);
+    assert_non_null(t);
+    assert_int_equal(t->bytes, sizes[i]);
+    for (uint64_t j = 0; j < sizes[i]; j++, at++) {
+      assert_int_equal(((const unsigned char *)t->data)[j],
+                       (unsigned char)(at * 7));
+    }
+  }
+  assert_int_equal((uintptr_t)kv_st_find(s, "t0")->data % 64, 0);
+  assert_int_equal(kv_st_damaged(s, NULL), KV_OK);
+  kv_st_release(s, kv_st_find(s, "t3"));
+  assert_int_equal(*(const unsigned char *)kv_st_find(s, "t3")->data,
+                   (unsigned char)(1064 * 7));
+  kv_st_close(s);
+}
+
+TEST(what_is_written_is_read) {
+  for (uint64_t piece = 1; piece < 6000; piece = piece * 3 + 1) {
+    int before = scratch_entries() + (piece == 1);
+    read_set(write_set(scratch_path("one.safetensors"), 0, piece), 1);
+    assert_int_equal(scratch_entries(), before);
+  }
+}
+
+TEST(sharded_sets_are_one) {
+  const char *path = write_set(scratch_path("s.safetensors"), 1100, 999);
+  assert_string_equal(path, scratch_path("s.safetensors.index.json"));
+  assert_int_equal(access(scratch_path("s-00001-of-00003.safetensors"), R_OK),
+                   0);
+  read_set(path, 3);
+}
+
+/* A limit on file size stands for a full disk: the write fails alike. */
+TEST(a_failed_write_leaves_nothing) {
+  struct rlimit old, small;
+  kv_st_writer *w;
+  const uint64_t n = 1 << 20;
+  int before = scratch_entries();
+  char *zeros = calloc(1, n);
+  signal(SIGXFSZ, SIG_IGN);
+  getrlimit(RLIMIT_FSIZE, &old);
+  for (uint64_t shard = 1; shard <= n; shard *= n) {
+    const char *path = scratch_path("full.safetensors");
+    works(kv_st_writer_open(path, shard, &w, &told));
+    for (int i = 0; i < 2; i++) {
+      kv_st_writer_declare(w, i ? "b" : "a", KV_ST_U8, 1, &n, &told);
+    }
+    works(kv_st_writer_append(w, n, zeros, &told));
+    small = (struct rlimit){1 << 16, old.rlim_max};
+    setrlimit(RLIMIT_FSIZE, &small);
+    kv_rc rc = kv_st_writer_append(w, n, zeros, &told);
+    setrlimit(RLIMIT_FSIZE, &old);
+    assert_int_equal(rc, KV_RESOURCE);
+    must_say("full");
+    must_say("nothing was written");
+    kv_st_writer_close(w);
+    assert_int_equal(scratch_entries(), before);
+  }
+  free(zeros);
+}
+
+TEST(a_writer_needs_a_place) {
+  kv_st_writer *w;
+  const char *paths[] = {scratch_path("no/such/x.safetensors"), "/dev/null"};
+  const kv_rc codes[] = {KV_RESOURCE, KV_USAGE};
+  for (int i = 0; i < 2; i++) {
+    works(kv_st_writer_open(paths[i], 0, &w, &told));
+    assert_int_equal(kv_st_writer_finish(w, NULL, &told), codes[i]);
+    kv_st_writer_close(w);
+  }
+  struct stat s;
+  assert_int_equal(stat("/dev/null", &s), 0);
+  assert_true(S_ISCHR(s.st_mode));
+}
+
+int main(void) {
+  return tests_run("safetensors", scratch_make, scratch_remove);
+}

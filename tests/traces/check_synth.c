@@ -13,16 +13,15 @@
 
 #include "ref/ground/arith.h"
 #include "tests/support/scratch.h"
-#include "tests/support/test.h"
+#include "tests/support/told.h"
 #include "tests/support/traces/tracefile.h"
 #include "traces/trace/check.h"
 #include "traces/trace/synth.h"
 
 static void make(const kv_synth *s, const char *name) {
-  kv_err e = {0};
   snprintf(tracefile, sizeof tracefile, "%s", scratch_path(name));
-  if (kv_synth_write(s, kv_kernels_best(), tracefile, &e)) {
-    fail_msg("%s", e.text);
+  if (kv_synth_write(s, kv_kernels_best(), tracefile, &told)) {
+    fail_msg("%s", told.text);
   }
 }
 
@@ -142,10 +141,9 @@ TEST(synthetic_traces_are_one) {
   omp_set_num_threads(2);
   make(&s, "b.safetensors");
   assert_true(same_digest(tracefile_identity(), five));
-  kv_err e = {0};
   const kv_kernels *portable;
-  assert_int_equal(kv_kernels_named("portable", &portable, NULL, &e), KV_OK);
-  assert_int_equal(kv_synth_write(&s, portable, tracefile, &e), KV_OK);
+  works(kv_kernels_named("portable", &portable, NULL, &told));
+  works(kv_synth_write(&s, portable, tracefile, &told));
   assert_true(same_digest(tracefile_identity(), five));
   s.seed++;
   make(&s, "c.safetensors");
@@ -250,9 +248,8 @@ TEST(odd_requests_are_made) {
     }
   }
   kv_synth bad = small(10);
-  kv_err e = {0};
   bad.like.n_kv_heads = 3;
-  assert_int_equal(kv_synth_write(&bad, kv_kernels_best(), tracefile, &e),
+  assert_int_equal(kv_synth_write(&bad, kv_kernels_best(), tracefile, &told),
                    KV_USAGE);
 }
 
@@ -263,18 +260,18 @@ TEST(rows_are_told) {
   const int layers[] = {1, 3};
   for (int i = 0; i < 4; i++) {
     kv_synth s = small(90);
-    int64_t told = 0;
+    int64_t counted = 0;
     s.output = i & 1;
     s.n_recorded = i & 2;
     s.layers = layers;
     s.tick = count;
-    s.self = &told;
+    s.self = &counted;
     make(&s, "told.safetensors");
     const kv_geometry *g = &s.like;
     int recorded = i & 2 ? 2 : g->n_layers;
     int heads = (1 + (i & 1)) * g->n_heads + 2 * g->n_kv_heads;
-    assert_int_equal(told, recorded * heads * 90);
-    assert_int_equal(told, kv_synth_rows(&s));
+    assert_int_equal(counted, recorded * heads * 90);
+    assert_int_equal(counted, kv_synth_rows(&s));
   }
 }
 
@@ -348,4 +345,4 @@ TEST(windowed_layers_turn_by_theirs) {
   assert_int_equal(same_keys(1000000.0f), 0);
 }
 
-int main(void) { return test_all("synth", scratch_make, scratch_remove); }
+int main(void) { return tests_run("synth", scratch_make, scratch_remove); }

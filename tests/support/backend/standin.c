@@ -107,25 +107,23 @@ int kv_backends_default(const kv_backend **out, int room) {
 
 char trace_path[512];
 
-static int on_trace(command *f, const char *name, const char *first,
-                    va_list more) {
-  const char *const words[] = {name, "-q", trace_path, first, NULL};
-  return command_with(f, words, more);
+static int on_trace(const char *name, const char *line, va_list more) {
+  const char *const words[] = {name, "-q", trace_path, NULL};
+  return command_line(kv_commands_call, words, line, more);
 }
 
-/* check TRACE, or run TRACE, then the arguments, the last one NULL. */
-int check(const char *first, ...) {
+int check(const char *line, ...) {
   va_list args;
-  va_start(args, first);
-  int code = on_trace(kv_commands_call, "check", first, args);
+  va_start(args, line);
+  int code = on_trace("check", line, args);
   va_end(args);
   return code;
 }
 
-int run(const char *first, ...) {
+int run(const char *line, ...) {
   va_list args;
-  va_start(args, first);
-  int code = on_trace(kv_commands_call, "run", first, args);
+  va_start(args, line);
+  int code = on_trace("run", line, args);
   va_end(args);
   return code;
 }

@@ -27,11 +27,11 @@ extern int at_hand;   /* backends that need not be named: the first of ref, same
 /* Counted: layers begun on "same". */
 extern int begun;
 
-/* Calls `check -q TRACE` or `run -q TRACE` with the arguments up to a NULL:
- * returns the exit code; what was printed is in heard and said
- * (tests/support/program/command.h). */
-int check(const char *first, ...);
-int run(const char *first, ...);
+/* Calls `check -q TRACE` or `run -q TRACE` with the words of a line, which is
+ * made as printf does: returns the exit code; what was printed is in heard and
+ * said (tests/support/program/command.h). */
+int check(const char *line, ...) __attribute__((format(printf, 1, 2)));
+int run(const char *line, ...) __attribute__((format(printf, 1, 2)));
 
 /* Setup of the cmocka group: a small trace in a scratch folder
  * (scratch_remove), whose name needs escapes in HTML and in a shell, and

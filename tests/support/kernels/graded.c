@@ -14,12 +14,12 @@
 char file[600], decisions[600], outputs[512], db[512];
 kv_trace *trace;
 
-int grade(const char *first, ...) {
-  const char *const words[] = {"grade",   "-q",  file, "--theirs",
-                               decisions, first, NULL};
+int grade(const char *line, ...) {
+  const char *const words[] = {"grade",    "-q",      file,
+                               "--theirs", decisions, NULL};
   va_list more;
-  va_start(more, first);
-  int code = command_with(kv_commands_call, words, more);
+  va_start(more, line);
+  int code = command_line(kv_commands_call, words, line, more);
   va_end(more);
   return code;
 }

@@ -14,6 +14,7 @@
 
 /* The methods that kernels are graded as. */
 #define QUEST "quest:page=16:skip=0"
+#define AT_64 "-m " QUEST " -b 64"
 #define GROUPED QUEST ":share=group_sum"
 
 /* The trace and its path; paths in a scratch folder for a kernel's decisions
@@ -25,9 +26,11 @@ extern char file[600], decisions[600], outputs[512], db[512];
 int graded_open(void);
 void graded_close(void);
 
-/* Calls `grade TRACE --theirs DECISIONS` with the arguments up to a NULL:
- * returns the exit code; what it printed is in heard and said. */
-int grade(const char *first, ...);
+/* Calls `grade TRACE --theirs DECISIONS` with the words of a line, which is
+ * made as printf does: returns the exit code; what it printed is in heard and
+ * said.
+ */
+int grade(const char *line, ...) __attribute__((format(printf, 1, 2)));
 
 /* What it printed, as JSON, for json_decref; the whole number of a key of o;
  * and that of a key of what was printed. */

@@ -59,11 +59,19 @@ int command_call(command *f, const char *const *words) {
   return code;
 }
 
-int command_with(command *f, const char *const *words, va_list more) {
+int command_line(command *f, const char *const *words, const char *format,
+                 va_list more) {
   const char *all[MOST + 1] = {NULL};
+  char line[4096], *save = NULL;
   int n = 0;
   for (; n < MOST && words[n]; n++) all[n] = words[n];
-  while (n < MOST && (all[n] = va_arg(more, const char *))) n++;
+  assert_in_range(vsnprintf(line, sizeof line, format, more), 0,
+                  sizeof line - 1);
+  for (char *w = strtok_r(line, " ", &save); w;
+       w = strtok_r(NULL, " ", &save)) {
+    assert_true(n < MOST);
+    all[n++] = w;
+  }
   return command_call(f, all);
 }
 

@@ -20,10 +20,11 @@ extern char heard[COMMAND_LENGTH], said[COMMAND_LENGTH];
 typedef int command(int argc, char **argv);
 
 /* Calls f with the words up to a NULL, words[0] being the command's name; or
- * with those and the arguments of `more`, up to its NULL. Returns the exit
- * code. */
+ * with those and the words of a line, split at blanks, which is made as printf
+ * does. Returns the exit code. */
 int command_call(command *f, const char *const *words);
-int command_with(command *f, const char *const *words, va_list more);
+int command_line(command *f, const char *const *words, const char *format,
+                 va_list more);
 
 /* Fails unless `got`, an exit code, is `code` and standard output has the text;
  * or, refused: standard output is empty, and standard error is one line that

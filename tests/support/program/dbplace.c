@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tests/support/program/dbplace.h"
 #include "tests/support/rows.h"
+#include "tests/support/test.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -37,6 +38,11 @@ int64_t kv_dbplace_number(kv_db *db, const char *sql) {
   n = sqlite3_step(s) == SQLITE_ROW ? sqlite3_column_int64(s, 0) : -1;
   sqlite3_finalize(s);
   return n;
+}
+
+void kv_dbplace_gives(const kv_dbplace *p, const char *sql, int64_t n) {
+  int64_t got = kv_dbplace_number(p->db, sql);
+  if (got != n) fail_msg("%s: %d, not %d", sql, (int)got, (int)n);
 }
 
 kv_rc kv_dbplace_put(kv_db *db, const kv_result *r, kv_err *e) {

@@ -18,10 +18,14 @@ typedef struct kv_dbplace {
  * close returns 0. */
 int kv_dbplace_open(void **state);
 int kv_dbplace_close(void **state);
+/* Begins a test that has one (TEST_ON of tests/support/test.h). */
+#define DB_TEST(name) TEST_ON(name, kv_dbplace_open, kv_dbplace_close)
 
 /* The whole number in the first column of the first row that sql gives; -1:
  * there is no row, or sql fails. */
 int64_t kv_dbplace_number(kv_db *db, const char *sql);
+/* Fails the running test unless that number is n. */
+void kv_dbplace_gives(const kv_dbplace *p, const char *sql, int64_t n);
 /* Recomputes the key of each row with a result (status 'ok') of the database at
  * path, after a test has changed fields that are part of it. Aborts the program
  * where that fails. */
