@@ -94,21 +94,21 @@ mutant tune_lse_has_a_sign sim/cli/show/goal.c 'goal' \
 mutant tune_sees_one_trace sim/cli/show/goal.c 'goal' \
   'j->mean[m] += value_of(g->measure[m].key, x);' \
   'j->mean[m] = i ? j->mean[m] : x * rows;'
-mutant tune_trusts_its_traces sim/cli/tune_report.c 'check_tune.sh' \
+mutant tune_trusts_its_traces sim/cli/tune_report.c 'cases/tune.cases' \
   '!kv_tune_met(&m->held[m->search.best])' \
   '!kv_tune_met(&m->judged[m->search.best])'
-mutant tune_sorts_by_name sim/cli/tune_report.c 'check_tune.sh' \
+mutant tune_sorts_by_name sim/cli/tune_report.c 'cases/tune.cases' \
   'return kv_tune_score_compare(&x->score, &y->score) < 0;' 'return false;'
-mutant tune_praises_oracles sim/cli/tune_report.c 'check_tune.sh' \
+mutant tune_praises_oracles sim/cli/tune_report.c 'cases/tune.cases' \
   '(rulers == n || !rules(l->of[i]))' '(rulers <= n)'
-mutant tune_praises_unheld sim/cli/tune_report.c 'check_tune.sh' \
+mutant tune_praises_unheld sim/cli/tune_report.c 'cases/tune.cases' \
   'return !held || kv_tune_met(held);' 'return !held || held->score.ran;'
-mutant tune_reaches_the_first sim/cli/command_tune.c 'check_tune.sh' \
+mutant tune_reaches_the_first sim/cli/command_tune.c 'cases/tune.cases' \
   'if (t->shape.n_tokens > longest) longest = t->shape.n_tokens;' \
   'if (t->shape.n_tokens < 200) longest = t->shape.n_tokens;'
 mutant tune_knob_typed_or_not sim/run/tune/space.c 'tuning' \
   '|| spec->given[p - spec->method->params]' ''
-mutant tune_ranges_for_one sim/cli/command_tune.c 'check_tune.sh' \
+mutant tune_ranges_for_one sim/cli/command_tune.c 'cases/tune.cases' \
   'found = true;' 'found = true, i = o->methods - 1;'
 mutant verify_skips_layouts sim/cli/verify_rows.c 'check_verify.sh' \
   'kv_rc rc = ask_layouts(db, v, b, x->layout, e);' \
@@ -225,13 +225,13 @@ mutant class_of_next_edge sim/python/kvreplay/figures/attention.py \
 
 # Sparse prefill, and what looks at nothing.
 prefill_py=sim/python/kvreplay/prefill.py
-mutant line_enters_late "$prefill_py" 'check_kvtrace.sh' \
+mutant line_enters_late "$prefill_py" 'cases/kvtrace.cases' \
   'upto[max(0, r * block - 1)]' 'upto[r * block]'
-mutant topk_of_unseen "$prefill_py" 'check_kvtrace.sh' \
+mutant topk_of_unseen "$prefill_py" 'cases/kvtrace.cases' \
   'np.where(x.seen, -x.pooled, np.inf)' '-x.pooled'
-mutant window_has_all_pairs "$prefill_py" 'check_kvtrace.sh' \
+mutant window_has_all_pairs "$prefill_py" 'cases/kvtrace.cases' \
   'reduceat(near.any(0), starts)' 'reduceat(token <= first, starts)'
-mutant last_rows_of_first_head "$prefill_py" 'check_kvtrace.sh' \
+mutant last_rows_of_first_head "$prefill_py" 'cases/kvtrace.cases' \
   't.q(layer)[h, :n]' 't.q(layer)[0, :n]'
 mutant printed_rounds_down ref/methods/pyramidkv.h 'methods' \
   '* l) + whole) /' '* l)) /'
