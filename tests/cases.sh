@@ -33,7 +33,7 @@
 # command fails.
 . "$(dirname "${BASH_SOURCE[0]}")/sh.sh"
 file=$(realpath "$1") && only=("${@:2}") || exit 2
-name=$(basename "$file" .cases)
+called=$(basename "$file" .cases)
 where=setup here=$tmp at=$tmp/out
 cd "$tmp" || exit 4
 exec 9>>"$tmp/trace"
@@ -52,7 +52,7 @@ kinds() { field "$@" | sort -u | wc -l; }
 # need COMMAND...: the case ends here where the command fails.
 need() {
   "$@" >"$tmp/said" 2>&1 </dev/null && return
-  echo "$name: $where: skipped, needs $*"
+  echo "$called: $where: skipped, needs $*"
   exit 77
 }
 # numpy: sets $python to one that has it, or ends the case.
@@ -66,7 +66,7 @@ numpy() {
 # not_held LINE EXPECTED GOT: the case, the command as it was run, and both.
 not_held() {
   {
-    echo "FAILED: $name: $where (line $1)"
+    echo "FAILED: $called: $where (line $1)"
     sed -n 's/^++* //p' "$tmp/trace" | sed -n '1s/^/  command:  /p'
     echo "  expected: $2"
     echo "  got:      $3" | head -n 5
@@ -202,9 +202,9 @@ one() { # NUMBER: the case in a shell and a folder of its own
   (
     here=$tmp/case.$1 bad=0 checks=0
     mkdir "$here" && cd "$here" || exit 4
-    trap 'echo "$checks $bad" >"$tmp/done.$n"' EXIT
-    n=$1
-    "case_$n"
+    # shellcheck disable=SC2064 # the number of now
+    trap "echo \$checks \$bad >'$tmp/done.$1'" EXIT
+    "case_$1"
     [ "$bad" = 0 ]
   )
 }
@@ -230,5 +230,5 @@ for ((i = 1; i <= cases; i++)); do
 done
 read -r checks bad < <(cat "$tmp"/done.* | awk -v c="$checks" '
   { c += $1; b += $2 } END { print c, b + 0 }')
-printf '%s: %d cases, %d checks, %d failed\n' "$name" "$ran" "$checks" "$bad"
+printf '%s: %d cases, %d checks, %d failed\n' "$called" "$ran" "$checks" "$bad"
 [ -z "${failed-}" ] && [ "$ran" -gt 0 ]

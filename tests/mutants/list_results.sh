@@ -3,17 +3,17 @@
 # Mutants of what is read from a database and shown: see list.sh.
 mutant needle_share_is_mass sim/replay/measure/measure.c 'fidelity' \
   'got->mean / dense->mean' 'got->mean'
-mutant codes_mix analysis/sql/runs.sql 'check_results.sh' \
+mutant codes_mix analysis/sql/runs.sql 'cases/results.cases' \
   "iif(method = 'replay', subject, method ||" \
   "iif(method <> 'x', subject, method ||"
-mutant damage_is_shown analysis/database/laws.c 'check_results.sh' \
+mutant damage_is_shown analysis/database/laws.c 'cases/results.cases' \
   'if (!holds(&all->law[i], v[i]))' 'if (!holds(&all->law[i], v[i]) && !v[i])'
-mutant text_is_markup analysis/tables/text.c 'check_results.sh' \
+mutant text_is_markup analysis/tables/text.c 'cases/results.cases' \
   'fputs(at ? entity[at - special] : one, f);' \
   'fputs(at ? one : one, f), (void)entity;'
-mutant old_values_contradict sim/store/union.c 'check_results.sh' \
+mutant old_values_contradict sim/store/union.c 'cases/results.cases' \
   'WHEN d.measures = s.measures AND d.%s' 'WHEN d.%s'
-mutant log_stays sim/store/db_open.c 'check_results.sh' \
+mutant log_stays sim/store/db_open.c 'cases/results.cases' \
   'PRAGMA main.journal_mode = DELETE", NULL, NULL, NULL);' \
   'PRAGMA user_version", NULL, NULL, NULL);'
 # What intervals are made of, and where it is kept.
@@ -24,13 +24,13 @@ mutant passes_round_rank sim/replay/measure/tally.c 'moments' \
   'while (t->rank[r] > t->at[r][digit])'
 mutant shelf_stays sim/replay/measure/spill.c 'moments' \
   'if (s->file) madvise(' 'if (!s) madvise('
-mutant moments_not_compared sim/store/tables.c 'db check_results.sh' \
+mutant moments_not_compared sim/store/tables.c 'db cases/results.cases' \
   'SQL(mean, SAME, "BLOB' 'SQL(mean, FIRST, "BLOB'
-mutant drift_not_compared sim/store/tables.c 'db check_results.sh' \
+mutant drift_not_compared sim/store/tables.c 'db cases/results.cases' \
   'D(drift))' 'MEMBER(drift, drift, "REAL", '\''d'\'', FIRST, 0))'
 mutant asset_bytes_not_put sim/store/db_write.c 'db' \
   'if (isnan(x)) continue;' 'if (isnan(x) || i == 10) continue;'
-mutant scalars_uncompared sim/store/tables.c 'db check_results.sh' \
+mutant scalars_uncompared sim/store/tables.c 'db cases/results.cases' \
   'KEY_TEXT(name), SQL(value, SAME' 'KEY_TEXT(name), SQL(value, FIRST'
 mutant drift_of_all_steps sim/replay/measure/fidelity_total.c 'moments' \
   'for (int i = r->step[0]; i < r->step[1]; i++)' \
@@ -124,11 +124,11 @@ mutant authors_kept sim/cli/show/bibtex.c 'bibtex' \
   '" and ", " and ", " and others"' '" and ", " and ", " et al."'
 
 # What a method may see.
-mutant observe_not_in_key sim/store/db_key.c 'db check_observe.sh' \
+mutant observe_not_in_key sim/store/db_key.c 'db cases/observe.cases' \
   'if (r->observe) kv_db_line(h,' 'if (r->observe < 0) kv_db_line(h,'
 mutant context_behind_question sim/ask/observe.c 'segments' \
   's->end <= question->start && ' ''
-mutant dense_seen_otherwise analysis/sql/views.sql 'check_observe.sh' \
+mutant dense_seen_otherwise analysis/sql/views.sql 'cases/observe.cases' \
   'AND d.prompt_len = r.prompt_len AND d.observe = r.observe
     AND d.arithmetic = r.arithmetic
   LEFT JOIN counted o' 'AND d.prompt_len = r.prompt_len
