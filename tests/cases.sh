@@ -146,6 +146,11 @@ translated() {
       next
     }
     { match($0, /^ */); blank = RLENGTH; text = substr($0, blank + 1) }
+    held != "" && blank > own && text != "" {
+      print held
+      held = $0
+      next
+    }
     text ~ /^(\$[0-9]* |![0-9]+~? |[?] |2?>(~|!|!~|=|#)? |< |= )/ {
       flush()
       sign = substr(text, 1, index(text, " ") - 1)
@@ -180,11 +185,6 @@ translated() {
         sub(/^\047/, "", until)
         flush()
       }
-      next
-    }
-    held != "" && blank > own && text != "" {
-      print held
-      held = $0
       next
     }
     {

@@ -83,7 +83,7 @@ mutant search_is_linear sim/ask/budget.c 'search' \
   'high = high > most / 2 ? most : 2 * high)' 'high++)'
 mutant threads_by_name sim/replay/engine/replay.c 'search' \
   'return w == NULL && how->backend->threads;' 'return w == NULL;'
-mutant one_thread_unsaid sim/cli/command_run.c 'check_cli.sh' \
+mutant one_thread_unsaid sim/cli/command_run.c 'cases/cli.cases' \
   'if (!rc) kv_job_say_one_thread(&s->of, &how);' ''
 mutant tune_misses_the_end sim/run/tune/search.c 'tuning' \
   '(int64_t)j * (size - 1)' '(int64_t)j * (size - 2)'
@@ -110,7 +110,7 @@ mutant tune_knob_typed_or_not sim/run/tune/space.c 'tuning' \
   '|| spec->given[p - spec->method->params]' ''
 mutant tune_ranges_for_one sim/cli/command_tune.c 'cases/tune.cases' \
   'found = true;' 'found = true, i = o->methods - 1;'
-mutant verify_skips_layouts sim/cli/verify_rows.c 'check_verify.sh' \
+mutant verify_skips_layouts sim/cli/verify_rows.c 'cases/verify.cases' \
   'kv_rc rc = ask_layouts(db, v, b, x->layout, e);' \
   'kv_rc rc = KV_OK; (void)ask_layouts;'
 # What a method is lent, apart from what it holds.
@@ -253,7 +253,7 @@ mutant together_uncompared sim/store/db_pool.c 'check_requests.sh' \
 mutant requests_merge_anyhow sim/store/tables.c 'check_requests.sh' \
   'I(put_back))' \
   'MEMBER(put_back, put_back, "INTEGER NOT NULL", '\''i'\'', FIRST, 0))'
-mutant number_that_differs_unsaid sim/store/union.c 'check_verify.sh' \
+mutant number_that_differs_unsaid sim/store/union.c 'cases/verify.cases' \
   'c->rule == KV_DB_SAME || c->rule == KV_DB_EQUAL;' \
   'c->rule == KV_DB_EQUAL;'
 mutant queue_overtaken sim/run/look/together.c 'together' \
@@ -271,7 +271,7 @@ mutant map_of_held_rows sim/replay/layout/layout_pages.c 'layouts' \
   '((step + asked->page - 1) / asked->page);' '(step / asked->page);'
 mutant columns_one_early sim/store/db_value.c 'db' \
   '++at, INT64_MIN, INT64_MAX);' 'at, INT64_MIN, INT64_MAX), at++;'
-mutant layout_numbers_lost sim/store/db_sql.c 'check_verify.sh' \
+mutant layout_numbers_lost sim/store/db_sql.c 'cases/verify.cases' \
   "c->type == 'o' && whole < 0 ?" "c->type == 'o' ?"
 # What shares of the probability select, and drift on the page.
 mutant map_of_all sim/python/kvreplay/figures/selection.py \
@@ -303,7 +303,7 @@ mutant evaluations_uncompared sim/store/tables.c 'db' \
   'SQL(spec, SAME' 'SQL(spec, FIRST'
 mutant evaluation_reported_early sim/store/db_evaluation_put.c 'db' \
   'rc = kv_db_end(s->db, rc, e);' ''
-mutant evaluation_unsaid sim/cli/command_verify.c 'check_verify.sh' \
+mutant evaluation_unsaid sim/cli/command_verify.c 'cases/verify.cases' \
   'if (s->evaluations)' 'if (!s)'
 mutant task_counts_anyway analysis/sql/answers.sql 'check_answers.sh' \
   'a.dense_exact >= .6' 'a.dense_exact >= .1'

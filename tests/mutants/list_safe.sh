@@ -37,14 +37,14 @@ mutant stop_says_nothing sim/cli/command_run.c 'check_stop.sh' \
   '  kv_row_writer_close(s->rows, NULL);' ''
 
 # The right sentence and code, in help, page and completion, too.
-mutant page_leaves_flags_out traces/option/man.c 'check_cli.sh' \
+mutant page_leaves_flags_out traces/option/man.c 'cases/cli.cases' \
   'plain(out, o->name);' 'plain(out, o->argument ? o->name : "");'
-mutant completion_knows_letters traces/option/completion.c 'check_cli.sh' \
+mutant completion_knows_letters traces/option/completion.c 'cases/cli.cases' \
   'fprintf(out, "--%s ", o->name);' \
   'if (o->letter) fprintf(out, "--%s ", o->name);'
-mutant help_skips_options traces/option/help.c 'check_cli.sh' \
+mutant help_skips_options traces/option/help.c 'cases/cli.cases' \
   '    option(out, o);' '    if (!o->must) option(out, o);'
-mutant nothing_is_required traces/option/option.c 'check_cli.sh' \
+mutant nothing_is_required traces/option/option.c 'cases/cli.cases' \
   'if (o->must && !f->given[i])' 'if (o->must && f->given[i])'
 mutant version_is_failure sim/store/db_open.c 'db_faults' \
   'version != kv_db_schema' 'version > kv_db_schema'
