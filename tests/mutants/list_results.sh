@@ -50,15 +50,15 @@ mutant all_lines_named analysis/page/plot.c 'check_means.sh' \
   'if (!on_front(p, i)) break;' 'if (!drawn(p, p->mark + i)) break;'
 mutant names_on_names analysis/page/plot.c 'check_means.sh' \
   '|| overlaps(at, n, taken))' '|| (overlaps(at, n, taken) && w < 0))'
-mutant ties_agree analysis/compare/rank.c 'check_answers.sh' \
+mutant ties_agree analysis/compare/rank.c 'cases/answers.cases' \
   'same += ones((up & more)' 'same += ones((both & ~(up | down)) | (up & more)'
-mutant kl_turned sim/replay/measure/measure.h 'check_answers.sh' \
+mutant kl_turned sim/replay/measure/measure.h 'cases/answers.cases' \
   'X(KL, kl, STEPS, LESS,' 'X(KL, kl, STEPS, MORE,'
-mutant none_left_out analysis/compare/rank.c 'check_answers.sh' \
+mutant none_left_out analysis/compare/rank.c 'cases/answers.cases' \
   'w->x->method[w->a[p]] != method &&' 'method >= 0 ||'
-mutant lse_error_signed analysis/compare/ranked.c 'check_answers.sh' \
+mutant lse_error_signed analysis/compare/ranked.c 'cases/answers.cases' \
   'iif(m.size, abs(v.value), v.value)' 'v.value'
-mutant other_bytes_ranked analysis/sql/ranks.sql 'check_answers.sh' \
+mutant other_bytes_ranked analysis/sql/ranks.sql 'cases/answers.cases' \
   '> .1 * max(share, middle)' '> .2 * max(share, middle)'
 mutant outliers_take_axis analysis/page/axis.c 'check_means.sh' \
   'most = 10 * y[m / 2];' 'most = HUGE_VAL;'
@@ -305,18 +305,18 @@ mutant evaluation_reported_early sim/store/db_evaluation_put.c 'db' \
   'rc = kv_db_end(s->db, rc, e);' ''
 mutant evaluation_unsaid sim/cli/command_verify.c 'cases/verify.cases' \
   'if (s->evaluations)' 'if (!s)'
-mutant task_counts_anyway analysis/sql/answers.sql 'check_answers.sh' \
+mutant task_counts_anyway analysis/sql/answers.sql 'cases/answers.cases' \
   'a.dense_exact >= .6' 'a.dense_exact >= .1'
-mutant old_code_answers analysis/sql/answers.sql 'check_answers.sh' \
+mutant old_code_answers analysis/sql/answers.sql 'cases/answers.cases' \
   'WHERE age = 1;' 'WHERE age > 0;'
-mutant error_over_questions analysis/sql/answers.sql 'check_answers.sh' \
+mutant error_over_questions analysis/sql/answers.sql 'cases/answers.cases' \
   'n.asked, n.measure, n.item;' 'n.asked, n.measure, n.item, n.question;'
-mutant items_for_questions analysis/sql/answers.sql 'check_answers.sh' \
+mutant items_for_questions analysis/sql/answers.sql 'cases/answers.cases' \
   "sum(status = 'ok') AS questions" \
   "2 * count(DISTINCT iif(status = 'ok', item, NULL)) AS questions"
-mutant reason_of_each_row analysis/command_table.c 'check_answers.sh' \
+mutant reason_of_each_row analysis/command_table.c 'cases/answers.cases' \
   'bool last = kv_grid_end(&g, r, "reason") == r + 1;' 'bool last = true;'
-mutant python_old_answers sim/python/kvreplay/results.py 'check_answers.sh' \
+mutant python_old_answers sim/python/kvreplay/results.py 'cases/answers.cases' \
   'for x in rows if x["run_id"] in newest]' 'for x in rows]'
 # What the fullest of ranks holds, beside its layout.
 mutant ranks_of_other_runs analysis/sql/formats.sql 'check_python.sh' \
