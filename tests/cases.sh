@@ -30,7 +30,7 @@
 # TEXT and ERE end with the line. Variables in them are replaced where a $ is
 # followed by a letter, a digit, ( or {. Lines that are indented further belong
 # to the command before them. A case with `need COMMAND` is skipped where the
-# command fails.
+# command fails; where all are, the exit code is 77.
 . "$(dirname "${BASH_SOURCE[0]}")/sh.sh"
 file=$(realpath "$1") && only=("${@:2}") || exit 2
 called=$(basename "$file" .cases)
@@ -220,15 +220,16 @@ chosen() { # NUMBER: is it one of $only?
 translated "$file" >"$tmp/cases.bash"
 . "$tmp/cases.bash" || exit 1
 [ "$cases" -gt 0 ] && [ "$bad" = 0 ] || exit 1
-ran=0
+ran=0 skipped=0
 for ((i = 1; i <= cases; i++)); do
   chosen "$i" || continue
   ran=$((ran + 1))
   one "$i"
-  case $? in 0 | 77) ;; *) failed=1 ;; esac
+  case $? in 0) ;; 77) skipped=$((skipped + 1)) ;; *) failed=1 ;; esac
   [ -z "${failed-}" ] || [ "${KV_FIRST-}" != 1 ] || exit 1
 done
 read -r checks bad < <(cat "$tmp"/done.* | awk -v c="$checks" '
   { c += $1; b += $2 } END { print c, b + 0 }')
 printf '%s: %d cases, %d checks, %d failed\n' "$called" "$ran" "$checks" "$bad"
-[ -z "${failed-}" ] && [ "$ran" -gt 0 ]
+[ -z "${failed-}" ] && [ "$ran" -gt 0 ] || exit 1
+[ "$skipped" -lt "$ran" ] || exit 77

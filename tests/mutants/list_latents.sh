@@ -77,7 +77,7 @@ mutant parts_on_one_latent ref/parts/lowrank.c 'methods' \
   '    from += p.rank;' ''
 mutant ordered_has_positions ref/formats/delta.c 'methods' \
   '(c->ordered ? 0 : 4)' '4'
-mutant layered_as_second ref/lane/compose.c 'check_compose.sh' \
+mutant layered_as_second ref/lane/compose.c 'cases/compose.cases' \
   'if (b->coding[i].format->layered)' 'if (false)'
 
 # Caches on the device of what lies in the host's memory.
