@@ -248,9 +248,9 @@ mutant together_keeps_pages sim/run/look/together.c 'together' \
   'pool_compact(x, 1, &leave);' '(void)leave;'
 mutant together_all_alike sim/run/look/together.c 'together' \
   'if (alike(&x->tier[i], t))' 'if (alike(&x->tier[i], t) || i)'
-mutant together_uncompared sim/store/db_pool.c 'check_requests.sh' \
+mutant together_uncompared sim/store/db_pool.c 'cases/requests.cases' \
   'if (rc || !found) return rc;' 'if (rc || n) return rc;'
-mutant requests_merge_anyhow sim/store/tables.c 'check_requests.sh' \
+mutant requests_merge_anyhow sim/store/tables.c 'cases/requests.cases' \
   'I(put_back))' \
   'MEMBER(put_back, put_back, "INTEGER NOT NULL", '\''i'\'', FIRST, 0))'
 mutant number_that_differs_unsaid sim/store/union.c 'cases/verify.cases' \
@@ -259,13 +259,13 @@ mutant number_that_differs_unsaid sim/store/union.c 'cases/verify.cases' \
 mutant queue_overtaken sim/run/look/together.c 'together' \
   '!reserve(x, i, last_of(x) < 0, step))' \
   '!reserve(x, i, last_of(x) < 0, step) && !x->n)'
-mutant queue_in_two_steps sim/run/look/together.c 'check_requests.sh' \
+mutant queue_in_two_steps sim/run/look/together.c 'cases/requests.cases' \
   'if (x->made_room) return true;' ''
-mutant stays_for_now sim/run/look/together.c 'check_requests.sh' \
+mutant stays_for_now sim/run/look/together.c 'cases/requests.cases' \
   'if (x->ahead[k] > x->result.pages)' 'if (!k && x->ahead[k] < 0)'
-mutant bytes_of_the_end sim/run/look/together.c 'check_requests.sh' \
+mutant bytes_of_the_end sim/run/look/together.c 'cases/requests.cases' \
   'return point_of(r, r->block)->most;' 'return point_of(r, r->block)->bytes;'
-mutant arrivals_late sim/run/look/arrivals.c 'check_requests.sh' \
+mutant arrivals_late sim/run/look/arrivals.c 'cases/requests.cases' \
   'if (i && a->poisson)' 'if (a->poisson)'
 mutant map_of_held_rows sim/replay/layout/layout_pages.c 'layouts' \
   '((step + asked->page - 1) / asked->page);' '(step / asked->page);'
