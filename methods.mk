@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # The only list of methods. A line `METHODS += x.c` builds ref/methods/x.c, its
-# CUDA twin gpu/methods/x.cu and tests/methods/x.c and enters x into both
-# registries, in this order. A method without a twin says so:
+# CUDA twin gpu/methods/x.cu, tests it by tests/methods/x.txt and enters x into
+# both registries, in this order. A method without a twin says so:
 # `METHODS += x.c # ref-only`. One that needs a file which the user names says
 # `# of-file`: no list of all methods holds it, so that `-m all` leaves it out.
 # One that is a scorer says `# scorer`: other methods offer it as score=x, and

@@ -41,7 +41,12 @@ variants+=,deltakv:compressor=none:full=0:recent=16:kept=int4
 variants+=,tova:variant=prefill,h2o:variant=prefill:recent=0:scale=seen
 variants+=,h2o:scale=seen,snapkv:budget=34/9/20/60,quest:budget=34/9/20/60
 
+# Four tiers rank four lists of nearly all tokens.
+tiers=leankv:window=8:high=k8v8:middle_1=k8v4:middle_2=k4v4:sparsity=layer
+tiers+=:alpha_1=0.9:alpha_2=0.7:alpha_l=0.5:variant=paper
+
 compared "$small" 2 all
+compared "$small" 2 "$tiers"
 paged=leankv,snapkv+int4,dense+k8v4:residual=32,kivi
 paged+=,deltakv:compressor=none:full=0:recent=16
 compared "$small" 2 "$paged" --pages

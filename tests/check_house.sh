@@ -204,7 +204,7 @@ coded_lists() {
 # Is $2 in the folder $1 there because of a line of methods.mk, formats.mk?
 listed() {
   case $1/$2 in
-  ref/methods/*.c | tests/methods/*.c) methods | grep -qxF "$2" ;;
+  ref/methods/*.c) methods | grep -qxF "$2" ;;
   ref/methods/*.h) methods | grep -qxF "${2%.h}.c" ;;
   gpu/methods/*.cu) twins | grep -qxF "$2" ;;
   ref/formats/*.c) formats | grep -qxF "$2" ;;
@@ -224,7 +224,8 @@ lists() {
   done
   for name in $(methods); do
     [ -e "$top/ref/methods/$name" ] || echo "ref/methods/$name: missing"
-    [ -e "$top/tests/methods/$name" ] || echo "tests/methods/$name: missing"
+    [ -e "$top/tests/methods/${name%.c}.txt" ] ||
+      echo "tests/methods/${name%.c}.txt: missing"
   done
   while read -r file; do
     base=${file##*/} dir=${file%/*}
@@ -260,11 +261,10 @@ pages() {
 recipe() {
   local name=knorm own file
   own=$(echo ref/methods/$name.c gpu/parts/scorers.cuh \
-    tests/methods/{ada,chunk,critical}kv.c \
     tests/python/{presses_rows,evaluate_press}.py \
     sim/python/kvreplay/evaluate/press.py)
   while read -r file; do
-    [[ " $own tests/methods/$name.c " = *" $file "* ]] ||
+    [[ " $own " = *" $file "* ]] ||
       echo "$file: names $name; a method stands in its own files only"
   done < <(cd "$top" && files '[.](c|h|cc|cu|cuh|am|sql|py)$' |
     grep -v '^tests/bench/' | xargs -rd '\n' grep -lw "$name" || true)
@@ -327,13 +327,12 @@ plant() {
     Sample Cost)
   mkdir -p "$1"/{ref,gpu,tests}/methods "$1"/{sim,traces,analysis,ref/lane}
   printf '/* %s */\n' "$tag" | tee "$1"/ref/{a.h,b.c,lane/c.c} "$1"/sim/s.h \
-    "$1"/tests/methods/{m,r}.c "$1"/ref/methods/m.h \
+    "$1"/tests/methods/{m,r}.txt "$1"/ref/methods/m.h \
     "$1"/gpu/{g.cuh,methods/m.cu} "$1"/traces/t.c >/dev/null
   printf '/* %s\n *\n%s\n */\nconst int x = {\n    .title = "x",\n};\n' \
     "$tag" "$facts" | tee "$1"/ref/methods/{m,r}.c >/dev/null
   printf '#include "ref/methods/m.h"\n' >>"$1/gpu/methods/m.cu"
-  printf '#include "gpu/g.cuh"\n' | tee -a "$1"/sim/s.h \
-    "$1"/tests/methods/m.c >/dev/null
+  printf '#include "gpu/g.cuh"\n' >>"$1/sim/s.h"
   echo 'int kv_late(int x) { return x; }' >>"$1/ref/methods/m.c"
   printf '# %s\nX = a.h b.c lane/c.c\n' "$tag" >"$1/ref/Makefile.am"
   printf '# %s\nX = s.h\n' "$tag" >"$1/sim/Makefile.am"
@@ -384,7 +383,7 @@ methods.mk|METHODS += k.c|ref/methods/k.c: missing
 methods.mk|METHODS += k.c|gpu/methods/k.cu: missing
 methods.mk|METHODS += k.c # ref-only|ref/methods/k.c: missing
 methods.mk|METHODS += k.c # no twin|not METHODS +=
-methods.mk|METHODS += k.c|tests/methods/k.c: missing
+methods.mk|METHODS += k.c|tests/methods/k.txt: missing
 ref/METHODS_EACH.md|more|ref/METHODS_EACH.md: not what ref/methods/*.c say
 ref/methods/r.c|    .paper = "x, arXiv:1",|ref/METHODS_TABLE.md: not what
 methods.mk|METHODS += k.c j.c|not METHODS +=

@@ -103,8 +103,8 @@ packed() {
     traces/tiny/retrieval_8_small.f32.safetensors \
     traces/tiny/text_400.safetensors \
     traces/smollm2/smollm2_needle.safetensors
-  for name in "$src"/traces/tiny/assets/*; do
-    copied "$src" "traces/tiny/assets/${name##*/}"
+  for name in "$src"/traces/tiny/assets/* "$src"/tests/methods/*.txt; do
+    copied "$src" "${name#"$src"/}"
   done
   sanitizer=$(sanitizer_folder)
   if [ -n "$sanitizer" ]; then
@@ -195,7 +195,7 @@ cases() {
   local name rc=0
   for name in ${programs% *}; do
     echo "---- check_$name"
-    "$top/tests/check_$name" || rc=1
+    top_srcdir=$src "$top/tests/check_$name" || rc=1
   done
   return "$rc"
 }

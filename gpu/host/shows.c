@@ -4,17 +4,19 @@
  * the reference does (ref/lane/shown.h): contract in gpu/host/store.h.
  *
  * Memory, only if asked for: for each lane, words for one list of all tokens
- * for each of its query heads if the method has a view, and for one list if it
- * compresses lanes; for the layer, LAYER_LISTS lists of every lane if it
- * compresses the layer. All of it lies on the device, in the report there and
- * in its pinned copy; the host has room for one lane or the layer.
+ * for each of its query heads if the method has a view, and for LANE_LISTS
+ * lists if it compresses lanes; for the layer, LAYER_LISTS lists of every lane
+ * if it compresses the layer. All of it lies on the device, in the report there
+ * and in its pinned copy; the host has room for one lane or the layer.
  */
 #include "gpu/host/store.h"
+#include "ref/parts/tiers.h"
 #include <stdlib.h>
 #include <string.h>
 
-/* Most lists of a lane that compress_lane and compress_layer rank. */
-enum { LANE_LISTS = 2, LAYER_LISTS = 3 };
+/* Most lists of a lane that compress_lane and compress_layer rank: of leankv
+ * one for each tier. */
+enum { LANE_LISTS = KV_TIER_COUNT, LAYER_LISTS = KV_TIER_COUNT };
 
 /* --- memory ------------------------------------------------------------- */
 

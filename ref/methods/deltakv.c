@@ -39,7 +39,7 @@
  * `kvreplay train deltakv:references=none`; weights that learned with
  * references are not meant for it. No weights of swiglu give every vector back:
  * it has no bias, and |SiLU(y)| <= |y|, so f_c(x) is of the second order in x,
- * and short vectors are lost; laws in tests/methods/deltakv_laws.c.
+ * and short vectors are lost.
  *
  * Hao et al. 2026, DeltaKV: Residual-Based KV Cache Compression via Long-Range
  * Similarity, whose authors' code is Sparse-vLLM with a Hugging Face path
@@ -70,7 +70,7 @@
  *   latent vector; the ledger has all three. Its CR = F/L + (S/L) r gives 30 %
  *   for r = 0.1704, not for the 0.3 of its table; its 7.2 % for 4 bits
  *   everywhere is 11.3 % by its own rule, and 11.6 % counted at its geometry
- *   (kept=int4:latent=int4; tests/methods/deltakv_kept.c).
+ *   (kept=int4:latent=int4).
  * - The paper computes what 4 bits for full layers and references would take
  *   and never runs it. kept=int4 does: a head's K (rotated, as the engine has
  *   it) and V each share one scale and minimum, as a latent vector does. Coded

@@ -28,9 +28,8 @@
  * kvreplay-palu, of each layer key.basis [groups, R, w_K], value.basis [groups,
  * R', w_V], key.energy [groups, R], value.energy; where its metadata have
  * `turn` above 1, U is a multiple of it. Weights are lent, once for all
- * requests, and in no number. Laws, such as that more rows lose less, stand in
- * tests/methods/palu.c: with all w rows of an orthonormal basis and fp32, |x^ -
- * x| <= 2 (w + 1) sqrt(w) 2^-24 |x| of each part.
+ * requests, and in no number. With all w rows of an orthonormal basis and fp32,
+ * |x^ - x| <= 2 (w + 1) sqrt(w) 2^-24 |x| of each part.
  *
  * Chang et al. 2024, Palu: Compressing KV-Cache with Low-Rank Projection;
  * authors' code: shadowpa0327/Palu, commit bb22666. What is theirs and what is

@@ -259,41 +259,6 @@ void kv_latents_code(const kv_at *at, kv_lane *const *lane, int lanes,
   at->work->used = used;
 }
 
-/* --- again --------------------------------------------------------------- */
-
-static int place_of(const kv_references *r, int32_t id) {
-  for (int i = 0; i < r->n; i++)
-    if (r->id[i] == id) return i;
-  assert(false && "a block names references");
-  return 0;
-}
-
-/* Entry e of the layer is row i of the batch. */
-static void read_latent(batch *b, const kv_delta *how, int i, int e) {
-  const int32_t *named = kv_lane_named(b->lane[0], e);
-  int n = 0;
-  for (; n < how->nearest && named[n] != KV_NO_TOKEN; n++)
-    b->which[i * how->nearest + n] = place_of(b->r, named[n]);
-  b->found[i] = n;
-  kv_lanes_block((const kv_lane *const *)b->lane, b->lanes, e, b->block);
-  kv_delta_get(b->at->kernels, how, b->block,
-               b->z + (size_t)i * (size_t)b->c->latent);
-}
-
-void kv_latents_decode(const kv_at *at, kv_lane *const *lane, int lanes,
-                       const kv_compressor *c, const kv_references *r, int n,
-                       const int32_t *entry, float *out) {
-  size_t used = at->work->used;
-  batch b = open_batch(at, lane, lanes, c, r);
-  const kv_delta *how = how_of(&b, lane[0]->k[entry[0]].format);
-  int k = how->nearest;
-  for (int i = 0; i < n; i++) read_latent(&b, how, i, entry[i]);
-  if (k) kv_latents_means(r, b.w, n, k, b.which, b.found, b.mean);
-  decode_latents(&b, n, k > 0);
-  memcpy(out, b.row, (size_t)n * (size_t)b.w * sizeof *out);
-  at->work->used = used;
-}
-
 /* --- perceptrons ---------------------------------------------------------- */
 
 /* The perceptrons of ref/parts/latents.h: their products, and which tensors of

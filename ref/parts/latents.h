@@ -116,11 +116,6 @@ void kv_vector_stored(const kv_at *at, kv_lane *const *lane, int lanes, int i,
 void kv_latents_code(const kv_at *at, kv_lane *const *lane, int lanes,
                      const kv_compressor *c, const kv_references *r,
                      const kv_latent_batch *batch);
-/* Decodes n <= KV_LATENT_TILE coded entries of one format into out[n][w] from
- * their blocks and the references that these name, which r has (asserted). */
-void kv_latents_decode(const kv_at *at, kv_lane *const *lane, int lanes,
-                       const kv_compressor *c, const kv_references *r, int n,
-                       const int32_t *entry, float *out);
 
 /* The two halves of decoding n tokens. means: out[n][w], the mean of the
  * references at indexes which[i * k ..] of r, found[i] >= 1 of them. rows:

@@ -165,12 +165,3 @@ void kv_residual_compress(const kv_at *at, kv_lane *const *lane, int lanes,
     if (last) add_reference(&s, i, false);
   }
 }
-
-void kv_residual_again(const kv_at *at, kv_lane *const *lane, int lanes,
-                       const kv_residual *o, int n, const int32_t *entry,
-                       float *out) {
-  compression s = {at, lane, lanes, o, -1, .b = {.n = 0}};
-  kv_references_open(at, o->most, &s.r);
-  gather(&s, entry[n - 1] + 1);
-  kv_latents_decode(at, lane, lanes, &o->by, &s.r, n, entry, out);
-}

@@ -111,11 +111,4 @@ void kv_residual_keep(const kv_at *at, kv_lane *const *lane, int lanes,
 void kv_residual_compress(const kv_at *at, kv_lane *const *lane, int lanes,
                           const kv_residual *o, int from, int end, int host);
 
-/* Decodes n <= KV_LATENT_TILE coded entries, ascending, into out[n][w] from
- * their blocks and the references that these name; of refs=raw. For tests: it
- * must be kv_vector_stored to the bit. */
-void kv_residual_again(const kv_at *at, kv_lane *const *lane, int lanes,
-                       const kv_residual *o, int n, const int32_t *entry,
-                       float *out);
-
 #endif

@@ -10,13 +10,12 @@
 #include <unistd.h>
 
 #include "gpu/shared/device.h"
-
-int kv_test_deltakv(void), kv_test_less(void), kv_test_palu(void);
+#include "tests/support/rig_cases.h"
 
 static int all(const char *order) {
   setenv("KVREPLAY_EMU_ORDER", order, 1);
-  return (kv_test_less() != 0) + (kv_test_deltakv() != 0) +
-         (kv_test_palu() != 0);
+  return (rig_cases("less") != 0) + (rig_cases("deltakv") != 0) +
+         (rig_cases("palu") != 0);
 }
 
 int main(void) {

@@ -225,7 +225,7 @@ static void each_choice(const kv_method *m, const kv_param *p) {
   char value[64], text[256];
   for (int i = 0; cut(p->choices, i, value, sizeof value); i++) {
     tally n = {0};
-    if (strcmp(value, "file") == 0) continue; /* tests/methods/topk.c has it */
+    if (strcmp(value, "file") == 0) continue; /* methods/topk.txt has it */
     int len = snprintf(text, sizeof text, "%s:%s=%s", m->name, p->name, value);
     /* A tier between two needs an alpha, more above it and less below. */
     if (strncmp(p->name, "middle_", 7) == 0 && strcmp(value, "none") != 0)

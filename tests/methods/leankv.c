@@ -1,309 +1,176 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * LeanKV. Worked cases of a step are in leankv_steps.c. Here are whole replays
- * against a plain account of the paper and of the code, written from their
- * words in binary64 and sharing nothing with the method: who is in which of one
- * to four tiers after every step. Laws: the window is in the high tier, at most
- * one entry goes a step, equal counts in every head where they are asked for,
- * bytes of an entry by formula, tiers that are none, weights of heads.
+ * LeanKV's decision of one step, by hand: four high and two low entries, step
+ * by step, by both rules and by counts; with a tier between; and thresholds.
  */
 #include "ref/methods/leankv.h"
-#include "tests/support/lean_account.h"
 #include "tests/support/rig.h"
-#include <stdio.h>
 #include <string.h>
 
-/* --- whole replays ------------------------------------------------------ */
+enum { A, B, C, D, E, F, X1, X2, X3, X4, NEW0, NEW1, NEW2, NAMES };
+enum { HIGH, LOW };
 
-typedef struct followed {
-  int window, queries, prompt, tiers;
-  double alpha[TIERS];
-  const float *weight; /* NULL: all 1 */
-} followed;
+typedef struct worked {
+  float score[NAMES];
+  int tier[NAMES]; /* GONE: not there */
+} worked;
 
-static void spell(const followed *f, int code, char *spec, size_t size) {
-  static const char *const low[] = {"k16v16", "k16v8", "k8v8", "k4v4"};
-  int n = snprintf(spec, size,
-                   "leankv:variant=%s:window=%d:queries=%d:alpha_h=%g:"
-                   "alpha_l=%g:high=k16v16:low=%s",
-                   code ? "code" : "paper", f->window, code ? f->queries : 0,
-                   f->alpha[0], f->alpha[f->tiers - 1], low[f->tiers - 1]);
-  if (f->tiers > 2)
-    n += snprintf(spec + n, size - (size_t)n, ":middle_1=k16v8:alpha_1=%g",
-                  f->alpha[1]);
-  if (f->tiers == 4)
-    snprintf(spec + n, size - (size_t)n, ":middle_2=k8v8:alpha_2=%g",
-             f->alpha[2]);
+static const float two[] = {.01f, .0002f}, three[] = {.01f, .002f, .0002f};
+
+static worked start(void) {
+  worked w = {.score = {.03f, .0125f, .006f, .015f, .004f, .0001f, .02f, .005f,
+                        .0001f, .011f}};
+  for (int i = 0; i < NAMES; i++)
+    w.tier[i] = i < E ? HIGH : i <= F ? LOW : GONE;
+  return w;
 }
 
-static void follow_by(const followed *f, int code, uint32_t seed, int *moved) {
-  rig_case c = RIG_SHAPE(3, 1, 8, 6, 60, f->prompt, .n_layers = 2, .layer = 1);
-  lean_account a = {.c = &c,
-                    .code = code,
-                    .tiers = f->tiers,
-                    .window = f->window,
-                    .queries = code ? f->queries : 0};
-  account_weights w = {.weight = {0}};
-  char spec[240];
-  rig_data(&c, seed);
-  account_weigh(&w, 2, 1, f->tiers);
-  for (int t = 0; t < f->tiers; t++) {
-    w.weight[f->tiers + t] = f->weight ? f->weight[t] : 1;
-    a.alpha[t] = f->alpha[t] * (double)w.weight[f->tiers + t];
+static void least(const worked *w, int end, int *of) {
+  for (int t = 0; t < TIERS; t++) {
+    of[t] = -1;
+    for (int i = 0; i < end; i++)
+      if (w->tier[i] == t && (of[t] < 0 || w->score[i] < w->score[of[t]]))
+        of[t] = i;
   }
-  if (f->weight) c.asset = &w.asset;
-  spell(f, code, spec, sizeof spec);
-  account_follow(a, spec, moved);
-  rig_data_free(&c);
 }
 
-TEST(replays) {
-  static const float weight[] = {.5f, .75f, .875f, 1.5f};
-  static const followed many[] = {{6, 8, 30, 2, {1, .5}, NULL},
-                                  {1, 8, 30, 2, {1.5, 1}, NULL},
-                                  {12, 8, 30, 2, {1, .7}, NULL},
-                                  {6, 64, 30, 2, {2, .3}, NULL},
-                                  {6, 8, 5, 2, {1, .9}, NULL},
-                                  {6, 8, 1, 2, {1, .9}, NULL},
-                                  {6, 8, 30, 2, {16, 16}, NULL},
-                                  {6, 8, 30, 1, {1}, NULL},
-                                  {100, 8, 30, 2, {1, .5}, NULL},
-                                  {6, 8, 30, 2, {0, 0}, NULL},
-                                  {6, 8, 30, 3, {1.25, .9, .5}, NULL},
-                                  {6, 8, 30, 4, {1.5, 1.1, .9, .6}, NULL},
-                                  {1, 64, 20, 4, {2, 1.3, .8, .7}, NULL},
-                                  {6, 8, 30, 2, {1, .5}, weight},
-                                  {6, 8, 30, 4, {3, 1.5, 1, .4}, weight}};
-  int moved[TIERS + 1] = {0};
-  for (size_t i = 0; i < sizeof many / sizeof *many; i++)
-    for (int code = 0; code < 2; code++)
-      follow_by(&many[i], code, 31 + (uint32_t)i, moved);
-  for (int t = 0; t <= TIERS; t++) assert_true(moved[t] > 100);
+static void carry_out(worked *w, decision d) {
+  for (int m = 0; m < d.n; m++) w->tier[d.entry[m]] = d.to[m];
 }
 
-/* --- laws --------------------------------------------------------------- */
+/* Of each tier, high first, the names of what it holds. */
+static void holds(const worked *w, const char *const *in, int tiers) {
+  static const char names[] = "abcdef1234xyz";
+  for (int t = 0; t < tiers; t++)
+    for (int i = 0; i < NAMES; i++)
+      assert_int_equal(w->tier[i] == t, strchr(in[t], names[i]) != NULL);
+}
+#define HOLDS(w, ...)                                                          \
+  holds(w, (const char *const[]){__VA_ARGS__},                                 \
+        sizeof((const char *const[]){__VA_ARGS__}) / sizeof(char *))
 
-static int lows(const kv_lane *l) {
-  int n = 0;
-  for (int i = 0; i < l->n; i++) n += l->k[i].format == KV_CODED + 2;
-  return n;
+/* The candidate is in the high tier, as the window is. */
+static void paper_step(worked *w, int tiers, const float *floor,
+                       int candidate) {
+  int l[TIERS];
+  w->tier[candidate] = HIGH;
+  least(w, NAMES, l);
+  carry_out(w, kv_lean_paper(tiers, w->score, floor, candidate, l));
 }
 
-/* Formats of the default: codings 0 and 1 are the high tier's. */
-TEST(window_and_steps) {
-  rig_case c = RIG_SHAPE(4, 2, 8, 6, 60, 30);
-  static const char *const variant[] = {"paper", "code"};
-  rig_data(&c, 51);
-  for (int i = 0; i < 4; i++) {
-    char spec[120];
-    snprintf(spec, sizeof spec,
-             "leankv:variant=%s:window=5:alpha_l=.8:alpha_h=1.2%s",
-             variant[i % 2], i < 2 ? "" : ":sparsity=layer");
-    rig *r = rig_open(&c, spec);
-    for (int step = 31; step <= 60; step++) {
-      int was = rig_lane(r, 1)->n;
-      rig_to(r, step);
-      const kv_lane *l = rig_lane(r, 1);
-      assert_in_range(l->n, was, was + 1);
-      for (int e = 0; e < l->n; e++) {
-        assert_true(l->k[e].format >= KV_CODED && l->v[e].format >= KV_CODED);
-        if ((int)l->id[e] >= step - 4)
-          assert_int_equal(l->k[e].format, KV_CODED);
-      }
-    }
-    rig_close(r);
-  }
-  rig_data_free(&c);
+TEST(by_paper) {
+  worked w = start();
+  paper_step(&w, 2, two, X1);
+  HOLDS(&w, "abd1", "cef");
+  paper_step(&w, 2, two, X2);
+  HOLDS(&w, "abd1", "ce2");
+  paper_step(&w, 2, two, X3);
+  HOLDS(&w, "abd1", "ce2");
+  paper_step(&w, 2, two, X4);
+  HOLDS(&w, "abd14", "ce2");
+  w = start();
+  paper_step(&w, 2, two, X4);
+  HOLDS(&w, "abd4", "cef");
 }
 
-TEST(counts) {
-  rig_case c = RIG_SHAPE(4, 2, 8, 6, 60, 34);
-  rig_data(&c, 52);
-  rig *r = rig_open(&c, "leankv:sparsity=static:window=4:high_share=0.5:"
-                        "low_share=0.25:variant=paper");
-  for (int step = 34; step <= 60; step++) {
-    rig_to(r, step);
-    int past = step - 4, low = lows(rig_lane(r, 0)), n = rig_lane(r, 0)->n;
-    assert_int_equal(n - low, 4 + (past + 1) / 2);
-    assert_in_range(low, (past + 3) / 4 - 1, (past + 3) / 4); /* one a step */
-    if (step == 34) assert_int_equal(low, (past + 3) / 4);
-    assert_int_equal(lows(rig_lane(r, 1)), low);
-    assert_int_equal(rig_lane(r, 1)->n, n);
-  }
-  rig_close(r);
-  r = rig_open(&c, "leankv:sparsity=layer:window=4:alpha_l=.8:alpha_h=1.2");
-  assert_int_equal(rig_lane(r, 0)->n, rig_lane(r, 1)->n);
-  assert_int_equal(lows(rig_lane(r, 0)), lows(rig_lane(r, 1)));
-  rig_close(r);
-  rig_data_free(&c);
+/* Only what stands before `end` is outside the window. */
+static void code_step(worked *w, int tiers, const float *floor, int end,
+                      int arrives) {
+  int l[TIERS];
+  least(w, end, l);
+  carry_out(w, kv_lean_code(tiers, w->score, floor, l));
+  w->tier[arrives] = HIGH;
 }
 
-/* Shares of three tiers: .25, .125 and .25. */
-TEST(counts_of_three) {
-  rig_case c = RIG_SHAPE(4, 2, 8, 6, 60, 34);
-  rig_data(&c, 52);
-  rig *r =
-      rig_open(&c, "leankv:sparsity=static:window=4:high_share=0.25:"
-                   "middle_1=k8v2:alpha_1=.5:share_1=0.125:low_share=0.25");
-  for (int step = 34; step <= 60; step++) {
-    rig_to(r, step);
-    const kv_lane *l = rig_lane(r, 1);
-    /* A step decides for the token that comes next: the window has left it. */
-    int past = step - 4 + (step > 34), n[3] = {0};
-    for (int i = 0; i < l->n; i++)
-      n[l->k[i].format == KV_CODED + 3 ? 2 : l->v[i].format == KV_CODED + 2]++;
-    assert_in_range(n[0], 4, 5 + (past + 3) / 4);
-    assert_in_range(n[1], (past + 7) / 8 - 1, (past + 7) / 8 + 1);
-    assert_in_range(n[2], (past + 3) / 4 - 1, (past + 3) / 4 + 1);
-  }
-  rig_close(r);
-  rig_data_free(&c);
+TEST(by_code) {
+  worked w = start();
+  w.tier[X1] = w.tier[X2] = w.tier[X3] = HIGH; /* x1 just left the window */
+  code_step(&w, 2, two, X2, NEW0);
+  HOLDS(&w, "abd123x", "ce");
+  w.tier[X2] = w.tier[X3] = GONE; /* the window is not looked at */
+  code_step(&w, 2, two, X2, NEW1);
+  code_step(&w, 2, two, X2, NEW2);
+  HOLDS(&w, "abd1xyz", "ce");
+  w.score[C] = .0001f; /* both tiers have one below the lower threshold */
+  w.score[A] = .0001f;
+  code_step(&w, 2, two, X2, NEW2);
+  /* a is not less than the low tier's least: it is not pruned */
+  assert_int_equal(w.tier[A], LOW);
+  assert_int_equal(w.tier[C], GONE);
+  w = start();
+  for (int i = A; i <= F; i++) w.tier[i] = GONE;
+  code_step(&w, 2, two, X1, NEW0); /* nothing is outside the window */
+  HOLDS(&w, "x", "");
 }
 
-static void alike(const rig_case *c, const char *spec, const char *other,
-                  bool journals) {
-  kv_layer_digests a = rig_replay(c, spec), b = rig_replay(c, other);
-  assert_true(rig_same(&a.output, &b.output));
-  assert_int_equal(rig_same(&a.journal, &b.journal), journals);
-  assert_int_equal(rig_same(&a.state, &b.state), journals);
+/* The same with a tier between: from .002 on. */
+TEST(three_tiers) {
+  worked w = start();
+  w.tier[F] = 2;
+  paper_step(&w, 3, three, X1); /* c makes room, and is of the middle tier */
+  HOLDS(&w, "abd1", "ec", "f");
+  paper_step(&w, 3, three, X2); /* e, the least there, is still of it */
+  HOLDS(&w, "abd1", "ec2", "f");
+  paper_step(&w, 3, three, X3);
+  HOLDS(&w, "abd1", "ec2", "f");
+  w.score[E] = .001f;
+  w.score[X3] = .003f;
+  paper_step(&w, 3, three, X3); /* two move; nobody asks f */
+  HOLDS(&w, "abd1", "c23", "ef");
+  w = start();
+  w.tier[F] = 2;
+  w.score[E] = .001f;
+  code_step(&w, 3, three, X1, NEW0); /* one from each tier into the next */
+  HOLDS(&w, "abdx", "c", "e");
+  code_step(&w, 3, three, X1, NEW1); /* the least of the high tier is of it */
+  HOLDS(&w, "abdxy", "c", "e");
+  w.score[B] = .0015f;
+  code_step(&w, 3, three, X1, NEW2); /* past c, which stays; e does, too */
+  HOLDS(&w, "adxyz", "c", "be");
+  w.score[A] = .0001f;
+  code_step(&w, 3, three, X1, NEW2); /* past all */
+  HOLDS(&w, "dxyz", "c", "be");
 }
 
-/* A middle tier that is as the one above or below is none; one into which no
- * score falls decides nothing, though a coding of its own has a number. */
-TEST(two_of_three) {
-#define LEAN "leankv:window=5:alpha_h=1.2:alpha_l=.8"
-  rig_case c = RIG_SHAPE(4, 2, 8, 6, 60, 30);
-  rig_data(&c, 54);
-  alike(&c, LEAN, LEAN ":middle_1=k8v4:alpha_1=1.2", true);
-  alike(&c, LEAN, LEAN ":middle_1=k4v2:alpha_1=1", true);
-  alike(&c, LEAN, LEAN ":middle_2=k4v2:alpha_2=1.1", true);
-  alike(&c, LEAN, LEAN ":middle_1=k8v4:alpha_1=1.2:middle_2=k4v2:alpha_2=0.9",
-        true);
-  alike(&c, LEAN, LEAN ":middle_1=k8v2:alpha_1=1.2", false);
-  alike(&c, LEAN ":variant=paper",
-        LEAN ":variant=paper:middle_1=k4v4:alpha_1=1.2", true);
-  rig_data_free(&c);
+/* Tiers of at most 2, 1 and 1. */
+TEST(by_counts) {
+  static const int most[] = {2, 1, 1};
+  int held[] = {4, 1, 1}, l[TIERS];
+  worked w = start();
+  w.tier[F] = 2;
+  least(&w, NAMES, l);
+  /* c is not less than e, nor e than f: each takes the other's place */
+  carry_out(&w, kv_lean_counts(3, w.score, held, most, l));
+  HOLDS(&w, "abd", "c", "e");
+  w.score[B] = .001f;
+  held[0] = 3;
+  least(&w, NAMES, l);
+  carry_out(&w, kv_lean_counts(3, w.score, held, most, l)); /* past both */
+  HOLDS(&w, "ad", "c", "e");
+  held[0] = 2, held[1] = 0;
+  w.tier[C] = 2, held[2] = 2;
+  least(&w, NAMES, l);
+  carry_out(&w, kv_lean_counts(3, w.score, held, most, l));
+  HOLDS(&w, "ad", "", "c"); /* one too many below, though none comes */
 }
 
-static int lane_ids(const rig_case *c, const char *spec, int lane,
-                    uint32_t *id) {
-  rig *r = rig_open(c, spec);
-  rig_to(r, c->n_tokens);
-  int n = rig_ids(r, lane, id);
-  rig_close(r);
-  return n;
+TEST(edges) {
+  params o = {.variant = CODE, .window = 4, .alphas = {.of = {2, 1}}};
+  const float weights[] = {.25f, 4};
+  assert_true(kv_alpha_threshold(&o.alphas, NULL, HIGH, 1) == 1.0f); /* not 2 */
+  assert_true(kv_alpha_threshold(&o.alphas, NULL, HIGH, 8) == .25f);
+  o.alphas.weight[LOW] = 1;
+  assert_true(kv_alpha_threshold(&o.alphas, weights, HIGH, 8) == .0625f);
+  assert_true(kv_alpha_threshold(&o.alphas, weights, LOW, 8) == .5f);
+  assert_int_equal(kv_lean_bound(&o, 3, 0, false), 0);
+  assert_int_equal(kv_lean_bound(&o, 9, 0, false), 5);
+  assert_int_equal(kv_lean_bound(&o, 9, 0, true), 6);
+  assert_int_equal(kv_lean_bound(&o, 9, 6, true), 0); /* three have counted */
+  assert_int_equal(kv_lean_seen(&o, 9, 6, 2), 3);
+  assert_int_equal(kv_lean_seen(&o, 9, 6, 8), 1); /* its own */
+  o.variant = PAPER;
+  assert_int_equal(kv_lean_seen(&o, 9, 0, 7), 1);
 }
 
-/* Weights of 1 change nothing; a head with its alphas halved is as that head
- * where all are, and the other as it was. */
-TEST(weights) {
-  static const char *const spec[] = {LEAN,
-                                     "leankv:window=5:alpha_h=.6:alpha_l=.4"};
-  rig_case c = RIG_SHAPE(4, 2, 8, 6, 60, 30);
-  account_weights w = {.weight = {1, 1, 1, 1}};
-  rig_data(&c, 54);
-  account_weigh(&w, 1, 2, 2);
-  kv_layer_digests plain = rig_replay(&c, LEAN);
-  c.asset = &w.asset;
-  kv_layer_digests same = rig_replay(&c, LEAN);
-  assert_true(rig_same(&plain.journal, &same.journal));
-  w.weight[2] = w.weight[3] = .5f;
-  for (int l = 0; l < 2; l++) {
-    uint32_t is[64], was[64];
-    int n = lane_ids(&c, LEAN, l, is);
-    rig_case without = c;
-    without.asset = NULL;
-    assert_int_equal(lane_ids(&without, spec[l], l, was), n);
-    assert_memory_equal(is, was, (size_t)n * sizeof *is);
-  }
-  rig_data_free(&c);
-}
-
-TEST(weights_refused) {
-  rig_case c = RIG_SHAPE(4, 2, 8, 6, 60, 30);
-  account_weights w = {.weight = {1, 1, 1, 2}};
-  rig_data(&c, 54);
-  c.asset = &w.asset;
-  account_weigh(&w, 1, 2, 2);
-  rig_law_refused(&c, LEAN, KV_REFUSED, "KV head 1 of layer 0", "rise");
-  w.weight[3] = -1;
-  rig_law_refused(&c, LEAN, KV_REFUSED, "weights.safetensors", "below 0");
-  account_weigh(&w, 1, 2, 3);
-  rig_law_refused(&c, LEAN, KV_REFUSED, "3 weights", "2 tiers");
-  rig_data_free(&c);
-}
-
-/* 128 elements a side: 272 bytes in the tier of k8v8, 208 in that of k8v4, 144
- * in that of k4v4, 112 in that of k4v2, of them 4 of a score and 4 of a
- * position, as in the paper's pages; and 4 that say where the row lies, as of
- * every lane that drops. By their order codings are k8, v8, v4, k4, v2. */
-TEST(bytes) {
-  static const int of[TIERS][3] = {
-      {0, 1, 276}, {0, 2, 212}, {3, 2, 148}, {3, 4, 116}};
-  rig_case c = RIG_SHAPE(1, 1, 128, 128, 60, 50, .half = true);
-  kv_bytes b = {0};
-  int held[TIERS] = {0}, bytes = 0;
-  rig_data(&c, 53);
-  rig *r = rig_open(&c, "leankv:window=4:high=k8v8:alpha_h=1.1:middle_1=k8v4:"
-                        "alpha_1=.8:middle_2=k4v4:alpha_2=.6:alpha_l=.4");
-  rig_to(r, 60);
-  const kv_lane *l = rig_lane(r, 0);
-  kv_lane_bytes(l, &b);
-  for (int i = 0; i < l->n; i++)
-    for (int t = 0; t < TIERS; t++)
-      if (l->k[i].format == KV_CODED + of[t][0] &&
-          l->v[i].format == KV_CODED + of[t][1]) {
-        held[t]++;
-        bytes += of[t][2];
-      }
-  for (int t = 0; t < TIERS; t++) assert_true(held[t]);
-  assert_true(l->dropped);
-  assert_int_equal(kv_bytes_total(&b), bytes);
-  rig_close(r);
-  rig_data_free(&c);
-}
-
-static const rig_laws laws = {
-    RIG_SHAPE(4, 2, 8, 6, 40, 21),
-    {{.spec = "leankv:window=5"},
-     {.spec = "leankv:window=5:variant=paper:alpha_l=.5"},
-     {.spec = "leankv:window=5:sparsity=layer:alpha_l=.5"},
-     {.spec = "leankv:window=5:sparsity=static:high=k4v4:low=k4v2"},
-     {.spec = "leankv:window=5:high=k8v8:low=k8v8:alpha_l=1"},
-     {.spec = "leankv:window=5:high=k16v1:alpha_l=.5"},
-     {"leankv:high=k16v16:alpha_l=0:alpha_h=0", .dense = true},
-     {"leankv:high=k16v16:window=40:variant=paper", .dense = true},
-     {"leankv:alpha_l=2", KV_REFUSED, .says = {"alpha_l=2", "alpha_h=1"}},
-     {"leankv:low_k_groups=3", KV_REFUSED,
-      .says = {"3 groups", "low_k_groups"}},
-     {"leankv:low_share=0.6", KV_REFUSED, .says = {"low_share", "than 1"}},
-     {.spec = "leankv:window=5:middle_1=k4v4:alpha_1=.8:alpha_l=.5"},
-     {.spec =
-          "leankv:window=5:high=k8v8:middle_1=k8v4:alpha_1=.9:middle_2=k4v4:"
-          "alpha_2=.7:alpha_l=.5:sparsity=layer"},
-     {.spec = "leankv:window=5:variant=paper:high=k16v16:middle_1=k16v4:"
-              "alpha_1=.9:middle_2=k8v4:alpha_2=.6:low=k1v1:alpha_l=.4"},
-     {"leankv:middle_1=k4v4", KV_REFUSED, .says = {"alpha_1", "not given"}},
-     {"leankv:alpha_2=.5", KV_REFUSED, .says = {"alpha_2", "middle_2"}},
-     {"leankv:middle_2=k4v4:alpha_2=2", KV_REFUSED,
-      .says = {"alpha_2=2", "alpha_h=1"}},
-     {"leankv:middle_2=k4v4:alpha_2=.01", KV_REFUSED,
-      .says = {"alpha_l=0.02", "alpha_2=0.01"}},
-     {"leankv:share_1=.6", KV_REFUSED, .says = {"those between", "than 1"}},
-     {"leankv:high=k3v4", KV_USAGE, .says = {"k3v4", "k8v4"}}}};
-
-int kv_test_leankv_steps(void); /* leankv_steps.c */
-
-int kv_test_leankv(void) {
-  const struct CMUnitTest all[] = {RIG_CASE(replays),
-                                   RIG_CASE(window_and_steps),
-                                   RIG_CASE(counts),
-                                   RIG_CASE(counts_of_three),
-                                   RIG_CASE(two_of_three),
-                                   RIG_CASE(weights),
-                                   RIG_CASE(weights_refused),
-                                   RIG_CASE(bytes),
-                                   RIG_LAWS(laws)};
-  return cmocka_run_group_tests_name("leankv", all, NULL, NULL) +
-         kv_test_leankv_steps();
-}
+RIG_TESTS(leankv, RIG_CASE(by_paper), RIG_CASE(by_code), RIG_CASE(three_tiers),
+          RIG_CASE(by_counts), RIG_CASE(edges))

@@ -55,8 +55,6 @@ mutant share_of_no_part ref/formats/formats.c 'methods' \
   'kv_part_begin(bytes, part + 2, parts)'
 mutant buffer_too_short ref/methods/deltakv.h 'methods' \
   '(whole > 1 ? whole - 1 : 0)' 'whole'
-mutant made_again_without_mean ref/parts/latents.c 'methods' \
-  'decode_latents(&b, n, k > 0);' 'decode_latents(&b, n, false);'
 mutant kept_is_as_it_came ref/parts/residual.c 'methods' \
   'recorded && !s->o->kept' 'recorded'
 mutant sinks_stay_whole ref/parts/residual.c 'methods' \

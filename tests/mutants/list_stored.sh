@@ -54,7 +54,7 @@ mutant hidden_comes_back ref/parts/cascade.c 'methods' \
 mutant hidden_is_not_told ref/parts/cascade.c 'methods' \
   '  kv_retier(x->lane, n, list, to);' \
   '  if (to == READ) kv_retier(x->lane, n, list, to);'
-mutant view_reads_hidden ref/parts/cascade.c 'methods laws' \
+mutant view_reads_hidden ref/parts/cascade.c 'methods' \
   'in[i] = kv_class_of(lane, i) == READ;' 'in[i] = true;'
 mutant candidate_is_not_judged ref/methods/leankv.h 'methods' \
   'int of = kv_lean_tier(tiers, floor, score[c], 0);' 'int of = 0;'

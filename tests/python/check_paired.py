@@ -23,12 +23,20 @@ import statistics
 import subprocess
 import sys
 
-from splitmix import splitmix
-
 kvtrace, kvreplay, kvreport, folder = sys.argv[1:]
 N, SEEDS = 20, 29
 ALL = os.environ.get("KV_ALL") == "1"
 DB = f"{folder}/random.db"
+MASK = (1 << 64) - 1
+
+
+def splitmix(state):
+    """The generator of kvreport's resamples, again: numbers of 64 bits."""
+    while True:
+        state = state + 0x9E3779B97F4A7C15 & MASK
+        z = (state ^ state >> 30) * 0xBF58476D1CE4E5B9 & MASK
+        z = (z ^ z >> 27) * 0x94D049BB133111EB & MASK
+        yield z ^ z >> 31
 
 
 def run(*words):

@@ -16,8 +16,7 @@ import time
 
 import hf_models
 import torch
-from evaluate_shared import ASKED, evaluate
-from record_shared import LINES, MODEL, PROMPTS, at, lines
+from shared import ASKED, LINES, MODEL, PROMPTS, at, evaluate, lines
 
 from kvreplay import binding
 from kvreplay.evaluate import attend, driver, replay, run

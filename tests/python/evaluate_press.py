@@ -8,8 +8,7 @@ evaluate_press.py KVTRACE KVREPLAY FOLDER TINY; needs torch and transformers."""
 import importlib.util
 
 import torch
-from evaluate_shared import ASKED, evaluate
-from record_shared import MODEL, at, lines
+from shared import ASKED, MODEL, at, evaluate, lines
 
 from kvreplay.evaluate import command, press
 from kvreplay.evaluate.attend import Model

@@ -9,7 +9,7 @@ import os
 import subprocess
 
 import numpy as np
-from trace_shared import folder, kvtrace, run, tiny
+from shared import folder, kvtrace, run, tiny
 
 from kvreplay.record import main
 from kvreplay.trace import read_trace

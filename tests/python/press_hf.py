@@ -23,6 +23,7 @@ from kvreplay.hf.capture import capture
 from kvreplay.hf.rope import turned
 from kvreplay.results import read_results
 from kvreplay.trace import read_trace, write_trace
+from refusals import refused
 
 kvreplay, folder, tiny = sys.argv[1:]
 PATH, TRACE, ROWS = (
@@ -41,15 +42,6 @@ def replay(trace, *specs, budget="20%"):
     with open(ROWS, "w") as f:
         f.write(x.stdout)
     return read_results(ROWS)
-
-
-def refused(says, call, *args):
-    try:
-        call(*args)
-    except ValueError as e:
-        assert says in str(e), (says, str(e))
-    else:
-        raise AssertionError(f"nothing says: {says}")
 
 
 def real():

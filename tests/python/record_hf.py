@@ -13,8 +13,8 @@ import types
 
 import numpy as np
 import torch
-from record_shared import LINES, MODEL, SOURCE, at, digests, lines, record
-from record_shared import saved, trace
+from shared import LINES, MODEL, SOURCE, at, digests, lines, record
+from shared import saved, trace
 
 import hf_models as hf
 from kvreplay import container

@@ -11,7 +11,7 @@ import shutil
 
 import numpy as np
 import transformers
-from record_shared import LINES, MODEL, at, digests, lines, record
+from shared import LINES, MODEL, at, digests, lines, record
 from record_second import LATENT, MODELS, hf, made, recorded_of
 
 from kvreplay.record.layers import Layers

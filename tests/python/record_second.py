@@ -12,8 +12,8 @@ import subprocess
 import numpy as np
 import torch
 import transformers
-from record_shared import LINES, at, digests, kvtrace, lines, record, saved
-from record_shared import trace
+from shared import LINES, at, digests, kvtrace, lines, record, saved
+from shared import trace
 
 import hf_models as hf
 from kvreplay.hf import load

@@ -16,18 +16,10 @@ from kvreplay.record.prompts import read_prompts
 from kvreplay.record.request import key_of, request_of
 from kvreplay.record.rows import read_layers, read_rows, rows_kept
 from kvreplay.record.tokens import find, tokens_of
+from refusals import refused
 
 folder = sys.argv[1]
 PATH = os.path.join(folder, "p.jsonl")
-
-
-def refused(says, call, *args):
-    try:
-        call(*args)
-    except ValueError as e:
-        assert says in str(e) and "\n" not in str(e), (says, str(e))
-    else:
-        raise AssertionError(f"nothing says: {says}")
 
 
 def write(*lines):

@@ -4,23 +4,16 @@
 those of a forward over the tokens that it attends, and what a session is not is
 refused. Says on stdout by which versions. Called by cases/session_py.cases."""
 
+import numpy as np
 import torch
 import transformers
 
 import hf_models
+import refusals
 from kvreplay.hf.session import SessionCache
-from session_forks import check_forks
+from kvreplay.session import Session
 
 N, NEW, ROOM = 64, 32, 200  # tokens of the prompt, after it; room
-
-
-def refused_by(says, call, *args, **more):
-    try:
-        call(*args, **more)
-    except ValueError as e:
-        assert says in str(e), (says, str(e))
-    else:
-        raise AssertionError(f"nothing says: {says}")
 
 
 def check_dense(torch, hf, SessionCache):
@@ -231,12 +224,12 @@ def refused_however(hf, SessionCache):
     cache, known = SessionCache(model, "dense", room=ROOM), {"past_key_values"}
     known |= {*inspect.signature(model.forward).parameters} & {"cache"}
     for word in known:
-        refused_by("SessionCache(prompt_len=)", hf.generate, model,
+        refusals.refused("SessionCache(prompt_len=)", hf.generate, model,
                    prefill_chunk_size=24, **{word: cache})  # fmt: skip
     x = torch.zeros(1, 2, N, 16)
     cache.update(x, x, 0)
     SessionCache.updated = None  # as if attention had come
-    refused_by("1 of 3 layers attend", cache.update, x, x, 0)
+    refusals.refused("1 of 3 layers attend", cache.update, x, x, 0)
     if hf.transformers.__version__ < "5":
         return  # there Jamba attends by itself
     model = hf.model("Jamba", attention="kvsession", **HYBRID)
@@ -247,8 +240,58 @@ def refused_however(hf, SessionCache):
         hf.generate(model, past_key_values=cache)
 
     types = getattr(model.config, "layer_types", None)  # since 5.24
-    refused_by("layers of linear" if types else "layer 0 does not attend",
+    refusals.refused("layers of linear" if types else "layer 0 does not attend",
                session)  # fmt: skip
+
+
+def check_forks(torch, hf, SessionCache):
+    """Several answers to one prompt that is fed once are those of caches of
+    their own, to the bit; so is one that goes on from a session that a program
+    fed itself."""
+    windows = dict(head_dim=16, num_local_experts=4, sliding_window=24)
+    for name, config, method, budget in (
+        ("GptOss", windows, "h2o", 32),
+        ("GptOss", windows, "snapkv:windowed=compress", 12),
+        ("Llama", {}, "dense", None),
+        ("Llama", {}, "snapkv", 32),
+        ("Llama", {}, "zsmerge", 32),
+    ):
+        model = hf.model(name, attention="kvsession", **config)
+        cache = SessionCache(model, method, budget, ROOM)
+        with torch.no_grad():
+            model(hf.IDS, past_key_values=cache)
+        for first in 5, 40:  # two questions
+            more = torch.cat([hf.IDS, hf.IDS[:, first : first + 9]], 1)
+            alone = SessionCache(model, method, budget, ROOM, prompt_len=N)
+            with torch.no_grad():  # as a fork does: the prompt, then steps
+                model(hf.IDS, past_key_values=alone)
+            with cache.fork() as own:
+                own.ids = alone.ids = hf.IDS
+                a, la = hf.generate(model, more, past_key_values=own)
+                b, lb = hf.generate(model, more, past_key_values=alone)
+                assert torch.equal(a, b) and torch.equal(la, lb), method
+                assert own.session.ledger() == alone.session.ledger()
+                assert own.session.digest() == alone.session.digest()
+            assert cache.get_seq_length() == N and own.session is None
+        fed = cache.session.fork()
+        of = SessionCache.of(model, fed, hf.IDS)
+        a, _ = hf.generate(model, more, past_key_values=of)
+        assert torch.equal(a, b), method
+        of.close()
+    for cache, says in (
+        (lambda: SessionCache(model, "dense").fork(), "a forward first"),
+        (lambda: SessionCache.of(model, half(model, SessionCache)), "feed all"),
+    ):
+        refusals.refused(says, cache)
+
+
+def half(model, SessionCache):
+    """A session whose first layer alone has seen the prompt."""
+    layers, rows = model.config.num_hidden_layers, np.zeros((2, N, 16), "f2")
+    s = Session("dense", n_layers=layers, n_heads=2, n_kv_heads=2, d=16,
+                n_tokens=N, prompt_len=N)
+    s.block(0, rows, rows, rows)
+    return s
 
 
 def check_turned_otherwise(torch, hf, SessionCache):

@@ -16,21 +16,13 @@ import sys
 from kvreplay.evaluate.compose import Composer
 from kvreplay.evaluate.item import Question, read_items
 from kvreplay.evaluate.tasks import DEPTHS, NAMES, book, make, words
+from refusals import refused
 
 folder, models = sys.argv[1], sys.argv[2:]
 PATH = os.path.join(folder, "items.jsonl")
 # Of all() below; another digest: other items under the same names. They are
 # the same on every machine, and rows of a database are found by their tokens.
 DIGEST = "1c48f0be09d9b1ee"
-
-
-def refused(says, call, *args, **more):
-    try:
-        call(*args, **more)
-    except ValueError as e:
-        assert says in str(e) and "\n" not in str(e), (says, str(e))
-    else:
-        raise AssertionError(f"nothing says: {says}")
 
 
 def prose():

@@ -16,8 +16,8 @@ import sys
 import numpy as np
 
 from kvreplay.trace import read_trace
-from trace_shared import PATH, asset_digest, check_replays, folder, kvreplay
-from trace_shared import left_out, refused, run, tiny
+from shared import PATH, asset_digest, check_replays, folder, kvreplay
+from shared import left_out, refused, run, tiny
 
 
 def check_tiny(torch, capture):

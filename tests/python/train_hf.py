@@ -15,8 +15,8 @@ import subprocess
 
 import numpy as np
 import torch
-from record_shared import LINES, MODEL, PROMPTS, at, kvreplay, lines, record
-from record_shared import saved, tiny
+from shared import LINES, MODEL, PROMPTS, at, kvreplay, lines, record
+from shared import saved, tiny
 
 import hf_models as hf
 from kvreplay.container import load

@@ -1,30 +1,34 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Every method of methods.mk: its worked cases and its own laws. On another
- * backend than the reference, those that have a twin. Here is the one law that
- * is the same for all: a budget that nobody named is asked for by its name.
+ * Every method of methods.mk: its worked cases and its own laws, which are in
+ * tests/methods/NAME.txt; of some methods there are tests in C, too. On another
+ * backend than the reference, of methods that have a twin. Here is the one law
+ * that is the same for all: a budget that nobody named is asked for by its
+ * name.
  */
 #include "tests/support/rig.h"
+#include "tests/support/rig_cases.h"
 
 #include <stdio.h>
 
 #define KV_METHOD_REF_ONLY(name) KV_METHOD(name)
 #define KV_METHOD_OF_FILE(name) KV_METHOD(name)
 
-#define KV_METHOD(name)                                                        \
-  extern const kv_method kv_method_##name;                                     \
-  int kv_test_##name(void);
+#define KV_METHOD(name) extern const kv_method kv_method_##name;
 #include "ref/methods/list.h"
 #undef KV_METHOD
 
 static const struct {
   const kv_method *method;
-  int (*run)(void);
+  const char *file;
 } test[] = {
-#define KV_METHOD(name) {&kv_method_##name, kv_test_##name},
+#define KV_METHOD(name) {&kv_method_##name, #name},
 #include "ref/methods/list.h"
 #undef KV_METHOD
     {NULL, NULL}};
+
+/* What a file of cases cannot say: tests/methods/NAME.c. */
+int kv_test_leankv(void), kv_test_omnikv(void), kv_test_parts(void);
 
 /* A row that -b sets and that has no default. */
 static const kv_param *budget_of(const kv_method *m) {
@@ -52,10 +56,12 @@ int main(void) {
   for (int i = 0; test[i].method; i++) {
     const kv_method *m = test[i].method;
     if (kv_backend_has(rig_backend(), m))
-      failed += test[i].run() != 0;
+      failed += rig_cases(test[i].file) != 0;
     else
       printf("[  SKIPPED ] %s is ref only\n", m->name);
   }
+  failed += (kv_test_leankv() != 0) + (kv_test_omnikv() != 0) +
+            (kv_test_parts() != 0);
   if (failed) fprintf(stderr, "check_methods: %d groups failed\n", failed);
   return failed ? 1 : 0;
 }

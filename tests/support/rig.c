@@ -11,13 +11,14 @@
 #include "sim/replay/engine/order.h"
 #include "traces/decisions/asset.h"
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 typedef struct head_seen { /* copied: what seen returns lives one call */
   kv_view view;
   uint32_t *id; /* [view.entries] */
-  float *out, lse;
+  float *out;
 } head_seen;
 
 struct rig {
@@ -46,14 +47,6 @@ const kv_backend *rig_backend(void) {
   if (!chosen) fail_msg("%s", e.text);
   return chosen;
 }
-
-void rig_needs_own(void) {
-  if (!strcmp(rig_backend()->name, "cuda")) skip();
-}
-
-static const kv_backend *used;
-void rig_use(const kv_backend *b) { used = b; }
-static const kv_backend *backend(void) { return used ? used : rig_backend(); }
 
 bool rig_wants_file(const kv_method *m) {
   const kv_param *p = kv_method_file(m, 0);
@@ -166,7 +159,6 @@ static void copy_seen(void *self, int who, const kv_seen *s) {
     memcpy(to->view.run, v->run, (size_t)v->runs * sizeof *v->run);
     memcpy(to->out, s->out + (size_t)h * (size_t)r->c.d_v,
            (size_t)r->c.d_v * sizeof *to->out);
-    to->lse = s->lse[h];
     int n = 0;
     for (int i = 0; i < v->runs; i++)
       for (int j = 0; j < v->run[i].count; j++)
@@ -185,7 +177,7 @@ static kv_order order_of(rig *r, const kv_rider *rider) {
 }
 
 static kv_rider rider_of(const rig *r) {
-  return (kv_rider){.backend = backend(),
+  return (kv_rider){.backend = rig_backend(),
                     .store = r->store,
                     .scratch = r->scratch,
                     .above = r->messages,
@@ -196,7 +188,7 @@ static kv_rider rider_of(const rig *r) {
 static void close_step(rig *r, const kv_order *o, int step) {
   r->step = step;
   kv_order_close(o);
-  const kv_err *fault = backend()->fault(r->store);
+  const kv_err *fault = rig_backend()->fault(r->store);
   if (fault && r->fault)
     *r->fault = *fault;
   else if (fault)
@@ -208,7 +200,7 @@ static void enter(rig *r, int first, int count) {
   kv_order o = order_of(r, &rider);
   bool rows = r->shape.chunk && first;
   o.closing = rows ? first / r->shape.chunk : 0;
-  if (r->shape.chunk) backend()->prompt(r->store, first + count);
+  if (r->shape.chunk) rig_backend()->prompt(r->store, first + count);
   kv_order_receive(&o);
   for (int t = first; rows && t < first + count; t++) {
     if (t > first) kv_order_row_close(&o);
@@ -264,8 +256,8 @@ static rig *open(const rig_case *c, const char *spec, rig *above,
     r->messages = above->messages;
   else if (plan->needs.across == KV_DOWN)
     good(kv_messages_open(plan->needs.message, 256, &r->messages, &e), &e);
-  good(backend()->open(plan, &r->store, &e), &e);
-  good(backend()->scratch_open(&r->shape, &plan, 1, &r->scratch, &e), &e);
+  good(rig_backend()->open(plan, &r->store, &e), &e);
+  good(rig_backend()->scratch_open(&r->shape, &plan, 1, &r->scratch, &e), &e);
   r->seen = calloc((size_t)c->heads, sizeof *r->seen);
   for (int h = 0; h < c->heads; h++) {
     r->seen[h].view.run = calloc((size_t)c->n_tokens + 1, sizeof(kv_run));
@@ -273,7 +265,7 @@ static rig *open(const rig_case *c, const char *spec, rig *above,
     r->seen[h].id = calloc((size_t)c->n_tokens, sizeof(uint32_t));
   }
   kv_float_ground();
-  backend()->begin(r->store, &r->data);
+  rig_backend()->begin(r->store, &r->data);
   enter_prompt(r);
   return r;
 }
@@ -303,8 +295,8 @@ void rig_close(rig *r) {
     free(r->seen[h].id);
   }
   free(r->seen);
-  backend()->scratch_close(r->scratch);
-  backend()->close(r->store);
+  rig_backend()->scratch_close(r->scratch);
+  rig_backend()->close(r->store);
   if (!r->above) kv_messages_close(r->messages);
   kv_spec_free(&r->spec);
   kv_asset_close(r->asset);
@@ -321,21 +313,10 @@ void rig_to(rig *r, int step) {
 /* --- looking ------------------------------------------------------------- */
 
 int rig_step(const rig *r) { return r->step; }
-kv_at rig_at(rig *r) {
-  if (backend() == &kv_backend_ref)
-    return kv_store_at(r->store, r->step, r->scratch);
-  return (kv_at){.shape = &r->shape,
-                 .needs = &r->plan.needs,
-                 .params = r->plan.params,
-                 .layer = r->c.layer,
-                 .step = r->step,
-                 .kernels = r->plan.kernels};
-}
-
-int rig_lanes(const rig *r) { return backend()->lanes(r->store); }
+int rig_lanes(const rig *r) { return rig_backend()->lanes(r->store); }
 
 const kv_lane *rig_lane(const rig *r, int lane) {
-  return backend()->lane(r->store, lane);
+  return rig_backend()->lane(r->store, lane);
 }
 
 int rig_ids(const rig *r, int lane, uint32_t *out) {
@@ -344,28 +325,30 @@ int rig_ids(const rig *r, int lane, uint32_t *out) {
   return l->n;
 }
 
+static void text_of(int n, const uint32_t *id, char *out, size_t size) {
+  size_t at = 0;
+  *out = 0;
+  for (int i = 0; i < n && at < size; i++)
+    at += (size_t)snprintf(out + at, size - at, " %u", id[i]);
+}
+
 static void same_ids(const rig *r, const char *what, int which, int n,
                      const uint32_t *id, const int *expected) {
+  char got[2048], want[2048];
   int m = 0;
   while (expected[m] >= 0) m++;
-  for (int i = 0; i < n && i < m; i++)
-    if ((int)id[i] != expected[i])
-      fail_msg("%s %d, step %d, entry %d: token %u, expected %d", what, which,
-               r->step, i, id[i], expected[i]);
-  if (n != m)
-    fail_msg("%s %d, step %d: %d entries, expected %d", what, which, r->step, n,
-             m);
+  bool same = n == m;
+  for (int i = 0; same && i < n; i++) same = (int)id[i] == expected[i];
+  if (same) return;
+  text_of(n, id, got, sizeof got);
+  text_of(m, (const uint32_t *)expected, want, sizeof want);
+  fail_msg("%s %d, step %d: tokens%s, expected%s", what, which, r->step, got,
+           want);
 }
 
 void rig_holds(const rig *r, int lane, const int *ids) {
   const kv_lane *l = rig_lane(r, lane);
   same_ids(r, "lane", lane, l->n, l->id, ids);
-}
-
-void rig_keeps(const rig_case *c, const char *spec, int lane, const int *ids) {
-  rig *r = rig_open(c, spec);
-  rig_holds(r, lane, ids);
-  rig_close(r);
 }
 
 void rig_saw(const rig *r, int head, const int *ids) {
@@ -375,7 +358,6 @@ void rig_saw(const rig *r, int head, const int *ids) {
 
 const kv_view *rig_view(const rig *r, int head) { return &r->seen[head].view; }
 const float *rig_out(const rig *r, int head) { return r->seen[head].out; }
-float rig_lse(const rig *r, int head) { return r->seen[head].lse; }
 
 int rig_seen(const rig *r, int head, uint32_t *out) {
   int n = r->seen[head].view.entries;
@@ -385,7 +367,7 @@ int rig_seen(const rig *r, int head, uint32_t *out) {
 
 kv_layer_digests rig_digests(rig *r) {
   rig_to(r, r->c.n_tokens);
-  return backend()->finish(r->store);
+  return rig_backend()->finish(r->store);
 }
 
 kv_layer_digests rig_replay(const rig_case *c, const char *spec) {

@@ -7,7 +7,7 @@
  * cmocka test.
  *
  *   rig_open, then rig_to a step and look, again and again, rig_close; or all
- * at once: rig_keeps, rig_replay, and the laws at the end
+ * at once: rig_replay, and the laws at the end
  *
  * A step is the number of tokens seen. Lanes count from 0 within the layer, as
  * do query heads.
@@ -45,11 +45,6 @@ typedef struct rig rig;
 
 /* The backend that KV_TEST_BACKEND names; ref where it is not set. */
 const kv_backend *rig_backend(void);
-/* Ends the test as skipped where lane.own, what a method's hooks remember, lies
- * in the memory of a device, and the host's copy is not theirs. */
-void rig_needs_own(void);
-/* Rigs that are opened from here on are of backend b; NULL: of rig_backend. */
-void rig_use(const kv_backend *b);
 /* Whether the method needs a file, found beside the trace, to run. */
 bool rig_wants_file(const kv_method *m);
 /* Whether a session can have it: it needs neither that nor rows to come. */
@@ -79,17 +74,9 @@ const kv_lane *rig_lane(const rig *r, int lane);
 int rig_ids(const rig *r, int lane, uint32_t *out);
 /* Fails unless the lane holds exactly these ids in this order; -1 ends them. */
 void rig_holds(const rig *r, int lane, const int *ids);
-/* The same of a lane after the prompt. */
-void rig_keeps(const rig_case *c, const char *spec, int lane, const int *ids);
-
-/* What a hook would be called with after the last step. On another backend than
- * ref work, rope, method, asset and above are NULL. */
-kv_at rig_at(rig *r);
-
-/* Of the last decode step and a query head: view, output [d_v], log-sum-exp. */
+/* Of the last decode step and a query head: view, output [d_v]. */
 const kv_view *rig_view(const rig *r, int head);
 const float *rig_out(const rig *r, int head);
-float rig_lse(const rig *r, int head);
 /* Writes the token ids that the head attended to; returns how many. */
 int rig_seen(const rig *r, int head, uint32_t *out);
 /* Fails unless these are exactly those, in this order; -1 ends them. */
@@ -118,10 +105,6 @@ rig_case rig_eight(int prompt_len);
 /* Fails unless the head's output is, to 2e-6, p[8], probabilities by token. */
 void rig_shares(const rig *r, int head, const double *p);
 
-/* Writes into p[t + 1], in binary64, the probabilities of row t of query head h
- * over the tokens j <= t with in[j] (in NULL: all); 0 for the others. */
-void rig_exact(const rig_case *c, int h, int t, const bool *in, double *p);
-
 /* --- laws --------------------------------------------------------------- */
 
 /* Most entries a lane may hold after the compression at `step`. */
@@ -146,33 +129,8 @@ void rig_law_dense(const rig_case *c, const char *spec);
 void rig_law_refused(const rig_case *c, const char *spec, kv_rc rc,
                      const char *word, const char *other);
 
-/* One law of a method: what a specification promises. The first field that is
- * set, in this order, says which law; if none is, rig_law without a bound. */
-typedef struct rig_claim {
-  const char *spec;
-  kv_rc refused; /* rig_law_refused, with both words of `says` */
-  const char *says[2];
-  bool dense;                /* rig_law_dense */
-  const char *same, *unlike; /* has journal and output of this specification;
-                                has not */
-  int at_most, grown;        /* rig_law with rig_at_most, rig_grown */
-  int every;                 /* with at_most: rig_each */
-  int prompt_len, layer;     /* where not 0, instead of the shape's */
-  bool half;                 /* K and V as F16 */
-} rig_claim;
-
-/* The laws of a method, tried on random data of this shape. RIG_LAWS(laws) is
- * the cmocka test of them, rig_laws_hold its body. */
-typedef struct rig_laws {
-  rig_case shape;
-  rig_claim claim[40]; /* ends with spec NULL */
-} rig_laws;
-
-#define RIG_LAWS(laws)                                                         \
-  { #laws, rig_laws_hold, NULL, NULL, (void *)(uintptr_t)&laws }
-void rig_laws_hold(void **laws);
-/* Defines kv_test_x, which tests/ref/check_methods.c calls, and which runs the
- * tests of method x: RIG_TESTS(x, RIG_CASE(worked), RIG_LAWS(laws)). */
+/* Defines kv_test_x, which tests/ref/check_methods.c calls, and which runs
+ * tests of method x in C: RIG_TESTS(x, RIG_CASE(worked)). */
 #define RIG_CASE(test) cmocka_unit_test(test)
 #define RIG_TESTS(method, ...)                                                 \
   int kv_test_##method(void);                                                  \

@@ -33,27 +33,6 @@ void rig_shares(const rig *r, int head, const double *p) {
                rig_step(r), head, t, (double)out[t], p[t]);
 }
 
-static double logit(const rig_case *c, int h, int t, int j) {
-  int g = h / (c->heads / c->kv_heads), d = c->d;
-  const float *q =
-      c->q + ((size_t)h * (size_t)c->n_tokens + (size_t)t) * (size_t)d;
-  const float *k =
-      c->k + ((size_t)g * (size_t)c->n_tokens + (size_t)j) * (size_t)d;
-  double s = 0;
-  for (int x = 0; x < d; x++) s += (double)q[x] * (double)k[x];
-  return s * (c->scale != 0 ? (double)c->scale : 1.0 / sqrt((double)d));
-}
-
-void rig_exact(const rig_case *c, int h, int t, const bool *in, double *p) {
-  double most = -INFINITY, sum = 0;
-  for (int j = 0; j <= t; j++) {
-    p[j] = !in || in[j] ? logit(c, h, t, j) : -INFINITY;
-    if (p[j] > most) most = p[j];
-  }
-  for (int j = 0; j <= t; j++) sum += p[j] = exp(p[j] - most);
-  for (int j = 0; j <= t; j++) p[j] /= sum;
-}
-
 /* --- data ---------------------------------------------------------------- */
 
 /* In (-2, 2) with all 24 bits of the mantissa in use. */
@@ -172,46 +151,4 @@ void rig_law_refused(const rig_case *c, const char *spec, kv_rc rc,
   if (!strstr(e.text, word) || !strstr(e.text, other))
     fail_msg("%s: the sentence lacks '%s' or '%s': %s", spec, word, other,
              e.text);
-}
-
-/* --- tables of laws ------------------------------------------------------ */
-
-static void alike(const rig_case *c, const rig_claim *o) {
-  const char *other = o->same ? o->same : o->unlike;
-  kv_layer_digests a = rig_replay(c, o->spec), b = rig_replay(c, other);
-  bool journal = rig_same(&a.journal, &b.journal);
-  bool all = journal && rig_same(&a.output, &b.output);
-  if (o->same ? !all : journal)
-    fail_msg("%s is %s %s", o->spec, o->same ? "not" : "decided as", other);
-}
-
-static void holds(const rig_case *c, const rig_claim *o) {
-  int of[2] = {o->grown ? o->grown : o->at_most, o->every};
-  if (o->refused)
-    rig_law_refused(c, o->spec, o->refused, o->says[0], o->says[1]);
-  else if (o->dense)
-    rig_law_dense(c, o->spec);
-  else if (o->same || o->unlike)
-    alike(c, o);
-  else
-    rig_law(c, o->spec,
-            o->every     ? rig_each
-            : o->at_most ? rig_at_most
-            : o->grown   ? rig_grown
-                         : NULL,
-            of);
-}
-
-void rig_laws_hold(void **state) {
-  const rig_laws *laws = *state;
-  rig_case c = laws->shape;
-  rig_data(&c, 6);
-  for (const rig_claim *claim = laws->claim; claim->spec; claim++) {
-    rig_case own = c;
-    own.half |= claim->half;
-    if (claim->prompt_len) own.prompt_len = claim->prompt_len;
-    if (claim->layer) own.layer = claim->layer;
-    holds(&own, claim);
-  }
-  rig_data_free(&c);
 }

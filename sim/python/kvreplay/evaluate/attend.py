@@ -7,13 +7,12 @@ from __future__ import annotations
 
 import contextlib
 import inspect
-from typing import Any, Dict, Iterator, Optional, Sequence
+from typing import Any, Dict, Iterator, Sequence
 
-import numpy as np
 import torch
 
 from ..binding import NAMES
-from ..hf.model import attending, need, register
+from ..hf.model import LayerCall, attending, need, register
 from ..record.attention import own_output
 from ..record.forward import bits
 from ..record.layers import Layers
@@ -22,45 +21,24 @@ NAME = "kvevaluate"
 
 
 class Turn:
-    """attend(layer's module, query, key, value, mask, arguments) is called in
-    place of a layer's attention, by the one whose turn it is."""
+    """attend(call) is called in place of a layer's attention, by the one whose
+    turn it is."""
 
     now: Any = None
 
 
-def _attend(
-    module: Any,
-    query: torch.Tensor,
-    key: torch.Tensor,
-    value: torch.Tensor,
-    attention_mask: Optional[torch.Tensor],
-    dropout: float = 0.0,  # by its place, where kvpress wraps this
-    **kwargs: Any,
-) -> tuple[torch.Tensor, None]:
-    kwargs["dropout"] = dropout
-    out = Turn.now.attend(module, query, key, value, attention_mask, kwargs)
-    return out, None
+torchs = register(NAME, lambda x: Turn.now.attend(x))  # torch's own attention
 
 
-torchs = register(NAME, _attend)  # torch's own attention
-
-
-def own(
-    module: Any,
-    query: torch.Tensor,
-    key: torch.Tensor,
-    value: torch.Tensor,
-    mask: Optional[torch.Tensor],
-    **kwargs: Any,
-) -> torch.Tensor:
+def own(x: LayerCall) -> torch.Tensor:
     """The model's own attention."""
-    return own_output(torchs, module, query, key, value, mask, **kwargs)
+    return own_output(torchs, x)
 
 
 class Model:
     """A model whose every layer a session can hold, all alike but for their
     windows; ValueError of another.
-    shape: what a Session is opened with, but for its tokens and windows."""
+    shape: heads, sizes and type of what a Session is opened with."""
 
     def __init__(self, model: Any) -> None:
         self.model = model
@@ -68,18 +46,13 @@ class Model:
         self.layers = Layers(model, ids)
         self.n = self.layers.n
         self.layers.check_session()
-        sinks = [x.numpy() for _, x in sorted(self.layers.sinks.items())]
-        rope, windowed = self.layers.rotation([*range(self.n)])
-        heads, kv, d, d_v, scale, softcap = self.layers.look[0].alike
-        self.channels = rope.channels
+        self.channels = self.layers.rotation([*range(self.n)]).rope.channels
+        heads, kv, d, d_v, scale, _ = self.layers.look[0].alike
         self.dtype = self.layers.dtype
         self.shape = dict(
             n_layers=self.n, n_heads=heads, n_kv_heads=kv, d=d, d_v=d_v,
             scale=scale, dtype=NAMES[bits(torch.ones(1, dtype=self.dtype)
-                                          ).dtype.name],
-            inv_freq=rope.freq, interleaved=rope.paired, softcap=softcap,
-            sinks=np.stack(sinks) if sinks else None,
-            inv_freq_windowed=windowed)  # fmt: skip
+                                          ).dtype.name])
         known = inspect.signature(model.forward).parameters
         self.last = "logits_to_keep" in known
 
@@ -91,9 +64,8 @@ class Model:
 
     def shape_of(self, n_tokens: int) -> Dict[str, Any]:
         """What a Session of so many tokens is opened with."""
-        windows = self.layers.windows([*range(self.n)], n_tokens)
         return dict(self.shape, n_tokens=n_tokens,
-                    window=windows if any(windows) else None)  # fmt: skip
+                    **self.layers.session(n_tokens))
 
     def turned(self, x: torch.Tensor) -> torch.Tensor:
         """A query or a key, its channels in the order of the frequencies."""

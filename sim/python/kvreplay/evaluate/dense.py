@@ -5,12 +5,12 @@ are compared with. Needs torch."""
 
 from __future__ import annotations
 
-from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Dict, List, NamedTuple, Sequence, Tuple
 
 import torch
 from transformers import DynamicCache
 
-from ..hf.model import layer_of, need, with_cache
+from ..hf.model import LayerCall, need, with_cache
 from ..record.forward import finite
 from .attend import Model, own
 
@@ -32,14 +32,11 @@ class Dense:
         self.model, self.cache = model, DynamicCache()
         self.pieces: List[Piece] = []
 
-    def attend(
-        self, module: Any, query: torch.Tensor, key: torch.Tensor,
-        value: torch.Tensor, mask: Optional[torch.Tensor], kwargs: Any,
-    ) -> torch.Tensor:  # fmt: skip
-        out = own(module, query, key, value, mask, **kwargs)
-        n, layer, turned = query.shape[2], layer_of(module), self.model.turned
-        x = (turned(query[0]), turned(key[0, :, -n:]),
-             value[0, :, -n:].to(self.model.dtype))  # fmt: skip
+    def attend(self, call: LayerCall) -> torch.Tensor:
+        out, layer, n = own(call), call.layer, call.q.shape[2]
+        turned = self.model.turned
+        x = (turned(call.q[0]), turned(call.k[0, :, -n:]),
+             call.v[0, :, -n:].to(self.model.dtype))  # fmt: skip
         need(all(map(finite, x)), f"layer {layer}: q, k or v hold NaN or Inf: "
              "the model's weights do, or its type is too narrow (--dtype f32)"
              )  # fmt: skip

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import importlib
 import json
 import os
 import platform
@@ -33,7 +32,7 @@ from .known import Known, known_of, path_of, recall, remember
 from .press import Presses, beside, code, is_press
 from .store import Memory, Store
 from .table import grouped, needless, table
-from .tasks import make, options_of
+from .tasks import TASKS, make, options_of
 
 Row = Dict[str, Any]
 Work = List[Tuple[Item, Dict[int, List[Ask]]]]
@@ -67,7 +66,7 @@ def items_of(
     bad = 0
     for task in a.tasks:
         of, options = options_of(task)
-        known = importlib.import_module(f".tasks.{of}", __package__).OPTIONS
+        known = TASKS[of].options
         if a.depth is not None and "depth" in known and "depth" not in options:
             task = f"{task}:depth={a.depth:g}"
         try:

@@ -15,7 +15,7 @@ import torch
 from transformers import DynamicCache
 
 from ..binding import SessionError
-from ..hf.model import layer_of, with_cache
+from ..hf.model import LayerCall, with_cache
 from ..record.forward import bits
 from ..session import Session
 from .attend import Model
@@ -130,13 +130,10 @@ class Together:
     def fork(self, held: Sequence[Held]) -> List[Held]:
         return self.each(lambda x: x.fork(), held)
 
-    def attend(
-        self, module: Any, query: torch.Tensor, key: torch.Tensor,
-        value: torch.Tensor, mask: Optional[torch.Tensor], kwargs: Any,
-    ) -> torch.Tensor:  # fmt: skip
-        layer, turned = layer_of(module), self.model.turned
-        q, k = (bits(turned(x)) for x in (query, key))
-        v = bits(value.to(self.model.dtype))
+    def attend(self, call: LayerCall) -> torch.Tensor:
+        layer, turned = call.layer, self.model.turned
+        q, k = (bits(turned(x)) for x in (call.q, call.k))
+        v = bits(call.v.to(self.model.dtype))
         rows, heads, n, _ = q.shape
         out = np.zeros((rows, n, heads, v.shape[3]), np.float32)
 
@@ -151,7 +148,7 @@ class Together:
             self.held[i].call(step)
 
         self.each(one, range(len(self.held)))
-        return torch.from_numpy(out).to(query.dtype)
+        return torch.from_numpy(out).to(call.q.dtype)
 
     def feed(
         self, held: Sequence[Held], tokens: Sequence[Sequence[int]],

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import inspect
-from typing import Any, Callable, Iterator
+from typing import Any, Callable, Iterator, NamedTuple, Optional
 
 import torch
 from transformers import AttentionInterface, AttentionMaskInterface
@@ -21,17 +21,52 @@ def need(true: object, sentence: str) -> None:
         raise ValueError(sentence)
 
 
-def register(name: str, attend: Callable[..., Any]) -> Callable[..., Any]:
-    """The function, with the masks of torch's own attention: None where there
-    is nothing but causality. Without a mask padding would pass unseen. Returns
-    torch's own attention."""
+class LayerCall(NamedTuple):
+    """What a layer calls its attention function with. more: the arguments that
+    only some models have, and dropout."""
+
+    module: Any
+    q: torch.Tensor  # [sequences, query heads, tokens, d]
+    k: torch.Tensor  # [sequences, KV heads, tokens seen, d]
+    v: torch.Tensor
+    mask: Optional[torch.Tensor]
+    more: dict[str, Any]
+
+    @property
+    def layer(self) -> int:
+        return layer_of(self.module)
+
+    def by(self, function: Callable[..., Any]) -> Any:
+        """What an attention function of transformers makes of the call."""
+        return function(*self[:5], **self.more)[0]
+
+
+def register(
+    name: str, attend: Callable[[LayerCall], torch.Tensor]
+) -> Callable[..., Any]:
+    """attend() becomes the attention function of that name. It gets the masks
+    of torch's own attention: None where there is nothing but causality. Without
+    a mask padding would pass unseen. Returns torch's own attention."""
+    def go(
+        module: Any,
+        query: torch.Tensor,
+        key: torch.Tensor,
+        value: torch.Tensor,
+        attention_mask: Optional[torch.Tensor],
+        dropout: float = 0.0,  # by its place, where kvpress wraps this
+        **more: Any,
+    ) -> tuple[torch.Tensor, None]:
+        more["dropout"] = dropout
+        call = LayerCall(module, query, key, value, attention_mask, more)
+        return attend(call), None
+
     masks: Any = AttentionMaskInterface
     masks.register(name, masks()["sdpa"])
     attentions: Any = AttentionInterface
-    attentions.register(name, attend)
+    attentions.register(name, go)
     # Most models read this table first: kvpress, once imported, has put a
     # wrapper of every function there, also of the one that this name had.
-    ALL_ATTENTION_FUNCTIONS[name] = attend
+    ALL_ATTENTION_FUNCTIONS[name] = go
     torchs: Callable[..., Any] = attentions()["sdpa"]
     return torchs
 

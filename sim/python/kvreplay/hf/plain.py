@@ -10,7 +10,7 @@ from typing import Any, Collection, Mapping, Optional
 
 import torch
 
-from .model import decoder_of, layer_of, need
+from .model import LayerCall, decoder_of, layer_of, need
 
 # Arguments of attention functions that make it another attention.
 OTHERS = (
@@ -143,18 +143,12 @@ def shows(
     return True
 
 
-def check_mask(
-    module: Any,
-    mask: Optional[torch.Tensor],
-    n: int,
-    n_seen: int,
-    kwargs: Mapping[str, Any],
-    window: Optional[int] = None,
-) -> None:
+def check_mask(x: LayerCall, n_seen: int, window: Optional[int] = None) -> None:
     """Nothing but causality, and the window that the caller can have, is in the
-    mask of the last n of n_seen tokens."""
+    mask of the last of n_seen tokens."""
     window = window if window and window < n_seen else None
-    layer, (said, chunks) = layer_of(module), window_of(module, kwargs)
+    mask, n, layer = x.mask, x.q.shape[2], x.layer
+    said, chunks = window_of(x.module, x.more)
     if mask is None:
         need(
             window is None,
@@ -179,44 +173,35 @@ def check_mask(
 
 
 def check_plain(
-    module: Any,
-    query: torch.Tensor,
-    mask: Optional[torch.Tensor],
+    x: LayerCall,
     n_seen: int,
-    kwargs: Mapping[str, Any],
     sequences: int = 1,
     window: Optional[int] = None,
     known: Collection[str] = (),
 ) -> None:
-    """Each of the last n of n_seen tokens attends to all before it, or to as
+    """Each of the last of n_seen tokens attends to all before it, or to as
     many as `window` says. known: arguments of OTHERS that the caller has."""
-    batch, _, n, _ = query.shape
+    (batch, _, n, _), kwargs = x.q.shape, x.more
     need(
         batch == sequences,
         f"a batch of {batch}: give one sequence, and one beam",
     )
-    names = [x for x in OTHERS if kwargs.get(x) is not None]
-    names = [x for x in names if x not in known]
+    names = [y for y in OTHERS if y not in known and kwargs.get(y) is not None]
     names += ["dropout"] if kwargs.get("dropout") else []
     causal = kwargs.get("is_causal")  # None: as torch's own attention takes it
-    causal = getattr(module, "is_causal", True) if causal is None else causal
-    if mask is None and n > 1 and not causal:
+    causal = getattr(x.module, "is_causal", True) if causal is None else causal
+    if x.mask is None and n > 1 and not causal:
         names += ["is_causal=False, it sees later tokens"]
     need(
         not names,
         f"the model's attention has {', '.join(names)}: there is no "
         "arithmetic for it; take another model (for dropout: model.eval())",
     )
-    check_mask(module, mask, n, n_seen, kwargs, window)
+    check_mask(x, n_seen, window)
 
 
-def geometry(
-    query: torch.Tensor,
-    key: torch.Tensor,
-    value: torch.Tensor,
-    kwargs: Mapping[str, Any],
-) -> tuple[int, int, int, int, float]:
+def geometry(x: LayerCall) -> tuple[int, int, int, int, float]:
     """Query heads, KV heads, d, d_v and scale of a layer's attention."""
-    scale = kwargs.get("scaling")
-    scale = query.shape[3] ** -0.5 if scale is None else float(scale)
-    return query.shape[1], *key.shape[1::2], value.shape[3], scale
+    scale = x.more.get("scaling")
+    scale = x.q.shape[3] ** -0.5 if scale is None else float(scale)
+    return x.q.shape[1], *x.k.shape[1::2], x.v.shape[3], scale

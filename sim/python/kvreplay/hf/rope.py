@@ -19,7 +19,7 @@ import numpy as np
 import torch
 
 from ..trace import partial_rope
-from .model import attending, decoder_of, layer_of, register
+from .model import LayerCall, attending, decoder_of, register
 
 PROBE = 48  # tokens of the prompt that proves a rotation
 
@@ -110,12 +110,10 @@ def keys_of_one_token(model: Any) -> Dict[int, List[np.ndarray]]:
     if not ropes_of(model):
         return keys
 
-    def attend(
-        module: Any, query: Any, key: Any, value: Any, *args: Any, **kwargs: Any
-    ) -> Tuple[Any, None]:
-        keys[layer_of(module)] = [*key[0].detach().float().cpu().numpy()]
-        value = value.repeat_interleave(query.shape[1] // value.shape[1], 1)
-        return value.transpose(1, 2).contiguous(), None
+    def attend(x: LayerCall) -> torch.Tensor:
+        keys[x.layer] = [*x.k[0].detach().float().cpu().numpy()]
+        v = x.v.repeat_interleave(x.q.shape[1] // x.v.shape[1], 1)
+        return v.transpose(1, 2).contiguous()
 
     register("kvprobe", attend)
     pad = getattr(model.config.get_text_config(), "pad_token_id", None)

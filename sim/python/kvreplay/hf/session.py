@@ -54,11 +54,23 @@ from transformers import DynamicCache
 
 from ..binding import NAMES
 from ..record.attention import SECOND
+from ..record.layers import Layers
 from ..session import Session
-from .model import decoder_of, layer_of, need, register, to_numpy, with_cache
+from .model import LayerCall, decoder_of, need, register, to_numpy, with_cache
 from .plain import check_layers, check_plain, check_stateless, geometry
 from .plain import turned_otherwise_from, window_of
-from .variant import variant_of
+
+
+def variant_of(model: Any, n_tokens: int) -> dict[str, Any]:
+    """Layers.session() of these tokens, seen by one forward of two; without the
+    rotation where that is of channels in another order."""
+    pad = getattr(model.config.get_text_config(), "pad_token_id", None)
+    two = 1 + (pad == 1), 2 + (pad in (1, 2))  # padding may have no embedding
+    layers = Layers(model, torch.as_tensor(np.array([two])).to(model.device))
+    found = layers.session(n_tokens)
+    if layers.rotation([*range(layers.n)]).rope.channels is not None:
+        found.update(inv_freq=None, interleaved=False, inv_freq_windowed=None)
+    return found
 
 
 class SessionCache(DynamicCache):
@@ -266,15 +278,7 @@ def generate(
     return out
 
 
-def session_attention(
-    module: Any,
-    query: torch.Tensor,
-    key: torch.Tensor,
-    value: torch.Tensor,
-    attention_mask: Optional[torch.Tensor],
-    dropout: float = 0.0,
-    **kwargs: Any,
-) -> tuple[torch.Tensor, None]:
+def session_attention(x: LayerCall) -> torch.Tensor:
     """The attention function "kvsession" of transformers: feeds the session of
     the cache that this layer has just updated, and gives its outputs."""
     cache, SessionCache.updated = SessionCache.updated, None
@@ -283,14 +287,12 @@ def session_attention(
         "attention without a session: generate with past_key_values="
         "SessionCache(...), a decoder alone",
     )
-    kwargs["dropout"], layer, n = dropout, layer_of(module), query.shape[2]
-    window, chunks = window_of(module, kwargs)
-    check_plain(
-        module, query, attention_mask, cache.seen[layer], kwargs,
-        window=None if chunks else window, known=SECOND,
-    )  # fmt: skip
-    q, k, v = (to_numpy(x) for x in (query, key, value))
-    own = geometry(query, key, value, kwargs)
+    layer, n = x.layer, x.q.shape[2]
+    window, chunks = window_of(x.module, x.more)
+    check_plain(x, cache.seen[layer], window=None if chunks else window,
+                known=SECOND)
+    q, k, v = map(to_numpy, (x.q, x.k, x.v))
+    own = geometry(x)
     session = cache.session or cache.open(q, k, v, own)
     need(
         own == cache.geometry,
@@ -308,7 +310,7 @@ def session_attention(
         session.end_step(seen)
     o = np.ascontiguousarray(np.concatenate(out, 1).transpose(1, 0, 2))
     made = torch.from_numpy(o)[None]
-    return made.to(device=query.device, dtype=query.dtype), None
+    return made.to(device=x.q.device, dtype=x.q.dtype)
 
 
 register("kvsession", session_attention)

@@ -15,6 +15,8 @@ from transformers import PreTrainedModel
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 from transformers.models.gemma3.modeling_gemma3 import Gemma3Attention
 
+from ..hf.model import LayerCall
+
 # An attention function of transformers: (module, query [1, heads, n, d],
 # key [1, KV heads, seen, d], value, mask, ..) to ([1, n, heads, d_v], weights).
 Attention = Callable[..., tuple[Tensor, Any]]
@@ -45,9 +47,8 @@ def _wrapped(own: Attention) -> Attention:
         owner = getattr(module, OWNER, None)
         if owner is None:
             return own(module, query, key, value, attention_mask, **kwargs)
-        out: tuple[Tensor, Any] = owner.attend(
-            own, module, query, key, value, attention_mask, **kwargs
-        )
+        call = LayerCall(module, query, key, value, attention_mask, kwargs)
+        out: tuple[Tensor, Any] = owner.attend(own, call)
         return out
 
     return attention
@@ -55,9 +56,8 @@ def _wrapped(own: Attention) -> Attention:
 
 @contextlib.contextmanager
 def watched(model: PreTrainedModel, owner: Any) -> Iterator[None]:
-    """While it lasts owner.attend(own, module, query, key, value, mask, ..)
-    takes the place of the attention `own` of the layers that presses compress.
-    """
+    """While it lasts owner.attend(own, call) takes the place of the attention
+    `own` of the layers that presses compress."""
     modules = attention_modules(model)
     name = model.config.get_text_config()._attn_implementation
     source = sys.modules[type(next(iter(modules.values()))).__module__]

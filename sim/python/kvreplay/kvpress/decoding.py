@@ -10,7 +10,7 @@ import torch
 from kvpress import PrefillDecodingPress
 from torch import Tensor
 
-from ..hf.model import need, to_numpy
+from ..hf.model import LayerCall, need, to_numpy
 from ..hf.plain import geometry
 from .attention import Attention
 from .press import Press
@@ -21,24 +21,15 @@ class SessionPress(Press, PrefillDecodingPress):
     pipeline holds presses of this class while it decodes. The model's own cache
     grows as without a press, but is not read, and not counted in rows."""
 
-    def attend(
-        self,
-        own: Attention,
-        module: Any,
-        query: Tensor,
-        key: Tensor,
-        value: Tensor,
-        mask: Tensor | None,
-        **kwargs: Any,
-    ) -> tuple[Tensor, Any]:
+    def attend(self, own: Attention, call: LayerCall) -> tuple[Tensor, Any]:
         """The prompt by the model's attention, later tokens by the session."""
+        module, query, key, value = call[:4]
         n, seen = query.shape[2], key.shape[2]
-        self.check(module, query, key, mask, kwargs)
+        self.check(call)
         if n == seen:
-            scale = geometry(query, key, value, kwargs)[-1]
-            self.feed(module, query, scale, key, value)
+            self.feed(module, query, geometry(call)[-1], key, value)
             self.end(module)
-            return own(module, query, key, value, mask, **kwargs)
+            return own(*call[:5], **call.more)
         layer, s = module.layer_idx, self.session
         had = s.seen.get(layer) if s is not None else None
         need(

@@ -33,7 +33,7 @@ from torch import Tensor
 from torch.nn.functional import pad
 from transformers import Cache, PreTrainedModel, QuantizedCache
 
-from ..hf.model import need, to_numpy
+from ..hf.model import LayerCall, need, to_numpy
 from ..hf.plain import check_layers, check_plain, check_stateless
 from ..hf.plain import check_turned_once, geometry
 from ..hf.rope import rotation
@@ -160,21 +160,12 @@ class Press(BasePress):
 
     forward_hook = BasePress.forward_hook
 
-    def attend(
-        self,
-        own: Attention,
-        module: Any,
-        query: Tensor,
-        key: Tensor,
-        value: Tensor,
-        mask: Tensor | None,
-        **kwargs: Any,
-    ) -> tuple[Tensor, Any]:
+    def attend(self, own: Attention, x: LayerCall) -> tuple[Tensor, Any]:
         """In the place of the model's attention `own`, which it calls."""
-        if query.shape[2] == key.shape[2]:
-            self.check(module, query, key, mask, kwargs)
-            self._asked = query, geometry(query, key, value, kwargs)[-1]
-        return own(module, query, key, value, mask, **kwargs)
+        if x.q.shape[2] == x.k.shape[2]:
+            self.check(x)
+            self._asked = x.q, geometry(x)[-1]
+        return own(*x[:5], **x.more)
 
     def compress(
         self,
@@ -211,19 +202,12 @@ class Press(BasePress):
         assert self.session is not None, "open() comes first"
         return self.session
 
-    def check(
-        self,
-        module: Any,
-        query: Tensor,
-        key: Tensor,
-        mask: Tensor | None,
-        kwargs: dict[str, Any],
-    ) -> None:
+    def check(self, x: LayerCall) -> None:
         """ValueError where this is not plain causal attention of one prompt."""
-        if mask is not None and mask.dim() == 2:  # flash attention: padding
-            need(bool(mask.all()), "a padded prompt: give one, not padded")
-            mask = None
-        check_plain(module, query, mask, key.shape[2], kwargs)
+        if x.mask is not None and x.mask.dim() == 2:  # flash attention: padding
+            need(bool(x.mask.all()), "a padded prompt: give one, not padded")
+            x = x._replace(mask=None)
+        check_plain(x, x.k.shape[2])
 
     def feed(
         self,

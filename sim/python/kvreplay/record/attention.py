@@ -6,11 +6,11 @@ function, as torch's leaves both out. Needs torch."""
 from __future__ import annotations
 
 import sys
-from typing import Any, Callable, Mapping, Optional, Tuple
+from typing import Any, Callable, Optional, Tuple
 
 import torch
 
-from ..hf.model import layer_of, need
+from ..hf.model import LayerCall
 
 # Arguments of attention functions that torch's own attention has no place for,
 # and a trace of version 2 has: the cap on logits and the sinks, [heads].
@@ -18,11 +18,9 @@ SECOND = "softcap", "s_aux"
 ROWS = 256  # query rows of logits at once
 
 
-def second_of(
-    kwargs: Mapping[str, Any]
-) -> Tuple[float, Optional[torch.Tensor]]:
+def second_of(x: LayerCall) -> Tuple[float, Optional[torch.Tensor]]:
     """The cap (0: none) and the sinks, [heads] or None, of a call."""
-    softcap, sinks = (kwargs.get(x) for x in SECOND)
+    softcap, sinks = (x.more.get(y) for y in SECOND)
     return float(softcap or 0), sinks
 
 
@@ -49,51 +47,35 @@ def added(
     return out if out.dim() == 4 else out[None, None]
 
 
-def eager(
-    module: Any,
-    query: torch.Tensor,
-    key: torch.Tensor,
-    value: torch.Tensor,
-    mask: Optional[torch.Tensor],
-    **kwargs: Any,
-) -> torch.Tensor:
+def eager(x: LayerCall) -> torch.Tensor:
     """The model's own attention function in binary32, some rows at a time:
     [sequences, T, heads, d_v] in the type of query. Of 16-bit logits, as some
     models compute them, a softmax would be off by more than its rounding."""
-    home = sys.modules[type(module).__module__]
+    home = sys.modules[type(x.module).__module__]
     function = getattr(home, "eager_attention_forward", None)
     if function is None:
         raise ValueError(
-            f"layer {layer_of(module)}: {home.__name__} has a cap on logits or "
+            f"layer {x.layer}: {home.__name__} has a cap on logits or "
             "learned sinks and no function eager_attention_forward to compute "
             "them with: take another model"
         )
-    q, k, v = (x.float() for x in (query, key, value))
-    out, n = [], query.shape[2]
-    cached = key.shape[2] - n
+    q, k, v = (y.float() for y in x[1:4])
+    out, n = [], q.shape[2]
+    cached = k.shape[2] - n
     for first in range(0, n, ROWS):
         end = min(n, first + ROWS)
         seen = slice(0, cached + end)
-        part = function(
-            module, q[:, :, first:end], k[:, :, seen], v[:, :, seen],
-            added(mask, first, end, q.device, cached), **kwargs)  # fmt: skip
-        out.append(part[0])
-    return torch.cat(out, 1).to(query.dtype)
+        part = x._replace(q=q[:, :, first:end], k=k[:, :, seen],
+                          v=v[:, :, seen],
+                          mask=added(x.mask, first, end, q.device, cached))
+        out.append(part.by(function))
+    return torch.cat(out, 1).to(x.q.dtype)
 
 
-def own_output(
-    torchs: Callable[..., Any],
-    module: Any,
-    query: torch.Tensor,
-    key: torch.Tensor,
-    value: torch.Tensor,
-    mask: Optional[torch.Tensor],
-    **kwargs: Any,
-) -> torch.Tensor:
-    """The attention of the last tokens: query [sequences, heads, T, d], key and
-    value [sequences, KV heads, cached + T, ..] to [sequences, T, heads, d_v].
-    torchs: torch's own attention function, by register()."""
-    if second_of(kwargs) == (0, None):
-        out: torch.Tensor = torchs(module, query, key, value, mask, **kwargs)[0]
+def own_output(torchs: Callable[..., Any], x: LayerCall) -> torch.Tensor:
+    """The attention of the last tokens, [sequences, T, heads, d_v]. torchs:
+    torch's own attention function, by register()."""
+    if second_of(x) == (0, None):
+        out: torch.Tensor = x.by(torchs)
         return out
-    return eager(module, query, key, value, mask, **kwargs)
+    return eager(x)

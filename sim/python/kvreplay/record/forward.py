@@ -4,12 +4,12 @@ attention is done with it: no more than one layer is held. Needs torch."""
 
 from __future__ import annotations
 
-from typing import Any, Callable, Dict, List, Mapping, Optional, Tuple
+from typing import Any, Callable, Dict, List, Mapping
 
 import torch
 
 from ..hf.load import ends_of, greedy
-from ..hf.model import attending, layer_of, need, register
+from ..hf.model import LayerCall, attending, need, register
 from ..hf.plain import check_plain
 from .attention import SECOND, own_output, second_of
 from .latent import output
@@ -30,27 +30,20 @@ def bits(x: torch.Tensor) -> Any:
 
 
 def rows_of(
-    layers: Layers,
-    module: Any,
-    query: torch.Tensor,
-    key: torch.Tensor,
-    value: torch.Tensor,
-    mask: Optional[torch.Tensor],
-    out: torch.Tensor,
-    kwargs: Mapping[str, Any],
+    layers: Layers, call: LayerCall, out: torch.Tensor
 ) -> Dict[str, torch.Tensor]:
     """What a trace holds of a layer's attention, {q, k, v, o}."""
-    layer = layer_of(module)
+    layer = call.layer
     if not layers.look[layer].nope:
-        return dict(q=query, k=key, v=value, o=out)
-    x = layers.absorb(module, query, key, value, kwargs)
+        return dict(q=call.q, k=call.k, v=call.v, o=out)
+    x = layers.absorb(call)
     if x is None:
         raise ValueError(
             f"layer {layer}: its keys and values are not those of its latent "
             "vectors: give --expanded, which records them as they are"
         )
     scale = layers.look[layer].alike[4]
-    o = output(layer, x, scale, mask, out)
+    o = output(layer, x, scale, call.mask, out)
     return dict(q=x.q, k=x.k, v=x.v, o=o)
 
 
@@ -68,37 +61,21 @@ def forward(
     the model; ids: [sequences, T], nothing padded."""
     wanted = {*windows}
 
-    def attend(
-        module: Any,
-        query: torch.Tensor,
-        key: torch.Tensor,
-        value: torch.Tensor,
-        attention_mask: Optional[torch.Tensor],
-        dropout: float = 0.0,
-        **kwargs: Any,
-    ) -> Tuple[torch.Tensor, None]:
-        out = own_output(
-            own, module, query, key, value, attention_mask, **kwargs
-        )
-        layer = layer_of(module)
+    def attend(call: LayerCall) -> torch.Tensor:
+        out, layer = own_output(own, call), call.layer
         if layer in wanted:
             wanted.remove(layer)
-            check_plain(
-                module, query, attention_mask, key.shape[2],
-                {**kwargs, "dropout": dropout}, ids.shape[0], windows[layer],
-                known=SECOND,
-            )  # fmt: skip
-            x = rows_of(
-                layers, module, query, key, value, attention_mask,
-                out.transpose(1, 2), kwargs)  # fmt: skip
+            check_plain(call, call.k.shape[2], ids.shape[0], windows[layer],
+                        known=SECOND)
+            x = rows_of(layers, call, out.transpose(1, 2))
             for name in x:
                 need(
                     finite(x[name]),
                     f"layer {layer}: {name} holds NaN or Inf: the model's "
                     "weights do, or its type is too narrow (--dtype f32)",
                 )
-            take(layer, x, second_of(kwargs)[1])
-        return out, None
+            take(layer, x, second_of(call)[1])
+        return out
 
     own = register("kvrecord", attend)
     with attending(model, "kvrecord") as decoder, layers.watching(decoder):

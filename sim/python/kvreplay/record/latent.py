@@ -13,11 +13,11 @@ values must be kv_b_proj of the latent, and o its own output. Needs torch."""
 from __future__ import annotations
 
 import contextlib
-from typing import Any, Dict, Iterator, Mapping, NamedTuple, Optional
+from typing import Any, Dict, Iterator, NamedTuple, Optional
 
 import torch
 
-from ..hf.model import need
+from ..hf.model import LayerCall, need
 from .attention import ROWS, added, second_of
 
 
@@ -61,17 +61,11 @@ class Latents:
                 hook.remove()
             self.seen.clear()
 
-    def absorb(
-        self,
-        module: Any,
-        query: torch.Tensor,
-        key: torch.Tensor,
-        value: torch.Tensor,
-        kwargs: Mapping[str, Any],
-    ) -> Optional[Absorbed]:
+    def absorb(self, x: LayerCall) -> Optional[Absorbed]:
         """A call of an attention function, if that is what it is."""
+        module, query, key, value = x[:4]
         latent = self.seen.pop(id(module), None)
-        if latent is None or second_of(kwargs) != (0, None):
+        if latent is None or second_of(x) != (0, None):
             return None
         heads, d, d_v = query.shape[1], key.shape[3], value.shape[3]
         weight, rank = module.kv_b_proj.weight, latent.shape[-1]

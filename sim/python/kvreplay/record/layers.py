@@ -12,7 +12,7 @@ from typing import Optional, Tuple
 import numpy as np
 import torch
 
-from ..hf.model import attending, layer_of, need, register
+from ..hf.model import LayerCall, attending, need, register
 from ..hf.plain import check_layers, check_plain, geometry, stateful, window_of
 from ..hf.plain import STATES, TYPES
 from ..hf.rope import UNPROVEN, Rope, keys_of_one_token, proven, unturned
@@ -94,38 +94,26 @@ class Layers:
     def _look(self, ids: torch.Tensor) -> None:
         keys: Dict[int, torch.Tensor] = {}
 
-        def attend(
-            module: Any,
-            query: torch.Tensor,
-            key: torch.Tensor,
-            value: torch.Tensor,
-            attention_mask: Optional[torch.Tensor],
-            dropout: float = 0.0,
-            **kwargs: Any,
-        ) -> Tuple[torch.Tensor, None]:
-            mask = attention_mask  # called so by keyword, too
-            layer = layer_of(module)
+        def attend(x: LayerCall) -> torch.Tensor:
+            layer = x.layer
             need(
-                layer not in self.look and key.shape[2] == query.shape[2],
+                layer not in self.look and x.k.shape[2] == x.q.shape[2],
                 f"layer {layer} attends twice, or to other tokens than its "
                 "own: take a decoder alone",
             )
             try:
-                check_plain(
-                    module, query, mask, key.shape[2],
-                    {**kwargs, "dropout": dropout}, known=SECOND)  # fmt: skip
+                check_plain(x, x.k.shape[2], known=SECOND)
             except ValueError as e:
                 self.left[layer] = str(e)
-            owner = owner_of(module, key, keys)
+            owner = owner_of(x.module, x.k, keys)
             if owner:
                 self.left[layer] = f"layer {layer} reads the K and V of {owner}"
-            keys[layer] = key
-            self.look[layer] = self._one(module, query, key, value, kwargs)
-            for x in query, key, value:
-                kind = self.dtype or x.dtype
-                self.dtype = torch.promote_types(kind, x.dtype)
-            out = own_output(own, module, query, key, value, mask, **kwargs)
-            return out, None
+            keys[layer] = x.k
+            self.look[layer] = self._one(x)
+            for y in x.q, x.k, x.v:
+                kind = self.dtype or y.dtype
+                self.dtype = torch.promote_types(kind, y.dtype)
+            return own_output(own, x)
 
         own = register("kvgeometry", attend)
         with attending(self.model, "kvgeometry") as decoder, torch.no_grad():
@@ -138,36 +126,20 @@ class Layers:
             return contextlib.nullcontext()
         return self.latents.watching(decoder)
 
-    def absorb(
-        self,
-        module: Any,
-        query: torch.Tensor,
-        key: torch.Tensor,
-        value: torch.Tensor,
-        kwargs: Mapping[str, Any],
-    ) -> Optional[Absorbed]:
+    def absorb(self, x: LayerCall) -> Optional[Absorbed]:
         """Absorbed, of a call of an attention function; None: as it is."""
-        if self.latents is None:
-            return None
-        return self.latents.absorb(module, query, key, value, kwargs)
+        return None if self.latents is None else self.latents.absorb(x)
 
-    def _one(
-        self,
-        module: Any,
-        query: torch.Tensor,
-        key: torch.Tensor,
-        value: torch.Tensor,
-        kwargs: Mapping[str, Any],
-    ) -> Look:
-        shape, nope = geometry(query, key, value, kwargs), 0
-        x = self.absorb(module, query, key, value, kwargs)
-        if x:
-            nope = key.shape[3] - module.qk_rope_head_dim
-            shape = shape[0], 1, x.k.shape[3], x.v.shape[3], shape[4]
-        softcap, sinks = second_of(kwargs)
+    def _one(self, x: LayerCall) -> Look:
+        shape, nope = geometry(x), 0
+        y = self.absorb(x)
+        if y:
+            nope = x.k.shape[3] - x.module.qk_rope_head_dim
+            shape = shape[0], 1, y.k.shape[3], y.v.shape[3], shape[4]
+        softcap, sinks = second_of(x)
         if sinks is not None:
-            self.sinks[layer_of(module)] = sinks.detach().float().cpu()
-        window = window_of(module, kwargs)
+            self.sinks[x.layer] = sinks.detach().float().cpu()
+        window = window_of(x.module, x.more)
         return Look((*shape, softcap), *window, sinks is not None, nope)
 
     def why(self, layer: int, n_tokens: int) -> Optional[str]:
@@ -218,6 +190,20 @@ class Layers:
             "some layers have learned sinks and others have not: a session has "
             "them in all; take another model",
         )
+
+    def session(self, n_tokens: int) -> Dict[str, Any]:
+        """What a Session of n tokens is opened with, of what attention has
+        besides causality. ValueError where a session has no words for it."""
+        self.check_session()
+        every = [*range(self.n)]
+        sinks = [x.numpy() for _, x in sorted(self.sinks.items())]
+        (freq, paired, *_), windowed = self.rotation(every)
+        windows = self.windows(every, n_tokens)
+        return dict(
+            softcap=self.look[0].alike[-1],
+            window=windows if any(windows) else None,
+            sinks=np.stack(sinks) if sinks else None, inv_freq=freq,
+            interleaved=paired, inv_freq_windowed=windowed)
 
     def window(self, layer: int, n_tokens: int) -> Optional[int]:
         """How many tokens a row of this layer sees, if not all of n."""

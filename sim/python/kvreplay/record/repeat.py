@@ -13,13 +13,13 @@ torch."""
 
 from __future__ import annotations
 
-from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Tuple
+from typing import Any, Dict, List, NamedTuple, Tuple
 
 import numpy as np
 import torch
 from transformers import DynamicCache
 
-from ..hf.model import attending, layer_of, need, register, with_cache
+from ..hf.model import LayerCall, attending, need, register, with_cache
 from ..hf.plain import check_stateless, check_turned_once
 from .attention import own_output, second_of
 from .layers import Layers
@@ -98,18 +98,10 @@ def repeat_of(tokenizer: Any, asked: Asked, chunk: int = CHUNK) -> Repeat:
     return Repeat(first, last, passes)
 
 
-def most(
-    query: torch.Tensor,
-    key: torch.Tensor,
-    kwargs: Mapping[str, Any],
-    scale: float,
-    x: Repeat,
-    at: Pass,
-) -> torch.Tensor:
-    """The score of each token of a pass, [KV heads, end - start]. query [1,
-    heads, Q, d], key [1, KV heads, last + Q, d]."""
-    q, n = query[0].float(), query.shape[2]
-    softcap, sinks = second_of(kwargs)
+def most(call: LayerCall, scale: float, x: Repeat, at: Pass) -> torch.Tensor:
+    """The score of each token of a pass, [KV heads, end - start]."""
+    q, key, n = call.q[0].float(), call.k, call.q.shape[2]
+    softcap, sinks = second_of(call)
     keep = [key[0, :, : x.first], key[0, :, at.start : at.end], key[0, :, -n:]]
     keys = torch.cat(keep, 1).float()
     later = torch.ones(n, n, dtype=torch.bool, device=q.device).triu(1)
@@ -138,26 +130,15 @@ def score(
     }
     at = None  # the pass, None: of the prompt itself
 
-    def attend(
-        module: Any,
-        query: torch.Tensor,
-        key: torch.Tensor,
-        value: torch.Tensor,
-        attention_mask: Optional[torch.Tensor],
-        dropout: float = 0.0,
-        **kwargs: Any,
-    ) -> Tuple[torch.Tensor, None]:
-        layer = layer_of(module)
+    def attend(call: LayerCall) -> torch.Tensor:
+        layer = call.layer
         if at is not None and layer in found:
             scale = layers.look[layer].alike[4]
-            got = most(query, key, kwargs, scale, x, at).cpu()
+            got = most(call, scale, x, at).cpu()
             if layers.look[layer].nope:  # one KV head, as it is held
                 got = got.amax(0, keepdim=True)
             found[layer][:, at.start : at.end] = got
-        out = own_output(
-            own, module, query, key, value, attention_mask, **kwargs
-        )
-        return out, None
+        return own_output(own, call)
 
     own, cache = register("kvrepeat", attend), DynamicCache()
 

@@ -5,12 +5,12 @@ DeltaKV codes it. Needs torch and transformers."""
 
 from __future__ import annotations
 
-from typing import Any, Callable, List, Optional, Tuple
+from typing import Any, Callable, List, Optional
 
 import torch
 import torch.nn.functional as F
 
-from ..hf.model import attending, layer_of, need, register
+from ..hf.model import LayerCall, attending, need, register
 from ..hf.plain import check_plain
 from ..record.attention import SECOND, own_output
 from ..record.layers import Layers
@@ -61,30 +61,20 @@ class Frozen:
         """The logits [tokens, vocabulary] of ids [1, tokens], float32, or
         without a head the last hidden state."""
 
-        def go(
-            module: Any,
-            query: torch.Tensor,
-            key: torch.Tensor,
-            value: torch.Tensor,
-            attention_mask: Optional[torch.Tensor],
-            **kwargs: Any,
-        ) -> Tuple[torch.Tensor, None]:
-            mask, layer = attention_mask, layer_of(module)
-
+        def go(x: LayerCall) -> torch.Tensor:
             def plain(
                 k: torch.Tensor,
                 v: torch.Tensor,
                 other: Optional[torch.Tensor] = None,
             ) -> torch.Tensor:
-                use = mask if other is None else other
-                return own_output(own, module, query, k, v, use, **kwargs)
+                use = x.mask if other is None else other
+                return own_output(own, x._replace(k=k, v=v, mask=use))
 
-            if layer not in wanted:
-                return plain(key, value), None
-            check_plain(module, query, mask, key.shape[2], kwargs,
-                        known=SECOND)  # fmt: skip
-            call = Call(layer, module, query, key, value, self.scale, plain)
-            return attend(call).to(query.dtype), None
+            if x.layer not in wanted:
+                return plain(x.k, x.v)
+            check_plain(x, x.k.shape[2], known=SECOND)
+            call = Call(x.layer, *x[:4], self.scale, plain)
+            return attend(call).to(x.q.dtype)
 
         wanted = {*self.layers}
         own = register("kvtrain", go)

@@ -23,7 +23,7 @@ from .data import packed
 from .frozen import Frozen
 from .pieces import Source, read
 from .steps import Run, Say, mean, told
-from .trainer import Kind, Losses
+from .trainer import Kind
 
 
 def digests(model: Any) -> List[str]:

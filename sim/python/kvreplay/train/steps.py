@@ -7,7 +7,7 @@ from __future__ import annotations
 import argparse
 import os
 import time
-from typing import Any, Callable, Dict, List, Sequence
+from typing import Any, Callable, List, Sequence
 
 import torch
 

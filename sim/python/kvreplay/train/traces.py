@@ -16,7 +16,6 @@ from typing import Any, Dict, List, Optional, Tuple
 from . import __doc__ as DOC
 from ..hf.options import Parser, Usage, say_as, whole
 from ..hf.text import check_folder, missing, run
-from ..need import need
 from .hf import share
 
 NAME = "kvreplay train"

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The tasks of `kvreplay evaluate`, one a file (README.md lists them). A task
-is named with its options, as a method is: niah_single_2:question=before.
+"""The tasks of `kvreplay evaluate` (README.md lists them). A task is named
+with its options, as a method is: niah_single_2:question=before.
 
     question=after   asked once the prompt was compressed (the default)
     question=before  the question stands before the context; the prompt ends
@@ -10,26 +10,21 @@ is named with its options, as a method is: niah_single_2:question=before.
                      turn, item by item)
     length=1024      in place of the length that all tasks have
 
-A file has TITLE, OPTIONS, the names of these that it knows; draft(r, depth,
-chat), which draws from r and returns a Draft; and MOST, the most units of it.
-The same seed, tokenizer and length give the same items on every machine, and
-the first of many items are those of a few. Items do not depend on question=, so
-that the three compare."""
+drafts.py has the table of tasks. The same seed, tokenizer and length give the
+same items on every machine, and the first of many items are those of a few.
+Items do not depend on question=, so that the three compare."""
 
 from __future__ import annotations
 
-import importlib
 import random
 import re
 from typing import Any
 
 from ..compose import ENDS, Composer
 from ..item import Item
+from .drafts import TASKS
 
-NAMES = (
-    "niah_single_2 niah_multikey_1 niah_multivalue niah_multiquery vt cwe kv "
-    "multiturn fewshot prose generate"
-).split()
+NAMES = [*TASKS]
 DEPTHS = 0.1, 0.5, 0.9, 0.3, 0.7
 
 
@@ -38,7 +33,7 @@ def options_of(task: str) -> tuple[str, dict[str, Any]]:
     name, *given = task.split(":")
     if name not in NAMES:
         raise ValueError(f"no task {name}: there are {', '.join(NAMES)}")
-    known = importlib.import_module(f".{name}", __name__).OPTIONS
+    known = TASKS[name].options
     found: dict[str, Any] = {}
     for x in given:
         key, _, value = x.partition("=")
@@ -71,22 +66,21 @@ def make(
     tokens at most and hardly less. name: the model's, for sentences; size:
     tokens that it knows (default: as many as the tokenizer)."""
     of, options = options_of(task)
-    module = importlib.import_module(f".{of}", __name__)
+    own = TASKS[of]
     c = Composer(name, tokenizer, size or len(tokenizer))
     length = int(options.get("length", length))
-    ends = options.get("question", getattr(module, "ENDS", "after"))
+    ends = options.get("question", own.ends)
     found = []
     for i in range(n):
         r = random.Random(f"{of} {seed} {length} {i}")
         depth = float(options.get("depth", DEPTHS[i % len(DEPTHS)]))
-        has = "depth" in module.OPTIONS
+        has = "depth" in own.options
         try:
-            draft, most = module.draft(r, depth, c.chat), module.MOST
+            draft, most = own.draft(r, depth, c.chat), own.most
             text = c.fit(draft, most, length, ends) if most > 1 else draft(1)
-            new = getattr(module, "NEW", None)
             found.append(c.item(
                 f"{of}.{length}.{seed}.{i}", task, text, ends,
-                depth if has else None, new and new(length)))  # fmt: skip
+                depth if has else None, own.new and own.new(length)))
         except ValueError as e:
             raise ValueError(f"{task} of {length} tokens: {e}") from None
     return found
