@@ -117,7 +117,8 @@ run_hf() {
   PYTHON=$to/bin/python KV_TORCH=1 top_builddir=$top/build top_srcdir=$top \
     bash tests/sim/check_train.sh
   PYTHON=$to/bin/python top_builddir=$top/build top_srcdir=$top \
-    bash tests/check_session_py.sh | tee "$ci/hf.tests" || return 1
+    bash tests/cases.sh tests/cases/session_py.cases |
+    tee "$ci/hf.tests" || return 1
   grep -q "(transformers $release, torch 2.15.0" "$ci/hf.tests" || return 1
   PYTHONPATH=sim/python KVREPLAY_LIBRARY=build/sim/.libs/libkvreplay.so.0 \
     step "$to/bin/python" tests/python/two_runtimes.py

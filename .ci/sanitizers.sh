@@ -9,17 +9,18 @@
 drawn_asan() {
   local names
   mapfile -t names < <(make -C "$1/tests" -s --no-print-directory names |
-    grep ^check_)
+    grep -E '^(check_|cases/)')
   awk '
     FILENAME == ARGV[1] { own[$2] = own[$2] " " $1; next }
     FILENAME == ARGV[2] { sees[$1] = sees[$1] " " $2; next }
     {
       name = $1
       sub(/^check_/, "", name)
-      if ($1 ~ /[.]sh$/) name = $1
+      if ($1 ~ /[.](sh|cases)$/) name = $1
       print $1 own[$1] sees[name]
-    }' <(find tests -name 'check_*' -print |
-      sed -E 's,.*/([a-z0-9_]+([.]sh)?).*,& \1,') \
+    }' <(find tests -name 'check_*' -print -o -name '*.cases' -print |
+      sed -E 's,^tests/(cases/.*),& \1,; t
+        s,.*/([a-z0-9_]+([.]sh)?).*,& \1,') \
     <(bash tests/mutants/run.sh --checks) <(printf '%s\n' "${names[@]}") |
     draw_some asan $((${#names[@]} / 9 + 2)) $((${#names[@]} / 12))
 }

@@ -245,7 +245,7 @@ for form in json jsonl csv; do
     fail "$form: no version of its keys"
 done
 
-# ---- parameters that no table of check_cli.sh has --------------------------
+# ---- parameters that no table of cases/cli.cases has ----------------------
 run=("$kvreplay" run "$good" -q)
 refused 2 bits "${run[@]}" -m kivi:bits=3
 refused 2 'given twice' "${run[@]}" -m h2o:recent=1:recent=2 -b 9

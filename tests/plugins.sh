@@ -2,7 +2,7 @@
 #
 # For the checks of plugins, which source this: a compiler, plugins made of
 # plugins/faulty.c, and sentences looked for.
-. "$(dirname "$0")/sh.sh"
+. "$(dirname "${BASH_SOURCE[0]}")/sh.sh"
 trace=$small
 export TMPDIR=$tmp
 

@@ -21,6 +21,7 @@
 #                 TEXT: a string, or what grep takes with the option $pattern
 #   checks        how many there were, for who counts them
 #   concluded     says both numbers; fails if something did
+[ -z "${checks-}" ] || return 0 # it was sourced
 set -u
 export LC_ALL=C OMP_WAIT_POLICY=passive PYTHONDONTWRITEBYTECODE=1
 unset KVREPLAY_PLUGINS

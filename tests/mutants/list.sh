@@ -172,7 +172,7 @@ mutant sinks_unseen sim/run/grade/ranked.c 'judge' \
   'x->first = (int)(x->flags - flags);' ''
 mutant narrows_nothing ref/lane/compose.c 'methods' \
   'query.within = &first;' ''
-mutant worst_page_first ref/kernels/logits.h 'check_orders.sh' \
+mutant worst_page_first ref/kernels/logits.h 'kernels golden.sh' \
   'a[v] = v_add(a[v], v_max(low, high));' \
   'a[v] = v_sub(a[v], v_max(low, high));'
 mutant seen_one_too_many ref/parts/parts.c 'methods golden.sh' \

@@ -55,9 +55,9 @@ mutant compression_unshown gpu/host/step.c 'check_backends.sh' \
   '  show_part(s, stream);
   s->device->report(stream, &s->layer, KV_GPU_SAY_LANES, 0);' \
   '  s->device->report(stream, &s->layer, KV_GPU_SAY_LANES, 0);'
-mutant second_in_firsts_place gpu/host/step.c 'check_compose.sh' \
+mutant second_in_firsts_place gpu/host/step.c 'cases/compose.cases' \
   'l.params = (const char *)l.params + p->offset;' ''
-mutant rhythm_of_both ref/lane/compose.c 'check_compose.sh' \
+mutant rhythm_of_both ref/lane/compose.c 'cases/compose.cases' \
   'return kv_compression_due(needs, c->at.shape, c->at.step);' 'return true;'
 mutant scores_always gpu/host/store.c 'gpu_traffic' \
   'if (!s->fault.rc && s->plan->scores)' 'if (!s->fault.rc)'

@@ -39,26 +39,26 @@ mutant chunk_top_of_steps ref/methods/deltakv.h 'methods' \
   'chunk && o->prompt_top > 0' 'chunk && o->prompt_top < 0'
 mutant chunk_sums_over_values ref/methods/deltakv.h 'methods' \
   'VALUES + n * sizeof(float) + 7' 'VALUES + 7'
-mutant chunk_rows_whole sim/replay/engine/layer.c 'laws/check_chunked.sh' \
+mutant chunk_rows_whole sim/replay/engine/layer.c 'cases/chunked.cases' \
   'for (int t = first; t < p && !unwanted(team); t++)
     prompt_row(l, n, l->chunked, t, team);' \
   'for (int t = first; t < p; t += size)
     for (int i = 0; i < n; i++)
       kv_layer_block(l, l->chunked[i], t, size < p - t ? size : p - t, team);'
 mutant chunks_of_another_size sim/replay/engine/layer.c \
-  'laws/check_chunked.sh' \
+  'cases/chunked.cases' \
   'shape.chunk == size)' 'shape.chunk)'
 mutant chunk_row_measured_late sim/replay/measure/fidelity_prompt.c \
-  'laws/check_chunked.sh' '(double)r.visible);' '(double)r.n + 1);'
-mutant chunk_outputs_unhashed ref/backend/backend.c 'laws/check_chunked.sh' \
+  'cases/chunked.cases' '(double)r.visible);' '(double)r.n + 1);'
+mutant chunk_outputs_unhashed ref/backend/backend.c 'cases/chunked.cases' \
   'if (kv_row_attends(shape, step))' 'if (step > shape->prompt_len)'
-mutant device_chunk_sum gpu/parts/filter.cuh 'laws/check_chunked.sh' \
+mutant device_chunk_sum gpu/parts/filter.cuh 'cases/chunked.cases' \
   'rows.first == begin && j < all' 'rows.first < 0 && j < all'
-mutant dense_of_each_run analysis/sql/runs.sql 'laws/check_prompts.sh' \
+mutant dense_of_each_run analysis/sql/runs.sql 'cases/prompts.cases' \
   'GROUP BY identity, prompt_len, observe, arithmetic;' 'GROUP BY run_id;'
-mutant whole_of_any_params analysis/sql/prompts.sql 'laws/check_prompts.sh' \
+mutant whole_of_any_params analysis/sql/prompts.sql 'cases/prompts.cases' \
   'AND w.others = c.others' 'AND w.others IS NOT NULL'
-mutant columns_stay_empty analysis/database/grid.c 'laws/check_prompts.sh' \
+mutant columns_stay_empty analysis/database/grid.c 'cases/prompts.cases' \
   'if (at < 0) return false;' 'if (at >= 0) return false;'
-mutant run_columns_stay sim/cli/show/row_table.c 'laws/check_prompts.sh' \
+mutant run_columns_stay sim/cli/show/row_table.c 'cases/prompts.cases' \
   '(!needs || filled(f, c))' '(!needs || c)'

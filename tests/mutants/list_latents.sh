@@ -75,7 +75,7 @@ mutant parts_on_one_latent ref/parts/lowrank.c 'methods' \
   '    from += p.rank;' ''
 mutant ordered_has_positions ref/formats/delta.c 'methods' \
   '(c->ordered ? 0 : 4)' '4'
-mutant layered_as_second ref/lane/compose.c 'check_compose.sh' \
+mutant layered_as_second ref/lane/compose.c 'cases/compose.cases' \
   'if (b->coding[i].format->layered)' 'if (false)'
 
 # Caches on the device of what lies in the host's memory.
@@ -85,11 +85,11 @@ mutant cached_higher_first sim/replay/measure/device_cache.c 'device_cache' \
   'compare(b->token, a->token)' 'compare(a->token, b->token)'
 mutant cached_before_step sim/replay/measure/device_cache.c 'device_cache' \
   'hits += c->in[t];' 'hits += c->last[t] > 0;'
-mutant cached_is_fetched sim/run/look/device_caches.c 'laws/check_caches.sh' \
+mutant cached_is_fetched sim/run/look/device_caches.c 'cases/caches.cases' \
   'c->in[l->id[i]] ? 0 : r->mark[i]' 'c->in[l->id[i]] < 0 ? 0 : r->mark[i]'
-mutant caches_do_not_conflict sim/store/tables.c 'laws/check_caches.sh' \
+mutant caches_do_not_conflict sim/store/tables.c 'cases/caches.cases' \
   'I(held_peak))' \
   'MEMBER(held_peak, held_peak, "INTEGER NOT NULL", '\''i'\'', FIRST, 0))'
-mutant caches_unverified sim/cli/verify_rows.c 'laws/check_caches.sh' \
+mutant caches_unverified sim/cli/verify_rows.c 'cases/caches.cases' \
   'kv_device_caches_open(b, asked, true, out, e)' \
   'kv_device_caches_open(b, asked + b->cells, false, out, e)'

@@ -2,22 +2,22 @@
 #
 # Mutants of what stands between a plugin and the rest (see list.sh).
 
-mutant hook_mode_kept ref/backend/backend.c 'check_plugins.sh' \
+mutant hook_mode_kept ref/backend/backend.c 'cases/plugins.cases' \
   'kv_float_ground();
   if (l->fault.rc) return;' 'if (l->fault.rc) return;'
-mutant hook_mode_silent ref/backend/backend.c 'check_plugins.sh' \
+mutant hook_mode_silent ref/backend/backend.c 'cases/plugins.cases' \
   'if (l->fault.rc) return;' 'if (l) return;'
-mutant open_mode_kept sim/replay/engine/cell.c 'check_plugins.sh' \
+mutant open_mode_kept sim/replay/engine/cell.c 'cases/plugins.cases' \
   'if (!mode) return rc ?' 'if (mode || !mode) return rc ?'
-mutant load_mode_kept sim/ask/door.c 'check_plugins.sh' \
+mutant load_mode_kept sim/ask/door.c 'cases/plugins.cases' \
   'fesetenv(&own);' '(void)own;'
-mutant load_mode_unseen sim/run/laws/law_guest.c 'check_plugins.sh' \
+mutant load_mode_unseen sim/run/laws/law_guest.c 'cases/plugins.cases' \
   'kv_door_mode(kv_fence_inner());' 'NULL;'
 mutant x87_kept ref/ground/float.c 'arith' \
   'uint16_t word = (uint16_t)(to >> X87);' \
   'uint16_t word;
   __asm__ volatile("fnstcw %0" : "=m"(word));'
-mutant load_without_trial sim/ask/door.c 'check_plugins.sh' \
+mutant load_without_trial sim/ask/door.c 'cases/plugins.cases' \
   'kv_rc rc = door_try(file, name, e);' 'kv_rc rc = KV_OK;'
 mutant takes_end_unseen sim/run/laws/fence_take.c 'check_lawcheck.sh' \
   'if (after + bad < to) broken(t, after + bad, to);' '(void)to;'
@@ -93,5 +93,5 @@ mutant second_file_unnamed sim/ask/code.c 'check_python.sh' \
   'for (int i = 0; i < n; i++) {' 'for (int i = 0; i < 1; i++) {'
 mutant files_of_the_first ref/lane/compose.c 'assets' \
   'if (c.at.asset) c.at.asset += x->asset[i];' '(void)x;'
-mutant chunks_of_any_plugin sim/replay/engine/cell.c 'check_plugins.sh' \
+mutant chunks_of_any_plugin sim/replay/engine/cell.c 'cases/plugins.cases' \
   'if (!c->plan.needs.chunks)' 'if (c->plan.needs.chunks == 77)'

@@ -3,17 +3,17 @@
 # Mutants of what is read from a database and shown: see list.sh.
 mutant needle_share_is_mass sim/replay/measure/measure.c 'fidelity' \
   'got->mean / dense->mean' 'got->mean'
-mutant codes_mix analysis/sql/runs.sql 'check_results.sh' \
+mutant codes_mix analysis/sql/runs.sql 'cases/results.cases' \
   "iif(method = 'replay', subject, method ||" \
   "iif(method <> 'x', subject, method ||"
-mutant damage_is_shown analysis/database/laws.c 'check_results.sh' \
+mutant damage_is_shown analysis/database/laws.c 'cases/results.cases' \
   'if (!holds(&all->law[i], v[i]))' 'if (!holds(&all->law[i], v[i]) && !v[i])'
-mutant text_is_markup analysis/tables/text.c 'check_results.sh' \
+mutant text_is_markup analysis/tables/text.c 'cases/results.cases' \
   'fputs(at ? entity[at - special] : one, f);' \
   'fputs(at ? one : one, f), (void)entity;'
-mutant old_values_contradict sim/store/union.c 'check_results.sh' \
+mutant old_values_contradict sim/store/union.c 'cases/results.cases' \
   'WHEN d.measures = s.measures AND d.%s' 'WHEN d.%s'
-mutant log_stays sim/store/db_open.c 'check_results.sh' \
+mutant log_stays sim/store/db_open.c 'cases/results.cases' \
   'PRAGMA main.journal_mode = DELETE", NULL, NULL, NULL);' \
   'PRAGMA user_version", NULL, NULL, NULL);'
 # What intervals are made of, and where it is kept.
@@ -24,13 +24,13 @@ mutant passes_round_rank sim/replay/measure/tally.c 'measures' \
   'while (t->rank[r] > t->at[r][digit])'
 mutant shelf_stays sim/replay/measure/spill.c 'measures' \
   'if (s->file) madvise(' 'if (!s) madvise('
-mutant moments_not_compared sim/store/tables.c 'db check_results.sh' \
+mutant moments_not_compared sim/store/tables.c 'db cases/results.cases' \
   'SQL(mean, SAME, "BLOB' 'SQL(mean, FIRST, "BLOB'
-mutant drift_not_compared sim/store/tables.c 'db check_results.sh' \
+mutant drift_not_compared sim/store/tables.c 'db cases/results.cases' \
   'D(drift))' 'MEMBER(drift, drift, "REAL", '\''d'\'', FIRST, 0))'
 mutant asset_bytes_not_put sim/store/db_write.c 'db' \
   'if (isnan(x)) continue;' 'if (isnan(x) || i == 10) continue;'
-mutant scalars_uncompared sim/store/tables.c 'db check_results.sh' \
+mutant scalars_uncompared sim/store/tables.c 'db cases/results.cases' \
   'KEY_TEXT(name), SQL(value, SAME' 'KEY_TEXT(name), SQL(value, FIRST'
 mutant drift_of_all_steps sim/replay/measure/fidelity_total.c 'measures' \
   'for (int i = r->step[0]; i < r->step[1]; i++)' \
@@ -50,15 +50,15 @@ mutant all_lines_named analysis/page/plot.c 'check_means.sh' \
   'if (!on_front(p, i)) break;' 'if (!drawn(p, p->mark + i)) break;'
 mutant names_on_names analysis/page/plot.c 'check_means.sh' \
   '|| overlaps(at, n, taken))' '|| (overlaps(at, n, taken) && w < 0))'
-mutant ties_agree analysis/compare/rank.c 'check_answers.sh' \
+mutant ties_agree analysis/compare/rank.c 'cases/answers.cases' \
   'same += ones((up & more)' 'same += ones((both & ~(up | down)) | (up & more)'
-mutant kl_turned sim/replay/measure/measure.h 'check_answers.sh' \
+mutant kl_turned sim/replay/measure/measure.h 'cases/answers.cases' \
   'X(KL, kl, STEPS, LESS,' 'X(KL, kl, STEPS, MORE,'
-mutant none_left_out analysis/compare/rank.c 'check_answers.sh' \
+mutant none_left_out analysis/compare/rank.c 'cases/answers.cases' \
   'w->x->method[w->a[p]] != method &&' 'method >= 0 ||'
-mutant lse_error_signed analysis/compare/ranked.c 'check_answers.sh' \
+mutant lse_error_signed analysis/compare/ranked.c 'cases/answers.cases' \
   'iif(m.size, abs(v.value), v.value)' 'v.value'
-mutant other_bytes_ranked analysis/sql/ranks.sql 'check_answers.sh' \
+mutant other_bytes_ranked analysis/sql/ranks.sql 'cases/answers.cases' \
   '> .1 * max(share, middle)' '> .2 * max(share, middle)'
 mutant outliers_take_axis analysis/page/axis.c 'check_means.sh' \
   'most = 10 * y[m / 2];' 'most = HUGE_VAL;'
@@ -83,7 +83,7 @@ mutant search_is_linear sim/ask/budget.c 'budget' \
   'high = high > most / 2 ? most : 2 * high)' 'high++)'
 mutant threads_by_name sim/replay/engine/replay.c 'budget' \
   'return w == NULL && how->backend->threads;' 'return w == NULL;'
-mutant one_thread_unsaid sim/cli/command_run.c 'check_cli.sh' \
+mutant one_thread_unsaid sim/cli/command_run.c 'cases/cli.cases' \
   'if (!rc) kv_job_say_one_thread(&s->of, &how);' ''
 mutant tune_misses_the_end sim/run/tune/search.c 'tuning' \
   '(int64_t)j * (size - 1)' '(int64_t)j * (size - 2)'
@@ -94,23 +94,23 @@ mutant tune_lse_has_a_sign sim/cli/show/goal.c 'tuning' \
 mutant tune_sees_one_trace sim/cli/show/goal.c 'tuning' \
   'j->mean[m] += value_of(g->measure[m].key, x);' \
   'j->mean[m] = i ? j->mean[m] : x * rows;'
-mutant tune_trusts_its_traces sim/cli/tune_report.c 'check_tune.sh' \
+mutant tune_trusts_its_traces sim/cli/tune_report.c 'cases/tune.cases' \
   '!kv_tune_met(&m->held[m->search.best])' \
   '!kv_tune_met(&m->judged[m->search.best])'
-mutant tune_sorts_by_name sim/cli/tune_report.c 'check_tune.sh' \
+mutant tune_sorts_by_name sim/cli/tune_report.c 'cases/tune.cases' \
   'return kv_tune_score_compare(&x->score, &y->score) < 0;' 'return false;'
-mutant tune_praises_oracles sim/cli/tune_report.c 'check_tune.sh' \
+mutant tune_praises_oracles sim/cli/tune_report.c 'cases/tune.cases' \
   '(rulers == n || !rules(l->of[i]))' '(rulers <= n)'
-mutant tune_praises_unheld sim/cli/tune_report.c 'check_tune.sh' \
+mutant tune_praises_unheld sim/cli/tune_report.c 'cases/tune.cases' \
   'return !held || kv_tune_met(held);' 'return !held || held->score.ran;'
-mutant tune_reaches_the_first sim/cli/command_tune.c 'check_tune.sh' \
+mutant tune_reaches_the_first sim/cli/command_tune.c 'cases/tune.cases' \
   'if (t->shape.n_tokens > longest) longest = t->shape.n_tokens;' \
   'if (t->shape.n_tokens < 200) longest = t->shape.n_tokens;'
 mutant tune_knob_typed_or_not sim/run/tune/space.c 'tuning' \
   '|| spec->given[p - spec->method->params]' ''
-mutant tune_ranges_for_one sim/cli/command_tune.c 'check_tune.sh' \
+mutant tune_ranges_for_one sim/cli/command_tune.c 'cases/tune.cases' \
   'found = true;' 'found = true, i = o->methods - 1;'
-mutant verify_skips_layouts sim/cli/verify_rows.c 'check_verify.sh' \
+mutant verify_skips_layouts sim/cli/verify_rows.c 'cases/verify.cases' \
   'kv_rc rc = ask_layouts(db, v, b, x->layout, e);' \
   'kv_rc rc = KV_OK; (void)ask_layouts;'
 # What a method is lent, apart from what it holds.
@@ -124,11 +124,11 @@ mutant authors_kept sim/cli/show/bibtex.c 'bibtex' \
   '" and ", " and ", " and others"' '" and ", " and ", " et al."'
 
 # What a method may see.
-mutant observe_not_in_key sim/store/db_key.c 'db check_observe.sh' \
+mutant observe_not_in_key sim/store/db_key.c 'db cases/observe.cases' \
   'if (r->observe) kv_db_line(h,' 'if (r->observe < 0) kv_db_line(h,'
 mutant context_behind_question sim/ask/observe.c 'segments' \
   's->end <= question->start && ' ''
-mutant dense_seen_otherwise analysis/sql/views.sql 'check_observe.sh' \
+mutant dense_seen_otherwise analysis/sql/views.sql 'cases/observe.cases' \
   'AND d.prompt_len = r.prompt_len AND d.observe = r.observe
     AND d.arithmetic = r.arithmetic
   LEFT JOIN counted o' 'AND d.prompt_len = r.prompt_len
@@ -225,13 +225,13 @@ mutant class_of_next_edge sim/python/kvreplay/figures/attention.py \
 
 # Sparse prefill, and what looks at nothing.
 prefill_py=sim/python/kvreplay/prefill.py
-mutant line_enters_late "$prefill_py" 'check_kvtrace.sh' \
+mutant line_enters_late "$prefill_py" 'cases/kvtrace.cases' \
   'upto[max(0, r * block - 1)]' 'upto[r * block]'
-mutant topk_of_unseen "$prefill_py" 'check_kvtrace.sh' \
+mutant topk_of_unseen "$prefill_py" 'cases/kvtrace.cases' \
   'np.where(x.seen, -x.pooled, np.inf)' '-x.pooled'
-mutant window_has_all_pairs "$prefill_py" 'check_kvtrace.sh' \
+mutant window_has_all_pairs "$prefill_py" 'cases/kvtrace.cases' \
   'reduceat(near.any(0), starts)' 'reduceat(token <= first, starts)'
-mutant last_rows_of_first_head "$prefill_py" 'check_kvtrace.sh' \
+mutant last_rows_of_first_head "$prefill_py" 'cases/kvtrace.cases' \
   't.q(layer)[h, :n]' 't.q(layer)[0, :n]'
 mutant printed_rounds_down ref/methods/pyramidkv.h 'methods' \
   '* l) + whole) /' '* l)) /'
@@ -248,30 +248,30 @@ mutant together_keeps_pages sim/run/look/together.c 'together' \
   'pool_compact(x, 1, &leave);' '(void)leave;'
 mutant together_all_alike sim/run/look/together.c 'together' \
   'if (alike(&x->tier[i], t))' 'if (alike(&x->tier[i], t) || i)'
-mutant together_uncompared sim/store/db_pool.c 'check_requests.sh' \
+mutant together_uncompared sim/store/db_pool.c 'cases/requests.cases' \
   'if (rc || !found) return rc;' 'if (rc || n) return rc;'
-mutant requests_merge_anyhow sim/store/tables.c 'check_requests.sh' \
+mutant requests_merge_anyhow sim/store/tables.c 'cases/requests.cases' \
   'I(put_back))' \
   'MEMBER(put_back, put_back, "INTEGER NOT NULL", '\''i'\'', FIRST, 0))'
-mutant number_that_differs_unsaid sim/store/union.c 'check_verify.sh' \
+mutant number_that_differs_unsaid sim/store/union.c 'cases/verify.cases' \
   'c->rule == KV_DB_SAME || c->rule == KV_DB_EQUAL;' \
   'c->rule == KV_DB_EQUAL;'
 mutant queue_overtaken sim/run/look/together.c 'together' \
   '!reserve(x, i, last_of(x) < 0, step))' \
   '!reserve(x, i, last_of(x) < 0, step) && !x->n)'
-mutant queue_in_two_steps sim/run/look/together.c 'check_requests.sh' \
+mutant queue_in_two_steps sim/run/look/together.c 'cases/requests.cases' \
   'if (x->made_room) return true;' ''
-mutant stays_for_now sim/run/look/together.c 'check_requests.sh' \
+mutant stays_for_now sim/run/look/together.c 'cases/requests.cases' \
   'if (x->ahead[k] > x->result.pages)' 'if (!k && x->ahead[k] < 0)'
-mutant bytes_of_the_end sim/run/look/together.c 'check_requests.sh' \
+mutant bytes_of_the_end sim/run/look/together.c 'cases/requests.cases' \
   'return point_of(r, r->block)->most;' 'return point_of(r, r->block)->bytes;'
-mutant arrivals_late sim/run/look/arrivals.c 'check_requests.sh' \
+mutant arrivals_late sim/run/look/arrivals.c 'cases/requests.cases' \
   'if (i && a->poisson)' 'if (a->poisson)'
 mutant map_of_held_rows sim/replay/layout/layout_pages.c 'layouts' \
   '((step + asked->page - 1) / asked->page);' '(step / asked->page);'
 mutant columns_one_early sim/store/db_value.c 'db' \
   '++at, INT64_MIN, INT64_MAX);' 'at, INT64_MIN, INT64_MAX), at++;'
-mutant layout_numbers_lost sim/store/db_sql.c 'check_verify.sh' \
+mutant layout_numbers_lost sim/store/db_sql.c 'cases/verify.cases' \
   "c->type == 'o' && whole < 0 ?" "c->type == 'o' ?"
 # What shares of the probability select, and drift on the page.
 mutant map_of_all sim/python/kvreplay/figures/selection.py \
@@ -303,20 +303,20 @@ mutant evaluations_uncompared sim/store/tables.c 'db' \
   'SQL(spec, SAME' 'SQL(spec, FIRST'
 mutant evaluation_reported_early sim/store/db_evaluation_put.c 'db' \
   'rc = kv_db_end(s->db, rc, e);' ''
-mutant evaluation_unsaid sim/cli/command_verify.c 'check_verify.sh' \
+mutant evaluation_unsaid sim/cli/command_verify.c 'cases/verify.cases' \
   'if (s->evaluations)' 'if (!s)'
-mutant task_counts_anyway analysis/sql/answers.sql 'check_answers.sh' \
+mutant task_counts_anyway analysis/sql/answers.sql 'cases/answers.cases' \
   'a.dense_exact >= .6' 'a.dense_exact >= .1'
-mutant old_code_answers analysis/sql/answers.sql 'check_answers.sh' \
+mutant old_code_answers analysis/sql/answers.sql 'cases/answers.cases' \
   'WHERE age = 1;' 'WHERE age > 0;'
-mutant error_over_questions analysis/sql/answers.sql 'check_answers.sh' \
+mutant error_over_questions analysis/sql/answers.sql 'cases/answers.cases' \
   'n.asked, n.measure, n.item;' 'n.asked, n.measure, n.item, n.question;'
-mutant items_for_questions analysis/sql/answers.sql 'check_answers.sh' \
+mutant items_for_questions analysis/sql/answers.sql 'cases/answers.cases' \
   "sum(status = 'ok') AS questions" \
   "2 * count(DISTINCT iif(status = 'ok', item, NULL)) AS questions"
-mutant reason_of_each_row analysis/command_table.c 'check_answers.sh' \
+mutant reason_of_each_row analysis/command_table.c 'cases/answers.cases' \
   'bool last = kv_grid_end(&g, r, "reason") == r + 1;' 'bool last = true;'
-mutant python_old_answers sim/python/kvreplay/results.py 'check_answers.sh' \
+mutant python_old_answers sim/python/kvreplay/results.py 'cases/answers.cases' \
   'for x in rows if x["run_id"] in newest]' 'for x in rows]'
 # What the fullest of ranks holds, beside its layout.
 mutant ranks_of_other_runs analysis/sql/formats.sql 'check_python.sh' \

@@ -4,25 +4,25 @@
 # list.sh.
 
 # What is written over.
-mutant apart_by_name traces/container/apart.c 'check_overwrite.sh' \
+mutant apart_by_name traces/container/apart.c 'cases/overwrite.cases' \
   'return a->st_dev == b->st_dev && a->st_ino == b->st_ino;' \
   'return a == b;'
-mutant apart_from_log traces/container/apart.c 'check_overwrite.sh' \
+mutant apart_from_log traces/container/apart.c 'cases/overwrite.cases' \
   'in[i].database && k < inputs' 'in[i].database && k < 0'
-mutant check_over_file sim/cli/command_check.c 'check_overwrite.sh' \
+mutant check_over_file sim/cli/command_check.c 'cases/overwrite.cases' \
   'kv_cells_options_apart(&kv_command_check, &o->cells, e)' 'KV_OK'
-mutant apart_from_nothing traces/option/files.c 'check_overwrite.sh' \
+mutant apart_from_nothing traces/option/files.c 'cases/overwrite.cases' \
   'if (made)' 'if (made && p.folder)'
-mutant database_is_no_file traces/container/apart.c 'check_overwrite.sh' \
+mutant database_is_no_file traces/container/apart.c 'cases/overwrite.cases' \
   'return all && memcmp(text, head, sizeof text) == 0;' \
   'return all && memcmp(text, head, sizeof text) > 0;'
-mutant link_is_replaced traces/container/newfile.c 'check_overwrite.sh' \
+mutant link_is_replaced traces/container/newfile.c 'cases/overwrite.cases' \
   'char *target = link ? realpath(path, NULL) : NULL;' \
   'char *target = link ? NULL : NULL;'
-mutant export_over_input analysis/command_export.c 'check_overwrite.sh' \
+mutant export_over_input analysis/command_export.c 'cases/overwrite.cases' \
   'if (kv_places_apart(1, &in, 1, &out, &e))' \
   'if (kv_places_apart(0, &in, 1, &out, &e))'
-mutant report_not_to_stdout traces/container/apart.c 'check_overwrite.sh' \
+mutant report_not_to_stdout traces/container/apart.c 'cases/overwrite.cases' \
   'if (!out[i].instead)' 'if (!out[i].folder)'
 
 # An end in time.
@@ -37,14 +37,14 @@ mutant stop_says_nothing sim/cli/command_run.c 'check_stop.sh' \
   '  kv_row_writer_close(s->rows, NULL);' ''
 
 # The right sentence and code, in help, page and completion, too.
-mutant page_leaves_flags_out traces/option/man.c 'check_cli.sh' \
+mutant page_leaves_flags_out traces/option/man.c 'cases/cli.cases' \
   'plain(out, o->name);' 'plain(out, o->argument ? o->name : "");'
-mutant completion_knows_letters traces/option/completion.c 'check_cli.sh' \
+mutant completion_knows_letters traces/option/completion.c 'cases/cli.cases' \
   'fprintf(out, "--%s ", o->name);' \
   'if (o->letter) fprintf(out, "--%s ", o->name);'
-mutant help_skips_options traces/option/help.c 'check_cli.sh' \
+mutant help_skips_options traces/option/help.c 'cases/cli.cases' \
   '    option(out, o);' '    if (!o->must) option(out, o);'
-mutant nothing_is_required traces/option/option.c 'check_cli.sh' \
+mutant nothing_is_required traces/option/option.c 'cases/cli.cases' \
   'if (o->must && !f->given[i])' 'if (o->must && f->given[i])'
 mutant version_is_failure sim/store/db_open.c 'db_faults' \
   'version != kv_db_schema' 'version > kv_db_schema'
@@ -102,9 +102,9 @@ mutant pair_writes_over sim/cli/options_cells.c 'check_refused.sh' \
   'kv_spec_reader(s, i)->name' 's->method->name'
 
 # Names of databases, headers, and what no cache holds.
-mutant name_is_uri sim/store/db_open.c 'check_overwrite.sh' \
+mutant name_is_uri sim/store/db_open.c 'cases/overwrite.cases' \
   '*path == '\''/'\'' ? "" : "./", path' '"", path'
-mutant part_is_uri analysis/database/merge.c 'check_overwrite.sh' \
+mutant part_is_uri analysis/database/merge.c 'cases/overwrite.cases' \
   '*out == '\''/'\'' ? "" : "./"' '""'
 mutant padding_untold traces/container/header.c 'check_inputs.sh' \
   'if (rc == KV_INPUT) tell_padding' 'if (rc == KV_OK) tell_padding'

@@ -110,27 +110,27 @@ mutant one_more_stays ref/parts/scorers.h 'methods' \
 
 # Layers with a sliding window.
 mutant window_keeps_one_more sim/replay/engine/cell_windows.c \
-  'traces/check_variants.sh' \
+  'cases/variants.cases' \
   '.budget = w > 1 ? w - 1 : 1' '.budget = w > 1 ? w : 1'
 mutant window_truth_one_more ref/ground/shape.h \
-  'traces/check_variants.sh' \
+  'cases/variants.cases' \
   't - data->window + 1 : 0' 't - data->window : 0'
 mutant window_position_charged ref/lane/bytes.c \
-  'traces/check_variants.sh' \
+  'cases/variants.cases' \
   'places && run_of_window(l) ? 0 : places' 'places'
 mutant window_chunks_from_zero sim/replay/measure/tile.c \
-  'traces/check_variants.sh' \
+  'cases/variants.cases' \
   'v.row += (size_t)first * v.size;' 'v.row += 0 * v.size;'
 # A cap on logits, sinks, and a V that is part of K.
-mutant votes_without_cap gpu/parts/votes.cuh 'traces/check_variants.sh' \
+mutant votes_without_cap gpu/parts/votes.cuh 'cases/variants.cases' \
   'l.shape.scale, l.shape.softcap);' 'l.shape.scale, 0);'
-mutant device_cap_forgotten gpu/backend/cap.cu 'traces/check_variants.sh' \
+mutant device_cap_forgotten gpu/backend/cap.cu 'cases/variants.cases' \
   'if (l->shape.softcap > 0)' 'if (l->shape.softcap < 0)'
-mutant bias_under_the_cap gpu/lane/logits.cuh 'traces/check_variants.sh' \
+mutant bias_under_the_cap gpu/lane/logits.cuh 'cases/variants.cases' \
   'return l.shape.softcap > 0 ? 0 : ' 'return '
-mutant masked_without_sink gpu/methods/h2o.cu 'traces/check_variants.sh' \
+mutant masked_without_sink gpu/methods/h2o.cu 'cases/variants.cases' \
   'if (sink) mass +=' 'if (!sink) mass +='
-mutant sinks_not_carried traces/trace/convert.c 'traces/check_variants.sh' \
+mutant sinks_not_carried traces/trace/convert.c 'cases/variants.cases' \
   '|| !strcmp(part, "sinks")' '|| !strcmp(part, "sums")'
 # A smaller trace.
 mutant slim_a_row_early traces/trace/keep.c 'traces/check_slim.sh' \
@@ -147,7 +147,7 @@ mutant plan_many_heads traces/trace/config.c 'traces/check_slim.sh' \
   'return x ? json_is_true(x) : usual;' 'return usual;'
 mutant windowed_by_others traces/trace/synth_row.c 'synth' \
   'x->turn[other]' 'x->turn[0 * other]'
-mutant value_charged_twice ref/lane/bytes.c 'traces/check_variants.sh' \
+mutant value_charged_twice ref/lane/bytes.c 'cases/variants.cases' \
   'return k == v ? kv_lane_shared(l, k) : 0;' 'return 0 * (k + v);'
 mutant session_held_is_raw sim/run/session/session_feed.c 'session' \
   'kv_lane_value(l, i, v + ' 'kv_lane_value(l, 0, v + '
@@ -155,27 +155,27 @@ mutant session_held_in_part sim/run/session/session_feed.c 'session' \
   'part = part || n->meta[i].scanned;' '(void)i;'
 
 # Methods within a sliding window.
-mutant slides_one_late ref/backend/backend.c 'traces/check_windowed.sh' \
+mutant slides_one_late ref/backend/backend.c 'cases/windowed.cases' \
   'from = l->step - w + 1' 'from = l->step - w'
-mutant slid_rows_stay ref/backend/backend.c 'traces/check_windowed.sh' \
+mutant slid_rows_stay ref/backend/backend.c 'cases/windowed.cases' \
   'move_rows(s, l, l->n, m, list);' ''
 mutant observed_past_the_window ref/backend/observation.c \
-  'traces/check_windowed.sh' \
+  'cases/windowed.cases' \
   'uint32_t from = (uint32_t)kv_layer_first(l->data, t);' 'uint32_t from = 0;'
 mutant device_sees_past_the_window gpu/backend/slide.cu \
-  'traces/check_windowed.sh' 's[i] = -FLT_MAX;' 's[i] = s[i];'
-mutant device_rows_stay gpu/backend/slide.cu 'traces/check_windowed.sh' \
+  'cases/windowed.cases' 's[i] = -FLT_MAX;' 's[i] = s[i];'
+mutant device_rows_stay gpu/backend/slide.cu 'cases/windowed.cases' \
   'int64_t own = i < m ? row[list[i]] : 0;' 'int64_t own = row[i];'
-mutant spread_past_the_window ref/parts/grow.h 'traces/check_windowed.sh' \
+mutant spread_past_the_window ref/parts/grow.h 'cases/windowed.cases' \
   'seen >= window ? window - 1 : seen' 'seen < 0 ? window - 1 : seen'
 mutant session_sees_past_the_window sim/run/session/session_feed.c 'session' \
   'from = kv_layer_first(l->data, t);' 'from = 0 * t;'
 mutant session_without_sinks sim/run/session/session_feed.c 'session' \
   's->attend.sink = kv_layer_sink(l->data, l->first_head);' ''
 mutant share_of_the_prompt sim/replay/engine/cell_windows.c \
-  'traces/check_windowed.sh' '&& w && w < p ? w : p' '&& w > p ? w : p'
-mutant peak_of_unseen sim/replay/engine/layer.c 'traces/check_windowed.sh' \
+  'cases/windowed.cases' '&& w && w < p ? w : p' '&& w > p ? w : p'
+mutant peak_of_unseen sim/replay/engine/layer.c 'cases/windowed.cases' \
   'if (l->data->window)' 'if (0)'
 mutant windowed_layer_chooses ref/parts/parts_layers.c \
-  'traces/check_windowed.sh' 'list_by(filters_of, shape, out)' \
+  'cases/windowed.cases' 'list_by(filters_of, shape, out)' \
   'filters_of(shape->n_layers, out)'

@@ -82,13 +82,9 @@ make_for() {
   local check programs= scripts=
   for check in "$@"; do
     [ "${check#watch:}" = "$check" ] || continue # makes what it needs
-    [ "${check%.sh}" = "$check" ] || scripts=yes
-    [ "${check%.sh}" != "$check" ] || programs="$programs check_$check"
     case $check in
-    check_answers.sh | check_results.sh)
-      programs="$programs fill_db faults/sql_db"
-      ;;
-    check_shards.sh | */check_variants.sh) programs="$programs faults/sql_db" ;;
+    *.sh | *.cases) scripts=yes ;;
+    *) programs="$programs check_$check" ;;
     esac
   done
   make -s -C "$build/ref" -j"$jobs" &&
@@ -100,7 +96,7 @@ make_for() {
     { [ -z "$scripts" ] ||
       { make -s -C "$build/analysis" -j"$jobs" &&
         make -s -C "$build/tests" -j"$jobs" faults/bad_traces \
-          faults/whole_db; }; }
+          faults/sql_db faults/whole_db fill_db; }; }
 }
 
 # A program of cmocka's goes on after a failure, and need not.
@@ -110,6 +106,7 @@ run_check() (
   case $1 in
   watch:*) timeout 600 bash "$tree/tests/watch.sh" "${1#watch:}" ;;
   *.sh) timeout 600 bash "$tree/tests/$1" ;;
+  *.cases) timeout 600 bash "$tree/tests/cases.sh" "$tree/tests/$1" ;;
   *) timeout 600 "$build/tests/check_$1" 2>&1 | sed '/^\[  FAILED  \]/q' ;;
   esac >"$work/said" 2>&1
 )

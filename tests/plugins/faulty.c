@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * A sliding window as a plugin, with one fault of choice: what lawcheck must
- * name (tests/check_plugins.sh). fault=none keeps every law.
+ * name (tests/cases/plugins.cases). fault=none keeps every law.
  */
 #include "ref/parts/parts.h"
 #include <fenv.h>

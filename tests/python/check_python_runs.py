@@ -292,7 +292,7 @@ class Results(Case):
         done = subprocess.run(
             [os.environ["KVREPLAY"], "run", TRACES[0], "-q", "-m",
              f"dense,replay:file={at('d.safetensors')}", "--format", "json"],
-            capture_output=True)  # the exit code is check_cli.sh's
+            capture_output=True)  # the exit code is cases/cli.cases's
         with open(at("nan.json"), "wb") as f:
             f.write(done.stdout)
         dense, mine = results.read_results(at("nan.json"))

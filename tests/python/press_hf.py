@@ -3,7 +3,7 @@
 decisions replay, and methods as presses (press_model.py). Without it made-up
 presses on a small model: what they drop, hide, turn and drop while decoding is
 found, and what they merge is refused. That presses are what KVPRESS.md says is
-presses_hf.py's. Called by check_session_py.sh: KVREPLAY FOLDER TINY."""
+presses_hf.py's. Called by cases/session_py.cases: KVREPLAY FOLDER TINY."""
 
 import contextlib
 import importlib.metadata

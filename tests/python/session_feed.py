@@ -3,7 +3,7 @@
 `kvreplay run` would: specification and digests. The prompt in pieces, layers
 in a random order. What does not fit is refused with a sentence and changes
 nothing, and a method of one's own is loaded (where a C compiler is). Called by
-check_session_py.sh: TRACE SPEC..."""
+cases/session_py.cases: TRACE SPEC..."""
 
 import contextlib
 import json

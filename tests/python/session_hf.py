@@ -2,7 +2,7 @@
 """kvreplay.hf.session: models of random weights generate 32 tokens after 64,
 `dense` gives the tokens and logits of the model's own attention, streamingllm
 those of a forward over the tokens that it attends, and what a session is not is
-refused. Says on stdout by which versions. Called by check_session_py.sh."""
+refused. Says on stdout by which versions. Called by cases/session_py.cases."""
 
 import numpy as np
 import torch

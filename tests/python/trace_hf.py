@@ -4,7 +4,7 @@ traces/tiny, fed the tokens of a bundled trace, gives that trace's q, k, v and
 o, and small models of random weights in three formats; without them tokens
 alone are looked at. `kvtrace check` computes the outputs of each again, and so
 does `kvreplay run -m dense` those of the decode steps. Called by
-check_session_py.sh: KVTRACE KVREPLAY FOLDER TINY."""
+cases/session_py.cases: KVTRACE KVREPLAY FOLDER TINY."""
 
 import importlib.util
 import json
