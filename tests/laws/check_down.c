@@ -11,7 +11,7 @@
  *     of all is not;
  *   - of two methods on a lane one may publish.
  */
-#include "sim/replay/engine/partial.h"
+#include "sim/replay/engine/cell.h"
 #include "sim/run/session/session_part.h"
 #include "tests/laws/cells.h"
 #include "tests/made/made_up.h"

@@ -10,7 +10,7 @@
  *   - the theory: of random evictions of a share s, a page of 16 comes free
  *     with probability s^16, and has s^15 of the evicted bytes in it.
  */
-#include "sim/replay/engine/partial.h"
+#include "sim/replay/engine/cell.h"
 #include "sim/replay/engine/replay.h"
 #include "sim/replay/layout/layouts.h"
 #include "tests/laws/cells.h"

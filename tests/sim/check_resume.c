@@ -6,8 +6,8 @@
  * again; and nothing that is damaged, misplaced or of other code is believed.
  */
 #include "gpu/host/backends.h"
+#include "sim/replay/engine/cell.h"
 #include "sim/replay/engine/groups.h"
-#include "sim/replay/engine/partial.h"
 #include "sim/run/sweep/keeper.h"
 #include "sim/store/db_private.h"
 #include "tests/laws/cells.h"

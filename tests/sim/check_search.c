@@ -6,7 +6,7 @@
  * field of the backend, taken away by a watch that must be told in order. And
  * what a cell is predicted to cost: more work is never predicted to be cheaper.
  */
-#include "sim/ask/knob.h"
+#include "sim/ask/spec.h"
 #include "sim/run/sweep/batch.h"
 #include "sim/run/sweep/effort.h"
 #include "tests/laws/cells.h"
