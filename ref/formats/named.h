@@ -3,7 +3,7 @@
  * Formats by name, as somebody asks for them: a format of formats.mk with the
  * settings that make it INT8 or INT4. What method `quant` (ref/methods/quant.c)
  * is asked for stands in this list, and what a specification may say instead
- * of `quant:k=..:v=..` follows from it (sim/ask/short.h). A name is one line
+ * of `quant:k=..:v=..` follows from it (sim/ask/spec.h). A name is one line
  * here; ref/FORMATS.md says what each is, to the bit.
  */
 #ifndef KV_REF_FORMATS_NAMED_H

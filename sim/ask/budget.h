@@ -106,7 +106,7 @@ double kv_budget_over(const kv_budget *b, int64_t bytes, int64_t dense);
 /* --- a budget in bytes --------------------------------------------------- */
 
 /* The caller's: measures what the method costs with its knob at that place
- * (sim/ask/knob.h), and what dense costs, in bytes of the budget's basis. What
+ * (sim/ask/spec.h), and what dense costs, in bytes of the budget's basis. What
  * it returns beside KV_OK ends the search. */
 typedef kv_rc kv_probe(void *self, int place, int64_t *bytes, int64_t *dense,
                        kv_err *e);

@@ -5,13 +5,13 @@
  */
 #include "sim/ask/door.h"
 
+#include "ref/ground/child.h"
 #include "ref/ground/filehash.h"
 #include "ref/ground/float.h"
 #include "ref/ground/sha256.h"
 #include "ref/ground/text.h"
 #include "ref/lane/compose.h"
 #include "ref/lane/lane.h"
-#include "sim/ask/child.h"
 #include "sim/ask/param.h"
 #include "sim/ask/spec.h"
 #include <dirent.h>
@@ -288,6 +288,30 @@ const char *kv_door_code(const kv_method *m) {
   for (int i = 0; i < parts; i++) any |= (own[i] = by_method(part[i])) != NULL;
   if (!any) return NULL;
   return parts == 1 ? own[0]->code : code_of_two(own, part);
+}
+
+void kv_code(const kv_method *m, int n, const kv_digest *file, char out[65]) {
+  const char *loaded = kv_door_code(m);
+  char hex[65], text[96];
+  kv_sha256 h;
+  if (n == 0) {
+    snprintf(out, 65, "%s", loaded ? loaded : "");
+    return;
+  }
+  if (loaded)
+    snprintf(text, sizeof text, "plugin %s\n", loaded);
+  else
+    snprintf(text, sizeof text, "revision %d\n", m->revision);
+  kv_sha256_init(&h);
+  kv_sha256_add(&h, text, strlen(text));
+  for (int i = 0; i < n; i++) {
+    kv_digest_hex(&file[i], hex);
+    snprintf(text, sizeof text, "file %s\n", hex);
+    kv_sha256_add(&h, text, strlen(text));
+  }
+  kv_digest all = kv_sha256_end(&h);
+  bool alone = n == 1 && !loaded && m->revision == 1;
+  kv_digest_hex(alone ? file : &all, out);
 }
 
 const char *kv_door_file(const kv_method *m) {

@@ -43,6 +43,17 @@ const char *kv_door_code(const kv_method *m);
  * lane. */
 const char *kv_door_file(const kv_method *m);
 
+/* Part of a row's key that tells results of different code apart, for the same
+ * method name: the bytes of a plugin, and of the files that a method reads.
+ * Writes 64 hex digits and an end, or "" for a built-in method that reads no
+ * file: there the revision is enough. Cannot fail. Called when a cell is
+ * opened, for kv_result.code. file: [n] digests of the files that the method
+ * has read, at most KV_SPEC_FILES, in the order of its parameters. With only
+ * one thing to name (a plugin without a file, or a built-in method at revision
+ * 1 with one) the text is that thing's digest; otherwise it is the SHA-256 of
+ * lines, "plugin HEX" or "revision N", then "file HEX" of each. */
+void kv_code(const kv_method *m, int n, const kv_digest *file, char out[65]);
+
 /* If loading the plugin changed the floating-point mode (which was then
  * restored), says how (ref/ground/float.h), for a warning; else NULL. */
 const char *kv_door_mode(const kv_method *m);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Knobs: sim/ask/knob.h.
+ * Knobs: sim/ask/spec.h.
  */
-#include "sim/ask/knob.h"
+#include "sim/ask/spec.h"
 
-#include "sim/ask/number.h"
+#include "ref/ground/number.h"
 #include "sim/ask/param.h"
 #include <assert.h>
 #include <math.h>

@@ -4,9 +4,9 @@
  */
 #include "sim/ask/param.h"
 
+#include "ref/ground/json.h"
+#include "ref/ground/number.h"
 #include "ref/ground/text.h"
-#include "sim/ask/json.h"
-#include "sim/ask/number.h"
 #include "sim/ask/spec.h"
 #include <assert.h>
 #include <math.h>

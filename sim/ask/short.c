@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Formats by name: sim/ask/short.h.
+ * Formats by name: sim/ask/spec.h.
  */
-#include "sim/ask/short.h"
+#include "sim/ask/spec.h"
 
 #include "ref/formats/named.h"
 #include "ref/ground/text.h"

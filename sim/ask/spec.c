@@ -8,7 +8,6 @@
 #include "ref/ground/text.h"
 #include "sim/ask/door.h"
 #include "sim/ask/param.h"
-#include "sim/ask/short.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

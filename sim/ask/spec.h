@@ -36,6 +36,7 @@
 
 #include "ref/lane/compose.h"
 #include "ref/lane/method.h"
+#include "sim/ask/budget.h"
 
 /* Characters that must be escaped with a backslash. */
 #define KV_SPEC_ESCAPED ":,+\\"
@@ -153,5 +154,51 @@ kv_rc kv_spec_set_list(kv_spec *s, int n, const int *entries, kv_err *e);
 char *kv_spec_list_text(const kv_spec *s, const kv_method *m,
                         const void *values);
 char *kv_spec_list_json(const kv_spec *s);
+
+/* --- knob.c: the parameter that -b sets ---------------------------------- */
+
+/* Below, p is its row, as kv_spec_knob returns it. A search sees its values as
+ * places 1, 2, .., ordered by the bytes that they take, least first; each place
+ * has one value of the knob's grid. For a knob that counts entries the place is
+ * the number of entries, if the range begins at 1. Nothing here fails;
+ * kv_param_put writes a value into the parameters. */
+
+/* True if the budget (NULL: none was given) sets the knob of this
+ * specification. A knob that counts entries is set by any budget, another knob
+ * only by a budget in bytes; neither is if its value was typed. */
+bool kv_knob_takes(const kv_spec *s, const kv_budget *b);
+
+/* Number of places, at least 1; numbers of entries above n_tokens, the trace's,
+ * are left out. */
+int kv_knob_places(const kv_param *p, int n_tokens);
+/* The value of a place, 1 .. kv_knob_places, as the parameters store it: an
+ * int, a share, or the bits of a float; 0 or more. */
+int32_t kv_knob_value(const kv_param *p, int n_tokens, int place);
+/* Writes such a value for people: "budget 12", "p=0.25". */
+void kv_knob_text(const kv_param *p, int32_t value, char out[KV_TEXT_MAX]);
+
+/* --- short.c: formats by name -------------------------------------------- */
+
+/* int4 is quant:k=int4:v=int4, k8v4 is quant:k=int8:v=int4 (16, 8, 4, 2 or 1
+ * bits; 16: as it came), e4m3-int4 is quant:k=e4m3:v=int4, of any two names.
+ * Further parameters follow as ever: snapkv+k8v4:residual=64. Rows and
+ * databases hold the long form; labels of tables the short one. The list of
+ * names is ref/formats/named.h. */
+enum { KV_SHORT = 32 }; /* bytes of a name, with its end */
+
+/* Makes one part of a specification that begins with such a name the long form
+ * of itself; another text stays. *part is the caller's, of malloc, and may
+ * move. KV_USAGE where the name asks for bits or a format that there is not;
+ * KV_RESOURCE: memory. */
+kv_rc kv_short_expand(char **part, kv_err *e);
+
+/* For labels: writes the short name of the method with these values (its
+ * struct); false, and out unchanged, where it has none. */
+bool kv_short_name(const kv_method *m, const void *values, char out[KV_SHORT]);
+/* True if that name says the value of this parameter of the method. */
+bool kv_short_has(const kv_param *p);
+
+/* The i-th name of a single format, from 0; NULL past the end. */
+const char *kv_short_at(int i);
 
 #endif

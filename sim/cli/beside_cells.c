@@ -4,8 +4,8 @@
  */
 #include "sim/cli/beside_cells.h"
 
+#include "ref/ground/number.h"
 #include "ref/ground/text.h"
-#include "sim/ask/number.h"
 #include "sim/cli/sheet/beside.h"
 #include "sim/cli/show/row_label.h"
 #include <stdlib.h>

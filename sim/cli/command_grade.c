@@ -6,8 +6,8 @@
  */
 #include "sim/cli/commands.h"
 
+#include "ref/ground/number.h"
 #include "ref/ground/text.h"
-#include "sim/ask/number.h"
 #include "sim/cli/job.h"
 #include "sim/cli/options_cells.h"
 #include "sim/cli/show/grade_report.h"

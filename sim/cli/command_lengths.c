@@ -6,11 +6,11 @@
  */
 #include "sim/cli/commands.h"
 
+#include "ref/ground/json.h"
 #include "ref/ground/text.h"
 #include "ref/ground/threads.h"
 #include "ref/pages/geometry.h"
 #include "ref/pages/pages.h"
-#include "sim/ask/json.h"
 #include "sim/cli/capacity/measured.h"
 #include "sim/cli/options_cells.h"
 #include "sim/cli/show/row_label.h"

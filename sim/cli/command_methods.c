@@ -7,8 +7,8 @@
  */
 #include "sim/cli/commands.h"
 
+#include "ref/ground/json.h"
 #include "sim/ask/door.h"
-#include "sim/ask/json.h"
 #include "sim/ask/param.h"
 #include "sim/ask/spec.h"
 #include "sim/cli/options_cells.h"

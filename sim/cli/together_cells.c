@@ -4,8 +4,8 @@
  */
 #include "sim/cli/together_cells.h"
 
+#include "ref/ground/number.h"
 #include "ref/ground/text.h"
-#include "sim/ask/number.h"
 #include "sim/cli/show/row_label.h"
 #include "traces/trace/trace.h"
 #include <inttypes.h>

@@ -6,7 +6,6 @@
 
 #include "ref/ground/arith.h"
 #include "ref/ground/filehash.h"
-#include "sim/ask/code.h"
 #include "sim/ask/door.h"
 #include "sim/ask/spec.h"
 #include "traces/trace/trace.h"
@@ -64,11 +63,19 @@ void kv_verify_no_trace(kv_verify_rows *rows, const kv_result *of) {
 
 /* --- what a row has beside its measures ---------------------------------- */
 
+static kv_rc lay_out(const char *name, void *asked, kv_err *e) {
+  return kv_layouts_parse(name, asked, e);
+}
+
+static kv_rc add_cache(const char *name, void *asked, kv_err *e) {
+  return kv_cache_parse(name, asked, e);
+}
+
 static kv_rc ask_layouts(kv_db *db, kv_verify_row *const *v, kv_batch *b,
                          kv_layout_list *asked, kv_err *e) {
   kv_rc rc = KV_OK;
   for (int i = 0; !rc && i < b->cells; i++) {
-    rc = kv_db_layouts_of(db, v[i]->key, &asked[i], e);
+    rc = kv_db_names_of(db, KV_DB_LAYOUTS, v[i]->key, lay_out, &asked[i], e);
     if (!rc && b->cell[i].runs) rc = kv_cell_lay_out(&b->cell[i], &asked[i], e);
   }
   return rc;
@@ -90,7 +97,7 @@ static kv_rc ask_caches(kv_db *db, kv_verify_row *const *v, const kv_batch *b,
                         kv_err *e) {
   kv_rc rc = KV_OK;
   for (int i = 0; !rc && i < b->cells; i++)
-    rc = kv_db_device_caches_of(db, v[i]->key, &asked[i], e);
+    rc = kv_db_names_of(db, KV_DB_CACHES, v[i]->key, add_cache, &asked[i], e);
   return rc ? rc : kv_device_caches_open(b, asked, true, out, e);
 }
 

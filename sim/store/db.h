@@ -32,7 +32,6 @@
 #include "ref/ground/err.h"
 #include "ref/ground/shape.h"
 #include "sim/replay/layout/layout.h"
-#include "sim/replay/measure/device_cache.h"
 #include "sim/replay/measure/result.h"
 #include "sim/store/environment.h"
 
@@ -102,13 +101,12 @@ kv_rc kv_db_find(kv_db *db, kv_result *r, bool *found, kv_err *e);
  * basis and target are there; does nothing where there is no row. */
 kv_rc kv_db_ask(kv_db *db, const kv_result *r, kv_err *e);
 
-/* Adds the layouts that are stored of the run under a key to out, which is
- * zeroed or holds others; those that this program does not know are skipped. */
-kv_rc kv_db_layouts_of(kv_db *db, const char *key, kv_layout_list *out,
-                       kv_err *e);
-/* The same of its caches on the device, up to KV_CACHES_MOST of them. */
-kv_rc kv_db_device_caches_of(kv_db *db, const char *key, kv_cache_list *out,
-                             kv_err *e);
+/* Calls take for each layout, or cache on the device, that is stored of the run
+ * under a key. What it refuses is skipped, but KV_RESOURCE, which ends this. */
+typedef enum kv_db_named { KV_DB_LAYOUTS, KV_DB_CACHES } kv_db_named;
+typedef kv_rc kv_db_take_name(const char *name, void *self, kv_err *e);
+kv_rc kv_db_names_of(kv_db *db, kv_db_named of, const char *key,
+                     kv_db_take_name *take, void *self, kv_err *e);
 /* Fills the numbers of the layouts that r names, except their steps. *all:
  * every one of them was found. r as for kv_db_find. */
 kv_rc kv_db_find_layouts(kv_db *db, kv_result *r, bool *all, kv_err *e);

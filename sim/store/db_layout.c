@@ -84,32 +84,21 @@ kv_rc kv_db_find_layouts(kv_db *db, kv_result *r, bool *all, kv_err *e) {
   return rc;
 }
 
-kv_rc kv_db_layouts_of(kv_db *db, const char *key, kv_layout_list *out,
-                       kv_err *e) {
+kv_rc kv_db_names_of(kv_db *db, kv_db_named of, const char *key,
+                     kv_db_take_name *take, void *self, kv_err *e) {
+  static const char *const sql[] = {
+      "SELECT layout FROM layout JOIN run USING (run_id)"
+      " WHERE key = ? ORDER BY layout",
+      "SELECT cache FROM device_cache JOIN run USING (run_id)"
+      " WHERE key = ? ORDER BY cache"};
   sqlite3_stmt *s;
-  kv_rc rc = kv_db_bind(db, &s, e,
-                        "SELECT layout FROM layout JOIN run USING (run_id)"
-                        " WHERE key = ? ORDER BY layout",
-                        "s", key);
+  kv_rc rc = kv_db_bind(db, &s, e, sql[of], "s", key);
   while (!rc && kv_db_row(db, s, &rc, e)) {
     kv_err why = {0};
-    kv_layouts_parse(kv_db_text(db, s, 0), out, &why);
-    if (why.rc != KV_RESOURCE) continue;
+    if (take(kv_db_text(db, s, 0), self, &why) != KV_RESOURCE) continue;
     sqlite3_reset(s);
     return kv_fail(e, KV_RESOURCE, "%s", why.text);
   }
-  return rc;
-}
-
-kv_rc kv_db_device_caches_of(kv_db *db, const char *key, kv_cache_list *out,
-                             kv_err *e) {
-  sqlite3_stmt *s;
-  kv_rc rc = kv_db_bind(db, &s, e,
-                        "SELECT cache FROM device_cache JOIN run USING (run_id)"
-                        " WHERE key = ? ORDER BY cache",
-                        "s", key);
-  while (!rc && kv_db_row(db, s, &rc, e))
-    kv_cache_parse(kv_db_text(db, s, 0), out, NULL);
   return rc;
 }
 

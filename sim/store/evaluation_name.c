@@ -13,7 +13,7 @@
 #include "sim/store/evaluation_part.h"
 
 #include "ref/ground/arith.h"
-#include "sim/ask/code.h"
+#include "sim/ask/door.h"
 #include "sim/ask/spec.h"
 #include "traces/container/safetensors.h"
 #include <fenv.h>

@@ -9,7 +9,6 @@
  */
 #include "sim/store/tables.h"
 
-#include "sim/replay/measure/device_cache.h"
 #include "sim/replay/measure/result.h"
 
 const int kv_db_schema = 3; /* raised with every change of the tables */

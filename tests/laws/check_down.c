@@ -16,7 +16,7 @@
  *     the peak.
  */
 #include "ref/backend/store.h"
-#include "sim/replay/engine/partial.h"
+#include "sim/replay/engine/cell.h"
 #include "sim/run/compare/compare.h"
 #include "sim/run/look/vectors.h"
 #include "sim/run/session/session_part.h"

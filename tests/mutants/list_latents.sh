@@ -79,11 +79,11 @@ mutant layered_as_second ref/lane/compose.c 'cases/compose.cases' \
   'if (b->coding[i].format->layered)' 'if (false)'
 
 # Caches on the device of what lies in the host's memory.
-mutant cached_by_last_alone sim/replay/measure/device_cache.c 'device_cache' \
+mutant cached_by_last_alone sim/run/look/device_cache.c 'device_cache' \
   'c->asked.often ? c->steps[x->token] : 0' '0 * c->steps[x->token]'
-mutant cached_higher_first sim/replay/measure/device_cache.c 'device_cache' \
+mutant cached_higher_first sim/run/look/device_cache.c 'device_cache' \
   'compare(b->token, a->token)' 'compare(a->token, b->token)'
-mutant cached_before_step sim/replay/measure/device_cache.c 'device_cache' \
+mutant cached_before_step sim/run/look/device_cache.c 'device_cache' \
   'hits += c->in[t];' 'hits += c->last[t] > 0;'
 mutant cached_is_fetched sim/run/look/device_caches.c 'cases/caches.cases' \
   'c->in[l->id[i]] ? 0 : r->mark[i]' 'c->in[l->id[i]] < 0 ? 0 : r->mark[i]'

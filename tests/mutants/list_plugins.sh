@@ -33,7 +33,7 @@ mutant places_beyond_unseen sim/run/laws/fence_lane.c 'check_lawcheck.sh' \
   '(l->shape->n_tokens + KV_BEYOND - n)' '(l->shape->n_tokens - n)'
 mutant forks_unseen sim/run/laws/lawcheck.c 'check_lawcheck.sh' \
   'pthread_atfork(kv_fence_forks, NULL, NULL);' ''
-mutant orphans_left sim/ask/child.c 'check_lawcheck.sh' \
+mutant orphans_left ref/ground/child.c 'check_lawcheck.sh' \
   'if (c->adopts) out->left = end_orphans();' ''
 mutant process_stays_put sim/run/laws/lawcheck.c 'check_lawcheck.sh' \
   'if (t->elsewhere) move_away();' ''
@@ -67,7 +67,7 @@ mutant asset_by_name_anywhere traces/decisions/asset_beside.c 'beside' \
   'if (named || is == SAME) offer' 'offer'
 mutant asset_first_of_two traces/decisions/asset_beside.c 'beside' \
   'if (*s->second)' 'if (0)'
-mutant file_not_in_code sim/ask/code.c 'check_reads.sh' \
+mutant file_not_in_code sim/ask/door.c 'check_reads.sh' \
   'for (int i = 0; i < n; i++) {' 'for (int i = 0; i < 0; i++) {'
 
 # Scores of a file, thresholds, and a method's second file.
@@ -89,7 +89,7 @@ mutant second_file_first ref/lane/assets.c 'check_python.sh' \
 mutant no_reader_unseen sim/replay/engine/cell.c 'core' \
   'if (reads && reads->asset_open && reads->asset_beside) return KV_OK;' \
   'if (i >= 0) return KV_OK;'
-mutant second_file_unnamed sim/ask/code.c 'check_python.sh' \
+mutant second_file_unnamed sim/ask/door.c 'check_python.sh' \
   'for (int i = 0; i < n; i++) {' 'for (int i = 0; i < 1; i++) {'
 mutant files_of_the_first ref/lane/compose.c 'assets' \
   'if (c.at.asset) c.at.asset += x->asset[i];' '(void)x;'

@@ -93,7 +93,7 @@ mutant redundant_among_all ref/parts/votes.c 'methods' \
 mutant shipped_bisects ref/methods/hardkv.c 'methods' \
   'o->variant == CODE ? KV_CALIBRATE_GRADIENT' \
   'o->variant < 0 ? KV_CALIBRATE_GRADIENT'
-mutant shares_rounded_down sim/ask/number.c 'methods' \
+mutant shares_rounded_down ref/ground/number.c 'methods' \
   'rint(x * KV_SHARE_ONE)' 'floor(x * KV_SHARE_ONE)'
 mutant full_layers_of_64_scaled ref/parts/parts_layers.c 'methods' \
   'n_layers == 64' 'n_layers == 63'

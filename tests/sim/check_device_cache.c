@@ -3,7 +3,7 @@
  * Caches on the device: a worked case, and the definition by one loop over all
  * that was ever looked up, in which a larger cache finds no less.
  */
-#include "sim/replay/measure/device_cache.h"
+#include "sim/run/look/device_cache.h"
 #include "tests/support/told.h"
 
 #include <stdio.h>

@@ -16,7 +16,7 @@
 #include "ref/ground/sha256.h"
 #include "ref/pages/geometry.h"
 #include "ref/pages/pages.h"
-#include "sim/replay/engine/partial.h"
+#include "sim/replay/engine/cell.h"
 #include "sim/replay/engine/replay.h"
 #include "sim/replay/layout/layouts.h"
 #include "tests/laws/cells.h"

@@ -11,8 +11,8 @@
  */
 #include "gpu/host/backends.h"
 #include "sim/cli/commands.h"
+#include "sim/replay/engine/cell.h"
 #include "sim/replay/engine/groups.h"
-#include "sim/replay/engine/partial.h"
 #include "sim/run/sweep/batch.h"
 #include "sim/run/sweep/keeper.h"
 #include "sim/store/db_private.h"

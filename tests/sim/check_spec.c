@@ -8,9 +8,9 @@
  *     nearest, and leaves what was there as it was.
  * The registry is made up, so that only the grammar is tested.
  */
+#include "ref/ground/json.h"
+#include "ref/ground/number.h"
 #include "ref/ground/text.h"
-#include "sim/ask/json.h"
-#include "sim/ask/number.h"
 #include "sim/ask/param.h"
 #include "sim/ask/spec.h"
 #include "tests/support/draw.h"

@@ -4,7 +4,7 @@
  */
 #include "tests/support/layerkeep.h"
 
-#include "sim/replay/engine/partial.h"
+#include "sim/replay/engine/cell.h"
 #include "tests/support/test.h"
 #include <stdlib.h>
 

@@ -5,8 +5,8 @@
 #include "sim/cli/capacity/lengths.h"
 
 #include "ref/ground/threads.h"
-#include "sim/ask/knob.h"
 #include "sim/ask/param.h"
+#include "sim/ask/spec.h"
 #include "sim/replay/engine/cell.h"
 #include "sim/replay/engine/layer.h"
 #include "traces/decisions/asset.h"

@@ -5,8 +5,8 @@
 #include "sim/cli/capacity/measured.h"
 
 #include "ref/lane/method.h"
-#include "sim/ask/knob.h"
 #include "sim/ask/param.h"
+#include "sim/ask/spec.h"
 #include "sim/store/db.h"
 #include <math.h>
 #include <stdio.h>

@@ -5,9 +5,9 @@
  */
 #include "sim/cli/sheet/beside.h"
 
+#include "ref/ground/json.h"
 #include "ref/lane/method.h"
 #include "ref/lane/records.h"
-#include "sim/ask/json.h"
 #include "sim/cli/sheet/sheet.h"
 #include "sim/cli/sheet/sheet_trace.h"
 #include "sim/store/db.h"

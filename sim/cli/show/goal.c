@@ -4,8 +4,8 @@
  */
 #include "sim/cli/show/goal.h"
 
+#include "ref/ground/number.h"
 #include "ref/ground/text.h"
-#include "sim/ask/number.h"
 #include <math.h>
 #include <stdio.h>
 #include <string.h>

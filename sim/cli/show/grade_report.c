@@ -4,8 +4,8 @@
  */
 #include "sim/cli/show/grade_report.h"
 
+#include "ref/ground/json.h"
 #include "ref/ground/text.h"
-#include "sim/ask/json.h"
 #include "sim/cli/show/junit.h"
 #include "sim/cli/show/row_label.h"
 #include "sim/cli/show/xml.h"

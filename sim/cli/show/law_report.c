@@ -4,7 +4,7 @@
  */
 #include "sim/cli/show/law_report.h"
 
-#include "sim/ask/json.h"
+#include "ref/ground/json.h"
 #include "sim/cli/show/junit.h"
 #include "sim/run/laws/lawcheck.h"
 #include "traces/option/help.h"

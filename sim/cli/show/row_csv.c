@@ -7,8 +7,8 @@
  */
 #include "sim/cli/show/rows.h"
 
+#include "ref/ground/number.h"
 #include "ref/ground/text.h"
-#include "sim/ask/number.h"
 #include <assert.h>
 #include <inttypes.h>
 #include <stdlib.h>

@@ -4,7 +4,7 @@
  */
 #include "sim/cli/show/rows.h"
 
-#include "sim/ask/json.h"
+#include "ref/ground/json.h"
 
 typedef struct form {
   kv_json json;

@@ -10,7 +10,6 @@
 #include "ref/lane/compose.h"
 #include "sim/ask/door.h"
 #include "sim/ask/param.h"
-#include "sim/ask/short.h"
 #include "sim/ask/spec.h"
 #include <stdio.h>
 #include <stdlib.h>

@@ -14,10 +14,10 @@
  * it beside each method.
  */
 #include "ref/ground/err.h"
+#include "ref/ground/number.h"
 #include "ref/ground/text.h"
 #include "ref/lane/method.h"
 #include "sim/ask/budget.h"
-#include "sim/ask/number.h"
 #include "sim/cli/show/row_label.h"
 #include "sim/cli/show/rows.h"
 #include "sim/replay/measure/result.h"

@@ -5,7 +5,7 @@
  */
 #include "sim/cli/show/verdict.h"
 
-#include "sim/ask/json.h"
+#include "ref/ground/json.h"
 #include "sim/cli/show/junit.h"
 #include "sim/cli/show/row_label.h"
 #include <errno.h>

@@ -9,9 +9,9 @@
 #include "ref/ground/float.h"
 #include "ref/ground/rope.h"
 #include "ref/lane/needs.h"
-#include "sim/ask/code.h"
-#include "sim/ask/knob.h"
+#include "sim/ask/door.h"
 #include "sim/ask/param.h"
+#include "sim/ask/spec.h"
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

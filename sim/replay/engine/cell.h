@@ -90,7 +90,7 @@ kv_rc kv_cell_open(const kv_trace *trace, int prompt_len,
 void kv_cell_answer(kv_cell *c, const kv_result *asked);
 /* Allocates what a replay measures. fidelity: measure fidelity, not only the
  * cost. apart: keep layers apart, so that what one layer gives can be written
- * and read by itself (sim/replay/engine/partial.h). */
+ * and read by itself (kv_partial_write). */
 kv_rc kv_cell_prepare(kv_cell *c, bool fidelity, bool apart, kv_err *e);
 /* Forgets what a layer (index) gave, so that it can be replayed anew; of a cell
  * prepared with `apart` (asserted). */
@@ -232,5 +232,29 @@ int kv_cell_mean(const kv_cell *c);
 /* Opens the method once for every layer of the list: fills c->layer, c->params
  * and c->plan. KV_REFUSED: only this cell cannot run. */
 kv_rc kv_cell_open_list(kv_cell *c, kv_err *e);
+
+/* --- partial.c: what one layer gave, as bytes ---------------------------- */
+
+/* Ledger, layouts, values of fidelity, digests, seconds, the reason of a
+ * failure: so that an interrupted replay can be continued. A cell that reads
+ * the parts of all its layers, whoever replayed them, finishes with the same
+ * row as one replay, to the bit.
+ *
+ * The bytes are in this machine's number formats and begin with what they were
+ * made for: layer, lengths, measures, k of recall_budget, layouts. A cell where
+ * any of these is another does not read them. They hold neither trace, method
+ * and parameters nor a checksum nor the version of the code; the caller must
+ * add these (sim/run/sweep/keeper.h). */
+
+/* Bytes of a part, the same for every layer: about 8 a measure, query head and
+ * decode step. The cell was prepared with its layers apart. */
+size_t kv_partial_size(const kv_cell *c);
+/* Writes the part of a layer (index) that has ended into kv_partial_size bytes.
+ */
+void kv_partial_write(const kv_cell *c, int layer, void *out);
+/* Reads a part of `size` bytes into the cell as its layer (index); where the
+ * part says that the layer failed, the cell fails. False, and nothing changed,
+ * if the bytes are not a part of such a cell. */
+bool kv_partial_read(kv_cell *c, int layer, size_t size, const void *from);
 
 #endif

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Writing and reading parts: contract in sim/replay/engine/partial.h. A part is
+ * Writing and reading parts: contract in sim/replay/engine/cell.h. A part is
  * a header, then the ledger, layouts, and values of fidelity.
  */
-#include "sim/replay/engine/partial.h"
+#include "sim/replay/engine/cell.h"
 
 #include <string.h>
 

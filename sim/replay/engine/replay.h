@@ -33,7 +33,7 @@ typedef struct kv_replay_keeper {
    * it is replayed in groups of cells (sim/replay/engine/groups.h). */
   double most;
   /* Called with the n prepared cells. Reads the stored parts into them
-   * (sim/replay/engine/partial.h) and sets there[i * layers + layer] for each;
+   * (sim/replay/engine/cell.h) and sets there[i * layers + layer] for each;
    * those layers are not replayed. */
   kv_rc (*begin)(void *self, int n, kv_cell *const *cell, bool *there,
                  kv_err *e);

@@ -575,3 +575,20 @@ kv_rc kv_layouts_finish(const kv_layouts *l, kv_result *r, kv_err *e) {
   free(freed);
   return rc;
 }
+
+kv_layout_record kv_layouts_recorded(const kv_layouts *l) {
+  const kv_layout_account *a = l->of, *end = l->of + l->n;
+  while (a < end && !a->asked->record) a++;
+  if (a == end) return (kv_layout_record){.layouts = l};
+  return (kv_layout_record){.layouts = l,
+                            .asked = a->asked,
+                            .shape = l->shape,
+                            .layers = l->layers,
+                            .lanes = l->lanes,
+                            .blocks = l->blocks,
+                            .points = l->points,
+                            .count = a->count,
+                            .moved = a->moved,
+                            .tier = a->tier,
+                            .point = a->point};
+}

@@ -22,6 +22,7 @@
 #ifndef KV_SIM_LAYOUTS_H
 #define KV_SIM_LAYOUTS_H
 
+#include "ref/pages/plan.h"
 #include "sim/replay/layout/layout.h"
 #include "sim/replay/measure/copier.h"
 #include "sim/replay/measure/result.h"
@@ -69,5 +70,41 @@ void kv_layouts_flight_close_block(kv_layouts_flight *f);
  * that was asked for. KV_INTERNAL: a record makes no sense, or a layout's
  * counts do not agree. */
 kv_rc kv_layouts_flight_end(kv_layouts_flight *f, kv_err *e);
+
+/* --- what was held, block by block, for pools of requests ---------------- */
+
+/* Tokens seen at the end of a block, 0 <= block < points. */
+int kv_layouts_seen(const kv_layouts *l, int block);
+
+/* The larger of two. */
+static inline int64_t kv_larger(int64_t a, int64_t b) { return a > b ? a : b; }
+
+/* What a request holds at a block, in bytes, of a layout without page tables.
+ */
+typedef struct kv_layout_point {
+  int64_t most, bytes; /* while its layers compress one after another, and then;
+                          most is not less */
+  int64_t payload; /* of bytes, those in which rows lie; before the prompt's end
+                      it is not known and all bytes count */
+  int64_t map;     /* of the tables that say where rows lie */
+} kv_layout_point;
+
+/* The layout that was asked to record it (kv_layout_asked.record), of a
+ * replayed cell; it lives as long as the account. */
+typedef struct kv_layout_record {
+  const kv_layouts *layouts;
+  const kv_layout_asked *asked; /* NULL: none was */
+  const kv_shape *shape;
+  int layers, lanes;  /* recorded ones; of a layer */
+  int blocks, points; /* of the prompt; in all, decode steps included */
+  /* With page tables, [layers][points][lanes] tokens by tier, [layers][points]
+   * entries that changed theirs, and [layers][KV_TIERS]; else NULL. */
+  const kv_pages_count *count;
+  const int64_t *moved;
+  const kv_layout_tier *tier;
+  const kv_layout_point *point; /* [points] without; else NULL */
+} kv_layout_record;
+
+kv_layout_record kv_layouts_recorded(const kv_layouts *l);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Private to sim/replay/layout/layouts*.c and together*.c: the counters in
+ * Private to sim/replay/layout/layouts*.c: the counters in
  * which the layouts of one cell are accounted for, block by block (a block: a
  * piece of the prompt, or a decode step). [rows]: one, or one a layer where
  * layers are held apart; [points]: blocks.
@@ -8,9 +8,9 @@
 #ifndef KV_SIM_LAYOUTS_PART_H
 #define KV_SIM_LAYOUTS_PART_H
 
+#include "ref/ground/counter.h"
 #include "ref/pages/pages.h"
 #include "sim/replay/layout/layouts.h"
-#include "sim/replay/measure/counter.h"
 
 typedef _Atomic uint64_t kv_layout_bits; /* or-ed by several threads */
 
@@ -41,16 +41,6 @@ typedef struct kv_layout_regular {
 typedef struct kv_layout_tables {
   kv_counter moved, operations, entries;
 } kv_layout_tables;
-
-/* What a request holds at a block, in bytes, of a layout without page tables.
- */
-typedef struct kv_layout_point {
-  int64_t most, bytes; /* while its layers compress one after another, and then;
-                          most is not less */
-  int64_t payload; /* of bytes, those in which rows lie; before the prompt's end
-                      it is not known and all bytes count */
-  int64_t map;     /* of the tables that say where rows lie */
-} kv_layout_point;
 
 /* The account of one layout. */
 typedef struct kv_layout_account {
@@ -91,9 +81,6 @@ static inline bool kv_layout_tabled(const kv_layout *l) {
   return l->compressed && !l->task;
 }
 
-/* The larger of two. */
-static inline int64_t kv_larger(int64_t a, int64_t b) { return a > b ? a : b; }
-
 /* Adds a step of the row, after a block whose vacated and freed rows r counts
  * already: pages and bytes held, and of these slack. The means of r are sums
  * until kv_layouts_finish divides them. */
@@ -108,9 +95,6 @@ void kv_layouts_take_step(kv_layout_result *r, int64_t pages, int64_t bytes,
 void kv_layouts_regular(const kv_layouts *l, const kv_layout_account *a,
                         uint64_t *const joined[2], const kv_result *of,
                         kv_layout_result *r);
-
-/* Tokens seen at the end of a block, 0 <= block < points. */
-int kv_layouts_seen(const kv_layouts *l, int block);
 
 /* The counters, and the bits of pages held, of one row and block of account a.
  */

@@ -2,7 +2,7 @@
  *
  * Takes what one layer gave to an account (ledger, layouts, fidelity) as bytes,
  * or gives it back: each account names its memory to kv_copy, always in the
- * same order. sim/replay/engine/partial.h puts the accounts of a cell together.
+ * same order. sim/replay/engine/cell.h puts the accounts of a cell together.
  * The bytes are in this machine's number formats. Cannot fail.
  */
 #ifndef KV_SIM_COPIER_H

@@ -6,8 +6,8 @@
  */
 #include "sim/replay/measure/cost.h"
 
+#include "ref/ground/counter.h"
 #include "ref/lane/records.h"
-#include "sim/replay/measure/counter.h"
 #include <assert.h>
 #include <limits.h>
 #include <math.h>

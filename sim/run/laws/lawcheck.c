@@ -8,8 +8,8 @@
  */
 #include "sim/run/laws/lawcheck.h"
 
+#include "ref/ground/child.h"
 #include "ref/ground/text.h"
-#include "sim/ask/child.h"
 #include "sim/run/laws/fence.h"
 #include "sim/run/laws/law_guest.h"
 #include "sim/run/laws/law_walk.h"

@@ -13,8 +13,8 @@
  *   process  another process, where memory lies elsewhere, finds the same
  *
  * A method may crash, hang or write anywhere, so every check runs in a child
- * process (sim/ask/child.h) with its hooks wrapped (sim/run/laws/fence.h). The
- * caller must not have started threads, its own or OpenMP's, nor other
+ * process (ref/ground/child.h) with its hooks wrapped (sim/run/laws/fence.h).
+ * The caller must not have started threads, its own or OpenMP's, nor other
  * children. If `stop` returns true the child is killed within a second and
  * KV_RESOURCE returned; what it had begun to write remains as a temporary file
  * beside the file it was to write.

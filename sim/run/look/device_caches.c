@@ -4,8 +4,8 @@
  */
 #include "sim/run/look/device_caches.h"
 
+#include "ref/ground/counter.h"
 #include "sim/replay/measure/cost.h"
-#include "sim/replay/measure/counter.h"
 #include <stdlib.h>
 #include <string.h>
 

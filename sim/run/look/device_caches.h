@@ -3,7 +3,7 @@
  * `kvreplay run --cache`: what caches on the device would do for cells that
  * have entries in the host's memory (kv_needs.host): deltakv's latent vectors
  * and omnikv's prompts with tier=host. Every lane has a cache of N entries of
- * its own (sim/replay/measure/device_cache.h), empty when decoding begins. A
+ * its own (sim/run/look/device_cache.h), empty when decoding begins. A
  * decode step looks up what the ledger's `fetched` counts, entries that some
  * query head attends and those that decoding them reads; with N = 0 the same
  * bytes are fetched, and with N = everything each entry once. An entry that is
@@ -18,7 +18,7 @@
 #ifndef KV_SIM_DEVICE_CACHES_H
 #define KV_SIM_DEVICE_CACHES_H
 
-#include "sim/replay/measure/device_cache.h"
+#include "sim/run/look/device_cache.h"
 #include "sim/run/sweep/batch.h"
 
 typedef struct kv_device_caches kv_device_caches;

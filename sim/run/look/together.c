@@ -7,7 +7,7 @@
 #include "sim/run/look/together.h"
 
 #include "ref/pages/geometry.h"
-#include "sim/replay/layout/layouts_part.h"
+#include "ref/pages/pages.h"
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,9 +15,8 @@
 
 /* One request: a cell that was replayed before, and what it held. */
 typedef struct kv_request {
-  const kv_layouts *of; /* its layouts; NULL: its cell did not run */
-  const kv_layout_account *account; /* of the layout whose pages are shared */
-  kv_together_result *out;          /* what the pool did to it */
+  kv_layout_record of;     /* zeroed: its cell did not run */
+  kv_together_result *out; /* what the pool did to it */
   uint8_t *tier; /* [layers][KV_TIERS] which of the pool's two precisions each
                     kv_layout_tier of a layer is stored in */
   kv_pages_count *count; /* [heads] tokens by precision of each head, as they
@@ -73,7 +72,7 @@ static int64_t pool_spare(const kv_pool *x);
 /* --- bytes --------------------------------------------------------------- */
 
 static const kv_layout_point *point_of(const kv_request *r, int block) {
-  return &r->account->point[block];
+  return &r->of.point[block];
 }
 
 /* Bytes that a request has with the block that a job is about. */
@@ -204,8 +203,8 @@ static void order(kv_pool *x) {
 static kv_rc join_tiers(kv_pool *x, kv_err *e) {
   for (int i = 0; i < x->n; i++) {
     const kv_request *r = &x->request[i];
-    for (int t = 0; r->of && t < x->layers * KV_TIERS; t++)
-      if (r->account->tier[t].tokens && tier_of(x, &r->account->tier[t]) < 0)
+    for (int t = 0; r->of.asked && t < x->layers * KV_TIERS; t++)
+      if (r->of.tier[t].tokens && tier_of(x, &r->of.tier[t]) < 0)
         return kv_fail(e, KV_REFUSED,
                        "requests that store entries in three pairs of formats "
                        "cannot share a pool, which has two tiers");
@@ -213,30 +212,23 @@ static kv_rc join_tiers(kv_pool *x, kv_err *e) {
   order(x);
   for (int i = 0; i < x->n; i++) {
     const kv_request *r = &x->request[i];
-    for (int t = 0; r->of && t < x->layers * KV_TIERS; t++)
-      if (r->account->tier[t].tokens)
-        r->tier[t] = (uint8_t)tier_of(x, &r->account->tier[t]);
+    for (int t = 0; r->of.asked && t < x->layers * KV_TIERS; t++)
+      if (r->of.tier[t].tokens)
+        r->tier[t] = (uint8_t)tier_of(x, &r->of.tier[t]);
   }
   return KV_OK;
 }
 
 /* --- requests ------------------------------------------------------------ */
 
-static const kv_layout_account *recorded(const kv_layouts *l) {
-  const kv_layout_account *a = NULL;
-  for (int i = 0; i < l->n && !a; i++)
-    if (l->of[i].asked->record) a = &l->of[i];
-  return a;
-}
-
-static bool same_model(const kv_layouts *a, const kv_layouts *b) {
+static bool same_model(const kv_layout_record *a, const kv_layout_record *b) {
   return a->layers == b->layers && a->lanes == b->lanes &&
          a->shape->d == b->shape->d && a->shape->d_v == b->shape->d_v &&
          a->shape->dtype == b->shape->dtype;
 }
 
-static kv_rc open_request(kv_pool *x, const kv_layouts *first, int i,
-                          const kv_layouts *of, kv_together_result *out,
+static kv_rc open_request(kv_pool *x, const kv_layout_record *first, int i,
+                          const kv_layout_record *of, kv_together_result *out,
                           kv_err *e) {
   kv_request *r = &x->request[i];
   *out = (kv_together_result){.there = true,
@@ -246,8 +238,8 @@ static kv_rc open_request(kv_pool *x, const kv_layouts *first, int i,
                               .admitted = -1,
                               .first = -1};
   *r = (kv_request){
-      .of = of, .out = out, .over = !of, .served = -1, .lacked = -1};
-  if (!of) return KV_OK;
+      .of = *of, .out = out, .over = !of->asked, .served = -1, .lacked = -1};
+  if (!of->asked) return KV_OK;
   r->points = of->points;
   if (x->how->arrive.n && x->how->arrive.at[i].output &&
       x->how->arrive.at[i].output < of->points - of->blocks)
@@ -258,7 +250,6 @@ static kv_rc open_request(kv_pool *x, const kv_layouts *first, int i,
                    "requests share a pool if they have the same layers, heads "
                    "and rows, and these have not");
   x->result.requests++;
-  r->account = recorded(of);
   r->need = kv_zalloc((size_t)of->points, sizeof *r->need);
   if (!r->need)
     return kv_no_memory(e, "a request", (size_t)of->points * sizeof *r->need);
@@ -272,12 +263,12 @@ static kv_rc open_request(kv_pool *x, const kv_layouts *first, int i,
 static kv_rc open_manager(kv_pool *x, int most_tokens, kv_err *e) {
   static const kv_page_config largest = {{8, 8}, {1, 1}};
   const kv_request *r = x->request;
-  while (!r->of) r++;
+  while (!r->of.asked) r++;
   kv_page_token t =
-      kv_page_token_of(r->of->shape->d, r->of->shape->d_v, &largest);
+      kv_page_token_of(r->of.shape->d, r->of.shape->d_v, &largest);
   int32_t fewest = kv_page_map_of(x->page, &t).tokens;
   kv_pages_shape s = {
-      .variant = r->account->asked->variant ? KV_PAGES_CODE : KV_PAGES_PAPER,
+      .variant = r->of.asked->variant ? KV_PAGES_CODE : KV_PAGES_PAPER,
       .requests = x->n,
       .heads = x->heads,
       .tokens = {x->tier[KV_HIGH].tokens, x->tier[KV_LOW].tokens}};
@@ -305,22 +296,22 @@ static kv_rc open_manager(kv_pool *x, int most_tokens, kv_err *e) {
 static kv_rc pool_open(const kv_together *how, int n,
                        const kv_layouts *const *request,
                        kv_together_result *const *out, kv_pool *x, kv_err *e) {
-  const kv_layouts *first = NULL;
+  kv_layout_record first = {0}, of;
   int most_tokens = 0, most_points = 0;
   kv_rc rc = KV_OK;
   for (int i = 0; i < n; i++) {
     if (!request[i]) continue;
-    if (!first) first = request[i];
-    if (request[i]->points > most_points) most_points = request[i]->points;
+    if (!first.asked) first = kv_layouts_recorded(request[i]);
+    of = kv_layouts_recorded(request[i]);
+    if (of.points > most_points) most_points = of.points;
   }
   *x = (kv_pool){
       .how = how,
       .n = n,
-      .layers = first->layers,
-      .lanes = first->lanes,
-      .heads = first->layers * first->lanes,
-      .page =
-          how->bytes ? 1 : kv_page_bytes(first->shape->d, first->shape->d_v),
+      .layers = first.layers,
+      .lanes = first.lanes,
+      .heads = first.layers * first.lanes,
+      .page = how->bytes ? 1 : kv_page_bytes(first.shape->d, first.shape->d_v),
       .request = kv_zalloc((size_t)n, sizeof *x->request),
       .job = kv_zalloc((size_t)n, sizeof *x->job),
       .ahead = kv_zalloc((size_t)most_points, sizeof *x->ahead),
@@ -336,15 +327,14 @@ static kv_rc pool_open(const kv_together *how, int n,
   else
     kv_arrivals_steps(&how->arrive, n, x->arrives);
   for (int i = 0; !rc && i < n; i++) {
-    rc = open_request(x, first, i, request[i], out[i], e);
-    if (!rc && request[i] && request[i]->shape->n_tokens > most_tokens)
-      most_tokens = request[i]->shape->n_tokens;
+    of = request[i] ? kv_layouts_recorded(request[i]) : (kv_layout_record){0};
+    rc = open_request(x, &first, i, &of, out[i], e);
+    if (!rc && of.asked && of.shape->n_tokens > most_tokens)
+      most_tokens = of.shape->n_tokens;
   }
   if (!rc && !how->bytes) rc = join_tiers(x, e);
   if (!rc && !how->bytes) rc = open_manager(x, most_tokens, e);
-  if (!rc)
-    memcpy(x->result.layout, recorded(first)->asked->name,
-           sizeof x->result.layout);
+  if (!rc) memcpy(x->result.layout, first.asked->name, sizeof x->result.layout);
   return rc;
 }
 
@@ -375,10 +365,10 @@ static bool waits(const kv_request *r, int64_t step) {
 /* Tokens that enter with its next block as a prompt's: all that it has seen
  * where it has none of them in the pool; 0: it decodes one. */
 static int enter_with(const kv_request *r) {
-  const kv_layouts *l = r->of;
+  const kv_layouts *l = r->of.layouts;
   int seen = kv_layouts_seen(l, r->block);
   if (!r->in || !r->block) return seen;
-  return r->block < l->blocks ? seen - kv_layouts_seen(l, r->block - 1) : 0;
+  return r->block < r->of.blocks ? seen - kv_layouts_seen(l, r->block - 1) : 0;
 }
 
 /* Tokens of every head after its block, in the pool's tiers. */
@@ -386,8 +376,7 @@ static void fill(const kv_pool *x, const kv_request *r) {
   for (int layer = 0; layer < x->layers; layer++) {
     const uint8_t *tier = r->tier + layer * KV_TIERS;
     const kv_pages_count *from =
-        r->account->count +
-        (layer * (int64_t)r->of->points + r->block) * x->lanes;
+        r->of.count + (layer * (int64_t)r->of.points + r->block) * x->lanes;
     for (int i = 0; i < x->lanes; i++) {
       kv_pages_count c = {{0, 0}};
       for (int t = 0; t < KV_TIERS; t++) c.of[tier[t]] += from[i].of[t];
@@ -399,7 +388,7 @@ static void fill(const kv_pool *x, const kv_request *r) {
 static int64_t moved_in(const kv_pool *x, const kv_request *r) {
   int64_t n = 0;
   for (int layer = 0; layer < x->layers; layer++)
-    n += r->account->moved[layer * (int64_t)r->of->points + r->block];
+    n += r->of.moved[layer * (int64_t)r->of.points + r->block];
   return n;
 }
 
@@ -536,7 +525,7 @@ static void serve(kv_pool *x, const kv_pages_job *j, int64_t step) {
   if (!x->how->bytes) x->result.moved += moved_in(x, r);
   x->ran++;
   if (r->out->admitted < 0) r->out->admitted = step;
-  if (r->block == r->of->blocks - 1) r->out->first = step;
+  if (r->block == r->of.blocks - 1) r->out->first = step;
   r->served = step;
   r->block++;
 }

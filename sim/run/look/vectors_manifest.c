@@ -14,8 +14,8 @@
 
 #include "ref/ground/arith.h"
 #include "ref/ground/filehash.h"
-#include "sim/ask/json.h"
-#include "sim/ask/number.h"
+#include "ref/ground/json.h"
+#include "ref/ground/number.h"
 #include "traces/trace/trace.h"
 #include <errno.h>
 #include <stdio.h>

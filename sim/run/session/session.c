@@ -9,7 +9,7 @@
 #include "ref/ground/large.h"
 #include "ref/lane/decisions.h"
 #include "ref/lane/needs.h"
-#include "sim/ask/knob.h"
+#include "sim/ask/spec.h"
 #include "traces/decisions/asset.h"
 #include <math.h>
 #include <stdlib.h>

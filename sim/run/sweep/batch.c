@@ -7,7 +7,7 @@
 
 #include "ref/ground/arith.h"
 #include "sim/ask/door.h"
-#include "sim/ask/knob.h"
+#include "sim/ask/spec.h"
 #include "traces/trace/trace.h"
 #include <math.h>
 #include <stdio.h>

@@ -7,7 +7,7 @@
 #include "commit.h"
 #include "config.h"
 #include "ref/ground/filehash.h"
-#include "sim/replay/engine/partial.h"
+#include "sim/replay/engine/cell.h"
 #include <omp.h>
 #include <stdio.h>
 #include <stdlib.h>

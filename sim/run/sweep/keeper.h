@@ -16,7 +16,7 @@
  * database cannot take parts, the run goes on: that is reported once, and they
  * are tried again when the next layer ends.
  *
- * Disk space: sim/replay/engine/partial.h for each cell and layer, freed when
+ * Disk space: sim/replay/engine/cell.h for each cell and layer, freed when
  * the rows are put.
  */
 #ifndef KV_SIM_KEEPER_H

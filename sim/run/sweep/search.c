@@ -7,8 +7,8 @@
  * the probes.
  */
 #include "ref/ground/text.h"
-#include "sim/ask/knob.h"
 #include "sim/ask/param.h"
+#include "sim/ask/spec.h"
 #include "sim/run/sweep/batch.h"
 
 #include <omp.h>

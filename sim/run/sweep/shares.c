@@ -5,7 +5,7 @@
 #include "sim/run/sweep/shares.h"
 
 #include "ref/ground/sha256.h"
-#include "sim/ask/knob.h"
+#include "sim/ask/spec.h"
 #include "sim/run/sweep/cut.h"
 #include "sim/run/sweep/effort.h"
 #include "traces/trace/trace.h"

@@ -6,11 +6,11 @@
  */
 #include "sim/run/tune/space.h"
 
+#include "ref/ground/number.h"
 #include "ref/ground/text.h"
 #include "ref/lane/compose.h"
-#include "sim/ask/knob.h"
-#include "sim/ask/number.h"
 #include "sim/ask/param.h"
+#include "sim/ask/spec.h"
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>

@@ -54,7 +54,7 @@ class Weights:
             self._check(path, l)
 
     def run_code(self) -> Optional[str]:
-        """run.code of this kvreplay's runs by the file (sim/ask/code.h)."""
+        """run.code of this kvreplay's runs by the file (sim/ask/door.h)."""
         known = json.loads(kvreplay("methods", "-f", "json", METHOD).stdout)
         revision = known[0]["revision"]
         text = f"revision {revision}\nfile {self.digest}\n".encode()

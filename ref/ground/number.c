@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Numbers as text: sim/ask/number.h. "%.{n}g" is tried with growing n until
+ * Numbers as text: ref/ground/number.h. "%.{n}g" is tried with growing n until
  * the text reads back; %g leaves trailing zeros out by itself, so the first
  * that does is the shortest.
  */
-#include "sim/ask/number.h"
+#include "ref/ground/number.h"
 
 #include <assert.h>
 #include <locale.h>

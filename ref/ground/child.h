@@ -9,8 +9,8 @@
  * The caller must not have started threads, its own or OpenMP's: fork copies
  * only the calling one. Costs a fork.
  */
-#ifndef KV_SIM_CHILD_H
-#define KV_SIM_CHILD_H
+#ifndef KV_REF_CHILD_H
+#define KV_REF_CHILD_H
 
 #include "ref/ground/err.h"
 #include <stdbool.h>

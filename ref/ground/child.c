@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Child processes: contract in sim/ask/child.h. The child holds the only write
- * end of a pipe, so the parent wakes up when it ends instead of at the next
- * tick. Whether the work was finished is a flag in shared memory, not in the
- * pipe, which the code that runs in the child could close.
+ * Child processes: contract in ref/ground/child.h. The child holds the only
+ * write end of a pipe, so the parent wakes up when it ends instead of at the
+ * next tick. Whether the work was finished is a flag in shared memory, not in
+ * the pipe, which the code that runs in the child could close.
  */
 #define _GNU_SOURCE 1 /* MAP_ANONYMOUS */
-#include "sim/ask/child.h"
+#include "ref/ground/child.h"
 
 #include <ctype.h>
 #include <dirent.h>

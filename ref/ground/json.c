@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * JSON as a stream: sim/ask/json.h.
+ * JSON as a stream: ref/ground/json.h.
  */
-#include "sim/ask/json.h"
+#include "ref/ground/json.h"
 
+#include "ref/ground/number.h"
 #include "ref/ground/text.h"
-#include "sim/ask/number.h"
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>

@@ -13,8 +13,8 @@
  * from 0x80 on becomes U+FFFD. Nothing returns an error or checks that brackets
  * match: check ferror(out) at the end.
  */
-#ifndef KV_SIM_JSON_H
-#define KV_SIM_JSON_H
+#ifndef KV_REF_JSON_H
+#define KV_REF_JSON_H
 
 #include <stdbool.h>
 #include <stdint.h>

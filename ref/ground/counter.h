@@ -5,8 +5,8 @@
  * integers, so that the order of adding does not matter, and are read when
  * nobody adds any more. Cannot fail.
  */
-#ifndef KV_SIM_COUNTER_H
-#define KV_SIM_COUNTER_H
+#ifndef KV_REF_COUNTER_H
+#define KV_REF_COUNTER_H
 
 #include <stdatomic.h>
 #include <stdint.h>

@@ -5,8 +5,8 @@
  * back to the same bits, but for subnormal numbers. Nothing fails; a call that
  * reads or writes text makes and frees one locale object of the C library.
  */
-#ifndef KV_SIM_NUMBER_H
-#define KV_SIM_NUMBER_H
+#ifndef KV_REF_NUMBER_H
+#define KV_REF_NUMBER_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Contract: sim/replay/measure/device_cache.h.
+ * Contract: sim/run/look/device_cache.h.
  */
-#include "sim/replay/measure/device_cache.h"
+#include "sim/run/look/device_cache.h"
 
 #include "ref/lane/method.h"
 #include <ctype.h>
