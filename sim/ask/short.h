@@ -9,6 +9,7 @@
 #ifndef KV_SIM_SHORT_H
 #define KV_SIM_SHORT_H
 
+#include "ref/formats/named.h" /* KV_NAMED_LISTED, for a text of help */
 #include "ref/lane/method.h"
 
 enum { KV_SHORT = 32 }; /* bytes of a name, with its end */
