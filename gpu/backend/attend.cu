@@ -25,7 +25,7 @@
  * stand at the same place of a byte in every row. A thread has a chain over the
  * entries for every head. A column here is an element of a row.
  *
- * For every format with kv_gpu_format_x::ROWS; a chunk that does not suit is
+ * For every rule of the format token; a chunk that does not suit is
  * left to gpu/lane/values.cuh. Order, by all threads of the block together:
  * kv_coded_values_suit, kv_coded_values_fetch, kv_async_wait and a barrier,
  * kv_coded_values_widen, a barrier, kv_coded_values_weigh. */
@@ -37,7 +37,7 @@ constexpr int KV_CODED_VALUES = KV_GPU_CHUNK * (9 + 1);
 /* A chunk that suits; each thread has a copy. */
 typedef struct kv_coded_values {
   kv_minmax how;
-  int format, width, n; /* a kv_gpu_format; columns, at most KV_BLOCK; rows */
+  int width, n;         /* columns, at most KV_BLOCK; rows */
   int metadata, ranges; /* bytes before a row's codes; its ranges */
   int pieces;           /* of its block, 16 bytes each */
   kv_piece *code;       /* [n][pieces] blocks, shared */
@@ -57,9 +57,14 @@ KV_DEVICE bool kv_coded_values_suit(int n, const kv_gpu_row *row, char *room,
   int ranges = (width + how.group - 1) / how.group;
   int metadata = (int)kv_gpu_block_size(*slab, 1).metadata;
   int pieces = (metadata + plane + 15) / 16;
-  *x = {how,    slab->format,     width,
-        n,      metadata,         ranges,
-        pieces, (kv_piece *)room, (float *)(room + KV_GPU_CHUNK * 16 * pieces)};
+  *x = {how,
+        width,
+        n,
+        metadata,
+        ranges,
+        pieces,
+        (kv_piece *)room,
+        (float *)(room + KV_GPU_CHUNK * 16 * pieces)};
   if (width > KV_BLOCK || plane * 8 != width * how.bits ||
       slab->size < (size_t)pieces * 16 || slab->size % 16 ||
       KV_GPU_CHUNK * (16 * pieces + 8 * ranges) > size)
@@ -81,7 +86,7 @@ KV_DEVICE void kv_coded_values_widen(const kv_coded_values &x) {
   if (j >= x.n) return;
   const kv_piece *from = x.code + j * x.pieces;
   for (int g = 0; g < x.ranges; g++) {
-    kv_gpu_range r = kv_gpu_range_of(x.format, x.how, x.ranges, g, from);
+    kv_gpu_range r = kv_gpu_range_of(x.how, x.ranges, g, from);
     x.range[2 * g * KV_GPU_CHUNK + j] = r.scale;
     x.range[(2 * g + 1) * KV_GPU_CHUNK + j] = r.least;
   }

@@ -32,7 +32,7 @@ static __device__ bool coded(const kv_gpu_layer &l, const kv_logits_task &a,
   kv_row_keys_fetch(row, x);
   kv_async_wait<0>();
   __syncthreads();
-  kv_row_keys_align(a.lane->k_slab[a.lane->k[a.base].format].format, x);
+  kv_row_keys_align(x);
   kv_logits_passes<QUERIES>(l, a, own, [&](int j, int count, float *acc) {
     kv_logits_fetch<QUERIES>(l, a, j, count, query);
     kv_async_wait<0>();

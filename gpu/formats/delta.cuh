@@ -15,12 +15,6 @@
 #include "ref/formats/delta.h"
 
 struct kv_gpu_format_delta {
-  static constexpr bool ROWS = false;
-
-  KV_DEVICE kv_gpu_range range(const kv_minmax &, int, int, const void *) {
-    return {0, 0};
-  }
-
   /* 4-bit codes as settings of format token: `group` elements, or all, share a
    * scale. */
   KV_DEVICE kv_minmax codes(const kv_delta &c) {

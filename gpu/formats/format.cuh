@@ -17,12 +17,6 @@
  *     KV_DEVICE bool encode(const void *settings, int members,
  *                       int width, const Rows &row,
  *                       const kv_gpu_block &block);
- *     // does a row have scales of its own, its block begin with them, and are
- *     // its settings a kv_minmax? Then whole rows are read at once
- *     // (gpu/lane/keys_rows.cuh, gpu/backend/attend.cu), and range g of n is
- *     static constexpr bool ROWS = true;
- *     KV_DEVICE kv_gpu_range range(const kv_minmax &c, int n, int g,
- *                                  const void *metadata);
  *   };
  *
  * `settings` is the device's copy of the struct that the reference's format
@@ -102,31 +96,15 @@ case KV_GPU_##name:                                                            \
   }
 }
 
-/* The format's ROWS: true if its rows have scales of their own. */
-KV_DEVICE bool kv_gpu_has_rows(int format) {
-  switch (format) {
-#define KV_FORMAT(name)                                                        \
-case KV_GPU_##name:                                                            \
-  return kv_gpu_format_##name::ROWS;
-#include "gpu/formats/list.h"
-#undef KV_FORMAT
-  default:
-    return false;
-  }
-}
+/* Do its rows have scales of their own? Then whole rows are read at once
+ * (gpu/lane/keys_rows.cuh, gpu/backend/attend.cu). */
+KV_DEVICE bool kv_gpu_has_rows(int format) { return format == KV_GPU_token; }
 
 /* Range g of the n ranges of a row of such a format; c: its settings. */
-KV_DEVICE kv_gpu_range kv_gpu_range_of(int format, const kv_minmax &c, int n,
-                                       int g, const void *metadata) {
-  switch (format) {
-#define KV_FORMAT(name)                                                        \
-case KV_GPU_##name:                                                            \
-  return kv_gpu_format_##name::range(c, n, g, metadata);
-#include "gpu/formats/list.h"
-#undef KV_FORMAT
-  default:
-    return {0, 0};
-  }
+KV_DEVICE kv_gpu_range kv_gpu_range_of(const kv_minmax &c, int n, int g,
+                                       const void *metadata) {
+  kv_range r = kv_range_stored(c, n, g, metadata);
+  return {r.scale, kv_range_least(&c, &r)};
 }
 
 /* Codes `members` rows, row(m, x) being element x of row m, into a block of the

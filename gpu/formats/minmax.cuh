@@ -1,22 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Min-max codes on the device, as ref/formats/minmax.h defines them, for the
- * formats channel and token. Kernels call kv_gpu_minmax through
- * gpu/formats/format.cuh, which says what ROWS, range, size, decode and encode
- * are for; the others are their parts, any one thread's. CHANNEL selects what
- * shares a scale: element x of all rows of a block, or else runs of `group`
- * elements of its only row.
+ * Rows of codes on the device, as ref/formats/minmax.h defines them, for the
+ * formats channel and token; their arithmetic is ref/formats/rules.h. Kernels
+ * call kv_gpu_minmax through gpu/formats/format.cuh, which says what size,
+ * decode and encode are for; the others are their parts, any one thread's.
+ * CHANNEL selects what shares a scale: element x of all rows of a block, or
+ * else runs of `group` elements of its only row.
  *
  * Minimum and maximum are chosen by key (rule 2 of ref/ground/arith.h), so they
- * do not depend on the order. Metadata is aligned to 2 bytes. Cost: encode
- * O(members * width / KV_BLOCK), but for the ends of a range, which one thread
- * looks for, and two votes.
+ * do not depend on the order. Metadata is aligned to the numbers in it. Cost:
+ * encode O(members * width / KV_BLOCK), but for the ends of a range, which one
+ * thread looks for, and two votes.
  */
 #ifndef KV_GPU_FORMATS_MINMAX_CUH
 #define KV_GPU_FORMATS_MINMAX_CUH
 
+#include "gpu/block/block.cuh"
 #include "gpu/block/half.h"
-#include "gpu/formats/passes.cuh"
 #include "ref/formats/minmax.h"
 
 /* Code b of four, one in the low bits of each byte of `codes`, as a float;
@@ -29,29 +29,56 @@ KV_DEVICE float kv_minmax_code(uint32_t codes, uint32_t mask, int b) {
   return kv_sub(kv_float(word), kv_float(magic));
 }
 
-/* The least and the largest of some numbers; or a scale and a minimum. */
+/* What range g of n of a row of the format token stores; from: its metadata. By
+ * any one thread. */
+KV_DEVICE kv_range kv_range_stored(const kv_minmax &c, int n, int g,
+                                   const void *from) {
+  const uint16_t *half = (const uint16_t *)from + g;
+  if (kv_rule_floats(c.rule)) return {((const float *)from)[g], 0};
+  if (c.rule == KV_RULE_INTEGER) return {kv_half(half[0]), 0};
+  return {kv_half(half[0]), kv_half(half[n])};
+}
+
+/* The least and the largest of some numbers. */
 typedef struct kv_minmax_two {
   float a, b;
 } kv_minmax_two;
 
-template <bool CHANNEL> struct kv_gpu_minmax {
-  static constexpr bool ROWS = !CHANNEL;
-
-  /* Range g of n; block: its metadata, scales, then minima, in fp16. */
-  KV_DEVICE kv_gpu_range range(const kv_minmax &c, int n, int g,
-                               const void *block) {
-    const uint16_t *from = (const uint16_t *)block + g;
-    (void)c;
-    return {kv_half(from[0]), kv_half(from[n])};
+/* Calls set(j, NULL), which writes scale j, for j < scales, and then set(j,
+ * codes), which writes byte j of the codes, for j < bytes, each by one thread;
+ * set returns false where what it writes does not fit its type. By all threads
+ * of the block together with the same arguments; a barrier after each pass.
+ * False, for all, where any did not fit. `set` is called at one place, so that
+ * its code, in which reading a row is long, is there once. */
+template <class Set>
+KV_DEVICE bool kv_gpu_in_passes(int scales, int bytes, uint8_t *codes,
+                                const Set &set) {
+  bool fits = true;
+  KV_ROLLED
+  for (int coding = 0; coding < 2; coding++) {
+    int n = coding ? bytes : scales;
+    bool wrong = false;
+    for (int j = kv_thread(); j < n; j += KV_BLOCK)
+      wrong |= !set(j, coding ? codes : nullptr);
+    fits &= !kv_block_any(wrong);
   }
+  return fits;
+}
 
+template <bool CHANNEL> struct kv_gpu_minmax {
   /* Bytes of a row's codes: element x is in byte x mod plane, x div plane codes
    * above its low bits. */
   KV_DEVICE int plane(const kv_minmax &c, int width) {
     return (width * c.bits + 7) / 8;
   }
 
-  /* How many scales, and as many minima, a block begins with. */
+  /* Does a block store a second number for each scale? A channel always does.
+   */
+  KV_DEVICE bool has_two(const kv_minmax &c) {
+    return CHANNEL || !kv_rule_symmetric(c.rule);
+  }
+
+  /* How many scales a block begins with, all before other numbers. */
   KV_DEVICE int ranges(const kv_minmax &c, int width) {
     return CHANNEL ? width : (width + c.group - 1) / c.group;
   }
@@ -67,7 +94,8 @@ template <bool CHANNEL> struct kv_gpu_minmax {
     const kv_minmax &c = *(const kv_minmax *)settings;
     int rows = CHANNEL ? members : 1;
     return kv_gpu_coded_size{(int64_t)rows * plane(c, width),
-                             (int64_t)ranges(c, width) * 4};
+                             (int64_t)ranges(c, width) *
+                                 (CHANNEL ? 4 : kv_range_bytes(&c))};
   }
 
   /* Element x of row `member` of a block. */
@@ -75,35 +103,38 @@ template <bool CHANNEL> struct kv_gpu_minmax {
                          const kv_gpu_block &block, int member, int x) {
     const kv_minmax &c = *(const kv_minmax *)settings;
     int bytes = plane(c, width), n = ranges(c, width), g = range_of(c, x);
-    const uint16_t *scale = (const uint16_t *)block.metadata;
     const uint8_t *row = (const uint8_t *)block.codes;
     if (CHANNEL) row += (size_t)member * (size_t)bytes;
-    float step = kv_from_finite_f16(scale[g]),
-          min = kv_from_finite_f16(scale[n + g]);
+    kv_range r = run_at(c, n, g, block.metadata);
     int shift = 0;
     for (; x >= bytes; x -= bytes) shift += c.bits;
-    float code = (float)(row[x] >> shift & ((1 << c.bits) - 1));
-    return kv_fma(code, step, min);
+    uint32_t code = row[x] >> shift & ((1u << c.bits) - 1);
+    return CHANNEL ? kv_fma((float)code, r.scale, r.other)
+                   : kv_range_read(&c, &r, code);
   }
 
-  /* Writes scale g and minimum g of a block of n ranges, from the least and the
-   * largest number; false: they leave fp16. */
+  /* What range g of n stores; block: its metadata. */
+  KV_DEVICE kv_range run_at(const kv_minmax &c, int n, int g,
+                            const char *block) {
+    if (!CHANNEL) return kv_range_stored(c, n, g, block);
+    const uint16_t *from = (const uint16_t *)block + g;
+    return {kv_from_finite_f16(from[0]), kv_from_finite_f16(from[n])};
+  }
+
+  /* Writes what range g of n stores, from the least and the largest number;
+   * false: it does not fit its type. */
   KV_DEVICE bool set_range(const kv_minmax &c, float min, float max, int g,
                            int n, char *block) {
-    float levels = (float)((1 << c.bits) - 1);
-    bool fp16 = c.rule == KV_RULE_FP16;
-    if (fp16) {
-      min = kv_round_f16(min);
-      max = kv_round_f16(max);
+    kv_range r =
+        CHANNEL ? kv_minmax_run(&c, min, max) : kv_range_of(&c, min, max);
+    if (!CHANNEL && kv_rule_floats(c.rule)) {
+      ((float *)block)[g] = r.scale;
+    } else {
+      uint16_t *to = (uint16_t *)block + g;
+      to[0] = kv_to_f16(r.scale);
+      if (has_two(c)) to[n] = kv_to_f16(r.other);
     }
-    float width = kv_sub(max, min);
-    if (fp16) width = kv_round_f16(width);
-    float scale = kv_round_f16(kv_div(width, levels));
-    min = kv_round_f16(min);
-    uint16_t *to = (uint16_t *)block + g;
-    to[0] = kv_to_f16(scale);
-    to[n] = kv_to_f16(min);
-    return kv_finite(scale) && kv_finite(min);
+    return kv_range_fits(&c, min, max, &r);
   }
 
   /* The least (a) and the largest (b) of the numbers that share range g. */
@@ -123,17 +154,14 @@ template <bool CHANNEL> struct kv_gpu_minmax {
     return {lo, hi};
   }
 
-  /* Scale (a) and minimum (b) by which codes of range g are chosen: those
-   * stored in the block, or by KV_RULE_UNROUNDED 1 / scale and minimum before
-   * they were rounded, from the least and the largest number `of`. */
-  KV_DEVICE kv_minmax_two chosen_by(const kv_minmax &c, int width, int g,
-                                    kv_minmax_two of, const char *block) {
-    const uint16_t *from = (const uint16_t *)block + g;
-    float scale = kv_from_finite_f16(from[0]);
-    float min = kv_from_finite_f16(from[ranges(c, width)]);
-    if (!again(c) || !(scale > 0)) return {scale, min};
-    float levels = (float)((1 << c.bits) - 1);
-    return {kv_div(1, kv_div(kv_sub(of.b, of.a), levels)), of.a};
+  /* What codes of range g are chosen by: what the block stores or, by
+   * KV_RULE_UNROUNDED, what it was before it was rounded, from the least and
+   * the largest number `of`. */
+  KV_DEVICE kv_range chosen_by(const kv_minmax &c, int width, int g,
+                               kv_minmax_two of, const char *block) {
+    kv_range r = run_at(c, ranges(c, width), g, block);
+    if (!again(c) || !(r.scale > 0)) return r;
+    return kv_minmax_unrounded(&c, of.a, of.b);
   }
 
   /* True if the least and the largest number are looked for again when codes
@@ -142,21 +170,9 @@ template <bool CHANNEL> struct kv_gpu_minmax {
     return !CHANNEL && c.rule == KV_RULE_UNROUNDED;
   }
 
-  /* Code of x under such a scale and minimum; scale 0: every code 0. */
-  KV_DEVICE uint32_t code(const kv_minmax &c, float scale, float min, float x) {
-    float y, top = (float)((1 << c.bits) - 1);
-    if (!(scale > 0)) return 0;
-    if (c.rule == KV_RULE_UNROUNDED) {
-      y = kv_mul(kv_sub(x, min), scale);
-    } else if (c.rule == KV_RULE_FP16) {
-      y = kv_round_f16(kv_sub(kv_round_f16(x), min));
-      y = kv_round_f16(kv_div(y, scale));
-    } else {
-      y = kv_div(kv_sub(x, min), scale);
-    }
-    y = y > 0 ? y : 0;
-    y = y < top ? y : top;
-    return kv_bits(kv_add(y, 0x1p23f)) & 0xffu; /* rint: the lowest bits */
+  /* Code of x by that. */
+  KV_DEVICE uint32_t code(const kv_minmax &c, const kv_range &by, float x) {
+    return CHANNEL ? kv_minmax_choose(&c, &by, x) : kv_range_code(&c, &by, x);
   }
 
   /* Where codes is NULL, writes range j, and returns as set_range; or else
@@ -179,8 +195,8 @@ template <bool CHANNEL> struct kv_gpu_minmax {
       if (!codes) {
         fits = set_range(c, of.a, of.b, g, ranges(c, width), block);
       } else {
-        kv_minmax_two by = chosen_by(c, width, g, of, block);
-        byte |= code(c, by.a, by.b, row(m, x)) << shift;
+        kv_range by = chosen_by(c, width, g, of, block);
+        byte |= code(c, by, row(m, x)) << shift;
       }
     }
     if (codes) codes[j] = (uint8_t)byte;
@@ -188,7 +204,7 @@ template <bool CHANNEL> struct kv_gpu_minmax {
   }
 
   /* Codes rows into a block; by all threads of the block together, with a
-   * barrier at the end. False, for all: a scale or minimum does not fit fp16.
+   * barrier at the end. False, for all: a number does not fit its type.
    */
   template <class Rows>
   KV_DEVICE bool encode(const void *settings, int members, int width,

@@ -52,12 +52,15 @@ static kv_gpu_paged_tier tier_of(const kv_store *s, const pairs *p, int t,
   return kv_gpu_paged_tier_of(page, &token, side);
 }
 
-/* The format whose rows gpu/backend/paged.cu reads as they are. */
+/* The formats whose rows gpu/backend/paged.cu reads as they are. */
 static bool is_walked(const pairs *p) {
   for (int side = 0; side < KV_SIDES; side++)
     for (int t = 0; t < p->n[side]; t++) {
       const kv_coding *c = p->of[side][t];
-      if (c->format != &kv_format_token || c->pre_rope) return false;
+      int bits, run;
+      if (!c->format->in_place ||
+          !c->format->in_place(c->settings, &bits, &run) || c->pre_rope)
+        return false;
     }
   return true;
 }

@@ -7,7 +7,7 @@
  * Then a word of codes of each is decoded at a time: four elements of a plane
  * (ref/formats/minmax.h), so x ascends.
  *
- * For every format with kv_gpu_format_x::ROWS. Order, by all threads of the
+ * For every rule of the format token. Order, by all threads of the
  * block together: kv_row_keys_suit, kv_row_keys_fetch, kv_row_keys_align, then
  * kv_row_chains for each pass of queries. A tile that does not suit - rows of
  * other kinds among them, rows in pages, a lane that is re-indexed, keys coded
@@ -94,12 +94,12 @@ KV_DEVICE kv_piece kv_row_piece(const kv_piece &a, const kv_piece &b,
 
 /* The ranges of entry j of the tile, before it is aligned: scale and least of
  * the first, then of the second. One thread's. */
-KV_DEVICE kv_quad kv_row_ranges(int format, const kv_row_keys &x, int j) {
+KV_DEVICE kv_quad kv_row_ranges(const kv_row_keys &x, int j) {
   kv_quad range = {};
   KV_UNROLL
   for (int g = 0; g < KV_ROW_RANGES; g++) { /* places known: registers */
     if (j >= x.n || g >= x.ranges) continue;
-    kv_gpu_range r = kv_gpu_range_of(format, x.how, x.ranges, g, &x.code[j]);
+    kv_gpu_range r = kv_gpu_range_of(x.how, x.ranges, g, &x.code[j]);
     range.x[2 * g] = r.scale;
     range.x[2 * g + 1] = r.least;
   }
@@ -110,10 +110,9 @@ KV_DEVICE kv_quad kv_row_ranges(int format, const kv_row_keys &x, int j) {
  * and on, and puts their ranges behind them. The copies must have arrived for
  * all threads; what this writes only the same thread reads. Its barrier is for
  * the compiler: what was read as halves is written as words. */
-KV_DEVICE void kv_row_keys_align(int format, const kv_row_keys &x) {
+KV_DEVICE void kv_row_keys_align(const kv_row_keys &x) {
   int t = kv_thread();
-  kv_quad range[2] = {kv_row_ranges(format, x, t),
-                      kv_row_ranges(format, x, t + KV_BLOCK)};
+  kv_quad range[2] = {kv_row_ranges(x, t), kv_row_ranges(x, t + KV_BLOCK)};
   __syncthreads();
   KV_UNROLL
   for (int e = 0; e < 2; e++) {

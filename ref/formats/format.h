@@ -85,8 +85,9 @@ typedef struct kv_format {
                  int members, int width, const void *in, int member,
                  float *out);
   /* For inspection; all three or none: the number of scales (and of minima,
-   * fp16) of a group of rows of `width` elements; these with the codes of one
-   * member, one code a byte; and the rules that define them. */
+   * fp16) of a group of rows of `width` elements, 0: none to show under these
+   * settings; these with the codes of one member, one code a byte; and the
+   * rules that define them, NULL where there are none to show. */
   int (*scales)(const void *settings, int width);
   void (*parts)(const void *settings, int width, const void *in, int member,
                 uint8_t *code, uint16_t *scale, uint16_t *min);

@@ -54,7 +54,7 @@ bool kv_coding_alike(const kv_coding *a, const kv_coding *b) {
 
 /* --- formats by name ------------------------------------------------------ */
 
-#define LINE(name, format, bits, rule) {#name, &kv_format_##format, bits, rule},
+#define LINE(name, bits, rule) {#name, &kv_format_token, bits, rule},
 static const kv_named_format list[] = {{"raw", NULL, 0, 0},
                                        KV_NAMED_FORMATS(LINE)};
 #undef LINE

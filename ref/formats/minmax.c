@@ -14,33 +14,17 @@ int kv_minmax_runs(const kv_minmax *c, int width) {
   return (width + c->group - 1) / c->group;
 }
 
-int kv_minmax_members_one(const void *settings) {
-  (void)settings;
-  return 1;
-}
-
-kv_coded_size kv_minmax_size_one(const void *settings, int rows, int width) {
-  (void)rows;
-  return (kv_coded_size){.codes = kv_minmax_row(settings, width),
-                         .metadata =
-                             (size_t)kv_minmax_runs(settings, width) * 4};
-}
-
 bool kv_minmax_range(const kv_minmax *c, float min, float max, int i,
                      kv_minmax_ranges *r, char *scale_at, char *min_at) {
-  float levels = (float)((1 << c->bits) - 1);
-  bool fp16 = c->rule == KV_RULE_FP16, exact = c->rule == KV_RULE_UNROUNDED;
-  if (fp16) min = kv_round_f16(min), max = kv_round_f16(max);
-  float width = kv_sub(max, min), least = min;
-  if (fp16) width = kv_round_f16(width);
-  float each = kv_div(width, levels), scale = kv_round_f16(each);
-  min = kv_round_f16(min);
-  kv_put_half(scale_at, scale);
-  kv_put_half(min_at, min);
-  r->scale[i] = !(scale > 0) ? 1 : exact ? kv_div(1, each) : scale;
-  r->min[i] = exact ? least : min;
-  r->top[i] = scale > 0 ? levels : 0;
-  return kv_finite(scale) && kv_finite(min);
+  kv_range of = kv_minmax_run(c, min, max), by = of;
+  bool codes = of.scale > 0;
+  if (c->rule == KV_RULE_UNROUNDED) by = kv_minmax_unrounded(c, min, max);
+  kv_put_half(scale_at, of.scale);
+  kv_put_half(min_at, of.other);
+  r->scale[i] = codes ? by.scale : 1;
+  r->min[i] = by.other;
+  r->top[i] = codes ? (float)((1 << c->bits) - 1) : 0;
+  return kv_range_fits(c, min, max, &of);
 }
 
 static inline uint32_t clamp_round(float y, float top) {
@@ -123,6 +107,7 @@ kv_format_rules kv_minmax_rules(const void *settings) {
                "numbers that share it, rounded by h first" SHARE,
       .min = "h(min) of the same",
       .decoded = DECODED};
+  if (!kv_rule_minmax(c->rule)) return (kv_format_rules){.code = NULL};
   if (c->rule == KV_RULE_UNROUNDED) return unrounded;
   return c->rule == KV_RULE_FP16 ? fp16 : fp32;
 }

@@ -17,7 +17,7 @@
  *
  * Calls of recode go by entry ascending, keys first: one for `group` tokens,
  * then one for each token. Codes are for life. The codes' arithmetic, both
- * variants: ref/formats/minmax.h. A cell fails where a scale or a minimum
+ * variants: ref/formats/rules.h. A cell fails where a scale or a minimum
  * leaves fp16.
  *
  * Liu et al. 2024, KIVI: A Tuning-Free Asymmetric 2bit Quantization for KV

@@ -27,10 +27,10 @@
  * format for each token is leankv.
  *
  * sym8 and sym4 are QServe's symmetric KV8 and KV4 (Lin et al. 2024, QServe,
- * arXiv:2405.04532), e4m3 and e5m2 floats of 8 bits with a scale a token:
- * ref/formats/absmax.h. qserve8 and qserve4 are QServe's with a zero point,
- * atom4 is Atom's (Zhao et al. 2024, arXiv:2310.19102), whose keys are coded
- * before their rotation (rope=before): ref/formats/zeropoint.h.
+ * arXiv:2405.04532), e4m3 and e5m2 floats of 8 bits with a scale a token,
+ * qserve8 and qserve4 QServe's with a zero point. atom4 is Atom's (Zhao et al.
+ * 2024, arXiv:2310.19102), whose keys are coded before their rotation
+ * (rope=before). The arithmetic of all names: ref/formats/rules.h.
  *
  * Family: code. Acts: every step. Needs: rows of codes. Bound: t. Bytes: t (d k
  * + d_v v) / 8 for k and v bits, 4 a group and coded side. Gather: -. Reduce:

@@ -5,11 +5,13 @@
  * a file (replay, and plugins) have their own heading and are in the JSON only
  * if named.
  */
+#include "ref/formats/named.h"
 #include "sim/cli/commands.h"
 
 #include "ref/ground/json.h"
 #include "sim/ask/door.h"
 #include "sim/ask/param.h"
+#include "sim/ask/short.h"
 #include "sim/ask/spec.h"
 #include "sim/cli/options_cells.h"
 #include "sim/cli/sheet/sheet.h"
@@ -71,8 +73,8 @@ static void list_all(bool colour) {
   fputc('\n', stdout);
   kv_help_wrap(stdout, 0, 0,
                "two on one lane, a selection and a format for what it keeps: "
-               "snapkv+kivi:bits=4, snapkv+int4; int8, int4, int2, int1, sym8, "
-               "sym4, e4m3, e5m2, qserve8, qserve4, atom4, k8v4 and e4m3-int4 "
+               "snapkv+kivi:bits=4, snapkv+int4; " KV_NAMED_LISTED
+               "k8v4 and e4m3-int4 "
                "are quant by the names of its formats");
   puts("\nmethods that need a file of yours, and are not part of all:");
   list(kv_method_door_at, width, colour);
@@ -311,9 +313,9 @@ static const char *const notes[] = {
     "specification, as in -m h2o:recent=16.",
     "Two methods with a plus between them share each lane: the first selects, "
     "the second codes what is kept, each with its own parameters, as in -m "
-    "snapkv:window=16+kivi:bits=4. Only a method that codes can be the second. "
-    "int8 to int1, sym8, sym4, e4m3, e5m2, qserve8, qserve4, atom4 stand for "
-    "quant with that format on both sides, k8v4 for keys in 8 bits and values "
+    "snapkv:window=16+kivi:bits=4. Only a method that codes can be the "
+    "second. " KV_NAMED_LISTED "each stand for quant with that format on both "
+    "sides, k8v4 for keys in 8 bits and values "
     "in 4, e4m3-int4 for any two of them, of keys and of values: snapkv+int4, "
     "k8v4:residual=64, raw-qserve4. Atom's own keys are atom4:rope=before.",
     "Methods that need a file have a heading of their own and are not in the "

@@ -186,7 +186,7 @@ static counts attend(const how &a) {
 /* What whole rows of codes and queries take, where all entries are coded. */
 static counts of_codes(const how &a) {
   int tiles = (a.n + 2 * CHUNK - 1) / (2 * CHUNK), row = a.d * a.bits / 8;
-  int range = a.format != KV_GPU_absmax || kv_rule_floats(a.rule) ? 4 : 2;
+  int range = a.rule == KV_RULE_INTEGER ? 2 : 4;
   int block = range * ((a.d + a.group_v - 1) / a.group_v) + row;
   int key = a.format == KV_GPU_channel ? row / 16 : row / 16 + 1;
   counts c = {a.n * key + tiles * a.heads * a.d / 4, a.n * ((block + 15) / 16)};
@@ -207,12 +207,12 @@ TEST(whole_rows_are_copied) {
       {128, 1, 128, 16, KV_RULE_UNROUNDED, 2, 130, -1, false, KV_GPU_token},
       {64, 2, 64, 64, KV_RULE_STORED, 2, 140, -1, false, KV_GPU_token},
       {64, 8, 64, 64, KV_RULE_FP16, 1, 140, -1, false, KV_GPU_token},
-      {96, 8, 96, 96, KV_RULE_INTEGER, 3, 257, -1, false, KV_GPU_absmax},
-      {64, 4, 32, 8, KV_RULE_INTEGER, 8, 130, -1, false, KV_GPU_absmax},
-      {128, 8, 64, 128, KV_RULE_E4M3, 5, 257, -1, false, KV_GPU_absmax},
-      {32, 8, 32, 16, KV_RULE_E5M2, 1, 129, -1, false, KV_GPU_absmax},
-      {128, 8, 128, 64, KV_RULE_FRACTION, 2, 129, -1, false, KV_GPU_zeropoint},
-      {128, 4, 64, 128, KV_RULE_BASE, 7, 258, -1, false, KV_GPU_zeropoint},
+      {96, 8, 96, 96, KV_RULE_INTEGER, 3, 257, -1, false, KV_GPU_token},
+      {64, 4, 32, 8, KV_RULE_INTEGER, 8, 130, -1, false, KV_GPU_token},
+      {128, 8, 64, 128, KV_RULE_E4M3, 5, 257, -1, false, KV_GPU_token},
+      {32, 8, 32, 16, KV_RULE_E5M2, 1, 129, -1, false, KV_GPU_token},
+      {128, 8, 128, 64, KV_RULE_FRACTION, 2, 129, -1, false, KV_GPU_token},
+      {128, 4, 64, 128, KV_RULE_BASE, 7, 258, -1, false, KV_GPU_token},
   };
   for (const how &a : cases)
     for (int order = 0; order < 2; order++) {
@@ -233,10 +233,10 @@ TEST(what_does_not_suit_is_the_same) {
       {33, 2, 32, 5, 1, 1, 150, -1, false},
       {256, 4, 32, 32, 0, 1, 270, -1, false}, /* rows of 128 bytes */
       {128, 4, 32, 4, 1, 1, 140, -1, false},  /* many ranges of values */
-      {64, 8, 64, 64, KV_RULE_FRACTION, 2, 300, 270, true, KV_GPU_zeropoint},
-      {64, 8, 64, 64, KV_RULE_E4M3, 1, 300, 100, false, KV_GPU_absmax},
-      {64, 8, 16, 16, KV_RULE_E4M3, 1, 140, -1, false, KV_GPU_absmax},
-      {80, 8, 40, 40, KV_RULE_INTEGER, 1, 140, -1, false, KV_GPU_absmax},
+      {64, 8, 64, 64, KV_RULE_FRACTION, 2, 300, 270, true, KV_GPU_token},
+      {64, 8, 64, 64, KV_RULE_E4M3, 1, 300, 100, false, KV_GPU_token},
+      {64, 8, 16, 16, KV_RULE_E4M3, 1, 140, -1, false, KV_GPU_token},
+      {80, 8, 40, 40, KV_RULE_INTEGER, 1, 140, -1, false, KV_GPU_token},
       {160, 8, 160, 160, KV_RULE_UNROUNDED, 1, 130, -1, false, KV_GPU_token},
   };
   for (const how &a : cases) {

@@ -99,17 +99,18 @@ mutant device_message_unsent gpu/host/step.c 'down' \
 mutant lse_without_log ref/backend/attend.c 'golden.sh' \
   'lse[head] = x->best[head] + kv_log(l);' \
   'lse[head] = x->best[head] + kv_log(l) * (l > 2);'
-mutant recode_unrounded_scale ref/formats/minmax.c 'golden.sh format' \
-  ': exact ? kv_div(1, each) : scale;' ': exact ? kv_div(1, each) : each;'
+mutant recode_unrounded_scale ref/formats/rules.h 'golden.sh format' \
+  'r.scale = kv_round_f16(kv_div(width, (float)((1 << c->bits) - 1)));' \
+  'r.scale = kv_div(width, (float)((1 << c->bits) - 1));'
 mutant named_rounded_scale ref/formats/minmax.c 'named' \
-  ': exact ? kv_div(1, each) : scale;' ': scale;'
-mutant absmax_no_subnormals ref/formats/absmax.h 'named' \
+  'if (c->rule == KV_RULE_UNROUNDED) by = kv_minmax_unrounded(c, min, max);' ''
+mutant absmax_no_subnormals ref/formats/rules.h 'named' \
   'uint32_t unit = (uint32_t)(127 + 24 - bias - m) << 23;' \
   'uint32_t unit = (uint32_t)(128 + 24 - bias - m) << 23;'
-mutant atom_base_anywhere ref/formats/zeropoint.h 'zeropoint' \
-  'p.zero = kv_zeropoint_clamp(c, kv_rint(kv_div(-min, p.scale)));' \
-  'p.zero = kv_rint(kv_div(-min, p.scale));'
-mutant qserve_constant_run ref/formats/zeropoint.h 'named' \
+mutant atom_base_anywhere ref/formats/rules.h 'zeropoint' \
+  'p.other = kv_code_clamp(c, kv_rint(kv_div(-min, p.scale)));' \
+  'p.other = kv_rint(kv_div(-min, p.scale));'
+mutant qserve_constant_run ref/formats/rules.h 'named' \
   'if (p.scale > 0) return p;' 'if (p.scale >= 0) return p;'
 mutant names_both_of_keys sim/ask/short.c 'methods' \
   '*v = dash + 1;' '*v = name;'

@@ -29,8 +29,8 @@ mutant device_pair_of_two gpu/backend/logits.cu 'gpu_coded' \
 mutant device_code_astray gpu/formats/minmax.cuh 'gpu_coded' \
   '(b < 2 ? codes : codes >> 16)' 'codes'
 mutant device_rounded_scale gpu/formats/minmax.cuh 'whims' \
-  'return {kv_div(1, kv_div(kv_sub(of.b, of.a), levels)), of.a};' \
-  'return {kv_div(1, scale), of.a};'
+  'return kv_minmax_unrounded(&c, of.a, of.b);' \
+  'return {kv_div(1, r.scale), of.a};'
 mutant device_key_half_moved gpu/lane/keys_rows.cuh 'gpu_coded' \
   'word[i] >> 16 | word[i + 1] << 16' 'word[i] >> 16'
 mutant device_key_one_range gpu/lane/keys_rows.cuh 'gpu_coded' \

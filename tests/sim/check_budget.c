@@ -15,7 +15,7 @@
  * what a cell is predicted to cost: more work is never predicted to be cheaper.
  */
 #include "sim/ask/budget.h"
-#include "sim/ask/knob.h"
+#include "sim/ask/spec.h"
 #include "sim/cli/commands.h"
 #include "sim/cli/options_run.h"
 #include "sim/run/session/session.h"

@@ -120,6 +120,8 @@ static void put_side(const step *s, const coded *c) {
   const kv_coding *coding = c->slab->coding;
   int groups = 0, width = c->slab->width;
   if (!coding || !coding->format->parts || c->slab->held == 0) return;
+  size_t each = (size_t)coding->format->scales(coding->settings, width);
+  if (each == 0) return;
   int32_t *table = put(s, c->first, l->lane, KV_ST_I32, (size_t)l->n, 2);
   int32_t *group = kv_zalloc((size_t)c->slab->cap + 1, sizeof *group);
   if (!table || !group) {
@@ -129,7 +131,6 @@ static void put_side(const step *s, const coded *c) {
   }
   size_t rows = number(s, c, group, table, &groups);
   free(group);
-  size_t each = (size_t)coding->format->scales(coding->settings, width);
   uint8_t *code = put(s, c->first + 1, l->lane, KV_ST_U8, rows, (size_t)width);
   uint16_t *scale =
       put(s, c->first + 2, l->lane, KV_ST_F16, (size_t)groups, each);
