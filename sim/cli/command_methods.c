@@ -5,13 +5,12 @@
  * a file (replay, and plugins) have their own heading and are in the JSON only
  * if named.
  */
-#include "ref/formats/named.h"
 #include "sim/cli/commands.h"
 
+#include "ref/formats/named.h"
 #include "ref/ground/json.h"
 #include "sim/ask/door.h"
 #include "sim/ask/param.h"
-#include "sim/ask/short.h"
 #include "sim/ask/spec.h"
 #include "sim/cli/options_cells.h"
 #include "sim/cli/sheet/sheet.h"
