@@ -24,10 +24,10 @@ in_core() { [[ $1 =~ ^$core ]]; }
 # Headers that Makefile.am of the core's rooms install.
 installed() {
   local room
-  for room in ref sim traces; do
+  for room in ref ref/formats sim traces; do
     [ -e "$top/$room/Makefile.am" ] || continue
     sed -e ':a' -e '/\\$/ { N; s/\\\n//; ta' -e '}' "$top/$room/Makefile.am" |
-      sed -n 's/^nobase_[a-z]*_HEADERS =//p' | tr -s ' \t' '\n' |
+      sed -nE 's/^(nobase_[a-z]*|refformats)_HEADERS =//p' | tr -s ' \t' '\n' |
       sed -n "s,^..*,$room/&,p"
   done
 }
