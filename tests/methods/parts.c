@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Parts of methods at places that no replay reaches: equal hashes, equal
- * quotients of scores, and how near a key comes that was turned back and forth.
+ * quotients of scores, and how near a key comes that was turned back and forth;
+ * and ZSMerge's theorem.
  */
 #include "ref/parts/parts.h"
 #include "ref/ground/rope.h"
@@ -70,5 +71,25 @@ TEST(turning_is_close) {
   }
 }
 
+/* ZSMerge's Theorem 3.1: a merged key is a mean, so that no token that is there
+ * by itself loses probability. An output is the tokens' probabilities. */
+TEST(merging_takes_nothing) {
+  rig_case c = RIG_SHAPE(1, 1, 16, 48, 48, 24);
+  rig_data(&c, 16);
+  for (int i = 0; i < 48 * 48; i++) ((float *)(uintptr_t)c.v)[i] = i % 49 == 0;
+  rig *r = rig_open(&c, "zsmerge:budget=14:residual=3:proximity=4");
+  rig *dense = rig_open(&c, "dense");
+  for (int step = 25; step <= 48; step++) {
+    rig_to(r, step), rig_to(dense, step);
+    const kv_lane *l = rig_lane(r, 0);
+    const float *p = rig_out(r, 0), *was = rig_out(dense, 0);
+    for (int i = 0; i < l->n; i++)
+      assert_true(l->weight[i] > 1 || p[l->id[i]] > was[l->id[i]] - 1e-6f);
+  }
+  rig_close(r), rig_close(dense);
+  rig_data_free(&c);
+}
+
 RIG_TESTS(parts, RIG_CASE(known_hash), RIG_CASE(equal_hashes),
-          RIG_CASE(equal_quotients), RIG_CASE(turning_is_close))
+          RIG_CASE(equal_quotients), RIG_CASE(turning_is_close),
+          RIG_CASE(merging_takes_nothing))
