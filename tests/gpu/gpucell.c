@@ -36,6 +36,16 @@ void gpucell_replay(const gpucell *of, const char *text,
   kv_trace_close(t);
 }
 
+void gpucell_layer(const rig_case *of, const char *text,
+                   const kv_backend *backend, kv_digest digest[3]) {
+  rig_case c = *of;
+  c.backend = backend;
+  kv_layer_digests d = rig_replay(&c, text);
+  digest[0] = d.journal;
+  digest[1] = d.state;
+  digest[2] = d.output;
+}
+
 void gpucell_must_match(const char *text, const char *what,
                         const kv_digest of_ref[3], const kv_digest of[3]) {
   static const char *const name[] = {"journal", "state", "output"};

@@ -9,6 +9,7 @@
 
 #include "sim/replay/engine/replay.h"
 #include "tests/made/made_up.h"
+#include "tests/support/rig.h"
 #include "traces/trace/small.h"
 
 /* Layers of gpucell_trace. */
@@ -24,6 +25,9 @@ typedef struct gpucell {
  * output. Fails the test where it does not run. */
 void gpucell_replay(const gpucell *c, const char *text,
                     const kv_backend *backend, kv_digest digest[3]);
+/* The same of a layer alone, whose numbers and sizes are the rig's. */
+void gpucell_layer(const rig_case *of, const char *text,
+                   const kv_backend *backend, kv_digest digest[3]);
 /* Fails the test at the first digest that is another; `what` says of whom. */
 void gpucell_must_match(const char *text, const char *what,
                         const kv_digest of_ref[3], const kv_digest of[3]);

@@ -53,22 +53,22 @@ mutant emu_copies_early gpu/emu/emu_async.cc 'emu_words' \
 mutant device_forgets_row gpu/backend/observation.cu 'check_backends.sh' \
   'if (i < kv_gpu_visible(l, lane, r))' \
   'if (i < kv_gpu_visible(l, lane, r) - 1)'
-mutant device_divides_once gpu/lane/verbs.cuh 'gpu_verbs' \
+mutant device_divides_once gpu/lane/verbs.cuh 'gpu_rows' \
   'kv_div(kv_fma(a, kv_gpu_element(into, x), y), den)' \
   'kv_mul(kv_fma(a, kv_gpu_element(into, x), y), kv_div(1.0f, den))'
 mutant device_reads_trace gpu/backend/logits.cu 'gpu_rows' \
   'row[at] = kv_gpu_raw_at(a.lane->k_raw, a.lane->k[i].block);' \
   'row[at] = l.k + ((size_t)a.lane->kv_head * (size_t)l.shape.n_tokens +
                      a.lane->id[i]) * a.lane->k_raw.size;'
-mutant device_row_not_freed gpu/lane/verbs.cuh 'gpu_rows gpu_verbs' \
+mutant device_row_not_freed gpu/lane/verbs.cuh 'gpu_rows' \
   'pool->n_free = n_free + n;' 'pool->n_free = n_free;'
-mutant device_merged_row_kept gpu/lane/verbs.cuh 'gpu_rows gpu_verbs' \
+mutant device_merged_row_kept gpu/lane/verbs.cuh 'gpu_rows' \
   'kv_gpu_leave(pool, slab, r);
   *r' 'if (r->format != KV_RAW) kv_gpu_leave(pool, slab, r);
   *r'
-mutant device_coded_row_kept gpu/lane/verbs.cuh 'gpu_rows gpu_verbs' \
+mutant device_coded_row_kept gpu/lane/verbs.cuh 'gpu_rows' \
   'if (all_raw) kv_gpu_free_rows(pool, ref, n, entry);' ''
-mutant device_row_shared gpu/backend/append.cu 'gpu_rows gpu_verbs' \
+mutant device_row_shared gpu/backend/append.cu 'gpu_rows' \
   'pool.free[left - 1]' 'pool.free[0]'
 mutant device_rows_to_spare gpu/host/pages.c 'gpu_rows' \
   'pool->used + count - pool->n_free' 'pool->used + count'
@@ -85,11 +85,11 @@ mutant device_pages_one_tile gpu/backend/pages.cu 'gpu_pages' \
   'base.give += total.give;' ''
 mutant device_pages_all_served gpu/backend/pages.cu 'gpu_pages' \
   '!suffices(p, n, room) &&' 'false &&'
-mutant device_paged_left gpu/lane/paged.cuh 'gpu_paged' \
+mutant device_paged_left gpu/lane/paged.cuh 'gpu_tiers' \
   'beyond < 0 ? p.entries - 1 - x :' 'beyond < 0 ? x :'
-mutant device_paged_shift gpu/backend/paged.cu 'gpu_paged' \
+mutant device_paged_shift gpu/backend/paged.cu 'gpu_tiers' \
   'low ? c.low.magic : c.high.magic' 'c.high.magic'
-mutant device_paged_slow gpu/backend/paged.cu 'gpu_paged' \
+mutant device_paged_slow gpu/backend/paged.cu 'gpu_tiers' \
   'return s.how.bits < 8 &&' 'return s.how.bits < 4 &&'
 mutant device_tiers_not_turned gpu/backend/place.cu 'gpu_tiers' \
   'first < last; first++' 'first > last; first++'
@@ -97,7 +97,7 @@ mutant device_tiers_not_reserved gpu/backend/place.cu 'gpu_tiers' \
   'int n = t.held + more;' 'int n = t.held;'
 mutant device_tiers_report gpu/backend/report.cu 'gpu_tiers' \
   'b.codes + (at - metadata)' 'b.codes + at'
-mutant device_tiers_nobodys gpu/backend/paged_logits.cu 'gpu_paged' \
+mutant device_tiers_nobodys gpu/backend/paged_logits.cu 'gpu_tiers' \
   '{i[0] >= 0, i[1] >= 0}' '{true, true}'
 mutant device_tiers_uncoded gpu/backend/paged_logits.cu 'gpu_tiers' \
   'slowly<QUERIES>(l, {lane, 0, lane->queries, false}, own);' ';'
@@ -106,19 +106,19 @@ mutant device_tiers_in_slabs gpu/host/store.c 'gpu_tiers' \
 mutant device_tiers_no_barrier gpu/backend/paged.cu 'gpu_tiers' \
   '  kv_async_wait<0>();
   __syncthreads();' '  kv_async_wait<0>();'
-mutant device_pages_wait gpu/backend/paged_logits.cu 'gpu_paged' \
+mutant device_pages_wait gpu/backend/paged_logits.cu 'gpu_tiers' \
   '8 * eight + own % 8, piece = own / 8;' \
   '8 * eight + own / x.full, piece = own % x.full;'
-mutant device_pages_twice gpu/backend/paged_logits.cu 'gpu_paged' \
+mutant device_pages_twice gpu/backend/paged_logits.cu 'gpu_tiers' \
   '    int j = 8 * eight + own % 8, piece = own / 8;' \
   '    int j = at % (8 * eights), piece = at / (8 * eights);
     (void)own;'
 # Stores of regular indices: chunks by rank, places by what stands before.
-mutant regular_from_start gpu/backend/regular.cu 'gpu_regular' \
+mutant regular_from_start gpu/backend/regular.cu 'gpu_indexed' \
   'total) - c * CHUNK;' 'total);'
-mutant rewrite_overwrites gpu/backend/rewrite.cu 'gpu_regular' \
+mutant rewrite_overwrites gpu/backend/rewrite.cu 'gpu_indexed' \
   'int before = count(mask, 0, first);' 'int before = count(mask, 0, 0);'
-mutant rewrite_keeps_masks gpu/backend/rewrite.cu 'gpu_regular' \
+mutant rewrite_keeps_masks gpu/backend/rewrite.cu 'gpu_indexed' \
   'bits > 0 ? (1u << bits) - 1' 'bits > 0 ? ~0u'
 # Re-indexed lanes: back by a position's angle, forth by a place's.
 mutant placed_by_difference ref/ground/places.c 'places' \

@@ -38,7 +38,7 @@ mutant moved_means_wide sim/replay/measure/cost.c 'merged' \
 mutant read_means_wide sim/replay/measure/cost.c 'cost' \
   'int64_t merged = (int64_t)kv_slab_bytes(&slab[KV_MERGED], 1).codes;' \
   'int64_t merged = 4 * width;'
-mutant device_means_pass gpu/lane/verbs.cuh 'gpu_verbs' \
+mutant device_means_pass gpu/lane/verbs.cuh 'gpu_latents' \
   'if (lost) kv_gpu_fail(lane, KV_GPU_MEAN, lane->id[into]);' '(void)lost;'
 mutant device_means_of_no_type gpu/host/store.c 'gpu_rows' \
   'to->type = (int)from->type;' ''
