@@ -78,8 +78,19 @@ static int64_t held(const kv_gpu_raw *pool, const kv_gpu_slab *slab,
   return bytes;
 }
 
+/* Tokens that an entry stands for are listed from its id to its last one. */
+static void check_members(const kv_gpu_lane *l) {
+  for (int i = 0; l->last && i < l->n; i++) {
+    uint32_t token = l->id[i], n = 1;
+    for (; token != l->last[i] && n <= l->weight[i]; n++)
+      token = l->next[token];
+    assert_int_equal(n, l->weight[i]);
+  }
+}
+
 static void check_lane(const kv_store *s, int i) {
   const kv_gpu_lane *l = &s->layer.lane[i]; /* it is near */
+  check_members(l);
   const char *wrong = gpupool_wrong(l);
   kv_bytes charged = {0};
   int64_t metadata = 0;
