@@ -98,7 +98,7 @@ static const struct {
 TEST(test_rows) {
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     rig_case c = cases[i].c;
-    kv_digest of_ref[3], of[3];
+    kv_digest of_ref[GPUCELL_ENDS], of[GPUCELL_ENDS];
     uint64_t copied[3];
     rig_data(&c, 1 + (uint32_t)i);
     gpucell_layer(&c, cases[i].spec, &kv_backend_ref, of_ref);

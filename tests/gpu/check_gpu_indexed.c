@@ -196,8 +196,8 @@ static void end_step(kv_store *s) {
 /* --- tests ---------------------------------------------------------------- */
 
 static void must_match(const char *text, const char *layout,
-                       const kv_digest of_ref[3], int reverse) {
-  kv_digest of[3];
+                       const kv_digest of_ref[GPUCELL_ENDS], int reverse) {
+  kv_digest of[GPUCELL_ENDS];
   kv_layout_result counted;
   gpucell c = {trace, layout, 0, BUDGET, &counted};
   blocks = walked = read_rows = 0;
@@ -244,7 +244,7 @@ static const struct {
 static void test_layout(const char *layout, bool rewrite, bool join) {
   shared = strstr(layout, "masks=layer");
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-    kv_digest of_ref[3];
+    kv_digest of_ref[GPUCELL_ENDS];
     gpucell plain = {trace, NULL, 0, BUDGET, NULL};
     must = shared ? cases[i].one : cases[i].where;
     rewritten = rewrite;
@@ -288,7 +288,7 @@ TEST(test_base) {
   rewritten = joined = true;
   shared = false;
   for (size_t i = 0; i < sizeof of / sizeof *of; i++) {
-    kv_digest of_ref[3], found[3];
+    kv_digest of_ref[GPUCELL_ENDS], found[GPUCELL_ENDS];
     kv_layout_result counted;
     gpucell c = {trace, "base", 0, BUDGET, &counted};
     gpucell_replay(&c, of[i].text, &kv_backend_ref, of_ref);
@@ -326,7 +326,7 @@ TEST(test_layouts) {
   const char *text = "snapkv:window=16";
   gpucell_trace("indexed", KV_BF16, 12, TOKENS, PROMPT, trace);
   for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
-    kv_digest of_ref[3], of[3];
+    kv_digest of_ref[GPUCELL_ENDS], of[GPUCELL_ENDS];
     gpucell c = {trace, all[i].layouts, 0, BUDGET, NULL};
     shared = all[i].stored == KV_INDICES_SHARED;
     must = shared ? READ : all[i].stored ? WALKED : POOLS;
@@ -360,7 +360,7 @@ TEST(test_shapes) {
   joined = shared = false;
   for (size_t i = 0; i < 2 * (sizeof shapes / sizeof *shapes); i++) {
     rig_case c = shapes[i / 2].c;
-    kv_digest of_ref[3], of[3];
+    kv_digest of_ref[GPUCELL_ENDS], of[GPUCELL_ENDS];
     const char *text = shapes[i / 2].spec;
     uint64_t copied[3];
     rewritten = i % 2;

@@ -14,8 +14,8 @@
 #include "tests/support/rig_cases.h"
 
 static int all(const char *order) {
-  static const char *const methods[] = {"less", "deltakv", "palu", "zsmerge",
-                                        "kivi"};
+  static const char *const methods[] = {"less",    "deltakv", "palu",
+                                        "zsmerge", "kivi",    "hardkv"};
   int failed = 0;
   setenv("KVREPLAY_EMU_ORDER", order, 1);
   for (size_t i = 0; i < sizeof methods / sizeof *methods; i++)

@@ -78,8 +78,11 @@ static int64_t held(const kv_gpu_raw *pool, const kv_gpu_slab *slab,
   return bytes;
 }
 
-/* Tokens that an entry stands for are listed from its id to its last one. */
+/* Tokens that an entry stands for are listed from its id to its last one; and
+ * entries are tokens 0, 1, .. until one was dropped or moved. */
 static void check_members(const kv_gpu_lane *l) {
+  for (int i = 0; !l->dropped && !l->holes && i < l->n; i++)
+    assert_int_equal(l->id[i], i);
   for (int i = 0; l->last && i < l->n; i++) {
     uint32_t token = l->id[i], n = 1;
     for (; token != l->last[i] && n <= l->weight[i]; n++)
@@ -134,7 +137,7 @@ static void end_step(kv_store *s) {
 /* The most rows that a pool held of the spec, in so many blocks and steps. */
 static int rows_in(const char *text, int least, int most) {
   const gpucell cell = {.trace = trace, .prompt = prompt, .budget = BUDGET};
-  kv_digest of_ref[3], of_device[3];
+  kv_digest of_ref[GPUCELL_ENDS], of_device[GPUCELL_ENDS];
   blocks = most_rows = 0;
   gpucell_replay(&cell, text, &kv_backend_ref, of_ref);
   gpucell_replay(&cell, text, &poisoned, of_device);

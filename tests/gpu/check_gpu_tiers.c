@@ -179,9 +179,9 @@ static void end_step(kv_store *s) {
 
 static const gpucell cell = {.trace = trace, .budget = BUDGET};
 
-static void must_match(const char *text, const kv_digest of_ref[3],
+static void must_match(const char *text, const kv_digest of_ref[GPUCELL_ENDS],
                        int reverse) {
-  kv_digest of_pages[3];
+  kv_digest of_pages[GPUCELL_ENDS];
   blocks = walked = read_rows = 0;
   order_of_threads(reverse);
   gpucell_replay(&cell, text, &in_pages, of_pages);
@@ -195,7 +195,7 @@ static void must_match(const char *text, const kv_digest of_ref[3],
 }
 
 static void must_be_alike(const char *text, int first, int last) {
-  kv_digest of_ref[3];
+  kv_digest of_ref[GPUCELL_ENDS];
   gpucell_replay(&cell, text, &kv_backend_ref, of_ref);
   for (int reverse = first; reverse <= last; reverse++)
     must_match(text, of_ref, reverse);
@@ -250,7 +250,8 @@ TEST(test_types) {
 }
 
 static void must_have_copied(const char *text) {
-  uint64_t of[3]; /* copies, sectors of 32 bytes, turns of 8 threads */
+  uint64_t
+      of[GPUCELL_ENDS]; /* copies, sectors of 32 bytes, turns of 8 threads */
   copies_made(of);
   if ((int64_t)of[0] != pieces)
     fail_msg("%s: %d pieces were copied, not %d", text, (int)of[0],
@@ -291,12 +292,13 @@ TEST(test_shapes) {
   must = WALKED;
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     rig_case c = cases[i].c;
-    kv_digest of_ref[3], of[3];
+    kv_digest of_ref[GPUCELL_ENDS], of[GPUCELL_ENDS];
     memcpy(fast, cases[i].fast, sizeof fast);
     rig_data(&c, 7 + (uint32_t)i);
     gpucell_layer(&c, cases[i].spec, &kv_backend_ref, of_ref);
     for (int reverse = 0; reverse < 2; reverse++) {
-      pieces = walked = numbers[KV_HIGH] = numbers[KV_LOW] = 0;
+      pieces = numbers[KV_HIGH] = numbers[KV_LOW] = 0;
+      walked = 0;
       order_of_threads(reverse);
       gpucell_layer(&c, cases[i].spec, &in_pages, of);
       order_of_threads(0);
