@@ -97,10 +97,7 @@ says() { # LINE STREAM HOW TEXT
   [ "$2" = err ] || in=$at
   checks=$((checks + 1))
   # An empty TEXT would be in every line.
-  case "$3" in
-  '=' | '#') ;;
-  *) [ -n "$4" ] || { want='a text that is not empty' && set -- "$1" "$2" -; } ;;
-  esac
+  [ -n "$4" ] || [ "$3" = = ] || { want='some text' && set -- "$1" "$2" -; }
   case $3 in
   -) false ;;
   '') grep -qF -- "$4" "$in" ;;
