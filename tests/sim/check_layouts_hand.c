@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Memory layouts without a replay: the examples by hand of
- * sim/replay/layout/README.md, row by row; of regular indices the paper's
- * benchmark shapes and a rewrite that pays; what unified pages have no place
- * for; and what --layout refuses.
+ * Memory layouts without a replay: examples by hand, row by row, the first that
+ * of sim/replay/layout/README.md; of regular indices the paper's benchmark
+ * shapes and a rewrite that pays; what unified pages have no place for; and
+ * what --layout refuses.
  */
 #include "ref/formats/minmax.h"
 #include "sim/replay/layout/layouts.h"
@@ -134,8 +134,8 @@ static void counts(const kv_layout *p, kv_layout_state *s, int step, int kept,
   assert_int_equal(s->regular->changed, changed);
 }
 
-/* sim/replay/layout/README.md, "Masks by hand": two lanes; `lanes`: are their
- * own places changed, or the union's? */
+/* Two lanes whose bits are cleared and come back; `lanes`: are their own places
+ * changed, or the union's? */
 static void masks_of(const char *name, bool lanes) {
   const kv_shape shape = lanes_of(2, 4, 12, 8);
   const kv_needs needs = {.classes = 2, .unread = 1u << HIDDEN};
@@ -175,9 +175,8 @@ TEST(test_masks) {
 
 /* --- masks of a layer, and ranks ------------------------------------------ */
 
-/* sim/replay/layout/README.md, "Dealt to two ranks by hand": one layer of four
- * lanes, 8 tokens, of which they keep 8, 2, 3 and 3, the last two not the same.
- */
+/* Dealt to two ranks: one layer of four lanes, 8 tokens, of which they keep 8,
+ * 2, 3 and 3, the last two not the same. */
 static hand four_lanes(const char *name) {
   static kv_shape shape;
   static const kv_needs needs = {0};
