@@ -2,8 +2,8 @@
  *
  * fp16 numbers (halves) as floats, by any one thread. On a device they are
  * conversion instructions, which IEEE 754 defines, on the executor the code of
- * ref/ground/arith.h; both agree but on NaN, whose payload may differ. A NaN
- * gets here only in a lane that has failed: a trace with one is refused.
+ * ref/ground/arith.h; both agree except on NaN, whose payload may differ. A NaN
+ * occurs only in a lane that has failed: a trace with one is refused.
  */
 #ifndef KV_GPU_HALF_H
 #define KV_GPU_HALF_H

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The format "token" on the device, a block has one row, and each run
- * of kv_minmax.group neighbouring elements of it shares a scale. Kernels call
- * it through gpu/formats/format.cuh, which lists its functions; the format
- * delta codes latent vectors by it.
+ * The format "token" on the device: a block has one row, in which each run of
+ * kv_minmax.group neighbouring elements shares a scale. Kernels call it through
+ * gpu/formats/format.cuh, which lists its functions; the format delta codes
+ * latent vectors by it.
  */
 #ifndef KV_GPU_FORMATS_TOKEN_CUH
 #define KV_GPU_FORMATS_TOKEN_CUH

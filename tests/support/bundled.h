@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The traces of traces/tiny, found below the environment variable top_srcdir,
- * or below the working folder where it is not set. What goes wrong fails the
- * running cmocka test.
+ * or below the working folder if it is not set. Any failure fails the running
+ * cmocka test.
  */
 #ifndef KV_TESTS_BUNDLED_H
 #define KV_TESTS_BUNDLED_H
