@@ -16,9 +16,10 @@ enum {
   KV_EXIT_RESOURCE = 4   /* memory, disk or a lock */
 };
 
-/* A sentence for people: why needle comes first, and that means of errors
- * hardly rank a model's answers. `kvreport table` prints it below its tables,
- * the page above the figures of output error. The evidence:
+/* A sentence for people: why the measure needle (needle_share: the attention on
+ * tokens that the answer repeats, relative to dense) comes first, and that
+ * means of errors hardly rank a model's answers. `kvreport table` prints it
+ * below its tables, the page above the figures of output error. The evidence:
  * analysis/embed/ranked.txt. */
 #define KV_SAY_RANK                                                            \
   "Output error hardly ranks what a model answers: in closed loop on 60 "      \

@@ -20,20 +20,21 @@ typedef struct kv_strip_item {
     KV_STRIP_LINE   /* from x0 to x1, thin, below the points */
   } kind;
   double x0, x1;
-  bool solid;    /* a point: confirmed, so filled */
+  bool solid;    /* a point: filled, as its run is confirmed */
   bool beyond;   /* its value is left of x0, where the axis ends */
   char tip[256]; /* text of a bar or a point on hover */
 } kv_strip_item;
 
 typedef struct kv_strip_row {
   char name[160], note[96]; /* at the left; its numbers, at the right */
-  int line;                 /* kv_look's: switches the row off */
+  int line;                 /* as kv_look.line: switching that line off on the
+                               page hides the row */
 } kv_strip_row;
 
 /* A chart. title, x and lines are the caller's; kv_strip_rows fills in the
  * rest, zeroed before. */
 typedef struct kv_strip {
-  const char *title; /* for readers who cannot see it */
+  const char *title; /* the chart's text for screen readers */
   kv_axis x;         /* title and scale. Its limits are found in the items. They
                         include 0 on a linear axis, and hi if it is not 0; both
                         are marked */

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The name of each cell in figures, stored in the temporary table `line` of the
- * connection (means.sql). `summary` and the views for maps and figures take
- * means over cells with the same name. Call either function after
+ * The name that each cell (a row of the view `cell`: a method's run on one
+ * trace with one budget) has in figures, stored in the temporary table `line`
+ * of the connection (means.sql). `summary` and the views for maps and figures
+ * take means over cells with the same name. Call either function after
  * kv_results_open, before querying these views. Both return an exit code
  * (analysis/database/say.h).
  */

@@ -13,7 +13,7 @@
 
 #ifdef __CUDA_ARCH__
 
-/* The number that the bits h are as fp16. */
+/* The value of the fp16 bits h. */
 KV_DEVICE float kv_half(uint16_t h) {
   float x;
   asm("cvt.f32.f16 %0, %1;" : "=f"(x) : "h"(h));

@@ -12,10 +12,11 @@
  * chunks. A row of an earlier chunk has its recorded query and sees the entries
  * that the lane holds now, as stored now, up to its own token's entry. Logits
  * (arithmetic 1) and probabilities (arithmetic 4) are over these entries alone.
- * If a row's own token has left the lane, neither that row nor any row before
- * it is shown; a method that always keeps its last w entries gets w rows. If
- * every chunk has at least w tokens, all w rows are the chunk's own. A method
- * that wants all rows (KV_ALL_ROWS) gets each once, at the end of its chunk.
+ * If a row's own token has left the lane, the method gets neither that row nor
+ * any row before it; a method that always keeps its last w entries gets w rows.
+ * If every chunk has at least w tokens, all w rows are the chunk's own. A
+ * method that wants all rows (KV_ALL_ROWS) gets each once, at the end of its
+ * chunk.
  */
 #ifndef KV_REF_CHUNK_H
 #define KV_REF_CHUNK_H
@@ -38,8 +39,9 @@ KV_FN bool kv_row_attends(const kv_shape *s, int step) {
 
 enum { KV_ALL_ROWS = 1 << 30 }; /* kv_needs.prompt_rows: every prompt query */
 
-/* The first query row shown at the end of the block or chunk that begins with
- * token `first`, for a method that wants the prompt's last `rows`. */
+/* The first query row (a token's number) that a method gets at the end of the
+ * block or chunk that begins with token `first`, if it wants the prompt's last
+ * `rows`. */
 KV_FN int kv_chunk_shown(const kv_shape *s, int rows, int first) {
   int least = s->chunk && rows < KV_ALL_ROWS ? 0 : first;
   int from = s->prompt_len - rows;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Methods made up for tests whose needs are drawn at random, within what is
- * legal, from their one parameter `seed`, since published methods try few
- * combinations of needs. A hook hashes its whole input into its own numbers
+ * Methods made up for tests. Their needs (kv_needs) are drawn at random from
+ * their one parameter `seed`, among valid combinations, because published
+ * methods use few of these. A hook hashes its whole input into its own numbers
  * (state of the lane, columns), and views and verbs follow from those, so that
  * a wrong, missing or misplaced value changes a digest. Hashes are added up, so
  * that the sizes of a backend's tiles do not matter.
@@ -27,8 +27,9 @@ typedef struct whim_params {
 
 /* Their state of a lane, if the drawn needs ask for one. */
 typedef struct whim_state {
-  uint64_t fold;  /* sum of the hashes of all that was shown */
-  uint64_t shown; /* rows shown, weighed by which pointers were NULL */
+  uint64_t fold;  /* sum of the hashes of all input */
+  uint64_t shown; /* number of rows received, weighted by which of their
+                     pointers were NULL */
 } whim_state;
 
 /* The kind of a number in the input: `what` of the formulas. */
@@ -50,8 +51,8 @@ KV_FN uint64_t whim_of_sum(int head, int i, int64_t sum) {
   return (uint64_t)sum * (whim_at_place(WHIM_SUM, 0, head, i) | 1);
 }
 
-/* The hash that a view, compression or publication decides by; of a layer as a
- * whole, `lane` is a number past the lanes. */
+/* The hash that a view, compression or publication decides by; for a whole
+ * layer, `lane` is a number that no lane has. */
 KV_FN uint64_t whim_hash(int seed, int layer, int lane, int step,
                          uint64_t fold) {
   return kv_mix(kv_mix((uint64_t)seed * 4096 + (uint64_t)(layer * 64 + lane)) +
@@ -63,7 +64,7 @@ KV_FN int whim_stays(uint64_t hash, int i, uint64_t column) {
   return kv_mix(hash + (uint64_t)i + column * 31) % 8 != 0;
 }
 
-/* Is entry i, whose logit has these bits, in the view? Three of four are.
+/* Is entry i, whose logit has these bits, in the view? 3 of 4 are.
  */
 KV_FN int whim_in_view(uint64_t hash, int i, uint32_t bits) {
   return kv_mix(hash + (uint64_t)i * 0x100000001u + bits) % 4 != 0;

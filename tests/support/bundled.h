@@ -12,9 +12,9 @@
 /* The smallest: a few hundred tokens. */
 #define BUNDLED_SMALL "retrieval_8_small.safetensors"
 
-/* Path of the file `name` of traces/tiny; for free(). */
+/* Path of the file `name` of traces/tiny, which may not exist; for free(). */
 char *bundled_path(const char *name);
-/* The same, opened; for kv_trace_close. */
+/* That file, opened; for kv_trace_close. */
 kv_trace *bundled_open(const char *name);
 
 /* Setup and teardown of a cmocka group: *state is BUNDLED_SMALL, opened (a
