@@ -21,7 +21,8 @@ run_install() {
   c++ "$ci/use.cc" -o "$ci/use" $(pkg-config --cflags --libs kvreplay)
   "$ci/use"
   find "$to/include" -name '*.h' | while read -r header; do
-    cc -fsyntax-only -x c "$header" -I"$to/include/kvreplay" ||
+    cc -fsyntax-only -x c "$header" -I"$to/include/kvreplay" &&
+      c++ -fsyntax-only -x c++ "$header" -I"$to/include/kvreplay" ||
       { echo "$header does not compile alone"; return 1; }
   done
   for program in "$to"/bin/*; do

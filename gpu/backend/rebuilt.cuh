@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A tile of what latent vectors decode to, for the two kernels that make rows
- * of them (gpu/backend/rebuilt.cu, rebuilt_stages.cu): kv_rebuilt_tile; the
- * others fill its stages (gpu/block/tile.cuh). All threads of a block call each
+ * kv_rebuilt_tile decodes a tile of latent vectors, for the kernels that make
+ * rows of them (gpu/backend/rebuilt.cu, rebuilt_stages.cu); the other functions
+ * fill its stages (gpu/block/tile.cuh). All threads of a block call each
  * together with the same arguments.
  */
 #ifndef KV_GPU_BACKEND_REBUILT_CUH
@@ -19,7 +19,7 @@
  * multiple of KV_DEEP, of latent vectors those of two bytes an element; else
  * one element after another. */
 
-/* Of rows of `deep` floats; row(j): where row j begins, NULL: zeros. */
+/* From rows of `deep` floats; row(j): where row j begins, NULL: zeros. */
 template <class Row>
 static __device__ void kv_rebuilt_floats(int deep, int n, int from,
                                          const Row &row, float *to) {
@@ -42,7 +42,7 @@ static __device__ void kv_rebuilt_floats(int deep, int n, int from,
   }
 }
 
-/* Of latent vectors; place(j): ~ the number of row j's, 0 or more: zeros. */
+/* From latent vectors; place(j): ~ the number of row j's; 0 or more: zeros. */
 template <class Place>
 static __device__ void kv_rebuilt_latents(const kv_gpu_rebuilt &r, int n,
                                           int from, const Place &place,

@@ -4,7 +4,7 @@
  * Rows and columns pass through shared memory KV_DEEP elements at a time; each
  * product is one chain of fma in one thread, over the elements ascending, so
  * its bits do not depend on the tile. All threads call kv_tile_products (or
- * kv_tile_chains) together with the same arguments but acc.
+ * kv_tile_chains) together with the same arguments, except acc.
  */
 #ifndef KV_GPU_TILE_CUH
 #define KV_GPU_TILE_CUH
@@ -74,8 +74,8 @@ kv_tile_chains(int d, const Left &left, const Right &right, const float *a,
   }
 }
 
-/* The same where element x of row i < rows is row(i, x), and that of column
- * j < columns is column(j, x). */
+/* The same; element x of row i < rows is row(i, x), and that of column j <
+ * columns is column(j, x). */
 template <class Row, class Column>
 static __device__ void kv_tile_products(int d, int rows, const Row &row,
                                         int columns, const Column &column,

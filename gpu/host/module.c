@@ -3,9 +3,9 @@
  * Loads the CUDA module once and keeps it: contract in gpu/shared/device.h. If
  * KVREPLAY_CUDA_MODULE is set, only that path is tried; else ../gpu/cuda.so
  * beside a program that was not installed, kvreplay/cuda.so beside the library,
- * ../lib/kvreplay/cuda.so beside an installed program (both wherever they were
- * moved to, as a Python package is), then the path that configure was told. The
- * program itself does not link to CUDA.
+ * ../lib/kvreplay/cuda.so beside an installed program (both relocatable, as in
+ * a Python package), then the path given to configure. The program itself does
+ * not link to CUDA.
  */
 #define _GNU_SOURCE 1 /* dladdr */
 #include "config.h"

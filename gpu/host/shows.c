@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Copies to the host what the device's selections were shown, and hashes it as
- * the reference does (ref/lane/shown.h): contract in gpu/host/store.h.
+ * Copies the scores that the device's selections saw to the host, and hashes
+ * them as the reference does (ref/lane/shown.h): contract in gpu/host/store.h.
  *
- * Memory, only if asked for: for each lane, words for one list of all tokens
+ * Memory, only if requested: for each lane, words for one list of all tokens
  * for each of its query heads if the method has a view, and for LANE_LISTS
  * lists if it compresses lanes; for the layer, LAYER_LISTS lists of every lane
- * if it compresses the layer. All of it lies on the device, in the report there
- * and in its pinned copy; the host has room for one lane or the layer.
+ * if it compresses the layer. All of it is on the device, in the report there
+ * and in its pinned copy; the host has memory for one lane or the layer.
  */
 #include "gpu/host/store.h"
 #include "ref/parts/tiers.h"

@@ -2,8 +2,8 @@
  *
  * The CUDA module: kv_device on the CUDA runtime, with one stream on the first
  * visible device (CUDA_VISIBLE_DEVICES chooses it). Opened once, by one thread.
- * Failures and memory: gpu/module/cuda.cu. Its host part is compiled by a
- * C++ compiler, too, against a runtime that fails on demand (tests/cudart).
+ * Its host part is also compiled by a C++ compiler against a runtime that fails
+ * on demand (tests/cudart).
  */
 #include "gpu/block/launch.h"
 #include "gpu/module/kernels.h"

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Counters that layers in flight on several threads add to, of the ledger and
- * of memory layouts (cost.c, sim/replay/layout/layouts_part.h). They are
- * integers, so that the order of adding does not matter, and are read when
- * nobody adds any more. Cannot fail.
+ * Counters to which layers in flight on several threads add, for the ledger and
+ * memory layouts (cost.c, sim/replay/layout/layouts_part.h). They are integers,
+ * so the order of adding does not matter. Read them when nobody adds any more.
+ * Cannot fail.
  */
 #ifndef KV_REF_COUNTER_H
 #define KV_REF_COUNTER_H

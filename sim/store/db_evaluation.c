@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The database as one of evaluations, and finding them: contract in
+ * Opening the database for evaluations, and finding them: contract in
  * sim/store/evaluation.h.
  */
 #include "sim/store/evaluation_part.h"

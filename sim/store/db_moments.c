@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The mean of each decode step, which intervals are made of, as binary32.
+ * The mean of each decode step, from which intervals are computed, as binary32.
  */
 #include "sim/store/db_private.h"
 

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Opening: checks that the file is ours, or makes its tables, and makes it
- * durable. The
- * journal is WAL on a local file system. WAL needs memory shared between
- * processes, which a network file system does not provide, so there it is a
- * rollback journal.
+ * Opening: checks that the file is a database of this program, or makes its
+ * tables, and makes it durable. The journal is WAL on a local file system. WAL
+ * needs memory shared between processes, which a network file system does not
+ * provide, so there it is a rollback journal.
  */
 #include "sim/store/db_private.h"
 

@@ -3,9 +3,9 @@
  * A database that can only be read: on a read-only disk, or owned by somebody
  * else. If it was closed properly it is read like any other. If its last writer
  * was killed, or it was copied while open, its header still says that it has a
- * log. If no log file is there, the database is whole and nobody writes to it,
- * so it is opened as immutable; if there is one, which cannot be replayed on a
- * read-only disk, the database is refused.
+ * log. If no log file exists, the database is complete and nobody writes to it,
+ * so it is opened as immutable; if one exists, it cannot be replayed on a
+ * read-only disk, so the database is refused.
  */
 #include "sim/store/db_private.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What names an evaluation: its parts are checked, the method's code is found,
- * and all of it is hashed. Names are hashes of a few lines of text, so that
- * anyone can compute them again:
+ * The identity of an evaluation: its parts are checked, the method's code is
+ * found, and all of it is hashed. Names are hashes of a few lines of text, so
+ * that anyone can compute them again:
  *
  *   question   model HEX | task | item | question N | request HEX |
  *              prompt_len N | tokens N

@@ -2,9 +2,9 @@
  *
  * Kernels made up for check_watch, which starts each with BLOCKS blocks and
  * asks whether the watch (gpu/emu/emu_races.h) finds a race: most are templates
- * that are right as <true> and as <false> lack the barrier, fence or wait that
- * orders them, and so race whoever comes first. A comment says what is odd of
- * one.
+ * that are correct as <true>; as <false> they lack the barrier, fence or wait
+ * that orders them, and so race in any order of threads. A comment describes
+ * what is special in one.
  */
 #ifndef KV_TESTS_WATCHED_H
 #define KV_TESTS_WATCHED_H
@@ -18,7 +18,7 @@
 
 enum { ALL = KV_BLOCK, BLOCKS = 5, ROOM = 1 << 14 };
 
-/* What a kernel is given: device memory, all 0 at the start. */
+/* A kernel's argument: device memory, all 0 at the start. */
 typedef struct memory {
   alignas(4096) int word[ROOM];
   alignas(4096) unsigned char byte[ROOM];
@@ -253,7 +253,7 @@ KV_DEVICE void await(const unsigned *flag) {
   __syncthreads();
 }
 
-/* The second block hands on what it was handed, by another thread. */
+/* The second block passes on what it was given, by another thread. */
 template <bool RIGHT> static __global__ void passes(memory *m) {
   KV_SHARED(unsigned, ticket, 1);
   if (self() == 0) ticket[0] = atomicAdd(&m->ticket, 1u);

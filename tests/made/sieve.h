@@ -32,7 +32,7 @@ typedef struct sieve_message {
   sieve_picks of[]; /* [lanes] */
 } sieve_message;
 
-/* Whether the layer of that number is a sieve. */
+/* Is the layer of that number a sieve? */
 #define sieve_is(layer) ((layer) % SIEVE_PERIOD == 0)
 
 /* The method, "sieve"; no parameters, no budget. */

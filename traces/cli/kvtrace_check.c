@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * kvtrace check: structure, every number, the recorded outputs and column sums
- * against recomputed ones, layer by layer, with pages given back on the way.
- * Exit 1 when one is further away than rounding of the recording explains.
- * Tensors that nobody reads are named, which changes no exit code.
+ * against recomputed ones, layer by layer, with pages released on the way. Exit
+ * 1 if a difference is larger than rounding of the recording explains. Unused
+ * tensors are listed, which changes no exit code.
  */
 #include <jansson.h>
 #include <stdbool.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * kvtrace convert: a trace in another type, for kernels that read that type.
- * An interrupt ends it between two pieces, and nothing is left behind.
+ * kvtrace convert: a trace in another type, for kernels that read that type. An
+ * interrupt ends it between two pieces and leaves no file.
  */
 #define _GNU_SOURCE 1
 #include <inttypes.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * kvtrace pack: one trace of the chunks that the ranks of an inference engine
- * appended to a folder. An interrupt ends it between two pieces, and nothing is
- * left behind.
+ * kvtrace pack: makes one trace of the chunks that the ranks of an inference
+ * engine appended to a folder. An interrupt ends it between two pieces and
+ * leaves no file.
  */
 #define _GNU_SOURCE 1
 #include <stdio.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * kvtrace synth: writes a synthetic trace. An interrupt ends it between two
- * batches of rows, and nothing is left behind.
+ * batches of rows and leaves no file.
  */
 #include "traces/cli/kvtrace.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The first line of a file of chunks: traces/container/chunks_line.h. A key
- * that is not known is refused, for a mistyped one would be left out silently.
+ * The first line of a file of chunks: traces/container/chunks_line.h. An
+ * unknown key is refused, because a mistyped one would be ignored silently.
  */
 #include "traces/container/chunks_line.h"
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Checks in the order of traces/container/header.h's promise: length field,
- * UTF-8, JSON, the type of every value, then the walk along the offsets (each
+ * Checks in the order that traces/container/header.h states: length field,
+ * UTF-8, JSON, the type of every value, then a walk along the offsets (each
  * tensor begins where the one before ended, its bytes are its shape times its
- * type), and at last that the file ends where the data does.
+ * type), and last that the file ends where the data does.
  */
 #include "traces/container/header.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The set behind traces/container/safetensors.h: map each file, parse its
- * header, join tensors and metadata into two sorted tables.
+ * The set of traces/container/safetensors.h: map each file, parse its header,
+ * join tensors and metadata into two sorted tables.
  */
 #define _GNU_SOURCE 1
 #include "traces/container/safetensors.h"

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Reading an asset: traces/decisions/asset.h. What is asked for is found and
- * checked first (asset_find.c), then one block of memory is taken and filled.
+ * Reading an asset: traces/decisions/asset.h. The requested tensors are first
+ * found and checked (asset_find.c), then one block of memory is allocated and
+ * filled.
  */
 #include "traces/decisions/asset.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Which file of a method is for a trace's model: kv_asset_beside of
- * traces/decisions/asset.h. Only headers of files are read, and only of those
+ * Finds a method's file for a trace's model: kv_asset_beside of
+ * traces/decisions/asset.h. Reads only headers of files, and only of those
  * whose names begin with the method's.
  */
 #define _GNU_SOURCE 1

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The tensors of an asset: each is found by name, its type and shape are
- * compared with what the method asks for, and its numbers are copied, floats
- * as binary32. One that serves all layers is there once.
+ * compared with what the method requires, and its numbers are copied, floats as
+ * binary32. A tensor for all layers is stored once.
  */
 #include "traces/decisions/asset_part.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Decisions in memory: traces/decisions/given.h. The tensors are those that a
- * file would have, in one block that this file alone writes.
+ * file would have, in one block that only this file writes.
  */
 #include "traces/decisions/given.h"
 

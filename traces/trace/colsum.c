@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Column sums: traces/trace/colsum.h. Each row's probabilities in fixed point
- * onto their columns. Blocks of rows are dealt to threads, each with sums of
- * its own.
+ * Column sums: traces/trace/colsum.h. Adds each row's probabilities in fixed
+ * point to their columns. Blocks of rows are distributed over threads, each
+ * with its own sums.
  */
 #include "traces/trace/colsum.h"
 

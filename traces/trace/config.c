@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The geometry that a config.json of Hugging Face transformers describes:
- * kv_plan_of_config of traces/trace/plan.h. Architectures have names of their
- * own for one number; those that are known are tried in order, in text_config
- * where there is one.
+ * kv_plan_of_config of traces/trace/plan.h. Architectures name the same number
+ * differently; the known names are tried in order, in text_config if it exists.
  */
 #include <stdlib.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Converting a trace: traces/trace/convert.h. A first pass over q, k and v
- * finds what has no place in the type and whether any number changes, which
+ * finds numbers that do not fit the type and whether any number changes, which
  * decides what is declared; the second one writes.
  */
 #include "traces/trace/convert.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What is kept, read from text: traces/trace/keep.h.
+ * Parses what to keep from text: traces/trace/keep.h.
  */
 #include "traces/trace/keep.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What an open trace owns behind the public fields of kv_trace, for what of
- * traces/ needs the file itself; all of it is freed by kv_trace_close. A
- * kv_trace whose `own` is NULL is a session's: it has no file.
+ * What an open trace owns in addition to the public fields of kv_trace, for
+ * code of traces/ that needs the file itself. kv_trace_close frees it. A
+ * kv_trace whose `own` is NULL has no file: it is a session's.
  */
 #ifndef KV_TRACES_OWN_H
 #define KV_TRACES_OWN_H
@@ -12,10 +12,10 @@
 #include "traces/container/safetensors.h"
 #include "traces/trace/trace.h"
 
-/* Bytes of a tensor's name, "layers.2147483647.colsum" and a NUL among them. */
+/* Bytes of a tensor's name, enough for "layers.2147483647.colsum" and a NUL. */
 enum { KV_TENSOR_NAME = 40 };
 
-/* Aligned copies of what is small; kv_trace points to them. */
+/* Aligned copies of small tensors; kv_trace points to them. */
 struct kv_trace_own {
   kv_st *files;
   char *path, *name; /* as in kv_trace */

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Would it be a trace? The result of a pack without its rows, as a file in
- * memory (memfd) whose rows are a hole, so that it takes no room whatever its
- * size; kv_trace_open judges it as it will judge the result. What is wrong is
- * then said before hours of writing, not after them.
+ * Would it be a trace? Makes the result of a pack without its rows, as a file
+ * in memory (memfd) whose rows are a hole, so that it takes no memory whatever
+ * its size; kv_trace_open checks it as it will check the result. Errors are
+ * then reported before hours of writing, not after.
  */
 #define _GNU_SOURCE 1
 #include <errno.h>

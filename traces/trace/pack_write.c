@@ -2,8 +2,8 @@
  *
  * Writing a folder of chunks as a trace (kv_pack_write of traces/trace/pack.h).
  * An engine has [tokens][heads][d] and a trace [heads][tokens][d]: the files of
- * a layer are read once, from end to end, and their rows put where they belong
- * in memory, which is written when the layer is whole.
+ * a layer are read once, from end to end, and their rows are reordered in
+ * memory, which is written when the layer is complete.
  */
 #define _GNU_SOURCE 1
 #include <stdlib.h>

@@ -4,8 +4,8 @@
  * pages back, noticing damage (traces/trace/trace.h).
  *
  * A number is not finite when its exponent is all ones. Elements, at any
- * address, are looked at as integers without a branch inside a block, so that
- * the compiler takes many at once.
+ * address, are tested as integers without a branch inside a block, so that the
+ * compiler vectorises.
  */
 #define _GNU_SOURCE 1
 #include <stdint.h>

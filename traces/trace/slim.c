@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Making a trace smaller: traces/trace/slim.h. Tensors go from file to file in
- * the order in which they lie; where q loses rows, the column sums before it
- * and the numbers of the rows behind it are new.
+ * Making a trace smaller: traces/trace/slim.h. Tensors are copied in file
+ * order; if q loses rows, the column sums before it and the numbers of the rows
+ * after it are new.
  */
 #include "traces/trace/slim.h"
 

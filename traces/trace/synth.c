@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Writing a synthetic trace (traces/trace/synth.h): declare everything, then
- * make rows in batches, in parallel, and append them in order. Outputs, where
- * asked for, are recomputed one KV head at a time from rows made again.
+ * make rows in batches, in parallel, and append them in order. Outputs, if
+ * requested, are recomputed one KV head at a time from rows made again.
  */
 #include "traces/trace/synth.h"
 

@@ -2,12 +2,12 @@
  *
  * Layers with a sliding window: contract in sim/replay/engine/cell.h. Engines
  * keep of such a layer what the next token can see, its last W - 1 tokens,
- * whatever is done to other layers; so does a replay, unless windowed=compress.
+ * independently of other layers; so does a replay, unless windowed=compress.
  * These layers run the method `window` with that budget in place of the cell's
- * method, with stores and plans of their own: after the token of a step has
- * entered they hold and see exactly the W tokens that the model's own attention
- * does. With windowed=compress they run the cell's method in the cell's stores,
- * and backends drop what the window has passed (kv_plan.slides).
+ * method, with their own stores and plans: after the token of a step has
+ * entered they hold and see exactly the W tokens that the model's attention
+ * sees. With windowed=compress they run the cell's method in the cell's stores,
+ * and backends drop tokens that have left the window (kv_plan.slides).
  */
 #include "sim/replay/engine/cell.h"
 

@@ -2,9 +2,10 @@
  *
  * One pass over a trace: its memory, the parts kept from before, the rows at
  * its end, and the two walks: which worker replays which layer, in which order,
- * and which cells go together. A kv_flight is one thread's, which may share its
- * layer's KV heads among all; what several threads write is atomic or written
- * in a critical section. Times are seconds, as omp_get_wtime gives them.
+ * and which cells go together. A kv_flight belongs to one thread, which may
+ * share its layer's KV heads among all threads; data that several threads write
+ * is atomic or written in a critical section. Times are seconds of
+ * omp_get_wtime.
  */
 #include "sim/replay/engine/replay.h"
 

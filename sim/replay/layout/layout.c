@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The list of layouts, and what --layout says: a new layout is a row here, its
- * words below, and a file.
+ * The list of layouts, and the values of --layout: a new layout needs a row
+ * here, its words below, and a file.
  */
 #include "sim/replay/layout/layout.h"
 

@@ -1,22 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * unified[:paper|code]: tokens lie in unified pages, as LeanKV has them
+ * unified[:paper|code]: tokens are in unified pages, as in LeanKV
  * (ref/PAGES.md). A tier is a pair of formats, of K and of V, that stored
- * entries really have after a compression: raw rows that a compression recodes
- * never lie in a page. There are two at most, and the one of which a page holds
- * fewer is the high one. What is counted are the pages of the real page
- * manager, of which each layer in flight has one, with as many pages as it may
- * ask for.
+ * entries have after a compression: raw rows that a compression recodes are
+ * never in a page. There are at most two tiers; the one with fewer tokens a
+ * page is the high one. The count is of the pages of the real page manager, of
+ * which each layer in flight has one, with as many pages as it may request.
  *
- * Blocks of the prompt, and of later prompts, reserve pages, compress, and give
- * back what they do not need; a step of decoding takes pages and gives none.
- * Rows that were left came free if they never lay in a page (raw rows that a
- * compression coded or dropped), or if the page went back in which they lay: a
- * page that was reserved and never written to frees nothing.
+ * Blocks of the prompt, and of later prompts, reserve pages, compress, and
+ * return unneeded pages; a step of decoding takes pages and returns none. Rows
+ * that are left become free if they were never in a page (raw rows that a
+ * compression coded or dropped), or if their page was returned: returning a
+ * page that was reserved but never written frees nothing.
  *
- * Invariants: kv_pages_sound; pages are those that a walk over the tables
- * finds; every stored entry is in a tier; tokens seen are the entries of the
- * high tier, of the low tier, and those that were dropped.
+ * Invariants: kv_pages_sound; the pages are those found by a walk over the
+ * tables; every stored entry is in a tier; tokens seen = entries of the high
+ * tier + of the low tier + dropped.
  */
 #include "sim/replay/layout/layout.h"
 

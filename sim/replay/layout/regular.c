@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Regular indices (sim/replay/layout/regular.h): their costs, and what --layout
- * says of them, as "ls:sparse:masks=layer:tp=2".
+ * Regular indices (sim/replay/layout/regular.h): their costs, and their words
+ * of --layout, such as "ls:sparse:masks=layer:tp=2".
  */
 #include "sim/replay/layout/regular.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A spill: sim/replay/measure/spill.h. The file is unlinked as soon as it is
- * there, so that nothing is left of it whatever ends the program.
+ * A spill: sim/replay/measure/spill.h. The file is unlinked as soon as it
+ * exists, so that nothing of it remains however the program ends.
  */
 #define _GNU_SOURCE 1
 #include "sim/replay/measure/spill.h"

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Grading a replay (sim/run/grade/grade.h): the reference replays a cell, and
- * each decision of a foreign kernel (theirs) is judged beside the method's own
+ * each decision of a foreign kernel (theirs) is compared with the method's own
  * (ours). A wrapped copy of the method calls its hooks, with its own needs, and
- * reports. One thread. What makes grading impossible is kept in g->fault, the
- * first alone, and ends it after the replay.
+ * reports. One thread. The first error that makes grading impossible is kept in
+ * g->fault and ends grading after the replay.
  */
 #include "sim/run/grade/grade.h"
 

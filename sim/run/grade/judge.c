@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Judging a decision, and saying how it was judged: sim/run/grade/judge.h.
+ * Judging a decision, and describing the judgement: sim/run/grade/judge.h.
  */
 #include "sim/run/grade/judge.h"
 

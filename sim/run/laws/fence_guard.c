@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Memory that a hook may read but not write: sim/run/laws/fence.h. Its
- * parameters, the shape, the tensors of its file, the rows it is shown (other
- * methods see them too), other lanes, and everything of its own lane that only
- * memory operations change. A write of the value that was already there is not
- * detected.
+ * Memory that a hook may read but not write: sim/run/laws/fence.h. These are
+ * its parameters, the shape, the tensors of its file, the rows that it sees
+ * (other methods see them too), other lanes, and everything of its own lane
+ * that only memory operations may change. A write of the value that was already
+ * there is not detected.
  */
 #include "sim/run/laws/fence_part.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Marks memory that a hook has no reason to write: behind a lane's state, and
- * behind its entries in the arrays with a number for each entry.
+ * Marks memory that a hook has no reason to write: after a lane's state, and
+ * after its entries in the arrays with a number for each entry.
  */
 #include "sim/run/laws/fence_part.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What a hook leaves in its process: sim/run/laws/fence.h. Memory allocated or
- * mapped, threads, and files that it closed although they were not its own.
- * Where libc or the system does not report it, nothing is found.
+ * What a hook leaves in its process: sim/run/laws/fence.h. Allocated or mapped
+ * memory, threads, and files that it closed although they were not its own. If
+ * libc or the system does not report these, nothing is found.
  */
 #include "sim/run/laws/fence_part.h"
 

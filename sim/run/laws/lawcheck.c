@@ -2,9 +2,9 @@
  *
  * Laws and synthetic traces by name, and checking: contract in
  * sim/run/laws/lawcheck.h. Laws are checked in child processes, so that a
- * method that crashes or hangs ends a child alone: lawcheck_hear in the parent
- * starts one and waits, lawcheck_work is what it does, and its answer comes
- * back in memory that both share.
+ * method that crashes or hangs ends only a child: lawcheck_hear in the parent
+ * starts one and waits, lawcheck_work runs in it, and its answer returns in
+ * shared memory.
  */
 #include "sim/run/laws/lawcheck.h"
 

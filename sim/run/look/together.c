@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Requests that share a pool: sim/run/look/together.h. A pool of pages or
- * bytes, opening one, and its steps. Called by one thread, which has the page
- * manager and the walk over tables use how->threads.
+ * bytes, opening one, and its steps. Called by one thread; the page manager and
+ * the walk over tables use how->threads.
  */
 #include "sim/run/look/together.h"
 

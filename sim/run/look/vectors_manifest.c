@@ -7,7 +7,7 @@
  *     scale=                                         (one line)
  *   stage layer step head again dtype rows width offset bytes file
  *
- * Columns are parted by tabs; scale is hexadecimal; step is 0 and head -1
+ * Columns are separated by tabs; scale is hexadecimal; step is 0 and head -1
  * where a matrix has none; offset counts from the start of the file.
  */
 #include "sim/run/look/vectors_part.h"

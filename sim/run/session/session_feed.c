@@ -2,7 +2,7 @@
  *
  * Feeding tokens into a session: they are checked and copied, then enter
  * through the same engine calls as in a walk over a trace. Reading it: what it
- * holds, attended and costs, and its digests.
+ * holds, what it attended, its costs and digests.
  */
 #include "sim/run/session/session_part.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Opening all cells of a trace, or, of one that is bad, failing all:
+ * Opening all cells of a trace, or failing all of a bad one:
  * sim/run/sweep/batch.h.
  */
 #include "sim/run/sweep/batch.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Grids of parameters, and the specifications of their points:
- * sim/run/tune/space.h. What a value may be is asked of the parser of
- * specifications, so that the sentences are the same.
+ * sim/run/tune/space.h. The parser of specifications checks values, so that the
+ * error messages are the same.
  */
 #include "sim/run/tune/space.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The peer of theme top: CUB's segmented radix sort of scores with their
- * indexes, largest first. Nothing where the toolkit has no CUB.
+ * indexes, largest first. Empty if the toolkit has no CUB.
  */
 #ifndef KV_TESTS_BENCH_DEVICE_SORT_CUH
 #define KV_TESTS_BENCH_DEVICE_SORT_CUH

@@ -2,7 +2,7 @@
  *
  * `kvreplay grade` called in this process, on a bundled trace, with the files
  * of a made-up kernel (tests/support/kernels/theirs.h). Linked into each test
- * program that uses it. What goes wrong fails the running test.
+ * program that uses it. Any failure fails the running test.
  */
 #ifndef KV_TESTS_GRADED_H
 #define KV_TESTS_GRADED_H
@@ -22,7 +22,7 @@
 extern kv_trace *trace;
 extern char file[600], decisions[600], outputs[512], db[512];
 
-/* Before the first test: 0 when all is there. After the last. */
+/* Before the first test: 0 on success. After the last. */
 int graded_open(void);
 void graded_close(void);
 
@@ -38,7 +38,7 @@ json_t *parsed(void);
 int64_t integer(const json_t *o, const char *key);
 int64_t counted(const char *key);
 
-/* A kernel without a fault: budget 64, pages of 16, outputs in F32. */
+/* A kernel with no fault: budget 64, pages of 16, outputs in F32. */
 theirs kernel(void);
 
 #endif
