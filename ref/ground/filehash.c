@@ -17,7 +17,7 @@ kv_rc kv_file_digest(const char *path, kv_digest *out, kv_err *e) {
   ssize_t n;
   int f = open(path, O_RDONLY | O_CLOEXEC);
   if (f < 0)
-    return kv_fail(e, KV_INPUT, "%s cannot be opened: %s", kv_show(path, show),
+    return kv_fail(e, KV_INPUT, "cannot open %s: %s", kv_show(path, show),
                    strerror(errno));
   kv_sha256_init(&h);
   while ((n = read(f, block, sizeof block)) > 0 || (n < 0 && errno == EINTR))
@@ -25,7 +25,7 @@ kv_rc kv_file_digest(const char *path, kv_digest *out, kv_err *e) {
   *out = kv_sha256_end(&h);
   kv_rc rc = KV_OK;
   if (n < 0)
-    rc = kv_fail(e, KV_INPUT, "%s cannot be read: %s", kv_show(path, show),
+    rc = kv_fail(e, KV_INPUT, "cannot read %s: %s", kv_show(path, show),
                  strerror(errno));
   close(f);
   return rc;

@@ -50,7 +50,7 @@ TEST(missing) {
 }
 
 TEST(not_a_module) {
-  loads("/dev/null", "good", "the CUDA module cannot be loaded");
+  loads("/dev/null", "good", "cannot load the CUDA module");
 }
 
 TEST(no_device) { loads(path, "refuse", "there is no such device today"); }
