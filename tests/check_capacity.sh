@@ -93,7 +93,7 @@ grep -q 'lengths, reads of 2 traces$' "$tmp/out" || fail "$(cat "$tmp/out")"
 # Entries, 27 of 137 tokens, are no share; and other parameters are others.
 for asked in 'adakv -b 27' 'adakv:window=16 -b 20%'; do
   node 2 --context 8192 -m $asked -d "$db"
-  grep -q 'needs traces: .* no row of it with this budget' "$tmp/out" ||
+  grep -q 'needs traces: .* has no row with this budget' "$tmp/out" ||
     fail "$asked: $(cat "$tmp/out")"
 done
 ran 0 "$kvreplay" capacity --model llama-3.1-8b --gpu l40 -d "$db" \

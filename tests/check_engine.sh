@@ -113,7 +113,7 @@ grep -qE '^snapkv +0[.]11  again ' "$tmp/out" || fail 'a table of one'
 ran 0 "$kvreplay" methods --engine snapkv:budget=8:window=16
 grep -q '^snapkv: snapkv: window=16 is more than the budget' "$tmp/out" ||
   fail 'why there is no row'
-refused 2 '--format csv is for --engine' "$kvreplay" methods -f csv
+refused 2 '--format csv needs --engine' "$kvreplay" methods -f csv
 refused 2 'leave out --engine' "$kvreplay" methods --bibtex --engine
 refused 2 'no method is called nosuch' "$kvreplay" methods --engine nosuch
 TMPDIR=$tmp/none refused 4 'set TMPDIR' "$kvreplay" methods --engine dense
@@ -152,7 +152,7 @@ for m in "adakv", "quest":
         got, mean = float(sheet[m][k]), sum(v) / len(v)
         assert abs(got - mean) < 1e-4 * max(mean, 1), (m, k, got, mean)
 PY
-refused 2 '--db is for --engine' "$kvreplay" methods --db "$db"
+refused 2 '--db needs --engine' "$kvreplay" methods --db "$db"
 refused 4 'none.db' "$kvreplay" methods --engine dense --db "$tmp/none.db"
 
 # --- beside rows --------------------------------------------------------------

@@ -150,7 +150,7 @@ for path in ../x.st /etc/passwd a/b.st .. ''; do
   every i.safetensors.index.json 'leaves the folder'
 done
 printf '{"weight_map":{"a":"gone.st"}}' >"$dir/i.safetensors.index.json" &&
-  refused 3 "$dir/gone.st: cannot open" "$kvtrace" info \
+  refused 3 "cannot open $dir/gone.st" "$kvtrace" info \
     "$dir/i.safetensors.index.json"
 head -c 1000000 "$good" >"$dir/cut.safetensors" &&
   every cut.safetensors 'missing bytes at the end'

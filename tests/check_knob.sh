@@ -83,10 +83,10 @@ wrong() {
   built wrong "$tmp/wrong.c"
   refused 3 "$2" run "$trace" -q -m "$tmp/wrong.so"
 }
-wrong 's/\.grid = 0.05/.grid = 0/' 'without a grid'
+wrong 's/\.grid = 0.05/.grid = 0/' 'needs a grid'
 wrong 's/drop, "0.5"/drop, NULL/' 'without a default'
 wrong 's/"0.5", 0,/"0.5", -1,/' 'below 0'
-wrong 's/KV_KNOB_LESS/KV_KNOB_ENTRIES/' 'is no KV_INT'
+wrong 's/KV_KNOB_LESS/KV_KNOB_ENTRIES/' 'must be KV_INT'
 wrong 's/KV_KNOB_LESS/(kv_knob)9/' 'none of KV_KNOB'
 wrong 's/0\.05/1e-12/' 'too many values'
 wrong 's/"drop"/"budget"/' 'KV_KNOB_ENTRIES'

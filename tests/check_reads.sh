@@ -70,7 +70,7 @@ mkdir "$tmp/plugins"
 cp "$tmp/reads.so" "$tmp/plugins"
 export KVREPLAY_PLUGINS=$tmp/plugins
 (cd "$tmp" && "$kvreplay" verify -q r.db) >"$tmp/out" 2>"$tmp/err"
-has '^1 rows the same, 0 different' "verify: $(cat "$tmp/err")"
+has '^1 rows match, 0 differ' "verify: $(cat "$tmp/err")"
 written "$beside" $heads $(seq 30 $((29 + heads)))
 "${run[@]}" -m "$tmp/reads.so" >"$tmp/out" || fail 'run with another file'
 [ "$(code)$(journal)" != "$first" ] || fail 'another file, the same row'

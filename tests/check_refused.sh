@@ -131,7 +131,7 @@ exits 0 '' grade $trace -q -p 300 -m omnikv:tier=device \
   --theirs kept/*.safetensors
 exits 0 '' tune $trace -q -p 300 -m omnikv -s share=0.05:0.1:0.05 --least kr
 exits 0 '' methods omnikv
-grep -q '^  k  .*(set by -b; without one worked out when a run opens)$' out ||
+grep -q '^  k  .*(set by -b; otherwise computed when a run opens)$' out ||
   fail "methods: $(cat out)"
 
 # --- two on a lane, of which one reads a file ---------------------------------

@@ -97,7 +97,7 @@ esac
 # Nothing is written over, and where nothing can be written that is said.
 "$kvreplay" run "$trace" -q -m h2o -b 20% --decisions "$tmp/1" >"$tmp/rows" \
   2>"$tmp/said"
-[ $? = 2 ] && grep -q 'is there already; remove it' "$tmp/said" ||
+[ $? = 2 ] && grep -q 'exists; remove it' "$tmp/said" ||
   say 'a file of decisions is written over'
 for dir in "$tmp/rows" "$tmp/no/folder"; do
   "$kvreplay" run "$trace" -q -m h2o -b 20% --decisions "$dir" >"$tmp/out" \
@@ -184,8 +184,8 @@ fi
 mv "$tmp/mine.safetensors" "$tmp/away"
 "$kvreplay" verify -q "$tmp/r.db" >"$tmp/said" 2>&1
 [ $? = 3 ] || say 'verify without the file is not exit code 3'
-grep -q 'no file .*mine.safetensors is here, which replay reads: put it back' \
-  "$tmp/said" && grep -q '1 without their file, 0 of other' "$tmp/said" ||
+grep -q 'no file .*mine.safetensors, which replay reads; put it back' \
+  "$tmp/said" && grep -q '1 have no file, 0 are of other' "$tmp/said" ||
   say "verify without the decisions: $(cat "$tmp/said")"
 
 cp "$(ls "$tmp"/1/*.quest-*)" "$tmp/mine.safetensors"

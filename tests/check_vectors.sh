@@ -168,7 +168,7 @@ wrong 2 'has no layer 4' -m dense --layers 0,4 -o "$tmp/no"
 wrong 2 'write numbers of layers' -m dense --layers all -o "$tmp/no"
 wrong 2 'needs --output DIR' -m dense
 wrong 2 'one method' -m dense,window -b 8 -o "$tmp/no"
-wrong 2 'amount of bytes' -m h2o -b end:20% -o "$tmp/no"
+wrong 2 'budget in bytes' -m h2o -b end:20% -o "$tmp/no"
 wrong 2 'needs a budget' -m h2o -o "$tmp/no"
 wrong 2 'is more than the budget' -m h2o:budget=4:recent=9 -o "$tmp/no"
 wrong 2 'not an empty folder' -m dense -o "$tmp/a"

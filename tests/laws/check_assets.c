@@ -364,13 +364,13 @@ TEST(tables_are_checked) {
   m.params = p;
   p[1].name = "other";
   p[2].name = "third";
-  fails(kv_door_check(&m, "x", &told), KV_INPUT, "too many files");
+  fails(kv_door_check(&m, "x", &told), KV_INPUT, "the most files");
   p[1].name = NULL;
   p[0].fallback = "mine";
-  fails(kv_door_check(&m, "x", &told), KV_INPUT, "not KV_FILE_BESIDE");
+  fails(kv_door_check(&m, "x", &told), KV_INPUT, "default KV_FILE_BESIDE");
   p[0].fallback = NULL;
   p[0].reads = NULL;
-  fails(kv_door_check(&m, "x", &told), KV_INPUT, "asks for no tensor");
+  fails(kv_door_check(&m, "x", &told), KV_INPUT, "declares no tensor");
 }
 
 int main(void) { return tests_run("assets", start, stop); }

@@ -234,9 +234,9 @@ TEST(test_refusals) {
   theirs t = kernel();
   theirs_h2o(&t, decisions);
   refused(2, grade("-m h2o"), "h2o needs a budget");
-  refused(2, grade("-m h2o -b 9,10"), "one method with one");
-  refused(2, grade("-m h2o -b 9 -t x"), "--tie x");
-  refused(2, grade("-m h2o -b 9 --rtol -1"), "--rtol -1");
+  refused(2, grade("-m h2o -b 9,10"), "one method at one");
+  refused(2, grade("-m h2o -b 9 -t x"), "--tie must be");
+  refused(2, grade("-m h2o -b 9 --rtol -1"), "not '-1'");
   refused(2, grade("-m kivi"), "cannot be graded");
   refused(2, grade("-m zsmerge -b 64"), "merges entries");
   refused(2, grade("-m h2o:group=query_head -b 64"),

@@ -261,7 +261,7 @@ TEST(wrong_ranges) {
       {"kivi", "bits=1:4", "the nearest is bits=2"},
       {"kivi", "bits=2:4:0", "the step 0 of bits"},
       {"kivi", "bits=2:4:0.5", "whole number"},
-      {"kivi", "residual=1.5:4", "not a whole number"},
+      {"kivi", "residual=1.5:4", "a whole number"},
       {"kivi", "residual=1:1048576", "larger step"},
       {"kivi", "variant=1:2", "is a choice (auto|paper|code)"},
       {"kivi", "bits=2:4,bits=2:4", "bits twice"},

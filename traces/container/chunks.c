@@ -43,10 +43,7 @@ int64_t kv_chunks_token(const kv_chunks *c) {
 }
 
 static kv_rc unreadable(const char *path, kv_err *e) {
-  char a[KV_SHOW];
-  int why = errno;
-  return kv_fail(e, KV_INPUT, "%s: cannot be read: %s", kv_show(path, a),
-                 strerror(why));
+  return kv_cannot(e, KV_INPUT, "read", path);
 }
 
 /* Up to `bytes` bytes from `at` on; how many there are, -1: errno says why. */

@@ -43,8 +43,7 @@ static kv_rc slurp(const char *path, const char *what, size_t *n,
   goto out;
 bad:
   rc = errno == ENOMEM ? kv_no_memory(e, what, 0)
-                       : kv_fail(e, KV_INPUT, "%s: cannot read it: %s",
-                                 kv_show(path, a), strerror(errno));
+                       : kv_cannot(e, KV_INPUT, "read", path);
 out:
   if (f) fclose(f);
   if (rc) {

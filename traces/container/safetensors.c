@@ -42,18 +42,15 @@ struct kv_st {
 };
 
 static kv_rc complain(const char *path, const char *what, kv_err *e) {
-  char a[KV_SHOW];
-  kv_rc rc = errno == ENOMEM || errno == EMFILE || errno == ENFILE ? KV_RESOURCE
-                                                                   : KV_INPUT;
-  return kv_fail(e, rc, "%s: cannot %s: %s", kv_show(path, a), what,
-                 strerror(errno));
+  bool ours = errno == ENOMEM || errno == EMFILE || errno == ENFILE;
+  return kv_cannot(e, ours ? KV_RESOURCE : KV_INPUT, what, path);
 }
 
 static kv_rc map_file(part *f, kv_err *e) {
   char a[KV_SHOW];
   f->fd = open(f->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-  if (f->fd < 0) return complain(f->path, "open it", e);
-  if (fstat(f->fd, &f->seen) != 0) return complain(f->path, "look at it", e);
+  if (f->fd < 0) return complain(f->path, "open", e);
+  if (fstat(f->fd, &f->seen) != 0) return complain(f->path, "open", e);
   if (!S_ISREG(f->seen.st_mode)) {
     return kv_fail(e, KV_INPUT, "%s: is not a regular file",
                    kv_show(f->path, a));
@@ -68,7 +65,7 @@ static kv_rc map_file(part *f, kv_err *e) {
     return kv_guard_add(f->map, (size_t)f->size, &f->damaged, e);
   }
   f->map = NULL;
-  return complain(f->path, "map it", e);
+  return complain(f->path, "map", e);
 }
 
 /* Opens part i of the set at path, which becomes the part's own. */

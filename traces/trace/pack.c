@@ -59,8 +59,7 @@ static kv_rc find_files(kv_pack *p, kv_err *e) {
   if (n < 0 && errno == ENOMEM)
     rc = kv_no_memory(e, "the names of files", 0);
   else if (n < 0)
-    rc = kv_fail(e, KV_INPUT, "%s: cannot be read as a folder: %s",
-                 kv_show(p->folder, a), strerror(errno));
+    rc = kv_cannot(e, KV_INPUT, "read the folder", p->folder);
   else if (n == 0)
     rc = kv_fail(e, KV_INPUT, "%s: holds no file NAME.chunks to pack",
                  kv_show(p->folder, a));

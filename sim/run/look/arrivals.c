@@ -148,9 +148,7 @@ static kv_rc of_file(const char *path, int pace, kv_arrivals *out, kv_err *e) {
   while (!rc && (n = getline(&line, &size, s.f)) > 0)
     if (line[strspn(line, " \t\r\n")])
       rc = take_line(&s, (size_t)n, line, out, e);
-  if (!rc && ferror(s.f))
-    rc = kv_fail(e, KV_INPUT, "%s: cannot be read: %s", kv_show(path, shown),
-                 strerror(errno));
+  if (!rc && ferror(s.f)) rc = kv_cannot(e, KV_INPUT, "read", path);
   if (!rc && !out->n)
     rc = kv_fail(e, KV_INPUT, "%s: has no line: a request is one",
                  kv_show(path, shown));

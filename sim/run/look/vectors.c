@@ -14,7 +14,6 @@
 #include "traces/trace/trace.h"
 #include <assert.h>
 #include <dirent.h>
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -342,8 +341,7 @@ static char *part_of(const char *dir, kv_err *e) {
 
 static kv_rc make_folder(const kv_vectors *v, const char *part, kv_err *e) {
   if (mkdir(part, 0777) == 0) return KV_OK;
-  return kv_fail(e, KV_RESOURCE, "-o %s: no folder can be made: %s",
-                 v->ask->dir, strerror(errno));
+  return kv_cannot(e, KV_RESOURCE, "make the folder", v->ask->dir);
 }
 
 /* Allocates nothing: memory may have ended. */
@@ -368,7 +366,7 @@ static kv_rc publish(const kv_vectors *v, const char *part, kv_err *e) {
   if (!rc) rc = kv_vectors_manifest(v, part, e);
   if (!rc) rc = kv_trace_damaged(v->cell->trace, e);
   if (!rc && rename(part, v->ask->dir))
-    rc = kv_fail(e, KV_RESOURCE, "-o %s: %s", v->ask->dir, strerror(errno));
+    rc = kv_cannot(e, KV_RESOURCE, "make the folder", v->ask->dir);
   return rc;
 }
 
