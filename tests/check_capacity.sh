@@ -65,7 +65,7 @@ print(json.load(open(sys.argv[1]))[0]["bytes"]["end"]["total"])' "$tmp/out")
   is bytes $((40 * end))
 done
 node 3 --context 300 --output 20 -m dense,snapkv -b mean:.1%
-grep -q '^snapkv .* the least legal budget ' "$tmp/out" ||
+grep -q '^snapkv .* the smallest budget ' "$tmp/out" ||
   fail "$(cat "$tmp/out")"
 node 3 --context 300 --output 20 -m dense,quest -b read:20%
 grep -q '^quest .*needs traces: what quest reads depends on them$' \

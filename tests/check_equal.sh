@@ -52,7 +52,7 @@ awk -F, -v OFS=, '$2 == "h2o" { $3 = 0; $8 = "0" substr($8, 2, 30) "0" } 1' \
 ran 0 "$kvreplay" verify traces/older.csv
 grep -q '^4 budgets .* 0 not, 2 of older revisions' out || fail "$(cat out)"
 printf 'x\n' >>traces/older.csv
-refused 3 'older.csv, line 8 is no found budget' "$kvreplay" verify \
+refused 3 'older.csv, line 8 is not a found budget' "$kvreplay" verify \
   traces/older.csv
 refused 2 '--format is for the rows of a database' "$kvreplay" verify "$table" \
   -f json
@@ -68,7 +68,7 @@ sed -i '/h2o/s/,78,/,50,/' "$table"
 [ "$(found h2o mean:40%)" = 50 ] || fail 'the table is not read'
 [ "$(found h2o:recent=8 mean:40%)" != 50 ] || fail 'a row of other parameters'
 ran 2 "$kvreplay" run "$trace" -q -m oracle-topk -b mean:40%
-grep -q 'the least legal budget 1 takes [0-9]* of dense' err ||
+grep -q 'the smallest budget 1 takes [0-9]* of the uncompressed' err ||
   fail "what does not fit: $(cat err)"
 cp traces/older.csv "$table"
 sed -i '$d;/h2o/s/,78,/,50,/' "$table"

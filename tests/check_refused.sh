@@ -27,7 +27,7 @@ rows() { [ "$(grep -c '"method"' out)" = "$1" ] || fail "not $1 rows"; }
 # row KEY: of the first row
 row() { grep -oE "\"$1\": [^,}]*" out | head -1 | cut -d' ' -f2; }
 
-why='snapkv \(snapkv: window=32 is more than the budget of 24; .*\)'
+why='snapkv \(snapkv: window=32 exceeds the budget of 24; .*\)'
 run=(run $trace -q -p 300 -f jsonl)
 two=(-m dense,snapkv:window=32)
 

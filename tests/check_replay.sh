@@ -63,7 +63,7 @@ for j in 1 3; do
   "$kvreplay" run "$trace" -q -m h2o,quest,zsmerge,kivi,quant,leankv -b 20% \
     -j $j --decisions "$tmp/$j" >"$tmp/rows" 2>"$tmp/said"
   for m in zsmerge kivi quant leankv; do
-    grep -q "$m .* entries, which decisions cannot say" "$tmp/said" ||
+    grep -q "$m .* entries, which decisions cannot express" "$tmp/said" ||
       say "nothing is said of $m"
   done
 done
@@ -141,7 +141,7 @@ cp "$(ls "$tmp"/1/*.h2o-*)" "$tmp/mine.safetensors"
 "$kvreplay" run "$trace" -q -m "replay:file=$tmp/mine.safetensors" \
   --db "$tmp/r.db" >"$tmp/said" 2>&1 || say 'replay into a database'
 "$kvreplay" verify -q "$tmp/r.db" >"$tmp/said" 2>&1
-grep -q '^1 row the same\|^1 rows the same' "$tmp/said" ||
+grep -q '^1 rows match' "$tmp/said" ||
   say "verify: $(cat "$tmp/said")"
 
 # However its path is written, and wherever it lies, it is one row; what was
@@ -172,11 +172,11 @@ arithmetic %d', identity, prompt_len, method, params, code, arithmetic)
     FROM run" | sha256sum | cut -d ' ' -f 1)
   sqlite3 "$tmp/old.db" "UPDATE run SET key = '$key'"
   "$kvreplay" verify -q "$tmp/old.db" >"$tmp/said" 2>&1
-  grep -q '^1 rows the same' "$tmp/said" ||
+  grep -q '^1 rows match' "$tmp/said" ||
     say "verify of an old row: $(cat "$tmp/said")"
   sqlite3 "$tmp/old.db" "UPDATE run SET params = json_set(params, '\$.meta', 1)"
   "$kvreplay" verify -q "$tmp/old.db" >"$tmp/said" 2>&1
-  grep -q 'its key is not that of' "$tmp/said" ||
+  grep -q 'its key does not match' "$tmp/said" ||
     say 'verify takes params that are not those of the key'
 fi
 
@@ -209,7 +209,7 @@ printf '\377' | dd of="$tmp/changed.safetensors" bs=1 seek=$((size - 1)) \
   conv=notrunc 2>/dev/null
 "$kvreplay" run "$trace" -q -m "replay:file=$tmp/changed.safetensors" \
   >"$tmp/said" 2>&1
-grep -q 'position -[0-9]* is none of the trace' "$tmp/said" ||
+grep -q 'position -[0-9]* is outside the trace' "$tmp/said" ||
   say 'a position out of range is not refused'
 
 echo "$followed decisions files were followed"

@@ -22,7 +22,7 @@ spared 'the last 4/4' sweep --shard 5/4
 spared '1/4 to 4/4' sweep --shard 3
 spared '1/4 to 4/4' sweep --shard 1/4x
 spared 'not both' sweep --shard 1/4 --shards 4
-spared 'no task index in the environment' sweep --shards 4 --db r.%.db
+spared 'has no task index' sweep --shards 4 --db r.%.db
 spared 'a database of its own' env PMI_RANK=0 PMI_SIZE=4 \
   "$kvreplay" run x -m dense --shards 4 --db r.db
 spared 'a database of its own' env PMI_RANK=0 PMI_SIZE=4 \
@@ -34,7 +34,7 @@ for option in selections views stored outputs decisions; do
     "$kvreplay" run x -m dense --shard 1/2 --$option "$tmp/made"
 done
 sweep /nowhere/none --shard 1/2 >out 2>err
-[ $? = 3 ] && grep -q 'cannot be cut into shards' err || fail 'a trace is lost'
+[ $? = 3 ] && grep -q 'cannot be split into shards' err || fail 'a trace is lost'
 
 # --- every cell is in one shard ---------------------------------------------
 sweep -n | sort >all

@@ -609,11 +609,9 @@ static void interrupted(void *self) {
   const task *s = self;
   char note[320];
   const char *kept = s->of.db ? "stored" : "printed";
-  const char *next = s->of.db
-                         ? "repeat the command: what is stored is not run "
-                           "again"
-                         : "with --db FILE a repeated command goes on from "
-                           "here";
+  const char *next =
+      s->of.db ? "repeat the command: stored results are not run again"
+               : "use --db FILE to continue an interrupted command";
   snprintf(note, sizeof note,
            "interrupted: the rows of %d of %d traces are %s, and %s of the "
            "others; %s",

@@ -46,7 +46,7 @@ static void loads(const char *module, const char *fake, const char *want) {
 static char path[PATH_MAX];
 
 TEST(missing) {
-  loads("/nowhere/cuda.so", "good", "there is no CUDA module /nowhere/cuda.so");
+  loads("/nowhere/cuda.so", "good", "no CUDA module /nowhere/cuda.so");
 }
 
 TEST(not_a_module) {

@@ -107,10 +107,10 @@ TEST(wrong_is_named) {
   refused("1e3", "write a number of entries");
   refused("1073741825", "must be at most 1073741824");
   refused("99999999999999999999", "must be at most 1073741824");
-  refused("%", "decimal from 0");
-  refused(".%", "decimal from 0");
-  refused("1.2.3%", "decimal from 0");
-  refused("1e1%", "decimal from 0");
+  refused("%", "plain decimal");
+  refused(".%", "plain decimal");
+  refused("1.2.3%", "plain decimal");
+  refused("1e1%", "plain decimal");
   refused("1001%", "up to 1000");
   refused("0.1234567%", "6 decimals");
   refused("men:20%", "did you mean mean?");
@@ -366,7 +366,7 @@ TEST(wrong_ratios) {
   refused("ratio:0.1234567890123456", "at most 15 decimals");
   refused("ratio:", "decimal from 0");
   refused("rato:0.8", "did you mean ratio?");
-  refused("end:ratio:0.8", "of the prompt's tokens alone");
+  refused("end:ratio:0.8", "to the prompt's tokens");
   refused("0.8", "a compression ratio (ratio:0.8)");
   refused("ratio:0.8,ratio:.80", "listed twice");
 }

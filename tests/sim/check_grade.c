@@ -240,7 +240,7 @@ TEST(test_refusals) {
   refused(2, grade("-m kivi"), "cannot be graded");
   refused(2, grade("-m zsmerge -b 64"), "merges entries");
   refused(2, grade("-m h2o:group=query_head -b 64"),
-          "its lists must be one per query head, or change");
+          "write one list per query head, or change");
   t.budget = 27;
   theirs_h2o(&t, decisions);
   must(1, grade("-m h2o -b 39"), ": 27 entries, not 39; they");
@@ -250,7 +250,7 @@ TEST(test_refusals) {
   put_lists(16, 1, 1);
   refused(2, grade("-m h2o -b 64"), "leave the metadata block");
   put_lists(0, 1 << 20, MANY); /* read no further than it says something */
-  must(1, grade("-m h2o -b 64"), "page 0 is named twice");
+  must(1, grade("-m h2o -b 64"), "page 0 appears twice");
   refused(3, grade("-m h2o -b 64 --theirs %s", file), "metadata format");
 }
 

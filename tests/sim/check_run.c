@@ -29,7 +29,7 @@
 TEST(test_refusals) {
   refused(4, run("-m dense --backend gone"),
           "backend gone cannot be used here: no such thing");
-  refused(2, run("-m dense --backend ref,same"), "no backend 'ref,same'");
+  refused(2, run("-m dense --backend ref,same"), "called 'ref,same'");
   failure = KV_RESOURCE;
   refused(4, run("-m dense -B bad"), "it is <broken>");
 }
@@ -184,7 +184,7 @@ TEST(test_check_refusals) {
   refused(2, check("-m h2o"), "h2o needs a budget");
   refused(2, check("-m dense -B ref"), "names only one");
   refused(2, check("-m dense -B ref,"), "empty name");
-  refused(2, check("-m dense -B ref,x\ny"), "backend 'x\\x0ay'");
+  refused(2, check("-m dense -B ref,x\ny"), "called 'x\\x0ay'");
   refused(2, check("-m dense -B same,ref --db d"), "name ref first");
   refused(2, check("-m dense -B ref,ref,ref,ref,ref,ref,ref,ref,ref"),
           "at most 8");

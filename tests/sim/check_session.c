@@ -495,14 +495,15 @@ TEST(room_is_kept) {
 TEST(more_than_rows_is_refused) {
   static const struct {
     const char *spec, *says;
-  } cases[] = {{"quest:page=8:skip=0", "reads some of its entries"},
-               {"twilight:skip=0", "reads some of its entries"},
-               {"oracle-topk", "reads some of its entries"},
-               {"hardkv", "reads some of its entries"},
-               {"omnikv:layers=1", "reads some of its entries"},
-               {"quest:page=8:skip=0+int4", "reads some of its entries"},
-               {"streamingllm", "turns keys to the places"},
-               {"zsmerge:variant=paper", "adds to logits of merged entries"}};
+  } cases[] = {
+      {"quest:page=8:skip=0", "reads only some of its entries"},
+      {"twilight:skip=0", "reads only some of its entries"},
+      {"oracle-topk", "reads only some of its entries"},
+      {"hardkv", "reads only some of its entries"},
+      {"omnikv:layers=1", "reads only some of its entries"},
+      {"quest:page=8:skip=0+int4", "reads only some of its entries"},
+      {"streamingllm", "rotates keys to new positions"},
+      {"zsmerge:variant=paper", "adds to the logits of merged entries"}};
   kv_trace *t = bundled_open(BUNDLED_SMALL);
   int layer = t->layer[0].data.layer;
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {

@@ -253,9 +253,9 @@ TEST(knobs) {
 TEST(wrong_ranges) {
   static const char *const of[][3] = {
       {"kivi", "bitz=2:4", "did you mean bits?"},
-      {"kivi", "bits", "is no range"},
-      {"kivi", "bits=2", "is no range"},
-      {"kivi", "bits=two:4", "is no range"},
+      {"kivi", "bits", "must be NAME=LOW:HIGH"},
+      {"kivi", "bits=2", "must be NAME=LOW:HIGH"},
+      {"kivi", "bits=two:4", "must be NAME=LOW:HIGH"},
       {"kivi", "bits=4:2", "bits=2:4"},
       {"kivi", "bits=2:9", "the nearest is bits=4"},
       {"kivi", "bits=1:4", "the nearest is bits=2"},
@@ -266,7 +266,7 @@ TEST(wrong_ranges) {
       {"kivi", "variant=1:2", "is a choice (auto|paper|code)"},
       {"kivi", "bits=2:4,bits=2:4", "bits twice"},
       {"kivi:bits=2", "bits=2:4", "bits is given twice"},
-      {"kivi", "", "is no range"},
+      {"kivi", "", "must be NAME=LOW:HIGH"},
       {"kivi,h2o", "bits=2:4", "one method"},
       {"all", "bits=2:4", "one method"},
       {"oracle-topp", "p=0.5:1:1e-9", "larger step"}};

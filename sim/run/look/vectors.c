@@ -166,17 +166,17 @@ static kv_rc bad_step(const char *piece, const kv_shape *s, int64_t step,
   char show[KV_SHOW];
   if (step < 0)
     return kv_fail(e, KV_USAGE,
-                   "--steps: %s is no step: write first, last, a number of "
+                   "--steps: %s is not a step; write first, last, a number of "
                    "tokens seen, or +N for N steps later",
                    kv_show(piece, show));
   if (s->n_tokens == s->prompt_len)
     return kv_fail(e, KV_USAGE,
-                   "--steps: %s: all %d tokens are prompt, no step decodes; "
-                   "lower --prompt-len",
+                   "--steps: %s: all %d tokens are prompt, so there is no "
+                   "decode step; lower --prompt-len",
                    kv_show(piece, show), s->n_tokens);
   return kv_fail(e, KV_USAGE,
-                 "--steps: %s is step %lld; steps are %d (after the prompt) "
-                 "to %d tokens seen",
+                 "--steps: %s is step %lld; it must be from %d (after the "
+                 "prompt) to %d tokens seen",
                  kv_show(piece, show), (long long)step, s->prompt_len,
                  s->n_tokens);
 }
@@ -224,10 +224,10 @@ kv_rc kv_vectors_layers(const char *text, const kv_trace *t, int *n, int **out,
                      kv_show(whole, show));
     int i = index_of(t, number);
     if (i < 0)
-      return kv_fail(e, KV_USAGE,
-                     "--layers: %s has no layer %s; `kvtrace info` says which "
-                     "it has",
-                     kv_show(t->path, show), piece);
+      return kv_fail(
+          e, KV_USAGE,
+          "--layers: %s has no layer %s; `kvtrace info` lists its layers",
+          kv_show(t->path, show), piece);
     (*out)[(*n)++] = i;
   }
   *n = sort(*n, *out);
@@ -321,7 +321,7 @@ static kv_rc check_folder(const char *dir, kv_err *e) {
   if (d) closedir(d);
   if (d && names <= 2) return KV_OK;
   return kv_fail(e, KV_USAGE,
-                 "-o %s: is there and is not an empty folder; name a new one",
+                 "-o %s exists and is not an empty folder; name a new one",
                  dir);
 }
 
