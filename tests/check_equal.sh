@@ -136,6 +136,6 @@ column alike | grep -Ff <(sed 's/,.*/,/' compared) | sort >alike
 # Without budgets in bytes there is none, and it says what to run.
 "$kvreplay" run t1.safetensors -q --db e.db -m dense,h2o -b 20% >/dev/null
 ran 0 "$kvreport" answer e.db
-grep -q 'No answer: nothing was asked for at equal bytes' out ||
+grep -q 'No answer: no method ran at equal bytes' out ||
   fail "$(cat out)"
 concluded

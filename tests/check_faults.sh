@@ -147,7 +147,7 @@ room() {
   KV_FULL_LEFT=$((bytes - 1)) preloaded faildisk "${synth[@]}"
   [ $? = 4 ] || fail 'room: one byte too few: not exit 4'
   one_line 'room: one byte too few'
-  grep -q 'needs .* GB and its disk has' "$tmp/err" || fail 'room: the sentence'
+  grep -q 'needs .* GB but its disk has' "$tmp/err" || fail 'room: the sentence'
   after_file 4 'kvtrace synth without room'
 }
 

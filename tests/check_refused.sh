@@ -144,7 +144,7 @@ for second in quant int4 kivi; do
 done
 file=$(echo assets/less.*)
 sum=$(sha256sum <"$file")
-exits 2 ".*would write over $file, what a method reads.*" "${run[@]}" \
+exits 2 ".*would overwrite $file, what a method reads.*" "${run[@]}" \
   -m less+int4 -b 64 --stored "$file"
 [ "$(sha256sum <"$file")" = "$sum" ] || fail 'the file is another'
 rm "$file"

@@ -169,7 +169,7 @@ waiting() {
   while kill -0 $rc && ! [ -s told ]; do sleep 0.1; done
   echo >until
   wait $rc || fail 'merge after a wait'
-  grep -q 'waiting for r.db, which another process writes' told ||
+  grep -q 'waiting for r.db, which another process is writing' told ||
     fail 'merge does not say that it waits'
   wait $writer
 }

@@ -21,14 +21,14 @@ enum {
  * table` and, on the page, above the figures of output error. On what that was
  * found: analysis/embed/ranked.txt. */
 #define KV_SAY_RANK                                                            \
-  "Output error hardly ranks what a model answers: in closed loop on 60 "      \
-  "prompts, under up to 20 methods at equal bytes, SmolLM2-135M-Instruct's "   \
-  "log-likelihood of the right answer went with needle (Kendall's tau-b "      \
-  ".78) and with the largest differences of an output (output_abs, p99: "      \
-  ".66), less with the worst KL (.52), little with the means of KL (.34), "    \
-  "LSE error (.32) and output error (.29); bytes alone, equal within 10 %, "   \
-  "have .11. So needle comes first; where no answer is marked, ask for p99 "   \
-  "of output_abs."
+  "Output error hardly ranks a model's answers. In closed loop, "              \
+  "SmolLM2-135M-Instruct answered 60 prompts under up to 20 methods at equal " \
+  "bytes. The log-likelihood of the right answer agreed best with needle "     \
+  "(Kendall's tau-b .78) and the largest differences of an output "            \
+  "(output_abs, p99: .66), less with the worst KL (.52), and little with the " \
+  "means of KL (.34), LSE error (.32) and output error (.29). Bytes alone, "   \
+  "equal within 10 %, reach .11. So needle comes first; where no answer is "   \
+  "marked, use p99 of output_abs."
 /* SQL, the end of a SELECT from the view `summary` (means.sql): means of all
  * traces, then those of some, which are not to be compared with them; the best
  * by needle first, those without one by LSE error. Columns are the view's, not
@@ -44,8 +44,9 @@ enum {
 int kv_tell(int code, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 /* For a function that cannot return a code and has left something out for want
- * of memory: says so, so that kv_output_close makes the result no success. */
-void kv_tell_short(void);
+ * of memory: says so, so that kv_output_close makes the result no success;
+ * returns KV_EXIT_RESOURCE. */
+int kv_tell_short(void);
 /* Forgets the first sentence, so that the next one is printed: for tests that
  * run several commands in one process. */
 void kv_said_forget(void);

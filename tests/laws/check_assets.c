@@ -290,7 +290,7 @@ TEST(wrong_tensors) {
   write_file(
       path, t, "kvcounts",
       "0123456789012345678901234567890123456789012345678901234567890123");
-  is_refused(path, "is for another trace");
+  is_refused(path, "belongs to another trace");
 }
 
 typedef struct toucher {
@@ -344,7 +344,7 @@ TEST(sessions_read_it) {
                             .dtype = KV_F32};
   works(kv_spec_parse(only_counts, "counts", &spec, &told));
   fails(kv_session_open_spec(&shape, &spec, NULL, PROMPT, NULL, &s, &told),
-        KV_REFUSED, "a session has none: name the file");
+        KV_REFUSED, "a session has no trace; name the file");
   kv_spec_free(&spec);
   const char *path = scratch_path("s.safetensors");
   write_right(path);

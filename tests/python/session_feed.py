@@ -195,7 +195,7 @@ with Session("replay", **shape) as s:
     for wrong, said in (
         (lambda: s.keep(0, 0, [0]), "has already been compressed"),
         (lambda: s.keep(1, heads - 1, []), "whole numbers"),
-        (lambda: s.keep(1, heads - 1, None), "name a token"),
+        (lambda: s.keep(1, heads - 1, None), "name at least one token"),
         (lambda: s.keep(1, heads - 1, [0, p]), f"none of the prompt's {p}"),
         (lambda: s.keep(1, heads - 1, [3, 0, 3]), "token 3 is named twice"),
         (lambda: s.keep(1, heads, [0]), f"there are {heads}"),

@@ -244,7 +244,7 @@ TEST(test_refusals) {
   t.budget = 27;
   theirs_h2o(&t, decisions);
   must(1, grade("-m h2o -b 39"), ": 27 entries, not 39; they");
-  refused(2, grade("-m h2o -b 64 -p 100"), "take --prompt-len 137");
+  refused(2, grade("-m h2o -b 64 -p 100"), "use --prompt-len 137");
   refused(3, grade("-m h2o -b 64 -o %s", decisions), "layers.0.o is missing");
   must(0, grade("--help"), "--theirs");
   put_lists(16, 1, 1);

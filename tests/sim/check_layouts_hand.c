@@ -434,7 +434,7 @@ TEST(test_unified_refused) {
               .coding = {{.format = &kv_format_channel, .settings = &many}}},
              128,
              "format channel has one scale for 32 tokens"},
-            {{0}, 6000, "rows of 6000 and 6000 elements"}};
+            {{0}, 6000, "coded token of 6000 and 6000 elements"}};
   for (size_t i = 0; i < sizeof of / sizeof *of; i++) {
     kv_shape shape = lanes_of(1, of[i].d, TOKENS, PROMPT);
     kv_rc rc = kv_layout_unified.suits(NULL, &shape, &of[i].needs, &told);

@@ -538,7 +538,8 @@ TEST(nothing_is_kept) {
   fails(kv_session_keep(s, 0, 0, 1, &(uint32_t){0}, &told), KV_REFUSED,
         "is not finite");
   works(kv_session_block(s, 1, P, P, &in, &in, &in, &to, &told));
-  fails(kv_session_keep(s, 1, 0, 1, NULL, &told), KV_USAGE, "name a token");
+  fails(kv_session_keep(s, 1, 0, 1, NULL, &told), KV_USAGE,
+        "name at least one token");
   assert_int_equal(kv_session_keep(NULL, 1, 0, 1, &(uint32_t){0}, &told),
                    KV_USAGE);
   kv_session_close(s);

@@ -234,7 +234,7 @@ TEST(wrong_words) {
       {{"trace", "00000000000000000000000000000000"
                  "00000000000000000000000000000000"},
        KV_REFUSED,
-       "for another trace"},
+       "to another trace"},
       {{"kind", "kept"}, KV_INPUT, "kind is kept"},
       {{"head", NULL}, KV_INPUT, "head is missing"},
       {{"head", "query"},
@@ -244,10 +244,12 @@ TEST(wrong_words) {
       {{"unit", "word"}, KV_INPUT, "write token or page:N"},
       {{"reindex", "yes"}, KV_INPUT, "reindex is yes"},
       {{"block", "-1"}, KV_INPUT, "block is -1"},
-      {{"prompt_len", "7"}, KV_REFUSED, "take --prompt-len 7"},
+      {{"prompt_len", "7"}, KV_REFUSED, "use --prompt-len 7"},
       {{"kind", "view"}, KV_REFUSED, "views must start after the prompt"},
       {{"kind", "stored+view"}, KV_REFUSED, "view.steps is missing"},
-      {{"unit", "page:2"}, KV_REFUSED, "page 3 has no live token among 6 seen"},
+      {{"unit", "page:2"},
+       KV_REFUSED,
+       "page 3 has no live token among the 6 seen"},
   };
   for (size_t i = 0; i < sizeof all / sizeof *all; i++)
     is_refused(&all[i].m, &right, LAYERS, all[i].rc, all[i].word);
@@ -263,7 +265,7 @@ TEST(wrong_lists) {
       {0, 1, 6, KV_INPUT, "steps must ascend"},
       {0, 1, 11, KV_INPUT, "steps must ascend within"},
       {0, 0, 0, KV_INPUT, "steps must ascend within"},
-      {0, 0, 5, KV_REFUSED, "step 5, layer 0, lane 0: the prompt enters as a"},
+      {0, 0, 5, KV_REFUSED, "step 5, layer 0, lane 0: the prompt of 6 tokens"},
       {1, 0, 1, KV_INPUT, "indptr must start at 0"},
       {1, 2, 3, KV_INPUT, "indptr descends"},
       {1, 4, 16, KV_INPUT, "and end at the number of positions"},

@@ -48,8 +48,8 @@ kv_rc kv_newfile_room(const char *path, uint64_t bytes, kv_err *e) {
   double unit = (double)disk.f_frsize, there = unit * (double)disk.f_bavail;
   if ((double)bytes <= there) return KV_OK;
   return kv_fail(e, KV_RESOURCE,
-                 "%s: needs %.4g GB and its disk has %.4g GB free; make room "
-                 "or name another disk; nothing was written",
+                 "%s: needs %.4g GB but its disk has %.4g GB free; free space "
+                 "or use another disk; nothing was written",
                  kv_show(path, a), 1e-9 * (double)bytes, 1e-9 * there);
 }
 
@@ -85,16 +85,15 @@ kv_rc kv_newfile_may(const char *path, kv_err *e) {
   char a[KV_SHOW];
   if (strcmp(path, "-") == 0)
     return kv_fail(e, KV_USAGE,
-                   "-: this goes to a file, not to the standard output; name "
-                   "one (./- for one of that name)");
+                   "-: the result is a file and cannot go to standard output; "
+                   "name a file (./- for a file called -)");
   if (stat(path, &there) == 0 && !S_ISREG(there.st_mode))
-    return kv_fail(e, KV_USAGE,
-                   "%s: is there and no regular file; name another",
+    return kv_fail(e, KV_USAGE, "%s: is not a regular file; name another",
                    kv_show(path, a));
   if (kv_is_sqlite(path))
     return kv_fail(e, KV_USAGE,
-                   "%s: is an SQLite database, which is not written over; "
-                   "name another file",
+                   "%s: is an SQLite database, which is not overwritten; name "
+                   "another file",
                    kv_show(path, a));
   return KV_OK;
 }

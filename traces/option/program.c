@@ -60,7 +60,7 @@ static kv_rc missing(const kv_program *p, const char *name, kv_err *e) {
   for (const kv_brought *x = p->brought; x && x->name; x++)
     if (!strcmp(x->name, name))
       return kv_fail(e, KV_RESOURCE,
-                     "%s is a command of the Python package, and there is no "
+                     "%s is a command of the Python package, but there is no "
                      "%s-%s on the path: %s",
                      name, p->name, name, x->install);
   for (; p->commands[n]; n++) {
