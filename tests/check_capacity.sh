@@ -65,7 +65,7 @@ print(json.load(open(sys.argv[1]))[0]["bytes"]["end"]["total"])' "$tmp/out")
   is bytes $((40 * end))
 done
 node 3 --context 300 --output 20 -m dense,snapkv -b mean:.1%
-grep -q '^snapkv .* the least legal budget ' "$tmp/out" ||
+grep -q '^snapkv .* the smallest budget ' "$tmp/out" ||
   fail "$(cat "$tmp/out")"
 node 3 --context 300 --output 20 -m dense,quest -b read:20%
 grep -q '^quest .*needs traces: what quest reads depends on them$' \
@@ -93,7 +93,7 @@ grep -q 'lengths, reads of 2 traces$' "$tmp/out" || fail "$(cat "$tmp/out")"
 # Entries, 27 of 137 tokens, are no share; and other parameters are others.
 for asked in 'adakv -b 27' 'adakv:window=16 -b 20%'; do
   node 2 --context 8192 -m $asked -d "$db"
-  grep -q 'needs traces: .* no row of it with this budget' "$tmp/out" ||
+  grep -q 'needs traces: .* has no row with this budget' "$tmp/out" ||
     fail "$asked: $(cat "$tmp/out")"
 done
 ran 0 "$kvreplay" capacity --model llama-3.1-8b --gpu l40 -d "$db" \

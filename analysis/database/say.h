@@ -22,14 +22,14 @@ enum {
  * below its tables, the page above the figures of output error. The evidence:
  * analysis/embed/ranked.txt. */
 #define KV_SAY_RANK                                                            \
-  "Output error hardly ranks what a model answers: in closed loop on 60 "      \
-  "prompts, under up to 20 methods at equal bytes, SmolLM2-135M-Instruct's "   \
-  "log-likelihood of the right answer went with needle (Kendall's tau-b "      \
-  ".78) and with the largest differences of an output (output_abs, p99: "      \
-  ".66), less with the worst KL (.52), little with the means of KL (.34), "    \
-  "LSE error (.32) and output error (.29); bytes alone, equal within 10 %, "   \
-  "have .11. So needle comes first; where no answer is marked, ask for p99 "   \
-  "of output_abs."
+  "Output error hardly ranks a model's answers. In closed loop, "              \
+  "SmolLM2-135M-Instruct answered 60 prompts under up to 20 methods at equal " \
+  "bytes. The log-likelihood of the right answer agreed best with needle "     \
+  "(Kendall's tau-b .78) and the largest differences of an output "            \
+  "(output_abs, p99: .66), less with the worst KL (.52), and little with the " \
+  "means of KL (.34), LSE error (.32) and output error (.29). Bytes alone, "   \
+  "equal within 10 %, reach .11. So needle comes first; where no answer is "   \
+  "marked, use p99 of output_abs."
 /* SQL, the end of a SELECT from the view `summary` (means.sql). Means of all
  * traces come before means of some, which must not be compared with them;
  * within these, the best by needle first, rows without needle by LSE error.
@@ -44,9 +44,9 @@ enum {
  * KV_EXIT_OK, only returns code. KV_EXIT_OK: a remark. */
 int kv_tell(int code, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
-/* For a function that cannot return a code and left something out for lack of
- * memory: prints so, so that kv_output_close does not report success. */
-void kv_tell_short(void);
+/* For a function that left something out for lack of memory: prints so, so that
+ * kv_output_close does not report success. Returns KV_EXIT_RESOURCE. */
+int kv_tell_short(void);
 /* Forgets the first sentence, so that the next one is printed: for tests that
  * run several commands in one process. */
 void kv_said_forget(void);

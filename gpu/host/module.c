@@ -81,19 +81,19 @@ static entry *opened(const char *path) {
   }
   const char *detail = dlerror();
   snprintf(sentence, sizeof sentence,
-           "the CUDA module cannot be loaded (%s): build and install it again",
+           "cannot load the CUDA module (%s); build and install it again",
            detail ? detail : path);
   return NULL;
 }
 
 static void load(void) {
   char path[PATH_MAX + 32];
-  const char *why = "the CUDA module gives no reason";
+  const char *why = "no reason given";
   find(sizeof path, path);
   if (access(path, R_OK) != 0) {
     snprintf(sentence, sizeof sentence,
-             "there is no CUDA module %s: configure --with-cuda and install, "
-             "or name it in KVREPLAY_CUDA_MODULE",
+             "no CUDA module %s; configure --with-cuda and install it, or set "
+             "KVREPLAY_CUDA_MODULE to its path",
              path);
     return;
   }
@@ -104,8 +104,8 @@ static void load(void) {
     snprintf(sentence, sizeof sentence, "%s", why);
   else if (found->abi != KV_DEVICE_ABI)
     snprintf(sentence, sizeof sentence,
-             "the CUDA module %s belongs to another kvreplay (interface %d, "
-             "not %d): build and install both together",
+             "the CUDA module %s belongs to another kvreplay version "
+             "(interface %d, not %d); build and install both together",
              path, found->abi, KV_DEVICE_ABI);
   else
     device = found;

@@ -103,10 +103,10 @@ static bool add_lists(kv_store *s, int i, int n) {
 static void tell(kv_store *s, int i) {
   if (s->fault.rc) return;
   kv_fail(&s->fault, KV_INTERNAL,
-          "backend %s, layer %d, step %d: what the selections of place %d of "
-          "%d were shown %s",
+          "backend %s, layer %d, step %d: the record of what the selections of "
+          "lane %d of %d saw %s",
           s->device->name, s->data->layer, s->end, i, s->lanes,
-          s->shown[i].lost ? "is more than there is room for"
+          s->shown[i].lost ? "is larger than its buffer"
                            : "contradicts itself");
 }
 

@@ -24,6 +24,12 @@ const char *kv_show(const char *text, char out[KV_SHOW]);
 /* Prints text of any length with escapes. */
 void kv_put_plain(FILE *out, const char *text);
 
+/* Flushes what was printed. KV_RESOURCE: some of it could not be written. */
+kv_rc kv_flush(FILE *out, kv_err *e);
+
+/* kv_fail with "cannot DO PATH: REASON", whose reason errno names. */
+kv_rc kv_cannot(kv_err *e, kv_rc rc, const char *what, const char *path);
+
 /* A copy of any length with escapes, for free(). NULL: no memory. */
 char *kv_text_shown(const char *text);
 

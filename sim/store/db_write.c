@@ -162,7 +162,8 @@ static kv_rc settle(kv_db *db, const char *key, int64_t *run, bool *found,
                     kv_db_difference *d, kv_err *e) {
   kv_rc rc = kv_db_run_of(db, key, run, e);
   if (!rc && !*run && db->still)
-    rc = kv_fail(e, KV_RESOURCE, "nothing can be stored in %s", db->path);
+    rc = kv_fail(e, KV_RESOURCE,
+                 "nothing can be stored in %s, which is read-only", db->path);
   return rc ? rc : kv_db_settle(db, found, d, e);
 }
 

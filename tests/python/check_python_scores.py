@@ -149,7 +149,7 @@ class Scores(Case):
                 ({name: container.tensor("F32", bad)},
                  f"tensor {name} holds NaN or Inf at [2, 5]"),
                 ({name: container.tensor("F32", one[:, 1:])},
-                 "layer 1 has scores of 136 tokens and needs those of 137"),
+                 "layer 1 has scores of 136 tokens but needs 137"),
                 ({name: None}, f"tensor {name} is missing"),
                 ({"trace": "0" * 64}, "is for another trace"),
                 ({"trace": None}, "metadata trace is missing"),

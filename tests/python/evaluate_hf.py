@@ -83,7 +83,7 @@ def check_refused(rows):
     """A method that cannot run leaves a row that says why, and code 3."""
     for name in {x[0] for x in rows}:
         row = rows[name, 0, "quest", "mean:3%"]
-        assert row["status"] == "refused" and "least legal" in row["reason"]
+        assert row["status"] == "refused" and "the smallest" in row["reason"]
         assert not row["values"]
 
 

@@ -181,7 +181,7 @@ def check_refused(torch, hf, SessionCache):
     refused("a batch of 2", ids=hf.IDS.repeat(2, 1))
     refused("a batch of 2", num_beams=2)
     refused("the mask of tokens 0 to 63 hides", attention_mask=holes)
-    refused("has a sliding window and is left", "Mistral", method="h2o",
+    refused("has a sliding window, which the method leaves", "Mistral", method="h2o",
             config=dict(sliding_window=32))  # fmt: skip
     refused("has dropout", train=True, config=dict(attention_dropout=0.1))
     refused("remembers by a state", "Qwen3Next")

@@ -86,8 +86,8 @@ static kv_rc beyond(const job *w, const kv_st_tensor *x, size_t at, float value,
   size_t d = (size_t)x->shape[2], rows = (size_t)x->shape[1];
   char a[KV_SHOW];
   return kv_fail(e, KV_INPUT,
-                 "%s: tensor %s holds %g at [%zu, %zu, %zu], which is beyond "
-                 "%s; choose a wider type",
+                 "%s: tensor %s holds %g at [%zu, %zu, %zu], outside the range "
+                 "of %s; choose a wider type",
                  kv_show(w->c->from->path, a), x->name, (double)value,
                  at / d / rows, at / d % rows, at % d,
                  kv_st_dtype_name(stored[w->c->dtype]));

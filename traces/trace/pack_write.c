@@ -47,7 +47,7 @@ static kv_rc unequal(const job *w, char part, int g, int token, kv_err *e) {
   char a[KV_SHOW], b[KV_SHOW];
   return kv_fail(e, KV_INPUT,
                  "%s and %s differ in %c of layer %d, KV head %d, token %d, "
-                 "which both hold",
+                 "which both have",
                  kv_show(w->now->path, a), kv_show(w->of[g]->path, b), part,
                  w->now->layer, g, token);
 }

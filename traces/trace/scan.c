@@ -81,8 +81,8 @@ static kv_rc scan_shared(const kv_trace *t, int i, kv_err *e) {
     if (memcmp((const char *)x->k + r * k, (const char *)x->v + r * v, v) == 0)
       continue;
     return kv_fail(e, KV_INPUT,
-                   "%s: tensor layers.%d.v is not the first %d numbers of k at "
-                   "[%zu, %zu], as kv.shared says",
+                   "%s: tensor layers.%d.v must be the first %d numbers of k "
+                   "(kv.shared), but differs at [%zu, %zu]",
                    kv_show(t->path, a), x->layer, p->d_v,
                    r / (size_t)p->n_tokens, r % (size_t)p->n_tokens);
   }

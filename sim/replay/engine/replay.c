@@ -150,8 +150,8 @@ static kv_rc look_again(const kv_pass *p, int index, kv_err *e) {
   kv_err why = {0};
   if (!scan(p->trace, index, &why)) return KV_OK;
   return kv_fail(e, KV_INPUT,
-                 "%s, and did not before: the file was rewritten while it was "
-                 "read; write it anew and repeat the command",
+                 "%s; the file was rewritten while it was read, so write it "
+                 "again and repeat the command",
                  why.text);
 }
 

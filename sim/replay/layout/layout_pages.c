@@ -50,8 +50,8 @@ static const char *const scopes[] = {"lane", "layer", "model"};
 
 static kv_rc refuse(const char *settings, kv_err *e) {
   return kv_fail(e, KV_USAGE,
-                 "layout pages wants a number of tokens from 1 to %d, and "
-                 "then lane, layer or model, as in pages:16:layer; not \"%s\"",
+                 "layout pages needs a number of tokens from 1 to %d, then "
+                 "lane, layer or model, as in pages:16:layer, not \"%s\"",
                  KV_MOST_PAGE, settings ? settings : "");
 }
 

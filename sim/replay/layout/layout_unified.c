@@ -52,8 +52,8 @@ static kv_rc parse(const char *settings, kv_layout_asked *out, kv_err *e) {
   bool code = settings && !strcmp(settings, "code");
   if (settings && !code && strcmp(settings, "paper"))
     return kv_fail(e, KV_USAGE,
-                   "layout unified wants paper or code, as in unified:code; "
-                   "not \"%s\"",
+                   "layout unified must be followed by paper or code, as in "
+                   "unified:code, not \"%s\"",
                    settings);
   out->page = 1;
   out->variant = code ? KV_PAGES_CODE : KV_PAGES_PAPER;
@@ -65,34 +65,35 @@ static kv_rc suits(const kv_layout_asked *asked, const kv_shape *shape,
                    const kv_needs *needs, kv_err *e) {
   (void)asked;
   if (needs->merges)
-    return kv_fail(e, KV_REFUSED,
-                   "layout unified has no page for merged rows: ask for slots "
-                   "or pages:N");
+    return kv_fail(
+        e, KV_REFUSED,
+        "layout unified has no page for merged rows; use slots or pages:N");
   if (needs->tiers > KV_TIERS)
     return kv_fail(e, KV_REFUSED,
-                   "layout unified has pages for %d precisions, and the method "
-                   "has %d: ask for slots or pages:N",
+                   "layout unified has pages of %d precisions, but the method "
+                   "has %d; use slots or pages:N",
                    (int)KV_TIERS, needs->tiers);
   for (int i = 0; i < needs->codings; i++) {
     int members = kv_coding_members(&needs->coding[i]);
     if (needs->coding[i].format->layered)
-      return kv_fail(e, KV_REFUSED,
-                     "layout unified has a page for a token of one KV head, "
-                     "and format %s codes a token of all of them together: ask "
-                     "for slots or pages:N",
-                     needs->coding[i].format->name);
+      return kv_fail(
+          e, KV_REFUSED,
+          "layout unified stores a token of one KV head in a page, but format "
+          "%s codes a token of all KV heads together; use slots or pages:N",
+          needs->coding[i].format->name);
     if (members > 1)
-      return kv_fail(e, KV_REFUSED,
-                     "layout unified keeps a token's scales beside its codes, "
-                     "and format %s has one for %d tokens: ask for slots or "
-                     "pages:N",
-                     needs->coding[i].format->name, members);
+      return kv_fail(
+          e, KV_REFUSED,
+          "layout unified stores a token's scales with its codes, but format "
+          "%s has one scale for %d tokens; use slots or pages:N",
+          needs->coding[i].format->name, members);
   }
   if (!kv_page_bytes(shape->d, shape->d_v))
-    return kv_fail(e, KV_REFUSED,
-                   "layout unified has no page for rows of %d and %d elements: "
-                   "a coded token is larger than its largest, 8,000 bytes",
-                   shape->d, shape->d_v);
+    return kv_fail(
+        e, KV_REFUSED,
+        "layout unified has pages of at most 8,000 bytes, but a coded token of "
+        "%d and %d elements is larger; use slots or pages:N",
+        shape->d, shape->d_v);
   return KV_OK;
 }
 
@@ -215,8 +216,8 @@ static int find(const unified *s, const int16_t format[KV_SIDES]) {
 static void refuse(unified *s, const char *what) {
   if (s->books.fault) return;
   snprintf(s->why, sizeof s->why,
-           "layout unified: after %d tokens %s: ask for slots or pages:N",
-           s->step, what);
+           "layout unified: after %d tokens %s; use slots or pages:N", s->step,
+           what);
   s->books.fault = s->why;
 }
 
@@ -227,10 +228,10 @@ static void add_tier(unified *s, const int16_t format[KV_SIDES]) {
   t.payload = kv_page_payload(&token);
   t.tokens = kv_page_map_of(s->page, &token).tokens;
   if (s->tiers == KV_TIERS)
-    refuse(s, "entries are stored in a third pair of formats, and there are "
-              "two tiers");
+    refuse(s, "entries are stored in a third pair of formats, but there are "
+              "only two tiers");
   else if (!t.tokens)
-    refuse(s, "an entry is stored that is larger than a page");
+    refuse(s, "a stored entry is larger than a page");
   else
     s->tier[s->tiers++] = t;
 }

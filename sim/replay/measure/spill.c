@@ -53,8 +53,8 @@ static kv_rc map_file(kv_spill *s, kv_err *e) {
     return KV_OK;
   }
   return kv_fail(e, KV_RESOURCE,
-                 "%s has no room for %zu bytes of measured values (%s): name "
-                 "a folder that has by TMPDIR, or give fewer methods at once",
+                 "%s lacks %zu bytes for measured values (%s); set TMPDIR to a "
+                 "folder with more space, or give fewer methods at once",
                  kv_plain(folder(), sizeof show, show), s->bytes,
                  strerror(why));
 }

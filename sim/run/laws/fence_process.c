@@ -66,15 +66,14 @@ void kv_fence_process_after(void) {
   size_t arena, now = held(&arena);
   for (int f = STDIN_FILENO; f <= STDERR_FILENO; f++)
     if (fcntl(f, F_GETFD) < 0)
-      kv_fence_found("hooks", "closes files that it has not opened");
+      kv_fence_found("hooks", "closes files that it did not open");
   if (threads() > before.threads)
-    kv_fence_found("hooks", "begins a thread and leaves it running");
+    kv_fence_found("hooks", "starts a thread and leaves it running");
   if (now > before.held)
-    kv_fence_found("hooks", "allocates memory and keeps it; hooks take it from "
-                            "at->work, or ask for lane_state");
+    kv_fence_found("hooks", "allocates memory and keeps it; take it from "
+                            "at->work, or declare lane_state");
   size_t more = mapped(arena);
   if (before.mapped && more > before.mapped && ++grew >= TIMES)
-    kv_fence_found("hooks",
-                   "maps memory and keeps it; hooks take it from at->work, "
-                   "or ask for lane_state");
+    kv_fence_found("hooks", "maps memory and keeps it; take it from at->work, "
+                            "or declare lane_state");
 }
