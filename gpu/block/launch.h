@@ -16,7 +16,7 @@
  *   KV_UNROLL   before a loop: unroll it, so that arrays indexed by it stay in
  *               registers
  *   KV_TWICE    .. by two
- *   KV_ROLLED   .. not at all, as it is long and seldom taken
+ *   KV_ROLLED   .. not at all, because it is long and rarely run
  *   KV_APART    before __device__: the function is called, not copied to where
  *               it is used
  *   KV_REGISTERS(n)   behind __global__: a thread has at most n registers, so

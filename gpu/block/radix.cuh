@@ -425,11 +425,11 @@ template <bool WIDE> KV_DEVICE kv_radix<WIDE> *kv_radix_scratch(void) {
   return r;
 }
 
-/* The selection: flags(l)[i] becomes 1 for the entries that come first, up to
- * and with the one at which the sum of their weights reaches k, and 0 for
- * others. 1 <= k <= the sum of all weights. Returns how many are flagged.
- * Begins and ends with a barrier. Some 6,000 lines of PTX, which stand once in
- * a file however often it selects. */
+/* The selection: flags(l)[i] becomes 1 for the first entries of the ranking, up
+ * to and including the one at which the sum of their weights reaches k, and 0
+ * for others. 1 <= k <= the sum of all weights. Returns how many are flagged.
+ * Begins and ends with a barrier. About 6,000 lines of PTX, which occur once in
+ * a file for any number of calls. */
 template <class Keys>
 static KV_APART __device__ int kv_radix_top(Keys x, uint64_t k) {
   kv_radix<Keys::WIDE> *r = kv_radix_scratch<Keys::WIDE>();

@@ -226,7 +226,7 @@ KV_DEVICE void kv_logits_mixed(const kv_gpu_layer &l, const kv_logits_task &a,
 
 /* Starts the copies of queries j .. j + count - 1, and of the last one again
  * where QUERIES are more, into query [QUERIES][d / 4]; d is a multiple of 4.
- * They are there after kv_async_wait and a barrier. */
+ * They have arrived after kv_async_wait and a barrier. */
 template <int QUERIES>
 KV_DEVICE void kv_logits_fetch(const kv_gpu_layer &l, const kv_logits_task &a,
                                int j, int count, kv_quad *query) {

@@ -193,7 +193,8 @@ __global__ void KV_REGISTERS(REGISTERS)
   });
 }
 
-/* Runs `chunk` for one head, and notes in l.bad what is not finite. */
+/* Runs `chunk` for one head, and records in l.bad a result that is not finite.
+ */
 template <kv_gpu_own_chunk hook>
 KV_DEVICE void kv_chunk_head(const kv_gpu_layer &l, const kv_gpu_lane *lane,
                              int h, size_t room) {

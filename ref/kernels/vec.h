@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * What the vector headers share. A vector header (vec_portable.h, vec_avx2.h,
- * vec_avx512.h) gives one instruction set the same words, of which the kernels
+ * vec_avx512.h) gives one instruction set the same words, in which the kernels
  * are written; ref/kernels/kernels.c includes one of them first. A word takes
  * and returns registers, lane by lane; pointers are to LANES elements,
- * unaligned. A column is what rows have at one place: an element, or 4 bytes.
+ * unaligned. A column is one place of all rows: an element, or 4 bytes.
  *
  *   LANES, vec, vint          how many floats, or int32, are in one register
  *   SET_NAME, SET_TABLE       the set's kv_kernels.name, and its table's
@@ -78,7 +78,7 @@ enum {
 
 typedef const unsigned char bytes; /* a row: any type, any alignment */
 
-/* The bits at .. at + bits - 1 of a word set, where a code stands. */
+/* A word with bits at .. at + bits - 1 set, those of a code. */
 INLINE uint32_t code_mask(int at, int bits) {
   return ((1u << bits) - 1u) << at;
 }
@@ -96,15 +96,15 @@ INLINE int pick_each(int lanes, const float *lane, float least, int at,
 }
 
 /* Into the second-level cache: a prefetch to the first one waits for a fill
- * buffer and delays the loads that work (measured: half the bandwidth). */
+ * buffer and delays the loads in use (measured: half the bandwidth). */
 INLINE void fetch(const void *line) { __builtin_prefetch(line, 0, 2); }
 
-/* Into the first-level cache, where so few loads work that none waits. */
+/* Into the first-level cache, if so few loads are in use that none waits. */
 INLINE void fetch_near(const void *line) { __builtin_prefetch(line, 0, 3); }
 
-/* Where row j may be, to fetch it early. Behind the n known ones the last
- * stride is guessed at: mostly the next call goes on there, and a prefetch of
- * what does not exist does nothing. */
+/* Where row j may be, to fetch it early. After the n known ones the last stride
+ * is assumed to continue: the next call mostly starts there, and a prefetch of
+ * an unmapped address does nothing. */
 INLINE const char *row_ahead(const void *const *row, int n, int j) {
   if (j < n) return row[j];
   uintptr_t last = (uintptr_t)row[n - 1];
