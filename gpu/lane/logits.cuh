@@ -113,8 +113,7 @@ KV_DEVICE void kv_key_chains_mixed(const kv_gpu_layer &l, const kv_key_row *row,
 }
 
 /* Queries that share a pass over keys, at most; entries of a thread; of a
- * block.
- */
+ * block. */
 constexpr int KV_LOGITS_MOST = 8, KV_LOGITS_EACH = 2;
 constexpr int KV_LOGITS_TILE = KV_LOGITS_EACH * KV_BLOCK;
 /* Pieces of keys that kv_logits_mixed has, before its rows. */

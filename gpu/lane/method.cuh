@@ -253,8 +253,7 @@ __global__ void kv_run_observe(const __grid_constant__ kv_gpu_layer l) {
 }
 
 /* True if a compression is due for this method, by its own needs: if two
- * methods share the lanes, it may be due only for the other. By any thread.
- */
+ * methods share the lanes, it may be due only for the other. By any thread. */
 KV_DEVICE bool kv_gpu_compresses(const kv_gpu_layer &l) {
   int decoded = l.clock->first + l.clock->count - l.shape.prompt_len;
   if (!l.one_of_two || decoded == 0) return true;
@@ -354,8 +353,7 @@ void kv_on_publish(void *s, const kv_gpu_layer *l) {
 #define KV_GPU_HOOKS(name, size, ...)                                          \
   extern "C" const kv_gpu_hooks kv_gpu_##name = {.params_size = (size),        \
                                                  __VA_ARGS__}
-/* The same for the struct `params` of ref/methods/NAME.h, included before.
- */
+/* The same for the struct `params` of ref/methods/NAME.h, included before. */
 #define KV_GPU_METHOD(name, ...) KV_GPU_HOOKS(name, sizeof(params), __VA_ARGS__)
 
 #endif

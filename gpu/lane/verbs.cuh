@@ -32,8 +32,7 @@
  * The others are their steps: all threads of the block call them together with
  * the same arguments, and they end with a barrier. Cost: O(entries / KV_BLOCK);
  * if the lane has rewritten entries also O(dropped ones), because one thread
- * frees what these hold.
- */
+ * frees what these hold. */
 
 /* --- what every verb leaves behind ---------------------------------------- */
 

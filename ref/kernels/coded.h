@@ -214,8 +214,7 @@ INLINE void take_run(tile_kind t, int shift, code_walk *at) {
   }
 }
 
-/* Adds four columns, whose codes are in word[v], to the products a[r][v].
- */
+/* Adds four columns, whose codes are in word[v], to the products a[r][v]. */
 INLINE void four_columns(tile_kind t, int shift, const vint *word,
                          const code_walk *at, const float *q, vec a[][4]) {
   UNROLL for (int b = 0; b < 4; b++)
@@ -466,8 +465,7 @@ INLINE run_place place_of(const code_shape *of, int x) {
 enum {
   ROWS_AHEAD = 12,
   ROWS_NEAR = 24
-}; /* in rows: for several bands, for one
-    */
+}; /* in rows: for several bands, for one */
 typedef struct code_ahead {
   const char *row;   /* to be fetched next */
   size_t step, size; /* bytes from row to row; bytes of a row */
@@ -618,8 +616,7 @@ INLINE float placed(float code, float scale, float min) {
   return kv_add(kv_mul(code, scale), min);
 }
 
-/* x[i] = placed(x[i]), i < n, each with its own scale; with one for all.
- */
+/* x[i] = placed(x[i]), i < n, each with its own scale; with one for all. */
 INLINE void place_each(int n, bytes *scale, bytes *min, float *restrict x) {
   for (int i = 0; i < n; i++)
     x[i] = placed(x[i], half_at(scale, i), half_at(min, i));
