@@ -228,7 +228,7 @@ static __device__ bool kv_radix_open(const kv_cut<Keys> &c,
          ((c.last - place) & c.place_mask) == c.place;
 }
 
-/* True if it comes before all open ones. A single thread's. */
+/* True if it ranks before all open ones. By a single thread. */
 template <class Keys>
 static __device__ bool kv_radix_sure(const kv_cut<Keys> &c,
                                      typename Keys::key key, uint32_t place) {
@@ -287,7 +287,7 @@ static __device__ void kv_radix_places(const Keys &x, kv_radix<Keys::WIDE> *r,
   });
 }
 
-/* Where the next digit begins, of so many bits that are not known. */
+/* The lowest bit of the next digit, if this many bits are not known yet. */
 KV_DEVICE int kv_radix_shift(int left) {
   return left > KV_DIGIT ? left - KV_DIGIT : 0;
 }
@@ -390,7 +390,7 @@ static __device__ int kv_radix_flag_listed(const Keys &x,
 
 /* --- the selection -------------------------------------------------------- */
 
-/* The cut of which nothing is known but that weight k is to be chosen. */
+/* The initial cut: only the weight k to be chosen is known. */
 template <class Keys>
 static __device__ kv_cut<Keys> kv_radix_whole(const Keys &x, uint64_t k) {
   int longest = 1;

@@ -260,8 +260,8 @@ static inline dim3 kv_logits_grid(const kv_gpu_layer *l) {
 extern "C" void kv_gpu_start_row_logits(void *stream, const kv_gpu_layer *l,
                                         int rows, int masked);
 
-/* gpu/backend/cap.cu, on the host, behind the kernels of logits: puts the
- * logits that they write for `rows` rows under the model's cap, if it has one,
+/* gpu/backend/cap.cu, on the host, after the kernels of logits: applies the
+ * model's cap, if it has one, to the logits that they write for `rows` rows,
  * and adds biases; masked: as those were started. */
 extern "C" void kv_gpu_start_cap(void *stream, const kv_gpu_layer *l, int rows,
                                  int masked);

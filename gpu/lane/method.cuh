@@ -129,8 +129,8 @@ __global__ void kv_run_arrive(const __grid_constant__ kv_gpu_layer l) {
   hook(at, lane, lane->n - l.clock->count);
 }
 
-/* The `room` of a view that takes all of the workspace, so that heads go one
- * after another; and of one that takes nothing. */
+/* The `room` of a view that takes all of the workspace, so that heads run in
+ * sequence; and of one that takes nothing. */
 KV_DEVICE size_t kv_gpu_whole_room(const kv_gpu_at &at, const kv_gpu_lane *) {
   return at.work_size;
 }
@@ -138,7 +138,7 @@ KV_DEVICE size_t kv_gpu_no_room(const kv_gpu_at &, const kv_gpu_lane *) {
   return 0;
 }
 
-/* kv_at_lane for head h of the lane, with `room` bytes of the workspace behind
+/* kv_at_lane for head h of the lane, with `room` bytes of the workspace after
  * those of the heads before it; 0: with all of it. */
 KV_DEVICE kv_gpu_at kv_at_head(const kv_gpu_layer &l, const kv_gpu_lane *lane,
                                int h, size_t room) {

@@ -60,7 +60,7 @@ KV_DEVICE void kv_chunk_weigh(const kv_gpu_layer &l, const kv_weighed &a,
 /* --- a chunk whose logits are in shared memory --------------------------- */
 
 /* What a block computes: chunk c of a lane for `count` query heads from `first`
- * on, numbers of the layer; n entries, below 1 where the lane ends before it.
+ * on, numbers of the layer; n entries, below 1 if the lane ends before it.
  */
 typedef struct kv_hand {
   int lane, first, count, c, n;

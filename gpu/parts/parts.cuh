@@ -3,7 +3,7 @@
  * Ranking, as in ref/parts/parts.h: top, top over lanes, top-p, argmin, hashes.
  * All threads of the block call every function together with the same
  * arguments, which may be in each thread's own memory, and get the same answer;
- * unless said otherwise each begins and ends with a barrier, so scores may be
+ * unless stated otherwise each begins and ends with a barrier, so scores may be
  * written just before and results read at once. Scores are of entries, flags a
  * byte an entry, both in global memory. They show scores to `kvreplay check`
  * where ref does. Nothing can fail. Cost: gpu/block/radix.cuh.

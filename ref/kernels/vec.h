@@ -11,7 +11,7 @@
  *   v_one v_load v_store      one number in all lanes; load and store
  *   v_load_part v_store_part  the first n lanes only, the rest `fill`
  *   v_fma v_mul v_add v_sub v_div   IEEE, one rounding each
- *   v_max                     of values where the sign of zero is no matter
+ *   v_max                     if the sign of zero does not matter
  *   v_top                     the largest lane
  *   v_from_f16 v_from_bf16    LANES 16-bit elements, exact; any alignment
  *   v_bits v_float vi_*       the integer view, for exp and log
@@ -28,7 +28,7 @@
  *   vi_of_bytes               LANES bytes, each to an integer
  *   vi_words                  the 4 bytes at some place of LANES rows
  *   v_of_half                 the low half of each lane, fp16, exact
- *   vi_down                   moved down so many bits, zeros behind them
+ *   vi_down                   shifted down by so many bits, zeros shifted in
  *   vi_and                    bit by bit
  *   v_half                    one fp16 number in all lanes
  *   TABLE_BITS v_look         codes of so many bits have a number a lane: that
@@ -43,7 +43,7 @@
  *                             `at` on; returns how many. LANES are written
  *   pack_16 pack_words        transposes: see there
  *   pack_step                 PACK_STEPS of it are one of COLUMNS_MANY words
- *   CODE_CARRIES              are there registers to do them beside a tile?
+ *   CODE_CARRIES              are there registers to do them during a tile?
  *   LOGIT_ROWS, WEIGH_ROWS    most queries of a block of registers
  *   LOGIT_TILES, WEIGH_TILES  X(type, queries, registers of keys or columns)
  *                             for each block, by queries from 1 on
