@@ -27,8 +27,7 @@ typedef enum kv_mark_kind {
 typedef struct kv_panels {
   const char *x, *y;  /* columns of numbers; a row without one is left out */
   kv_axis across, up; /* titles and scales; limits are found in the rows */
-  const char *title;  /* for readers who cannot see it; before the panel's name
-                       */
+  const char *title;  /* for screen readers; the panel's name follows */
   bool apart;         /* each panel has its own limits */
   bool bare;          /* only the last point of a line is marked */
   const char *panel;  /* column whose runs of equal values are a plot, and its

@@ -46,8 +46,8 @@ typedef struct kv_map {
  * memory, which was printed (kv_tell_short), and *out is empty. */
 bool kv_map_find(const kv_grid *g, const kv_maps *how, int side_first,
                  int side_end, int first, int end, kv_map *out);
-/* Writes the map with `heading` above it, which is also the text for readers
- * who cannot see it. */
+/* Writes the map with `heading` above it, which is also its text for screen
+ * readers. */
 void kv_map_draw(const kv_map *m, const char *heading, FILE *f);
 void kv_map_free(kv_map *m); /* accepts an empty one */
 

@@ -34,10 +34,10 @@ void kv_page_answered(const kv_page *p, const char *text, const char *name,
 
 /* Writes all rows of g as a table that may scroll. A row that belongs to a line
  * of the page, by g's column key or method, is hidden when the line is switched
- * off. label: its name for readers who cannot see it. columns: "NAME",
- * "NAME=TITLE" or "NAME=TITLE:KIND", separated by "; ": a column of g and its
- * title. NULL: all columns, the first as a line. Without a kind it is a text,
- * or a number, to 4 digits unless it is an integer. Kinds:
+ * off. label: its name for screen readers. columns: "NAME", "NAME=TITLE" or
+ * "NAME=TITLE:KIND", separated by "; ": a column of g and its title. NULL: all
+ * columns, the first as a line. Without a kind it is a text, or a number, to 4
+ * digits unless it is an integer. Kinds:
  *   percent   a share as whole percent, to 2 digits below 10
  *   tenth     a share as percent, to a tenth
  *   twice     twice the number: a standard error

@@ -20,9 +20,9 @@ enum { KV_COLOURS = 8, KV_SHAPES = 12 };
 
 /* --- looks (looks.c) ------------------------------------------------------ */
 
-/* Sets the looks of the lines of v (v->look) by what the cells of g, the grid
- * in which v was found, say that they do. Lines that are also in `before` get
- * their looks from there. False: no memory. */
+/* Sets the looks of the lines of v (v->look) by the cells of g, the grid in
+ * which v was found. Lines that are also in `before` get their looks from
+ * there. False: no memory. */
 bool kv_look_all(kv_variants *v, const kv_grid *g, const kv_variants *before);
 /* The look of line number `line` of v; and of the n-th thing that is no method.
  */
@@ -71,7 +71,7 @@ double kv_axis_place(const kv_axis *a, double value);
 /* --- the plot ------------------------------------------------------------- */
 
 typedef struct kv_plot {
-  const char *title, *text; /* both for readers who cannot see it */
+  const char *title, *text; /* both for screen readers */
   double width, height;     /* of the whole plot */
   kv_axis x, y;             /* fitted */
   bool labels; /* names of lines, if there is space, at marks that no other

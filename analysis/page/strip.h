@@ -27,8 +27,7 @@ typedef struct kv_strip_item {
 
 typedef struct kv_strip_row {
   char name[160], note[96]; /* at the left; its numbers, at the right */
-  int line;                 /* as kv_look.line: switching that line off on the
-                               page hides the row */
+  int line;                 /* kv_look.line; the row is hidden with that line */
 } kv_strip_row;
 
 /* A chart. title, x and lines are the caller's; kv_strip_rows fills in the

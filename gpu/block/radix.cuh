@@ -228,7 +228,7 @@ static __device__ bool kv_radix_open(const kv_cut<Keys> &c,
          ((c.last - place) & c.place_mask) == c.place;
 }
 
-/* True if it comes before all open ones. A single thread's. */
+/* True if it ranks before all open ones. By a single thread. */
 template <class Keys>
 static __device__ bool kv_radix_sure(const kv_cut<Keys> &c,
                                      typename Keys::key key, uint32_t place) {
@@ -287,7 +287,7 @@ static __device__ void kv_radix_places(const Keys &x, kv_radix<Keys::WIDE> *r,
   });
 }
 
-/* Where the next digit begins, of so many bits that are not known. */
+/* The lowest bit of the next digit, if this many bits are not known yet. */
 KV_DEVICE int kv_radix_shift(int left) {
   return left > KV_DIGIT ? left - KV_DIGIT : 0;
 }
@@ -390,7 +390,7 @@ static __device__ int kv_radix_flag_listed(const Keys &x,
 
 /* --- the selection -------------------------------------------------------- */
 
-/* The cut of which nothing is known but that weight k is to be chosen. */
+/* The initial cut: only the weight k to be chosen is known. */
 template <class Keys>
 static __device__ kv_cut<Keys> kv_radix_whole(const Keys &x, uint64_t k) {
   int longest = 1;
@@ -425,11 +425,11 @@ template <bool WIDE> KV_DEVICE kv_radix<WIDE> *kv_radix_scratch(void) {
   return r;
 }
 
-/* The selection: flags(l)[i] becomes 1 for the entries that come first, up to
- * and with the one at which the sum of their weights reaches k, and 0 for
- * others. 1 <= k <= the sum of all weights. Returns how many are flagged.
- * Begins and ends with a barrier. Some 6,000 lines of PTX, which stand once in
- * a file however often it selects. */
+/* The selection: flags(l)[i] becomes 1 for the first entries of the ranking, up
+ * to and including the one at which the sum of their weights reaches k, and 0
+ * for others. 1 <= k <= the sum of all weights. Returns how many are flagged.
+ * Begins and ends with a barrier. About 6,000 lines of PTX, which occur once in
+ * a file for any number of calls. */
 template <class Keys>
 static KV_APART __device__ int kv_radix_top(Keys x, uint64_t k) {
   kv_radix<Keys::WIDE> *r = kv_radix_scratch<Keys::WIDE>();

@@ -44,7 +44,7 @@ static __device__ void kv_tile_load(int d, int n, int from, const Of &of,
  * each. left(x) and right(x), called by all threads, fill the stages a and b in
  * shared memory with elements x .. x + KV_DEEP - 1 of the tile's rows and
  * columns, as kv_tile_load does. Two barriers for each KV_DEEP elements, and
- * none behind the last use of a and b. */
+ * none after the last use of a and b. */
 template <class Left, class Right>
 static __device__ void
 kv_tile_chains(int d, const Left &left, const Right &right, const float *a,

@@ -108,7 +108,7 @@ KV_DEVICE kv_gpu_range kv_gpu_range_of(const kv_minmax &c, int n, int g,
 }
 
 /* Codes `members` rows, row(m, x) being element x of row m, into a block of the
- * slab in which none of them lies. By all threads of the block together; a
+ * slab that contains none of them. By all threads of the block together; a
  * barrier at the end. False, for all: a scale does not fit its type. */
 template <class Rows>
 KV_DEVICE bool kv_gpu_encode(const kv_gpu_slab &s, int members, const Rows &row,

@@ -204,8 +204,7 @@ template <bool CHANNEL> struct kv_gpu_minmax {
   }
 
   /* Codes rows into a block; by all threads of the block together, with a
-   * barrier at the end. False, for all: a number does not fit its type.
-   */
+   * barrier at the end. False, for all: a number does not fit its type. */
   template <class Rows>
   KV_DEVICE bool encode(const void *settings, int members, int width,
                         const Rows &row, const kv_gpu_block &block) {

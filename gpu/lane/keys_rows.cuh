@@ -76,8 +76,8 @@ KV_DEVICE void kv_row_keys_fetch(const char *const *row, const kv_row_keys &x) {
   kv_async_commit();
 }
 
-/* The 16 bytes that begin `skip` bytes (2, 4 or 8) behind the beginning of a,
- * which b follows. One thread's. */
+/* The 16 bytes from byte `skip` (2, 4 or 8) on of a followed by b. By one
+ * thread. */
 KV_DEVICE kv_piece kv_row_piece(const kv_piece &a, const kv_piece &b,
                                 int skip) {
   uint32_t word[6] = {a.word[0], a.word[1], a.word[2],
@@ -106,9 +106,9 @@ KV_DEVICE kv_quad kv_row_ranges(const kv_row_keys &x, int j) {
 }
 
 /* Moves the codes of the thread's two entries, t and t + KV_BLOCK, to piece 0
- * and on, and puts their ranges behind them. The copies must have arrived for
- * all threads; only the same thread reads what this writes. Its barrier is for
- * the compiler: halves that were read are written as words. */
+ * and on, and their ranges after them. The copies must have arrived for all
+ * threads; only the same thread reads what this writes. Its barrier is for the
+ * compiler: halves that were read are written as words. */
 KV_DEVICE void kv_row_keys_align(const kv_row_keys &x) {
   int t = kv_thread();
   kv_quad range[2] = {kv_row_ranges(x, t), kv_row_ranges(x, t + KV_BLOCK)};

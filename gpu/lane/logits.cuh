@@ -113,8 +113,7 @@ KV_DEVICE void kv_key_chains_mixed(const kv_gpu_layer &l, const kv_key_row *row,
 }
 
 /* Queries that share a pass over keys, at most; entries of a thread; of a
- * block.
- */
+ * block. */
 constexpr int KV_LOGITS_MOST = 8, KV_LOGITS_EACH = 2;
 constexpr int KV_LOGITS_TILE = KV_LOGITS_EACH * KV_BLOCK;
 /* Pieces of keys that kv_logits_mixed has, before its rows. */
@@ -226,7 +225,7 @@ KV_DEVICE void kv_logits_mixed(const kv_gpu_layer &l, const kv_logits_task &a,
 
 /* Starts the copies of queries j .. j + count - 1, and of the last one again
  * where QUERIES are more, into query [QUERIES][d / 4]; d is a multiple of 4.
- * They are there after kv_async_wait and a barrier. */
+ * They have arrived after kv_async_wait and a barrier. */
 template <int QUERIES>
 KV_DEVICE void kv_logits_fetch(const kv_gpu_layer &l, const kv_logits_task &a,
                                int j, int count, kv_quad *query) {
@@ -261,8 +260,8 @@ static inline dim3 kv_logits_grid(const kv_gpu_layer *l) {
 extern "C" void kv_gpu_start_row_logits(void *stream, const kv_gpu_layer *l,
                                         int rows, int masked);
 
-/* gpu/backend/cap.cu, on the host, behind the kernels of logits: puts the
- * logits that they write for `rows` rows under the model's cap, if it has one,
+/* gpu/backend/cap.cu, on the host, after the kernels of logits: applies the
+ * model's cap, if it has one, to the logits that they write for `rows` rows,
  * and adds biases; masked: as those were started. */
 extern "C" void kv_gpu_start_cap(void *stream, const kv_gpu_layer *l, int rows,
                                  int masked);

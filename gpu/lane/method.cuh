@@ -129,8 +129,8 @@ __global__ void kv_run_arrive(const __grid_constant__ kv_gpu_layer l) {
   hook(at, lane, lane->n - l.clock->count);
 }
 
-/* The `room` of a view that takes all of the workspace, so that heads go one
- * after another; and of one that takes nothing. */
+/* The `room` of a view that takes all of the workspace, so that heads run in
+ * sequence; and of one that takes nothing. */
 KV_DEVICE size_t kv_gpu_whole_room(const kv_gpu_at &at, const kv_gpu_lane *) {
   return at.work_size;
 }
@@ -138,7 +138,7 @@ KV_DEVICE size_t kv_gpu_no_room(const kv_gpu_at &, const kv_gpu_lane *) {
   return 0;
 }
 
-/* kv_at_lane for head h of the lane, with `room` bytes of the workspace behind
+/* kv_at_lane for head h of the lane, with `room` bytes of the workspace after
  * those of the heads before it; 0: with all of it. */
 KV_DEVICE kv_gpu_at kv_at_head(const kv_gpu_layer &l, const kv_gpu_lane *lane,
                                int h, size_t room) {
@@ -193,7 +193,8 @@ __global__ void KV_REGISTERS(REGISTERS)
   });
 }
 
-/* Runs `chunk` for one head, and notes in l.bad what is not finite. */
+/* Runs `chunk` for one head, and records in l.bad a result that is not finite.
+ */
 template <kv_gpu_own_chunk hook>
 KV_DEVICE void kv_chunk_head(const kv_gpu_layer &l, const kv_gpu_lane *lane,
                              int h, size_t room) {
@@ -252,8 +253,7 @@ __global__ void kv_run_observe(const __grid_constant__ kv_gpu_layer l) {
 }
 
 /* True if a compression is due for this method, by its own needs: if two
- * methods share the lanes, it may be due only for the other. By any thread.
- */
+ * methods share the lanes, it may be due only for the other. By any thread. */
 KV_DEVICE bool kv_gpu_compresses(const kv_gpu_layer &l) {
   int decoded = l.clock->first + l.clock->count - l.shape.prompt_len;
   if (!l.one_of_two || decoded == 0) return true;
@@ -353,8 +353,7 @@ void kv_on_publish(void *s, const kv_gpu_layer *l) {
 #define KV_GPU_HOOKS(name, size, ...)                                          \
   extern "C" const kv_gpu_hooks kv_gpu_##name = {.params_size = (size),        \
                                                  __VA_ARGS__}
-/* The same for the struct `params` of ref/methods/NAME.h, included before.
- */
+/* The same for the struct `params` of ref/methods/NAME.h, included before. */
 #define KV_GPU_METHOD(name, ...) KV_GPU_HOOKS(name, sizeof(params), __VA_ARGS__)
 
 #endif

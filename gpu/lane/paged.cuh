@@ -10,8 +10,7 @@
 #include "gpu/formats/format.cuh"
 #include "gpu/shared/paged.h"
 
-/* Index in a lane's row of the table of the id of a tier's page number x.
- */
+/* Index in a lane's row of the table of the id of a tier's page number x. */
 KV_DEVICE int kv_paged_entry(const kv_gpu_paged &p, int lane, int tier, int x) {
   if (tier == KV_HIGH) return x;
   kv_pages_count held = p.held[lane];

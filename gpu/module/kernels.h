@@ -16,8 +16,7 @@ extern "C" {
 #endif
 
 /* kv_device.hooks: a method's, by its name ("oracle-topk"); NULL: it has no
- * twin.
- */
+ * twin. */
 const kv_gpu_hooks *kv_gpu_hooks_named(const char *method);
 /* kv_device.format: a kv_gpu_format, by its name ("channel"); -1: not known. */
 int kv_gpu_format_named(const char *name);

@@ -33,8 +33,7 @@ KV_DEVICE void kv_gpu_vote_best(kv_gpu_at &at, const kv_gpu_lane *lane,
 }
 
 /* x[i] = the probability of entry first + i among these n entries, for the
- * query q [d].
- */
+ * query q [d]. */
 KV_DEVICE void kv_gpu_shares(kv_gpu_at &at, const kv_gpu_lane *lane,
                              const float *q, int first, int n, float *x) {
   const kv_shape &s = at.layer->shape;

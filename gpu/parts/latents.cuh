@@ -128,8 +128,7 @@ typedef struct kv_gpu_nearest {
 } kv_gpu_nearest;
 
 /* Inserts reference i at distance v into the thread's, if it is nearer than the
- * farthest of k; of equals the earlier one is nearer. By one thread.
- */
+ * farthest of k; of equals the earlier one is nearer. By one thread. */
 KV_DEVICE void kv_gpu_nearest_enter(kv_gpu_nearest *t, int i, float v) {
   float *value = t->value + kv_thread();
   int32_t *which = t->which + kv_thread();

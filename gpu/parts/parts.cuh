@@ -3,7 +3,7 @@
  * Ranking, as in ref/parts/parts.h: top, top over lanes, top-p, argmin, hashes.
  * All threads of the block call every function together with the same
  * arguments, which may be in each thread's own memory, and get the same answer;
- * unless said otherwise each begins and ends with a barrier, so scores may be
+ * unless stated otherwise each begins and ends with a barrier, so scores may be
  * written just before and results read at once. Scores are of entries, flags a
  * byte an entry, both in global memory. They show scores to `kvreplay check`
  * where ref does. Nothing can fail. Cost: gpu/block/radix.cuh.
@@ -498,8 +498,7 @@ KV_DEVICE void kv_gpu_score_sums(kv_gpu_at &at, const int64_t *sum, int pooling,
 }
 
 /* The largest over the lane's query heads of the score of entry i. By any
- * thread.
- */
+ * thread. */
 KV_DEVICE float kv_gpu_max_plane(const kv_gpu_at &at, const kv_gpu_lane *lane,
                                  int i) {
   float m = kv_unfix(kv_gpu_window_sums(at, lane, 0)[i]);
@@ -517,8 +516,7 @@ KV_DEVICE void kv_gpu_max_planes(const kv_gpu_at &at, const kv_gpu_lane *lane,
 }
 
 /* out[0..n): the scores of entries first .. by the window's sums: the heads'
- * joined by the group rule, then pooled. Takes workspace and frees it.
- */
+ * joined by the group rule, then pooled. Takes workspace and frees it. */
 KV_DEVICE void kv_gpu_window_score_from(kv_gpu_at &at, const kv_gpu_lane *lane,
                                         int group, int pooling, int kernel,
                                         int first, int n, float *out) {

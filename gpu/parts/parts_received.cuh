@@ -15,7 +15,7 @@ extern "C" {
 #include "ref/parts/received.h"
 }
 
-/* The lane's kv_received, behind its sums; by any thread. */
+/* The lane's kv_received, stored after its sums; by any thread. */
 KV_DEVICE kv_received *kv_gpu_received(const kv_gpu_at &at,
                                        const kv_gpu_lane *lane) {
   return (kv_received *)kv_gpu_window_sums(at, lane, lane->queries);
@@ -51,8 +51,8 @@ KV_DEVICE float kv_gpu_received_step(const kv_gpu_rows &rows, int i) {
   return kv_unfix(most);
 }
 
-/* observe. own: a token's own query counts for it; if not, the method wants
- * KV_P too. */
+/* observe. own: a token's own query counts for it; if not, the method must also
+ * want KV_P. */
 KV_DEVICE void kv_gpu_received_add(kv_gpu_at &at, kv_gpu_lane *lane,
                                    const kv_gpu_rows &rows, int column,
                                    bool own) {

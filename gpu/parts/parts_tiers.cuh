@@ -31,7 +31,7 @@ KV_DEVICE bool kv_gpu_tier_has(const kv_gpu_at &at, const kv_tiers *t, int tier,
   return coding == KV_SAME || coding == format;
 }
 
-/* The tier of entry i; 0 of one that was never coded. */
+/* The tier of entry i; 0 if it was never coded. */
 KV_DEVICE int kv_gpu_tier_of(const kv_gpu_at &at, const kv_gpu_lane *lane,
                              const kv_tiers *t, int i) {
   int tier = t->n - 1;

@@ -333,8 +333,7 @@ KV_DEVICE void kv_gpu_put_row(const kv_gpu_layer &l, const kv_gpu_latents &a,
 }
 
 /* Codes a tile in slot s, whose references are already named; n: references
- * there are.
- */
+ * there are. */
 KV_DEVICE void kv_gpu_code_tile(const kv_gpu_at &at, const kv_residual &o,
                                 const kv_gpu_latents &a, const kv_gpu_slot &s,
                                 const kv_gpu_tile &t, int n) {

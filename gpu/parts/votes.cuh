@@ -317,8 +317,7 @@ KV_DEVICE int kv_gpu_vote_logits(const kv_gpu_at &at, const kv_gpu_lane *lane,
 
 /* The whole poll: the queries in ring [window][query heads][d] vote, the last
  * window tokens. temperature [window]: T of each place, kept by the method; 0:
- * none found yet.
- */
+ * none found yet. */
 KV_DEVICE void kv_gpu_poll_ask(kv_gpu_at &at, const kv_gpu_lane *lane,
                                const kv_voters &o, const float *ring,
                                float *temperature, const kv_gpu_poll &p) {

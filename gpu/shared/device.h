@@ -134,7 +134,7 @@ typedef struct kv_device {
   /* Copies of n bytes: to the device, and to the host. */
   void (*put)(void *to, const void *from, size_t n);
   void (*get)(void *to, const void *from, size_t n);
-  /* To pinned memory, where it has arrived after the next wait. */
+  /* To pinned memory; it has arrived after the next wait. */
   void (*fetch)(void *to, const void *from, size_t n);
   void (*wait)(void);          /* returns when all starts are done */
   const char *(*failed)(void); /* the first failure's sentence; NULL: none */

@@ -22,7 +22,7 @@ static inline void kv_counter_add(kv_counter *c, int64_t x) {
   atomic_fetch_add_explicit(c, x, memory_order_relaxed);
 }
 
-/* Makes it x where it is less. */
+/* Raises it to x if it is less. */
 static inline void kv_counter_raise(kv_counter *c, int64_t x) {
   int64_t old = kv_counter_get(c);
   while (old < x && !atomic_compare_exchange_weak_explicit(

@@ -41,7 +41,7 @@ void kv_json_count_or_null(kv_json *j, const char *key, int64_t count);
  * an exponent, so that a column has one type. NaN and infinities become null.
  */
 void kv_json_real(kv_json *j, const char *key, double value);
-/* A value that is JSON already: `json` is written as it is. */
+/* A value that is already JSON: `json` is written unchanged. */
 void kv_json_raw(kv_json *j, const char *key, const char *json);
 
 #endif

@@ -114,8 +114,8 @@ struct kv_lane {
                                marked entries end the lane */
   uint32_t *id;             /* [n] token id of the oldest member */
   uint32_t *weight;         /* [n] tokens it stands for; 0: marked */
-  uint8_t *tier;            /* [n] class; NULL where needs.classes is < 2 */
-  kv_cell_ref *k, *v;       /* [n]; NULL where the method never rewrites */
+  uint8_t *tier;            /* [n] class; NULL if needs.classes < 2 */
+  kv_cell_ref *k, *v;       /* [n]; NULL if the method never rewrites */
   kv_column_data column[KV_MAX_COLUMNS]; /* [n] each */
   uint32_t *last, *next; /* tokens merged into an entry, from id[i] along
                             next[token] to last[i]; NULL where the method never

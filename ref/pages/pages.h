@@ -16,7 +16,7 @@
  * on the number of threads.
  *
  * Pages that a request returns in a call can be taken in the same call: by
- * every request if it takes none itself, else by itself and those behind it.
+ * every request if it takes none itself, else by itself and later ones.
  * Requests are served in batch order. One that finds too few pages is refused,
  * which changes neither it nor any other.
  *

@@ -68,9 +68,8 @@ typedef struct kv_pages_part {
 
 /* How one head's pages change. */
 typedef struct kv_pages_change {
-  int32_t turn; /* pages behind the high tier's goal that become low */
-  int32_t give[KV_TIERS]; /* returned to the ring; of high those behind `turn`
-                           */
+  int32_t turn;           /* pages past the high tier's goal that become low */
+  int32_t give[KV_TIERS]; /* returned to the ring; of high those after `turn` */
   int32_t take[KV_TIERS]; /* from the ring */
 } kv_pages_change;
 
@@ -165,7 +164,7 @@ KV_FN kv_pages_change kv_pages_between(const kv_pages_count *now,
 
 /* --- act ------------------------------------------------------------------ */
 
-/* Index of the at-th entry behind the start of a ring of so many pages. */
+/* Index of the at-th entry after the start of a ring of so many pages. */
 KV_FN int32_t kv_pages_place(int32_t start, int64_t at, int32_t pages) {
   for (at += start; at >= pages;) at -= pages;
   return (int32_t)at;
@@ -187,7 +186,7 @@ KV_FN int32_t kv_pages_to(int32_t table, const kv_pages_change *c,
                  : table - 1 - now->of[KV_LOW] - c->turn - low;
 }
 
-/* Makes the x-th page behind the high tier the next one of the low tier. It
+/* Makes the x-th page after the high tier the next one of the low tier. It
  * swaps, because both ends may be in the gap. Returned pages have been read
  * before. */
 KV_FN void kv_pages_turn(int32_t *ids, int32_t table, const kv_pages_count *now,

@@ -146,7 +146,7 @@ void kv_db_bytes(int n, const int32_t *x, unsigned char *out);
 /* 64 lower-case hex digits; false, and zeros, for anything else, including
  * NULL. */
 bool kv_digest_read(const char *hex, kv_digest *d);
-/* The double behind its stored bits, and back; any NaN has one pattern. */
+/* The double of its stored bits, and back; any NaN has one pattern. */
 double kv_db_real(int64_t bits);
 int64_t kv_db_bits(double x);
 

@@ -148,8 +148,7 @@ static void put_row(world *w, int lane, int32_t slot, int side,
   memcpy(to + s->codes_at + at * s->codes, from + s->meta, (size_t)s->codes);
 }
 
-/* Attention's input for lane i: references, and the slabs that they name.
- */
+/* Attention's input for lane i: references, and the slabs that they name. */
 static void refer(world *w, int i) {
   kv_gpu_lane *to = &w->l.lane[i];
   const kv_lane *from = rig_lane(w->r, i);

@@ -21,7 +21,8 @@ static inline const char *gpupool_claim(const kv_gpu_raw *pool, int32_t row,
   return NULL;
 }
 
-/* gpupool_wrong of one side of a lane: its pool, and where its entries lie. */
+/* gpupool_wrong of one side of a lane: its pool, and its entries' references.
+ */
 static inline const char *gpupool_wrong_side(const kv_gpu_lane *l,
                                              const kv_gpu_raw *pool,
                                              const kv_cell_ref *side) {

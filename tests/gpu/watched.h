@@ -144,8 +144,8 @@ template <bool RIGHT> static __global__ void stages_leave(memory *m) {
   if (block() == 0) staged<true, RIGHT>(m);
 }
 
-/* The source of a copy on its way is written behind a barrier, which is no
- * wait. */
+/* The source of a copy in flight is written after a barrier, which is no wait.
+ */
 template <bool RIGHT> static __global__ void source_changes(memory *m) {
   KV_SHARED(kv_piece, to, 1);
   int *from = own(m);
@@ -176,7 +176,7 @@ template <bool RIGHT> static __global__ void neighbours(memory *m) {
   m->byte[block() * ALL + self()] = (unsigned char)m->word[from * ALL + self()];
 }
 
-/* What all read the block that comes last writes, behind a barrier. */
+/* The last block writes what all read, after a barrier. */
 template <bool RIGHT> static __global__ void last_writes(memory *m) {
   KV_SHARED(unsigned, ticket, 1);
   m->byte[block() * ALL + self()] = (unsigned char)m->word[0];

@@ -28,8 +28,7 @@ typedef struct whim_params {
 /* Their state of a lane, if the drawn needs ask for one. */
 typedef struct whim_state {
   uint64_t fold;  /* sum of the hashes of all input */
-  uint64_t shown; /* number of rows received, weighted by which of their
-                     pointers were NULL */
+  uint64_t shown; /* rows received, weighted by which pointers were NULL */
 } whim_state;
 
 /* The kind of a number in the input: `what` of the formulas. */
@@ -64,8 +63,7 @@ KV_FN int whim_stays(uint64_t hash, int i, uint64_t column) {
   return kv_mix(hash + (uint64_t)i + column * 31) % 8 != 0;
 }
 
-/* Is entry i, whose logit has these bits, in the view? 3 of 4 are.
- */
+/* Is entry i, whose logit has these bits, in the view? True for 3 of 4. */
 KV_FN int whim_in_view(uint64_t hash, int i, uint32_t bits) {
   return kv_mix(hash + (uint64_t)i * 0x100000001u + bits) % 4 != 0;
 }

@@ -87,9 +87,8 @@ static matrix *find(const char *stage, const matrix *by, int step, int head) {
 }
 
 /* The rows of K (stage "k", read "k_read") or V of a lane's entries at the step
- * of `by`, [entries]: as the step reads them if the folder has that stage, else
- * as recorded.
- */
+ * of `by`, [entries]: as the step reads them if the folder has that, else as
+ * recorded. */
 static inline const float **rows(const char *stage, const char *read,
                                  const matrix *by, int lane) {
   const matrix *entries = find("entries", by, by->step, lane);

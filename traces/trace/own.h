@@ -26,7 +26,7 @@ struct kv_trace_own {
   float *inv_freq;          /* [d / 2], or NULL */
   float *windowed_inv_freq; /* the same */
   uint8_t *windowed;        /* [the model's layers], or NULL */
-  float **sinks; /* [n_layers] of [n_heads]; NULL where a layer has none */
+  float **sinks; /* [n_layers] of [n_heads]; NULL if a layer has none */
 };
 
 /* What reads a trace that has a file; in asset.c of a later room
@@ -42,14 +42,13 @@ kv_rc kv_trace_copy(const kv_trace *t, const kv_st_tensor *x, kv_st_dtype type,
                     uint64_t n, void **out, kv_err *e);
 
 /* identity.c: the request that a copy without token ids says it holds, in 64
- * digits; *out stays where it does not. KV_INPUT: it is something else. */
+ * digits; *out is unchanged if it does not. KV_INPUT: it is something else. */
 #define KV_REQUEST_KEY "request_digest"
 kv_rc kv_trace_stated(const kv_trace *t, kv_digest *out, kv_err *e);
 
 /* frequencies.c: reads rope.inv_freq, with it the metadata rope.layout, and, of
- * version 2, rope.inv_freq.windowed into t, where they are there. Call when
- * positions have been read. KV_INPUT, naming what is wrong; KV_RESOURCE:
- * memory. */
+ * version 2, rope.inv_freq.windowed into t, if they exist. Call when positions
+ * have been read. KV_INPUT, naming what is wrong; KV_RESOURCE: memory. */
 kv_rc kv_trace_read_rope(kv_trace *t, kv_err *e);
 
 #endif

@@ -99,7 +99,7 @@ void kv_layer_begin(kv_layer *l, int index);
 void kv_layer_prompt(kv_layer *l, const kv_team *team);
 void kv_layer_block(kv_layer *l, int cell, int first, int count,
                     const kv_team *team);
-/* Token t of a prompt that is read in chunks, behind the first, which is a
+/* Token t of a prompt that is read in chunks, after the first chunk, which is a
  * block: in order. The last one of a chunk closes it. */
 void kv_layer_prompt_row(kv_layer *l, int cell, int t, const kv_team *team);
 void kv_layer_step(kv_layer *l, int t, const kv_team *team);

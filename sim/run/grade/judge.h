@@ -30,7 +30,7 @@ typedef enum kv_wrong {
   KV_WRONG_NOT_LIVE,  /* a token that was dropped */
   KV_WRONG_DUPLICATE, /* named twice */
   KV_WRONG_EMPTY,     /* nothing named */
-  KV_WRONG_FORCED,    /* differs where no score decides */
+  KV_WRONG_FORCED,    /* differs although no score decides */
   KV_WRONG_PART,      /* takes part of an index that is chosen as a whole */
   KV_WRONG_COUNT,     /* another number of entries */
   KV_WRONG_SCORE,     /* further from the cut than a tie allows */

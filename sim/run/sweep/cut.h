@@ -7,7 +7,7 @@
  *
  * Method: MULTIFIT (Coffman, Garey and Johnson 1978). For a limit on the cost
  * of a shard, cells are placed, the most expensive first, into the first shard
- * where they fit; shards that have paid for the cell's trace are tried first.
+ * if they fit; shards that have paid for the cell's trace are tried first.
  * Bisection finds the smallest limit that suffices. If it makes a difference of
  * less than 1 %, the cells of a trace are taken in a mixed order instead, so
  * that badly predicted cells are not all in one shard.

@@ -186,9 +186,9 @@ static void delta_same_names(const deltas *x) {
   free(token);
 }
 
-/* Of one lane and side what the host has: rows as they came [rows][LANES_D],
- * the decoder's rows [LANES_D][latent]; and of the layer latent vectors, names
- * and turns. */
+/* The host's data of one lane and side: unchanged rows [rows][LANES_D], the
+ * decoder's rows [LANES_D][latent]; and of the layer latent vectors, names and
+ * turns. */
 typedef struct delta_host {
   float *row, *last, *z, *turns;
   int32_t *named;

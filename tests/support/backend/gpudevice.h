@@ -34,7 +34,7 @@ typedef struct gpudevice_count {
   int64_t taken, pinned; /* requested bytes of device and of pinned memory */
 } gpudevice_count;
 
-/* The backend; NULL where the build has no executor. */
+/* The backend; NULL if the build has no executor. */
 const kv_backend *gpudevice_open(void);
 /* Counts from 0, forgets a failure; nothing will fail. */
 void gpudevice_reset(void);

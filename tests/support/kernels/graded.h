@@ -28,8 +28,7 @@ void graded_close(void);
 
 /* Calls `grade TRACE --theirs DECISIONS` with the words of a line, which is
  * made as printf does: returns the exit code; what it printed is in heard and
- * said.
- */
+ * said. */
 int grade(const char *line, ...) __attribute__((format(printf, 1, 2)));
 
 /* What it printed, as JSON, for json_decref; the whole number of a key of o;
