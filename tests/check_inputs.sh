@@ -112,7 +112,7 @@ mkdir "$dir/folder" && every folder 'not a regular file'
 : >"$dir/empty.st" && every empty.st 'too short'
 printf 'abc' >"$dir/abc.st" && every abc.st 'too short'
 printf '\377\377\377\377\377\377\377\377' >"$dir/huge.st" &&
-  every huge.st 'the limit is 100000000'
+  every huge.st 'the limit of 100000000'
 printf '\001\000\000\001\000\000\000\000' >"$dir/long.st" &&
   every long.st 'longer than the file'
 while read -r name bytes reason header; do

@@ -265,7 +265,7 @@ TEST(wrong_tensors) {
   } all[] = {
       {1,
        {NULL, KV_ST_I32, 0, {0}, NULL},
-       "layers.1.keep is missing; every layer"},
+       "layers.1.keep is missing, and every"},
       {3, {NULL, KV_ST_I32, 0, {0}, NULL}, "tensor share is missing"},
       {1, {"layers.1.keep", KV_ST_I64, 1, {KV}, wide}, "I64 and must be I32"},
       {3, {"share", KV_ST_F64, 2, {2, 2}, wide}, "F32, F16 or BF16"},

@@ -76,7 +76,7 @@ static const broken faults[] = {
     {"bytes", "window", 96, .lane = dearer, .said = "metadata"},
     {"full", "window", 30, .lane = moody, .said = "output of dense"},
     {"repeat", "window", 30, .lane = moody, .said = "differs from run 0"},
-    {"observation", "snapkv", 30, .rows = true, .said = "asked for"},
+    {"observation", "snapkv", 30, .rows = true, .said = "but declared"},
     {"lengths", "window", 30, .lane = costly, .said = "no output is computed"}};
 
 static void must_see(const broken *b) {

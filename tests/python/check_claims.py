@@ -249,7 +249,7 @@ def check_command():
 
 
 def check_refused():
-    assert "there is no claim 99" in claims("--only", "9,99", code=2)
+    assert "no claim has number 99" in claims("--only", "9,99", code=2)
     assert "no such file" in claims("none.safetensors", code=3)
     with open(os.path.join(FOLDER, "bad.json"), "w") as f:
         f.write("{}")

@@ -243,7 +243,7 @@ def check_lines():
             ({"dtype": "torch.bfloat16"}, one, "differ in dtype"),
             ({"o": False, "kv_heads": 4, "kv_head": 0}, one,
              "whether there is o"),
-            ({"sinks": [1, 2]}, one, "sinks", "one number for each of its heads"),
+            ({"sinks": [1, 2]}, one, "sinks", "one number for each"),
             ({"sinks": [1, 2, 3, 4]}, one, "whether there are sinks"),
             ({"sinc": 4}, one, "sinc", "an unknown key"),
             ({"value_dim": 16}, one, "differ in value_dim")):

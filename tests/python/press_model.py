@@ -174,7 +174,7 @@ def check_refused(model, ids):
         (Press("zsmerge", budget=64), "adds to the logits of merged entries"),
         (Press("snapkv:group=query_head", budget=64), "each of 8 query heads"),
         (Press("quest", budget=64), "Press(.., decode=True) runs it"),
-        (ComposedPress([Press("snapkv", 0.5)]), "not within another press"),
+        (ComposedPress([Press("snapkv", 0.5)]), "cannot be within another"),
         (Press("h2o", 0.5, decode=True, room=6), "make Press(room=)"),
         (Press("nothing", 0.5), "nothing"),
     ):

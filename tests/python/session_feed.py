@@ -163,7 +163,7 @@ for more, said in (
             said)
 for library in ("/no/libkvreplay.so.0", "libc.so.6"):
     refused(lambda: Session("h2o", 8, **shape, library=library),
-            f"no library of kvreplay as {library}", 4)
+            f"no kvreplay library {library}", 4)
 with Session("h2o", 8, **{**shape, "fed": np.array([1], np.int8)}) as s:
     assert s.seen == {1: 0}
     refused(lambda: s.block(0, q, key, v), "layer 0 is none")

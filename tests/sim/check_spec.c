@@ -180,7 +180,7 @@ TEST(wrong_is_named) {
           "a whole number from 1 to 64, not 2.6; the nearest is "
           "recent=3");
   refused("heavy:budget=0",
-          "from 1 to 1073741824, not 2e9; the nearest is budget=1");
+          "from 1 to 1073741824, not 0; the nearest is budget=1");
   refused("heavy:budget=2e9",
           "from 1 to 1073741824, not 2e9; the nearest is budget=1073");
   refused("heavy:recent=4x", "not a number");

@@ -270,7 +270,7 @@ TEST(wrong_lists) {
       {1, 2, 3, KV_INPUT, "indptr descends"},
       {1, 4, 16, KV_INPUT, "and end at the number of positions"},
       {1, 1, 0, KV_REFUSED, "step 6, layer 0, lane 0: the list is empty"},
-      {2, 1, 0, KV_REFUSED, "step 6, layer 0, lane 0: position 0 is named"},
+      {2, 1, 0, KV_REFUSED, "step 6, layer 0, lane 0: position 0 appears"},
       {2, 4, -1, KV_REFUSED, "position -1 is outside the trace's 10"},
       {2, 4, 10, KV_REFUSED, "position 10 is outside the trace's 10"},
       {2, 6, 6, KV_REFUSED, "position 6 is not live: it arrives at step 7"},

@@ -86,10 +86,10 @@ static const wrong wrongs[] = {
     {"{\"a\":{\"dtype\":\"f32\",\"shape\":[],\"data_offsets\":[0,4]}}", 4,
      "unknown dtype f32"},
     {"{\"a\":" T("4", "0", "4") "}", 4, "shape that is not a list"},
-    {"{\"a\":" T("[-1]", "0", "4") "}", 4, "no whole number"},
-    {"{\"a\":" T("[4.0]", "0", "4") "}", 4, "no whole number"},
-    {"{\"a\":" T("[4e0]", "0", "4") "}", 4, "no whole number"},
-    {"{\"a\":" T("[\"4\"]", "0", "4") "}", 4, "no whole number"},
+    {"{\"a\":" T("[-1]", "0", "4") "}", 4, "other than whole numbers"},
+    {"{\"a\":" T("[4.0]", "0", "4") "}", 4, "other than whole numbers"},
+    {"{\"a\":" T("[4e0]", "0", "4") "}", 4, "other than whole numbers"},
+    {"{\"a\":" T("[\"4\"]", "0", "4") "}", 4, "other than whole numbers"},
     {"{\"a\":" T("[4]", "-1", "4") "}", 4, "pair of whole numbers"},
     {"{\"a\":" T("[4]", "0", "4.0") "}", 4, "pair of whole numbers"},
     {"{\"a\":" T("[4]", "0", "4,4") "}", 4, "pair of whole numbers"},
@@ -149,10 +149,10 @@ TEST(wrong_lengths_are_refused) {
   uint64_t n = 100000001;
   memcpy(b, &n, 8);
   scratch_write(scratch_path("huge.st"), 16, b);
-  refuse(scratch_path("huge.st"), "huge.st", "the limit is 100000000");
+  refuse(scratch_path("huge.st"), "huge.st", "the limit of 100000000");
   memset(b, 0xff, 8);
   scratch_write(scratch_path("most.st"), 16, b);
-  refuse(scratch_path("most.st"), "most.st", "the limit is 100000000");
+  refuse(scratch_path("most.st"), "most.st", "the limit of 100000000");
   refuse(scratch_path("none.st"), "none.st", "No such file");
   refuse(scratch_folder(), scratch_folder(), "not a regular file");
 }

@@ -160,9 +160,9 @@ grep -q '"status": "refused", "reason": "[^"]*rows' out ||
 out=(-q -o x.safetensors)
 refused 2 'nothing to leave out' "$kvtrace" slim "$v1" "${out[@]}"
 refused 2 'layer 7 is not recorded' "$kvtrace" slim "$v1" "${out[@]}" --layers 7
-refused 2 '--layers 3-1: give all, or' "$kvtrace" slim "$v1" "${out[@]}" \
+refused 2 '--layers must be all, or' "$kvtrace" slim "$v1" "${out[@]}" \
   --layers 3-1
-refused 2 '--rows last=5: give all, or' "$kvtrace" slim "$v1" "${out[@]}" \
+refused 2 '--rows must be all,' "$kvtrace" slim "$v1" "${out[@]}" \
   --rows last=5
 refused 2 '--rows last=5decode: give' "$kvtrace" slim "$v1" "${out[@]}" \
   --rows last=5decode
@@ -232,7 +232,7 @@ refused 3 'has no num_hidden_layers' "$kvtrace" plan model
 config '{"num_hidden_layers": 2, "n_head": 0}'
 refused 3 'n_head must be a whole number from 1 to' "$kvtrace" plan model
 config '{"num_hidden_layers": 2, "n_head": 8, "num_key_value_heads": 3}'
-refused 3 'do not divide among 3 KV heads' "$kvtrace" plan model
+refused 3 'do not divide by 3 KV heads' "$kvtrace" plan model
 config '{"num_hidden_layers": '
 refused 3 'is not valid JSON' "$kvtrace" plan model
 refused 2 'did you mean gemma-3-12b?' "$kvtrace" plan gemma

@@ -72,7 +72,7 @@ static const struct {
     {{"n_layers", NULL}, "missing"},
     {{"n_layers", "0"}, "is 0"},
     {{"n_layers", "two"}, "is two"},
-    {{"n_heads", "5"}, "5 query heads do not divide among 2"},
+    {{"n_heads", "5"}, "5 query heads do not divide by 2"},
     {{"n_heads", "-4"}, "is -4"},
     {{"n_heads", "8"}, "has shape [4, 10, 8], not [8, 10, 8]"},
     {{"n_kv_heads", "1"}, "has shape [2, 10, 8], not [1, 10, 8]"},
