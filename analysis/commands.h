@@ -36,10 +36,10 @@ extern const kv_program kv_kvreport;
 /* kvreport table: a row a cell of the newest code; with `history` of superseded
  * code, too; with `mean` a row a method and budget, the mean over the traces;
  * with `answers`, or where there is nothing else, evaluations: a row a task,
- * method and budget; with `gap` a row a cell, held against its family's ruler;
- * with `pools` a row a pool that requests shared; with `layouts` a row a cell
- * and memory layout; with `caches` a row a cell and cache on the device.
- * KV_EXIT_USAGE: two of them. */
+ * method and budget; with `gap` a row a cell, compared with its oracle
+ * baseline; with `pools` a row a pool that requests shared; with `layouts` a
+ * row a cell and memory layout; with `caches` a row a cell and cache on the
+ * device. KV_EXIT_USAGE: two of them. */
 int kv_report_table(const kv_args *a);
 /* What export does without a folder: cells, with all columns, to standard
  * output. a->format is here a kv_grid_format. */

@@ -31,8 +31,8 @@ typedef struct kv_answer_row {
                          apart; the size's x owns it */
   int variant;        /* of the size's x */
   kv_answer_place place;
-  bool ruler;      /* dense, window, random, replay and oracles, which nobody
-                      would use: never the best */
+  bool baseline;   /* dense, window, random, replay and oracles: never the
+                   best */
   bool alike;      /* EQUAL: the best, or not told from it; without a verdict
                       (kv_answer_size) of the best alone */
   int traces;      /* that it has a value on; those of one request are one */
@@ -52,7 +52,7 @@ typedef struct kv_answer_size {
   int traces;        /* that any method has a value on */
   int tests;         /* of the best with others; 0: there is no verdict */
   bool able;         /* so few traces could tell any of that many apart */
-  int best;          /* row; -1: no method but rulers is EQUAL */
+  int best;          /* row; -1: no method but baselines is EQUAL */
   int n;
   kv_answer_row *row; /* [n] */
 } kv_answer_size;
@@ -88,8 +88,8 @@ void kv_answer_say_fewest(const kv_answer *a, char out[KV_ANSWER_SAID]);
 
 /* Puts it into the new temporary table `answered_at` of the connection, a row a
  * size and method: basis, asked, reads, size (0.2), rank (0 first), method,
- * ruler, place (equal, some, own, none), alike, measure, traces, value, share,
- * kl, reason, shown (kv_answer_ask). An exit code. */
+ * baseline, place (equal, some, own, none), alike, measure, traces, value,
+ * share, kl, reason, shown (kv_answer_ask). An exit code. */
 int kv_answer_put(sqlite3 *db, const kv_answer *a);
 /* Asks that table for people: of the sizes held, or read, a row a method and a
  * column a size, the best at the middle size first. A cell: the value; "0.93

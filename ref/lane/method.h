@@ -141,9 +141,9 @@ typedef struct kv_needs {
   bool chunks;  /* a prompt may be read in chunks (kv_shape.chunk): the view
                    serves its rows, too */
   bool future;  /* compressions read kv_lane.future: what exact mass each token
-                   gets from decode rows still to come. Of a ruler: no method
-                   can know it, and where rows come one by one (a session) it
-                   is refused */
+                   gets from future decode rows. For baselines only: no method
+                   can know it. A session, where rows come one by one,
+                   refuses it */
   bool lengths; /* bytes stored at each step follow from lengths and
                    parameters alone: a search for the budget that takes so
                    many bytes reads no queries */

@@ -4,8 +4,8 @@
  * all other methods are measured against, run like a method of its own; there
  * is nothing to choose.
  *
- * Family: ruler. Acts: never. Needs: nothing. Bound: t. Bytes: t R. Gather: -.
- * Reduce: -. Sample: everything. Cost: none beyond attention.
+ * Family: baseline. Acts: never. Needs: nothing. Bound: t. Bytes: t R. Gather:
+ * -. Reduce: -. Sample: everything. Cost: none beyond attention.
  */
 #include "ref/parts/parts.h"
 

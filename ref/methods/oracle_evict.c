@@ -14,22 +14,23 @@
  * method can it never takes a token back. Sums are integers (arithmetic 4)
  * before they are scores, so neither the order of rows nor of heads matters.
  *
- * A ruler, not a bound. It is greedy: a token that goes at a later step counts
- * with all of its mass now, so another choice may retain a little more in all,
- * and one that looks at the next row alone may retain more of that row. Mass is
- * not output error either, as values differ in length and direction. Budgets of
- * lanes are equal here; methods that share a budget among lanes or layers
- * (adakv, headkv, leankv, pyramidkv) may retain more with as many entries.
- * group=query_head has a lane for each query head, against methods that do.
+ * A baseline, not a bound. It is greedy: a token that goes at a later step
+ * counts with all of its mass now, so another choice may retain a little more
+ * in all, and one that looks at the next row alone may retain more of that row.
+ * Mass is not output error either, as values differ in length and direction.
+ * Budgets of lanes are equal here; methods that share a budget among lanes or
+ * layers (adakv, headkv, leankv, pyramidkv) may retain more with as many
+ * entries. group=query_head has a lane for each query head, against methods
+ * that do.
  *
  * A step attends budget + 1 tokens. A trace is needed: sessions, where tokens
  * come one by one, refuse it. Questions that enter as prompts (--turns) are no
  * decode rows. What is to come is data of the engine and not charged.
  *
- * Family: ruler. Acts: every step. Needs: probabilities of decode rows to come.
- * Bound: min(t, B). Bytes: B R. Gather: the token. Reduce: P of all decode rows
- * to come. Sample: top-k. Cost: the logits of a dense replay twice; O(n) a lane
- * and step.
+ * Family: baseline. Acts: every step. Needs: probabilities of decode rows to
+ * come. Bound: min(t, B). Bytes: B R. Gather: the token. Reduce: P of all
+ * decode rows to come. Sample: top-k. Cost: the logits of a dense replay twice;
+ * O(n) a lane and step.
  */
 #include "ref/methods/oracle_evict.h"
 #include "ref/parts/parts.h"
@@ -62,7 +63,7 @@ const kv_method kv_method_oracle_evict = {
     KV_METHOD_OF(table, params, open),
     .revision = 1,
     .name = "oracle-evict",
-    .title = "what decode steps to come attend to: the ruler of evictions",
-    .paper = "none: a ruler",
+    .title = "what decode steps to come attend to: the baseline of evictions",
+    .paper = "none: a baseline",
     .compress_lane = compress_lane,
 };

@@ -10,10 +10,10 @@
  * key before it chooses, so it saves nothing; everything stays stored. It is
  * the best choice by mass, not always by output error.
  *
- * Family: ruler. Acts: every step. Needs: all logits. Bound: t stored, min(t,
- * B) attended. Bytes: t R. Gather: the token. Reduce: the exact logit of the
- * query. Sample: top-k. Cost: logits of all entries and O(n) a query head and
- * step.
+ * Family: baseline. Acts: every step. Needs: all logits. Bound: t stored,
+ * min(t, B) attended. Bytes: t R. Gather: the token. Reduce: the exact logit of
+ * the query. Sample: top-k. Cost: logits of all entries and O(n) a query head
+ * and step.
  */
 #include "ref/methods/oracle_topk.h"
 #include "ref/parts/parts.h"

@@ -17,7 +17,7 @@
  * typed: 0.6 is 629146 * 2^-20, 4e-7 more, and asks for 13 of 20 equal logits,
  * where 12 hold exactly 0.6; p=0.5999995, the multiple below, asks for 12.
  *
- * Family: ruler. Acts: every step. Needs: all logits. Bound: t. Bytes: t R.
+ * Family: baseline. Acts: every step. Needs: all logits. Bound: t. Bytes: t R.
  * Gather: the token. Reduce: the exact logit of the query. Sample: top-p. Cost:
  * logits of all entries and O(n) a query head and step.
  */

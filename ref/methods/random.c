@@ -16,8 +16,8 @@
  * wherever decoding began. There is no paper; kvpress draws the prompt's tokens
  * once and protects none (variant=prefill:recent=0), by another generator.
  *
- * Family: ruler. Acts: every step. Needs: nothing. Bound: min(t, B). Bytes: B
- * R. Gather: -. Reduce: a hash of the token; position of the last `recent`.
+ * Family: baseline. Acts: every step. Needs: nothing. Bound: min(t, B). Bytes:
+ * B R. Gather: -. Reduce: a hash of the token; position of the last `recent`.
  * Sample: top-k. Cost: O(n) a lane and step.
  */
 #include "ref/methods/random.h"

@@ -30,7 +30,7 @@
  * one, and other decisions under that name replace it in tables as newer code
  * does.
  *
- * Family: ruler. Acts: as the file says. Needs: a file of decisions. Bound:
+ * Family: baseline. Acts: as the file says. Needs: a file of decisions. Bound:
  * what the file says. Bytes: of what the file keeps. Gather: -. Reduce: -.
  * Sample: what a file decides. Cost: O(entries of the lane) a list.
  */

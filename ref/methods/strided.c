@@ -15,9 +15,9 @@
  * other tokens: everything stays stored, and little is read. It looks at
  * nothing, so a method that looks at something must win.
  *
- * Family: ruler. Acts: every step. Needs: nothing. Bound: t stored, min(t, B)
- * attended. Bytes: t R. Gather: the token. Reduce: its distance. Sample: every
- * s-th. Cost: O(n) a query head and step.
+ * Family: baseline. Acts: every step. Needs: nothing. Bound: t stored, min(t,
+ * B) attended. Bytes: t R. Gather: the token. Reduce: its distance. Sample:
+ * every s-th. Cost: O(n) a query head and step.
  */
 #include "ref/methods/strided.h"
 #include "ref/parts/parts.h"

@@ -12,8 +12,8 @@
  * less at equal numbers. Positions stay as they were; with positions counted
  * anew it is streamingllm with sink=0.
  *
- * Family: ruler. Acts: every step. Needs: nothing. Bound: min(t, B). Bytes: B
- * R. Gather: -. Reduce: position. Sample: top-k. Cost: O(n) a lane and step.
+ * Family: baseline. Acts: every step. Needs: nothing. Bound: min(t, B). Bytes:
+ * B R. Gather: -. Reduce: position. Sample: top-k. Cost: O(n) a lane and step.
  */
 #include "ref/methods/window.h"
 #include "ref/parts/parts.h"

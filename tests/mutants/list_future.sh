@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # shellcheck shell=bash
 #
-# Faults of what is known of rows to come, of the ruler that goes by it, and of
-# what holds other methods against rulers.
+# Faults in the knowledge of future rows, in the oracle that uses it, and in the
+# comparison of methods with baselines.
 mutant future_of_questions ref/backend/future.c 'segments' \
   'if (!is_asked(f->plan, from)) t[rows++] = from;' 't[rows++] = from;'
 mutant future_past_window ref/backend/future.c 'segments' \
@@ -16,11 +16,11 @@ mutant future_of_layer_above ref/backend/future.c 'segments' \
   'f->lane[i].step = -1;' '(void)f->lane[i].step;'
 mutant future_once_on_device gpu/host/step.c 'check_backends.sh' \
   'if (due) foresee(s);' ''
-mutant ruler_by_place ref/methods/oracle_evict.c 'methods' \
+mutant baseline_by_place ref/methods/oracle_evict.c 'methods' \
   'lane->future[lane->id[i]]' 'lane->future[i]'
-mutant ruler_drops_low ref/methods/oracle_evict.c 'methods' \
+mutant baseline_drops_low ref/methods/oracle_evict.c 'methods' \
   'kv_scores(sum, n, score);' 'for (int i = 0; i < n; i++) score[i] = 0;'
-mutant gap_to_any_ruler analysis/sql/views.sql 'check_gap.sh' \
+mutant gap_to_any_baseline analysis/sql/views.sql 'check_gap.sh' \
   "THEN 'oracle-topp' ELSE 'oracle-topk' END" \
   "THEN 'oracle-topk' ELSE 'oracle-topk' END"
 mutant gap_off_the_line analysis/sql/views.sql 'check_gap.sh' \

@@ -100,7 +100,7 @@ mutant tune_trusts_its_traces sim/cli/tune_report.c 'cases/tune.cases' \
 mutant tune_sorts_by_name sim/cli/tune_report.c 'cases/tune.cases' \
   'return kv_tune_score_compare(&x->score, &y->score) < 0;' 'return false;'
 mutant tune_praises_oracles sim/cli/tune_report.c 'cases/tune.cases' \
-  '(rulers == n || !rules(l->of[i]))' '(rulers <= n)'
+  '(baselines == n || !oracle(l->of[i]))' '(baselines <= n)'
 mutant tune_praises_unheld sim/cli/tune_report.c 'cases/tune.cases' \
   'return !held || kv_tune_met(held);' 'return !held || held->score.ran;'
 mutant tune_reaches_the_first sim/cli/command_tune.c 'cases/tune.cases' \
