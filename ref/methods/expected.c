@@ -1,32 +1,32 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Expected Attention: tokens that queries to come will look at, if those are
- * drawn as the prompt's were.
+ * Expected Attention: keeps tokens that future queries will attend, if these
+ * have the distribution of the prompt's queries.
  *
- *   of every query head, from its rows as before their rotation, but for those
- *   of the first `sinks` tokens: mean m and covariance C (divided by the rows)
+ *   each query head, from its rows before RoPE, without those of the first
+ *   `sinks` tokens: mean m and covariance C (divided by the rows)
  *   R = mean of the rotations at the next `future` positions
  *   s(j)     = (R m) . k_j * scale + k_j' (R C R') k_j * scale^2 / 2
  *   p        = softmax of s over the candidates, those that may go
  *   score(j) = (mean over the group's heads of p(j) + epsilon) * |v_j|
  *              (vnorm=no: the mean alone)
- *   n > budget: the sinks stay, and the best others
+ *   n > budget: keep the sinks and the best others
  *
  * To the bit: ref/methods/expected.c. The queries are turned back by the
  * recorded frequencies, so a trace without them, or without query rows of the
- * whole prompt, is refused. last, form, every and reindex (with form=prefill)
- * are those of all scorers (METHODS.md, Scorers).
+ * whole prompt, is refused. METHODS.md, Scorers, has last, form, every and
+ * reindex (with form=prefill).
  *
  * Devoto et al. 2025, Expected Attention: KV Cache Compression by Estimating
  * Attention from Future Queries Distribution. The paper's code is a press of
- * kvpress, which the defaults follow: future 512, sinks 4 (here less where the
- * budget is), covariance and value norms on, epsilon 0; others set 0.02. What
- * is not as there:
- * - It averages the rotations at positions counted from 0; here they are those
- *   behind the newest token.
- * - Its scale is 1 / sqrt(d), here the trace's.
- * - While decoding it has the last 256 hidden states, less the first 4 of them;
- *   here the rows since the last compression.
+ * kvpress. The defaults follow it: future 512, sinks 4 (fewer here if the
+ * budget is smaller), covariance and value norms on, epsilon 0; others set
+ * 0.02. Differences:
+ * - kvpress averages the rotations at positions counted from 0; here they are
+ *   the positions after the newest token.
+ * - Its scale is 1 / sqrt(d); here the trace's.
+ * - While decoding it uses the last 256 hidden states, less the first 4 of
+ *   them; here the rows since the last compression.
  *
  * Family: drop. Acts: after the prompt. Needs: queries before rotation. Bound:
  * min(P, B) + t - P; other forms: METHODS.md, Scorers. Bytes: B R. Gather: the
@@ -321,7 +321,7 @@ static const kv_param table[] = {
 
 KV_SCORER_METHOD(
     expected, table, .revision = 2,
-    .title = "tokens that queries to come are expected to look at",
+    .title = "tokens that future queries are expected to attend",
     .paper = "Devoto et al. 2025, Expected Attention: KV Cache Compression by "
              "Estimating Attention from Future Queries Distribution, "
              "arXiv:2510.00636");

@@ -1,27 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Top-k: the best entries of each lane stay, by the scores of a file, or of any
- * scorer that there is.
+ * Top-k: keeps the best entries of each lane, by the scores of a file or of any
+ * scorer.
  *
- *   score(j) of a scorer (file: the number that the file has for the token)
- *   n > budget: the protected entries stay, and of the others the best, until
- *   `budget` are held (equal: the older)
+ *   score(j) of a scorer (file: the file's number for the token)
+ *   n > budget: keep the protected entries and the best others, `budget` in
+ *   all (ties: the older)
  *   threshold=X: of the others that stay, those with score(j) < X go, too;
  *   threshold without a budget: exactly those of the others go
  *
- * score=file reads the file that scores= names (ref/parts/scorers.c has its
- * form; kvreplay.scores writes it, and kvreplay.kvpress from a press). window
- * and sinks are the last and first entries, which always stay: none where
- * nobody says so, but with score=snapkv and h2o, as in adakv (of h2o, whose
- * share is of the budget, none where a threshold alone decides), and min(4, B -
- * 1) sinks with lagkv and expected. kernel, pooling and group are snapkv's;
- * form, every and reindex: METHODS.md, Scorers. Tokens that are generated have
- * scores in few files: form=decode and form=both ask for a file that covers
- * them.
+ * score=file reads the file that scores= names. ref/parts/scorers.c has its
+ * form; kvreplay.scores writes it, and kvreplay.kvpress writes it from a press.
+ * window and sinks are the numbers of last and first entries that always stay.
+ * Their defaults are 0, except: with score=snapkv and h2o as in adakv (h2o's
+ * share is of the budget, so with a threshold alone it is 0), and min(4, B - 1)
+ * sinks with lagkv and expected. kernel, pooling and group are snapkv's;
+ * METHODS.md, Scorers, has form, every and reindex. Few files have scores for
+ * generated tokens: form=decode and form=both require a file that covers them.
  *
  * A threshold makes lanes of different lengths. It is the rule of KVzap and of
- * kvpress's DMSPress, which masks what scores less and protects a sliding
- * window of 128 tokens: threshold=X:window=128.
+ * kvpress's DMSPress, which masks entries that score less and protects a
+ * sliding window of 128 tokens: threshold=X:window=128.
  *
  * No paper: the scorer is the method.
  *
