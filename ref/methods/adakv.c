@@ -20,12 +20,12 @@
  *
  * All of it is binary32. score= replaces SnapKV's votes by any scorer of
  * ref/parts/scorers.h, like a press of kvpress. The entries that this scorer
- * protects replace the window, and `window` is then the number of last entries
- * that always stay: budget div 2 for h2o, 0 for the others. Each scorer has the
- * defaults of its method, except lagkv, whose ranks cannot be compared across
- * lanes (cross=yes); tova is the last row's probabilities, summed over the
- * group's heads. normalise=yes refuses scorers by keys, whose scores are below
- * 0, and scores of a file. threshold drops entries that score less from what
+ * protects replace the window. `window` is then the number of last entries that
+ * always stay: budget div 2 for h2o, 0 for the others. Each scorer has the
+ * defaults of its method, except lagkv, because its ranks cannot be compared
+ * across lanes (cross=yes). tova is the last row's probabilities, summed over
+ * the group's heads. normalise=yes refuses scores of a file and of scorers by
+ * keys, which are below 0. threshold drops entries that score less from what
  * the shares keep (METHODS.md, Scorers); with normalise=yes it compares
  * normalised scores. If an earlier prompt (--turns) left lanes unequal, each
  * lane has its own base, and their sum replaces H * base.

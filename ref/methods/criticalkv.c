@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * CriticalKV: chooses the first part of the budget by score, and the rest by a
- * token's effect on the output: its score times the size of its value.
+ * CriticalKV: chooses the first part of the budget by score, and the rest by
+ * effect on the output: score times the size of the value.
  *
  *   score[j] of a scorer (snapkv: the votes of the last queries)
  *   n > budget: of the candidates the best k by score stay,
@@ -17,13 +17,13 @@
  *
  * Feng et al. 2025, Identify Critical KV Cache in LLM Inference from an Output
  * Perturbation Perspective. Paper and kvpress weigh by the 1-norm of W_o v,
- * averaged over the group's heads; W_o is the rows of the output projection
+ * averaged over the group's heads. W_o is the rows of the output projection
  * that the head's values meet. A trace holds no weights, so the value itself is
  * used, as if W_o kept 1-norms and weighed all directions of a head's values
- * alike. Votes are not divided here, and kvpress adds epsilon to means: its
- * epsilon is 1e-4 times the rows of the window, the query heads of a KV head
- * and, with pooling=avg, the kernel. Scores below 0 (scorers by keys) are
- * weighed in the same way, so among them the larger value goes first.
+ * alike. Votes are sums here and means in kvpress, so its epsilon is 1e-4 times
+ * the rows of the window, the query heads of a KV head and, with pooling=avg,
+ * the kernel. Scores below 0 (scorers by keys) are weighed in the same way, so
+ * among them the larger value goes first.
  *
  * Family: drop. Acts: after the prompt. Needs: what the scorer needs; values.
  * Bound: min(P, B) + t - P; other forms: METHODS.md, Scorers. Bytes: B R.

@@ -54,7 +54,7 @@
  *   one may use itself; it reads what it decodes (self=yes).
  * - With fewer references than `nearest`, both programs average in references
  *   that come later. Here the mean covers those that exist.
- * - Sinks are 8 and R is 128, as in the evaluation command, whose r is 0.17.
+ * - Sinks are 8 and R is 128, as in the evaluation command, which has r = 0.17.
  *   The engine's own defaults are 64, 512 and 4096 tokens. The engine values
  *   tokens by q . k (score=dot, the default), and its candidates end R before
  *   the newest. The Hugging Face path uses the softmax over the candidates,
@@ -65,37 +65,38 @@
  *   the scale. The code computes codes and their values in bf16, each operation
  *   rounded; here in binary32, each value by one fma.
  * - The paper's share KR = F/L + (S/L) (1/s + dc/w), F full and S other layers,
- *   omits the ids of references, positions, and that references have no latent
- *   vector; the ledger has all three. Its CR = F/L + (S/L) r gives 30 % for r =
- *   0.1704, not for the 0.3 of its table. Its 7.2 % for 4 bits everywhere is
- *   11.3 % by its own rule, and 11.6 % counted at its geometry
+ *   omits three things that the ledger has: the ids of references, positions,
+ *   and that references have no latent vector. Its CR = F/L + (S/L) r gives 30
+ *   % for r = 0.1704, not for the 0.3 of its table. Its 7.2 % for 4 bits
+ *   everywhere is 11.3 % by its own rule, and 11.6 % counted at its geometry
  *   (kept=int4:latent=int4).
  * - The paper computes the size of full layers and references in 4 bits and
  *   never runs it. kept=int4 does: K of a head (rotated, as in the engine) and
  *   V each share one scale and minimum, as a latent vector does. It codes all
  *   tokens of full layers and the references of other layers, sinks included,
- *   up to the end of the coded tokens and before others are coded by them. A
- *   reference is then its decoded codes, in distances, in means and when read.
+ *   up to the end of the coded tokens. It does so before other tokens are coded
+ *   by them. A reference is then its decoded codes, in distances, in means and
+ *   when read.
  * - Both programs read long prompts in chunks. A chunk attends the best
- *   num_top_tokens_in_prefill. In the engine that is by default as many as in a
- *   step (prompt_top=0, the default); in the Hugging Face path and the
- *   evaluation command it is 4096, and the command's chunk is longer than any
- *   prompt. That path always values a chunk's candidates by logits
- *   (score=logit); here score holds for chunks and decoding. Without prefill=N
- *   a prompt is attended whole. The engine admits only requests that can stay:
- *   `kvreplay run --together --admit peak`.
+ *   num_top_tokens_in_prefill. The engine's default is as many as in a step
+ *   (prompt_top=0, the default). The Hugging Face path and the evaluation
+ *   command have 4096; the command's chunk is longer than any prompt. That path
+ *   always values a chunk's candidates by logits (score=logit); here score
+ *   holds for chunks and decoding. Without prefill=N a prompt is attended
+ *   whole. The engine admits only requests that can stay: `kvreplay run
+ *   --together --admit peak`.
  *
  * All requests share the weights, so they are in `asset` only. A replay keeps
  * the rows of x^ and charges nothing for them, because a store makes them anew
  * from latents and references. So a step is charged (`read`) the block of each
- * attended latent vector and the tokens that it names, each once per lane; with
- * refs=recon also the tokens that these name. A coded reference that is read
- * only because it is named is charged as uncoded K and V. While a layer
- * attends, its rows x^ exist in the trace's type: they are in `peak` alone
- * (sim/replay/measure/cost.h). temporary=layer, the default: one layer's rows
- * at a time, so one buffer is enough. temporary=group, as in Sparse-vLLM: the
- * layers that follow one choice get temporary slots together, each in its own
- * storage; the slots are free when the last of these layers has attended.
+ * attended latent vector and the tokens that it names, each once per lane. With
+ * refs=recon it is also charged the tokens that these name. A coded reference
+ * that is read only because it is named is charged as uncoded K and V. While a
+ * layer attends, its rows x^ exist in the trace's type: they are in `peak`
+ * alone (sim/replay/measure/cost.h). temporary=layer, the default: one layer's
+ * rows at a time, so one buffer is enough. temporary=group, as in Sparse-vLLM:
+ * the layers that follow one choice get temporary slots together, each in its
+ * own storage. The slots are free when the last of these layers has attended.
  * tier=host: latents are in the host's memory, the tokens they name on the
  * device. The caches that the paper puts before them are `kvreplay run
  * --cache`.

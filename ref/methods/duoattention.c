@@ -18,9 +18,9 @@
  *   gate = RN(RN32(M) 2^-40 / RN32(A) 2^-40), 0 where A is 0
  *
  * A is the sum of RN(P * 2^40) that the last min(window, P) prompt rows of the
- * group's heads gave to all n entries, M the part to entries [sink, n -
+ * group's heads gave to all n entries. M is the part to entries [sink, n -
  * recent). A replay sees one layer at a time, so each layer ranks its own
- * heads: N is their number, and even in a layer of retrieval heads only, half
+ * heads, and N is their number. Even in a layer of retrieval heads only, half
  * of them stream.
  *
  * Xiao et al. 2024, DuoAttention: Efficient Long-Context LLM Inference with

@@ -21,16 +21,15 @@
  * Inference. The paper also evicts token by token inside the prompt, which no
  * published code does. The authors' code has three algorithms:
  * - Real drop, the default here, as above. A step attends budget + 1 entries.
- * - The masked simulator removes nothing. For the next step it masks everything
- *   except the best of [0, L - recent) and the last `recent` of L + 1
- *   positions, so position L - recent is in neither set. This orphan keeps its
- *   sum and may return; the step's probabilities cover only what the step saw.
- *   Every other masked token has its sum set to zero and never returns, because
- *   the tokens that beat it keep their sums or lose to better ones. So it is
- *   dropped here, and only the orphan is stored unseen: views and outputs are
- *   the simulator's. A step attends `budget` entries, its own token included.
- *   With recent=0 that code hides the current token from itself; here it is
- *   seen.
+ * - The masked simulator removes nothing. For the next step it keeps visible
+ *   the best of [0, L - recent) and the last `recent` of L + 1 positions.
+ *   Position L - recent is in neither set. This orphan keeps its sum and may
+ *   return; the step's probabilities cover only what the step saw. Every other
+ *   masked token has its sum set to zero and never returns: the tokens that
+ *   beat it keep their sums or lose to better ones. So it is dropped here, and
+ *   only the orphan is stored unseen: views and outputs are the simulator's. A
+ *   step attends `budget` entries, its own token included. With recent=0 that
+ *   code hides the current token from itself; here it is seen.
  * - A third algorithm evicts the smallest sum in place (FlexGen). It is not
  *   offered.
  *

@@ -28,7 +28,7 @@
  * The paper weighs by e^(q k) of one query, which is proportional to its
  * probabilities. Over a window, sums of exponentials would be dominated by the
  * queries with the largest logits. The paper pairs as many tokens that go as
- * tokens that stay and does not say what happens to more: the ring is ours, and
+ * tokens that stay and does not say what happens to more. The ring is ours, and
  * so is the rule that sinks and the dense tier never merge. The authors shipped
  * only two functions for merging. If merging is switched on, five of six
  * managers raise an error and the sixth ignores it.
@@ -37,7 +37,7 @@
  * the default follows the paper. variant=code does what the code does:
  * - Its managers calibrate by the gradient, but its T is never read again and
  *   stays 0.5: the default here. No manager calls its bisection
- *   (calibrate=bisect), which compares p with the sum of the first k entries
+ *   (calibrate=bisect). That compares p with the sum of the first k entries
  *   instead of the k most probable, in halves of [0.001, 1] to 0.01. There all
  *   rows end together, when the last one is near, or never; here each row ends
  *   alone.
@@ -60,17 +60,18 @@
  *   also in the vanilla manager that masks).
  *
  * Not reproduced: managers that only mask choose by the mean over the window's
- * queries and fill up to `lower`; others rewrite from `lower` on; R-KV's own
- * switch keeps it from ever rewriting; the slots of queries that do not exist
- * yet are read; the steps that trigger are counted over all requests. With
+ * queries and fill up to `lower`. Others rewrite from `lower` on. R-KV's own
+ * switch keeps it from ever rewriting. Slots of queries that do not exist yet
+ * are read. The steps that trigger are counted over all requests. With
  * condensed=merge the rest is merged, not kept to fill up.
  *
  * Both variants: R-KV's keys are compared with all stored keys, masked ones
- * too, as in the code (redundant=read: only those that may be read; the paper
- * is silent). p is the nearest multiple of 2^-20 (oracle-topp). A temperature
- * is computed once for each index t mod window of a lane's ring and then reused
- * (temperatures=every: each time). The loop condition in the paper's boxes is
- * reversed. A view is the set bits, so views are not recorded.
+ * too, as in the code. With redundant=read only keys that may be read are
+ * compared; the paper is silent. p is the nearest multiple of 2^-20
+ * (oracle-topp). A temperature is computed once for each index t mod window of
+ * a lane's ring and then reused (temperatures=every: each time). The loop
+ * condition in the paper's boxes is reversed. A view is the set bits, so views
+ * are not recorded.
  *
  * Family: drop. Acts: every 128 steps. Needs: the last 128 queries. Bound:
  * `upper` = B after a compression, less than B + every between two. Bytes: (B +

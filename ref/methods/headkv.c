@@ -18,11 +18,11 @@
  * holds `scores` [layers, query heads], F32, F16 or BF16. Without a file all
  * heads are alike, and the method keeps what SnapKV keeps. A score below 0,
  * scores that are all 0 and a table of another shape refuse the cell. score=
- * replaces SnapKV's votes by any other scorer, once after the prompt: the
- * entries it protects replace the window, threshold drops entries that score
- * less (METHODS.md, Scorers), and lagkv has cross=yes. Within a sliding window
- * (windowed=compress) budget is the layer's own, and the pool is computed as if
- * every layer had it.
+ * replaces SnapKV's votes by any other scorer, once after the prompt. The
+ * entries it protects replace the window, and threshold drops entries that
+ * score less (METHODS.md, Scorers). lagkv has cross=yes. Within a sliding
+ * window (windowed=compress) budget is the layer's own, and the pool is
+ * computed as if every layer had it.
  *
  * Fu et al. 2024, Not All Heads Matter: A Head-Level KV Cache Compression
  * Method with Integrated Retrieval and Reasoning (HeadKV). The paper's 1 / beta

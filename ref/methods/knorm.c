@@ -13,8 +13,8 @@
  * nor the last. A rotation keeps norms, so scores before and after RoPE differ
  * only by rounding. Ranking squares equals ranking norms, except that a square
  * root could round two values into one. Differences; the default is the first:
- * - skip: the authors' code and KVCache-Factory leave layers 0 and 1 dense, as
- *   the paper does for models whose first layers do not follow the rule.
+ * - skip: the authors' code and KVCache-Factory leave layers 0 and 1 dense. So
+ *   does the paper for models with first layers that do not follow the rule.
  *   kvpress leaves none (skip=0).
  * - variant: the paper, kvpress and KVCache-Factory compress a prompt
  *   (prefill). The authors' language modelling evicts whenever the cache is

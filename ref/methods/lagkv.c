@@ -22,9 +22,9 @@
  *   kvpress also takes ranks and divides them by the lag; which of equal ranks
  *   stays at the cut differs. cross=yes is its cross_scoring.
  * - sinks: 4 in kvpress; fewer here if the budget is smaller.
- * - lag: 128 in kvpress and in the paper; less here if the budget does not hold
- *   the sinks and what always stays, up to 2 lag - 1 tokens, which kvpress may
- *   cut. An explicit lag is then refused.
+ * - lag: 128 in kvpress and in the paper; Up to 2 lag - 1 tokens always stay,
+ *   and kvpress may cut them. If the budget does not hold them and the sinks,
+ *   the lag is less here; an explicit lag is refused.
  * - range 0: a channel that is constant in the next partition divides by zero
  *   there; here it counts as 0.
  * - short: below sinks + 2 lag tokens kvpress keeps the sinks and the last

@@ -22,14 +22,14 @@
  *     score(h) < T_l and score(h) < score(l): h is dropped
  *     score(h) < T_h: h goes to the low tier, and l is dropped if < T_l
  *
- * To the bit: a query's probabilities are summed as in arithmetic 4, per query
- * head over the prompt's queries, and the largest of these sums is taken. Then
- * each step adds the largest over the heads, in binary32. A score is that sum
- * divided by the count, a threshold min(1, alpha / M), each rounded once (for
- * tiny N alpha / M may exceed 1; the code stops there). An entry that goes from
- * the high tier to the low one is coded from its codes; a side that both tiers
- * store alike stays. high=low is one tier, and only entries below T_l go. Tiers
- * are kNvM of int8 .. int1 (FORMATS.md); 16 is an uncoded side.
+ * To the bit: each query head sums the probabilities of the prompt's queries as
+ * in arithmetic 4. The largest of these sums is taken. Then each step adds the
+ * largest over the heads, in binary32. A score is that sum divided by the
+ * count, a threshold min(1, alpha / M), each rounded once. For tiny N alpha / M
+ * may exceed 1; the code stops there. An entry that goes from the high tier to
+ * the low one is coded from its codes; a side that both tiers store alike
+ * stays. high=low is one tier, and only entries below T_l go. Tiers are kNvM of
+ * int8 .. int1 (FORMATS.md); 16 is an uncoded side.
  *
  * Zhang et al. 2024, Unifying KV Cache Compression for Large Language Models
  * with LeanKV; authors' code: github.com/zyqCSL/DiffKV. Algorithm 1 of the

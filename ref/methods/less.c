@@ -32,13 +32,13 @@
  * A state that is no longer finite ends the cell. The probabilities that rank
  * entries cover the stored entries only.
  *
- * The weights are a file of format kvreplay-less. Each layer has, for query
- * heads, query.in.weight = A1 [heads, hidden, d] and query.out.weight = A2
- * [heads, r, hidden]; for KV heads, key.in.weight = C1, key.out.weight = C2,
+ * The weights are a file of format kvreplay-less. For query heads each layer
+ * has query.in.weight = A1 [heads, hidden, d] and query.out.weight = A2 [heads,
+ * r, hidden]. For KV heads it has key.in.weight = C1, key.out.weight = C2,
  * key.scale = a [KV heads, r], key.mix.weight = B [KV heads, r, r] and
- * key.mix.scale = b. hidden and r are the same in all layers. Without weights a
- * dropped token is unknown, so the file has no substitute. All requests share
- * the weights; `asset` reports their bytes.
+ * key.mix.scale = b. The widths hidden and r are the same in all layers.
+ * Without weights a dropped token is unknown, so the file has no substitute.
+ * All requests share the weights; `asset` reports their bytes.
  *
  * Dong et al. 2024, Get More with LESS: Synthesizing Recurrence with KV Cache
  * Compression for Efficient LLM Inference. The authors use rank 8 and a hidden
@@ -55,7 +55,7 @@
  *   That is the code for models with one KV head; the paper's model has as many
  *   KV heads as query heads.
  * - A step also attends the newest token: budget + 1 entries.
- * - Weights are trained against the heads' outputs. The code trains behind the
+ * - Weights are trained against the heads' outputs. The code trains after the
  *   layer's output projection, which no trace holds.
  *
  * Family: drop. Acts: every step. Needs: probabilities of every query; trained

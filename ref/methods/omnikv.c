@@ -53,12 +53,12 @@
  *   least one token is chosen.
  *
  * roles=sparse-vllm follows the same authors' engine. `layers` are those that
- * attend everything. The default is the filters and all layers above f1; for 28
- * layers 0, 1, 2, 4, 7, 14 and for 64 layers 0 to 5, 17, 29, 40 (DeltaKV's
- * Table 7). The last of each run of them chooses for the layers up to the next.
- * Candidates are the history without 64 sinks and 512 recent tokens; q . k
- * ranks them, and 4096 are taken. Everything is on the device. With prefill=N
- * it also selects within the prompt, as that engine does.
+ * attend everything. The default is the filters and all layers above f1. Models
+ * of 28 layers have 0, 1, 2, 4, 7, 14, and of 64 layers 0 to 5, 17, 29, 40
+ * (DeltaKV's Table 7). The last of each run of them chooses for the layers up
+ * to the next. Candidates are the history without 64 sinks and 512 recent
+ * tokens; q . k ranks them, and 4096 are taken. Everything is on the device.
+ * With prefill=N it also selects within the prompt, as that engine does.
  *
  * Family: read. Acts: every step. Needs: a message from layer to layer; host
  * memory. Bound: t stored; attended where a layer follows k + t - P, of history

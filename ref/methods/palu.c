@@ -26,26 +26,26 @@
  * `latent`=int4: `group` neighbours, which divides every r_p, share scale and
  * minimum; no references, no positions. `bases` is a file of format
  * kvreplay-palu. Each layer has key.basis [groups, R, w_K], value.basis
- * [groups, R', w_V], key.energy [groups, R] and value.energy; if its metadata
+ * [groups, R', w_V], key.energy [groups, R] and value.energy. If its metadata
  * have `turn` above 1, U is a multiple of it. All requests share these weights,
  * so they are in `asset` only. With all w rows of an orthonormal basis and
  * fp32, |x^ - x| <= 2 (w + 1) sqrt(w) 2^-24 |x| of each part.
  *
  * Chang et al. 2024, Palu: Compressing KV-Cache with Low-Rank Projection;
  * authors' code: shadowpa0327/Palu, commit bb22666. Differences:
- * - The authors factor the weights W of a projection: a group's rows of W times
- *   S, S the Cholesky factor of sum h h^T over calibration inputs h, by an SVD:
- *   U, Sigma, V; the cache then holds Sigma^-1/2 U^T W h. A trace has no
- *   weights, so here U comes from sum x x^T over keys and values x. If x = W h
- *   it is the same U, because W S (W S)^T = sum x x^T, and both read U U^T x;
- *   only the scale of a latent number differs. It is not the same if a norm is
- *   between projection and cache (Qwen3): the authors store the vector before
- *   the norm, a trace has it after.
+ * - The authors factor the weights W of a projection. They factor a group's
+ *   rows of W times S, S the Cholesky factor of sum h h^T over calibration
+ *   inputs h, by an SVD: U, Sigma, V. The cache then holds Sigma^-1/2 U^T W h.
+ *   A trace has no weights, so here U comes from sum x x^T over keys and values
+ *   x. If x = W h it is the same U, because W S (W S)^T = sum x x^T, and both
+ *   read U U^T x. Only the scale of a latent number differs. It is not the same
+ *   if a norm is between projection and cache (Qwen3): the authors store the
+ *   vector before the norm, a trace the one after.
  * - Groups are 4 KV heads, as in their code, if a model has that many; the file
  *   decides (`kvreplay train palu:heads=..`).
- * - Their ranks follow the Fisher information of the weights over all layers,
- *   are alike in a layer's groups, and are rounded to multiples of 32 at the
- *   end, which changes the total. No trace holds a gradient: here ranks are
+ * - Their ranks follow the Fisher information of the weights over all layers
+ *   and are alike in a layer's groups. They are rounded to multiples of 32 at
+ *   the end, which changes the total. No trace holds a gradient: here ranks are
  *   uniform, or by energy within each layer; totals are alike in all layers.
  * - 4 bits: a scale and a minimum for `group` neighbours, both fp16, codes
  *   chosen for these as stored. Theirs are of a group's whole latent vector (or
@@ -54,9 +54,8 @@
  *   They turn latents by a Hadamard matrix that is part of the weights. The
  *   file's directions can have that, too, within each 32 (`train
  *   palu:turn=32`).
- * - Here a token is coded at the end of the step in which it came, so at that
- *   step, and in the prompt, attention reads it uncoded. Theirs reads what is
- *   stored.
+ * - Here a token is coded at the end of its step. At that step, and in the
+ *   prompt, attention reads it uncoded. Theirs reads what is stored.
  *
  * Family: latent. Acts: every step. Needs: directions from recorded traces (a
  * file); RoPE. Bound: t. Bytes: t e r / H, r of H (d + d_v) numbers; of int4

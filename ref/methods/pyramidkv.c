@@ -22,22 +22,22 @@
  * sinks and recent are given, the schedule's w is sinks + recent. n is the
  * prompt's length at every compression; with grow=yes it is what the lane holds
  * at its compression. Within a sliding window (windowed=compress) C is the
- * layer's own budget, which is smaller there if given as a share of the prompt,
- * and n is at most what the next token sees: each layer gets what it would in a
+ * layer's own budget; a budget given as a share of the prompt is smaller there.
+ * n is at most what the next token sees. So each layer gets what it would in a
  * model of such layers only.
  *
- * Cai et al. 2024, PyramidKV. The paper gives real-valued shares of the total,
- * k(0) = 2 K / L and k(L-1) = K / (beta L), K = L base, and a straight line
- * between: schedule=printed. Its total exceeds L * C by L base / (2 beta). The
- * paper's formula of the line, k(L-1) - (k(L-1) - k(0)) / L * l, runs the wrong
- * way: it has the top's share at l = 0, and because it divides by L it does not
- * reach the other end. Here L - 1 divides and the bottom has most, as the
- * paper's text says. The default is the authors' framework (KVCache-Factory),
- * with its integer divisions and its beta of 20. Its floor makes the total
- * exceed L * C by (L / 2) * ((max - min) mod (L - 1)) entries; the ledger shows
- * the true total. The framework's script has window=8; the default here is
- * SnapKV's 32. kvpress computes in reals and falls back to equal budgets if the
- * schedule does not fit: not offered.
+ * Cai et al. 2024, PyramidKV. schedule=printed is the paper's: real-valued
+ * shares of the total, k(0) = 2 K / L and k(L-1) = K / (beta L), K = L base,
+ * and a straight line between. Its total exceeds L * C by L base / (2 beta).
+ * The paper's formula of the line, k(L-1) - (k(L-1) - k(0)) / L * l, runs the
+ * wrong way: it has the top's share at l = 0. It divides by L, so it does not
+ * reach the other end either. Here L - 1 divides and the bottom has most, as
+ * the paper's text says. The default is the authors' framework
+ * (KVCache-Factory), with its integer divisions and its beta of 20. Its floor
+ * makes the total exceed L * C by (L / 2) * ((max - min) mod (L - 1)) entries.
+ * The ledger shows the true total. The framework's script has window=8; the
+ * default here is SnapKV's 32. kvpress computes in reals and falls back to
+ * equal budgets if the schedule does not fit: not offered.
  *
  * schedule=ratio is Sparse-vLLM's (commits d526f0a and 18d3104). Its ratios
  * fall from .6 to .01, and each is divided by the first: beta=60. Its doubles

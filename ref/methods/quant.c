@@ -20,12 +20,12 @@
  * separately. LeanKV's K8V4 is k=int8:v=int4, the default, in one group per
  * token and KV head as in the paper. The paper stores a zero point -min, the
  * authors' code the minimum; both give the same numbers, and the minimum is
- * stored here. The code's saturation at 255 never happens. Codes are chosen by
- * the fp32 scale and read in fp32 by the scale stored in fp16, as in the code
- * (uint4 in csrc/quantization/kv_cache_quant/uint4_quant.cuh, and so on). The
- * code's divisions are approximate; here they are exact. A constant group has
- * codes 0 in both: in the code 0 times 1 / 0 is a NaN, which converts to 0.
- * leankv is LeanKV's choice of a format for each token.
+ * stored here. The code's saturation at 255 never happens. As in the code
+ * (uint4 in csrc/quantization/kv_cache_quant/uint4_quant.cuh, and so on), codes
+ * are chosen by the fp32 scale and read by the fp16 one, in fp32. The code's
+ * divisions are approximate; here they are exact. A constant group has codes 0
+ * in both: in the code 0 times 1 / 0 is a NaN, which converts to 0. leankv is
+ * LeanKV's choice of a format for each token.
  *
  * sym8 and sym4 are QServe's symmetric KV8 and KV4 (Lin et al. 2024, QServe,
  * arXiv:2405.04532), e4m3 and e5m2 8-bit floats with a scale per token, qserve8

@@ -20,12 +20,12 @@
  * (METHODS.md).
  *
  * Before a run `open` checks the file against the trace, so that following it
- * cannot fail. It refuses, with one sentence each: another trace, a token that
- * is not live (with step, layer, lane, position and when it was dropped), an
- * empty list, a token twice, a missing layer. Bytes are measured as for any
- * method. The file does not hold what else the method would store, so
- * parameters declare it: `columns` of 8 bytes an entry, `meta` bytes a lane. A
- * file cannot express merging and coding.
+ * cannot fail. It refuses another trace, a token that is not live, an empty
+ * list, a token twice and a missing layer, with one sentence each. For a token
+ * that is not live it names step, layer, lane, position and when it was
+ * dropped. Bytes are measured as for any method. The file does not hold what
+ * else the method would store, so parameters declare it: `columns` of 8 bytes
+ * an entry, `meta` bytes a lane. A file cannot express merging and coding.
  *
  * In rows and database the file's SHA-256 is the method's code. Only the last
  * name of its path is part of a row, so ./x.safetensors and x.safetensors are

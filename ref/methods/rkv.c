@@ -47,9 +47,10 @@
  *   probabilities. Unlike SnapKV's, the softmax leaves out the window's
  *   columns.
  * - The code's counter runs over prompt and answer: it compresses when 128 m +
- *   1 tokens were seen, and after the prompt only for a process's first
- *   request. trigger=prompt compresses when every * m tokens were decoded,
- *   trigger=global when every * m + 1 were seen. Both always compress a prompt.
+ *   1 tokens were seen. It compresses after the prompt only for a process's
+ *   first request. trigger=prompt compresses when every * m tokens were
+ *   decoded, trigger=global when every * m + 1 were seen. Both always compress
+ *   a prompt.
  * - At n = budget the code sorts what it has; here nothing happens.
  * - Not offered: the code's retain_ratio, which decides nothing at its default,
  *   and its retain_direction=first, which is the fallback for every key.

@@ -12,11 +12,12 @@
  * score=file reads the file that scores= names. ref/parts/scorers.c has its
  * form; kvreplay.scores writes it, and kvreplay.kvpress writes it from a press.
  * window and sinks are the numbers of last and first entries that always stay.
- * Their defaults are 0, except: with score=snapkv and h2o as in adakv (h2o's
- * share is of the budget, so with a threshold alone it is 0), and min(4, B - 1)
- * sinks with lagkv and expected. kernel, pooling and group are snapkv's;
- * METHODS.md, Scorers, has form, every and reindex. Few files have scores for
- * generated tokens: form=decode and form=both require a file that covers them.
+ * Their defaults are 0, with exceptions. With score=snapkv and h2o they are
+ * adakv's; h2o's share is of the budget, so with a threshold alone it is 0.
+ * With lagkv and expected `sinks` is min(4, B - 1). kernel, pooling and group
+ * are snapkv's; METHODS.md, Scorers, has form, every and reindex. Few files
+ * have scores for generated tokens: form=decode and form=both require a file
+ * that covers them.
  *
  * A threshold makes lanes of different lengths. It is the rule of KVzap and of
  * kvpress's DMSPress, which masks entries that score less and protects a

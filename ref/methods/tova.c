@@ -10,8 +10,8 @@
  *   variant=prefill: once after the prompt, by its last query; then lanes grow
  *
  * Oren et al. 2024, Transformers are Multi-State RNNs. Paper and authors' code
- * agree, and the default follows them: scores are the mean over all query heads
- * (which ranks as the sum), and nothing is protected, not even the newest
+ * agree, and the default follows them. Scores are the mean over all query
+ * heads, which ranks as the sum. Nothing is protected, not even the newest
  * token. kvpress cuts the prompt once and gives the newest token the top score:
  * variant=prefill:protect_newest=yes.
  *

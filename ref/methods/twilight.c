@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Twilight: of the tokens that a selector lets through, attends the fewest that
- * hold a share of the probability, estimated from a coarse copy of the keys.
+ * Twilight: of a selector's tokens, attends the fewest that hold a share of the
+ * probability, estimated from a coarse copy of the keys.
  *
  *   every token that enters, layers >= skip: its key is coded again, in `bits`
  *     bits, L = 2^bits - 1; of the key's elements (arithmetic 2), h the nearest
