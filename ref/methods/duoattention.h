@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The parameters of duoattention, for it and its CUDA twin; its open resolves
- * what has no default. An enum has the values of the parameter named beside
- * it.
+ * The parameters of duoattention, which its CUDA twin shares; open fills in
+ * those without a default. Each enum has the values of the parameter named
+ * beside it.
  */
 #ifndef KV_REF_METHODS_DUOATTENTION_H
 #define KV_REF_METHODS_DUOATTENTION_H
@@ -18,19 +18,18 @@ enum { AUTO, OF_FILE }; /* table: whether there is a file */
     "share of heads that stream; 0.5 as the authors run Llama-3",              \
     .knob = KV_KNOB_LESS, .grid = 0.0625)                                      \
   P(REAL, threshold, NULL, 0, 1,                                               \
-    "stream where the gate is below it, whatever sparsity says; default: "     \
-    "sparsity decides")                                                        \
+    "a head streams if its gate is below this; default: sparsity decides")     \
   P(INT, sink, "64", 0, 1 << 30, "tokens",                                     \
     "first tokens of a stream; 64 as in the authors' evaluation")              \
   P(INT, recent, "256", 1, 1 << 30, "tokens",                                  \
     "last tokens of a stream; 256 as in the authors' evaluation")              \
   P(INT, window, "32", 1, 1 << 16, "tokens",                                   \
-    "with table=auto: last prompt queries that are asked; ours")               \
+    "with table=auto: last prompt queries that estimate gates; ours")          \
   P(PART, kv_file file,                                                        \
     KV_FILE_PARAM(                                                             \
         "table", params, file, KV_FILE_OPTIONAL, &kind,                        \
         "trained gates: safetensors, gates [layers, KV heads]; default auto: " \
-        "estimated from the prompt, layer by layer, which is ours"))           \
+        "estimated from the prompt in each layer, which is ours"))             \
   P(ONLY, int table) /* of the enum above */                                   \
   P(ONLY, float cut) /* of a file: the last of the gates that stream */        \
   P(ONLY,                                                                      \

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The parameters of headkv, for it and its CUDA twin; its open resolves what
- * has no default.
+ * The parameters of headkv, which its CUDA twin shares; open fills in those
+ * without a default.
  */
 #ifndef KV_REF_METHODS_HEADKV_H
 #define KV_REF_METHODS_HEADKV_H
@@ -12,14 +12,14 @@
 #include "ref/parts/scorers.h"
 
 #define PARAMS(P)                                                              \
-  P(BUDGET, "a head's share on average, window included; must be given")       \
+  P(BUDGET, "mean tokens per head, window included; must be given")            \
   P(PART, kv_score_options s, KV_WINDOW_PARAMS(params, s.w, 0))                \
   P(REAL, beta, "1.5", 1, 1 << 20,                                             \
     "heads compete for 1 / beta of the budget; 1.5 as in the authors' "        \
     "command line")                                                            \
   P(PART, kv_file file,                                                        \
     KV_FILE_PARAM("table", params, file, KV_FILE_OPTIONAL, &kind,              \
-                  "heads' importance: safetensors, scores [layers, query "     \
+                  "importance of heads: safetensors, scores [layers, query "   \
                   "heads]; default: all alike, which is SnapKV"))              \
   P(PART, kv_grow_options g, KV_GROW_PARAMS(params, g))                        \
   P(ROW, KV_SCORE_PARAMS(params, s, "snapkv", .later = true))                  \

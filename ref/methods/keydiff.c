@@ -90,8 +90,8 @@ static const kv_param table[] = {
                     "tokens left after a compression; must be given"),
     KV_INT_PARAM(
         "block", kv_scored, block, NULL, 0, 1 << 30, "tokens",
-        "prompt tokens that enter before a compression; 0: all at once, as "
-        "kvpress's press; default 128 as in the paper, 0 with form=decode"),
+        "prompt tokens between compressions; 0: all at once, as in kvpress's "
+        "press; default 128 as in the paper, 0 with form=decode"),
     KV_SINKS_PARAM(kv_scored, s),
     KV_LAST_PARAM(kv_scored, s),
     KV_FORM_PARAMS(kv_scored, s),

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The parameters of leankv as its open (ref/methods/leankv.c) has resolved
- * them, for it and its CUDA twin, and what follows from scores alone. An enum
- * has the values of the parameter named beside it. Tier 0 is the high one,
- * each further one has fewer bits.
+ * Shared with the CUDA twin: the parameters of leankv after open
+ * (ref/methods/leankv.c) has resolved them, and decisions that follow from
+ * scores alone. Each enum has the values of the parameter named beside it. Tier
+ * 0 is the high one; each further tier has fewer bits.
  */
 #ifndef KV_REF_METHODS_LEANKV_H
 #define KV_REF_METHODS_LEANKV_H
@@ -18,45 +18,45 @@ enum { GONE = KV_TIER_COUNT, TIERS = KV_TIER_COUNT }; /* below all tiers */
 #define PARAMS(P)                                                              \
   P(PART, kv_alphas alphas,                                                    \
     KV_REAL_PARAM("alpha_l", params, alphas.asked[KV_TIER_LOW], "0.02", 0, 16, \
-                  "dropped below alpha_l / tokens, at most alpha_h; 0.02 as "  \
-                  "the paper has it for Llama-3-8B",                           \
+                  "entries with scores below alpha_l / tokens are dropped; "   \
+                  "at most alpha_h; 0.02 as in the paper for Llama-3-8B",      \
                   .knob = KV_KNOB_LESS, .grid = 0.001))                        \
   P(ROW,                                                                       \
-    KV_REAL_PARAM(                                                             \
-        "alpha_h", params, alphas.asked[KV_TIER_HIGH], "1", 0, 16,             \
-        "low tier below alpha_h / tokens; 1 as the paper has it for Llama-3")) \
+    KV_REAL_PARAM("alpha_h", params, alphas.asked[KV_TIER_HIGH], "1", 0, 16,   \
+                  "entries with scores below alpha_h / tokens are in the low " \
+                  "tier; 1 as in the paper for Llama-3"))                      \
   P(INT, window, "64", 1, 1 << 22, "tokens",                                   \
-    "newest tokens, in the high tier; 64 as in the paper")                     \
+    "newest tokens, always in the high tier; 64 as in the paper")              \
   P(PART, kv_tiers tiers,                                                      \
     KV_CHOICE_PARAM("high", params, tiers.bits[KV_TIER_HIGH], "k8v4",          \
                     KV_TIER_CHOICES,                                           \
                     "bits of the high tier; K8V4 as in the paper"))            \
   P(ROW, KV_CHOICE_PARAM("low", params, tiers.bits[KV_TIER_LOW], "k4v2",       \
                          KV_TIER_CHOICES,                                      \
-                         "bits of the low tier, at most those of high, the "   \
-                         "same: there is none; K4V2 as in the paper"))         \
+                         "bits of the low tier, at most those of high; the "   \
+                         "same: no low tier; K4V2 as in the paper"))           \
   P(ROW, GROUPS("high_k_groups", KV_TIER_HIGH, KV_TIER_K,                      \
-                "of a key; 1 as in the paper"))                                \
+                "groups per key; 1 as in the paper"))                          \
   P(ROW, GROUPS("high_v_groups", KV_TIER_HIGH, KV_TIER_V,                      \
-                "of a value; 1 as in the paper"))                              \
+                "groups per value; 1 as in the paper"))                        \
   P(ROW, GROUPS("low_k_groups", KV_TIER_LOW, KV_TIER_K,                        \
-                "of a key; 1 as in the paper"))                                \
+                "groups per key; 1 as in the paper"))                          \
   P(ROW, GROUPS("low_v_groups", KV_TIER_LOW, KV_TIER_V,                        \
-                "of a value; 1 as in the paper"))                              \
+                "groups per value; 1 as in the paper"))                        \
   P(CHOICE, variant, "code", "paper|code",                                     \
     "the paper's Algorithm 1 or the authors' kernel")                          \
   P(INT, queries, NULL, 0, 1 << 22, "queries",                                 \
-    "last ones of the prompt that count, 0: all; default 0 (paper), 64 "       \
-    "(code)")                                                                  \
+    "last prompt queries that count, 0: all; default 0 (paper), 64 (code)")    \
   P(CHOICE, sparsity, "head", "head|layer|static",                             \
-    "who has as many entries as thresholds say: each head (paper), the heads " \
-    "of a layer on average; static: high_share and low_share say it")          \
-  P(ROW, KV_SHARE_PARAM(                                                       \
-             "high_share", params, alphas.share[KV_TIER_HIGH], "0.5", 0, 1,    \
-             "with sparsity=static: of the tokens before the window, in the "  \
-             "high tier; 0.5: half is dropped, as in the paper's Figure 8"))   \
+    "what thresholds size: each head (paper), or a layer, with equal heads; "  \
+    "static: high_share and low_share size each head")                         \
+  P(ROW,                                                                       \
+    KV_SHARE_PARAM(                                                            \
+        "high_share", params, alphas.share[KV_TIER_HIGH], "0.5", 0, 1,         \
+        "with sparsity=static: share of the tokens before the window in the "  \
+        "high tier; 0.5: half are dropped, as in the paper's Figure 8"))       \
   P(ROW, KV_SHARE_PARAM("low_share", params, alphas.share[KV_TIER_LOW], "0",   \
-                        0, 1, "the same in the low tier"))                     \
+                        0, 1, "the same for the low tier"))                    \
   P(ROW, KV_MIDDLE_TIER_PARAMS(params, tiers, alphas, KV_TIER_1, "middle_1",   \
                                "alpha_1", "share_1"))                          \
   P(ROW, KV_MIDDLE_TIER_PARAMS(params, tiers, alphas, KV_TIER_2, "middle_2",   \

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The parameters of omnikv as its open (ref/methods/omnikv.c) has resolved
- * them, for it and its CUDA twin; what a layer does; and who competes at a
- * step. An enum has the values of the parameter named beside it.
+ * Shared with the CUDA twin: the parameters of omnikv after open
+ * (ref/methods/omnikv.c) has resolved them, the role of a layer, and the
+ * candidates of a step. Each enum has the values of the parameter named beside
+ * it.
  */
 #ifndef KV_REF_METHODS_OMNIKV_H
 #define KV_REF_METHODS_OMNIKV_H
@@ -19,42 +20,42 @@ enum { MOST_WINDOW = 64, AHEAD = 16 }; /* floats before a lane's query ring */
 
 #define PARAMS(P)                                                              \
   P(INT, k, NULL, 1, 1 << 30, "tokens",                                        \
-    "candidates attended by layers that follow; default share of the prompt, " \
-    "with roles=sparse-vllm 4096 as in its code",                              \
+    "candidates that the following layers attend; default: share of the "      \
+    "prompt; with roles=sparse-vllm 4096 as in its code",                      \
     .knob = KV_KNOB_RESOLVED)                                                  \
   P(REAL, share, NULL, 0, 1,                                                   \
     "k as a share, rounded down, at least one; default 0.067 as in the "       \
-    "authors' example; 0: k was named",                                        \
+    "authors' example, 0 if k is given",                                       \
     .unit = "share of the prompt")                                             \
   P(TEXT, layers,                                                              \
-    "filters, such as 2/8/18; default those of the authors' example, scaled "  \
-    "by L / 32, below 16 layers max(1, L div 4)")                              \
+    "filters, such as 2/8/18; default: the authors' example, scaled by L / "   \
+    "32; below 16 layers max(1, L div 4)")                                     \
   P(INT, wait, NULL, 0, 1 << 20, "layers",                                     \
     "layers below a filter that attend everything; default 1 as in the "       \
     "authors' example, 0 below 16 layers")                                     \
   P(CHOICE, score, NULL, "prob|logit|dot",                                     \
-    "prob, as the authors' code without configuration; logit, as their "       \
-    "example; dot: not scaled, default of roles=sparse-vllm")                  \
+    "value of a candidate: prob, the default of the authors' code; logit, as " \
+    "in their example; dot: unscaled, the default of roles=sparse-vllm")       \
   P(CHOICE, selector, "last", "last|uniform|exp",                              \
     "which queries vote: the current one, as in the authors' example, or the " \
     "last `window`")                                                           \
   P(INT, window, "16", 1, MOST_WINDOW, "queries",                              \
-    "queries that vote, of uniform and exp; 16 as in the authors' code")       \
+    "queries that vote with uniform and exp; 16 as in the authors' code")      \
   P(CHOICE, candidates, NULL, "prompt|history",                                \
-    "prompt, as in the authors' code: generated tokens are always attended; "  \
-    "history: default of roles=sparse-vllm")                                   \
+    "prompt: generated tokens are always attended, as in the authors' code; "  \
+    "history: the default of roles=sparse-vllm")                               \
   P(INT, sink, NULL, 0, 1 << 30, "tokens",                                     \
-    "first tokens that are always attended; default 0, of candidates=history " \
-    "64 as in Sparse-vLLM")                                                    \
+    "first tokens, always attended; default 0, for candidates=history 64 as "  \
+    "in Sparse-vLLM")                                                          \
   P(INT, recent, NULL, 0, 1 << 30, "tokens",                                   \
-    "last tokens that are always attended; default 0, of candidates=history "  \
-    "512 as in Sparse-vLLM")                                                   \
+    "last tokens, always attended; default 0, for candidates=history 512 as "  \
+    "in Sparse-vLLM")                                                          \
   P(CHOICE, roles, "omnikv", "omnikv|sparse-vllm",                             \
     "sparse-vllm: `layers` attend everything, and the last of each run of "    \
     "them chooses")                                                            \
   P(CHOICE, tier, NULL, "device|host",                                         \
-    "where the prompt lies in layers that follow; default host as in the "     \
-    "paper, with roles=sparse-vllm device as there")                           \
+    "where following layers store the prompt; default host as in the paper, "  \
+    "with roles=sparse-vllm device as in its code")                            \
   P(ONLY, kv_layer_list list) /* of `layers` */
 KV_PARAMS(PARAMS);
 

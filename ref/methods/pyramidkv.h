@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The parameters of pyramidkv, for it and its CUDA twin; its open resolves
- * what has no default. An enum has the values of the parameter named beside
- * it.
+ * The parameters of pyramidkv, which its CUDA twin shares; open fills in those
+ * without a default. Each enum has the values of the parameter named beside it.
  */
 #ifndef KV_REF_METHODS_PYRAMIDKV_H
 #define KV_REF_METHODS_PYRAMIDKV_H
@@ -15,8 +14,8 @@ enum { MEAN, RATIO, PRINTED }; /* schedule */
 
 #define PARAMS(P)                                                              \
   P(INT, budget, NULL, 1, 1 << 29, "tokens",                                   \
-    "C of the schedule: the layers' nominal mean, window included; must be "   \
-    "given",                                                                   \
+    "C of the schedule: the layers' nominal mean of tokens, window included; " \
+    "must be given",                                                           \
     .knob = KV_KNOB_ENTRIES)                                                   \
   P(PART, kv_window_options w, KV_WINDOW_PARAMS(params, w, 1))                 \
   P(INT, beta, "20", 1, 1 << 20, NULL,                                         \
@@ -26,9 +25,9 @@ enum { MEAN, RATIO, PRINTED }; /* schedule */
     "make the layers' budgets sum to L times the mean; no as in the authors' " \
     "code")                                                                    \
   P(CHOICE, schedule, "mean", "mean|ratio|printed",                            \
-    "budget is the layers' mean, as in the authors' code, or the bottom "      \
-    "layer's, as in Sparse-vLLM; printed: a line in reals from twice the "     \
-    "mean, as the paper's formulas")                                           \
+    "mean: budget is the layers' mean, as in the authors' code; ratio: it is " \
+    "the bottom layer's, as in Sparse-vLLM; printed: a line in reals from "    \
+    "twice the mean, as in the paper's formulas")                              \
   P(PART, kv_grow_options g, KV_GROW_PARAMS(params, g))
 KV_PARAMS(PARAMS);
 
