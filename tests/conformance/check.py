@@ -2,7 +2,7 @@
 """check.py KVREPLAY: kvreplay decides as the authors' own code did, whose
 decisions stand in tests/vectors: of each case of cases.csv as many are equal,
 and ties, as it says, and none is another; at least eight methods, each on two
-traces; and methods.csv, beside cases.csv what METHODS.md opens with, has a line
+traces; and methods.csv, the table of METHODS.md, has a line
 for each method except baselines. Needs numpy."""
 
 import csv
