@@ -3,8 +3,9 @@
  * A decode step of one lane: logits, views, coded rows made once, attention,
  * observation.
  *
- * Logits of all live entries are computed when somebody needs them (a view of
- * everything, a view that ranks by them, observation); else only those in view.
+ * Logits of all live entries are computed only if needed: for a view of
+ * everything, a view that ranks by them, or observation. Otherwise only those
+ * in view are.
  */
 #include "ref/backend/ahead.h"
 #include "ref/backend/store.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The exact mass of decode rows still to come: ref/backend/future.h.
+ * The exact mass that future decode rows give: ref/backend/future.h.
  */
 #include "ref/backend/future.h"
 #include "ref/backend/attend.h"

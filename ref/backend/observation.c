@@ -2,9 +2,9 @@
  *
  * The prompt's observation: query rows of a block against what a lane holds, in
  * ascending tiles. Lanes that still hold the trace's own rows hold the same
- * ones, so those of all stores are computed once; a lane that verbs have
- * changed is computed alone. Logits are computed where somebody wants more
- * than queries. Cost: rows * entries logits; memory: one tile.
+ * rows, so these are computed once for all stores. A lane that verbs have
+ * changed is computed alone. Logits are computed only if a plan wants more than
+ * queries. Cost: rows * entries logits; memory: one tile.
  */
 #include "ref/backend/store.h"
 #include "ref/ground/arith.h"

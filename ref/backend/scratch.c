@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Scratch of one thread: everything that a lane in hand needs beyond its own
- * entries. Sized by the trace and the neediest plan; nothing is taken later.
+ * Scratch of one thread: everything that the current lane needs besides its own
+ * entries. It is sized by the trace and the neediest plan; nothing is allocated
+ * later.
  */
 #include "ref/backend/store.h"
 #include <stdlib.h>

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Large pages as Linux gives them; elsewhere, and where it has none, memory
- * stays as it is.
+ * Large pages on Linux. Elsewhere, or if Linux has none, memory stays as it is.
  */
 #include "ref/ground/large.h"
 #include <stdint.h>

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Rows at other places. Contract: ref/ground/places.h.
+ * Rows at other positions. Contract: ref/ground/places.h.
  *
- * A row of a table is made by the thread that asks first; one that asks
- * meanwhile makes the same numbers for itself and does not wait. Where places
- * are the positions of the tokens, as without gaps, both are one table.
+ * The thread that first needs a row of a table makes it. A thread that needs it
+ * meanwhile makes the same numbers for itself and does not wait. If the new
+ * positions are those of the tokens, as without gaps, both share one table.
  */
 #include "ref/ground/places.h"
 

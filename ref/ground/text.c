@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Text helpers of ref/ground/text.h.
+ * Text helpers: ref/ground/text.h.
  */
 #define _GNU_SOURCE 1
 #include "ref/ground/text.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The threads of ref/ground/threads.h. Those of a probe wait for each other on
- * a lock until all that can be made are there.
+ * The threads of ref/ground/threads.h. Threads of a probe wait on a lock until
+ * all that can be started exist.
  */
 #define _GNU_SOURCE 1
 #include "ref/ground/threads.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Directions of a file, and how many of them each part takes:
+ * The directions of a file, and how many of them each part uses:
  * ref/parts/lowrank.h.
  */
 #include "ref/parts/lowrank.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Ranking: top, top over lanes, top-p, argmin and argmax. All by radix over
- * keys, no sort: the k-th key is found digit by digit, then everything above
- * it is in and of its equals the first ones by entry index.
+ * Ranking: top, top over lanes, top-p, argmin and argmax. All use radix over
+ * keys and no sort: the k-th key is found digit by digit. Every key above it is
+ * in, and of its equals the first ones by entry index.
  */
 #include "ref/parts/parts.h"
 #include "ref/ground/arith.h"

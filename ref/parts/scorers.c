@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What all scorers share: contract in ref/parts/scorers.h. Cost: what the
- * scorer's rows and scores cost, and one selection a lane and compression,
- * O(n).
+ * What all scorers share; contract in ref/parts/scorers.h. Cost: the scorer's
+ * rows and scores, and one selection per lane and compression, O(n).
  */
 #include "ref/parts/scorers.h"
 #include "ref/ground/arith.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Votes of a window of queries. Contract: ref/parts/votes.h. Cost: logits of
- * window * heads * n * d, a few rows of n elements a query and, where
- * temperatures are looked for, up to 60 rows of exponentials.
+ * window * heads * n * d, a few rows of n elements a query and, when
+ * temperatures are computed, up to 60 rows of exponentials.
  */
 #include "ref/parts/votes.h"
 #include "ref/kernels/kernels.h"
