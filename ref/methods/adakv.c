@@ -55,10 +55,10 @@
 
 static const kv_param table[] = {PARAMS(KV_ROW){.name = NULL}};
 
-/* A layer's lanes while they are weighed against each other. */
+/* A layer's lanes while their scores are compared. */
 typedef struct plan {
   int lanes;
-  int first;     /* of every lane: the first candidate */
+  int first;     /* the first candidate of every lane */
   int *n, *base; /* [lanes] candidates; the budget's share of them */
   float **score; /* [lanes][n] */
   bool **keep;   /* [lanes][n], of the candidates */
@@ -157,7 +157,7 @@ static void interpolate(const plan *x, float alpha) {
   }
 }
 
-/* The protected ones outrank everything. */
+/* Protected entries outrank all others. */
 static void minimum(const plan *x, const params *o) {
   int whole = (int)kv_mul((float)o->budget, o->alpha);
   for (int l = 0; l < x->lanes; l++) {

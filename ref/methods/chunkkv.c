@@ -48,8 +48,8 @@ static void observe(const kv_at *at, kv_lane *lane, const kv_rows *rows) {
   kv_score_observe(at, lane, rows, &o->s);
 }
 
-/* The lanes' scores, added up. Lanes that keep the same are of one length,
- * after a later prompt (--turns) too. */
+/* Sums the lanes' scores. All lanes keep the same entries, so they have one
+ * length, also after a later prompt (--turns). */
 static float *totals(const kv_at *at, const params *o, kv_lane *const *lane,
                      int lanes, int first, int n) {
   float *total = kv_score(at, lane[0], &o->s, first, n);
@@ -72,7 +72,7 @@ static int end_of(const chunks *c, int k, int n) {
   return (k + 1) * c->length < n ? (k + 1) * c->length : n;
 }
 
-/* least: of a chunk's value; NaN: any. */
+/* least: the least value of a chunk that stays; NaN: any. */
 static void choose(const kv_at *at, const chunks *c, const float *total, int n,
                    float least, bool *keep) {
   float *mean = KV_TAKE(at->work, float, c->number);

@@ -55,7 +55,7 @@ static float size_of(const float *v, int d) {
   return sum;
 }
 
-/* Those that stay by score outrank everything. */
+/* Entries that stay by score outrank all others. */
 static void weigh(const kv_at *at, const kv_lane *lane, int first, int n,
                   const bool *in, float *score) {
   const params *o = at->params;

@@ -25,7 +25,7 @@
   P(ROW, KV_FORM_PARAMS(params, s))
 KV_PARAMS(PARAMS);
 
-/* Of `room` candidates that stay, how many are chosen by score alone. */
+/* How many of the `room` candidates that stay are chosen by score alone. */
 KV_FN int first_stage(const params *o, int room) {
   int k = (int)kv_mul((float)o->budget, o->first) - (o->budget - room);
   return k > 0 ? k : 0;

@@ -16,10 +16,10 @@ enum { TOP, ALL };     /* retrieve */
 enum { DEVICE, HOST }; /* where latents lie */
 enum { LAYER, GROUP }; /* temporary */
 
-/* A lane's state: an int32 of how far it is compressed; from byte VALUES on the
- * largest value of each candidate by its heads, [n_tokens] floats; with
- * self=yes the CUDA twin's K (before its rotation) and V of each reference; of
- * a prompt in chunks the sums of a chunk, from byte sums_at on. */
+/* A lane's state: an int32, how far it is compressed; from byte VALUES on each
+ * candidate's largest value over the heads, [n_tokens] floats; with self=yes
+ * the CUDA twin's K (before its rotation) and V of each reference; for a prompt
+ * in chunks the sums of a chunk, from byte sums_at on. */
 enum { VALUES = 16 };
 
 #define PARAMS(P)                                                              \
@@ -66,22 +66,22 @@ enum { VALUES = 16 };
   P(ONLY, kv_layer_list list) /* of `full` */
 KV_PARAMS(PARAMS);
 
-/* Tokens sink .. end - 1 are compressed when `seen` tokens were: all but the
+/* After `seen` tokens, tokens sink .. end - 1 are compressed: all except the
  * last R to 2 R - 1, in whole multiples of R. */
 KV_FN int compressed_end(const params *o, int seen) {
   int sink = o->by.sink, whole = seen > sink ? (seen - sink) / o->recent : 0;
   return sink + (whole > 1 ? whole - 1 : 0) * o->recent;
 }
 
-/* Tokens sink .. sink + n - 1 compete then, n: those that were compressed when
- * the step, or the chunk, began. */
+/* Returns n: tokens sink .. sink + n - 1 are candidates. They were compressed
+ * when the step, or the chunk, began. */
 KV_FN int contenders(const params *o, const kv_shape *s, int step) {
   bool chunk = step <= s->prompt_len;
   return compressed_end(o, chunk ? kv_chunk_first(s, step) : step - 1) -
          o->by.sink;
 }
 
-/* Candidates that win, of n; of a chunk or of a step. */
+/* How many of n candidates win, in a chunk or in a step. */
 KV_FN int winners(const params *o, int n, bool chunk) {
   int k = o->r > 0 ? (int)kv_mul(o->r, (float)n) : o->top;
   if (chunk && o->prompt_top > 0) k = o->prompt_top;

@@ -68,7 +68,7 @@ static kv_rc check_gates(const kv_shape *s, const float *gate, int n,
   return KV_OK;
 }
 
-/* The gate that `before` others come before. */
+/* The gate with `before` others in front of it. */
 static int gate_of_rank(const float *gate, int n, int before) {
   for (int i = 0; i < n; i++) {
     int rank = 0;
@@ -113,7 +113,7 @@ static kv_rc open(const kv_shape *shape, void *p, kv_needs *needs, kv_err *e) {
 
 /* --- hooks --------------------------------------------------------------- */
 
-/* Does the lane stream? Behind the sums, where there are any. */
+/* Does the lane stream? Stored after the sums, if there are any. */
 static int64_t *streams(const kv_at *at, const kv_lane *lane) {
   const params *o = at->params;
   int64_t *own = kv_own(at, lane);
@@ -136,7 +136,7 @@ static float gate_of(const kv_at *at, const kv_lane *lane) {
   return kv_duo_gate(middle, all);
 }
 
-/* Of a file: by the gate that cut. */
+/* With a file: by the last gate that streams. */
 static bool file_streams(const kv_at *at, const kv_lane *lane) {
   const params *o = at->params;
   const float *gate = at->asset[0].data;

@@ -36,8 +36,8 @@ enum { AUTO, OF_FILE }; /* table: whether there is a file */
     int cut_place) /* its place, layer * KV heads + head; -1: none streams */
 KV_PARAMS(PARAMS);
 
-/* How many of n gates stream: those before the place (n - 1) * sparsity in
- * their order, which numpy.quantile interpolates at. */
+/* How many of n gates stream: those before index (n - 1) * sparsity in their
+ * order, where numpy.quantile interpolates. */
 KV_FN int kv_duo_streams(int n, float sparsity) {
   float place = kv_mul((float)(n - 1), sparsity);
   int whole = (int)place;
@@ -45,14 +45,14 @@ KV_FN int kv_duo_streams(int n, float sparsity) {
   return whole + ((float)whole < place);
 }
 
-/* Does gate a at its place come before gate b at the other one? The smaller
- * first, of equal ones the earlier place. */
+/* Does gate a come before gate b? The smaller first; ties: the earlier
+ * place. */
 KV_FN int kv_duo_before(float a, int place, float b, int other) {
   return a < b || (a == b && place < other);
 }
 
-/* A gate, of AUTO: the share of attention that went to the middle, both sums in
- * fixed point; 0 where there was none. */
+/* A gate for AUTO: the share of attention that went to the middle, both sums in
+ * fixed point; 0 if there was none. */
 KV_FN float kv_duo_gate(int64_t middle, int64_t all) {
   return all > 0 ? kv_div(kv_unfix(middle), kv_unfix(all)) : 0.0f;
 }

@@ -63,8 +63,8 @@
 
 enum { FUTURE = 512, FOLD = 64 };
 
-/* Of one query head, in the lane's state; before the first head stands the
- * number of rows. */
+/* The sums of one query head, in the lane's state; the number of rows is before
+ * the first head. */
 typedef struct sums {
   float *pivot;      /* [d] */
   float *part, *all; /* [d + 1][d] */
@@ -118,7 +118,7 @@ static void fold(const sums *s, int d) {
   }
 }
 
-/* The chains of a go on over n rows y[.][d]; across: room for [d + 1][n]. */
+/* Continues the chains of a over n rows y[.][d]; across: scratch [d + 1][n]. */
 static void chains(const kv_at *at, const float *y, int n, float *across,
                    float *a) {
   int d = at->shape->d;
@@ -193,7 +193,7 @@ static void turn_columns(int d, int interleaved, const float *sc, float *c) {
   }
 }
 
-/* mean and, where it is asked for, c [d][d] of a head's queries to come. */
+/* mean and, if used, c [d][d] of a head's future queries. */
 static void distribution(const kv_at *at, const kv_lane *lane, int head,
                          const kv_score_options *o, const float *sc,
                          float *mean, float *c) {

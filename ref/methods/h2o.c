@@ -81,10 +81,11 @@ static kv_rc open(const kv_shape *shape, void *p, kv_needs *needs, kv_err *e) {
   needs->prompt_rows = KV_ALL_ROWS;
   needs->want = KV_SUM;
   needs->lanes = kv_group_lanes(group);
-  /* The newest stays, so that whatever goes leaves a hole. */
+  /* The newest stays, so every dropped entry leaves a hole. */
   needs->lengths = o->recent > 0;
   needs->chunks = o->variant != MASKED;
-  needs->slides = o->variant != MASKED; /* it hides by what was dropped */
+  needs->slides =
+      o->variant != MASKED; /* what it hides depends on what was dropped */
   if (o->variant == PREFILL) {
     needs->lane_state = kv_window_state(shape, group);
     needs->slid = kv_window_planes(shape, group);
@@ -99,7 +100,7 @@ static kv_rc open(const kv_shape *shape, void *p, kv_needs *needs, kv_err *e) {
   return kv_open_sums("h2o", rows, kv_score_heads(shape, group), 1, e);
 }
 
-/* The stored entry that the step of the newest one does not see; -1: none. */
+/* The stored entry that the newest token's step does not see; -1: none. */
 static int orphan_of(const params *o, const kv_lane *lane) {
   bool masks = o->variant == MASKED && lane->dropped && o->recent > 0;
   return masks ? lane->n - 1 - o->recent : -1;

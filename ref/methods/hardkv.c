@@ -121,7 +121,7 @@ static kv_rc check(const params *o, kv_err *e) {
   return kv_open_kernel("hardkv", o->v.kernel, e);
 }
 
-/* A scorer's window is the voters': both are shown the same rows. */
+/* A scorer's window is that of the voters: both get the same rows. */
 static kv_rc open_scorer(const kv_shape *shape, params *o, kv_needs *needs,
                          kv_err *e) {
   kv_score_options *s = &o->s;
@@ -143,7 +143,7 @@ static void fill(const kv_shape *shape, const params *o, kv_needs *needs) {
   needs->decode_rows = true;
   needs->want |= KV_Q;
   needs->every = o->every;
-  /* temperatures are of entries that may be gone */
+  /* temperatures belong to entries that may be gone */
   needs->slides = needs->chunks = false;
   needs->classes = KV_CASCADE_CLASSES;
   needs->unread = 1u << KV_CASCADE_HIDDEN;
@@ -217,8 +217,8 @@ static void observe(const kv_at *at, kv_lane *lane, const kv_rows *rows) {
 
 /* --- compression --------------------------------------------------------- */
 
-/* The scorer's word of every entry of the lane: of those that it protects the
- * largest there is. */
+/* The score of every entry of the lane; entries that the scorer protects have
+ * the largest score. */
 static const float *scores_of(const kv_at *at, const kv_lane *lane) {
   const params *o = at->params;
   if (!kv_hard_scores(o)) return NULL;
@@ -233,7 +233,7 @@ static const float *scores_of(const kv_at *at, const kv_lane *lane) {
   return all;
 }
 
-/* Layer 0's temperatures, where this is another one. */
+/* Takes layer 0's temperatures if this is another layer. */
 static void take_temperatures(const kv_at *at, const kv_lane *lane) {
   const params *o = at->params;
   size_t w = (size_t)o->v.window;
@@ -263,7 +263,7 @@ static void compress_lane(const kv_at *at, kv_lane *lane) {
   if (kv_hard_scores(o)) kv_score_forget(at, lane, &o->s);
 }
 
-/* variant=code, of the first layer: its temperatures, for all below it. */
+/* variant=code, in the first layer: its temperatures, for all layers below. */
 static bool publish(const kv_at *at, const kv_lane *const *lane, int lanes,
                     void *message) {
   const params *o = at->params;
@@ -277,9 +277,8 @@ static bool publish(const kv_at *at, const kv_lane *const *lane, int lanes,
 
 const kv_method kv_method_hardkv = {
     KV_METHOD_OF(table, params, open),
-    .revision = 3, /* 1 journalled its views at every step; now a bit that
-                      changes is a class that changes; 2 stored what is merged
-                      as fp32 */
+    .revision = 3, /* 1 journalled its views at every step; now a changed bit is
+                      a changed class; 2 stored merged rows as fp32 */
     .name = "hardkv",
     .title = "three tiers of tokens, as many in each head as a calibrated "
              "share of the probability needs",

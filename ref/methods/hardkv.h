@@ -23,7 +23,7 @@ enum { EVICT, MERGE }; /* condensed */
   P(INT, lower, NULL, 0, 1 << 30, "tokens",                                    \
     "a lane with no more tokens is left alone; default upper div 2, as in "    \
     "the paper")                                                               \
-  /* p: 1e-6 is the smallest share that is stored and not 0. */                \
+  /* p: 1e-6 is the smallest share that is not stored as 0. */                 \
   P(PART, kv_voters v,                                                         \
     KV_SHARE_PARAM(                                                            \
         "p", params, v.p, "0.9", 1e-6, 1,                                      \
@@ -69,9 +69,10 @@ enum { EVICT, MERGE }; /* condensed */
   P(PART, int merged, KV_MERGED_PARAM(params, merged))
 KV_PARAMS(PARAMS);
 
-/* The lane's state: what the scorer keeps; queries of the last `window` tokens
- * (ref/parts/ring.h); their temperatures, floats [window], 0 where none was
- * looked for. Bytes before the ring, before the temperatures, and of it all. */
+/* The lane's state: the scorer's; queries of the last `window` tokens
+ * (ref/parts/ring.h); their temperatures, floats [window], 0 if not computed.
+ * The functions give bytes before the ring, before the temperatures, and in
+ * all. */
 KV_FN size_t kv_hard_ring(const params *o) {
   return (o->s.state + sizeof(int64_t) - 1) / sizeof(int64_t) * sizeof(int64_t);
 }
@@ -82,8 +83,8 @@ KV_FN size_t kv_hard_state(const kv_shape *s, const params *o) {
   return kv_hard_temperatures(s, o) + (size_t)o->v.window * sizeof(float);
 }
 
-/* The last tokens that stay, whatever the votes are: the dense tier is exact in
- * the paper and no more than a local window in the code. */
+/* How many last tokens stay whatever the votes are. The dense tier is exact in
+ * the paper, and only a local window in the code. */
 KV_FN int kv_hard_last(const params *o) {
   if (o->variant == CODE || o->local > o->v.window) return o->local;
   return o->v.window;
@@ -100,8 +101,8 @@ KV_FN bool kv_hard_scores(const params *o) {
   return o->v.adapter == KV_ADAPT_SCORE;
 }
 
-/* Of so many rows that observe is shown, how many of the first the scorer is
- * not: it wants its own last ones alone. */
+/* How many of the first observed rows the scorer does not get: it needs only
+ * its own last rows. */
 KV_FN int kv_hard_skip(const params *o, int rows) {
   return rows > o->s.rows ? rows - o->s.rows : 0;
 }

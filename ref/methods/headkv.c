@@ -77,7 +77,7 @@ static kv_rc sum_scores(const kv_shape *s, params *o, kv_err *e) {
                  o->file.asset->path, sum);
 }
 
-/* Does the method grow by snapkv's votes, rather than spend a scorer's scores
+/* Does the method grow by snapkv's votes, instead of using a scorer's scores
  * once? */
 static bool votes(const params *o) { return o->s.score == KV_SCORE_snapkv; }
 

@@ -38,7 +38,7 @@
  *               * 2^-40 / n: one int64 sum, one rounding, one division
  *   score[i]  = 0 - dot(k_i, anchor) / max(norm[i] * |anchor|, 1e-8)
  * with |anchor| as norm. The constants are those of the libraries behind
- * kvpress; they matter for keys of length 0 alone.
+ * kvpress; they matter only for keys of length 0.
  */
 
 static kv_rc open(const kv_shape *shape, const char *method, int budget,

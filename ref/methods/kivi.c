@@ -97,8 +97,8 @@ static kv_rc open(const kv_shape *shape, void *p, kv_needs *needs, kv_err *e) {
   return KV_OK;
 }
 
-/* Whole residuals of full keys; behind a method that drops, the coded ones
- * before them may be any number. */
+/* Whole residuals of uncoded keys; after a method that drops, any number of
+ * coded keys may precede them. */
 static void code_keys(const kv_at *at, kv_lane *lane, const params *o,
                       int32_t *list) {
   int n = lane->n, group = o->group, first = kv_first_full(lane->k, n);

@@ -38,16 +38,16 @@
 #include "ref/ground/arith.h"
 #include "ref/parts/scorers.h"
 
-/* To the bit, of a partition and the one behind it, for keys (width d) and for
+/* To the bit, for a partition and the next one, for keys (width d) and for
  * values (d_v) alike:
- *   lo[x], hi[x] = least and largest of column x in the one behind, rule 2
+ *   lo[x], hi[x] = least and largest of column x in the next one, rule 2
  *   u[i][x]  = RN(RN(k_i[x] - lo) / RN(hi - lo)); 0 where hi = lo
  *   mean[i]  = chain of additions over x from +0, divided by the width
  *   dev[i]   = sqrt(chain of fma(t, t, .), t = RN(u - mean), divided by the
  *              width less one (at least one))
  *   p[i]     = probabilities of dev over the partition (arithmetic 4)
  *   score[i] = RN(p of the key + p of the value) * 0.5
- * cross=no: then how many of the partition rank behind it (rule 2).
+ * cross=no: then how many of the partition rank below it (rule 2).
  */
 
 enum { LAG = 128 }; /* as in kvpress */

@@ -130,11 +130,11 @@ static void observe(const kv_at *at, kv_lane *lane, const kv_rows *rows) {
 typedef struct judged {
   bool prompt;
   int past;             /* entries before the window */
-  int tokens;           /* before it, of which they are left */
+  int tokens;           /* tokens before the window, of which these are left */
   float *score;         /* [past] */
   uint8_t *tier;        /* [past] that each is in */
   const float *weights; /* of the head; NULL: there are none */
-  int most[TIERS];      /* entries of each tier, where counts decide */
+  int most[TIERS];      /* entries of each tier, if counts decide */
 } judged;
 
 static judged judge(const kv_at *at, const kv_lane *lane, bool prompt) {
@@ -176,8 +176,8 @@ static int tier_of(const kv_at *at, const kv_lane *lane, const judged *j, int i,
 
 /* --- after the prompt --------------------------------------------------- */
 
-/* Tier by tier the best most[] of those that are not in one above, nor were in
- * one below. */
+/* Tier by tier the best most[] entries that are in no tier above and were in no
+ * tier below. */
 static void rank(const kv_at *at, const judged *j, uint8_t *tier) {
   const params *o = at->params;
   float *rest = KV_TAKE(at->work, float, j->past);
@@ -197,7 +197,7 @@ static void rank(const kv_at *at, const judged *j, uint8_t *tier) {
   }
 }
 
-/* Drops what is GONE and codes the others, each into its tier. */
+/* Drops entries that are GONE and codes the others, each into its tier. */
 static void sort_out(const kv_at *at, kv_lane *lane, const judged *j,
                      const uint8_t *tier) {
   const params *o = at->params;
@@ -230,8 +230,7 @@ static void compress_prompt(const kv_at *at, kv_lane *lane, const judged *j) {
 
 /* --- after a step ------------------------------------------------------- */
 
-/* The entry of least score of a tier, -1 if that is empty; *held: how many are
- * in it. */
+/* The entry of least score of a tier, -1 if it is empty; *held: its entries. */
 static int least(const kv_at *at, const judged *j, int tier, int *held) {
   bool *in = KV_TAKE(at->work, bool, j->past);
   *held = 0;

@@ -64,8 +64,8 @@ enum { GONE = KV_TIER_COUNT, TIERS = KV_TIER_COUNT }; /* below all tiers */
   P(ROW, KV_ALPHA_WEIGHTS_PARAM(params, alphas))
 KV_PARAMS(PARAMS);
 
-/* One step's decision: entries, and the tier into which each goes, GONE of at
- * most one; the others leave a tier for one below. */
+/* One step's decision: entries, and the tier into which each goes. At most one
+ * is GONE; the others move to a lower tier. */
 typedef struct decision {
   int n, entry[TIERS], to[TIERS];
 } decision;
@@ -75,37 +75,35 @@ KV_FN void kv_lean_move(decision *d, int entry, int to) {
   d->to[d->n++] = to;
 }
 
-/* Entries of tokens below this one are judged, younger ones are the window.
- * step: tokens seen; first: the first query that counts; ahead: for the token
- * that comes next (the authors' code, while decoding): 0 until `window` queries
- * count. */
+/* Tokens below this one are judged; younger ones are the window. step: tokens
+ * seen; first: the first query that counts; ahead: for the next token (the
+ * authors' code, while decoding): 0 until `window` queries count. */
 KV_FN int kv_lean_bound(const params *o, int step, int first, bool ahead) {
   int bound = step - o->window;
   if (ahead) bound = first <= bound ? bound + 1 : 0;
   return bound > 0 ? bound : 0;
 }
 
-/* How many queries that count have seen token id: its own is one of them in the
- * code. */
+/* How many counting queries have seen token id; in the code its own is one. */
 KV_FN int kv_lean_seen(const params *o, int step, int first, int id) {
   int from = id + (o->variant == PAPER);
   return step - (from > first ? from : first);
 }
 
-/* The n of an entry's thresholds: tokens seen or, in the paper's prompt, those
+/* The n of an entry's thresholds: tokens seen or, in the paper's prompt, tokens
  * that the entry's own query saw. */
 KV_FN int kv_lean_of(const params *o, int step, int id, bool prompt) {
   return prompt && o->variant == PAPER ? id + 1 : step;
 }
 
-/* Entries of a tier before the window by sparsity=static, rounded up, so that
- * the first token is not lost; tokens: how many ever stood before it. */
+/* Entries of a tier before the window with sparsity=static, rounded up so that
+ * the first token is not lost; tokens: how many ever were before it. */
 KV_FN int kv_lean_most(const params *o, int tier, int tokens) {
   return (int)(((int64_t)tokens * o->alphas.most[tier] + (1 << 20) - 1) >> 20);
 }
 
-/* The tier of a score, from that of its entry on, as no way leads back. floor:
- * the threshold of each of the `tiers`. */
+/* The tier of a score, from the entry's own tier down: entries never move up.
+ * floor: the threshold of each of the `tiers`. */
 KV_FN int kv_lean_tier(int tiers, const float *floor, float score, int from) {
   for (int t = from; t < tiers; t++)
     if (score >= floor[t]) return t;
@@ -113,8 +111,8 @@ KV_FN int kv_lean_tier(int tiers, const float *floor, float score, int from) {
 }
 
 /* The decision by Algorithm 1 of the paper. score: of all entries; floor: as
- * above; c: the entry that leaves the window; least: of each tier the entry of
- * least score, of the high one with c; -1: there is none. */
+ * above; c: the entry that leaves the window; least: the entry of least score
+ * of each tier, with c in the high tier; -1: none. */
 KV_FN decision kv_lean_paper(int tiers, const float *score, const float *floor,
                              int c, const int *least) {
   decision d = {0, {0}, {0}};
@@ -126,8 +124,8 @@ KV_FN decision kv_lean_paper(int tiers, const float *score, const float *floor,
   return d;
 }
 
-/* The same by the authors' kernel, which knows no c. x goes down: into the next
- * tier, from where the least goes on in its place, or past it. */
+/* The same by the authors' kernel, which has no c. x moves down: into the next
+ * tier, whose least then moves on instead, or past that tier. */
 KV_FN decision kv_lean_code(int tiers, const float *score, const float *floor,
                             const int *least) {
   decision d = {0, {0}, {0}};
@@ -144,9 +142,9 @@ KV_FN decision kv_lean_code(int tiers, const float *score, const float *floor,
   return d;
 }
 
-/* The same by sparsity=static: of each tier, which holds held[] entries and may
- * hold most[], one entry at most moves on; of two of equal scores that which
- * was there. */
+/* The same with sparsity=static: at most one entry leaves each tier, which
+ * holds held[] entries and may hold most[]; of equal scores the older
+ * member. */
 KV_FN decision kv_lean_counts(int tiers, const float *score, const int *held,
                               const int *most, const int *least) {
   decision d = {0, {0}, {0}};

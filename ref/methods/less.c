@@ -206,7 +206,7 @@ static float *take_pack(const kv_at *at) {
   return KV_TAKE(at->work, float, (size_t)KV_PACK *(size_t)deepest);
 }
 
-/* psi of m keys; mixed: room for as much as psi. */
+/* psi of m keys; mixed: scratch of the size of psi. */
 static void features(const kv_at *at, int head, int m, const float *key,
                      float *hidden, float *mixed, float *psi, float *pack) {
   const params *o = at->params;
@@ -252,7 +252,7 @@ static void observe(const kv_at *at, kv_lane *lane, const kv_rows *rows) {
   kv_column_add(at, lane, 0, rows);
 }
 
-/* Entries list[0..m) go into the state, one after another. */
+/* Adds entries list[0..m) to the state, one after another. */
 static void forget(const kv_at *at, kv_lane *lane, int m, const int32_t *list) {
   const params *o = at->params;
   state *s = kv_own(at, lane);

@@ -45,8 +45,8 @@ KV_PARAMS(PARAMS);
 
 #define KV_LESS_FLOOR 1e-6f /* least of phi(q) z, and of phi(q)'s elements */
 
-/* A lane's state: how many tokens it stands for, then z [rank], then
- * H [rank][d_v]. */
+/* A lane's state: the number of its tokens, then z [rank], then H
+ * [rank][d_v]. */
 typedef struct state {
   int32_t gone; /* tokens dropped into it */
   float z[1];   /* [rank], with H behind it */

@@ -175,8 +175,8 @@ static kv_rc open(const kv_shape *shape, void *p, kv_needs *needs, kv_err *e) {
 
 /* --- the state of a lane -------------------------------------------------- */
 
-/* Where the contest of the last step ended; the queries that vote, token t at
- * place t % votes; the largest x of the lane's heads, by vote and candidate. */
+/* Where the last step's candidates ended; the queries that vote, token t at
+ * index t % votes; the largest x of the lane's heads, by vote and candidate. */
 static int32_t *last_end(const kv_at *at, const kv_lane *l) {
   return kv_own(at, l);
 }
@@ -207,8 +207,7 @@ static void vote(const kv_at *at, const kv_lane *l, int token,
                c->first, c->end - c->first, best_of(at, l, token));
 }
 
-/* Rows of a chunk of the prompt, of which the first has nobody to choose from.
- */
+/* Rows of a chunk of the prompt; the first chunk has no candidates. */
 static void observe_chunk(const kv_at *at, const kv_lane *l,
                           const kv_rows *rows) {
   const params *o = at->params;
@@ -219,8 +218,8 @@ static void observe_chunk(const kv_at *at, const kv_lane *l,
                   best_of(at, l, at->step - 1));
 }
 
-/* Remembers the queries and, in decoding, lets them vote: all of them where
- * other tokens compete than at the last step, else the newest. */
+/* Stores the queries and, in decoding, lets them vote: all of them if the
+ * candidates changed since the last step, else the newest. */
 static void observe(const kv_at *at, kv_lane *lane, const kv_rows *rows) {
   const params *o = at->params;
   const kv_shape *s = at->shape;
@@ -294,8 +293,8 @@ static void view(const kv_at *at, const kv_lane *lane, const kv_query *q,
                  out);
 }
 
-/* Where the prompt ends, or a chunk of it, what competes from here on goes to
- * the host. */
+/* At the end of the prompt, or of a chunk, its new candidates go to the
+ * host. */
 static void compress_lane(const kv_at *at, kv_lane *lane) {
   const params *o = at->params;
   const kv_shape *s = at->shape;

@@ -15,7 +15,7 @@
 enum { OMNIKV, SPARSE_VLLM };          /* roles */
 enum { LAST, UNIFORM, EXP };           /* selector */
 enum { PROMPT, HISTORY };              /* candidates */
-enum { DEVICE, HOST };                 /* where followers' prompts lie */
+enum { DEVICE, HOST };                 /* where followers store the prompt */
 enum { MOST_WINDOW = 64, AHEAD = 16 }; /* floats before a lane's query ring */
 
 #define PARAMS(P)                                                              \
@@ -82,28 +82,28 @@ KV_FN size_t sums_at(const kv_shape *s, int votes) {
   return (floats * sizeof(float) + 7) / 8 * 8;
 }
 
-/* Tokens first..end-1 compete at a step, and k of them win; all others are
- * attended. */
+/* Tokens first..end-1 are candidates at a step, and k of them win; all tokens
+ * outside are attended. */
 typedef struct contest {
   int first, end, k;
 } contest;
 
-/* The contest of the chunk of a prompt that ends at `step`: what was there when
- * it began, but for sinks and recent tokens. */
+/* The contest of the chunk that ends at `step`: tokens stored when it began,
+ * except sinks and recent tokens. */
 KV_FN contest chunk_contest(const params *o, const kv_shape *s, int step) {
   contest c = {o->sink, kv_chunk_first(s, step) - o->recent, o->k};
   if (c.end < c.first) c.end = c.first;
   return c;
 }
 
-/* The first token that goes to the host at the end of the prompt, or of a chunk
- * of it, at `step`: those before went with earlier chunks. */
+/* The first token that goes to the host at the end of the prompt, or of a
+ * chunk, at `step`: earlier tokens went with earlier chunks. */
 KV_FN int first_gone(const params *o, const kv_shape *s, int step) {
   int gone = kv_chunk_first(s, step) - o->recent;
   return gone > o->sink ? gone : o->sink;
 }
 
-/* The contest at `step` tokens seen, of decoding. */
+/* The contest of decoding at `step` tokens seen. */
 KV_FN contest contest_at(const params *o, int prompt_len, int step) {
   int inside = voters(o) - (step - prompt_len); /* of the prompt, that vote */
   contest c = {o->sink, o->candidates == PROMPT ? prompt_len : step - 1, o->k};

@@ -8,7 +8,7 @@
 
 #include "ref/lane/params.h"
 
-/* group: a lane for the query heads of a KV head together, or for each. */
+/* group: one lane for the query heads of a KV head, or one for each. */
 enum { SUM, QUERY };
 
 #define PARAMS(P)                                                              \

@@ -58,14 +58,14 @@ static size_t side_bytes(const kv_shape *s, int page) {
   return (size_t)tiles * TILE * (size_t)s->d * kv_dtype_size(s->dtype);
 }
 
-/* Entries up to which every page is attended, and no bound looked at. */
+/* Up to this many entries every page is attended, and no bound is read. */
 static int attended_whole(const params *o) {
   if (o->rule == PAPER) return PAPER_PAGES * o->page;
   if (o->rule == TWILIGHT) return pages_of(o->budget, o->page) * o->page;
   return o->budget > o->page ? o->budget : o->page;
 }
 
-/* Most entries that a head attends where it does not attend all. */
+/* Most entries that a head attends if it does not attend all. */
 static int attended_most(const params *o) {
   int whole = attended_whole(o);
   return o->rule == PAPER && o->budget > whole ? o->budget : whole;
@@ -189,7 +189,7 @@ static float *bounds(const kv_at *at, const kv_lane *lane, const kv_query *q,
   return u;
 }
 
-/* How many of the pages are attended; all of them where nothing is saved. */
+/* How many pages are attended; all if nothing is saved. */
 static int pages_wanted(const params *o, int n) {
   int pages = pages_of(n, o->page);
   int most = o->budget < n ? o->budget : n, k = most / o->page;

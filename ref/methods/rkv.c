@@ -158,7 +158,8 @@ static float *importance(const kv_at *at, const kv_lane *lane,
 
 /* --- compression --------------------------------------------------------- */
 
-/* Those before the window whose flag is set, best first, then the window. */
+/* Entries before the window with their flag set, best first, then the
+ * window. */
 static void keep_by_score(const kv_at *at, kv_lane *lane, const float *score,
                           const bool *keep) {
   const params *o = at->params;

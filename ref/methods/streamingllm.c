@@ -32,7 +32,7 @@
 
 static const kv_param table[] = {PARAMS(KV_ROW){.name = NULL}};
 
-/* What is not given is what the other leaves of the budget. */
+/* A parameter that is not given is the budget less the other. */
 static kv_rc resolve(params *o, kv_err *e) {
   if (o->sink == KV_UNSET && o->recent == KV_UNSET)
     o->sink = o->budget > 4 ? 4 : o->budget - 1;

@@ -17,8 +17,8 @@
     "for random")
 KV_PARAMS(PARAMS);
 
-/* The least s for which no more than budget - recent of n > budget entries lie
- * before the last `recent` at a multiple of s from the last. */
+/* The least s for which at most budget - recent of n > budget entries are
+ * before the last `recent` and at a multiple of s from the last. */
 KV_FN int stride_of(const params *o, int n) {
   int most = o->budget - o->recent, s = (n - o->recent) / (most + 1) + 1;
   while ((n - 1) / s - (o->recent - 1) / s > most) s++;

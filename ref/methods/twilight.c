@@ -63,7 +63,7 @@ static kv_rc open(const kv_shape *shape, void *p, kv_needs *needs, kv_err *e) {
 
 /* --- the copy ------------------------------------------------------------- */
 
-/* Copies lie by token, so that they need not move when entries do. */
+/* Copies are stored by token, so they need not move when entries do. */
 static unsigned char *copy_of(const kv_at *at, const kv_lane *lane, int i) {
   const params *o = at->params;
   size_t stride = (size_t)copy_stride(o, at->shape->d);

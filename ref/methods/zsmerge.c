@@ -79,7 +79,7 @@ static const kv_param table[] = {PARAMS(KV_ROW){.name = NULL}};
 static int smaller(int a, int b) { return a < b ? a : b; }
 static int larger(int a, int b) { return a > b ? a : b; }
 
-/* What is not given is what measures ask for, or the rest. */
+/* Parameters that are not given have the authors' values, or the rest. */
 static void resolve(params *o) {
   int b = o->budget;
   bool context = o->context != KV_UNSET, proximity = o->proximity != KV_UNSET;
@@ -169,7 +169,7 @@ static float similarity(int metric, int d, const float *a, const float *b) {
   return -acc;
 }
 
-/* Of place[0..n), ascending, the entry most similar to `entry`. */
+/* The entry of place[0..n), ascending, that is most similar to `entry`. */
 static int most_similar(const kv_at *at, const kv_lane *lane, int entry, int n,
                         const int32_t *place) {
   const params *o = at->params;
@@ -195,8 +195,8 @@ static void merge(kv_lane *lane, int into, int from) {
 
 /* --- compress: paper ------------------------------------------------------ */
 
-/* context[i] = is entry i, of the first n, none of the residual ones? Their
- * places, ascending; returns how many. */
+/* context[i] = is entry i, of the first n, not a residual one? Residual ones go
+ * into place, ascending; returns how many. */
 static int split(const kv_lane *lane, int n, bool *context, int32_t *place) {
   int residual = 0;
   for (int i = 0; i < n; i++) {
@@ -233,7 +233,7 @@ static void compress_paper(const kv_at *at, kv_lane *lane) {
 
 /* --- compress: code ------------------------------------------------------- */
 
-/* Averages what is not in `stays`, of entries 0..past-1, by Br neighbouring
+/* Averages entries 0..past-1 that are not in `stays`, by Br neighbouring
  * groups; first[g] becomes the entry of group g. */
 static void merge_groups(kv_lane *lane, int past, int left, int groups,
                          const bool *stays, int32_t *first) {
@@ -293,9 +293,8 @@ static void compress_lane(const kv_at *at, kv_lane *lane) {
 
 const kv_method kv_method_zsmerge = {
     KV_METHOD_OF(table, params, open),
-    .revision = 3, /* 1 knew residual entries by id, and charged 4 B for each
-                      where now every entry has a class of 1 B; 2 stored what is
-                      merged as fp32 */
+    .revision = 3, /* 1 stored residual entries by id, 4 B for each; now every
+                      entry has a class of 1 B. 2 stored merged rows as fp32 */
     .name = "zsmerge",
     .title = "evicted tokens are averaged into residual entries",
     .paper = "Liu et al. 2025, ZSMerge: Zero-Shot KV Cache Compression for "
