@@ -34,7 +34,7 @@ void kv_large_once_full(void *block, size_t bytes) {
   advise(block, bytes, MADV_NOHUGEPAGE);
 }
 
-/* Where the system cannot do it now, it may later. */
+/* If the system cannot do it now, it may later. */
 void kv_large_written(void *from, size_t bytes) {
   advise(from, bytes, MADV_HUGEPAGE);
   advise(from, bytes, MADV_COLLAPSE);

@@ -27,7 +27,7 @@ static void *wait_for(void *lock) {
   return NULL;
 }
 
-/* How many of n threads can be there at once beside this one. */
+/* How many of n threads can exist at once besides this one. */
 static int probe(int n) {
   pthread_mutex_t all_there = PTHREAD_MUTEX_INITIALIZER;
   pthread_t *thread = calloc((size_t)n, sizeof *thread);

@@ -23,8 +23,8 @@ static int always(void) { return 1; }
 
 extern const kv_kernels kv_kernels_avx2;
 
-/* clang 14's cpu_supports has no word for F16C; AVX2 has shown that the
- * system saves its registers. */
+/* clang 14's cpu_supports has no name for F16C; AVX2 proves that the system
+ * saves its registers. */
 static int has_f16c(void) {
   unsigned a, b, c, d;
   return __get_cpuid(1, &a, &b, &c, &d) && (c & bit_F16C);
@@ -49,7 +49,7 @@ static int has_avx512(void) {
 
 typedef struct set {
   const char *name;
-  const kv_kernels *kernels; /* NULL: this build has not got it */
+  const kv_kernels *kernels; /* NULL: not in this build */
   int (*runs)(void);
 } set;
 
