@@ -46,8 +46,8 @@ static const kv_option of_table[] = {
      .help = "what a model answered (kvreplay evaluate): a line per task, "
              "method and budget"},
     {KV_SLOT_FLAG, "gap", 'g', AT(gap),
-     .help = "how far each cell is on the way from random to the ruler of its "
-             "family, in output error and in mass, at equal entries"},
+     .help = "how far each cell gets from random to its oracle, in output "
+             "error and in retained mass, at equal entries"},
     {KV_SLOT_FLAG, "pools", 'p', AT(pools),
      .help = "requests that shared a pool (kvreplay run --together): a line a "
              "pool, how full it was and how long they took"},

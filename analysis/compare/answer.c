@@ -24,7 +24,7 @@ static const char *const order[] = {"needle", "output_abs_p99"};
 
 /* --- one method ----------------------------------------------------------- */
 
-static bool is_ruler(const char *method) {
+static bool is_baseline(const char *method) {
   static const char *const all[] = {"dense", "window", "random", "replay"};
   for (size_t i = 0; i < sizeof all / sizeof *all; i++)
     if (!strcmp(method, all[i])) return true;
@@ -106,7 +106,7 @@ static kv_answer_row row_of(const kv_answer_size *z, const bool *counts,
   kv_answer_row out = {.method = z->x.v.label[variant],
                        .variant = variant,
                        .place = place_of(z, &s),
-                       .ruler = is_ruler(s.method),
+                       .baseline = is_baseline(s.method),
                        .traces = s.valued,
                        .value = s.value / s.valued,
                        .kl = s.kl / s.valued,
@@ -147,11 +147,12 @@ static void sort_rows(kv_answer_size *z) {
   for (int i = 0; i < z->n; i++) z->row[i].value *= better;
   z->best = -1;
   for (int i = z->n - 1; i >= 0; i--)
-    if (z->row[i].place == KV_ANSWER_EQUAL && !z->row[i].ruler) z->best = i;
+    if (z->row[i].place == KV_ANSWER_EQUAL && !z->row[i].baseline) z->best = i;
 }
 
 static bool rivals(const kv_answer_size *z, int i) {
-  return i != z->best && z->row[i].place == KV_ANSWER_EQUAL && !z->row[i].ruler;
+  const kv_answer_row *r = &z->row[i];
+  return i != z->best && r->place == KV_ANSWER_EQUAL && !r->baseline;
 }
 
 /* Who cannot be told from the best, as `kvreport compare` tells. */
@@ -293,7 +294,7 @@ static void put_below(text *t, const kv_answer_size *z) {
   const kv_answer_row *best = &z->row[z->best], *below = NULL;
   for (int i = 0; i < z->n; i++) {
     const kv_answer_row *r = &z->row[i];
-    if (r->place != KV_ANSWER_OWN || r->ruler || r->traces < z->traces)
+    if (r->place != KV_ANSWER_OWN || r->baseline || r->traces < z->traces)
       continue;
     double more = (r->value - (below ? below : best)->value) * z->x.by->better;
     if (r->share < z->share && more > 0) below = r;
@@ -316,12 +317,11 @@ static void put_best(text *t, const kv_answer_size *z) {
   put(t, ")");
 }
 
-/* How many of the methods that are no rulers stand at other bytes, or on some
- * of the traces alone. */
+/* How many methods, baselines aside, have other bytes or only some traces. */
 static void put_missing(text *t, const kv_answer_size *z) {
   int all = 0, missing = 0;
   for (int i = 0; i < z->n; i++) {
-    if (z->row[i].ruler) continue;
+    if (z->row[i].baseline) continue;
     all++;
     missing += z->row[i].place != KV_ANSWER_EQUAL;
   }
@@ -385,7 +385,7 @@ static bool by_needle(const kv_answer *a) { return a->by->better > 0; }
 
 static bool meets(const kv_answer *a, const kv_answer_size *z,
                   const kv_answer_row *r) {
-  if (r->ruler || !r->traces || r->traces < z->traces) return false;
+  if (r->baseline || !r->traces || r->traces < z->traces) return false;
   return by_needle(a) ? r->value >= NEEDLE : r->kl <= KL;
 }
 
@@ -438,7 +438,7 @@ void kv_answer_say_fewest(const kv_answer *a, char out[KV_ANSWER_SAID]) {
 
 #define TABLE                                                                  \
   "CREATE TEMP TABLE answered_at(basis TEXT, asked TEXT, reads INTEGER,"       \
-  " size REAL, rank INTEGER, method TEXT, ruler INTEGER, place TEXT,"          \
+  " size REAL, rank INTEGER, method TEXT, baseline INTEGER, place TEXT,"       \
   " alike INTEGER, measure TEXT, traces INTEGER, value REAL, share REAL,"      \
   " kl REAL, reason TEXT, shown TEXT)"
 #define PUT                                                                    \
@@ -470,8 +470,8 @@ static int put_row(sqlite3 *db, sqlite3_stmt *s, const kv_answer_size *z,
                    int i) {
   static const char *const places[] = {"equal", "some", "own", "none"};
   const kv_answer_row *r = &z->row[i];
-  const int whole[] = {2,        z->reads, 4,        i,  6,
-                       r->ruler, 8,        r->alike, 10, r->traces};
+  const int whole[] = {2,           z->reads, 4,        i,  6,
+                       r->baseline, 8,        r->alike, 10, r->traces};
   char shown[64];
   show(z, r, sizeof shown, shown);
   for (size_t k = 0; k < sizeof whole / sizeof *whole; k += 2)
@@ -508,14 +508,15 @@ const char kv_answer_marks[] =
     "or none that comes nearer. from 35%: there is a trace on which it cannot "
     "hold, or read, less. (3 of 4): of three traces alone, so not ranked; on "
     "the others it cannot get there, as where decode steps are many and it "
-    "compresses the prompt alone. ruler: for comparison, nobody would use it.";
+    "compresses the prompt alone. baseline: only for comparison.";
 
 int kv_answer_ask(sqlite3 *db, const kv_answer *a, bool reads, kv_grid *out) {
   sqlite3_str *sql = sqlite3_str_new(db);
   int first = -1, n = 0;
   *out = (kv_grid){0};
-  sqlite3_str_appendall(sql, "SELECT method || iif(ruler, ', ruler', '') AS"
-                             " method");
+  sqlite3_str_appendall(sql,
+                        "SELECT method || iif(baseline, ', baseline', '') AS"
+                        " method");
   for (int i = 0; i < a->sizes; i++) {
     const kv_answer_size *z = &a->size[i];
     if (z->reads != reads) continue;

@@ -32,8 +32,8 @@ typedef struct kv_answer_row {
                          apart; owned by the size's x */
   int variant;        /* its number in the size's x */
   kv_answer_place place;
-  bool ruler;      /* a baseline (dense, window, random, replay and oracles),
-                      which nobody would use: never the best */
+  bool baseline;   /* a baseline (dense, window, random, replay and oracles),
+                   which nobody would use: never the best */
   bool alike;      /* EQUAL: the best, or not significantly worse; without a
                       verdict (kv_answer_size) only the best */
   int traces;      /* traces with a value; those of one request count once */
@@ -90,8 +90,8 @@ void kv_answer_say_fewest(const kv_answer *a, char out[KV_ANSWER_SAID]);
 
 /* Stores it in the new temporary table `answered_at` of the connection, a row a
  * size and method: basis, asked, reads, size (0.2), rank (0 first), method,
- * ruler, place (equal, some, own, none), alike, measure, traces, value, share,
- * kl, reason, shown (kv_answer_ask). Returns an exit code. */
+ * baseline, place (equal, some, own, none), alike, measure, traces, value,
+ * share, kl, reason, shown (kv_answer_ask). Returns an exit code. */
 int kv_answer_put(sqlite3 *db, const kv_answer *a);
 /* Queries that table for people: a row a method and a column a size, for sizes
  * held, or read; the best at the middle size first. A cell is the value; "0.93

@@ -62,7 +62,7 @@ int kv_page_find_answers(const kv_page *p) {
   " beyond, confirmed, printf('%s at %s, %s: gap %.3g at %s entries attended"  \
   " (error %.3g; at budget %s: random %.3g, %s %.3g)', substr(label, 1, 60),"  \
   " asked, substr(trace, 1, 60), gap, equal_budget, output_error,"             \
-  " reference_budget, random, ruler, oracle) AS tip FROM gap JOIN line"        \
+  " reference_budget, random, baseline, oracle) AS tip FROM gap JOIN line"     \
   " USING (key, basis, asked) WHERE abs(gap) < 1e30 ORDER BY label, gap.rowid"
 
 /* A point each way, and a line between them. */
@@ -171,32 +171,32 @@ int kv_page_find_answers(const kv_page *p) {
   "oracle-topp:p=0.3,oracle-topp:p=0.5,oracle-topp:p=0.7,oracle-topp:p=0.8,"   \
   "oracle-topp:p=0.9,oracle-topp:p=0.95,oracle-topp:p=0.99"
 
-/* The budgets at which random and the rulers would have to be run. */
+/* The budgets at which random and the baselines still have to run. */
 static int missing(const kv_page *p) {
   kv_grid g;
-  int rc =
-      kv_grid_ask(p->db,
-                  "SELECT file, seen, ruler, group_concat(equal_budget) AS"
-                  " budgets FROM (SELECT DISTINCT coalesce(min(path), trace ||"
-                  " '.safetensors') AS file, gap.observe AS seen, ruler,"
-                  " equal_budget FROM gap JOIN"
-                  " run USING (key) LEFT JOIN artefact a ON a.identity ="
-                  " run.identity AND kind = 'trace' WHERE"
-                  " equal_budget > 0 AND ruler IS NOT NULL AND random IS NULL"
-                  " GROUP BY run.identity, seen, ruler, equal_budget ORDER BY"
-                  " file, seen, ruler, equal_budget) GROUP BY file, seen,"
-                  " ruler ORDER BY file, seen, ruler",
-                  0, NULL, &g);
+  int rc = kv_grid_ask(
+      p->db,
+      "SELECT file, seen, baseline, group_concat(equal_budget) AS"
+      " budgets FROM (SELECT DISTINCT coalesce(min(path), trace ||"
+      " '.safetensors') AS file, gap.observe AS seen, baseline,"
+      " equal_budget FROM gap JOIN"
+      " run USING (key) LEFT JOIN artefact a ON a.identity ="
+      " run.identity AND kind = 'trace' WHERE"
+      " equal_budget > 0 AND baseline IS NOT NULL AND random IS NULL"
+      " GROUP BY run.identity, seen, baseline, equal_budget ORDER BY"
+      " file, seen, baseline, equal_budget) GROUP BY file, seen,"
+      " baseline ORDER BY file, seen, baseline",
+      0, NULL, &g);
   if (rc || !g.rows) {
     if (!rc) kv_grid_free(&g);
     return rc;
   }
-  fputs("<details><summary>Cells without a gap: random and their ruler were "
+  fputs("<details><summary>Cells without a gap: random and their baseline were "
         "not run at the entries they attend, or one fewer. These commands fill "
         "them</summary>\n",
         p->f);
   for (int r = 0; r < g.rows; r++) {
-    const char *ruler = kv_grid_text(&g, r, "ruler");
+    const char *baseline = kv_grid_text(&g, r, "baseline");
     fputs("<p><code>kvreplay run ", p->f);
     kv_text_shell_html(kv_grid_text(&g, r, "file"), p->f);
     if (strcmp(kv_grid_text(&g, r, "seen"), "recorded")) {
@@ -204,7 +204,7 @@ static int missing(const kv_page *p) {
       kv_text_html(kv_grid_text(&g, r, "seen"), p->f);
     }
     fputs(" -m random,", p->f);
-    fputs(strcmp(ruler, "oracle-topp") ? ruler : SHARES, p->f);
+    fputs(strcmp(baseline, "oracle-topp") ? baseline : SHARES, p->f);
     fputs(" -b ", p->f);
     kv_text_html(kv_grid_text(&g, r, "budgets"), p->f);
     fputs(" --db ", p->f);
@@ -364,28 +364,26 @@ const kv_figure kv_figures_cells[] = {
                          KV_SHARE("share of decode steps done"),
                          KV_LOG("output error"), "Error along decode"),
      .file = "along_mean", .none = "No trace here has decode steps."},
-    {"gap", "How far from random to the ruler", GAP,
-     "(random \xe2\x88\x92 x) / (random \xe2\x88\x92 ruler) "
+    {"gap", "How far from random to the baseline", GAP,
+     "(random \xe2\x88\x92 x) / (random \xe2\x88\x92 baseline) "
      "in mean output error, both run at the budget "
      "that equals the mean entries x attends per query head and "
-     "step or, where that was not run, at one fewer: an evicting "
-     "method of budget B, random and oracle-evict too, attends "
-     "the token in hand "
-     "beside its B, and oracle-topk counts it in them. The ruler "
-     "is oracle-evict of cells that dropped or merged tokens, "
-     "which knows the decode steps to come; oracle-topk of those "
-     "that read some of what they store, and oracle-topp, "
-     "between its two nearest shares, where a share of the "
-     "probability says how many. All three are rulers by mass "
-     "(mass_gap in the file), so error may pass 1. "
+     "step or, if that was not run, at one fewer: a method that evicts to B, "
+     "random and oracle-evict too, attends the current token "
+     "besides its B, and oracle-topk counts it in B. The baseline is an "
+     "oracle: oracle-evict, which knows future decode steps, if the cell "
+     "dropped or merged tokens; oracle-topk if it read some of what it "
+     "stores; oracle-topp, interpolated between its two nearest shares, if "
+     "a share of the probability decides how many. All three choose by mass "
+     "(mass_gap in the file), so the gap in error may pass 1. "
      "0: no better than chance; below 0: worse than chance, at "
      "the left edge with an arrow where the axis ends before it.",
      .mark = KV_POINTS,
-     .panels = {.across = {"gap: 0 is random, 1 is the ruler", 0, 1, false,
+     .panels = {.across = {"gap: 0 is random, 1 is the baseline", 0, 1, false,
                            false},
-                .title = "Gap to its ruler by method"},
+                .title = "Gap to its baseline by method"},
      .data = "SELECT * FROM gap",
-     .none = "No cell has random and its ruler beside it at the entries it "
+     .none = "Random and a baseline were run for no cell at the entries it "
              "attends, or one fewer.",
      .below = missing},
     {"heads", "Kept by layer and head", HEADS,

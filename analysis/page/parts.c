@@ -201,8 +201,8 @@ static int line_of(const kv_page *p, const kv_grid *g, int row) {
     return kv_page_variant(p, kv_grid_text(g, row, "key"));
   if (kv_grid_column(g, "method") < 0) return -1;
   snprintf(name, sizeof name, "%s", kv_grid_text(g, row, "method"));
-  char *ruler = strstr(name, ", ruler"); /* as kv_answer_ask says it */
-  if (ruler) *ruler = 0;
+  char *baseline = strstr(name, ", baseline"); /* as kv_answer_ask says it */
+  if (baseline) *baseline = 0;
   return kv_variants_same(&p->variants, name);
 }
 

@@ -56,15 +56,15 @@ const char *const kv_sheet_optional[] = {
   " about(kl, kl_se) AS kl, about(agree, agree_se) AS agree, ppl, CASE"        \
   " WHEN conflicts THEN 'CONFLICT' WHEN questions = 0 THEN 'no answer'"        \
   " WHEN measurable = 0 THEN 'not measurable' END AS note"
-/* Who has no ruler, or stands beside none, says so. */
+/* A cell without a baseline, or whose baseline was not run, says so. */
 #define GAPS                                                                   \
   PLACE                                                                        \
-  ", method, asked, equal_budget AS entries, ruler,"                           \
-  " reference_budget AS at, output_error AS error, random, oracle AS ruled,"   \
+  ", method, asked, equal_budget AS entries, baseline,"                        \
+  " reference_budget AS at, output_error AS error, random, oracle,"            \
   " round(gap, 3) AS gap, mass, random_mass AS 'random mass',"                 \
-  " oracle_mass AS 'ruled mass', round(mass_gap, 3) AS 'mass gap', CASE"       \
-  " WHEN ruler IS NULL THEN 'chooses nothing' WHEN random IS NULL"             \
-  " THEN 'not run: random and ' || ruler" CHECKED
+  " oracle_mass AS 'oracle mass', round(mass_gap, 3) AS 'mass gap', CASE"      \
+  " WHEN baseline IS NULL THEN 'chooses nothing' WHEN random IS NULL"          \
+  " THEN 'not run: random and ' || baseline" CHECKED
 /* Times of requests are steps. */
 #define POOLS                                                                  \
   "spec, layout, bytes AS 'pool B', iif(arrive = 'file', arrive, arrive ||"    \
@@ -96,15 +96,16 @@ const kv_sheet kv_sheet_mean = {.view = "summary",
 const kv_sheet kv_sheet_gaps = {
     .view = "gap",
     .columns = GAPS,
-    .words = "gap: of the way from random to the ruler in mean output error "
-             "(error, random, ruled); mass gap: the same of the attention's "
-             "mass that is kept. 0: no better than chance, 1: as the ruler. "
-             "entries: a query head's, mean of the steps; random and ruler ran "
-             "at as many, or one fewer (at). ruler: oracle-evict of cells that "
-             "dropped or merged tokens, oracle-topk of those that read some of "
-             "what is stored, oracle-topp of those that read a share of the "
-             "probability. All three rule by mass, so that error may pass 1; "
-             "and a budget that lanes share may pass it in mass."};
+    .words = "gap: the share of the way from random to the baseline, in mean "
+             "output error (error, random, oracle); mass gap: the same in "
+             "retained attention mass. 0: no better than chance, 1: equal to "
+             "the baseline. entries: attended per query head, averaged over "
+             "steps; random and the baseline ran at that many or one fewer "
+             "(at). baseline: oracle-evict if the cell dropped or merged "
+             "tokens, oracle-topk if it read some of what it stores, "
+             "oracle-topp if it read a share of the probability. They choose "
+             "by mass: the gap in error may pass 1; so may the gap in mass "
+             "if lanes share a budget."};
 
 const kv_sheet kv_sheet_answers = {
     .view = "answers",

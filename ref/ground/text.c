@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Text helpers of ref/ground/text.h.
+ * Text helpers: ref/ground/text.h.
  */
 #define _GNU_SOURCE 1
 #include "ref/ground/text.h"
@@ -106,8 +106,8 @@ static size_t distance(const char *a, const char *b) {
   return d[na][nb];
 }
 
-/* One edit in three letters, two in five, three in eight: more is another word.
- * Of one or two letters nothing is meant but a word that begins so. */
+/* One edit in three letters, two in five, three in eight: more edits are
+ * another word. One or two letters match only a word that begins with them. */
 static bool is_near(size_t edits, size_t length) {
   return edits == 0 || (length > 2 && 3 * edits <= length + 1);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Two methods on one lane: ref/lane/compose.h. What cannot be is refused at
- * open, when both have said what they need.
+ * Two methods on one lane: ref/lane/compose.h. A pair that cannot work is
+ * refused at open, when both have stated their needs.
  */
 #include "ref/lane/compose.h"
 #include "ref/lane/hooks.h"
@@ -13,7 +13,7 @@
 
 enum { NAME = 96 };
 
-/* A composition, in the list of all that were made. */
+/* A composition, in the list of all compositions. */
 typedef struct pair {
   kv_method table;
   kv_around around;
@@ -26,7 +26,7 @@ typedef struct pair {
   struct pair *next;
 } pair;
 
-/* What stands before the parameters; open fills all but `pair`. */
+/* The header before the parameters; open fills all but `pair`. */
 typedef struct kv_block {
   const pair *pair;
   kv_needs needs[KV_MOST_PARTS];
@@ -57,7 +57,7 @@ static bool is_due(const kv_needs *needs, const kv_call *c) {
   return true;
 }
 
-/* The hook of part i, as if it were alone; what is selected is the first's. */
+/* Calls the hook of part i as if it were alone; selections are the first's. */
 static void run(const pair *x, int i, kv_call *whole) {
   kv_call c = *whole;
   const kv_block *b = c.at.params;
@@ -87,10 +87,10 @@ static void run(const pair *x, int i, kv_call *whole) {
   kv_hook_call(x->part[i], &c);
   kv_selecting_now = looking;
   whole->there |= c.there;
-  c.at.work->used = used; /* every hook finds all of the workspace */
+  c.at.work->used = used; /* every hook gets the whole workspace */
 }
 
-/* A first that compresses the whole layer has done so before the second
+/* If the first compresses the whole layer, it does so before the second
  * compresses a lane. */
 static void compress_lane(const pair *x, kv_call *c) {
   run(x, 0, c);
@@ -109,7 +109,7 @@ static void compress_layer(const pair *x, kv_call *c) {
   run(x, 1, c);
 }
 
-/* A second that narrows chooses among what the first chose. */
+/* A second that narrows chooses from the first's view. */
 static void view(const pair *x, kv_call *c) {
   const kv_block *b = c->at.params;
   kv_query query = *c->query;
@@ -174,8 +174,8 @@ static bool has_knob(const kv_param *table) {
   return has;
 }
 
-/* Both tables, the second's names behind its method's and a dot. -b sets one
- * knob: the second's only where the first has none. */
+/* Both tables; the second's names follow its method's name and a dot. -b sets
+ * one knob: the second's only if the first has none. */
 static bool join_params(pair *x) {
   int a = count(x->part[0]->params), b = count(x->part[1]->params);
   size_t room = 1, method = strlen(x->part[1]->name);
@@ -312,7 +312,7 @@ int kv_parts_opened(const kv_method *m, const void *params,
 
 /* --- what two methods need together --------------------------------------- */
 
-/* What a lane has once, and both ask for. */
+/* What a lane has only once, and both methods need. */
 static kv_rc check_once(const char *whole,
                         const kv_method *const part[KV_MOST_PARTS],
                         const kv_needs *a, const kv_needs *b, kv_err *e) {
@@ -333,8 +333,8 @@ static kv_rc check_once(const char *whole,
   return KV_OK;
 }
 
-/* A second that narrows reads keys as they were recorded, and has a copy of its
- * own for each token. */
+/* A second that narrows reads keys as recorded, and has its own copy for each
+ * token. */
 static kv_rc check_narrowing(const char *whole,
                              const kv_method *const part[KV_MOST_PARTS],
                              const kv_needs *a, kv_err *e) {
@@ -349,7 +349,7 @@ static kv_rc check_narrowing(const char *whole,
                  whole, part[0]->name, does, part[1]->name);
 }
 
-/* Why the two cannot be on one lane, in KV_REFUSED; they are named. */
+/* KV_REFUSED says why the two named methods cannot share a lane. */
 static kv_rc check(const char *whole,
                    const kv_method *const part[KV_MOST_PARTS],
                    const kv_needs *a, const kv_needs *b, kv_err *e) {
@@ -405,7 +405,7 @@ static kv_rc check(const char *whole,
 static int common(int a, int b) { return b == 0 ? a : common(b, a % b); }
 static int most(int a, int b) { return a > b ? a : b; }
 
-/* The least rhythm in which each of both is due. */
+/* The least rhythm that contains both. */
 static void add_rhythm(kv_needs *sum, const kv_needs *b) {
   if (b->every == 0) return;
   if (sum->every == 0)
@@ -415,8 +415,8 @@ static void add_rhythm(kv_needs *sum, const kv_needs *b) {
   sum->every = common(sum->every, b->every);
 }
 
-/* A meta of the second's. One that narrows looks at what the first chose for
- * each of the lane's query heads, `queries` of them. */
+/* A meta of the second. One that narrows reads what the first chose for each of
+ * the lane's `queries` query heads. */
 static void add_meta(kv_needs *sum, const kv_needs *b, int m, int queries) {
   kv_meta *to = &sum->meta[sum->metas++];
   *to = b->meta[m];
@@ -438,7 +438,7 @@ static void add(kv_needs *sum, const kv_needs *b, int queries) {
   sum->merged = b->merged;
   sum->merge_bias = b->merge_bias;
   sum->classes = most(sum->classes, b->classes);
-  if (b->narrows) sum->unread = 0; /* what is read is chosen at each step */
+  if (b->narrows) sum->unread = 0; /* each step chooses what is read */
   sum->host |= b->host;
   sum->reindex |= b->reindex;
   sum->rope |= b->rope;

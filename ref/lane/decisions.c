@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The metadata of decisions, and what their lists say: ref/lane/decisions.h.
+ * The metadata of decisions, and the meaning of their lists:
+ * ref/lane/decisions.h.
  */
 #include "ref/lane/decisions.h"
 #include <stdlib.h>
@@ -36,7 +37,7 @@ static kv_rc bad(const kv_asset *a, kv_err *e, const char *key,
                  have ? kv_plain(have, sizeof show, show) : "", want);
 }
 
-/* Place in choices of the key's value; otherwise where the key is absent. */
+/* Index in choices of the key's value; `otherwise` if the key is absent. */
 static kv_rc choose(const kv_asset *a, const char *key, const char *want,
                     const char *const choices[], int otherwise, int *out,
                     kv_err *e) {
@@ -48,7 +49,7 @@ static kv_rc choose(const kv_asset *a, const char *key, const char *want,
   return bad(a, e, key, want);
 }
 
-/* Decimal digits of a number 1..most, to the end; 0: it is none. */
+/* Parses decimal digits up to the end as a number 1..most; 0: it is none. */
 static int number(const char *text, long most) {
   char *end;
   if (*text < '0' || *text > '9' || strlen(text) > 18) return 0;
@@ -114,17 +115,17 @@ kv_rc kv_decisions_read(const kv_asset *a, const kv_shape *shape,
 typedef struct walk {
   const kv_asset *asset;
   const kv_decisions_form *form;
-  kv_decided layer; /* in hand */
+  kv_decided layer; /* the current layer */
   int prompt_len, n_tokens;
   int group;        /* lists of views a lane */
   int32_t *dropped; /* [n_tokens] in which step; 0: never */
   int32_t *named;   /* [n_tokens] the last list that did */
   int32_t *live;    /* [n_tokens] ascending or in lane order */
-  int32_t lists;    /* looked at so far */
-  bool steps_only;  /* what they say is not looked at */
+  int32_t lists;    /* checked so far */
+  bool steps_only;  /* lists are not checked */
 } walk;
 
-/* Where a list stands. */
+/* The position of a list, for messages. */
 typedef struct place {
   const char *kind;
   int step, head;
@@ -157,8 +158,8 @@ static bool lives(const walk *w, int64_t token, int step) {
   return token >= 0 && token < step && !w->dropped[token];
 }
 
-/* The tokens of one item; those that are not live do not count, but one must
- * be there. */
+/* The tokens of one item; only live ones count, and at least one must be
+ * live. */
 static kv_rc look_at(walk *w, const place *at, int32_t item, int page,
                      kv_err *e) {
   int64_t first = (int64_t)item * page;
@@ -189,7 +190,8 @@ static kv_rc look(walk *w, const place *at, const kv_lists *l, int k,
   return rc;
 }
 
-/* What the last list did not name goes; how many stay of the first n. */
+/* Drops tokens that the last list did not name; returns how many of the first n
+ * stay. */
 static int drop_rest(walk *w, int n, int step) {
   int stay = 0;
   for (int i = 0; i < n; i++) {
@@ -251,7 +253,7 @@ static kv_rc malformed(const walk *w, const char *kind, const char *what,
                  w->layer.layer, kind, what, why);
 }
 
-/* t: the three tensors of one kind; NULL where the kind is not there. */
+/* t: the three tensors of one kind; NULL if the kind is absent. */
 static kv_rc check_lists(const walk *w, const kv_tensor *t, const char *kind,
                          int heads, kv_err *e) {
   if (!t) return KV_OK;

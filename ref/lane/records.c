@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The kinds of records, what their words mean, and the walk over them.
+ * The kinds of records, the meaning of their words, and the walk over them.
  */
 #include "ref/lane/records.h"
 #include <assert.h>
@@ -29,7 +29,7 @@ bool kv_records_next(const kv_words *w, size_t *at, kv_record_at *out) {
 
 /* --- what words mean ---------------------------------------------------- */
 
-/* Words that have a name; of kinds of one length every word has. */
+/* Named words; in kinds of fixed length every word has a name. */
 typedef struct words {
   int n;
   const char *word[4];
@@ -51,7 +51,7 @@ static void say_view(const uint32_t *payload, size_t i, char *out) {
            i % 2 ? "length" : "first entry", i / 2);
 }
 
-/* The words before i agree, so how many a keep drops holds for both. */
+/* The words before i agree, so both keeps drop the same number. */
 static void say_keep(const uint32_t *payload, size_t i, char *out) {
   size_t m = i ? payload[0] : 0;
   if (i == 0)
@@ -198,7 +198,7 @@ static void end_group(kv_replica *s, int side, int format, int32_t group) {
   s->free_group = group;
 }
 
-/* The entry at a place no longer needs this side of what it holds. */
+/* The entry at an index releases this side's row. */
 static void leave(kv_replica *s, int32_t at, int side) {
   kv_replica_entry *x = &s->entry[at];
   if (x->format[side] < KV_CODED)
@@ -214,8 +214,8 @@ static void put(kv_replica *s, int32_t at, int side, int format) {
   write_row(s, side, format, at);
 }
 
-/* What was given back comes first. Every group has a node, so there are never
- * more groups than nodes. -1: there is no room. */
+/* Reuses groups that were given back first. Every group has a node, so there
+ * are never more groups than nodes. -1: no memory is left. */
 static int32_t take_node(kv_replica *s) {
   int32_t i = s->free_node;
   if (i >= 0)
@@ -245,7 +245,7 @@ static void join_group(kv_replica *s, int32_t at, int side, int format,
 
 /* --- entries ------------------------------------------------------------ */
 
-/* Its place by its id; -1: no such entry. */
+/* The index of an entry by its id; -1: no such entry. */
 static int32_t place_of(const kv_replica *s, uint32_t id) {
   return id < (uint32_t)s->step ? s->place[id] : -1;
 }
@@ -254,7 +254,7 @@ static bool is_live(const kv_replica *s, int32_t at) {
   return s->entry[at].weight != 0;
 }
 
-/* The entry at a place is no more: dropped, or merged into another. */
+/* The entry at an index is gone: dropped, or merged into another. */
 static void end_entry(kv_replica *s, int32_t at) {
   leave(s, at, KV_SIDE_K);
   leave(s, at, KV_SIDE_V);
@@ -263,7 +263,7 @@ static void end_entry(kv_replica *s, int32_t at) {
   s->n--;
 }
 
-/* Places without gaps: merges leave gone ones between. */
+/* Closes gaps: merges leave gone entries in between. */
 static void sweep(kv_replica *s) {
   int n = 0;
   if (s->ordered == s->n) return;
@@ -305,8 +305,8 @@ static bool drop(kv_replica *s, size_t m, const uint32_t *id) {
   return true;
 }
 
-/* The survivors in the order of the ids listed, into spare; false: they are
- * others. */
+/* Puts the survivors in the order of the listed ids into spare; false: the ids
+ * differ. */
 static bool reorder(kv_replica *s, const uint32_t *id) {
   s->mark++;
   for (int i = 0; i < s->n; i++) {
@@ -354,7 +354,7 @@ static kv_rc read_keep(const reader *r) {
 
 /* --- the others --------------------------------------------------------- */
 
-/* A row that is rewritten in the format it has stays where it is. */
+/* A row rewritten in its own format stays where it is. */
 static void rewrite(kv_replica *s, int32_t at, int side, int format) {
   if (s->entry[at].format[side] == format) return;
   leave(s, at, side);

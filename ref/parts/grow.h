@@ -45,17 +45,16 @@ typedef struct kv_grow_options {
   KV_CHOICE_PARAM("grow", type, member.grow, "yes",                            \
                   "yes|no|twice|twice_past|past_more",                         \
                   "keep all generated tokens? yes as in the authors' code; "   \
-                  "no: compress again every `every` steps; else where a lane " \
-                  "holds 2 budgets, or 2 past or the budget + past, past "     \
-                  "being kept by score, as in Sparse-vLLM"),                   \
+                  "no: compress again every `every` steps; else compress a "   \
+                  "lane that holds 2 budgets, 2 past or budget + past, as in " \
+                  "Sparse-vLLM; past: the entries kept by score"),             \
       KV_AGAIN_PARAM(type, member),                                            \
       KV_INT_PARAM("sinks", type, member.sinks, "0", 0, 1 << 22, "tokens",     \
-                   "first entries, always kept, of the budget; 0 as in the "   \
-                   "paper, 64 in Sparse-vLLM"),                                \
-      KV_INT_PARAM(                                                            \
-          "recent", type, member.recent, "0", 0, 1 << 22, "tokens",            \
-          "last entries, always kept, of the budget, at least window; "        \
-          "0: window as in the paper, 512 in Sparse-vLLM"),                    \
+                   "first entries, always kept, part of the budget; 0 as in "  \
+                   "the paper, 64 in Sparse-vLLM"),                            \
+      KV_INT_PARAM("recent", type, member.recent, "0", 0, 1 << 22, "tokens",   \
+                   "last entries, always kept, part of the budget, at least "  \
+                   "window; 0: window as in the paper, 512 in Sparse-vLLM"),   \
       KV_INT_PARAM("voters", type, member.voters, "0", 0, 1 << 22, "queries",  \
                    "last decode queries that vote at a compression, at most "  \
                    "recent; 0: window, 1 in Sparse-vLLM")

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Directions of a file, and how many of them each part takes:
+ * The directions of a file, and how many of them each part uses:
  * ref/parts/lowrank.h.
  */
 #include "ref/parts/lowrank.h"
@@ -74,7 +74,7 @@ static kv_rc check_groups(const kv_shape *s, const char *method, kv_lowrank *o,
                  method, s->n_layers, kv_rank_parts(o), (int)KV_MOST_RANKS);
 }
 
-/* Latents turned by a Hadamard matrix mean something as whole blocks alone. */
+/* Latents turned by a Hadamard matrix have meaning only as whole blocks. */
 static kv_rc check_turn(const char *method, const kv_lowrank *o, kv_err *e) {
   const char *text = kv_asset_meta(o->file.asset, "turn");
   int turn = text ? atoi(text) : 0;
@@ -115,7 +115,7 @@ static float wins(const kv_lowrank *o, int layer, int part, int from, int n) {
   return sum;
 }
 
-/* A unit more to the part that wins most by it, of equals the first. */
+/* A unit more to the part that gains most; ties: the first. */
 static void give(kv_lowrank *o, int layer) {
   uint16_t *rank = ranks_of(o, layer);
   float most = 0;
@@ -144,7 +144,7 @@ static kv_rc check_units(const char *method, const kv_lowrank *o, int layer,
   return KV_OK;
 }
 
-/* Ranks of a layer, which add up to as much by either allocation. */
+/* Ranks of a layer, with the same total by either allocation. */
 static kv_rc share_out(const kv_shape *s, const char *method, kv_lowrank *o,
                        int layer, kv_err *e) {
   uint16_t *rank = ranks_of(o, layer);

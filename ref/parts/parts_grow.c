@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Compression again of the window methods; contract in ref/parts/grow.h. The
- * votes are one running sum an entry, as no row votes twice; where they live
- * between steps they are charged.
+ * Repeated compression of the window methods; contract in ref/parts/grow.h. The
+ * votes are one running sum an entry, because no row votes twice. Sums that
+ * live between steps are charged.
  */
 #include "ref/parts/grow.h"
 #include <string.h>

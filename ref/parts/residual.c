@@ -107,7 +107,7 @@ typedef struct compression {
   kv_latent_batch b;
 } compression;
 
-/* What is kept in 4 bits is all that a store has of a reference. */
+/* A store holds a reference kept in 4 bits in that form only. */
 static void add_reference(compression *s, int i, bool recorded) {
   float *x = kv_references_add(s->at, &s->r, i);
   if (recorded && !s->o->kept)
@@ -117,8 +117,8 @@ static void add_reference(compression *s, int i, bool recorded) {
   kv_references_norm(s->at, &s->r);
 }
 
-/* References among the entries below `end`: those that were kept as they came,
- * or coded as references. */
+/* References among the entries below `end`: kept uncoded, or coded as
+ * references. */
 static void gather(compression *s, int end) {
   for (int i = 0; i < end && s->o->references != KV_REFERENCES_NONE; i++) {
     int f = s->lane[0]->k[i].format;
@@ -127,15 +127,15 @@ static void gather(compression *s, int end) {
   }
 }
 
-/* Entry i goes into the batch, or stays as it came. Returns whether the batch
- * ends with it, for what it decodes to is a reference of the next. */
+/* Entry i enters the batch, or stays uncoded. Returns whether the batch ends
+ * with it, because its decoded row is a reference of the next entry. */
 static bool take(compression *s, int i, bool reference) {
   bool recon = s->o->refs == KV_REFS_RECON;
   kv_latent_batch *b = &s->b;
   if (reference && !recon) add_reference(s, i, true);
   if (reference && !recon && !s->o->self) return false;
   if (s->r.n == 0 && s->o->references != KV_REFERENCES_NONE) {
-    add_reference(s, i, true); /* the first of all, of refs=recon */
+    add_reference(s, i, true); /* with refs=recon the first of all */
     return false;
   }
   b->entry[b->n] = i;

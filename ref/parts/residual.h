@@ -44,37 +44,36 @@ typedef struct kv_residual {
                "authors' evaluation")
 #define KV_LATENT_PARAMS(type, member)                                         \
   KV_INT_PARAM("stride", type, member.stride, "10", 1, 4096, "tokens",         \
-               "from reference to reference; 10 as in the paper",              \
+               "distance of references; 10 as in the paper",                   \
                .knob = KV_KNOB_LESS),                                          \
       KV_INT_PARAM("nearest", type, member.nearest, "4", 1, KV_MOST_NEAREST,   \
                    "references",                                               \
-                   "whose mean a token differs from; 4 as in the paper"),      \
+                   "a token is stored as its difference from their mean; 4 "   \
+                   "as in the paper"),                                         \
       KV_CHOICE_PARAM(                                                         \
           "latent", type, member.latent, "fp16", "fp16|bf16|fp32|int4",        \
           "how a latent vector is stored; 16 bits as in the engine"),          \
-      KV_INT_PARAM(                                                            \
-          "group", type, member.group, "0", 0, 1 << 20, "elements",            \
-          "of latent=int4 that share scale and minimum; 0: the vector, "       \
-          "as in the paper's code, 32 in later code")
+      KV_INT_PARAM("group", type, member.group, "0", 0, 1 << 20, "elements",   \
+                   "with latent=int4: how many share scale and minimum; 0: "   \
+                   "the vector, as in the paper's code, 32 in later code")
 #define KV_REFERENCE_PARAMS(type, member)                                      \
   KV_CHOICE_PARAM("phase", type, member.phase, "absolute", "absolute|block",   \
-                  "where the stride counts from: the text as in the paper, "   \
-                  "or each compressed block as in the code"),                  \
+                  "the stride counts from the start of the text, as in the "   \
+                  "paper, or of each coded block, as in the code"),            \
+      KV_CHOICE_PARAM("self", type, member.self, "no", "no|yes",               \
+                      "yes: references are coded too and may use themselves, " \
+                      "as in the Hugging Face path; no as in the engine"),     \
       KV_CHOICE_PARAM(                                                         \
-          "self", type, member.self, "no", "no|yes",                           \
-          "yes: references are coded too and may take themselves, as "         \
-          "in the Hugging Face path; no as in the engine"),                    \
-      KV_CHOICE_PARAM("refs", type, member.refs, "raw", "raw|recon",           \
-                      "references as they came, or as they are decoded (the "  \
-                      "paper's Algorithm 1)"),                                 \
-      KV_CHOICE_PARAM(                                                         \
-          "references", type, member.references, "nearest", "nearest|none",    \
-          "none: an ablation, z = f_c(kv), by weights that learned "           \
-          "so (kvreplay train deltakv:references=none)")
+          "refs", type, member.refs, "raw", "raw|recon",                       \
+          "references uncoded, or as decoded (the paper's Algorithm 1)"),      \
+      KV_CHOICE_PARAM("references", type, member.references, "nearest",        \
+                      "nearest|none",                                          \
+                      "none: an ablation, z = f_c(kv), with weights trained "  \
+                      "that way (kvreplay train deltakv:references=none)")
 #define KV_KEPT_PARAM(type, member)                                            \
   KV_CHOICE_PARAM("kept", type, member.kept, "raw", "raw|int4",                \
-                  "how what is not coded as a latent vector is stored but "    \
-                  "the newest tokens: as it came, or in 4 bits",               \
+                  "how tokens without a latent vector are stored, except the " \
+                  "newest: uncoded, or in 4 bits",                             \
                   .later = true)
 
 /* Is the token a reference by its place? Tokens from `from` on are coded

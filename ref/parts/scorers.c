@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What all scorers share: contract in ref/parts/scorers.h. Cost: what the
- * scorer's rows and scores cost, and one selection a lane and compression,
- * O(n).
+ * What all scorers share; contract in ref/parts/scorers.h. Cost: the scorer's
+ * rows and scores, and one selection per lane and compression, O(n).
  */
 #include "ref/parts/scorers.h"
 #include "ref/ground/arith.h"
@@ -36,7 +35,7 @@ static kv_rc resolve_every(const char *method, kv_score_options *o, kv_err *e) {
   return KV_OK;
 }
 
-/* What observing takes between steps: at most budget + every entries. */
+/* State of the observation between steps: at most budget + every entries. */
 static size_t held(const kv_shape *s, const kv_scorer *scorer, int budget,
                    const kv_score_options *o) {
   int64_t n = (int64_t)budget + o->every;
@@ -168,9 +167,9 @@ void kv_scored_compress(const kv_at *at, kv_lane *lane) {
 
 /* --- scorers by attention ------------------------------------------------- */
 
-/* Scorers by attention: the votes of the last queries (SnapKV), the sums of all
- * rows (H2O) and what the last query alone gave (TOVA), all fixed-point sums of
- * probabilities (arithmetic 4). The sums are those of the rows since the last
+/* Scorers by attention: the votes of the last queries (SnapKV), the sums of
+ * all rows (H2O) and the row of the last query (TOVA), all fixed-point sums
+ * of probabilities (arithmetic 4). Sums cover the rows since the last
  * compression. */
 
 /* --- snapkv: votes, pooled over neighbours -------------------------------- */
@@ -240,7 +239,7 @@ static kv_rc open_last(const kv_shape *shape, const char *method, int budget,
   return kv_open_sums(method, 1, kv_score_heads(shape, group), 1, e);
 }
 
-/* Of the rows that are shown the last one counts. */
+/* Only the last of the given rows counts. */
 static void observe_last(const kv_at *at, kv_lane *lane, const kv_rows *rows,
                          const kv_score_options *o) {
   size_t n = (size_t)rows->entries;

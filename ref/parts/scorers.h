@@ -85,37 +85,37 @@ KV_SCORERS(KV_SCORER_TABLE)
  * struct `type`. */
 #define KV_SCORE_PARAMS(type, member, unless, ...)                             \
   KV_CHOICE_PARAM("score", type, member.score, unless, KV_SCORER_CHOICES,      \
-                  "what scores the entries; snapkv: the votes of the "         \
-                  "prompt's last queries; file: a file's numbers",             \
+                  "scorer of the entries; snapkv: the votes of the prompt's "  \
+                  "last queries; file: the numbers of a file",                 \
                   __VA_ARGS__),                                                \
       KV_FILE_PARAM("scores", type, member.file, KV_FILE_OPTIONAL,             \
                     &kv_scores_kind,                                           \
-                    "of score=file: a number a layer, KV head and token, as "  \
-                    "kvreplay.scores writes them",                             \
+                    "with score=file: a number for each layer, KV head and "   \
+                    "token, as kvreplay.scores writes them",                   \
                     .later = true)
 #define KV_THRESHOLD_PARAM(type, member)                                       \
   KV_REAL_PARAM("threshold", type, member, NULL, -1e29, 1e29,                  \
                 "entries that score less go, whatever the budget; default: "   \
-                "none do, as in the paper",                                    \
+                "none, as in the paper",                                       \
                 .later = true)
 #define KV_SINKS_PARAM(type, member)                                           \
   KV_INT_PARAM("sinks", type, member.sinks, NULL, 0, 1 << 22, "tokens",        \
                "first entries, always kept; default the scorer's: min(4, "     \
-               "budget - 1) of lagkv and expected, as in kvpress, else 0")
+               "budget - 1) for lagkv and expected, as in kvpress, else 0")
 #define KV_LAST_PARAM(type, member)                                            \
   KV_INT_PARAM("last", type, member.w.window, "0", 0, 1 << 22, "tokens",       \
                "last entries, always kept; none as in the paper")
 #define KV_FORM_PARAMS(type, member)                                           \
   KV_CHOICE_PARAM("form", type, member.form, "prefill", "prefill|decode|both", \
-                  "when lanes are compressed: once after the prompt, while "   \
-                  "decoding alone, or both; prefill as in kvpress"),           \
+                  "when lanes are compressed: once after the prompt, only "    \
+                  "while decoding, or both; prefill as in kvpress"),           \
       KV_INT_PARAM("every", type, member.every, NULL, 0, 1 << 30, "steps",     \
                    "decode steps between compressions; default 512 as in "     \
                    "kvpress, 0 with form=prefill"),                            \
       KV_CHOICE_PARAM(                                                         \
           "reindex", type, member.reindex, "no", "no|yes",                     \
-          "attend the i-th entry at the i-th position? no: at its "            \
-          "own, as in the papers; yes: kvpress's key rotation")
+          "attend the i-th entry at the i-th position? no: at its own, as in " \
+          "the papers; yes: as kvpress's key rotation")
 
 /* --- what scorers call ---------------------------------------------------- */
 

@@ -20,7 +20,7 @@ static bool alike(const kv_tiers *t, int above, int below, int side) {
          (high == 16 || t->groups[above][side] == t->groups[below][side]);
 }
 
-/* No side gains bits on its way down: a tier has at most those of the one
+/* No side gains bits on its way down: a tier has at most the bits of the tier
  * above. */
 static void cap(kv_tiers *t, int above, int below) {
   int high = t->bits[above], low = t->bits[below];
@@ -99,8 +99,8 @@ static int coding_of(const kv_at *at, const kv_tiers *t, int tier, int side) {
   return i == KV_SAME ? (int)KV_SAME : kv_coded(at, i);
 }
 
-/* Could a side in this format be of the tier? As it came, it could of all that
- * leave it so. */
+/* Can a side in this format belong to the tier? An uncoded side belongs to
+ * every tier that stores it uncoded. */
 static bool is_of(const kv_at *at, const kv_tiers *t, int tier, int side,
                   int format) {
   int coding = coding_of(at, t, tier, side);

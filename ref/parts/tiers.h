@@ -97,16 +97,15 @@ extern const kv_asset_kind kv_alphas_kind;
       "bits of a tier between high and low, at most those above it",           \
       .later = true),                                                          \
       KV_REAL_PARAM(alpha_, type, a.asked[tier], NULL, 0, 16,                  \
-                    "of that tier: what has less than alpha / tokens is "      \
-                    "further down; must be given with it",                     \
+                    "alpha of that tier: entries with scores below alpha / "   \
+                    "tokens are in a lower tier; must be given with it",       \
                     .later = true),                                            \
       KV_SHARE_PARAM(share_, type, a.share[tier], "0", 0, 1,                   \
-                     "of that tier, as low_share", .later = true)
+                     "share of that tier, as low_share", .later = true)
 #define KV_ALPHA_WEIGHTS_PARAM(type, a)                                        \
   KV_FILE_PARAM("weights", type, a.file, KV_FILE_OPTIONAL, &kv_alphas_kind,    \
-                "what each head's alphas are multiplied by: safetensors, "     \
-                "weights [layers, KV heads, tiers], high tier first; "         \
-                "default: 1",                                                  \
+                "factors of each head's alphas: safetensors, weights "         \
+                "[layers, KV heads, tiers], high tier first; default: 1",      \
                 .later = true)
 
 /* In open. KV_REFUSED: alphas that rise towards lower tiers, by themselves or

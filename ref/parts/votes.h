@@ -208,11 +208,10 @@ typedef struct kv_voters {
       KV_REAL_PARAM("threshold", type, member.threshold, "0.5", 0, 1,          \
                     "cosine above which rkv's keys are alike; 0.5 as in the "  \
                     "authors' code"),                                          \
-      KV_CHOICE_PARAM(                                                         \
-          "redundant", type, member.redundant, "all", "all|read",              \
-          "of which tokens rkv's are alike: all that are stored, "             \
-          "masked or not, as in the authors' code, or those that may "         \
-          "be read; the paper is silent")
+      KV_CHOICE_PARAM("redundant", type, member.redundant, "all", "all|read",  \
+                      "tokens that rkv compares keys with: all stored ones, "  \
+                      "masked or not, as in the authors' code, or those that " \
+                      "may be read; the paper is silent")
 
 /* Must T be searched for a query? kept: the T that its place in the window had
  * before, 0: none. */

@@ -259,18 +259,18 @@ static kv_rc sort(const kv_tuning *s, listing *out, kv_err *e) {
   return KV_OK;
 }
 
-/* An oracle knows what no cache can: it says how far others could come. */
-static bool rules(const kv_tuned *m) {
+/* An oracle knows what no cache can, so it is only a baseline. */
+static bool oracle(const kv_tuned *m) {
   return !strncmp(m->space->specs.spec->method->name, "oracle-", 7);
 }
 
 /* The first that meets what was asked, on held-out traces, too, and is no
  * oracle, where others were asked for; NULL: none. */
 static const kv_tuned *winner(const listing *l) {
-  int n = l->s->options.methods, rulers = 0;
-  for (int i = 0; i < n; i++) rulers += rules(l->of[i]);
+  int n = l->s->options.methods, baselines = 0;
+  for (int i = 0; i < n; i++) baselines += oracle(l->of[i]);
   for (int i = 0; i < l->meet; i++)
-    if (holds(l->s, l->of[i]) && (rulers == n || !rules(l->of[i])))
+    if (holds(l->s, l->of[i]) && (baselines == n || !oracle(l->of[i])))
       return l->of[i];
   return NULL;
 }
@@ -280,7 +280,7 @@ static const kv_tuned *winner(const listing *l) {
 static const char *mark(const listing *l, const kv_tuned *m) {
   if (m == winner(l)) return "best";
   if (!holds(l->s, m)) return "not held";
-  return rules(m) ? "ruler" : "meets";
+  return oracle(m) ? "baseline" : "meets";
 }
 
 static void number(const kv_tune_judgement *j, int measure, char out[CELL]) {
@@ -428,8 +428,8 @@ static int none_holds(const listing *l) {
     kv_fail(&e, KV_DIFFERENT, "none of the %d methods that meet the bounds %s",
             l->meet,
             l->s->options.hold_out.n
-                ? "does on held-out traces, rulers left out"
-                : "can be had: oracles are rulers");
+                ? "does on held-out traces, baselines left out"
+                : "can be used: oracles are baselines");
   else if (l->near)
     kv_fail(&e, KV_DIFFERENT,
             "none of %d methods meets the bounds; the nearest is %s",
