@@ -1,19 +1,16 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# The figures of how tokens are stored, on two small synthetic traces: what is
-# drawn is what its file of data says, and that is what the tables of the
-# database give by other questions (python/check_figures.py). A page of rows
+# The figures of how tokens are stored, on runs over two small synthetic traces
+# whose numbers are replaced by ones that can be worked out by hand: views and
+# page have what figures/NAME.txt says (support/figures.sh). A page of rows
 # that no such figure compares has none of them. What runs of deltakv need of
 # `kvreplay residuals` is asked where a Python has numpy (PYTHON names one), and
 # is else not checked (77).
 . "$(dirname "$0")/sh.sh"
 . "$(dirname "$0")/support/numpy.sh"
+. "$(dirname "$0")/support/figures.sh"
 report=$kvreport build=$top dir=$tmp
-command -v python3 >/dev/null || {
-  echo 'check_figures: no python3 here, which makes weights'
-  exit 77
-}
 
 for seed in 1 2; do
   "$build/traces/kvtrace" synth -q -o "$dir/synth_$seed.safetensors" -s $seed \
@@ -63,13 +60,8 @@ run "$dir/a.db" --layout unified,pages:16,base,hs:max,ha:max -b 30%,60% \
 # Formats alone are dense in these formats, and stand there once.
 run "$dir/a.db" -m $lean=0.3,${lean%:*}:sparsity=static:high_share=0.3 \
   -m $lean=0.5:variant=paper,k8v4,k4v2,k2v4,int8 || fail 'a run of leankv'
-"$report" export "$dir/a.db" -o "$dir/csv" || fail 'export'
-"$report" html "$dir/a.db" -o "$dir/page.html" || fail 'html'
-grep -q 'nan\|inf"' "$dir/page.html" && fail 'a number that is none'
-if command -v python3 >/dev/null; then
-  python3 "$src/tests/python/check_figures.py" "$dir/a.db" "$dir/csv" \
-    "$dir/page.html" 2>"$dir/err" || fail "figures: $(tail -n 1 "$dir/err")"
-fi
+figures formats "$dir/a.db"
+grep -q 'nan\|inf"' "$dir/formats.html" && fail 'a number that is none'
 
 # Runs of deltakv, by weights of seeded numbers.
 for widths in 'w 32 32' 'narrow 32 16' 'thin 16 32' 'alone 32 48 none'; do
@@ -87,7 +79,6 @@ run "$dir/d.db" -m dense,$delta:compressor=none:stride=5 \
 "$report" export "$dir/d.db" -o "$dir/csv_d" || fail 'export of deltakv'
 [ "$(grep -c 'without references, weights not looked at' \
   "$dir/csv_d/ablations.csv")" = 2 ] || fail 'weights that were not looked at'
-rm -r "$dir/csv_d"
 [ -n "$python" ] || {
   echo 'figures: not of weights that residuals looks at, which needs numpy'
   exit "$((bad > 0 ? 1 : 77))"
@@ -97,12 +88,7 @@ looks() {
     fail "residuals: $(cat "$dir/err")"
 }
 looks -w "$dir/w.safetensors" -w "$dir/alone.safetensors" --db "$dir/d.db"
-"$report" export "$dir/d.db" -o "$dir/csv_d" || fail 'export of deltakv'
-"$report" html "$dir/d.db" -o "$dir/d.html" || fail 'html of deltakv'
-if command -v python3 >/dev/null; then
-  python3 "$src/tests/python/check_deltakv.py" "$dir/d.db" "$dir/csv_d" \
-    "$dir/d.html" 2>"$dir/err" || fail "deltakv: $(tail -n 1 "$dir/err")"
-fi
+figures deltakv "$dir/d.db"
 
 # Runs by three compressors.
 looks -w "$dir/w.safetensors" -w "$dir/narrow.safetensors" \
@@ -110,11 +96,6 @@ looks -w "$dir/w.safetensors" -w "$dir/narrow.safetensors" \
 by=$delta:compressor=$dir
 run "$dir/e.db" -m "$by/w.safetensors,$by/narrow.safetensors" \
   -m "$by/thin.safetensors" || fail 'a run by three compressors'
-"$report" export "$dir/e.db" -o "$dir/csv_e" || fail 'export of compressors'
-"$report" html "$dir/e.db" -o "$dir/e.html" || fail 'html of compressors'
-if command -v python3 >/dev/null; then
-  python3 "$src/tests/python/check_compressors.py" "$dir/e.db" "$dir/csv_e" \
-    "$dir/e.html" 2>"$dir/err" || fail "compressors: $(tail -n 1 "$dir/err")"
-fi
+figures compressors "$dir/e.db"
 
 exit "$((bad > 0))"

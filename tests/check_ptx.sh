@@ -14,10 +14,6 @@
 # kernel may read what it wrote. One line for each, with the source line that
 # it came from.
 #
-# Refused as well: more than $most bytes of static shared memory in a kernel, of
-# 49,152 that CUDA has on every architecture, so that one more array still
-# compiles.
-#
 # Demanded, from compute capability 8.0 on: every kernel that reads K or V for
 # attention (logits, chunks) does so by cp.async in two groups or more: after
 # the first ones were committed, a wait that leaves one.
@@ -35,26 +31,13 @@
 #
 # It first proves on files with faults that each is seen, and on one without
 # that it is silent. Exit 77 without nvcc.
-set -euo pipefail
-export LC_ALL=C.UTF-8
+. "$(dirname "$0")/nvcc/nvcc.sh"
 
-here=$(cd "$(dirname "$0")/.." && pwd)
-top=${top_srcdir:-$here}
-nvcc=${NVCC-$(command -v nvcc || true)}
-bits=${NVCC_BITS:--fmad=false -prec-div=true -prec-sqrt=true -ftz=false}
 # Lines where `y > 0 ? y : 0` and its like may become max.f32, which gives the
 # same bits as the comparison does: NaN and -0 become +0.
 clamps='y > 0 [?] y : 0|y < top [?] y : top'
 # To an integer as C casts, and as rint does, from all that is within range.
 integers='rzi[.]s(32|64)[.]f(32|64)|rni[.](s32|s64|f32)[.]f32'
-most=48128
-. "$top/.ci/draw.sh"
-if [ -z "$nvcc" ]; then
-  echo 'check_ptx: there is no nvcc here' >&2
-  exit 77
-fi
-scratch=$(mktemp -d)
-trap 'rm -rf "$scratch"' EXIT
 
 # Prints what is wrong with the PTX file $1, which it reads twice.
 faults() {
@@ -84,9 +67,6 @@ waiting() {
     END { judge() }' "$1"
 }
 
-# The kernels of the PTX file $1 with too much static shared memory.
-crowded() { awk -v most="$most" -f "$here/tests/nvcc/ptx_shared.awk" "$1"; }
-
 # The faults of the source $1 for architecture $2; a line a fault.
 look() {
   local ptx=$scratch/$BASHPID.ptx
@@ -101,7 +81,6 @@ look() {
   grep -q '^[.]visible [.]entry\|[.]entry ' "$ptx" || [ "$3" = empty ] ||
     echo "$1: no kernel in its PTX"
   faults "$ptx"
-  crowded "$ptx"
   [ "${2%[a-z]}" -lt 80 ] || waiting "$ptx"
 }
 
@@ -251,59 +230,12 @@ prove_readers() {
     echo "check_ptx: of readers without cp.async it names: $said"
 }
 
-# Kernels with as much shared memory as they may have, and with more: in one
-# array, in one that a function has that they call, in one that two share.
-crowds() {
-  cat <<'END'
-__device__ __noinline__ int apart(int n) {
-  __shared__ int own[1000];
-  own[threadIdx.x] = n;
-  __syncthreads();
-  return own[n];
-}
-__device__ __forceinline__ int both(int n) {
-  __shared__ short all[2000];
-  all[threadIdx.x] = n;
-  __syncthreads();
-  return all[n];
-}
-template <int N> __global__ void fills(int *x) {
-  __shared__ char a[N];
-  a[threadIdx.x] = x[1];
-  __syncthreads();
-  x[0] = a[x[2]] + (x[4] ? apart(x[3]) : 0) + both(x[5]);
-}
-template <int N> __global__ void alone(int *x) {
-  __shared__ char a[N];
-  a[threadIdx.x] = x[1];
-  __syncthreads();
-  x[0] = a[x[2]];
-}
-END
-  echo "template __global__ void fills<$((most - 8000))>(int *);"
-  echo "template __global__ void fills<$((most - 7984))>(int *);"
-  echo "template __global__ void alone<$most>(int *);"
-  echo "template __global__ void alone<$((most + 1))>(int *);"
-}
-
-prove_crowds() {
-  local said want
-  crowds >"$scratch/crowds"
-  said=$(look "$scratch/crowds" "$1" full)
-  want=$(printf '%s bytes of static shared memory, at most %s\n' \
-    "_Z5aloneILi$((most + 1))EEvPi: $((most + 16))" "$most" \
-    "_Z5fillsILi$((most - 7984))EEvPi: $((most + 16))" "$most")
-  [ "$(sort <<<"$said")" = "$want" ] ||
-    echo "check_ptx: of what has too much shared memory it says: $said"
-}
-
 prove() {
   local arch=$1 i=0 text
   contracted >"$scratch/clean"
   clean | sed 's/k(float/c(float/' >>"$scratch/clean"
   look "$scratch/clean" "$arch" full
   prove_contraction "$arch"
-  prove_crowds "$arch"
   while IFS='|' read -r text _; do
     i=$((i + 1))
     echo "__global__ void k$i(float *x, double *d, int n) { $text }"
@@ -354,8 +286,8 @@ files_for() {
 
 check() {
   local arch
-  export -f check_one look faults crowded waiting
-  export nvcc bits here top scratch clamps integers most
+  export -f check_one look faults waiting
+  export nvcc bits here top scratch clamps integers
   for arch in $archs; do files_for "$arch"; done |
     xargs -0 -n 2 -P "$(nproc)" bash -c 'check_one "$@"' check_ptx
   cat "$scratch"/*.found

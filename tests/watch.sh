@@ -93,13 +93,14 @@ shaped() {
 
 part_made() { programs check_watch; }
 
-device=(check_gpu_pages check_gpu_parts check_gpu_coded check_gpu_paged
-  check_gpu_reads check_gpu_rebuilt check_gpu_verbs)
+device=(check_gpu_pages check_gpu_parts check_gpu_coded check_gpu_reads
+  check_gpu_rebuilt)
 part_device() { programs "${device[@]}"; }
 
-# Every K and V made NaN once it was appended; latents; pages of a store.
+# Every K and V made NaN once it was appended; latents; pages and regular
+# indices of a store.
 part_stores() {
-  programs check_gpu_regular check_gpu_rows check_gpu_tiers check_gpu_latents
+  programs check_gpu_indexed check_gpu_rows check_gpu_tiers check_gpu_latents
 }
 
 # Groups that share passes unevenly, columns of more than one pass, rows that

@@ -15,6 +15,8 @@
  * - attention goes by masks where views are the lanes or what classes leave of
  *   them, and else reads rows one by one; where rows are merged, coded or
  *   re-indexed there is no such store;
+ * - masked, no more is copied than the values of entries, once for up to 8
+ * heads;
  * - asked for base, a layer holds what its lanes share: where all layers hold
  *   the same tokens as many as the layout counts, else fewer.
  */
@@ -29,7 +31,10 @@
 
 enum { TOKENS = 210, PROMPT = 170, BUDGET = 48 };
 
-void order_of_threads(int reverse); /* order.cc */
+/* order.cc */
+void order_of_threads(int reverse);
+void copies_of(const void *from, size_t bytes);
+void copies_made(uint64_t of[3]);
 
 /* Where rows must lie, and how attention must read them. */
 typedef enum expected { POOLS, READ, WALKED, BOTH } expected;
@@ -42,6 +47,8 @@ static bool rewritten, joined, shared;
 static int blocks, walked, read_rows;     /* of the replay */
 static int64_t rewrites, gathered, hides; /* slots; clear bits of entries */
 static int64_t held;                      /* places, after each block */
+static kv_indices asked; /* of the rig's cases, which have no layout */
+static int64_t pieces;   /* of 16 bytes of values, that their steps read */
 
 /* --- the device and its backend ------------------------------------------- */
 
@@ -65,6 +72,15 @@ static int union_of(const kv_gpu_layer *l) {
   return n;
 }
 
+/* A rewrite leaves lanes one place behind another, all of them set. */
+static void must_be_gathered(const kv_gpu_layer *l, const kv_gpu_regular *r) {
+  const kv_gpu_regular_half *h = &r->half[*r->which];
+  for (int i = 0; i < l->lanes; i++)
+    for (int at = 0; at < 32 * r->words; at++)
+      assert_int_equal(h->mask[i * r->stride + at / 32] >> at % 32 & 1,
+                       at < h->taken[i]);
+}
+
 static void regular(void *stream, const kv_gpu_layer *l,
                     const kv_gpu_regular *r, int act) {
   walked += act == KV_GPU_REGULAR_ATTEND;
@@ -72,9 +88,11 @@ static void regular(void *stream, const kv_gpu_layer *l,
   for (int i = 0; act == KV_GPU_REGULAR_REWRITE && i < l->lanes; i++)
     gathered += joined ? union_of(l) : l->lane[i].n;
   kv_device_emu()->regular(stream, l, r, act);
+  if (act == KV_GPU_REGULAR_REWRITE) must_be_gathered(l, r);
 }
 
 static kv_rc open_indexed(const kv_plan *plan, kv_store **out, kv_err *e) {
+  if (asked) ((kv_plan *)plan)->indices = asked; /* the rig's own */
   return kv_gpu_open(&device, plan, out, e);
 }
 
@@ -153,7 +171,22 @@ static void check_lane(const kv_store *s, int i) {
   free(owned);
 }
 
+/* What the next step reads of values that lie where they came. */
+static void foresee(const kv_store *s) {
+  const kv_gpu_regular *r = &s->indexed->store.r;
+  size_t row = s->layer.lane[0].v_raw.size;
+  if (s->end == s->shape.prompt_len)
+    copies_of(r->half[0].v, (size_t)s->lanes * (size_t)r->room * row);
+  for (int i = 0; s->end < s->shape.n_tokens && i < s->lanes; i++) {
+    const kv_gpu_lane *l = &s->layer.lane[i];
+    int64_t read = 1; /* the new token */
+    for (int j = 0; j < l->n; j++) read += !is_hidden(s, l, j);
+    pieces += (l->queries + 7) / 8 * read * (int64_t)row / 16;
+  }
+}
+
 static void end_step(kv_store *s) {
+  if (asked == KV_INDICES_MASKED) foresee(s);
   blocks++;
   assert_int_equal(must == POOLS, s->indexed == NULL);
   for (int i = 0; s->indexed && i < s->lanes; i++) check_lane(s, i);
@@ -163,8 +196,8 @@ static void end_step(kv_store *s) {
 /* --- tests ---------------------------------------------------------------- */
 
 static void must_match(const char *text, const char *layout,
-                       const kv_digest of_ref[3], int reverse) {
-  kv_digest of[3];
+                       const kv_digest of_ref[GPUCELL_ENDS], int reverse) {
+  kv_digest of[GPUCELL_ENDS];
   kv_layout_result counted;
   gpucell c = {trace, layout, 0, BUDGET, &counted};
   blocks = walked = read_rows = 0;
@@ -211,7 +244,7 @@ static const struct {
 static void test_layout(const char *layout, bool rewrite, bool join) {
   shared = strstr(layout, "masks=layer");
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-    kv_digest of_ref[3];
+    kv_digest of_ref[GPUCELL_ENDS];
     gpucell plain = {trace, NULL, 0, BUDGET, NULL};
     must = shared ? cases[i].one : cases[i].where;
     rewritten = rewrite;
@@ -255,7 +288,7 @@ TEST(test_base) {
   rewritten = joined = true;
   shared = false;
   for (size_t i = 0; i < sizeof of / sizeof *of; i++) {
-    kv_digest of_ref[3], found[3];
+    kv_digest of_ref[GPUCELL_ENDS], found[GPUCELL_ENDS];
     kv_layout_result counted;
     gpucell c = {trace, "base", 0, BUDGET, &counted};
     gpucell_replay(&c, of[i].text, &kv_backend_ref, of_ref);
@@ -281,29 +314,79 @@ TEST(test_layouts) {
   static const struct {
     const char *layouts;
     kv_indices stored;
-  } asked[] = {{"hs:max", KV_INDICES_REWRITTEN},
-               {"hs:sparse", KV_INDICES_MASKED},
-               {"ls:sparse", KV_INDICES_MASKED},
-               {"la:sparse,ha:max", KV_INDICES_MASKED},
-               {"la:sparse:masks=layer", KV_INDICES_SHARED},
-               {"ls:max", KV_INDICES_JOINED},
-               {"la:max,hs:max", KV_INDICES_JOINED},
-               {"base", KV_INDICES_JOINED},
-               {"pages:16", KV_INDICES_NONE}};
+  } all[] = {{"hs:max", KV_INDICES_REWRITTEN},
+             {"hs:sparse", KV_INDICES_MASKED},
+             {"ls:sparse", KV_INDICES_MASKED},
+             {"la:sparse,ha:max", KV_INDICES_MASKED},
+             {"la:sparse:masks=layer", KV_INDICES_SHARED},
+             {"ls:max", KV_INDICES_JOINED},
+             {"la:max,hs:max", KV_INDICES_JOINED},
+             {"base", KV_INDICES_JOINED},
+             {"pages:16", KV_INDICES_NONE}};
   const char *text = "snapkv:window=16";
   gpucell_trace("indexed", KV_BF16, 12, TOKENS, PROMPT, trace);
-  for (size_t i = 0; i < sizeof asked / sizeof *asked; i++) {
-    kv_digest of_ref[3], of[3];
-    gpucell c = {trace, asked[i].layouts, 0, BUDGET, NULL};
-    shared = asked[i].stored == KV_INDICES_SHARED;
-    must = shared ? READ : asked[i].stored ? WALKED : POOLS;
-    rewritten = asked[i].stored > KV_INDICES_MASKED && !shared;
-    joined = asked[i].stored == KV_INDICES_JOINED;
+  for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+    kv_digest of_ref[GPUCELL_ENDS], of[GPUCELL_ENDS];
+    gpucell c = {trace, all[i].layouts, 0, BUDGET, NULL};
+    shared = all[i].stored == KV_INDICES_SHARED;
+    must = shared ? READ : all[i].stored ? WALKED : POOLS;
+    rewritten = all[i].stored > KV_INDICES_MASKED && !shared;
+    joined = all[i].stored == KV_INDICES_JOINED;
     walked = 0;
     gpucell_replay(&c, text, &kv_backend_ref, of_ref);
     gpucell_replay(&c, text, &indexed, of);
-    gpucell_must_match(text, asked[i].layouts, of_ref, of);
+    gpucell_must_match(text, all[i].layouts, of_ref, of);
     assert_int_equal(walked > 0, must == WALKED);
+  }
+}
+
+/* Groups of 1 to 13, rows in whole pieces of 16 bytes and not, more tokens than
+ * the 512 places that one block rewrites. */
+TEST(test_shapes) {
+  static const struct {
+    rig_case c;
+    const char *spec;
+    bool whole; /* are rows whole pieces? */
+  } shapes[] = {
+      {RIG_SHAPE(3, 3, 64, 64, 640, 600), "snapkv:window=16:budget=550", true},
+      {RIG_SHAPE(8, 2, 32, 48, 300, 260, .half = true), "tova:budget=200",
+       true},
+      {RIG_SHAPE(14, 2, 20, 12, 300, 260, .half = true),
+       "adakv:window=16:budget=100", false},
+      {RIG_SHAPE(16, 2, 64, 64, 200, 160), "tova:budget=140", true},
+      {RIG_SHAPE(13, 1, 16, 136, 300, 260, .half = true),
+       "hardkv:upper=199:lower=100:window=4:every=6:p=0.6", true}};
+  must = WALKED;
+  joined = shared = false;
+  for (size_t i = 0; i < 2 * (sizeof shapes / sizeof *shapes); i++) {
+    rig_case c = shapes[i / 2].c;
+    kv_digest of_ref[GPUCELL_ENDS], of[GPUCELL_ENDS];
+    const char *text = shapes[i / 2].spec;
+    uint64_t copied[3];
+    rewritten = i % 2;
+    rig_data(&c, 11);
+    gpucell_layer(&c, text, &kv_backend_ref, of_ref);
+    for (int reverse = 0; reverse < 2; reverse++) {
+      asked = rewritten ? KV_INDICES_REWRITTEN : KV_INDICES_MASKED;
+      walked = read_rows = 0;
+      rewrites = pieces = 0;
+      order_of_threads(reverse);
+      gpucell_layer(&c, text, &indexed, of);
+      copies_made(copied);
+      order_of_threads(0);
+      asked = KV_INDICES_NONE;
+      gpucell_must_match(text, "a shape", of_ref, of);
+      /* recorded once for steps that compress, and once for others */
+      if (walked < 1 || walked > 2 || read_rows || (rewrites > 0) != rewritten)
+        fail_msg(
+            "%s: attention went by masks in %d sequences, and read rows in "
+            "%d; rewritten %d times",
+            text, walked, read_rows, (int)rewrites);
+      if (!rewritten && shapes[i / 2].whole && (int64_t)copied[0] != pieces)
+        fail_msg("%s: %d pieces were copied, not %d", text, (int)copied[0],
+                 (int)pieces);
+    }
+    rig_data_free(&c);
   }
 }
 

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * What stands in the place of tokens, on the executor: the worked cases and
- * laws of the methods that store latent vectors or a state of low rank, with
- * the threads of a warp forwards and, in a second process, backwards.
+ * laws of the methods that store latent vectors, a state of low rank, means or
+ * codes, with the threads of a warp forwards and, in a second process,
+ * backwards.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,9 +14,13 @@
 #include "tests/support/rig_cases.h"
 
 static int all(const char *order) {
+  static const char *const methods[] = {"less",    "deltakv", "palu",
+                                        "zsmerge", "kivi",    "hardkv"};
+  int failed = 0;
   setenv("KVREPLAY_EMU_ORDER", order, 1);
-  return (rig_cases("less") != 0) + (rig_cases("deltakv") != 0) +
-         (rig_cases("palu") != 0);
+  for (size_t i = 0; i < sizeof methods / sizeof *methods; i++)
+    failed += rig_cases(methods[i]) != 0;
+  return failed;
 }
 
 int main(void) {

@@ -7,6 +7,7 @@
  *   rows and blocks held are the payload, in bytes, that is charged;
  * - a pool has the pages for as many rows as were held at once, in decoding an
  *   eighth more at most: of a method with a bound, for its bound.
+ * - a lane whose journal or log is full ends the replay;
  * - of latent vectors that attention decodes itself, what was decoded into the
  *   lanes' blocks becomes NaN once it was reported: no step reads it.
  * Of methods with weights, on a bundled trace that has them.
@@ -54,8 +55,15 @@ static const kv_gpu_hooks *hooks(const char *method) {
   return kv_device_emu()->hooks(method);
 }
 
+static int words, log_rows; /* that lanes have room for; 0: as many as needed */
+
 static kv_rc open_poisoned(const kv_plan *plan, kv_store **out, kv_err *e) {
-  return kv_gpu_open(&device, plan, out, e);
+  kv_rc rc = kv_gpu_open(&device, plan, out, e);
+  for (int i = 0; !rc && i < (*out)->lanes; i++) {
+    if (words) (*out)->head[i].cap_verbs = words;
+    if (log_rows) (*out)->head[i].cap_log = log_rows;
+  }
+  return rc;
 }
 
 /* Bytes of rows and blocks that one side of a lane holds; `parts` are what its
@@ -70,8 +78,22 @@ static int64_t held(const kv_gpu_raw *pool, const kv_gpu_slab *slab,
   return bytes;
 }
 
+/* Tokens that an entry stands for are listed from its id to its last one; and
+ * entries are tokens 0, 1, .. until one was dropped or moved. */
+static void check_members(const kv_gpu_lane *l) {
+  for (int i = 0; !l->dropped && !l->holes && i < l->n; i++)
+    assert_int_equal(l->id[i], i);
+  for (int i = 0; l->last && i < l->n; i++) {
+    uint32_t token = l->id[i], n = 1;
+    for (; token != l->last[i] && n <= l->weight[i]; n++)
+      token = l->next[token];
+    assert_int_equal(n, l->weight[i]);
+  }
+}
+
 static void check_lane(const kv_store *s, int i) {
   const kv_gpu_lane *l = &s->layer.lane[i]; /* it is near */
+  check_members(l);
   const char *wrong = gpupool_wrong(l);
   kv_bytes charged = {0};
   int64_t metadata = 0;
@@ -115,7 +137,7 @@ static void end_step(kv_store *s) {
 /* The most rows that a pool held of the spec, in so many blocks and steps. */
 static int rows_in(const char *text, int least, int most) {
   const gpucell cell = {.trace = trace, .prompt = prompt, .budget = BUDGET};
-  kv_digest of_ref[3], of_device[3];
+  kv_digest of_ref[GPUCELL_ENDS], of_device[GPUCELL_ENDS];
   blocks = most_rows = 0;
   gpucell_replay(&cell, text, &kv_backend_ref, of_ref);
   gpucell_replay(&cell, text, &poisoned, of_device);
@@ -170,7 +192,34 @@ TEST(test_types) {
     make_trace(cases[i].dtype, cases[i].d);
     rows_of("quest:page=8:skip=0");
     rows_of("zsmerge");
+    rows_of("mad");
   }
+}
+
+/* Verbs for which the journal, or the log of rewritten rows, has no room end a
+ * replay: the method has asked for too little. */
+TEST(test_full) {
+  static const struct {
+    const char *spec;
+    int words, rows;
+  } cases[] = {{"window:budget=30", 12, 0},
+               {"hardkv:upper=20:lower=10:window=4:every=6", 12, 0},
+               {"zsmerge:budget=30", 8, 0},
+               {"zsmerge:budget=30:variant=code", 0, 1},
+               {"kivi:residual=4:group=4", 12, 0},
+               {"kivi:residual=4:group=4", 0, 1}};
+  rig_case c = RIG_SHAPE(2, 1, 8, 8, 60, 40, .backend = &poisoned);
+  rig_data(&c, 3);
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    words = cases[i].words;
+    log_rows = cases[i].rows;
+    kv_err e = rig_fault(&c, cases[i].spec);
+    if (e.rc != KV_INTERNAL || !strstr(e.text, "the verbs of one step name"))
+      fail_msg("%s, %d words, %d rows: %d, '%s'", cases[i].spec, words,
+               log_rows, e.rc, e.text);
+  }
+  words = log_rows = 0;
+  rig_data_free(&c);
 }
 
 /* What is stored in the place of tokens, of weights that lie beside a trace of

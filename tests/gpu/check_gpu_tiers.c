@@ -12,7 +12,10 @@
  *   prompt as many as the formula says, and never more than its tokens could
  *   fill;
  * - attention walks the pages where formats and views allow, and else reads
- *   rows one by one; and formats that have no page stay in slabs.
+ *   rows one by one; and formats that have no page stay in slabs;
+ * - walked, a page's codes are copied once for all heads, 32 bytes at a time,
+ *   by threads that hardly wait for each other; a side whose rows do not suit
+ *   that is not copied at all.
  */
 #include "gpu/host/backends.h"
 #include "gpu/host/tiers.h"
@@ -26,7 +29,10 @@
 
 enum { TOKENS = 230, PROMPT = 180, BUDGET = 96 };
 
-void order_of_threads(int reverse); /* order.cc */
+/* order.cc */
+void order_of_threads(int reverse);
+void copies_of(const void *from, size_t bytes);
+void copies_made(uint64_t of[3]);
 
 /* Where the rows of a case must lie, and how attention must read them. */
 typedef enum expected { SLABS, READ, WALKED } expected;
@@ -37,6 +43,9 @@ static char trace[512];
 static expected must;
 static int blocks, walked, read_rows; /* of the replay */
 static int64_t turned, given;
+static int64_t numbers[KV_TIERS];     /* of each tier, of all steps and lanes */
+static bool fast[KV_TIERS][KV_SIDES]; /* are whole rows copied? */
+static int64_t pieces;                /* of 16 bytes, that attention copies */
 
 /* --- the device and its backend ------------------------------------------- */
 
@@ -131,13 +140,35 @@ static void check_lane(const kv_store *s, int i, bool prompt) {
   }
 }
 
+/* What the next step reads: keys of all numbers of a lane's tiers, though an
+ * entry may be gone, and once for up to 8 heads values of entries, but for the
+ * last chunk, where the new token's row is not coded yet. */
+static void foresee(const kv_store *s, int i) {
+  const kv_gpu_lane *l = &s->layer.lane[i];
+  for (int t = 0; t < KV_TIERS; t++) {
+    const kv_gpu_paged_side *side = s->tiers->rows.tier[t].side;
+    int64_t own = 0, used = l->k_slab[side[KV_SIDE_K].slab].used;
+    for (int j = 0; j < l->n / KV_GPU_CHUNK * KV_GPU_CHUNK; j++)
+      own += l->k[j].format == side[KV_SIDE_K].slab;
+    if (fast[t][KV_SIDE_K]) pieces += used * (side[KV_SIDE_K].codes / 16);
+    if (fast[t][KV_SIDE_V])
+      pieces += (l->queries + 7) / 8 * own * (side[KV_SIDE_V].codes / 16);
+    numbers[t] += used;
+  }
+}
+
 static void end_step(kv_store *s) {
   bool prompt = s->end <= s->shape.prompt_len;
   blocks++;
+  for (int i = 0; s->tiers && s->end < s->shape.n_tokens && i < s->lanes; i++)
+    foresee(s, i);
   assert_int_equal(must == SLABS, s->tiers == NULL);
   for (int i = 0; s->tiers && i < s->lanes; i++) check_lane(s, i, prompt);
   if (s->tiers) {
     check_pages(s);
+    if (prompt)
+      copies_of(s->tiers->rows.pool,
+                (size_t)(s->tiers->u.p.shape.pages * s->tiers->rows.page));
     turned = s->tiers->u.p.front->books.turned;
     given = s->tiers->u.p.front->books.given;
   }
@@ -148,9 +179,9 @@ static void end_step(kv_store *s) {
 
 static const gpucell cell = {.trace = trace, .budget = BUDGET};
 
-static void must_match(const char *text, const kv_digest of_ref[3],
+static void must_match(const char *text, const kv_digest of_ref[GPUCELL_ENDS],
                        int reverse) {
-  kv_digest of_pages[3];
+  kv_digest of_pages[GPUCELL_ENDS];
   blocks = walked = read_rows = 0;
   order_of_threads(reverse);
   gpucell_replay(&cell, text, &in_pages, of_pages);
@@ -164,7 +195,7 @@ static void must_match(const char *text, const kv_digest of_ref[3],
 }
 
 static void must_be_alike(const char *text, int first, int last) {
-  kv_digest of_ref[3];
+  kv_digest of_ref[GPUCELL_ENDS];
   gpucell_replay(&cell, text, &kv_backend_ref, of_ref);
   for (int reverse = first; reverse <= last; reverse++)
     must_match(text, of_ref, reverse);
@@ -216,6 +247,67 @@ TEST(test_types) {
   must_be_alike("leankv:alpha_h=1.5:alpha_l=1.2:high_v_groups=3", 0, 1);
   make_trace(KV_BF16, 20);
   must_be_alike("snapkv:window=16+int2", 0, 1);
+}
+
+static void must_have_copied(const char *text) {
+  uint64_t
+      of[GPUCELL_ENDS]; /* copies, sectors of 32 bytes, turns of 8 threads */
+  copies_made(of);
+  if ((int64_t)of[0] != pieces)
+    fail_msg("%s: %d pieces were copied, not %d", text, (int)of[0],
+             (int)pieces);
+  if (8 * of[1] > 5 * of[0] || 16 * of[2] > 3 * of[0])
+    fail_msg("%s: of %d copies %d sectors and %d turns", text, (int)of[0],
+             (int)of[1], (int)of[2]);
+}
+
+/* Groups of 1 to 13, K and V of other widths, both ways to read a side. */
+TEST(test_shapes) {
+  static const struct {
+    rig_case c;
+    const char *spec;
+    bool fast[KV_TIERS][KV_SIDES];
+  } cases[] = {
+      {RIG_SHAPE(2, 2, 128, 128, 530, 490),
+       "leankv:window=8:alpha_h=1.1:alpha_l=0.7:high=k8v4:low=k4v2",
+       {{true, true}, {true, true}}},
+      {RIG_SHAPE(8, 1, 128, 128, 400, 360),
+       "leankv:window=8:alpha_h=1.9:alpha_l=1.6:high=k8v4:low=k4v2"
+       ":high_k_groups=2:high_v_groups=2:low_k_groups=2:low_v_groups=4",
+       {{true, true}, {true, true}}},
+      {RIG_SHAPE(13, 1, 64, 128, 300, 260),
+       "leankv:window=8:alpha_h=1.9:alpha_l=1.6:high=k8v4:low=k2v1"
+       ":low_v_groups=2",
+       {{true, true}, {true, true}}},
+      {RIG_SHAPE(4, 2, 256, 256, 200, 160),
+       "leankv:window=8:alpha_h=1.4:alpha_l=1.2:high=k8v4:low=k4v2",
+       {{false, true}, {true, true}}},
+      {RIG_SHAPE(4, 1, 128, 64, 200, 160),
+       "leankv:window=8:alpha_h=1.9:alpha_l=1.6:high=k8v8:low=k4v4",
+       {{true, false}, {true, false}}},
+      {RIG_SHAPE(6, 2, 36, 20, 300, 260),
+       "leankv:window=8:alpha_h=1.9:alpha_l=1.6:high=k8v4:low=k4v2"
+       ":high_k_groups=3:high_v_groups=2:low_v_groups=4",
+       {{false, false}, {false, false}}}};
+  must = WALKED;
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    rig_case c = cases[i].c;
+    kv_digest of_ref[GPUCELL_ENDS], of[GPUCELL_ENDS];
+    memcpy(fast, cases[i].fast, sizeof fast);
+    rig_data(&c, 7 + (uint32_t)i);
+    gpucell_layer(&c, cases[i].spec, &kv_backend_ref, of_ref);
+    for (int reverse = 0; reverse < 2; reverse++) {
+      pieces = numbers[KV_HIGH] = numbers[KV_LOW] = 0;
+      walked = 0;
+      order_of_threads(reverse);
+      gpucell_layer(&c, cases[i].spec, &in_pages, of);
+      order_of_threads(0);
+      gpucell_must_match(cases[i].spec, "a shape", of_ref, of);
+      assert_true(walked > 0 && numbers[KV_HIGH] > 0 && numbers[KV_LOW] > 0);
+      must_have_copied(cases[i].spec);
+    }
+    rig_data_free(&c);
+  }
 }
 
 int main(void) {

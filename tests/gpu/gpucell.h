@@ -9,6 +9,7 @@
 
 #include "sim/replay/engine/replay.h"
 #include "tests/made/made_up.h"
+#include "tests/support/rig.h"
 #include "traces/trace/small.h"
 
 /* Layers of gpucell_trace. */
@@ -20,14 +21,20 @@ typedef struct gpucell {
   int prompt, budget;      /* tokens of the prompt, 0: the trace's; entries */
   kv_layout_result *first; /* gets the first layout's result; NULL: nobody's */
 } gpucell;
-/* Replays the specification `text` on the trace; digest gets journal, state and
- * output. Fails the test if it does not run. */
+/* What a replay ends with: journal, state, output, and one of the bytes held.
+ */
+enum { GPUCELL_ENDS = 4 };
+/* Replays the specification `text` on the trace; digest gets what it ends with.
+ * Fails the test where it does not run. */
 void gpucell_replay(const gpucell *c, const char *text,
-                    const kv_backend *backend, kv_digest digest[3]);
-/* Fails the test at the first digest that differs; `what` names its origin in
- * the message. */
+                    const kv_backend *backend, kv_digest digest[GPUCELL_ENDS]);
+/* The same of a layer alone, whose numbers and sizes are the rig's. */
+void gpucell_layer(const rig_case *of, const char *text,
+                   const kv_backend *backend, kv_digest digest[GPUCELL_ENDS]);
+/* Fails the test at the first digest that is another; `what` says of whom. */
 void gpucell_must_match(const char *text, const char *what,
-                        const kv_digest of_ref[3], const kv_digest of[3]);
+                        const kv_digest of_ref[GPUCELL_ENDS],
+                        const kv_digest of[GPUCELL_ENDS]);
 /* Writes a trace of 4 heads over 2 KV heads of GPUCELL_LAYERS layers into the
  * scratch folder; `path` has room for 512 bytes. */
 void gpucell_trace(const char *name, kv_dtype dtype, int d, int tokens,

@@ -1,307 +1,232 @@
 # SPDX-License-Identifier: Apache-2.0
-"""check_figures.py DB CSV PAGE: the figures of formats, pages and drift, as
-tests/check_figures.sh made them: of each, the numbers that are drawn on PAGE,
-and where, are those of the files that kvreport exported to CSV, and these are
-means of rows of DB, asked here in other words. Standard library only."""
+"""check_figures.py FILE DB: gives the runs of DB the numbers that FILE says,
+so that what kvreport makes of them can be worked out by hand.
+check_figures.py FILE DB CSV PAGE: what it made of them: the views that it
+exported to CSV have the rows of FILE, PAGE has its tips, and every mark of the
+page stands where its tip says. Standard library only.
 
-import json
+A line of FILE, which goes on in lines that begin with a space, is
+  run N SPEC            the runs on both traces of what SPEC, with its *, means
+                        have the number N: output error N, N % of dense's bytes
+                        stored, N % of the tokens dropped; a quarter less on the
+                        first trace, a quarter more on the second
+  set SQL               another change; n(run_id) is the number of a run,
+                        floats(X, N) a column of N times X
+  view NAME [COLUMN=REGEX]..: COLUMN..
+                        below it the rows of the view that have such values, a
+                        row a line; a number may be a fraction
+  page NAME squares TITLE | shades TITLE
+                        below it the numbers in that map, or ROW COLUMN OPACITY
+  page NAME places ACROSS UP | bars N | lines
+                        below it the tips of the figure, in any order (none: any
+                        that are there). Marks are placed, and bars as long, as
+                        the N-th number of their tips (2log: the second's
+                        logarithm; -: not asked), lines as the view's pages
+  says NAME             below it what the figure has in it"""
+
+import csv
+import html
 import math
 import re
-
-from figures import db, near, rows, section, straight
-
-# --- what the tables say ---
-
-runs = []
-for r in db.execute(
-    "SELECT r.*, t.name, t.n_tokens, a.target, m.mean AS error FROM ran r"
-    " JOIN trace t USING (identity) JOIN ask a USING (run_id)"
-    " JOIN metric m ON m.run_id = r.run_id AND m.part = 0"
-    " AND m.measure = 'output_error'"
-):
-    runs.append({**dict(r), "p": json.loads(r["params"])})
+import sqlite3
+import struct
+import sys
 
 
-def mean(column, **like):
-    """Of both traces, of the runs that have all these; p_x: a parameter."""
-    found = [
-        r
-        for r in runs
-        if all(
-            (r["p"].get(k[2:].replace("__", ".")) if k[:2] == "p_" else r[k])
-            == v
-            for k, v in like.items()
-        )
-    ]
-    assert len(found) == 2, f"{len(found)} runs of {like}"
-    assert {r["name"] for r in found} == {"synth_1", "synth_2"}
-    return sum(r[column] for r in found) / 2
+def read(path):
+    """[(kind, words, [line])]"""
+    blocks = []
+    for line in open(path, encoding="utf-8"):
+        line = line.rstrip("\n")
+        kind = line.split(" ", 1)[0]
+        if kind in ("run", "set", "view", "page", "says"):
+            blocks.append((kind, line[len(kind) + 1:], []))
+        elif line[:1] == " " and blocks[-1][2]:
+            blocks[-1][2][-1] += line
+        elif line[:1] == " ":
+            blocks[-1] = (*blocks[-1][:1], blocks[-1][1] + line, [])
+        elif line and not line.startswith("#"):
+            blocks[-1][2].append(line)
+    return blocks
 
 
-def coded(column, method, target, k, v):
-    if (method, k, v) in (("dense", "int4", "int2"), ("dense", "int2", "int4")):
-        return mean(column, method="quant", p_k=k, p_v=v)
-    return mean(column, method=f"{method}+quant", target=target,
-                p_quant__k=k, p_quant__v=v)
+def give(db, blocks):
+    numbers = {}
+    for kind, words, more in blocks:
+        if kind != "run":
+            continue
+        n, spec = words.split()
+        found = db.execute("SELECT run_id FROM run WHERE spec GLOB ?",
+                           (spec,)).fetchall()
+        assert len(found) == 2, f"run {words}: {len(found)} runs"
+        numbers |= {i: int(n) for i, in found}
+    of = dict(db.execute("SELECT run_id, iif(name LIKE '%1', .75, 1.25) FROM"
+                         " run JOIN trace USING (identity)").fetchall())
+    db.create_function("n", 1, numbers.get)
+    db.create_function("x", 1, lambda i: numbers[i] * of[i])
+    db.create_function("floats", 2, lambda x, n: struct.pack(f"<{n}f",
+                                                             *[x] * n))
+    db.executescript("""
+    UPDATE metric SET mean = x(run_id) WHERE n(run_id) NOTNULL AND part = 0
+      AND measure = 'output_error';
+    UPDATE scalar SET value = x(run_id) / 100 WHERE n(run_id) NOTNULL
+      AND name IN ('kr', 'cr');
+    UPDATE scalar SET value = (1 - x(run_id) / 100) * (SELECT n_tokens FROM
+      trace JOIN run USING (identity) WHERE run_id = scalar.run_id)
+      WHERE n(run_id) NOTNULL AND name = 'kept';""")
+    for kind, words, more in blocks:
+        if kind == "set":
+            db.executescript("\n".join([words, *more]))
+    db.commit()
 
 
-# --- bits for keys against bits for values ---
-
-mirrors = rows("mirrors")
-assert [(r["method"], r["asked"], r["pair"], r["mirror"]) for r in mirrors] == [
-    ("dense", "", "K8V4", "K4V8"),
-    ("dense", "", "K4V2", "K2V4"),
-    ("window", "60%", "K4V2", "K2V4"),
-    ("window", "30%", "K4V2", "K2V4"),
-], mirrors
-for r in mirrors:
-    at = (r["method"], r["asked"])
-    for error, bytes_, k, v in (("output_error", "kr", "more", "less"),
-                                ("mirror_error", "mirror_kr", "less", "more")):
-        near(float(r[error]), coded("error", *at, r[k], r[v]), "mirrors")
-        near(float(r[bytes_]), coded("kr", *at, r[k], r[v]), "mirrors")
-drawn = section("mirrors")
-marks = []
-for x, tip in re.findall(
-    r"translate\(([\d.]+) [^>]*><title>(.*?)</title>", drawn
-):
-    name, value = re.match(r"(.*): output error (\S+) at", tip).groups()
-    marks.append((name, float(value), float(x)))
-# The budget of the pictures is the least that most lines have.
-shown = [r for r in mirrors if r["asked"] in ("", "30%")]
-want = [
-    (f"{r['method']} {r[pair]}", float(f"{float(r[error]):.3g}"))
-    for r in shown
-    for pair, error in (("pair", "output_error"), ("mirror", "mirror_error"))
-]
-assert sorted(m[:2] for m in marks) == sorted(want), (marks, want)
-straight([(math.log(m[1]), m[2]) for m in marks], "mirrors", 1.5)
-for r in shown:
-    note = f"{float(r['output_error']):.3g}, {float(r['mirror_error']):.3g}<"
-    assert note in drawn, note
-
-# --- fewer bits, fewer tokens, or both; tokens by head, layer or static ---
+def same(got, want):
+    try:
+        a, *b = want.split("/")
+        number = float(a) / float(b[0] if b else 1)
+        return math.isclose(float(got), number, rel_tol=1e-9, abs_tol=1e-12)
+    except ValueError:
+        return got == want
 
 
-def panels(name, view, x, y):
-    """Marks of each panel, as their tips say, and where they are."""
-    drawn = section(name)
-    found = {}
-    for title, body in re.findall(r"<h3>(.*?)</h3>(.*?)</svg>", drawn, re.S):
-        found[title] = [
-            (tip, float(a), float(b))
-            for a, b, tip in re.findall(
-                r"translate\(([\d.]+) ([\d.]+)\)[^>]*><title>(.*?)</title>",
-                body,
-            )
-        ]
-    for title, marks in found.items():
-        here = [r for r in view if r[view[0]["panel"]] == title]
-        assert len(marks) == len(here), f"{name}: {len(marks)} of {len(here)}"
-        for r in here:
-            tip = r["tip"]
-            assert [m for m in marks if m[0] == tip], f"{name}: no '{tip}'"
-            r["at"] = [m[1:] for m in marks if m[0] == tip][0]
-    drawn = [r for r in view if "at" in r]
-    assert drawn, f"{name}: nothing drawn"
-    straight([(x(r), r["at"][0]) for r in drawn], f"{name}, across")
-    straight([(y(r), r["at"][1]) for r in drawn], f"{name}, up")
-    return found
+def check_view(folder, words, want):
+    where, columns = words.split(":")
+    name, *where = where.split()
+    where = [x.split("=", 1) for x in where]
+    with open(f"{folder}/{name}.csv", encoding="utf-8") as f:
+        got = [[r[c] for c in columns.split()] for r in csv.DictReader(f)
+               if all(re.fullmatch(v, r[k]) for k, v in where)]
+    want = [[x.strip() for x in r.split("|")] for r in want]
+    for i in range(max(len(got), len(want))):
+        a, b = got[i:i + 1], want[i:i + 1]
+        assert a and b and all(map(same, a[0], b[0])), \
+            f"view {words}, row {i + 1}: {a}, expected {b}"
 
 
-def at(r):
-    return f" at {r['asked']}" if r["asked"] else ""
+# --- the page ---
 
 
-pruning = rows("pruning")
-assert sorted((r["method"], r["series"], r["asked"]) for r in pruning) == [
-    ("window", "8 bit", ""),
-    ("window", "both", "30%"), ("window", "both", "60%"),
-    ("window", "fewer tokens", "30%"), ("window", "fewer tokens", "60%"),
-], pruning
-for r in pruning:
-    for column, of in (("output_error", "error"), ("kr", "kr")):
-        if r["series"] == "fewer tokens":
-            other = mean(of, method="window", target=r["asked"])
-        else:
-            base = "dense" if r["series"] == "8 bit" else "window"
-            other = coded(of, base, r["asked"], "int8", "int8")
-        near(float(r[column]), other, f"pruning {r['series']}")
-    r["panel"] = "method"
-    r["tip"] = (f"{r['series']}{at(r)}; output error: "
-                f"{float(r['output_error']):.6g}; bytes stored, share of "
-                f"dense: {100 * float(r['kr']):.3g}%")
-panels("pruning", pruning, lambda r: math.log(float(r["kr"])),
-       lambda r: math.log(float(r["output_error"])))
+def figure(page, name):
+    found = re.search(rf'<h2 id="{name}">.*?</figure>', page, re.S)
+    assert found, f"no figure {name}"
+    return html.unescape(found.group(0))
 
-sparsity = rows("sparsity")
-assert [(r["alike"], r["sparsity"]) for r in sparsity] == [
-    ("variant=code high=k8v4 low=k4v2", s)
-    for s in ("head", "head", "layer", "static")
-], sparsity
-for r in sparsity:
-    like = {"method": "leankv", "p_variant": "code"}
-    like["p_sparsity"] = r["sparsity"]
-    if r["sparsity"] == "head":
-        like["p_alpha_l"] = float(re.search(r"alpha_l=(\S+)", r["method"])[1])
-    near(float(r["output_error"]), mean("error", **like), "sparsity")
-    near(float(r["dropped"]), 1 - mean("kept", **like) / 152, "sparsity")
-    r["panel"] = "alike"
-    r["tip"] = (f"{r['sparsity']}; output error: "
-                f"{float(r['output_error']):.6g}; tokens dropped: "
-                f"{100 * float(r['dropped']):.3g}%")
-panels("sparsity", sparsity, lambda r: float(r["dropped"]),
-       lambda r: math.log(float(r["output_error"])))
 
-# --- codes alone, and everything ---
+def check_tips(page, name, want):
+    got = sorted(re.findall("<title>(.*?)</title>", figure(page, name)))
+    assert got == sorted(want), f"page {name}: {got}, expected {sorted(want)}"
 
-KINDS = ("payload", "metadata", "columns", "side", "slack")
-charged = {(r["method"], r["asked"]): r for r in rows("charged")}
-held = {}
-for r in runs:
-    for kind, n in db.execute(
-        "SELECT kind, bytes FROM held WHERE run_id = ? AND total",
-        (r["run_id"],),
-    ):
-        held[r["run_id"], kind] = n
-dense = {r["name"]: held[r["run_id"], "payload"] for r in runs
-         if r["method"] == "dense"}
-for method, target in (("dense", ""), ("window", "30%"), ("window", "60%")):
-    for kind in KINDS:
-        share = sum(
-            held[r["run_id"], kind] / dense[r["name"]]
-            for r in runs if (r["method"], r["target"]) == (method, target)
-        ) / 2
-        column = "codes" if kind == "payload" else kind
-        near(float(charged[method, target][column]), share, "charged")
-unified = dict(db.execute(
-    "SELECT run_id, bytes_end FROM layout WHERE layout = 'unified'").fetchall())
-for method, target in (("dense", ""), ("window", "30%")):
-    share = sum(unified[r["run_id"]] / dense[r["name"]] for r in runs
-                if (r["method"], r["target"]) == (method, target)) / 2
-    near(float(charged[method, target]["unified"]), share, "unified pages")
-assert all(not r["unified"] for r in charged.values()
-           if "static" in r["method"] or "paper" in r["method"])
-drawn = section("charged")
-marks = [(float(share), float(x)) for x, share in re.findall(
-    r"translate\(([\d.]+) [^>]*><title>[^<]*, in unified pages: (\S+)% of",
-    drawn)]
-assert len(marks) == sum(bool(r["unified"]) for k, r in charged.items()
-                         if k[1] != "60%")
-straight(marks, "unified pages", 1)
-bars = re.findall(
-    r'd="M([\d.]+),[\d.]+H([\d.]+)v\S*"><title>(.*?), ([^,]*(?:, [^:]*)?): '
-    r"(\S+)% of dense", drawn)
-assert bars
-straight([(float(share), float(b) - float(a)) for a, b, _, _, share in bars],
-         "charged", 1)
-for (method, asked), r in charged.items():
-    if asked == "60%":
-        continue
-    parts = [100 * float(r[k]) for k in ("codes",) + KINDS[1:]]
-    near(sum(parts), 100 * float(r["everything"]), "charged")
-    assert f">{parts[0]:.1f}%, all {sum(parts):.1f}%<" in drawn, (method, parts)
-    here = [float(b[4]) for b in bars if b[2] == method[:76]]
-    parts = [x for x in parts if x > 0]
-    assert len(here) == len(parts) and all(
-        math.isclose(a, b, rel_tol=.006) for a, b in zip(here, parts)
-    ), (method, here)
 
-# --- pages over time ---
+def straight(pairs, what, by=1.5):
+    """Places follow their numbers along a line that is not level."""
+    pairs = sorted(pairs)
+    (x0, y0), (x1, y1) = pairs[0], pairs[-1]
+    assert x1 > x0 and y1 != y0, f"{what}: one place"
+    for x, y in pairs:
+        at = y0 + (y1 - y0) * (x - x0) / (x1 - x0)
+        assert abs(at - y) < by, f"{what}: {x} at {y}, not {at}"
 
-paged = rows("paged")
-assert {r["layout"] for r in paged} == {"unified", "pages:16"}
-names = {r["run_id"]: (r["name"], r["method"], r["target"]) for r in runs}
-pages = {}
-for r in db.execute("SELECT * FROM layout_step"):
-    name = names[r["run_id"]]
-    if r["layout"] not in ("unified", "pages:16"):
-        continue
-    if name[1] in ("dense", "window") and name[2] in ("", "30%"):
-        pages[r["layout"], name[0], name[1], str(r["step"])] = str(r["pages"])
-mine = {(r["layout"], r["trace"], r["method"], r["step"]): r["pages"]
-        for r in paged if r["method"] in ("dense", "window")}
-assert mine == pages, "paged differs from layout_step"
-drawn = section("paged")
-for panel in {r["panel"] for r in paged}:
-    body = drawn.split(f"<h3>{panel}</h3>")[1].split("</svg>")[0]
+
+def number(tip, which):
+    """The which-th number of a tip behind its name; `1log`: its logarithm."""
+    of = re.split("[:;]", tip, maxsplit=1)[1]
+    of = re.findall(r"(?<= )-?[\d.]+(?:e-\d+)?(?=%|;| |$)", of)
+    x = float(of[int(which[0]) - 1])
+    return math.log(x) if which[1:] == "log" else x
+
+
+def check_places(panel, name, across, up):
+    marks = re.findall(
+        r"translate\(([\d.]+) ([\d.]+)\)[^>]*><title>(.*?)</title>", panel)
+    assert marks, f"page {name}: no marks"
+    for i, which in (0, across), (1, up):
+        if which != "-":
+            straight([(number(m[2], which), float(m[i])) for m in marks],
+                     f"page {name}")
+
+
+def check_bars(panel, name, which):
+    """Bars are as long as their numbers; of a row one begins where the last
+    ended."""
+    bars = re.findall(
+        r'd="M([\d.]+),([\d.]+)H([\d.]+)v\S*"><title>(.*?)</title>', panel)
+    straight([(number(tip, which), float(b) - float(a))
+              for a, _, b, tip in bars] + [(0, 0)], f"page {name}", 1)
+    rows = {}
+    for a, y, b, _ in bars:
+        assert rows.get(y, a) == a, f"page {name}: a bar begins at {a}"
+        rows[y] = b
+
+
+def check_lines(folder, name, panel, body):
+    """The lines of a panel go through the rows of the view."""
+    with open(f"{folder}/{name}.csv", encoding="utf-8") as f:
+        rows = [r for r in csv.DictReader(f) if r["panel"] == panel]
+    series = {}
+    for r in rows:
+        series.setdefault(r["method"], []).append(float(r["pages"]))
     lines = [[float(y) for y in re.findall(r",([\d.]+)", d)]
              for d in re.findall(r'class="k\d l[^"]*" d="(M[^"]*)"', body)]
-    series = {}
-    for r in paged:
-        if r["panel"] == panel:
-            series.setdefault(r["method"], []).append(float(r["pages"]))
-    assert len(lines) == len(series), panel
-    straight([(n, y) for name, line in zip(sorted(series), lines)
-              for n, y in zip(series[name], line)], panel)
-    assert body.count("<title>") == len(series), panel
+    assert len(lines) == len(series), f"{name}, {panel}: {len(lines)} lines"
+    straight([(n, y) for x, line in zip(sorted(series), lines)
+              for n, y in zip(series[x], line)], f"{name}, {panel}", 0.11)
 
-# --- regular indices ---
 
-utilised = rows("utilised")
-assert {r["layout"] for r in utilised} == {"base", "hs:max", "ha:max"}
-laid = {}
-for r in db.execute("SELECT * FROM layout WHERE lanes"):
-    laid.setdefault((r["layout"], *names[r["run_id"]][1:]), []).append(r)
-for r in utilised:
-    found = laid.get((r["layout"], r["method"], r["asked"]))
-    if found and len(found) == 2:
-        near(float(r["utilisation"]), sum(
-            x["kept_steps"] / x["lanes"] / x["fullest_steps"]
-            for x in found) / 2, "utilisation")
-        near(float(r["used"]), sum(
-            2 * x["kept_steps"] / (x["pages_mean"] * 41) for x in found) / 2,
-             "slots used")
-        if r["layout"] == "ha:max":
-            near(float(r["used"]), float(r["utilisation"]), "ha:max")
-drawn = section("utilised")
-shown = [r for r in utilised if r["asked"] != "60%"]
-marks = [(float(share), float(x)) for x, share in re.findall(
-    r"translate\(([\d.]+) [^>]*><title>[^<]*: (\S+)% of slots used", drawn)]
-assert len(marks) == len(shown)
-straight(marks, "slots used", 1)
-bars = re.findall(
-    r'd="M([\d.]+),[\d.]+H([\d.]+)v\S*"><title>[^<]*: utilisation (\S+)%',
-    drawn)
-assert len(bars) == len({(r["method"], r["asked"]) for r in shown})
-straight([(float(share), float(b) - float(a)) for a, b, share in bars]
-         + [(0, 0)], "utilisation", 1)
-rewritten = rows("rewritten")
-held = {(r["run_id"], r["layout"], r["step"]): r["bytes"]
-        for r in db.execute("SELECT * FROM layout_step")}
-mine = {(*names[k[0]][:2], k[1], str(k[2])): str(v) for k, v in held.items()
-        if names[k[0]][2] in ("", "30%")}
-for r in rewritten:
-    if r["method"] in ("dense", "window"):
-        key = (r["trace"], r["method"], r["layout"], r["step"])
-        assert mine[key] == r["bytes"], key
-paid = {(*names[r["run_id"]][:2], r["layout"]):
-        str(max(r["rewritten"], 112) + r["break_even"])
-        for r in db.execute("SELECT * FROM layout WHERE break_even NOTNULL")
-        if names[r["run_id"]][1:] == ("window", "30%")}
-assert len(paid) == 4
-assert paid == {(r["trace"], r["method"], r["layout"]): r["step"]
-                for r in rewritten
-                if "paid" in r["series"] and r["method"] == "window"}
-drawn = section("rewritten")
-for panel in {r["panel"] for r in rewritten}:
-    if f"<h3>{panel}</h3>" not in drawn:
-        continue  # there are more cells than are drawn
-    body = drawn.split(f"<h3>{panel}</h3>")[1].split("</svg>")[0]
-    assert body.count("<title>") == len(
-        {r["series"] for r in rewritten if r["panel"] == panel}), panel
+def check_squares(panel, name, want):
+    """The numbers in a map, row by row."""
+    got = re.findall(r'class="v mid"[^>]*>([^<]*)<', panel)
+    assert got == " ".join(want).split(), f"{name}: {got}, expected {want}"
 
-# --- drift: the last point of a line is the run's ---
 
-last = {}
-for r in rows("drifts"):
-    last[r["panel"], r["series"]] = float(r["drift"])
-assert last and all(x != 0 for x in last.values()), last
-for (trace, method), x in last.items():
-    if method != "window":
-        continue
-    want, = db.execute(
-        "SELECT drift FROM part JOIN run USING (run_id) JOIN trace USING"
-        " (identity) JOIN ask USING (run_id) WHERE part = 0 AND name = ? AND"
-        " method = 'window' AND target = '30%'", (trace,)).fetchone()
-    assert want < 0 and math.isclose(x, want, rel_tol=1e-5), (x, want)
+def check_shades(panel, name, want):
+    """ROW COLUMN OPACITY of squares; -: there is none."""
+    shades = {}
+    for opacity, path in re.findall(r'opacity="([\d.]+)" d="([^"]*)"', panel):
+        for c, r, wide in re.findall(r"M(\d+),(\d+)\.5h(\d+)", path):
+            for i in range(int(wide)):
+                shades[r, str(int(c) + i)] = opacity
+    for r, c, opacity in map(str.split, want):
+        got = shades.get((r, c), "-")
+        assert got == opacity, f"{name}, square {r} {c}: {got}"
+
+
+def check_page(page, folder, words, want):
+    name, *how = words.split()
+    drawn = figure(page, name)
+    if how[0] in ("squares", "shades"):
+        title = " ".join(how[1:])
+        of = re.search(f"<h3>{title}</h3>(.*?)</svg>", drawn, re.S)
+        check = check_squares if how[0] == "squares" else check_shades
+        check(of[1] if of else "", words, want)
+        return
+    tips = re.findall("<title>(.*?)</title>", drawn)
+    if want:
+        assert sorted(tips) == sorted(want), \
+            f"page {name}: {sorted(tips)}, expected {sorted(want)}"
+    panels = re.findall("(?:<h3>([^<]*)</h3>.*?)?(<svg.*?</svg>)", drawn, re.S)
+    for title, panel in (x for x in panels if "<title>" in x[1]):
+        if how[0] == "bars":
+            check_bars(panel, name, how[1])
+        elif how[0] == "lines":
+            check_lines(folder, name, title, panel)
+        else:
+            check_places(panel, name, *how[1:])
+
+
+def main(path, name, folder=None, page=None):
+    blocks = read(path)
+    if not folder:
+        give(sqlite3.connect(name), blocks)
+        return
+    with open(page, encoding="utf-8") as f:
+        text = f.read()
+    for kind, words, more in blocks:
+        if kind == "view":
+            check_view(folder, words, more)
+        for line in more if kind == "says" else ():
+            assert line in figure(text, words), f"says {words}: no {line}"
+        if kind == "page":
+            check_page(text, folder, words, more)
+
+
+main(*sys.argv[1:])

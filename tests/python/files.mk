@@ -4,19 +4,20 @@
 in_python = conformance/cases.csv conformance/check.py conformance/checkout.py \
 	conformance/kivi.py conformance/methods.csv conformance/once.py \
 	conformance/presses.py conformance/run.py conformance/steps.py \
-	conformance/vectors.py vectors/authors_smollm2.txt \
+	conformance/vectors.py figures/compressors.txt figures/deltakv.txt \
+	figures/formats.txt figures/pictures.txt figures/tokens.txt \
+	vectors/authors_smollm2.txt \
 	vectors/authors_tiny.txt python/answers.py python/check_capacity.py \
-	python/check_claims.py python/check_compressors.py \
-	python/check_deltakv.py python/check_docs.py python/check_dump.py \
+	python/check_claims.py python/check_docs.py python/check_dump.py \
 	python/check_evaluate.py python/check_figures.py python/check_pack.py \
 	python/check_page.py python/check_prefill.py python/check_paired.py \
-	python/check_pictures.py python/check_python.py \
+	python/check_python.py \
 	python/check_python_grades.py python/check_python_layouts.py \
 	python/check_python_runs.py python/check_python_scores.py \
 	python/check_ranks.py python/chunked.py python/check_summary.py \
 	python/check_trace_figures.py python/check_ranks.csv \
 	python/pool_queue.csv sim/check_train.py support/program/weights.py \
-	python/evaluate_hf.py python/evaluate_press.py python/figures.py \
+	python/evaluate_hf.py python/evaluate_press.py \
 	python/hf_models.py python/package_imports.py python/plan_hf.py \
 	python/press_hf.py python/press_model.py python/presses_hf.py \
 	python/presses_rows.py python/record_hf.py python/record_repeat.py \

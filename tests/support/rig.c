@@ -48,6 +48,11 @@ const kv_backend *rig_backend(void) {
   return chosen;
 }
 
+/* The backend of the rig. */
+static const kv_backend *of(const rig *r) {
+  return r->c.backend ? r->c.backend : rig_backend();
+}
+
 bool rig_wants_file(const kv_method *m) {
   const kv_param *p = kv_method_file(m, 0);
   return p && p->fallback && strcmp(p->fallback, KV_FILE_BESIDE) == 0;
@@ -177,7 +182,7 @@ static kv_order order_of(rig *r, const kv_rider *rider) {
 }
 
 static kv_rider rider_of(const rig *r) {
-  return (kv_rider){.backend = rig_backend(),
+  return (kv_rider){.backend = of(r),
                     .store = r->store,
                     .scratch = r->scratch,
                     .above = r->messages,
@@ -188,7 +193,7 @@ static kv_rider rider_of(const rig *r) {
 static void close_step(rig *r, const kv_order *o, int step) {
   r->step = step;
   kv_order_close(o);
-  const kv_err *fault = rig_backend()->fault(r->store);
+  const kv_err *fault = of(r)->fault(r->store);
   if (fault && r->fault)
     *r->fault = *fault;
   else if (fault)
@@ -200,7 +205,7 @@ static void enter(rig *r, int first, int count) {
   kv_order o = order_of(r, &rider);
   bool rows = r->shape.chunk && first;
   o.closing = rows ? first / r->shape.chunk : 0;
-  if (r->shape.chunk) rig_backend()->prompt(r->store, first + count);
+  if (r->shape.chunk) of(r)->prompt(r->store, first + count);
   kv_order_receive(&o);
   for (int t = first; rows && t < first + count; t++) {
     if (t > first) kv_order_row_close(&o);
@@ -256,8 +261,8 @@ static rig *open(const rig_case *c, const char *spec, rig *above,
     r->messages = above->messages;
   else if (plan->needs.across == KV_DOWN)
     good(kv_messages_open(plan->needs.message, 256, &r->messages, &e), &e);
-  good(rig_backend()->open(plan, &r->store, &e), &e);
-  good(rig_backend()->scratch_open(&r->shape, &plan, 1, &r->scratch, &e), &e);
+  good(of(r)->open(plan, &r->store, &e), &e);
+  good(of(r)->scratch_open(&r->shape, &plan, 1, &r->scratch, &e), &e);
   r->seen = calloc((size_t)c->heads, sizeof *r->seen);
   for (int h = 0; h < c->heads; h++) {
     r->seen[h].view.run = calloc((size_t)c->n_tokens + 1, sizeof(kv_run));
@@ -265,7 +270,7 @@ static rig *open(const rig_case *c, const char *spec, rig *above,
     r->seen[h].id = calloc((size_t)c->n_tokens, sizeof(uint32_t));
   }
   kv_float_ground();
-  rig_backend()->begin(r->store, &r->data);
+  of(r)->begin(r->store, &r->data);
   enter_prompt(r);
   return r;
 }
@@ -278,11 +283,16 @@ rig *rig_below(const rig_case *c, const char *spec, rig *above) {
   return open(c, spec, above, NULL);
 }
 
-void rig_fails(const rig_case *c, const char *spec, const char *sentence) {
+kv_err rig_fault(const rig_case *c, const char *spec) {
   kv_err fault = {0};
   rig *r = open(c, spec, NULL, &fault);
   while (!failed(r) && r->step < c->n_tokens) decode(r);
   rig_close(r);
+  return fault;
+}
+
+void rig_fails(const rig_case *c, const char *spec, const char *sentence) {
+  kv_err fault = rig_fault(c, spec);
   assert_int_equal(fault.rc, KV_REFUSED);
   assert_string_equal(fault.text, sentence);
 }
@@ -295,8 +305,8 @@ void rig_close(rig *r) {
     free(r->seen[h].id);
   }
   free(r->seen);
-  rig_backend()->scratch_close(r->scratch);
-  rig_backend()->close(r->store);
+  of(r)->scratch_close(r->scratch);
+  of(r)->close(r->store);
   if (!r->above) kv_messages_close(r->messages);
   kv_spec_free(&r->spec);
   kv_asset_close(r->asset);
@@ -313,10 +323,10 @@ void rig_to(rig *r, int step) {
 /* --- looking ------------------------------------------------------------- */
 
 int rig_step(const rig *r) { return r->step; }
-int rig_lanes(const rig *r) { return rig_backend()->lanes(r->store); }
+int rig_lanes(const rig *r) { return of(r)->lanes(r->store); }
 
 const kv_lane *rig_lane(const rig *r, int lane) {
-  return rig_backend()->lane(r->store, lane);
+  return of(r)->lane(r->store, lane);
 }
 
 int rig_ids(const rig *r, int lane, uint32_t *out) {
@@ -367,7 +377,7 @@ int rig_seen(const rig *r, int head, uint32_t *out) {
 
 kv_layer_digests rig_digests(rig *r) {
   rig_to(r, r->c.n_tokens);
-  return rig_backend()->finish(r->store);
+  return of(r)->finish(r->store);
 }
 
 kv_layer_digests rig_replay(const rig_case *c, const char *spec) {

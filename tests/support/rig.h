@@ -29,8 +29,9 @@ typedef struct rig_case {
   bool half;              /* k and v are held as F16, not F32 */
   const kv_asset *asset;  /* the contents of the method's file, or NULL */
   const kv_asset *scores; /* .. and its file of scores (score=file), or NULL */
-  const int32_t *positions; /* [n_tokens] RoPE positions, or NULL: 0.. */
-  bool interleaved;         /* RoPE pairs 2 i, 2 i + 1; else i, i + d / 2 */
+  const int32_t *positions;  /* [n_tokens] RoPE positions, or NULL: 0.. */
+  bool interleaved;          /* RoPE pairs 2 i, 2 i + 1; else i, i + d / 2 */
+  const kv_backend *backend; /* that replays it; NULL: rig_backend() */
 } rig_case;
 
 /* A case's sizes in this order, then other fields: RIG_SHAPE(4, 2, 8, 8, 40,
@@ -83,8 +84,9 @@ int rig_seen(const rig *r, int head, uint32_t *out);
  */
 void rig_saw(const rig *r, int head, const int *ids);
 
-/* Fails unless a replay fails while running, with KV_REFUSED and exactly this
- * sentence. */
+/* What a replay that fails on its way says. */
+kv_err rig_fault(const rig_case *c, const char *spec);
+/* Fails unless that is KV_REFUSED with exactly this sentence. */
 void rig_fails(const rig_case *c, const char *spec, const char *sentence);
 
 /* Runs to the end and closes the layer; the rig can only be closed then. */
