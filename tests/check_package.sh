@@ -58,7 +58,7 @@ asked() {
   [ "$?:$(wc -l <"$tmp/said")" = "$code:1" ] && grep -q "$text" "$tmp/said" ||
     fail "kvreplay $*: $(cat "$tmp/said")"
 }
-asked 4 'kvreplay-broken cannot be started' broken
+asked 4 'cannot start .*kvreplay-broken' broken
 asked 4 "no kvreplay-record on the path: .*pip install '.\[hf\]'" record x
 asked 2 'no command folder' folder
 asked 2 'no command none' none

@@ -71,7 +71,7 @@ three 'kept by head' "$(drawn heads adakv)" \
     AND target = '10%' AND head >= 0 GROUP BY layer, head ORDER BY layer,
     head")"
 [ "$(drawn heads h2o)" = '' ] || fail 'a map of heads that are alike'
-grep -q 'Alike in all .* h2o 6,.* snapkv 46,' "$dir/page.html" ||
+grep -q 'The same in all .* h2o 6,.* snapkv 46,' "$dir/page.html" ||
   fail 'heads that are alike have no number'
 [ "$(grep -c '^[^#]*,kivi bits=4,' "$dir/csv/heads.csv")" = 16 ] ||
   fail 'a method without a budget is not in once for each head'

@@ -70,12 +70,12 @@ mkdir "$tmp/plugins"
 cp "$tmp/reads.so" "$tmp/plugins"
 export KVREPLAY_PLUGINS=$tmp/plugins
 (cd "$tmp" && "$kvreplay" verify -q r.db) >"$tmp/out" 2>"$tmp/err"
-has '^1 rows the same, 0 different' "verify: $(cat "$tmp/err")"
+has '^1 rows match, 0 differ' "verify: $(cat "$tmp/err")"
 written "$beside" $heads $(seq 30 $((29 + heads)))
 "${run[@]}" -m "$tmp/reads.so" >"$tmp/out" || fail 'run with another file'
 [ "$(code)$(journal)" != "$first" ] || fail 'another file, the same row'
 (cd "$tmp" && "$kvreplay" verify -q r.db) >"$tmp/out" 2>"$tmp/err"
-has '0 rows the same.*1 of other code' 'verify with another file'
+has '0 rows match.*1 are of other code' 'verify with another file'
 
 # ---- graded by its own decisions -------------------------------------------
 "$kvreplay" run "$tmp/t.safetensors" -q -m "$tmp/reads.so" \
@@ -92,7 +92,7 @@ has '^reads: .*laws hold' 'lawcheck'
 "${law[@]}" "$tmp/reads.so:file=$tmp/named.safetensors:write=yes" \
   >"$tmp/out" 2>&1
 [ $? = 1 ] || fail 'lawcheck of one that writes: not exit 1'
-has 'compress_lane writes its file.s tensors, which are lent' 'lawcheck'
+has 'compress_lane writes its file.s tensors, which all hooks share' 'lawcheck'
 
 # ---- what is wrong ---------------------------------------------------------
 r=$tmp/reads.so bad_file=$tmp/bad.safetensors

@@ -22,10 +22,6 @@ static const char *const order[] = {"needle", "output_abs_p99"};
 #define MOST 1.005
 #define LEVEL 0.05
 
-static int no_memory(void) {
-  return kv_tell(KV_EXIT_RESOURCE, "not enough memory");
-}
-
 /* --- one method ----------------------------------------------------------- */
 
 static bool is_baseline(const char *method) {
@@ -196,11 +192,12 @@ static int find_size(sqlite3 *db, const kv_compared *by, const char *at,
   for (int i = 0; counts && z->row && i < z->n; i++)
     z->row[i] = row_of(z, counts, i);
   free(counts);
-  if (!counts || !z->row) return no_memory();
+  if (!counts || !z->row) return kv_tell_short();
   sort_rows(z);
   if (z->best < 0) return KV_EXIT_OK;
   z->row[z->best].alike = true;
-  return z->traces < KV_PAIRS_LEAST || tell_apart(z) ? KV_EXIT_OK : no_memory();
+  return z->traces < KV_PAIRS_LEAST || tell_apart(z) ? KV_EXIT_OK
+                                                     : kv_tell_short();
 }
 
 /* --- all of it ------------------------------------------------------------ */
@@ -229,7 +226,7 @@ int kv_answer_find(sqlite3 *db, kv_answer *out) {
   if (rc) return rc;
   int n = out->asked.rows;
   out->size = calloc((size_t)n + 1, sizeof *out->size);
-  if (!out->size) return no_memory();
+  if (!out->size) return kv_tell_short();
   for (; out->sizes < n && !rc; out->sizes++) {
     const char *at = kv_grid_text(&out->asked, out->sizes, "asked");
     bool reads = kv_grid_number(&out->asked, out->sizes, "reads") > 0;
@@ -287,7 +284,7 @@ static void put_alike(text *t, const kv_answer_size *z) {
   int n = 0;
   for (int i = 0; i < z->n; i++) {
     if (i == z->best || !z->row[i].alike || ++n > NAMED) continue;
-    put(t, "%s%s", n > 1 ? ", " : ", not told from ", z->row[i].method);
+    put(t, "%s%s", n > 1 ? ", " : ", tied with ", z->row[i].method);
   }
   if (n > NAMED) put(t, " and %d more", n - NAMED);
 }
@@ -310,7 +307,7 @@ static void put_below(text *t, const kv_answer_size *z) {
 static void put_best(text *t, const kv_answer_size *z) {
   double percent = 100 * z->share;
   if (z->best < 0) {
-    put(t, "nobody at %.4g %%", percent);
+    put(t, "none at %.4g %%", percent);
     return;
   }
   const kv_answer_row *r = &z->row[z->best];
@@ -340,21 +337,21 @@ static void put_verdict(text *t, const kv_answer *a) {
   }
   if (few < KV_PAIRS_LEAST)
     put(t,
-        ": means of %d trace%s, fewer than the %d that a verdict takes, so "
-        "methods near each other are not told apart",
+        ": means of %d trace%s; a verdict needs %d, so methods near each other "
+        "are not separated",
         few, few == 1 ? "" : "s", KV_PAIRS_LEAST);
   else
     put(t,
-        ": means of %d traces; who is not named as alike is worse, Holm's "
-        "p < .05 of sign flips",
+        ": means of %d traces; a method not named as a tie is worse (Holm's p "
+        "< .05 of sign flips)",
         few);
   if (weak) put(t, " (too few for as many comparisons, at %d sizes)", weak);
 }
 
 static void say_unequal(text *t) {
-  put(t, "No answer: nothing was asked for at equal bytes. kvreplay run "
-         "TRACE... -m all -b mean:10%%,mean:20%%,mean:40%%,traffic:20%% --db "
-         "FILE compares fairly.");
+  put(t, "No answer: no method ran at equal bytes. kvreplay run TRACE... -m "
+         "all -b mean:10%%,mean:20%%,mean:40%%,traffic:20%% --db FILE compares "
+         "fairly.");
 }
 
 void kv_answer_say(const kv_answer *a, char out[KV_ANSWER_SAID]) {
@@ -370,7 +367,7 @@ void kv_answer_say(const kv_answer *a, char out[KV_ANSWER_SAID]) {
     put_best(&t, &a->size[i]);
   }
   put_verdict(&t, a);
-  put(&t, "; not covered, for they have other bytes on some trace: ");
+  put(&t, "; not covered, because they have other bytes on some trace: ");
   for (int i = 0; i < a->sizes; i++) {
     put_between(&t, a, i);
     put_missing(&t, &a->size[i]);
@@ -424,11 +421,9 @@ void kv_answer_say_fewest(const kv_answer *a, char out[KV_ANSWER_SAID]) {
   *out = 0;
   if (!a->sizes) return;
   if (by_needle(a))
-    put(&t,
-        "The other way round, the fewest bytes for a needle of %.2g: ", NEEDLE);
+    put(&t, "Conversely, the fewest bytes for a needle of %.2g: ", NEEDLE);
   else
-    put(&t,
-        "The other way round, the fewest bytes for a KL of at most %.2g: ", KL);
+    put(&t, "Conversely, the fewest bytes for a KL of at most %.2g: ", KL);
   for (int i = 0; i < a->sizes; i++) {
     const kv_answer_size *z = &a->size[i];
     if (i && z->reads == z[-1].reads) continue;
@@ -535,7 +530,7 @@ int kv_answer_ask(sqlite3 *db, const kv_answer *a, bool reads, kv_grid *out) {
                         " ORDER BY max(iif(asked = %Q, rank, NULL)), method",
                         reads, a->size[first + n / 2].x.at);
   char *query = sqlite3_str_finish(sql);
-  if (!query) return no_memory();
+  if (!query) return kv_tell_short();
   int rc = n ? kv_grid_ask(db, query, 0, NULL, out) : KV_EXIT_OK;
   sqlite3_free(query);
   return rc;

@@ -62,7 +62,7 @@ static void data_link(const kv_page *p, const char *name, const kv_grid *g) {
     percent(text, p->f);
     fprintf(p->f, "\">Data: %s.csv</a>", name);
   } else {
-    fputs(" Data: too many to stand in the page; <code>kvreport export ", p->f);
+    fputs(" Data: too large for the page; <code>kvreport export ", p->f);
     kv_text_shell_html(p->path, p->f);
     fputs(" -o data</code> writes them.", p->f);
   }
@@ -89,8 +89,8 @@ void kv_page_caption(const kv_page *p, const char *text, const char *name,
 void kv_page_answered(const kv_page *p, const char *text, const char *name,
                       const kv_grid *data) {
   caption(p, text,
-          " <strong>Closed loop:</strong> the model went on from what the "
-          "method had left.",
+          " <strong>Closed loop:</strong> the model went on with the method's "
+          "cache.",
           name, data);
 }
 

@@ -103,8 +103,8 @@ void kv_store_left(const kv_store *s, kv_lane *l, const char *hook) {
   kv_float_ground();
   if (l->fault.rc) return;
   kv_fail(&l->fault, KV_REFUSED,
-          "%s of %s returns with %s: a hook that changes the floating-point "
-          "mode restores it before it returns",
+          "%s of %s returns with %s; a hook that changes the floating-point "
+          "mode must restore it",
           hook, s->plan->method->name, mode);
 }
 

@@ -214,8 +214,8 @@ static void ask_chunk(kv_store *s, kv_lane *l, int h, kv_scratch *x) {
   c->l = 0;
   if (there && !l->fault.rc)
     kv_fail(&l->fault, KV_REFUSED,
-            "layer %d, query head %d, row %d: the method's own chunk is not "
-            "finite, or its l not from 2^-64 to 2^64",
+            "layer %d, query head %d, row %d: the method's own chunk holds NaN "
+            "or Inf, or its l is not from 2^-64 to 2^64",
             l->data->layer, l->first_head + h, l->step - 1);
 }
 

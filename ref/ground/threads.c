@@ -67,8 +67,8 @@ static atomic_bool ours;
 static void ended(void) {
   if (atomic_load(&ours) || getpid() != self) return;
   fprintf(stderr,
-          "%s: ended by a library that could make no thread, or by a method "
-          "that calls exit; what was finished is kept\n",
+          "%s: ended by a library that could not make a thread, or by a method "
+          "that called exit; finished results are kept\n",
           watched);
   _exit(KV_RESOURCE);
 }

@@ -90,10 +90,10 @@ kv_rc kv_kernels_named(const char *name, const kv_kernels **out, char *note,
   int i = 0;
   while (i < SETS && strcmp(sets[i].name, name) != 0) i++;
   if (i == SETS)
-    return kv_fail(e, KV_USAGE,
-                   "unknown kernel set \"%.40s\": use portable, avx2 or "
-                   "avx512",
-                   name);
+    return kv_fail(
+        e, KV_USAGE,
+        "no kernel set is called \"%.40s\"; choose portable, avx2 or avx512",
+        name);
   *out = best_from(i)->kernels;
   if (note) {
     note[0] = 0;

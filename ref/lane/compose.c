@@ -266,7 +266,8 @@ kv_rc kv_compose(const kv_method *first, const kv_method *second,
                  const kv_method **out, kv_err *e) {
   if (pair_of(first) || pair_of(second))
     return kv_fail(e, KV_USAGE,
-                   "%s+%s are more than two methods; one selects, one codes",
+                   "%s+%s joins more than two methods; join one that selects "
+                   "and one that codes",
                    first->name, second->name);
   pthread_mutex_lock(&lock);
   pair *x = find(first, second);
@@ -320,16 +321,14 @@ static kv_rc check_once(const char *whole,
     const char *what;
   } once[] = {
       {a->codings > 0, "code keys and values"}, /* the second does */
-      {a->classes > 1 && b->classes > 1,
-       "give entries a class, and an entry has one"},
-      {part[0]->chunk && part[1]->chunk,
-       "add a chunk of their own to attention, which has room for one"},
+      {a->classes > 1 && b->classes > 1, "give each entry a class"},
+      {part[0]->chunk && part[1]->chunk, "add their own chunk to attention"},
       {a->across == KV_DOWN && b->across == KV_DOWN,
-       "publish messages for the layers below, and a step has room for one"}};
+       "publish messages for the layers below"}};
   for (size_t i = 0; i < sizeof once / sizeof *once; i++)
     if (once[i].both)
       return kv_fail(e, KV_REFUSED,
-                     "%s: %s and %s both %s; one of them is enough", whole,
+                     "%s: %s and %s both %s; use only one of them", whole,
                      part[0]->name, part[1]->name, once[i].what);
   return KV_OK;
 }
@@ -340,13 +339,13 @@ static kv_rc check_narrowing(const char *whole,
                              const kv_method *const part[KV_MOST_PARTS],
                              const kv_needs *a, kv_err *e) {
   const char *does = a->merges    ? "merges entries"
-                     : a->reindex ? "gives entries other positions"
+                     : a->reindex ? "moves entries to other positions"
                      : a->codings ? "codes keys"
                                   : NULL;
   if (!does) return KV_OK;
   return kv_fail(e, KV_REFUSED,
-                 "%s: %s %s, and %s knows keys as they came; take a method "
-                 "that leaves them as they are",
+                 "%s: %s %s, but %s needs the original keys; choose a method "
+                 "that leaves keys unchanged",
                  whole, part[0]->name, does, part[1]->name);
 }
 
@@ -360,46 +359,45 @@ static kv_rc check(const char *whole,
     if (rc) return rc;
   } else if (b->codings == 0 || part[1]->view)
     return kv_fail(e, KV_REFUSED,
-                   "%s: %s codes nothing, so it is no format for what %s "
-                   "keeps; name a format second, such as kivi, or what narrows "
-                   "a choice, such as twilight",
+                   "%s: %s codes nothing, so it cannot store what %s keeps; "
+                   "name a format second, such as kivi, or a method that "
+                   "narrows a selection, such as twilight",
                    whole, second, first);
   for (int i = 0; i < b->codings; i++)
     if (b->coding[i].format->layered)
       return kv_fail(e, KV_REFUSED,
-                     "%s: %s codes a token of all KV heads at once, and %s may "
-                     "keep others in each; take %s alone",
+                     "%s: %s codes a token of all KV heads together, but %s "
+                     "may keep other tokens in each head; use %s alone",
                      whole, second, first, second);
   if (a->merges)
     return kv_fail(e, KV_REFUSED,
-                   "%s: %s merges entries, and what is merged cannot be coded; "
-                   "take a method that drops them",
+                   "%s: %s merges entries, and merged entries cannot be coded; "
+                   "choose a method that drops entries",
                    whole, first);
   if (a->block && b->block && a->block != b->block)
     return kv_fail(e, KV_REFUSED,
-                   "%s: %s takes the prompt %d tokens at a time and %s %d; "
-                   "they must agree",
+                   "%s: %s reads the prompt %d tokens at a time, but %s %d; "
+                   "make them equal",
                    whole, first, a->block, second, b->block);
   bool rows = a->prompt_rows > 0 && b->prompt_rows > 0;
   if (rows && a->prompt_rows != b->prompt_rows)
-    return kv_fail(e, KV_REFUSED,
-                   "%s: %s looks at the last %d prompt rows and %s at %d, "
-                   "whose sums cannot be shared; make them agree",
-                   whole, first, a->prompt_rows, second, b->prompt_rows);
+    return kv_fail(
+        e, KV_REFUSED,
+        "%s: %s observes the last %d prompt rows, but %s %d; make them equal",
+        whole, first, a->prompt_rows, second, b->prompt_rows);
   if (a->metas + b->metas > KV_MAX_META)
-    return kv_fail(e, KV_REFUSED,
-                   "%s: %d kinds of memory of their own are more than the %d "
-                   "that there is room for",
-                   whole, a->metas + b->metas, (int)KV_MAX_META);
+    return kv_fail(
+        e, KV_REFUSED,
+        "%s: the two methods declare %d kinds of memory; the limit is %d",
+        whole, a->metas + b->metas, (int)KV_MAX_META);
   if (b->lanes == QUERY_HEAD && a->lanes == KV_HEAD)
     return kv_fail(e, KV_REFUSED,
-                   "%s: %s keeps tokens for each query head and %s for each KV "
-                   "head; they must agree",
+                   "%s: %s keeps tokens for each query head, but %s for each "
+                   "KV head; make them agree",
                    whole, second, first);
   if (a->columns + b->columns > KV_MAX_COLUMNS)
     return kv_fail(e, KV_REFUSED,
-                   "%s: %d numbers an entry are more than the %d that there "
-                   "is room for",
+                   "%s: the two methods need %d columns; the limit is %d",
                    whole, a->columns + b->columns, (int)KV_MAX_COLUMNS);
   return check_once(whole, part, a, b, e);
 }

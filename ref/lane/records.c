@@ -115,7 +115,7 @@ typedef struct reader { /* one record */
 
 static kv_rc wrong(const reader *r, const char *what) {
   return kv_fail(r->e, KV_DIFFERENT,
-                 "layer %d, lane %d, step %d: a record in the journal %s",
+                 "layer %d, lane %d, step %d: a journal record %s",
                  r->lane->data->layer, r->lane->lane, r->lane->step, what);
 }
 
@@ -319,7 +319,7 @@ static bool reorder(kv_replica *s, const uint32_t *id) {
 }
 
 static kv_rc read_view(const reader *r) {
-  return wrong(r, "is a view among verbs");
+  return wrong(r, "is a view where verbs are expected");
 }
 
 static kv_rc read_keep(const reader *r) {
@@ -344,7 +344,7 @@ static kv_rc read_keep(const reader *r) {
     return wrong(r, "orders ids that are not stored");
   size_t bytes = (size_t)n * sizeof *s->order;
   bool same = memcmp(s->spare, s->order, bytes) == 0;
-  if (same && m == 0) return wrong(r, "keeps everything as it was");
+  if (same && m == 0) return wrong(r, "keeps everything unchanged");
   memcpy(s->order, s->spare, bytes);
   s->ordered = n;
   s->lost = s->lost || m > 0;
@@ -404,7 +404,7 @@ static kv_rc recode_side(const reader *r, int side, int format) {
   int32_t group = new_group(s, members);
   for (int j = 0; j < members; j++) {
     int32_t node = take_node(s);
-    if (node < 0) return wrong(r, "is one of too many recodes");
+    if (node < 0) return wrong(r, "is beyond the most recodes of a step");
     join_group(s, place_of(s, r->word[2 + j]), side, format, group, node);
   }
   return KV_OK;
@@ -416,7 +416,7 @@ static kv_rc read_recode(const reader *r) {
   if (last > KV_CODED + r->s->codings) last = KV_CODED + r->s->codings;
   if (k >= last || v >= last || (k != KV_SAME && k < KV_CODED) ||
       (v != KV_SAME && v < KV_CODED))
-    return wrong(r, "recodes into a format that was not asked for");
+    return wrong(r, "recodes into a format that the method did not declare");
   kv_rc rc = k == KV_SAME ? KV_OK : recode_side(r, KV_SIDE_K, k);
   return rc || v == KV_SAME ? rc : recode_side(r, KV_SIDE_V, v);
 }
@@ -426,7 +426,7 @@ static kv_rc read_move(const reader *r) {
   int32_t at = place_of(s, r->word[0]);
   int from = 0, to = (int)r->word[1];
   if (at < 0 || r->word[1] >= (uint32_t)s->n)
-    return wrong(r, "moves an id that is not stored, or to nowhere");
+    return wrong(r, "moves an id that is not stored, or to an invalid place");
   sweep(s);
   while (s->order[from] != at) from++;
   int low = from < to ? from : to, high = from < to ? to : from;
@@ -447,7 +447,7 @@ static void tell_class(const kv_replica *s, int32_t at, int to) {
 
 static kv_rc read_retier(const reader *r) {
   if (r->word[0] >= (uint32_t)r->lane->needs->classes)
-    return wrong(r, "names a class that was not asked for");
+    return wrong(r, "names a class that the method did not declare");
   for (size_t j = 1; j < r->count; j++) {
     int32_t at = place_of(r->s, r->word[j]);
     if (at < 0)
@@ -466,8 +466,7 @@ static kv_rc interpret(const reader *r, uint32_t kind) {
   if (!k) return wrong(r, "has an unknown kind");
   if (r->count < k->least || r->count > k->most)
     return kv_fail(r->e, KV_DIFFERENT,
-                   "layer %d, lane %d, step %d: a %s in the journal has %zu "
-                   "words",
+                   "layer %d, lane %d, step %d: a journal %s has %zu words",
                    r->lane->data->layer, r->lane->lane, r->lane->step, k->name,
                    r->count);
   return reads[kind](r);

@@ -19,9 +19,8 @@ static uint32_t *record(kv_lane *l, kv_record kind, size_t count) {
       kv_words_record(&l->verbs, kind, l->data->layer, l->step, l->lane, count);
   if (!w && !l->fault.rc)
     kv_fail(&l->fault, KV_INTERNAL,
-            "layer %d, lane %d, step %d: the verbs of one step name entries "
-            "more often than needs.changes (%d) says; the method must ask for "
-            "more",
+            "layer %d, lane %d, step %d: the verbs of this step name more "
+            "entries than needs.changes (%d) allows; declare more in open",
             l->data->layer, l->lane, l->step, kv_needs_changes(l->needs));
   return w;
 }
@@ -293,7 +292,7 @@ static void mark(kv_lane *l, int gone) {
 void kv_merge_fails(kv_err *e, int layer, int lane, int step, uint32_t id) {
   if (e->rc) return;
   kv_fail(e, KV_REFUSED,
-          "layer %d, lane %d, step %d: the mean that token %u was merged into "
+          "layer %d, lane %d, step %d: merging into token %u gives a mean that "
           "is not finite as stored",
           layer, lane, step, id);
 }
@@ -420,10 +419,11 @@ static void recode_side(kv_lane *l, int n, const int32_t *entry, int format,
   int b = take(&slab[format], n);
   void *out = slab[format].data + (size_t)b * slab[format].size;
   if (!c->format->encode(c->settings, n, width, l->rows, out) && !l->fault.rc)
-    kv_fail(&l->fault, KV_REFUSED,
-            "layer %d, lane %d, step %d: the scale of a coded group is not "
-            "finite as stored (first token %u); these values cannot be coded",
-            l->data->layer, l->lane, l->step, l->id[entry[0]]);
+    kv_fail(
+        &l->fault, KV_REFUSED,
+        "layer %d, lane %d, step %d: the scale of a coded group is not finite "
+        "as stored (first token %u); choose a format with a wider range",
+        l->data->layer, l->lane, l->step, l->id[entry[0]]);
   for (int i = 0; i < n; i++) {
     leave(slab, &ref[entry[i]]);
     ref[entry[i]] = (kv_cell_ref){b, (uint16_t)i, (uint16_t)format};

@@ -83,10 +83,10 @@ static kv_rc open(const kv_shape *shape, void *p, kv_needs *needs, kv_err *e) {
       (score == KV_SCORE_knorm || score == KV_SCORE_keydiff ||
        score == KV_SCORE_file))
     return kv_fail(e, KV_REFUSED,
-                   "adakv: normalise=yes weighs heads by shares, and scores "
-                   "of %s; use normalise=no",
-                   score == KV_SCORE_file ? "a file may be no shares"
-                                          : "keys are below 0");
+                   "adakv: normalise=yes needs scores that are 0 or more, but "
+                   "scores of %s; use normalise=no",
+                   score == KV_SCORE_file ? "a file may be negative"
+                                          : "keys are negative");
   kv_rc rc = kv_open_budget("adakv", o->budget, e);
   if (!rc) rc = resolve_grow(o, e);
   if (!rc) rc = kv_score_open(shape, "adakv", o->budget, &o->s, needs, e);

@@ -128,10 +128,10 @@ static kv_rc resolve_top(params *o, kv_err *e) {
   bool named = o->top != KV_UNSET && o->top > 0;
   bool shared = !isnan(o->r) && o->r > 0;
   if (named && shared)
-    return kv_fail(e, KV_REFUSED,
-                   "deltakv: top=%d and r=%g are two numbers for one thing; "
-                   "name one",
-                   o->top, (double)o->r);
+    return kv_fail(
+        e, KV_REFUSED,
+        "deltakv: top=%d and r=%g set the same number; give only one", o->top,
+        (double)o->r);
   if (!named && !shared) o->r = 0.17f;
   if (!named) o->top = 0;
   if (named) o->r = 0;

@@ -61,8 +61,8 @@ static kv_rc check_gates(const kv_shape *s, const float *gate, int n,
   for (int i = 0; i < n; i++)
     if (!(gate[i] >= 0 && gate[i] <= 1))
       return kv_fail(e, KV_REFUSED,
-                     "%s: the gate of KV head %d of layer %d is %g, not 0 to "
-                     "1",
+                     "%s: the gate of KV head %d of layer %d is %g; it must be "
+                     "from 0 to 1",
                      path, i % s->n_kv_heads, i / s->n_kv_heads,
                      (double)gate[i]);
   return KV_OK;

@@ -92,13 +92,13 @@ static kv_rc open(const kv_shape *shape, const char *method, int budget,
   if (o->future <= 0) o->future = FUTURE;
   if (o->w.group == KV_GROUP_MAX || o->w.group == KV_GROUP_SUM)
     return kv_fail(e, KV_REFUSED,
-                   "%s: expected attention is a mean over query heads; use "
+                   "%s: expected attention averages over query heads; use "
                    "group=mean or group=query_head",
                    method);
   if (o->reindex == KV_REINDEX_YES && o->form != KV_FORM_PREFILL)
     return kv_fail(e, KV_REFUSED,
-                   "%s: decode queries at re-indexed positions have no "
-                   "distribution of their own; use form=prefill or reindex=no",
+                   "%s: with reindex=yes, decode queries have no distribution "
+                   "to expect; use form=prefill or reindex=no",
                    method);
   o->rows = KV_ALL_ROWS;
   o->state = sizeof(float) * (16 + (size_t)heads * (d + 2 * n));

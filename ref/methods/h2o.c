@@ -61,15 +61,16 @@ static kv_rc resolve(params *o, kv_err *e) {
   if (rc) return rc;
   if (o->recent == KV_UNSET) o->recent = o->budget / 2;
   if (o->group == KV_GROUP_MAX && o->variant != PREFILL)
-    return kv_fail(e, KV_REFUSED,
-                   "h2o: group=max needs a sum per query head and token, which "
-                   "variant=%s cannot hold; use group=sum or variant=prefill",
-                   o->variant == DROP ? "drop" : "masked");
+    return kv_fail(
+        e, KV_REFUSED,
+        "h2o: group=max needs a sum for each query head and token, which "
+        "variant=%s does not hold; use group=sum or variant=prefill",
+        o->variant == DROP ? "drop" : "masked");
   if (o->scale == SEEN && o->variant == MASKED)
-    return kv_fail(e, KV_REFUSED,
-                   "h2o: scale=seen counts every row since a token came, of "
-                   "which variant=masked hides one from it; use variant=drop "
-                   "or scale=none");
+    return kv_fail(
+        e, KV_REFUSED,
+        "h2o: scale=seen counts every row since a token arrived, but "
+        "variant=masked hides one of them; use variant=drop or scale=none");
   return kv_open_part("h2o", "recent", o->recent, o->budget, e);
 }
 

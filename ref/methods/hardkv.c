@@ -110,13 +110,13 @@ static kv_rc check(const params *o, kv_err *e) {
   int last = kv_hard_last(o);
   if (o->lower > o->upper)
     return kv_fail(e, KV_USAGE,
-                   "hardkv: lower=%d is more than upper=%d, where a lane is "
-                   "rewritten; lower one or raise the other",
+                   "hardkv: lower=%d must not exceed upper=%d, the length at "
+                   "which a lane is rewritten",
                    o->lower, o->upper);
   if (last > o->upper - o->sinks)
     return kv_fail(e, KV_REFUSED,
-                   "hardkv: %d sinks and the last %d tokens are more than "
-                   "upper=%d: lower sinks, window or local",
+                   "hardkv: %d sinks and the last %d tokens exceed upper=%d; "
+                   "lower sinks, window or local",
                    o->sinks, last, o->upper);
   return kv_open_kernel("hardkv", o->v.kernel, e);
 }
@@ -169,15 +169,15 @@ static void fill(const kv_shape *shape, const params *o, kv_needs *needs) {
 static kv_rc open(const kv_shape *shape, void *p, kv_needs *needs, kv_err *e) {
   params *o = p;
   if (o->upper == KV_UNSET)
-    return kv_fail(e, KV_USAGE,
-                   "hardkv needs upper, tokens that a lane may have: give "
-                   "upper=N, or -b");
+    return kv_fail(
+        e, KV_USAGE,
+        "hardkv needs upper, the most tokens of a lane; give upper=N or -b");
   resolve(o);
   kv_rc rc = check(o, e);
   if (!rc && !kv_hard_scores(o) && o->s.file.asset)
     rc = kv_fail(e, KV_REFUSED,
-                 "hardkv: scores=%s is read with adapter=score:score=file "
-                 "alone; write that, or leave scores out",
+                 "hardkv: scores=%s is only read with "
+                 "adapter=score:score=file; add that, or leave scores out",
                  o->s.file.asset->path);
   if (!rc && kv_hard_scores(o)) rc = open_scorer(shape, o, needs, e);
   if (!rc) fill(shape, o, needs);

@@ -65,16 +65,17 @@ static kv_rc sum_scores(const kv_shape *s, params *o, kv_err *e) {
     sum += (double)score[i];
     if (!(score[i] >= 0))
       return kv_fail(e, KV_REFUSED,
-                     "%s: the score of query head %d of layer %d is %g, below "
-                     "0",
+                     "%s: the score of query head %d of layer %d is %g; it "
+                     "must be 0 or more",
                      o->file.asset->path, i % s->n_heads, i / s->n_heads,
                      (double)score[i]);
   }
   o->sum = (float)sum;
   if (o->sum > 0 && kv_finite(o->sum)) return KV_OK;
-  return kv_fail(e, KV_REFUSED,
-                 "%s: the scores add up to %g; shares of that are no numbers",
-                 o->file.asset->path, sum);
+  return kv_fail(
+      e, KV_REFUSED,
+      "%s: the scores add up to %g; the sum must be finite and above 0",
+      o->file.asset->path, sum);
 }
 
 /* Does the method grow by snapkv's votes, instead of using a scorer's scores
@@ -86,8 +87,8 @@ static kv_rc open_scorer(const kv_shape *shape, params *o, kv_needs *needs,
   const kv_grow_options *g = &o->g;
   if (g->grow != KV_GROW_YES || g->every || g->recent || g->voters)
     return kv_fail(e, KV_REFUSED,
-                   "headkv: grow, every, recent and voters are of snapkv's "
-                   "votes; leave them out or write score=snapkv");
+                   "headkv: grow, every, recent and voters only apply with "
+                   "score=snapkv; leave them out or set it");
   o->s.sinks = g->sinks;
   o->s.cross = KV_CROSS_YES;
   o->s.tensor = SCORES;
@@ -101,8 +102,8 @@ static kv_rc open_votes(const kv_shape *shape, params *o, kv_needs *needs,
                         kv_err *e) {
   if (o->threshold == o->threshold)
     return kv_fail(e, KV_REFUSED,
-                   "headkv: threshold is of score=file and other scorers, not "
-                   "of votes; leave it out");
+                   "headkv: threshold only applies with score=file and other "
+                   "scorers, not with votes; leave it out");
   kv_rc rc = kv_score_unread("headkv", &o->s, e);
   if (!rc)
     rc = kv_open_grow(shape, "headkv", o->budget, false, &o->s.w, &o->g, needs,

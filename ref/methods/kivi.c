@@ -57,8 +57,7 @@ static const kv_param table[] = {PARAMS(KV_ROW){.name = NULL}};
 
 static kv_rc check_bits(const char *name, int bits, kv_err *e) {
   if (bits == 2 || bits == 4) return KV_OK;
-  return kv_fail(e, KV_USAGE, "kivi: %s=%d is not 2 or 4; choose one of them",
-                 name, bits);
+  return kv_fail(e, KV_USAGE, "kivi: %s=%d must be 2 or 4", name, bits);
 }
 
 static kv_rc resolve(const kv_shape *shape, params *o, kv_err *e) {
@@ -68,8 +67,7 @@ static kv_rc resolve(const kv_shape *shape, params *o, kv_err *e) {
     o->residual = o->group > RESIDUAL ? o->group : RESIDUAL;
   else if (o->residual % o->group != 0)
     return kv_fail(e, KV_REFUSED,
-                   "kivi: residual=%d is no multiple of group=%d; choose "
-                   "residual as a multiple of group",
+                   "kivi: residual=%d must be a multiple of group=%d",
                    o->residual, o->group);
   o->residual -= o->residual % o->group;
   if (o->variant == AUTO) o->variant = shape->dtype == KV_F16 ? CODE : PAPER;

@@ -104,12 +104,12 @@ static kv_rc check_dim(const params *o, int layer, int which, int dim, int want,
   const kv_asset *a = o->file.asset;
   const kv_tensor *t = &kv_asset_layer(a, layer)[which];
   if (t->dim[dim] == want) return KV_OK;
-  return kv_fail(e, KV_REFUSED,
-                 "less: dimension %d of %s of layer %d in %s is %d and should "
-                 "be %d, as in its other tensors; name weights that `kvreplay "
-                 "train less` wrote",
-                 dim, strchr(tensors[which].name, '*') + 2, layer, a->path,
-                 (int)t->dim[dim], want);
+  return kv_fail(
+      e, KV_REFUSED,
+      "less: dimension %d of %s of layer %d in %s is %d and must be %d, as in "
+      "the other tensors; name weights that `kvreplay train less` wrote",
+      dim, strchr(tensors[which].name, '*') + 2, layer, a->path,
+      (int)t->dim[dim], want);
 }
 
 static kv_rc check_layer(const params *o, int layer, kv_err *e) {

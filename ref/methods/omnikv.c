@@ -104,7 +104,7 @@ static kv_rc resolve_k(const kv_shape *shape, params *o, kv_err *e) {
   if (named && shared && o->k != k)
     return kv_fail(e, KV_REFUSED,
                    "omnikv: k=%d and share=%g, which is %d of %d tokens, "
-                   "contradict each other; name one",
+                   "contradict each other; give only one",
                    o->k, (double)o->share, k, shape->prompt_len);
   if (named && !shared) o->share = 0;
   if (named) return KV_OK;
@@ -121,17 +121,18 @@ static kv_rc resolve_k(const kv_shape *shape, params *o, kv_err *e) {
 static kv_rc check(const params *o, kv_err *e) {
   if (o->selector != LAST && o->score != KV_VOTE_PROB)
     return kv_fail(e, KV_REFUSED,
-                   "omnikv: selector=uniform and exp add probabilities up; "
-                   "take score=prob or selector=last");
+                   "omnikv: selector=uniform and exp add probabilities; use "
+                   "score=prob or selector=last");
   if (o->selector != LAST && o->candidates == HISTORY)
     return kv_fail(e, KV_REFUSED,
                    "omnikv: selector=uniform and exp choose among the prompt "
-                   "alone; take candidates=prompt or selector=last");
+                   "only; use candidates=prompt or selector=last");
   if (o->wait && o->roles == SPARSE_VLLM)
-    return kv_fail(e, KV_REFUSED,
-                   "omnikv: wait=%d and roles=sparse-vllm, which names every "
-                   "layer that attends everything; leave wait out",
-                   o->wait);
+    return kv_fail(
+        e, KV_REFUSED,
+        "omnikv: wait=%d has no effect with roles=sparse-vllm, which names "
+        "every layer that attends to everything; leave wait out",
+        o->wait);
   return KV_OK;
 }
 

@@ -58,8 +58,8 @@ static kv_rc open(const kv_shape *shape, void *p, kv_needs *needs, kv_err *e) {
   needs->lengths = true;
   if (o->schedule != MEAN && o->exact_total == YES)
     return kv_fail(e, KV_REFUSED,
-                   "pyramidkv: exact_total=yes means nothing with "
-                   "schedule=%s, whose budget is no mean; use one of both",
+                   "pyramidkv: exact_total=yes has no effect with schedule=%s, "
+                   "whose budget is no mean; use only one of them",
                    o->schedule == RATIO ? "ratio" : "printed");
   return kv_open_grow(shape, "pyramidkv", o->budget, false, &o->w, &o->g, needs,
                       e);

@@ -54,7 +54,7 @@ static kv_rc add(params *o, int side, int width, kv_needs *needs, kv_err *e) {
   if (width % groups != 0)
     return kv_fail(e, KV_REFUSED,
                    "quant: %d groups do not divide the %d elements of a %s; "
-                   "choose %s as one of their divisors",
+                   "choose a divisor for %s",
                    groups, width, side == KEYS ? "key" : "value",
                    side == KEYS ? "k_groups" : "v_groups");
   o->how[side] = (kv_minmax){f->bits, width / groups, f->rule};

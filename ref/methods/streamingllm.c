@@ -46,8 +46,8 @@ static kv_rc resolve(params *o, kv_err *e) {
   if (o->sink == KV_UNSET) o->sink = o->budget - o->recent;
   if (o->sink == o->budget - o->recent) return KV_OK;
   return kv_fail(e, KV_REFUSED,
-                 "streamingllm: sink=%d and recent=%d are not the budget of "
-                 "%d; give one of them and leave the other to the budget",
+                 "streamingllm: sink=%d and recent=%d do not add up to the "
+                 "budget of %d; give only one of them",
                  o->sink, o->recent, o->budget);
 }
 

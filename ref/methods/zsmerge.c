@@ -103,9 +103,8 @@ static kv_rc check(const params *o, kv_err *e) {
                    o->residual, o->context, o->proximity, o->budget);
   if (o->residual < code || o->context < code || o->proximity < 1 + code)
     return kv_fail(e, KV_REFUSED,
-                   "zsmerge: residual=%d, context=%d and proximity=%d are less "
-                   "than %d, %d and %d, which variant=%s needs; raise the "
-                   "budget",
+                   "zsmerge: residual=%d, context=%d and proximity=%d must be "
+                   "at least %d, %d and %d with variant=%s; raise the budget",
                    o->residual, o->context, o->proximity, code, code, 1 + code,
                    code ? "code" : "paper");
   return KV_OK;
@@ -117,8 +116,8 @@ static kv_rc open(const kv_shape *shape, void *p, kv_needs *needs, kv_err *e) {
   if (rc) return rc;
   if (o->budget < 4)
     return kv_fail(e, KV_REFUSED,
-                   "zsmerge: a budget of %d is less than 4, the least that "
-                   "holds its three parts; raise the budget",
+                   "zsmerge: a budget of %d is too small for its three parts; "
+                   "give 4 or more",
                    o->budget);
   resolve(o);
   if ((rc = check(o, e))) return rc;

@@ -183,11 +183,10 @@ void kv_latent_fails(kv_err *e, int layer, int step, uint32_t token,
                      bool decoded) {
   if (e->rc) return;
   kv_fail(e, KV_REFUSED,
-          "layer %d, step %d: the latent vector of token %u %s; take another "
+          "layer %d, step %d: the latent vector of token %u %s; choose another "
           "`latent`, or other weights",
           layer, step, token,
-          decoded ? "decodes to what is not finite"
-                  : "is not finite as stored");
+          decoded ? "decodes to NaN or Inf" : "is not finite as stored");
 }
 
 static void fail(const batch *b, const kv_latent_batch *of, int i,
@@ -298,8 +297,8 @@ const kv_asset_kind kv_latents_kind = {"kvreplay-deltakv", tensors};
 static kv_rc missing(const char *method, const kv_asset *a, int layer,
                      int which, kv_err *e) {
   return kv_fail(e, KV_REFUSED,
-                 "%s: %s has no %s of layer %d, which is compressed; train one "
-                 "for every layer that `full` does not name",
+                 "%s: %s has no %s for compressed layer %d; train one for "
+                 "every layer that `full` does not name",
                  method, a->path, strchr(tensors[which].name, '*') + 2, layer);
 }
 
@@ -316,8 +315,8 @@ static kv_rc other_shape(const char *method, const kv_asset *a, int layer,
     snprintf(want, sizeof want, "[%d]", rows);
   }
   return kv_fail(e, KV_REFUSED,
-                 "%s: %s of layer %d in %s is %s and should be %s for this "
-                 "model and the other tensors; name the weights of this model",
+                 "%s: %s of layer %d in %s is %s and must be %s for this model "
+                 "and the other tensors; give weights of this model",
                  method, strchr(tensors[which].name, '*') + 2, layer, a->path,
                  is, want);
 }
@@ -359,10 +358,10 @@ static kv_rc kind_of(const char *method, const kv_asset *a, kv_compressor *c,
   const char *is = kv_asset_meta(a, "compressor");
   c->gated = is && strcmp(is, "swiglu") == 0;
   if (c->gated || (is && strcmp(is, "gelu") == 0)) return KV_OK;
-  return kv_fail(e, KV_REFUSED,
-                 "%s: the metadata of %s say compressor=%.40s, and it is "
-                 "swiglu or gelu",
-                 method, a->path, is ? is : "nothing");
+  return kv_fail(
+      e, KV_REFUSED,
+      "%s: metadata of %s says compressor=%.40s; it must be swiglu or gelu",
+      method, a->path, is ? is : "nothing");
 }
 
 /* Widths of the first layer in the file; all others must be equal. */

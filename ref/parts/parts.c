@@ -471,7 +471,7 @@ void kv_probabilities(const kv_at *at, int n, float *s) {
 kv_rc kv_open_budget(const char *method, int budget, kv_err *e) {
   if (budget != KV_UNSET) return KV_OK;
   return kv_fail(e, KV_USAGE,
-                 "%s needs a budget; write %s:budget=N or give one for all "
+                 "%s needs a budget; write %s:budget=N, or set one for all "
                  "methods with -b",
                  method, method);
 }
@@ -479,16 +479,16 @@ kv_rc kv_open_budget(const char *method, int budget, kv_err *e) {
 kv_rc kv_open_part(const char *method, const char *name, int part, int budget,
                    kv_err *e) {
   if (part <= budget) return KV_OK;
-  return kv_fail(e, KV_REFUSED,
-                 "%s: %s=%d is more than the budget of %d; lower %s or raise "
-                 "the budget",
-                 method, name, part, budget, name);
+  return kv_fail(
+      e, KV_REFUSED,
+      "%s: %s=%d exceeds the budget of %d; lower %s or raise the budget",
+      method, name, part, budget, name);
 }
 
 kv_rc kv_open_kernel(const char *method, int kernel, kv_err *e) {
   if (kernel % 2) return KV_OK;
-  return kv_fail(e, KV_USAGE, "%s: kernel=%d has no middle; use %d or %d",
-                 method, kernel, kernel - 1, kernel + 1);
+  return kv_fail(e, KV_USAGE, "%s: kernel=%d must be odd; use %d or %d", method,
+                 kernel, kernel - 1, kernel + 1);
 }
 
 kv_rc kv_open_sums(const char *method, int rows, int heads, int kernel,
@@ -497,7 +497,7 @@ kv_rc kv_open_sums(const char *method, int rows, int heads, int kernel,
   if (terms <= KV_MOST_TERMS) return KV_OK;
   return kv_fail(e, KV_REFUSED,
                  "%s: a score would sum %lld probabilities (%d rows, %d heads, "
-                 "kernel %d), at most %d are exact; replay a shorter trace or "
+                 "kernel %d), but only %d are exact; replay a shorter trace or "
                  "select per query head",
                  method, (long long)terms, rows, heads, kernel, KV_MOST_TERMS);
 }
@@ -535,8 +535,7 @@ kv_rc kv_open_window(const kv_shape *shape, const char *method, int budget,
   if (o->window == KV_UNSET) o->window = kv_fallback_window(budget);
   if (o->window < 1)
     return kv_fail(e, KV_USAGE,
-                   "%s: window=0 leaves no query that votes; "
-                   "write window=1 or more",
+                   "%s: window=0 leaves no query to vote; use window=1 or more",
                    method);
   rc = kv_open_part(method, "window", o->window, budget, e);
   if (!rc) rc = kv_open_kernel(method, o->kernel, e);

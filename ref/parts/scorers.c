@@ -24,8 +24,8 @@ static kv_rc resolve_every(const char *method, kv_score_options *o, kv_err *e) {
   if (o->every == KV_UNSET) o->every = 0;
   if (o->form == KV_FORM_PREFILL && o->every != 0)
     return kv_fail(e, KV_REFUSED,
-                   "%s: every=%d means nothing with form=prefill; leave it out "
-                   "or write form=decode or form=both",
+                   "%s: every=%d has no effect with form=prefill; leave it "
+                   "out, or use form=decode or form=both",
                    method, o->every);
   if (o->form != KV_FORM_PREFILL && o->rows < KV_ALL_ROWS && o->every < o->rows)
     return kv_fail(e, KV_REFUSED,
@@ -66,7 +66,7 @@ kv_rc kv_score_unread(const char *method, const kv_score_options *o,
                       kv_err *e) {
   if (!o->file.asset || o->score == KV_SCORE_file) return KV_OK;
   return kv_fail(e, KV_REFUSED,
-                 "%s: scores=%s is read with score=file alone; write that, or "
+                 "%s: scores=%s is only read with score=file; add that, or "
                  "leave scores out",
                  method, o->file.asset->path);
 }
@@ -145,8 +145,8 @@ kv_rc kv_scored_open(const kv_shape *shape, const char *method, int score,
   needs->block = shape->chunk ? 0 : o->block;
   if (decodes && o->block)
     return kv_fail(e, KV_REFUSED,
-                   "%s: block=%d means nothing with form=decode, which leaves "
-                   "the prompt whole; leave it out or write form=both",
+                   "%s: block=%d has no effect with form=decode, which does "
+                   "not compress the prompt; leave it out or use form=both",
                    method, o->block);
   kv_rc rc = kv_score_open(shape, method, o->budget, &o->s, needs, e);
   needs->lengths =
@@ -301,7 +301,7 @@ static kv_rc check_file(const kv_asset *a, kv_err *e) {
   if (a->of_trace) return KV_OK;
   return kv_fail(e, KV_REFUSED,
                  "%s: metadata trace is missing; write the identity of the "
-                 "trace that is scored, as kvtrace info prints",
+                 "scored trace, which kvtrace info prints",
                  a->path);
 }
 
@@ -316,16 +316,16 @@ static kv_rc check_layer(const kv_shape *s, const kv_asset *a, int layer,
   if (!score) return KV_OK;
   if (n < least || n > s->n_tokens)
     return kv_fail(e, KV_REFUSED,
-                   "%s: layer %d has scores of %lld tokens and needs those of "
-                   "%d%s; the trace has %d",
+                   "%s: layer %d has scores of %lld tokens but needs %d%s; the "
+                   "trace has %d",
                    a->path, layer, (long long)n, least,
-                   prompt ? ", the prompt" : " to compress while decoding",
+                   prompt ? " for the prompt" : " to compress while decoding",
                    s->n_tokens);
   for (int64_t i = 0; i < t->count; i++)
     if (!(score[i] < LIMIT && score[i] > -LIMIT))
       return kv_fail(e, KV_REFUSED,
                      "%s: layer %d, KV head %lld, token %lld: the score is %g; "
-                     "give numbers between -2^99 and 2^99",
+                     "it must be between -2^99 and 2^99",
                      a->path, layer, (long long)(i / n), (long long)(i % n),
                      (double)score[i]);
   return KV_OK;
@@ -337,11 +337,10 @@ static kv_rc open_file(const kv_shape *shape, const char *method, int budget,
   (void)budget, (void)needs;
   if (o->w.window == KV_UNSET) o->w.window = 0;
   if (!a)
-    return kv_fail(
-        e, KV_USAGE,
-        "%s: score_file=file reads a file: write %s:score_file=file:scores="
-        "NAME.safetensors",
-        method, method);
+    return kv_fail(e, KV_USAGE,
+                   "%s: score_file=file needs a file; write "
+                   "%s:score_file=file:scores=NAME.safetensors",
+                   method, method);
   kv_rc rc = check_file(a, e);
   for (int i = 0; !rc && i < a->layers; i++)
     rc = check_layer(shape, a, a->layer[i], o, e);

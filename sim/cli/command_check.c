@@ -98,7 +98,7 @@ static kv_rc add_backend(size_t n, const char *text, kv_check_options *o,
                          kv_err *e) {
   char show[KV_SHOW];
   if (o->backends == KV_MOST_BACKENDS)
-    return kv_fail(e, KV_USAGE, "--backends names more than %d",
+    return kv_fail(e, KV_USAGE, "--backends must name at most %d",
                    KV_MOST_BACKENDS);
   if (n == 0)
     return kv_fail(e, KV_USAGE, "--backends %s has an empty name",
@@ -115,8 +115,8 @@ static kv_rc name_backends(kv_check_options *o, kv_err *e) {
   }
   if (!rc && o->backends < 2)
     rc = kv_fail(e, KV_USAGE,
-                 "--backends names one: give another to compare it with, as "
-                 "in --backends ref,emu");
+                 "--backends names only one; add another to compare it with, "
+                 "as in --backends ref,emu");
   return rc;
 }
 
@@ -125,8 +125,8 @@ static kv_rc find_backends(kv_check_options *o, kv_err *e) {
   o->backends = kv_backends_default(o->backend, KV_MOST_BACKENDS);
   if (o->backends >= 2) return KV_OK;
   return kv_fail(e, KV_RESOURCE,
-                 "only backend %s can be had here, and there is nothing to "
-                 "compare it with: --backends ref,emu says what is missing",
+                 "only backend %s is available, so there is nothing to "
+                 "compare; --backends ref,emu says what is missing",
                  kv_backend_ref.name);
 }
 
@@ -135,9 +135,9 @@ static kv_rc find_backends(kv_check_options *o, kv_err *e) {
 static kv_rc check_db(const kv_check_options *o, kv_err *e) {
   if (!o->cells.db || !strcmp(o->backend[0]->name, kv_backend_ref.name))
     return KV_OK;
-  return kv_fail(e, KV_USAGE,
-                 "--db keeps rows of the reference: name ref first in "
-                 "--backends");
+  return kv_fail(
+      e, KV_USAGE,
+      "--db stores rows of the reference; name ref first in --backends");
 }
 
 /* Fills o->cells and o->backend from what was typed, after kv_options_parse;
@@ -293,7 +293,7 @@ static void interrupted(void *self) {
   const task *s = self;
   char note[160];
   snprintf(note, sizeof note,
-           "interrupted: %d of %d traces are compared; repeat the command to "
+           "interrupted: %d of %d traces compared; repeat the command to "
            "compare all",
            s->of.whole, traces(s));
   kv_note(note);
@@ -356,7 +356,7 @@ static int conclude(void *self) {
              : count[KV_GAVE_UP]                 ? KV_INPUT
                                                  : KV_OK;
   return kv_refusals_conclude(&s->of, code, !count[KV_EQUAL],
-                              "no cell could run, for the reasons in verdicts");
+                              "no cell could run; the verdicts say why");
 }
 
 static void clean(void *self) {

@@ -117,7 +117,8 @@ static kv_rc tolerance(const char *name, const char *text, double fallback,
   char show[KV_SHOW];
   *out = fallback;
   if (!text || (kv_number_parse(text, out) && *out >= 0)) return KV_OK;
-  return kv_fail(e, KV_USAGE, "--%s %s is no number from 0 on, such as 1e-3",
+  return kv_fail(e, KV_USAGE,
+                 "--%s must be a number from 0 on, such as 1e-3, not '%s'",
                  name, kv_show(text, show));
 }
 
@@ -135,8 +136,8 @@ static kv_rc grade_options_check(kv_registry *registry, kv_grade_options *o,
   if (!rc) rc = kv_cells_options_read(registry, &o->cells, e);
   if (!rc && (o->cells.specs.n != 1 || o->cells.budgets.n > 1))
     rc = kv_fail(e, KV_USAGE,
-                 "one kernel is one method with one budget: give one to -m "
-                 "and one to -b");
+                 "grade compares one method at one budget; give one to -m and "
+                 "one to -b");
   return rc ? rc : kv_cells_options_apart(&kv_command_grade, &o->cells, e);
 }
 
@@ -291,7 +292,7 @@ static kv_rc work(void *self, bool *stopped, kv_err *e) {
 
 static void interrupted(void *self) {
   (void)self;
-  kv_note("interrupted: nothing is graded; repeat the command");
+  kv_note("interrupted: nothing was graded; repeat the command");
 }
 
 static int conclude(void *self) {

@@ -55,7 +55,7 @@ static kv_rc take_laws(task *s, kv_err *e) {
   }
   for (int i = 0; i < only->n && i < MOST_LAWS; i++) {
     if (!kv_lawcheck_statement(only->item[i]))
-      return kv_fail(e, KV_USAGE, "no law is called %.40s; there are %s",
+      return kv_fail(e, KV_USAGE, "no law is called %.40s; choose from %s",
                      only->item[i], names);
     s->law[s->laws++] = only->item[i];
   }
@@ -233,8 +233,8 @@ static kv_rc check(void *self, kv_err *e) {
       kv_spec_parse(kv_method_at, s->options.method.item[0], &s->spec, e);
   if (!rc && s->spec.layers)
     rc = kv_fail(e, KV_USAGE,
-                 "laws are asked at one budget for all layers; give %s one "
-                 "with -b, or none",
+                 "lawcheck needs one budget for all layers; give %s one with "
+                 "-b, or none",
                  s->spec.method->name);
   return rc ? rc : take_laws(s, e);
 }
@@ -258,8 +258,8 @@ static void interrupted(void *self) {
   const int *count = ((task *)self)->report.count;
   char note[160];
   snprintf(note, sizeof note,
-           "interrupted: of what had been asked, %d held and %d were broken; "
-           "repeat the command to ask all",
+           "interrupted: %d laws held and %d were broken so far; repeat the "
+           "command to check all",
            count[KV_LAW_HOLDS], count[KV_LAW_BROKEN]);
   kv_note(note);
 }
@@ -277,7 +277,7 @@ static int conclude(void *self) {
   if (broken && words)
     fprintf(out, "%s: %d law%s broken%s\n", m->name, broken,
             broken == 1 ? "" : "s",
-            s->over ? "; the others were not asked" : "");
+            s->over ? "; the others were not checked" : "");
   if (broken) return KV_DIFFERENT;
   if (held && words)
     fprintf(out, "%s: %d law%s\n", m->name, s->laws,

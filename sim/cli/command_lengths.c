@@ -110,8 +110,7 @@ static kv_rc put_measured(task *s, const kv_lengths *ask, bool lengths,
   kv_rc rc = KV_OK;
   if (s->cells.db) rc = kv_measured_read(s->cells.db, ask, &n, &found, e);
   if (!rc && s->cells.db && !n && !lengths)
-    kv_fail(why, KV_REFUSED,
-            "needs traces: %s has no row of it with this budget",
+    kv_fail(why, KV_REFUSED, "needs traces: %s has no row with this budget",
             kv_show(s->cells.db, a));
   kv_json_open(&s->out, "measured", '[');
   for (int i = 0; i < n; i++) put_stored(&s->out, NULL, &found[i]);

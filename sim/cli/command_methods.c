@@ -75,7 +75,7 @@ static void list_all(bool colour) {
                "snapkv+kivi:bits=4, snapkv+int4; " KV_NAMED_LISTED
                "k8v4 and e4m3-int4 "
                "are quant by the names of its formats");
-  puts("\nmethods that need a file of yours, and are not part of all:");
+  puts("\nmethods that need a file, and are not part of all:");
   list(kv_method_door_at, width, colour);
   list(kv_door_at, width, colour);
   attribute(colour, "1");
@@ -96,15 +96,14 @@ static void show_param(const kv_param *p, bool colour) {
   if (p->knob == KV_KNOB_ENTRIES) {
     fputs("  (set by -b)\n      ", stdout);
   } else if (p->knob == KV_KNOB_RESOLVED) {
-    fputs("  (set by -b; without one worked out when a run opens)\n      ",
-          stdout);
+    fputs("  (set by -b; otherwise computed when a run opens)\n      ", stdout);
   } else if (p->knob) {
     printf("  (default %s; -b in bytes searches it in steps of %.6g)\n      ",
            p->fallback, p->grid > 0 ? p->grid : 1);
   } else if (p->fallback) {
     printf("  (default %s)\n      ", p->fallback);
   } else {
-    fputs("  (default worked out when a run opens)\n      ", stdout);
+    fputs("  (default computed when a run opens)\n      ", stdout);
   }
   kv_help_wrap(stdout, 6, 6, p->help);
 }
@@ -119,7 +118,7 @@ static void show(const kv_method *m, bool colour) {
   kv_help_wrap(stdout, 7, 7, m->paper);
   printf("revision: %d\n", m->revision);
   if (kv_door_file(m)) printf("plugin: %s\n", kv_door_file(m));
-  if (kv_method_ref_only(m)) puts("backend: ref only, it has no CUDA twin");
+  if (kv_method_ref_only(m)) puts("backend: ref only (no CUDA twin)");
   puts(kv_params_count(m->params) ? "parameters:" : "no parameters");
   for (const kv_param *p = m->params; p && p->name; p++) show_param(p, colour);
   fputs("of every method: ", stdout);
@@ -219,11 +218,11 @@ static kv_rc bibtex(const kv_method *one, kv_err *e) {
 static kv_rc check(void *self, kv_err *e) {
   const task *s = self;
   if (s->bibtex && (s->format || s->engine))
-    return kv_fail(e, KV_USAGE, "--bibtex is a format of its own: leave out %s",
+    return kv_fail(e, KV_USAGE, "--bibtex is a format of its own; leave out %s",
                    s->engine ? "--engine" : "--format");
   if (s->format == KV_SHEET_CSV && !s->engine)
-    return kv_fail(e, KV_USAGE, "--format csv is for --engine");
-  if (s->db && !s->engine) return kv_fail(e, KV_USAGE, "--db is for --engine");
+    return kv_fail(e, KV_USAGE, "--format csv needs --engine");
+  if (s->db && !s->engine) return kv_fail(e, KV_USAGE, "--db needs --engine");
   return KV_OK;
 }
 

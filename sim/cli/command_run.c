@@ -239,10 +239,11 @@ static kv_rc check_turns(const kv_run_options *o, kv_err *e) {
                      : o->layouts.n      ? "layout"
                                          : NULL;
   if (!o->cells.turns || !name) return KV_OK;
-  return kv_fail(e, KV_USAGE,
-                 "--%s has a place for every token after the prompt, and with "
-                 "--turns questions enter whole: leave out one of the two",
-                 name);
+  return kv_fail(
+      e, KV_USAGE,
+      "--%s has one number for every token after the prompt, but with --turns "
+      "whole questions enter at once; leave one of them out",
+      name);
 }
 
 /* Files that describe one cell require that exactly one cell is asked for. */
@@ -257,10 +258,10 @@ static kv_rc check_files(const kv_run_options *o, kv_err *e) {
              o->cells.budgets.n <= 1;
   for (int i = 0; i < 4 && !one; i++) {
     if (file[i].path == NULL) continue;
-    return kv_fail(e, KV_USAGE,
-                   "--%s describes one cell: give one trace, one method and "
-                   "one budget",
-                   file[i].name);
+    return kv_fail(
+        e, KV_USAGE,
+        "--%s describes one cell; give one trace, one method and one budget",
+        file[i].name);
   }
   return KV_OK;
 }
@@ -278,9 +279,8 @@ static kv_rc check_shard_files(const kv_run_options *o, kv_err *e) {
                      : o->decisions ? "decisions"
                                     : NULL;
   if (!name) return KV_OK;
-  return kv_fail(e, KV_USAGE,
-                 "--%s is of a run that has all its cells: leave out %s", name,
-                 o->shard_text ? "--shard" : "--shards");
+  return kv_fail(e, KV_USAGE, "--%s needs all cells in one run; leave out %s",
+                 name, o->shard_text ? "--shard" : "--shards");
 }
 
 /* Which shard, and its database. Tasks of a job share a command line, and one
@@ -289,16 +289,16 @@ static kv_rc check_shard(kv_run_options *o, kv_err *e) {
   if (!o->shard_text && !o->shards) return KV_OK;
   if (o->shard_text && o->shards)
     return kv_fail(e, KV_USAGE,
-                   "--shard and --shards exclude each other: the first names "
-                   "the shard, the second looks for it in the environment");
+                   "give --shard, which names the shard, or --shards, which "
+                   "finds it in the environment, not both");
   kv_rc rc = o->shard_text ? kv_shard_parse(o->shard_text, &o->shard, e)
                            : kv_shard_find(o->shards, getenv, &o->shard, e);
   if (!rc) rc = check_shard_files(o, e);
   if (rc || !o->cells.db) return rc;
   if (o->shards && !kv_shard_distinct(o->cells.db))
     return kv_fail(e, KV_USAGE,
-                   "--shards: each shard needs a database of its own; write %% "
-                   "where its number is to stand, as in --db results.%%.db");
+                   "--shards needs a database for each shard; write %% in "
+                   "place of its number, as in --db results.%%.db");
   o->db_path = kv_shard_path(o->cells.db, o->shard);
   if (!o->db_path) return kv_no_memory(e, "a file name", strlen(o->cells.db));
   o->cells.db = o->db_path;
@@ -314,7 +314,7 @@ kv_rc kv_run_options_check(kv_registry *registry, kv_run_options *o,
   for (int i = 0; !rc && i < o->cache_text.n; i++)
     rc = kv_cache_parse(o->cache_text.item[i], &o->beside.caches, e);
   if (!rc && o->tokens && !o->cells.db)
-    rc = kv_fail(e, KV_USAGE, "--tokens is kept in a database: add --db FILE");
+    rc = kv_fail(e, KV_USAGE, "--tokens needs a database; add --db FILE");
   o->people = o->format == KV_ROWS_TABLE;
   if (o->wide && o->people) o->format = KV_ROWS_WIDE;
   if (!rc)
@@ -609,19 +609,17 @@ static void interrupted(void *self) {
   const task *s = self;
   char note[320];
   const char *kept = s->of.db ? "stored" : "printed";
-  const char *next = s->of.db
-                         ? "repeat the command: what is stored is not run "
-                           "again"
-                         : "with --db FILE a repeated command goes on from "
-                           "here";
+  const char *next =
+      s->of.db ? "repeat the command: stored results are not run again"
+               : "use --db FILE to continue an interrupted command";
   snprintf(note, sizeof note,
-           "interrupted: the rows of %d of %d traces are %s, %s of the others; "
-           "%s",
+           "interrupted: the rows of %d of %d traces are %s, and %s of the "
+           "others; %s",
            s->of.whole, traces(s), kept,
-           keeps(s) ? "and what layers were finished" : "nothing", next);
+           keeps(s) ? "all finished layers" : "nothing", next);
   if (s->options.together.asked)
     snprintf(note, sizeof note,
-             "interrupted: requests that share a pool are replayed in one go; "
+             "interrupted: requests that share a pool are replayed together; "
              "repeat the command");
   kv_note(note);
 }
@@ -694,7 +692,7 @@ static int worse(const task *s) {
   if (s->lacked || s->failed) return s->lacked ? KV_RESOURCE : KV_INPUT;
   if (!s->ran || !s->options.together.asked || s->served || s->options.dry_run)
     return KV_OK;
-  kv_note("no request found room in its pool: give --pool more");
+  kv_note("no request fit into its pool; give a larger --pool");
   return KV_USAGE;
 }
 

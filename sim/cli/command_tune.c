@@ -169,8 +169,8 @@ static kv_rc add_range(const char *text, kv_tune_options *o, kv_err *e) {
   }
   if (rc || found) return rc;
   return kv_fail(e, KV_USAGE,
-                 "--search: none of the methods has a parameter "
-                 "%.*s; `kvreplay methods NAME` lists those of one",
+                 "--search: no method has a parameter %.*s; `kvreplay methods "
+                 "NAME` lists a method's parameters",
                  n < 64 ? (int)n : 64, text);
 }
 
@@ -208,8 +208,8 @@ static kv_rc read_space(kv_registry *registry, kv_tune_options *o,
   bool knob = !s->axes && !o->cells.budget_text.n && kv_tune_space_knob(s, 1);
   if (!s->axes && o->methods == 1)
     return kv_fail(e, KV_USAGE,
-                   "%s has nothing that -b sets and that is not given: name "
-                   "what to search, --search NAME=LOW:HIGH",
+                   "%s has no budget parameter left to search; name one with "
+                   "--search NAME=LOW:HIGH",
                    s->specs.spec[0].method->name);
   return knob ? KV_OK : kv_tune_space_check(registry, s, e);
 }
@@ -226,7 +226,7 @@ static kv_rc read_spaces(kv_registry *registry, kv_tune_options *o, kv_err *e) {
 static kv_rc read_goal(kv_tune_options *o, kv_err *e) {
   if (!o->least == !o->most)
     return kv_fail(e, KV_USAGE,
-                   "name one measure that is to be best: --least MEASURE, as "
+                   "name the measure to optimize: --least MEASURE, as in "
                    "--least mean_bytes, or --most MEASURE");
   kv_rc rc = kv_tune_goal_best(&o->goal, o->least ? o->least : o->most,
                                o->least ? 1 : -1, e);
@@ -258,10 +258,10 @@ static kv_rc read_cells(kv_registry *registry, kv_tune_options *o, kv_err *e) {
 static kv_rc check_budget(const kv_tune_space *s, kv_err *e) {
   for (int i = 0; i < s->axes; i++)
     if (s->axis[i].param == kv_spec_knob(s->specs.spec[0].method))
-      return kv_fail(e, KV_USAGE,
-                     "-b sets %s, which --search tries: leave out one of the "
-                     "two",
-                     s->axis[i].param->name);
+      return kv_fail(
+          e, KV_USAGE,
+          "-b sets %s, which --search also tries; leave one of them out",
+          s->axis[i].param->name);
   return KV_OK;
 }
 
@@ -269,7 +269,7 @@ static kv_rc check_budgets(const kv_tune_options *o, kv_err *e) {
   kv_rc rc = KV_OK;
   if (o->cells.budgets.n > 1)
     return kv_fail(e, KV_USAGE,
-                   "tune keeps to one budget: give one to -b, or search the "
+                   "tune needs a single budget; give one to -b, or search the "
                    "parameter that it sets");
   for (int i = 0; !rc && i < o->methods && o->cells.budgets.n; i++)
     rc = check_budget(&o->space[i], e);
@@ -339,8 +339,8 @@ static void interrupted(void *self) {
            "interrupted: %s%d of at most %d probes%s are done; %s", methods,
            s->whole < n ? s->method[s->whole].done : 0, s->options.probes,
            n > 1 ? " of the next" : "",
-           s->of.db ? "repeat the command: what is stored is not run again"
-                    : "with --db FILE a repeated command goes on from here");
+           s->of.db ? "repeat the command: stored results are not run again"
+                    : "use --db FILE to continue an interrupted command");
   kv_note(note);
 }
 

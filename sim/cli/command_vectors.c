@@ -56,11 +56,11 @@ static kv_rc check(void *self, kv_err *e) {
   if (rc) return rc;
   if (s->cells.specs.n > 1 || b->n > 1)
     return kv_fail(e, KV_USAGE,
-                   "vectors are of one cell: give one method and one budget");
+                   "vectors describe one cell; give one method and one budget");
   if (b->n && kv_budget_in_bytes(&b->budget[0]))
     return kv_fail(e, KV_USAGE,
-                   "-b %s is an amount of bytes; for vectors give entries, as "
-                   "-b 512 or -b 20%%",
+                   "-b %s is a budget in bytes; vectors need entries, as in -b "
+                   "512 or -b 20%%",
                    b->budget[0].target);
   return KV_OK;
 }

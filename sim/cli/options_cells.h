@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the commands that open cells share: their options as typed, what these
- * mean, and the rows of their option tables (traces/option/option.h). The
+ * Shared by the commands that open cells: their options as typed, their
+ * meaning, and the rows of their option tables (traces/option/option.h). The
  * struct of such a command begins with a kv_cells_options. After
- * kv_options_parse the command calls kv_cells_options_read, at its end
- * kv_cells_options_free; those that write call kv_cells_options_apart, too,
+ * kv_options_parse the command calls kv_cells_options_read, and at its end
+ * kv_cells_options_free. Commands that write also call kv_cells_options_apart
  * before they do.
  */
 #ifndef KV_SIM_OPTIONS_CELLS_H
@@ -17,27 +17,27 @@
 #include "traces/option/option.h"
 #include <limits.h>
 
-/* Zeroed before parsing; a command without one of the options leaves its field
- * so. kv_cells_options_read fills specs and budgets. */
+/* Zeroed before parsing; fields without an option stay zero.
+ * kv_cells_options_read fills in specs and budgets. */
 typedef struct kv_cells_options {
   kv_list traces;                   /* paths */
   kv_list method_text, budget_text; /* -m, -b as typed: lists with commas */
-  kv_specs specs;     /* what -m means: every one is asked at every budget */
-  kv_budgets budgets; /* what -b means; none: each specification has its own */
+  kv_specs specs;                   /* parsed -m; each is run at every budget */
+  kv_budgets budgets; /* parsed -b; none: each specification has its own */
   const char *db;     /* path; NULL: no database */
   int jobs;           /* threads, 1 to 4096; 0: one a processor */
-  int prompt_len; /* tokens after which decoding begins; 0: as observe says */
-  int observe;    /* a kv_observe: what methods see as the prompt */
-  bool turns;     /* questions after the prompt enter as prompts, too */
-  bool strict;    /* exit with 3 if any cell is refused (refusals.h) */
-  bool quiet;     /* show no progress bar */
+  int prompt_len;     /* tokens after which decoding begins; 0: by `observe` */
+  int observe;        /* a kv_observe: what methods see as the prompt */
+  bool turns;         /* questions after the prompt enter as prompts, too */
+  bool strict;        /* exit with 3 if any cell is refused (refusals.h) */
+  bool quiet;         /* show no progress bar */
 } kv_cells_options;
 
 /* Rows of the option table of a command that opens several cells (-m and -b
  * take lists), and of one that opens a single cell and has no --turns.
- * `heading` is the title of their group in help. Both are made of the single
- * rows below, which a command may also name itself: `what` is what help calls
- * the argument, `more` a word that is allowed beside the names of methods, or
+ * `heading` is the title of their group in help. Both consist of the single
+ * rows below, which a command may also use itself: `what` is the argument's
+ * name in help, `more` a word that is allowed besides the names of methods, or
  * NULL, and `text` the help. */
 #define KV_OPTIONS_CELLS(heading)                                              \
   KV_OPTION_METHODS(                                                           \
@@ -60,7 +60,7 @@ typedef struct kv_cells_options {
       "lists them"),                                                           \
       KV_OPTION_BUDGET("BUDGET", "its budget, where it has one: " KV_BUDGETS), \
       KV_OPTION_PROMPT_LEN, KV_OPTION_OBSERVE
-/* In help: how a budget is written. */
+/* Help: how a budget is written. */
 #define KV_BUDGETS                                                             \
   "512 or entries:512; 20% or prompt:20%; ratio:0.8, a compression ratio as "  \
   "kvpress has it, keeps int(n * (1 - 0.8)) of a prompt's n tokens; end:20%, " \
@@ -103,8 +103,8 @@ typedef struct kv_cells_options {
     .help = "every question after the prompt enters as a prompt, too: "        \
             "observation of its rows, a compression at its end, no measures"   \
   }
-/* --db, --quiet and --jobs, each with its help where it differs; --jobs begins
- * the group "How to run" in help. */
+/* --db, --quiet and --jobs, with their help if it varies; --jobs begins the
+ * group "How to run" in help. */
 #define KV_OPTION_DB(text)                                                     \
   {                                                                            \
     .slot = KV_SLOT_TEXT, .name = "db", .letter = 'd', .argument = "FILE",     \
@@ -121,15 +121,15 @@ typedef struct kv_cells_options {
     .min = 1, .max = 4096, .offset = offsetof(kv_cells_options, jobs),         \
     .group = "How to run", .help = text                                        \
   }
-/* --jobs of a command that can replay on any backend. */
+/* --jobs for a command that can replay on any backend. */
 #define KV_OPTION_THREADS                                                      \
   KV_OPTION_JOBS("threads of the reference (default: one a processor), which " \
                  "never change a number; other backends use one")
 
-/* What --backend and --backends choose from, for completion. */
+/* Choices of --backend and --backends, for completion. */
 #define KV_BACKEND_CHOICES "ref|emu|cuda"
-/* --backend of a command that replays on one backend. `type` is the command's
- * struct; its member `const char *backend_text` keeps what was typed, and NULL
+/* --backend for a command that replays on one backend. `type` is the command's
+ * struct; its member `const char *backend_text` holds what was typed; NULL
  * means ref. */
 #define KV_OPTION_BACKEND(type)                                                \
   {                                                                            \
@@ -144,35 +144,34 @@ typedef struct kv_cells_options {
  * completion. */
 const char *kv_method_word(int i);
 
-/* Parses o->method_text and o->budget_text into o->specs and o->budgets;
- * methods are looked up by name in `registry`, then among plugins, which are
- * loaded. Opens no trace. KV_USAGE: one is wrong, no method is named, a method
- * that needs a budget has none, or options contradict each other; KV_INPUT: a
- * plugin, or a file of budgets, is bad; KV_RESOURCE: memory. Free with
+/* Parses o->method_text and o->budget_text into o->specs and o->budgets.
+ * Methods are looked up in `registry`, then among plugins, which are loaded.
+ * Opens no trace. KV_USAGE: one is wrong, no method is named, a method that
+ * needs a budget has none, or options contradict each other. KV_INPUT: a
+ * plugin, or a file of budgets, is bad. KV_RESOURCE: memory. Free with
  * kv_cells_options_free, also after a failure. */
 kv_rc kv_cells_options_read(kv_registry *registry, kv_cells_options *o,
                             kv_err *e);
-/* Checks that no file which command `c` writes, by the options in its struct
+/* Checks that no file that command `c` writes, by the options in its struct
  * (which begins with o), is one that its methods come from: a plugin, or a file
- * that a method reads, named or beside a trace, whose head is read for that.
- * KV_USAGE: one is; KV_RESOURCE: memory. */
+ * that a method reads, named or found in a trace's folder (its head is read for
+ * that). KV_USAGE: one is. KV_RESOURCE: memory. */
 kv_rc kv_cells_options_apart(const kv_command *c, const kv_cells_options *o,
                              kv_err *e);
-/* Frees specs and budgets, also after a failure; the kv_lists go with
- * kv_options_free. */
+/* Frees specs and budgets, also after a failure; kv_options_free frees the
+ * kv_lists. */
 void kv_cells_options_free(kv_cells_options *o);
 
 /* Finds the backend (ref, emu, cuda) whose name is the first n bytes of `name`,
- * which may go on behind them (a list with commas). *out is a static table.
- * KV_USAGE: there is none of that name; KV_RESOURCE: it cannot be used here. e
- * is not NULL. */
+ * which may continue (a list with commas). *out is a static table. KV_USAGE: no
+ * such name. KV_RESOURCE: it cannot be used here. e must not be NULL. */
 kv_rc kv_cells_options_backend(size_t n, const char *name,
                                const kv_backend **out, kv_err *e);
 
 /* For commands that hold traces out: checks that every trace counts once.
- * KV_USAGE where a file (by device and inode) is named twice, among the traces
- * `on`, among those held out (`out`), or in both lists. `used` says in the
- * sentence what is done with the traces `on`: "tuned on", "trained on". */
+ * KV_USAGE if a file (by device and inode) is named twice among the traces
+ * `on`, among the held-out ones (`out`), or in both lists. `used` is what the
+ * sentence says about the traces `on`: "tuned on", "trained on". */
 kv_rc kv_traces_once(const char *used, const kv_list *on, const kv_list *out,
                      kv_err *e);
 

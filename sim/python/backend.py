@@ -66,7 +66,7 @@ def first(pattern: str, text: str) -> str:
     """What the group of the pattern is where it stands in the text."""
     found = re.search(pattern, text, re.M)
     if not found:
-        raise ValueError(f"nothing in the source tree is like {pattern}")
+        raise ValueError(f"no file in the source tree matches {pattern}")
     return found[1]
 
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * One cell replayed on a backend of the test's own, for tests that look at what
- * a device holds while it runs; and its digests compared with the reference's.
- * C, with cmocka.
+ * One cell replayed on the test's own backend, for tests that inspect what a
+ * device holds while it runs; and its digests compared with the reference's. C,
+ * with cmocka.
  */
 #ifndef KV_TESTS_GPU_CELL_H
 #define KV_TESTS_GPU_CELL_H
@@ -21,10 +21,11 @@ typedef struct gpucell {
   kv_layout_result *first; /* gets the first layout's result; NULL: nobody's */
 } gpucell;
 /* Replays the specification `text` on the trace; digest gets journal, state and
- * output. Fails the test where it does not run. */
+ * output. Fails the test if it does not run. */
 void gpucell_replay(const gpucell *c, const char *text,
                     const kv_backend *backend, kv_digest digest[3]);
-/* Fails the test at the first digest that is another; `what` says of whom. */
+/* Fails the test at the first digest that differs; `what` names its origin in
+ * the message. */
 void gpucell_must_match(const char *text, const char *what,
                         const kv_digest of_ref[3], const kv_digest of[3]);
 /* Writes a trace of 4 heads over 2 KV heads of GPUCELL_LAYERS layers into the

@@ -2,12 +2,11 @@
  *
  * For check_gpu_paged: lanes of the reference whose rows are copied, byte for
  * byte, into unified pages in the executor's memory, as attention over pages
- * wants them (gpu/shared/paged.h). Page manager and tables are the device's
- * own; entries take numbers of their tier in any order, and some numbers are
- * nobody's. The test makes a world with h, c, r, seed and, of the layer l,
- * shape, lanes, lane and what take_attention (tests/gpu/gpuroom.h) sets; calls
- * fill; and at the end kv_gpu_unified_close and give_all. What is wrong fails
- * the test.
+ * expects them (gpu/shared/paged.h). Page manager and tables are the device's
+ * own; entries take numbers of their tier in any order, and some numbers stay
+ * unused. The test makes a world with h, c, r, seed and, of the layer l, shape,
+ * lanes, lane and what take_attention (tests/gpu/gpuroom.h) sets; calls fill;
+ * and at the end kv_gpu_unified_close and give_all. Any failure fails the test.
  */
 #ifndef KV_TESTS_GPU_PAGED_H
 #define KV_TESTS_GPU_PAGED_H
@@ -71,8 +70,8 @@ static int tier_of(const world *w, const kv_lane *l, int i) {
   return 0;
 }
 
-/* slot [l->n]: entries take numbers of their tier in a random order; every
- * sixth number or so is nobody's. */
+/* slot [l->n]: entries take numbers of their tier in a random order; about
+ * every sixth number stays unused. */
 static void draw_order(world *w, const kv_lane *l, int32_t *slot) {
   kv_pages_count *n = &w->count[l->lane];
   *n = w->entries[l->lane] = {{0, 0}};
@@ -91,7 +90,7 @@ static void draw_order(world *w, const kv_lane *l, int32_t *slot) {
   }
 }
 
-/* How tier t's tokens lie in pages. */
+/* How tier t's tokens are stored in pages. */
 static kv_gpu_paged_tier tier_with(const world *w, int t) {
   const kv_page_config *c = &w->h->tier[t];
   const int width[] = {w->c->d, w->c->d_v};
@@ -105,7 +104,7 @@ static kv_gpu_paged_tier tier_with(const world *w, int t) {
   return kv_gpu_paged_tier_of(w->p.page, &token, side);
 }
 
-/* Opens the page manager, has it hold pages for w->count, and takes the pool.
+/* Opens the page manager, reserves pages for w->count, and allocates the pool.
  */
 static void take_pages(world *w) {
   int lanes = rig_lanes(w->r), n = w->c->n_tokens;
@@ -149,8 +148,7 @@ static void put_row(world *w, int lane, int32_t slot, int side,
   memcpy(to + s->codes_at + at * s->codes, from + s->meta, (size_t)s->codes);
 }
 
-/* What attention is told of lane i: references, and the slabs that they name.
- */
+/* Attention's input for lane i: references, and the slabs that they name. */
 static void refer(world *w, int i) {
   kv_gpu_lane *to = &w->l.lane[i];
   const kv_lane *from = rig_lane(w->r, i);
@@ -175,7 +173,7 @@ static void refer(world *w, int i) {
   }
 }
 
-/* All of it: pages, rows, and what attention is told. */
+/* All of it: pages, rows, and attention's input. */
 static void fill(world *w) {
   int lanes = rig_lanes(w->r);
   w->order = take<int32_t>(w, (size_t)lanes * (size_t)w->l.stride);

@@ -106,7 +106,7 @@ def check_table():
         "kivi              1/1   -3.000 *  0.5000 *    2.5   41.7%         2",
         "quant               -  -6.00 sum         -    3.0  100.0%  1 of 2 *",
         "",
-        "*: of those rows alone; compare with means of the same rows only",
+        "*: only those rows; compare with means of the same rows only",
         "",
     ], "\n".join(lines)
     assert table(rows[6:7]) == ""

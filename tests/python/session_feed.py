@@ -112,7 +112,7 @@ for spec in specs:
         closed = opened.enter_context(s.fork())
         closed.close()
         refused(closed.fork, "there is no session")
-        refused(lambda: s.keep(0, 0, [0]), "decides itself", 6)
+        refused(lambda: s.keep(0, 0, [0]), "decides what its lanes keep", 6)
         for wrong, said in (
             (lambda: s.block(0, q, key, v), "has ended"),
             (lambda: s.block(2**32, q, key, v), "layer is 4294967296"),
@@ -163,7 +163,7 @@ for more, said in (
             said)
 for library in ("/no/libkvreplay.so.0", "libc.so.6"):
     refused(lambda: Session("h2o", 8, **shape, library=library),
-            f"no library of kvreplay as {library}", 4)
+            f"no kvreplay library {library}", 4)
 with Session("h2o", 8, **{**shape, "fed": np.array([1], np.int8)}) as s:
     assert s.seen == {1: 0}
     refused(lambda: s.block(0, q, key, v), "layer 0 is none")
@@ -187,15 +187,15 @@ for l in range(layers):  # all lanes, or all but one, or none
 lists = {l: {p: [chosen(l, g) if g in told[l] else list(range(p))
                  for g in range(heads)]} for l in told}
 with Session("replay", **shape) as s:
-    refused(lambda: s.keep(0, 0, [0]), "say what stays when it has ended")
+    refused(lambda: s.keep(0, 0, [0]), "compress it after the prompt")
     for l in told:
         keeps(s, l, told[l])
     s, origin = s.fork(), s  # a layer that waits is forked as it waits
     origin.close()
     for wrong, said in (
-        (lambda: s.keep(0, 0, [0]), "has been compressed already"),
+        (lambda: s.keep(0, 0, [0]), "has already been compressed"),
         (lambda: s.keep(1, heads - 1, []), "whole numbers"),
-        (lambda: s.keep(1, heads - 1, None), "name a token"),
+        (lambda: s.keep(1, heads - 1, None), "name at least one token"),
         (lambda: s.keep(1, heads - 1, [0, p]), f"none of the prompt's {p}"),
         (lambda: s.keep(1, heads - 1, [3, 0, 3]), "token 3 is named twice"),
         (lambda: s.keep(1, heads, [0]), f"there are {heads}"),

@@ -356,7 +356,7 @@ TEST(full_disk) {
     kv_rc added = kv_row_writer_add(w, &r, &told);
     kv_rc closed = kv_row_writer_close(w, &told);
     assert_true(added == KV_RESOURCE || closed == KV_RESOURCE);
-    must_say("could not be written");
+    must_say("cannot write the output");
     fclose(out);
   }
 }

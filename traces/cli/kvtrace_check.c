@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * kvtrace check: structure, every number, the recorded outputs and column sums
- * against recomputed ones, layer by layer, with pages given back on the way.
- * Exit 1 when one is further away than rounding of the recording explains.
- * Tensors that nobody reads are named, which changes no exit code.
+ * against recomputed ones, layer by layer, with pages released on the way. Exit
+ * 1 if a difference is larger than rounding of the recording explains. Unused
+ * tensors are listed, which changes no exit code.
  */
 #include <jansson.h>
 #include <stdbool.h>
@@ -117,8 +117,8 @@ static void print_sums_of(int layer, const kv_check_sums *s) {
            layer, s->head, s->column, s->theirs, s->ours,
            (long long)s->different);
   else
-    printf("column sums: layer %d, query head %d: %.0f in all, not %.0f as its "
-           "rows have; %lld heads differ\n",
+    printf("column sums: layer %d, query head %d: %.0f in all, but its rows "
+           "add up to %.0f; %lld heads differ\n",
            layer, s->head, s->theirs, s->ours, (long long)s->different);
 }
 
@@ -132,8 +132,8 @@ static void print_sums(const report *r) {
   }
   if (again) printf("column sums: recomputed in %d layers, ok\n", again);
   if (weighed)
-    printf("column sums: in %d layers prompt rows are missing, each head's "
-           "together ok\n",
+    printf("column sums: %d layers lack prompt rows, but each head's total is "
+           "ok\n",
            weighed);
 }
 

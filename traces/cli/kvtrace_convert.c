@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * kvtrace convert: a trace in another type, for kernels that read that type.
- * An interrupt ends it between two pieces, and nothing is left behind.
+ * kvtrace convert: a trace in another type, for kernels that read that type. An
+ * interrupt ends it between two pieces and leaves no file.
  */
 #define _GNU_SOURCE 1
 #include <inttypes.h>
@@ -33,12 +33,12 @@ static void tell(const kv_convert *c, const char *path) {
   snprintf(note, sizeof note, "wrote %s; %" PRId64 " numbers were rounded",
            kv_show(path, a), c->changed);
   kv_note(note);
-  tell_layers(c->o_left_out, "outputs of %d layer%s left out: they are of the "
-                             "numbers before rounding");
+  tell_layers(c->o_left_out, "outputs of %d layer%s left out, because they "
+                             "belong to the numbers before rounding");
   tell_layers(c->sums_again, "column sums of %d layer%s recomputed from the "
                              "rounded numbers");
-  tell_layers(c->sums_left_out, "column sums of %d layer%s left out: not every "
-                                "prompt row is there to recompute them");
+  tell_layers(c->sums_left_out, "column sums of %d layer%s left out, because "
+                                "prompt rows to recompute them are missing");
 }
 
 static kv_rc write_it(const task *s, kv_convert *c, kv_err *e) {

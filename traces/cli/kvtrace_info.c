@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * kvtrace info: what a trace is, from headers, metadata and a few rows of keys
- * (traces/trace/expanded.h); with
- * --identity also its SHA-256, which reads the whole file once; with
- * --attention what its heads attend to, which computes every recorded row.
+ * kvtrace info: describes a trace, from headers, metadata and a few rows of
+ * keys (traces/trace/expanded.h); with --identity also its SHA-256, which reads
+ * the whole file once; with --attention what its heads attend to, which
+ * computes every recorded row.
  */
 #define _GNU_SOURCE 1
 #include <jansson.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * kvtrace pack: one trace of the chunks that the ranks of an inference engine
- * appended to a folder. An interrupt ends it between two pieces, and nothing is
- * left behind.
+ * kvtrace pack: makes one trace of the chunks that the ranks of an inference
+ * engine appended to a folder. An interrupt ends it between two pieces and
+ * leaves no file.
  */
 #define _GNU_SOURCE 1
 #include <stdio.h>
@@ -39,8 +39,10 @@ static kv_rc choose_out(task *s, kv_err *e) {
   while (n > 1 && folder[n - 1] == '/') n--;
   if (s->out) return KV_OK;
   if (!is_named(n, folder))
-    return kv_fail(e, KV_USAGE, "%s: no name to call the trace by; give --out",
-                   kv_show(folder, a));
+    return kv_fail(
+        e, KV_USAGE,
+        "%s: cannot derive the trace's name from this folder; give --out",
+        kv_show(folder, a));
   if (asprintf(&s->made, "%.*s.safetensors", (int)n, folder) < 0) {
     s->made = NULL;
     return kv_no_memory(e, "a file name", n);

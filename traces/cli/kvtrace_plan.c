@@ -71,7 +71,7 @@ static kv_rc no_such(const char *text, kv_err *e) {
   int n = 0;
   while (n < 64 && (names[n] = kv_model_name(n))) n++;
   return kv_no_such("model, config.json or trace", text, n, names,
-                    "models are " KV_MODELS, e);
+                    "the models are " KV_MODELS, e);
 }
 
 static kv_rc read_source(const char *from, kv_plan *out, kv_err *e) {
@@ -100,13 +100,13 @@ static kv_rc choose(task *s, kv_err *e) {
   p->prompt_len = p->n_tokens - decode;
   if (p->prompt_len < 1)
     return kv_fail(e, KV_USAGE,
-                   "--decode %d leaves no prompt: the request has %d tokens, "
+                   "--decode %d leaves no prompt; the request has %d tokens, "
                    "decode steps included",
                    decode, p->n_tokens);
   if (s->dtype != ANY) kv_plan_type(&s->plan, (kv_dtype)s->dtype);
   if (s->plan.typed) return KV_OK;
   return kv_fail(e, KV_USAGE,
-                 "%s: names no type of numbers that a trace has; give --dtype",
+                 "%s: names no dtype that a trace can have; give --dtype",
                  kv_show(s->of.path.item[0], a));
 }
 

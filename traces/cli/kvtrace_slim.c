@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * kvtrace slim: a smaller trace from a full one. An interrupt ends it between
- * two pieces, and nothing is left behind.
+ * two pieces and leaves no file.
  */
 #include <stdio.h>
 

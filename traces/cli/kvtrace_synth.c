@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * kvtrace synth: writes a synthetic trace. An interrupt ends it between two
- * batches of rows, and nothing is left behind.
+ * batches of rows and leaves no file.
  */
 #include "traces/cli/kvtrace.h"
 
@@ -56,14 +56,13 @@ static kv_rc choose_shape(task *s, kv_err *e) {
   take(s->full_every, &g->full_every);
   take(s->sinks, &g->sinks);
   if (s->full_every && !g->window)
-    return kv_fail(
-        e, KV_USAGE,
-        "--full-every says which layers have no --window; give both");
+    return kv_fail(e, KV_USAGE,
+                   "--full-every selects layers without --window; give both");
   if (s->dtype != ANY) g->dtype = (kv_dtype)s->dtype;
   s->what.prompt_len = kv_synth_prompt(s->tokens);
   take(s->prompt_len, &s->what.prompt_len);
   if (s->what.prompt_len <= s->tokens) return KV_OK;
-  return kv_fail(e, KV_USAGE, "--prompt-len %d is more than the %d of --tokens",
+  return kv_fail(e, KV_USAGE, "--prompt-len %d exceeds the %d of --tokens",
                  s->prompt_len, s->tokens);
 }
 
@@ -80,7 +79,8 @@ static kv_rc choose_layers(task *s, kv_err *e) {
     if (end == text || *text < '0' || *text > '9' || l <= last || l >= most ||
         (*end && *end != ','))
       return kv_fail(e, KV_USAGE,
-                     "--record wants ascending layers below %d, as 8,24", most);
+                     "--record must list ascending layers below %d, as in 8,24",
+                     most);
     s->list[s->what.n_recorded++] = last = (int)l;
     if (*end == 0) return KV_OK;
   }
@@ -96,7 +96,7 @@ static kv_rc check(void *self, kv_err *e) {
   if (s->softcap && (!kv_text_float(s->softcap, &s->what.softcap) ||
                      !(s->what.softcap >= 1 && s->what.softcap <= 1000)))
     return kv_fail(e, KV_USAGE,
-                   "--softcap is %.40s, not a number from 1 to 1000",
+                   "--softcap must be a number from 1 to 1000, not '%.40s'",
                    s->softcap);
   kv_rc rc = choose_shape(s, e);
   return rc ? rc : choose_layers(s, e);

@@ -6,8 +6,9 @@
 
 #include "traces/option/further.h"
 
+#include "ref/ground/text.h"
+
 #include <dirent.h>
-#include <errno.h>
 #include <limits.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -51,8 +52,7 @@ kv_rc kv_further_run(const char *program, char **argv, kv_err *e) {
     argv[0] = path;
     execv(path, argv);
     argv[0] = name;
-    return kv_fail(e, KV_RESOURCE, "%s cannot be started: %s", path,
-                   strerror(errno));
+    return kv_cannot(e, KV_RESOURCE, "start", path);
   }
   return KV_OK;
 }

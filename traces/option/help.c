@@ -36,7 +36,7 @@ const kv_example kv_help_codes[] = {
     {"3", "an input file is bad, a cell failed, or a method got no cell"},
     {"4", "memory, disk, database or device"},
     {"5", "a broken invariant: a bug"},
-    {"130", "interrupted; what was finished is kept"},
+    {"130", "interrupted; finished results are kept"},
     {NULL, NULL}};
 
 static void usage(FILE *out, const kv_program *p, const kv_command *c) {

@@ -75,8 +75,8 @@ static kv_rc count(const kv_option *o, const char *text, int *out, kv_err *e) {
   char show[KV_SHOW];
   if (!kv_text_count(text, (uint64_t)o->max, &value) ||
       value < (uint64_t)o->min) {
-    return kv_fail(e, KV_USAGE, "--%s %s is not a number from %d to %d",
-                   o->name, kv_show(text, show), o->min, o->max);
+    return kv_fail(e, KV_USAGE, "--%s must be a number from %d to %d, not '%s'",
+                   o->name, o->min, o->max, kv_show(text, show));
   }
   *out = (int)value;
   return KV_OK;
@@ -86,8 +86,9 @@ static kv_rc wide(const kv_option *o, const char *text, uint64_t *out,
                   kv_err *e) {
   char show[KV_SHOW];
   if (kv_text_count(text, UINT64_MAX, out)) return KV_OK;
-  return kv_fail(e, KV_USAGE, "--%s %s is not a whole number below 2^64",
-                 o->name, kv_show(text, show));
+  return kv_fail(e, KV_USAGE,
+                 "--%s must be a whole number below 2^64, not '%s'", o->name,
+                 kv_show(text, show));
 }
 
 /* What an option chooses from; copy holds the text of its choices. */
@@ -118,8 +119,8 @@ static kv_rc choose(const kv_option *o, const char *text, int *out, kv_err *e) {
     return KV_OK;
   }
   const char *near = kv_text_nearest(text, n, name);
-  return kv_fail(e, KV_USAGE, "--%s %s is none of %s%s%s%s", o->name,
-                 kv_show(text, show), all, near ? "; did you mean " : "",
+  return kv_fail(e, KV_USAGE, "--%s must be one of %s, not '%s'%s%s%s", o->name,
+                 all, kv_show(text, show), near ? "; did you mean " : "",
                  near ? near : "", near ? "?" : "");
 }
 
@@ -127,7 +128,7 @@ static kv_rc store(const kv_option *o, int argc, const char *text, void *values,
                    kv_err *e) {
   void *slot = (char *)values + o->offset;
   if (text && !*text) {
-    return kv_fail(e, KV_USAGE, "--%s is empty; give it a %s", o->name,
+    return kv_fail(e, KV_USAGE, "--%s is empty; give it %s", o->name,
                    o->argument);
   }
   switch (o->slot) {

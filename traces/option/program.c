@@ -11,7 +11,6 @@
 #include "traces/option/further.h"
 #include "traces/option/help.h"
 #include <assert.h>
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -61,7 +60,7 @@ static kv_rc missing(const kv_program *p, const char *name, kv_err *e) {
   for (const kv_brought *x = p->brought; x && x->name; x++)
     if (!strcmp(x->name, name))
       return kv_fail(e, KV_RESOURCE,
-                     "%s is a command of the Python package, and there is no "
+                     "%s is a command of the Python package, but there is no "
                      "%s-%s on the path: %s",
                      name, p->name, name, x->install);
   for (; p->commands[n]; n++) {
@@ -159,9 +158,6 @@ int kv_command_main(const kv_program *p, int argc, char **argv) {
   int code = argc < 2 || argv[1][0] == '-'
                  ? alone(p, argc, argv)
                  : kv_command_call(p, argc - 1, argv + 1);
-  bool lost = fflush(stdout) || ferror(stdout);
-  if (code || !lost) return code; /* an error was printed */
-  kv_fail(&e, KV_RESOURCE, "standard output cannot be written: %s",
-          strerror(errno));
+  if (code || !kv_flush(stdout, &e)) return code; /* an error was printed */
   return kv_say(&e);
 }

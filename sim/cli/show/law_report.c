@@ -5,10 +5,10 @@
 #include "sim/cli/show/law_report.h"
 
 #include "ref/ground/json.h"
+#include "ref/ground/text.h"
 #include "sim/cli/show/junit.h"
 #include "sim/run/laws/lawcheck.h"
 #include "traces/option/help.h"
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -119,12 +119,6 @@ static void table(const kv_law_report *r, int n, const char *const *laws) {
 
 /* --- the stream --------------------------------------------------------- */
 
-static kv_rc look(FILE *out, kv_err *e) {
-  if (fflush(out) == 0 && !ferror(out)) return KV_OK;
-  return kv_fail(e, KV_RESOURCE, "the answers could not be written: %s",
-                 strerror(errno));
-}
-
 kv_rc kv_law_report_add(kv_law_report *r, const kv_law_answer *a, kv_err *e) {
   kv_rc rc = keep(r, a, e);
   if (rc) return rc;
@@ -135,7 +129,7 @@ kv_rc kv_law_report_add(kv_law_report *r, const kv_law_answer *a, kv_err *e) {
     fputs(r->n > 1 ? ",\n" : "[\n", r->out);
     object(r->out, a);
   }
-  return look(r->out, e);
+  return kv_flush(r->out, e);
 }
 
 int kv_law_report_count(const kv_law_report *r, const char *law,
@@ -151,7 +145,7 @@ kv_rc kv_law_report_close(kv_law_report *r, int n, const char *const *laws,
   if (r->format == KV_LAWS_TABLE) table(r, n, laws);
   if (r->format == KV_LAWS_JSON) fputs(r->n ? "\n]\n" : "[]\n", r->out);
   if (r->format == KV_LAWS_JUNIT) junit(r);
-  kv_rc rc = look(r->out, e);
+  kv_rc rc = kv_flush(r->out, e);
   for (int i = 0; i < r->n; i++) free_answer(&r->answer[i]);
   free(r->answer);
   r->answer = NULL;

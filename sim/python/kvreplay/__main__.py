@@ -11,6 +11,6 @@ import sys
 from .programs import FOLDER, library
 
 if not library():
-    sys.exit("kvreplay: this package was not installed from a wheel: it has no "
-             "library; pip install . in the source tree makes one")
+    sys.exit("kvreplay: this package was not installed from a wheel, so it has "
+             "no library; pip install . in the source tree makes one")
 print(FOLDER)

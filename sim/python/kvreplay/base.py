@@ -61,10 +61,10 @@ def share(path: str | os.PathLike[str], trace: Trace,
     in pieces, or re-indexed."""
     d = read_decisions(path)
     plain = d["unit"] == "token" and not d["reindex"] and not d.get("block")
-    need(d["trace"] == trace.identity, path, "is of another trace: give the "
+    need(d["trace"] == trace.identity, path, "is of another trace; give the "
          "one that was replayed")
-    need(plain and not any(trace.windows), path, "give decisions in tokens, of "
-         "one prompt at once, without reindex or sliding windows")
+    need(plain and not any(trace.windows), path, "decisions must be tokens, of "
+         "one prompt read at once, without reindex or sliding windows")
     first = d.get("prompt_len", trace.prompt_len)
     need(first < trace.n_tokens, path, "nothing is decoded")
     views = d["lists"] if d["kind"] == "view" else d["views"]

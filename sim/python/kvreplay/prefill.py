@@ -198,9 +198,9 @@ def check(t: Trace, layer: int) -> None:
 
     rows, p = t.rows(layer), t.prompt_len
     have = int((rows < p).sum())
-    need(have == p, t.path, f"layer {layer} has query rows of {have} of the "
-         f"prompt's {p} tokens, and sparse prefill is about all of them; give "
-         "a trace that was recorded with --rows all")  # fmt: skip
+    need(have == p, t.path, f"layer {layer} has query rows of only {have} of "
+         f"the prompt's {p} tokens, but sparse prefill needs all; give a trace "
+         "recorded with --rows all")  # fmt: skip
     for name, x in zip("qkv", (t.q(layer), t.k(layer), t.v(layer))):
         bad = np.argwhere(~np.isfinite(x))
         need(not len(bad), t.path, f"tensor layers.{layer}.{name} holds NaN or "
@@ -222,7 +222,7 @@ def drawn(t: Trace, a: argparse.Namespace) -> List[dict[str, Any]]:
     """A row a head and pair of blocks of a layer."""
     if a.map not in t.layers:
         raise Usage(f"{t.path}: layer {a.map} is not recorded; kvtrace info "
-                    "--format json lists those that are")
+                    "--format json lists the recorded ones")
     check(t, a.map)
     found = []
     for h in range(t.n_heads):
@@ -248,8 +248,8 @@ def table(name: str, t: Trace, a: argparse.Namespace,
           rows: List[dict[str, Any]]) -> str:
     """A line a head, a layer and the whole."""
     out = [f"{name}: a prompt of {t.prompt_len} tokens in blocks of {a.block}",
-           f"pairs: fewest of a query and a key block with {a.share} % of the "
-           "mass; then what\na pattern of as many pairs has of it\n",
+           f"pairs: the fewest pairs of a query and a key block with {a.share} "
+           "% of the mass; then the mass\nin a pattern of as many pairs\n",
            "layer  head    pairs" + "".join(
                f"  {x:>14}" for x in PATTERNS.values())]  # fmt: skip
     for layer in t.layers:
@@ -264,8 +264,8 @@ def go(a: argparse.Namespace) -> int:
     from .trace import read_trace
 
     if a.map is not None and a.format == "table":
-        raise Usage("--map has a row for every pair of blocks, too many for a "
-                    "table; give --format csv or json")
+        raise Usage("--map gives a row for every pair of blocks, too many for "
+                    "a table; use --format csv or json")
     t = read_trace(a.trace)
     rows = measured(t, a) if a.map is None else drawn(t, a)
     name = os.path.basename(a.trace).split(".safetensors")[0]

@@ -56,8 +56,8 @@ def called(*words: str) -> subprocess.CompletedProcess[str]:
             stdin=subprocess.DEVNULL)  # fmt: skip
     except FileNotFoundError:
         raise ImportError(
-            f"no program {words[0]}: install the wheel of kvreplay, or put its "
-            "folder on the PATH"
+            f"no program {words[0]}; install kvreplay's wheel, or put "
+            "kvreplay's folder on the PATH"
         ) from None
 
 
@@ -74,8 +74,8 @@ def main() -> int:
     try:
         os.execv(own, [own, *sys.argv[1:]])
     except OSError as e:
-        print(f"{name}: {own}: {e.strerror}: install the wheel of kvreplay "
-              "for this machine again", file=sys.stderr)
+        print(f"{name}: {own}: {e.strerror}; install kvreplay's wheel for this "
+              "machine again", file=sys.stderr)
     return 4
 
 

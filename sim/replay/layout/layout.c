@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The list of layouts, and what --layout says: a new layout is a row here, its
- * words below, and a file.
+ * The list of layouts, and the values of --layout: a new layout needs a row
+ * here, its words below, and a file.
  */
 #include "sim/replay/layout/layout.h"
 
@@ -38,7 +38,7 @@ void kv_layout_list_free(kv_layout_list *l) {
 kv_rc kv_layout_parse_plain(const char *settings, kv_layout_asked *out,
                             kv_err *e) {
   if (settings)
-    return kv_fail(e, KV_USAGE, "layout %s has no settings, and not \"%s\"",
+    return kv_fail(e, KV_USAGE, "layout %s has no settings, but got \"%s\"",
                    out->layout->name, settings);
   out->page = 1;
   snprintf(out->name, sizeof out->name, "%s", out->layout->name);
@@ -55,7 +55,7 @@ static kv_rc parse(const char *text, kv_layout_asked *out, kv_err *e) {
     return l->parse(text[n] ? text + n + 1 : NULL, out, e);
   }
   return kv_fail(e, KV_USAGE,
-                 "there is no layout \"%.40s\": take slots, "
+                 "no layout is called \"%.40s\"; choose slots, "
                  "pages:N[:lane|layer|model], unified[:paper|code], base, or "
                  "ls, la, hs or ha with :sparse or :max",
                  text);
@@ -67,7 +67,8 @@ static kv_rc add(const char *text, kv_layout_list *out, kv_err *e) {
   if (rc) return rc;
   for (int i = 0; i < out->n; i++)
     if (!strcmp(out->item[i].name, asked.name))
-      return kv_fail(e, KV_USAGE, "layout %s is named twice", asked.name);
+      return kv_fail(e, KV_USAGE, "layout %s is named twice; name it once",
+                     asked.name);
   kv_layout_asked *grown =
       realloc(out->item, ((size_t)out->n + 1) * sizeof *grown);
   if (!grown) return kv_no_memory(e, "layouts", sizeof *grown);

@@ -2,7 +2,7 @@
  *
  * A lane of the reference and its twin on the executor (C++), over the same
  * random rows: tokens enter both, verbs run on both, and gpulane_same fails the
- * running cmocka test where anything that can be read of the two differs.
+ * running cmocka test if anything readable differs between the two.
  *
  *   seed; open; append, both, same and end_step in any order; close
  */
@@ -69,8 +69,8 @@ typedef struct gpulane_verb {
   float a, b; /* MERGE: weights */
 } gpulane_verb;
 
-/* Random numbers of this process, in a sequence that a seed begins: 0 to n - 1;
- * in [-2, 2). */
+/* Random numbers of this process, in the sequence of a seed: 0 to n - 1; in
+ * [-2, 2). */
 void gpulane_seed(uint32_t seed);
 int gpulane_below(int n);
 float gpulane_number(void);
@@ -79,7 +79,7 @@ float gpulane_number(void);
 gpulane *gpulane_open(const gpulane_case *c);
 void gpulane_close(gpulane *w);
 
-/* Up to `count` more tokens, as far as there are, with random numbers in the
+/* Up to `count` more tokens, as many as exist, with random numbers in the
  * columns. */
 void gpulane_append(gpulane *w, int count);
 /* Runs the verb on both. */

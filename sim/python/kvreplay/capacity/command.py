@@ -99,7 +99,7 @@ def weights_of(text: str, m: Model) -> int:
     """Bytes of all weights."""
     if text in HALVES:
         if m.weights.all == 0:
-            raise Usage(f"how many weights {m.name} has is not known: give "
+            raise Usage(f"the number of weights of {m.name} is unknown; give "
                         "their bytes, --weights 141.1e9")
         return part(m.weights.all, HALVES[text], 2)
     try:
@@ -107,8 +107,8 @@ def weights_of(text: str, m: Model) -> int:
         if not 0 <= n < 2.0**62:
             raise ValueError
     except ValueError:
-        raise Usage(f"--weights {text} is neither {', '.join(HALVES)} nor a "
-                    "number of bytes (141.1e9)") from None
+        raise Usage(f"--weights must be {', '.join(HALVES)} or a number of "
+                    f"bytes (141.1e9), not {text}") from None
     return int(n)
 
 
@@ -120,18 +120,18 @@ def node_of(a: argparse.Namespace, m: Model) -> Node:
     node = Node(device(a.gpu), a.gpus, tp, a.percent, weights_of(a.weights, m),
                 a.users, m, a.context, a.output)
     if a.gpus % tp:
-        raise Usage(f"--gpus {a.gpus} is no multiple of --tp {tp}: groups of "
-                    f"{tp} devices share the model")
+        raise Usage(f"--gpus {a.gpus} must be a multiple of --tp {tp}, because "
+                    f"groups of {tp} devices share the model")
     wrong = [h for h in heads if h % tp]
     if wrong:
-        raise Usage(f"--tp {tp} does not divide the {wrong[0]} KV heads of "
-                    f"{m.name}: each rank holds as many")
+        raise Usage(f"--tp {tp} must divide the {wrong[0]} KV heads of "
+                    f"{m.name}, because each rank holds as many")
     if node.room() <= 0:
         raise Usage(
-            f"the weights of {m.name}, {1e-9 * node.weights:.1f} GB over --tp "
+            f"the weights of {m.name}, {1e-09 * node.weights:.1f} GB over --tp "
             f"{tp}, leave nothing of {a.percent} % of the "
-            f"{1e-9 * node.gpu.bytes:.1f} GB of {node.gpu.name}: take more "
-            "devices, a greater --tp or smaller --weights")
+            f"{1e-09 * node.gpu.bytes:.1f} GB of {node.gpu.name}; use more "
+            "devices, a larger --tp or smaller --weights")
     return node
 
 

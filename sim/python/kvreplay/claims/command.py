@@ -27,8 +27,8 @@ def chosen(claims: List[Claim], only: Optional[str]) -> List[Claim]:
     for x in asked:
         if x not in known:
             raise argparse.ArgumentTypeError(
-                f"argument --only: there is no claim {x}: `{NAME} --list` has "
-                "their numbers")
+                f"argument --only: no claim has number {x}; `{NAME} --list` "
+                "has the numbers")
     return [x for x in claims if x["number"] in asked]
 
 
@@ -106,7 +106,7 @@ def go(a: argparse.Namespace, table: Table, claims: List[Claim]) -> int:
                  *[x for x in (a.output,) if x != "-"])  # fmt: skip
     for path in (*a.traces, *a.answers, a.device, a.found):
         if path and not os.path.isfile(path):
-            raise ValueError(f"{path}: there is no such file")
+            raise ValueError(f"{path}: no such file")
     if a.list:
         write(a.output, listed(claims))
         return 0
@@ -135,7 +135,8 @@ def main(argv: Optional[List[str]] = None) -> int:
     code."""
     a, table = parser().parse_args(argv), Table()
     if a.found and (a.traces or a.answers or a.device):
-        parser().error("--from has its numbers: give no traces or results")
+        parser().error("--from already has its numbers; give no traces or "
+                       "results")
     try:
         claims = chosen(table.claims(), a.only)
     except argparse.ArgumentTypeError as e:

@@ -21,7 +21,7 @@ NAME = "kvreplay evaluate"
 def shard(text: str) -> Tuple[int, int]:
     found = re.fullmatch(r"([1-9]\d{0,5})/([1-9]\d{0,5})", text)
     if not found or int(found[1]) > int(found[2]):
-        raise ValueError(f"{text}: give 1/4 to 4/4, say")
+        raise ValueError(f"must be a shard such as 1/4, up to 4/4, not {text}")
     return int(found[1]), int(found[2])
 
 
@@ -39,7 +39,7 @@ def depth(text: str) -> float:
         if not 0 <= float(text) <= 1:
             raise ValueError
     except ValueError:
-        raise ValueError(f"{text}: give a number from 0 to 1") from None
+        raise ValueError(f"must be a number from 0 to 1, not {text}") from None
     return float(text)
 
 

@@ -143,15 +143,15 @@ def parser(name: str) -> argparse.ArgumentParser:
 
 def plain(t: Trace, name: str) -> None:
     """ValueError of a trace whose attention these figures do not know."""
-    who = f"which kvreplay {name} does not know; name a trace without "
+    who = f"which kvreplay {name} cannot handle; give a trace without "
     need(not t.shared, t.path, f"V is a part of K (kv.shared), {who}it")
     need(not t.softcap, t.path, f"logits have a cap (attn.softcap), {who}one")
     for l in t.layers:
         need(t.sinks(l) is None, t.path, f"layer {l} has learned sinks, {who}"
              "them")
         need(not t.windows[l], t.path, f"layer {l} has a sliding window of "
-             f"{t.windows[l]} tokens, and kvreplay {name} looks at layers that "
-             "see all of them; name a trace of such layers alone")
+             f"{t.windows[l]} tokens, but kvreplay {name} needs layers that "
+             "see all of them; give a trace of such layers only")
 
 
 class Store:
@@ -250,7 +250,7 @@ def go(name: str, a: argparse.Namespace) -> None:
             more = [opened(t, a.weights)]
         rows = store.find(t.identity, name)
         if there(t, name, rows, *more or [[]]):
-            print(f"{called}: there already", flush=True)
+            print(f"{called}: exists already", flush=True)
         else:
             rows = Rows(computed(t, name, of, more, a.quiet))
             store.put(t, called, rows, *more or [[]])

@@ -33,7 +33,7 @@ def up_to(most: int, least: int = 1) -> Callable[[str], int]:
         except ValueError:
             pass
         raise argparse.ArgumentTypeError(
-            f"{text} is no whole number from {least} to {most}")
+            f"must be a whole number from {least} to {most}, not {text}")
 
     return read
 

@@ -31,7 +31,7 @@ from ..trace import Trace, read_trace
 from . import from_press, from_scorer, make_press
 from .decide import Lists
 
-FLAGS = {"scores": "write the press's scores, not its decisions"}
+FLAGS = {"scores": "write the press's scores instead of its decisions"}
 
 
 def decided(lists: Lists, trace: Trace) -> None:

@@ -59,13 +59,13 @@ def parser() -> argparse.ArgumentParser:
 def go(a: argparse.Namespace) -> int:
     prompts = read_prompts(a.prompts)
     if os.path.lexists(a.out) and not os.path.isdir(a.out):
-        raise NotADirectoryError(f"{a.out} is no folder: name another")
+        raise NotADirectoryError(f"{a.out} is not a folder; name another")
     if a.check and a.no_o:
-        raise ValueError("--check compares outputs, --no-o leaves them out: "
-                         "give one of the two")  # fmt: skip
+        raise ValueError("--check compares outputs but --no-o leaves them out; "
+                         "give only one of them")  # fmt: skip
     packages_for(a.model)
     if a.check and not find("kvtrace"):
-        raise ImportError("--check runs kvtrace, which is not on the path: "
+        raise ImportError("--check needs kvtrace, which is not on the path; "
                           "install kvreplay, or leave --check out")  # fmt: skip
     if a.rows is not None and not a.no_sums:  # before the first prompt
         from .sums import library

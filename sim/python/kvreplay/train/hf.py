@@ -160,15 +160,15 @@ def parser() -> argparse.ArgumentParser:
 
 def check(a: argparse.Namespace) -> None:
     if not a.out.endswith(".safetensors") or not a.out[:-12].strip("./"):
-        raise ValueError(f"-o {a.out}: call it NAME.safetensors")
+        raise ValueError(f"-o must be called NAME.safetensors, not {a.out}")
     check_folder(a.out)
     for path in a.prompts + a.hold_out:
         if not os.path.isfile(path):
-            raise ValueError(f"{path}: there is no such file of prompts")
+            raise ValueError(f"{path}: no such file of prompts")
     if a.method == "less" and a.tokens <= a.budget:
         raise ValueError(
             f"--tokens {a.tokens} leaves nothing to drop with --budget "
-            f"{a.budget}: give longer pieces"
+            f"{a.budget}; give longer pieces"
         )
 
 

@@ -69,15 +69,15 @@ def value(word: str, text: str, may: Any) -> Any:
     """Of a parameter."""
     if isinstance(may, list):
         if text not in may:
-            raise Usage(f"{word}={text} is none of {'|'.join(may)}")
+            raise Usage(f"{word} must be one of {'|'.join(may)}, not '{text}'")
         return text
     try:
         x = int(text) if isinstance(may, range) else float(text)
     except ValueError:
-        raise Usage(f"{word}={text} is not a number") from None
+        raise Usage(f"{word} must be a number, not '{text}'") from None
     low, high = may[0], may[-1]
     if not low <= x <= high:
-        raise Usage(f"{word}={text} is not in range ({low} to {high})")
+        raise Usage(f"{word} must be from {low} to {high}, not {text}")
     return x
 
 
@@ -144,16 +144,17 @@ def parser() -> argparse.ArgumentParser:
 
 def check(a: argparse.Namespace) -> None:
     if not a.words:
-        raise Usage(f"there is no trace to train on: {NAME} {a.method} "
-                    "TRACE... -o FILE")
+        raise Usage(f"no trace to train on; write {NAME} {a.method} TRACE... "
+                    "-o FILE")
     if not a.out.endswith(".safetensors") or len(a.out) == 12:
-        raise Usage(f"call the output NAME.safetensors, not {a.out}")
+        raise Usage(f"the output must be called NAME.safetensors, not {a.out}")
     seen: Dict[str, str] = {}
     for of, paths in ("trained on", a.words), ("held out", a.hold_out):
         for path in paths:
             real = os.path.realpath(path)
             if real in seen:
-                raise Usage(f"{path} is {seen[real]} and {of}: name it once")
+                raise Usage(f"{path} is both {seen[real]} and {of}; name it "
+                            "once")
             seen[real] = of
     check_folder(a.out)
 
