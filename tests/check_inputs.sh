@@ -147,7 +147,7 @@ st $'new\nline.st' '{' 0
 refused 3 'not valid JSON' "$kvreplay" run "$dir"/$'new\nline.st' -m dense
 for path in ../x.st /etc/passwd a/b.st .. ''; do
   printf '{"weight_map":{"a":"%s"}}' "$path" >"$dir/i.safetensors.index.json"
-  every i.safetensors.index.json 'leaves the folder'
+  every i.safetensors.index.json 'outside the folder'
 done
 printf '{"weight_map":{"a":"gone.st"}}' >"$dir/i.safetensors.index.json" &&
   refused 3 "cannot open $dir/gone.st" "$kvtrace" info \
