@@ -44,7 +44,7 @@ wrong() {
   grep -qF -- "$1" err || fail "$2: $(cat err)"
 }
 wrong 'h2o at mean:40%: 77, but a search finds 78' '/h2o/s/,78,/,77,/'
-wrong 'as the smallest, which does not fit, but a search finds none, from 1 on' \
+wrong 'the smallest, which does not fit, but a search finds none, from 1 on' \
   '/oracle-topk.*mean/s/,1,[0-9]+/,1,7/'
 wrong 'no search asks for it' '/h2o,.*mean/s/[0-9a-f]{4}$/0000/'
 awk -F, -v OFS=, '$2 == "h2o" { $3 = 0; $8 = "0" substr($8, 2, 30) "0" } 1' \
