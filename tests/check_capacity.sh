@@ -172,7 +172,7 @@ printf '{"num_hidden_layers": 2, "num_attention_heads": 2, "head_dim": 4,
  "kv_mirror": 3}' >"$tmp/w.json"
 wrong 3 'kv_mirror may change what a cache holds' --model "$tmp/w.json" \
   --gpu l40 -m dense
-wrong 2 'argument --tp: must be a whole number from 1 to 4096, not .0' $m \
+wrong 2 'argument --tp: must be a whole number from 1 to 4096, not 0' $m \
   --gpu l40 --tp 0
 wrong 2 'argument --tp: must be a whole number' $m --gpu l40 --tp x
 wrong 2 'the following arguments are required: -g/--gpu' $m

@@ -133,7 +133,7 @@ more 5 1_trailing_bytes {"a":$(u8 '[4]' 0,4)}
 less 3 1_missing_bytes {"a":$(u8 '[4]' 0,4)}
 meta 0 not_a_string {"__metadata__":{"a":1}}
 metalist 0 not_an_object {"__metadata__":[]}
-foreign 0 not_kvtrace {"__metadata__":{"format":"pt"}}
+foreign 0 only_kvtrace {"__metadata__":{"format":"pt"}}
 END
 st utf8.st $'{"\xff":1}' 0 && every utf8.st 'not UTF-8'
 st line.st '{"a\nb\u001b[2J":1}' 0 && every line.st 'is not an object'
@@ -147,7 +147,7 @@ st $'new\nline.st' '{' 0
 refused 3 'not valid JSON' "$kvreplay" run "$dir"/$'new\nline.st' -m dense
 for path in ../x.st /etc/passwd a/b.st .. ''; do
   printf '{"weight_map":{"a":"%s"}}' "$path" >"$dir/i.safetensors.index.json"
-  every i.safetensors.index.json 'leaves the folder'
+  every i.safetensors.index.json 'outside the folder'
 done
 printf '{"weight_map":{"a":"gone.st"}}' >"$dir/i.safetensors.index.json" &&
   refused 3 "cannot open $dir/gone.st" "$kvtrace" info \

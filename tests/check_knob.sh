@@ -85,7 +85,7 @@ wrong() {
 }
 wrong 's/\.grid = 0.05/.grid = 0/' 'needs a grid'
 wrong 's/drop, "0.5"/drop, NULL/' 'needs a default'
-wrong 's/"0.5", 0,/"0.5", -1,/' 'below 0'
+wrong 's/"0.5", 0,/"0.5", -1,/' 'must be 0 or more'
 wrong 's/KV_KNOB_LESS/KV_KNOB_ENTRIES/' 'must be KV_INT'
 wrong 's/KV_KNOB_LESS/(kv_knob)9/' 'needs one of KV_KNOB'
 wrong 's/0\.05/1e-12/' 'too many values'

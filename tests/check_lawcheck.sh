@@ -52,25 +52,25 @@ faults() {
 outside|hooks|compress_lane writes outside the lane_state
 wild|hooks|compress_lane died of SIG
 column|hooks|writes a column beyond
-greedy|hooks|needs.work covers
+greedy|hooks|needs.work must cover
 leaks|hooks|allocates memory
 twice|hooks|keep lists an entry once
 dropped|hooks|keep lists live entries
 direct|journal|by the journal
-remembers|repeat|another
-thread|repeat|another
-clock|repeat|another
-junk|repeat|another
+remembers|repeat|differs from run 0
+thread|repeat|differs from run 0
+clock|repeat|differs from run 0
+junk|repeat|differs from run 0
 exceeds|budget|with a budget of 48
-rows|observation|needs.want does not ask for.* p
+rows|observation|needs.want does not declare.* p
 lossy|full|output of dense
-fickle|needs|metas otherwise
+fickle|needs|metas differently
 far_view|views|end past n
 promises|lengths|when no query is shown
 beyond|hooks|writes to byte 100 of take [1-9] of the workspace, which has 100
 before|hooks|writes 1 bytes before take
 far|hooks|writes to byte 100000 of take
-unset|repeat|another
+unset|repeat|differs from run 0
 last|hooks|writes id beyond
 spare|hooks|writes id beyond
 others|hooks|compress_lane writes lane 0, which is not its own

@@ -61,7 +61,7 @@ has '"spec": "reads:write=no"' 'run'
 has '"asset": 64, "fetched"' 'run'
 first=$(code)$(journal)
 "$kvreplay" run "$tmp/t.safetensors" -q -m "$tmp/reads.so,dense" >"$tmp/out"
-has '^  reads is lent 64 bytes of a file, once for all requests' 'the table'
+has '^  reads reads a file of 64 bytes, shared by all requests' 'the table'
 cp "$beside" "$tmp/named.safetensors"
 "${run[@]}" -m "$tmp/reads.so:file=$tmp/named.safetensors" >"$tmp/out" ||
   fail 'run with a file that is named'
@@ -102,7 +102,7 @@ cell_refused "$r:file=$tmp/nowhere.safetensors" 'nowhere.safetensors'
 written "$bad_file" 1 7
 cell_refused "$r:file=$bad_file" 'keep has 1 numbers for'
 written "$bad_file" '2, 8' $keeps
-cell_refused "$r:file=$bad_file" 'keep has shape [2, 8] and must have'
+cell_refused "$r:file=$bad_file" 'keep has shape [2, 8]; it must have'
 FORMAT=others written "$bad_file" $heads $keeps
 cell_refused "$r:file=$bad_file" 'format is others; write kvreads'
 head -c 100 "$tmp/named.safetensors" >"$bad_file"

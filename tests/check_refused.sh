@@ -60,10 +60,10 @@ for b in 200% prompt:110% 200 entries:138 end:150% mean:150% peak:150% \
   read:150% traffic:150% 200/139/150/1000; do
   name=$b
   [ "${b##*/}" = "$b" ] || name='layers:[0-9a-f]*'
-  exits 0 "t, snapkv: budget $name exceeds the prompt of 137 tokens, and \
+  exits 0 "t, snapkv: budget $name exceeds the prompt of 137 tokens, so \
 nothing is dropped" run $trace -f jsonl -m dense,snapkv,kivi -b $b
 done
-exits 0 't, h2o: budget 306 exceeds .*, as in 1 other cell' \
+exits 0 't, h2o: budget 306 exceeds .*; also in 1 other cell' \
   run $trace -f jsonl -m h2o:budget=306,streamingllm:budget=400
 [ "$(wc -l <err)" = 1 ] || fail 'a budget is told twice'
 for b in 100% 136 200/139/100/1000; do

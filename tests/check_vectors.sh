@@ -172,7 +172,7 @@ wrong 2 'budget in bytes' -m h2o -b end:20% -o "$tmp/no"
 wrong 2 'needs a budget' -m h2o -o "$tmp/no"
 wrong 2 'exceeds the budget' -m h2o:budget=4:recent=9 -o "$tmp/no"
 wrong 2 'not an empty folder' -m dense -o "$tmp/a"
-wrong 4 'no folder can be made' -m dense -o "$tmp/none/no"
+wrong 4 'cannot make the folder' -m dense -o "$tmp/none/no"
 
 [ "$bad" = 0 ] || exit 1
 printf 'check_vectors: %d matrices recomputed to the bit, %d methods twice\n' \

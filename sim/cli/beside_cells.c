@@ -91,11 +91,11 @@ kv_rc kv_beside_cells_name(const kv_beside_asked *asked, kv_result *r,
                            kv_err *e) {
   const kv_cache_list *caches = &asked->caches;
   if (!r->ranks.ranks)
-    r->ranks =
-        (kv_ranks_result){.ranks = asked->ranks, .why = "it did not run"};
+    r->ranks = (kv_ranks_result){.ranks = asked->ranks,
+                                 .why = "the method did not run"};
   if (!r->chunks.chunk)
-    r->chunks =
-        (kv_chunks_result){.chunk = asked->chunk, .why = "it did not run"};
+    r->chunks = (kv_chunks_result){.chunk = asked->chunk,
+                                   .why = "the method did not run"};
   if (r->n_device_caches || !caches->n) return KV_OK;
   r->device_cache = kv_zalloc((size_t)caches->n, sizeof *r->device_cache);
   if (!r->device_cache) return kv_no_memory(e, "caches", (size_t)caches->n);

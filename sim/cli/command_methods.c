@@ -82,8 +82,8 @@ static void list_all(bool colour) {
   printf("%-*s  ", width, "./NAME.so");
   attribute(colour, "0");
   kv_help_wrap(stdout, width + 2, width + 2,
-               "a plugin: `kvreplay new NAME` writes one; those in the folders "
-               "of KVREPLAY_PLUGINS are known by name");
+               "plugins: `kvreplay new NAME` writes one; a plugin in a folder "
+               "of KVREPLAY_PLUGINS can be given by name");
 }
 
 static void show_param(const kv_param *p, bool colour) {
@@ -123,9 +123,9 @@ static void show(const kv_method *m, bool colour) {
   for (const kv_param *p = m->params; p && p->name; p++) show_param(p, colour);
   fputs("of every method: ", stdout);
   kv_help_wrap(stdout, 2, 17,
-               "windowed=leave|compress, whether it acts within layers that "
-               "have a sliding window; prefill=whole|N, whether it reads the "
-               "prompt in chunks of N tokens, whose rows attend as it does");
+               "windowed=leave|compress: whether the method acts on layers "
+               "with a sliding window; prefill=whole|N: whether the prompt is "
+               "read in chunks of N tokens, whose rows attend by the method");
 }
 
 /* The default, as the parameters of a row would have it. */

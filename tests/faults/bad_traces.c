@@ -36,7 +36,7 @@ static const struct {
 } bad[] = {
     {"format", "is pt; only kvtrace", {"format", "pt"}, {0}},
     {"version", "is 3; only 1 and 2", {"version", "3"}, {0}},
-    {"layers", "neither", {"layers", "1,0"}, {0}},
+    {"layers", "must be `all`", {"layers", "1,0"}, {0}},
     {"heads", "do not divide", {"n_heads", "5"}, {0}},
     {"head_dim", "has shape", {"head_dim", "16"}, {0}},
     {"scale", "decimal", {"attn.scale", "nan"}, {0}},
@@ -62,7 +62,7 @@ static const struct {
      "must have the dtype",
      {0},
      {"layers.1.k", KV_ST_F16, 3, {KV, TOKENS, DIM}, NULL}},
-    {"tokens", "is not I32", {0}, {"tokens", KV_ST_I64, 1, {TOKENS}, NULL}},
+    {"tokens", "must be I32", {0}, {"tokens", KV_ST_I64, 1, {TOKENS}, NULL}},
     {"position",
      "negative",
      {0},

@@ -267,7 +267,7 @@ TEST(wrong_tensors) {
        {NULL, KV_ST_I32, 0, {0}, NULL},
        "layers.1.keep is missing, and every"},
       {3, {NULL, KV_ST_I32, 0, {0}, NULL}, "tensor share is missing"},
-      {1, {"layers.1.keep", KV_ST_I64, 1, {KV}, wide}, "I64 and must be I32"},
+      {1, {"layers.1.keep", KV_ST_I64, 1, {KV}, wide}, "I64; it must be I32"},
       {3, {"share", KV_ST_F64, 2, {2, 2}, wide}, "F32, F16 or BF16"},
       {0, {"layers.0.keep", KV_ST_I32, 1, {3}, wide}, "[3] and must have [2]"},
       {3, {"share", KV_ST_F32, 1, {4}, wide}, "[4] and must have [2, 2]"},

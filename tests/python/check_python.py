@@ -290,7 +290,7 @@ class Traces(Case):
                     more={"q": big[0]})),
                 ("layers.1.q: (4, 0, 8) must", dict(
                     more={"q": np.zeros((4, 0, 8), np.float32)})),
-                ("layers.1.q: is not an array", dict(more={"q": [[1], [1, 2]]})),
+                ("layers.1.q: is not an", dict(more={"q": [[1], [1, 2]]})),
                 ("layer 1: has q, v; there are only", dict(more={"k": None})),
                 ("layer 1: has q, k, v, Q; there", dict(more={"Q": big})),
                 ("tensor tokens: float64 must", dict(tokens=[.5] * 9)),

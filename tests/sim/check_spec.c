@@ -183,10 +183,10 @@ TEST(wrong_is_named) {
           "from 1 to 1073741824, not 0; the nearest is budget=1");
   refused("heavy:budget=2e9",
           "from 1 to 1073741824, not 2e9; the nearest is budget=1073");
-  refused("heavy:recent=4x", "not a number");
-  refused("heavy:recent=0x10", "not a number");
-  refused("heavy:recent=nan", "not a number");
-  refused("heavy:decay=inf", "not a number");
+  refused("heavy:recent=4x", "must be a number from");
+  refused("heavy:recent=0x10", "must be a number from");
+  refused("heavy:recent=nan", "must be a number from");
+  refused("heavy:decay=inf", "must be a number from");
   refused("heavy:decay=1.01", "the nearest is decay=1");
   refused("heavy:p=-0.1", "the nearest is p=0");
   refused("heavy:group=men", "mean|max|sum|query_head; did you mean mean?");

@@ -164,11 +164,11 @@ refused 2 '--layers must be all, or' "$kvtrace" slim "$v1" "${out[@]}" \
   --layers 3-1
 refused 2 '--rows must be all,' "$kvtrace" slim "$v1" "${out[@]}" \
   --rows last=5
-refused 2 '--rows last=5decode: give' "$kvtrace" slim "$v1" "${out[@]}" \
+refused 2 'decode, not ' "$kvtrace" slim "$v1" "${out[@]}" \
   --rows last=5decode
 refused 2 'would overwrite' "$kvtrace" slim s.safetensors -q \
   -o s.safetensors --no-o
-refused 3 'layer 0 has neither all of the prompt.s query rows nor' \
+refused 3 'layer 0 has neither all of the prompt' \
   "$kvtrace" slim none.safetensors "${out[@]}" --rows decode
 worked "$kvtrace" synth -q -o p.safetensors -t 40 -p 40
 refused 2 'no query row of layer 0 is left' "$kvtrace" slim p.safetensors \

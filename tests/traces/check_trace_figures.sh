@@ -23,7 +23,7 @@ look() {
 }
 refused 2 'required: -d/--db; ' \
   "$kvreplay" attention "${traces[@]}"
-refused 2 'must be a whole number from 1 to 4096, not .4097' \
+refused 2 'must be a whole number from 1 to 4096, not 4097' \
   "$kvreplay" attention "${traces[@]}" -d "$db" -j 4097
 look attention "${traces[@]}"
 grep -qx 'text_400: 95 % of the mass of a row needs 37.4 of 232.5 tokens' \
@@ -41,7 +41,7 @@ grep -q 'latent 96.*left 0.0096 (without references, as it learned)$' \
   "$tmp/said" ||
   fail "residuals with weights says: $(cat "$tmp/said")"
 look residuals -w "$alone" "${traces[0]}"
-grep -q 'there already' "$tmp/said" || fail 'residuals with weights twice'
+grep -q 'exists already' "$tmp/said" || fail 'residuals with weights twice'
 
 pictures=()
 [ ! -d "$db.figures" ] || pictures=("$db.figures")

@@ -128,7 +128,7 @@ static kv_rc store(const kv_option *o, int argc, const char *text, void *values,
                    kv_err *e) {
   void *slot = (char *)values + o->offset;
   if (text && !*text) {
-    return kv_fail(e, KV_USAGE, "--%s is empty; give it %s", o->name,
+    return kv_fail(e, KV_USAGE, "--%s is empty; give it a %s", o->name,
                    o->argument);
   }
   switch (o->slot) {

@@ -85,7 +85,7 @@ kv_rc kv_trace_copy(const kv_trace *t, const kv_st_tensor *x, kv_st_dtype type,
                     uint64_t n, void **out, kv_err *e) {
   if (x->dtype != type) {
     return kv_trace_tell(t, x->name,
-                         type == KV_ST_I32 ? "is not I32" : "is not F32", e);
+                         type == KV_ST_I32 ? "must be I32" : "must be F32", e);
   }
   kv_rc rc = expect(t, x, 1, &n, e);
   if (rc) return rc;

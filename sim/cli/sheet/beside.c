@@ -187,7 +187,7 @@ static void choose(int ranks, int n, kv_cell *const *cell,
   for (int i = 0; i < n; i++) {
     out[i] = (kv_ranks_result){.ranks = ranks};
     if (!whole[i] || !kv_result_ran(&cell[i]->result))
-      beside_say("it did not run", out[i].why);
+      beside_say("the method did not run", out[i].why);
     else if (cell[i]->asset)
       beside_say("its file is for all heads", out[i].why);
   }
@@ -237,7 +237,7 @@ static bool has_queries(const kv_trace *t, int prompt_len) {
 /* Why a cell is not asked; NULL: it is. */
 static const char *unasked(const kv_trace *t, int chunk, const kv_cell *c,
                            const kv_decided *whole) {
-  if (!whole || !kv_result_ran(&c->result)) return "it did not run";
+  if (!whole || !kv_result_ran(&c->result)) return "the method did not run";
   if (c->turns) return "its later questions are prompts of their own (--turns)";
   if (c->shape.chunk) return "its prompt is read in chunks already (prefill)";
   if (c->shape.prompt_len <= chunk)

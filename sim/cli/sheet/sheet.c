@@ -464,7 +464,7 @@ static void notes(const kv_sheets *s, FILE *out) {
   }
   if (*made) fprintf(out, "with a file of random numbers: %s\n", made);
   fputs("Llama-3.1-8B, a prompt of 4,096 tokens, budgets of 20 %; -: no, none, "
-        "0;\n`kvreplay methods --help` says what the columns are\n",
+        "0;\n`kvreplay methods --help` explains the columns\n",
         out);
 }
 

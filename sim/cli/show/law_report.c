@@ -111,7 +111,7 @@ static void table(const kv_law_report *r, int n, const char *const *laws) {
     int refused = kv_law_report_count(r, laws[i], KV_LAW_REFUSED);
     fprintf(r->out, "%-9s holds in %d cells", laws[i],
             kv_law_report_count(r, laws[i], KV_LAW_HOLDS));
-    if (refused) fprintf(r->out, ", cannot be asked in %d", refused);
+    if (refused) fprintf(r->out, ", not applicable in %d", refused);
     fputs("\n          ", r->out);
     kv_help_wrap(r->out, 10, 10, kv_lawcheck_statement(laws[i]));
   }

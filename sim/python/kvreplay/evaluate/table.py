@@ -151,7 +151,7 @@ def needless(rows: Sequence[Row]) -> str:
     if not found:
         return ""
     x, n = found[0], len(found) - 1
-    more = f", as in {n} other cell{'s' * (n > 1)}" if n else ""
+    more = f"; also in {n} other cell{'s' * (n > 1)}" if n else ""
     return (f"{x['item']}, {x['method']}: budget {x['target'] or x['budget']} "
             f"exceeds the prompt of {x['prompt_len']} tokens, so nothing is "
             f"dropped{more}")  # fmt: skip
