@@ -348,4 +348,5 @@ const kv_program kv_kvreport = {
                       {NULL, NULL}},
               .notes = notes},
     .commands = commands,
+    .also = "kvreplay",
     .version = version};

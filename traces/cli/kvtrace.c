@@ -26,8 +26,8 @@ static const kv_example environment[] = {KV_ENVIRONMENT_ISA, {NULL, NULL}};
 
 static const kv_brought brought[] = {
     {"prefill", "measure how sparsely a prompt could be read",
-     "type make install, or pip install . in kvreplay's source tree"},
-    {NULL, NULL, NULL}};
+     "type make install, or pip install . in kvreplay's source tree", NULL},
+    {NULL, NULL, NULL, NULL}};
 
 static const kv_program program = {
     .name = "kvtrace",

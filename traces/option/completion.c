@@ -47,6 +47,17 @@ static void options(FILE *out, const kv_command *c) {
   fputs("\" ;;\n", out);
 }
 
+/* Commands of another program: its own completion, where that is. */
+static void others(FILE *out, const kv_program *p) {
+  for (const kv_brought *x = p->brought; x && x->name; x++)
+    if (x->program)
+      fprintf(out,
+              "    %s) declare -F _%s >/dev/null ||\n"
+              "      . \"${BASH_SOURCE[0]%%/*}/%s\" 2>/dev/null && _%s\n"
+              "      return ;;\n",
+              x->name, x->program, x->program, x->program);
+}
+
 static const char choose[] =
     "  esac\n"
     "  if [ -n \"$closed\" ]; then\n"
@@ -89,14 +100,18 @@ void kv_help_completion(FILE *out, const kv_program *p) {
       p->name, p->name);
   for (int i = 0; p->commands[i]; i++)
     fprintf(out, "%s ", p->commands[i]->name);
+  for (const kv_brought *x = p->brought; x && x->name; x++)
+    fprintf(out, "%s ", x->name);
   more = kv_further_list(p->name, further);
-  for (int i = 0; i < more; i++) fprintf(out, "%s ", further[i]);
+  for (int i = 0; i < more; i++)
+    if (!kv_help_does(p, further[i])) fprintf(out, "%s ", further[i]);
   fputs("--help --version\" -- \"$cur\"))\n"
         "    return\n"
         "  fi\n"
         "  case $command in\n",
         out);
   for (int i = 0; p->commands[i]; i++) options(out, p->commands[i]);
+  others(out, p);
   fputs("  esac\n  case $command:$prev in\n", out);
   for (int i = 0; p->commands[i]; i++) values(out, p->commands[i]);
   fputs(choose, out);

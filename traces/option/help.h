@@ -11,9 +11,13 @@
 #include "traces/option/program.h"
 
 /* Prints --help of a command, in lines of at most 80 columns: usage, examples,
- * options and notes. If c is &p->alone, the program's own: its commands, those
- * of traces/option/further.h and the exit codes, too. */
-void kv_help_print(FILE *out, const kv_program *p, const kv_command *c);
+ * options and notes; unless `all`, only what kv_option.common selects. If c is
+ * &p->alone, the program's own: its commands, those of traces/option/further.h
+ * and the exit codes, too. */
+void kv_help_print(FILE *out, const kv_program *p, const kv_command *c,
+                   bool all);
+/* What a command of p is for, its own or brought; NULL: there is none. */
+const char *kv_help_does(const kv_program *p, const char *name);
 
 /* Writes the man page (section 1) of a command, or of the program if c is
  * &p->alone, in roff with the macros of man(7). */

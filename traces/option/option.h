@@ -26,7 +26,8 @@ typedef enum kv_slot {
   KV_SLOT_WIDE,   /* uint64_t, any */
   KV_SLOT_CHOICE, /* int: which of choices, then words, 16 at most; case is
                      ignored */
-  KV_SLOT_HELP    /* stores nothing, ends parsing; min is a kv_asked */
+  KV_SLOT_HELP    /* stores nothing, ends parsing; min is a kv_asked, max the
+                     one that =all means, or 0 */
 } kv_slot;
 
 /* What a command does with the file that an option or an operand names. No
@@ -60,6 +61,8 @@ typedef struct kv_option {
   const char *group;    /* heading in help; NULL: that of the option before */
   const char *help;     /* a phrase, no capital, no period */
   kv_use use;
+  bool common; /* --help shows it. If no option of a command has this, --help
+                  shows them all; --help=all always does */
 } kv_option;
 
 typedef struct kv_list {
@@ -101,14 +104,20 @@ typedef struct kv_command {
   kv_use use;                 /* what is done with the operands' files */
   const kv_option *options;   /* ends with KV_SLOT_END; NULL: none */
   const kv_example *examples; /* ends with line NULL; NULL: none */
-  const char *const *notes;   /* paragraphs; ends with NULL; NULL: none */
+  const char *const *notes;   /* paragraphs; ends with NULL; NULL: none. Of a
+                                 command with `common` options --help shows
+                                 those before KV_NOTES_REST, and the first
+                                 examples */
   const kv_task *task;
 } kv_command;
+
+#define KV_NOTES_REST "" /* no paragraph: the others are for --help=all */
 
 /* What a command line asks for. */
 typedef enum kv_asked {
   KV_ASKED_WORK,
   KV_ASKED_HELP,
+  KV_ASKED_ALL, /* --help=all */
   KV_ASKED_VERSION
 } kv_asked;
 

@@ -43,7 +43,7 @@ static int version(const kv_program *p) {
 
 static int answer(const kv_program *p, const kv_command *c, kv_asked asked) {
   if (asked == KV_ASKED_VERSION) return version(p);
-  kv_help_print(stdout, p, c);
+  kv_help_print(stdout, p, c, asked == KV_ASKED_ALL);
   return KV_OK;
 }
 
@@ -54,20 +54,30 @@ static const kv_command *find(const kv_program *p, const char *name) {
   return NULL;
 }
 
+static const kv_brought *brought(const kv_program *p, const char *name) {
+  for (const kv_brought *x = p->brought; x && x->name; x++)
+    if (!strcmp(x->name, name)) return x;
+  return NULL;
+}
+
 static kv_rc missing(const kv_program *p, const char *name, kv_err *e) {
   const char *names[KV_MOST_COMMANDS];
   char where[64];
   int n = 0;
-  for (const kv_brought *x = p->brought; x && x->name; x++)
-    if (!strcmp(x->name, name))
-      return kv_fail(e, KV_RESOURCE,
-                     "%s is a command of the Python package, and there is no "
-                     "%s-%s on the path: %s",
-                     name, p->name, name, x->install);
-  for (; p->commands[n]; n++) {
-    assert(n < KV_MOST_COMMANDS && "a program has few commands");
-    names[n] = p->commands[n]->name;
-  }
+  const kv_brought *x = brought(p, name);
+  if (x && x->program)
+    return kv_fail(e, KV_RESOURCE,
+                   "%s is a command of %s, which is neither beside %s nor on "
+                   "the path: %s",
+                   name, x->program, p->name, x->install);
+  if (x)
+    return kv_fail(e, KV_RESOURCE,
+                   "%s is a command of the Python package, and there is no "
+                   "%s-%s on the path: %s",
+                   name, p->name, name, x->install);
+  for (int i = 0; p->commands[i]; i++) names[n++] = p->commands[i]->name;
+  for (x = p->brought; x && x->name; x++) names[n++] = x->name;
+  assert(n <= KV_MOST_COMMANDS && "a program has few commands");
   snprintf(where, sizeof where, "`%s --help` lists them", p->name);
   return kv_no_such("command", name, n, names, where, e);
 }
@@ -75,7 +85,10 @@ static kv_rc missing(const kv_program *p, const char *name, kv_err *e) {
 /* A command that the table does not have. */
 static int elsewhere(const kv_program *p, char **argv) {
   kv_err e = {0};
-  if (!kv_further_run(p->name, argv, &e)) missing(p, argv[0], &e);
+  const kv_brought *x = brought(p, argv[0]);
+  kv_rc rc = x && x->program ? kv_further_become(p->name, x->program, argv, &e)
+                             : kv_further_run(p->name, argv, &e);
+  if (!rc) missing(p, argv[0], &e);
   return kv_say(&e);
 }
 
@@ -153,8 +166,10 @@ static int alone(const kv_program *p, int argc, char **argv) {
   return kv_say(&e);
 }
 
-int kv_command_main(const kv_program *p, int argc, char **argv) {
+int kv_command_main(const kv_program *program, int argc, char **argv) {
   kv_err e = {0};
+  kv_program called = *program, *p = &called;
+  if (p->also && argc && !strcmp(argv[0], p->also)) p->name = p->also;
   speaker = p->name;
   int code = argc < 2 || argv[1][0] == '-'
                  ? alone(p, argc, argv)
