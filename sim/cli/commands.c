@@ -78,14 +78,14 @@ static const kv_brought brought[] = {
     {"selection", "how many tokens hold 60 or 90 % of the probability", MAKE,
      NULL},
     {"capacity", "how many users fit on a node, and how fast", MAKE, NULL},
-    REPORT("answer", "which method is best at equal bytes"),
+    REPORT("answer", "which method is best at equal bytes?"),
     REPORT("compare", "is one method better than others at equal bytes?"),
-    REPORT("rank", "which measure ranks methods as the answers do"),
+    REPORT("rank", "which measure ranks methods as their answers do?"),
     REPORT("table", "results as a table"),
     REPORT("html", "results as one page with figures"),
     REPORT("history", "every run, also superseded and conflicting ones"),
     REPORT("export", "results as files for other programs"),
-    REPORT("merge", "join databases; refuses contradictions"),
+    REPORT("merge", "join databases into one; refuses contradictions"),
     {NULL, NULL, NULL, NULL}};
 
 const kv_program kv_kvreplay = {
