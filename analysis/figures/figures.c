@@ -640,9 +640,9 @@ const kv_figure kv_figures_tables[] = {
      "stored, KL: of the attention, error: of its output, in the order in "
      "which they were seen to rank right answers (the last does not). "
      "\u00b1: two standard errors of the mean, from the means of 16 bins of "
-     "steps, of at least 5. Prompt error, prompt mass: of the rows of a "
-     "prompt that was read "
-     "in chunks. File: what a method was lent of a file of its own, once for "
+     "steps, of at least 5. Prompt error, prompt mass: of prompt rows with "
+     "chunked prefill. File: what a method was lent of a file of its own, once "
+     "for "
      "all requests and no part of what is stored.",
      .mark = KV_TABLE,
      .columns = "trace; observe; method=method:name; asked; budget; kept; "
@@ -652,14 +652,13 @@ const kv_figure kv_figures_tables[] = {
                     COLUMN) "asset_bytes=file:bytes; "
                             "status=checked:mark; reason=reason:long",
      .below = older},
-    {"prompts", "Prompts read in chunks", "SELECT * FROM prompts",
-     "What it costs to read a prompt in chunks (prefill=N), whose rows behind "
-     "the first chunk attend by the method, as decode steps do. Attended: of "
-     "the tokens before such a row, those it attends to; prompt mass: the "
-     "attention that dense puts on them; prompt error: of the row's output. "
-     "Then decoding after it and, whole, after the same prompt read whole, "
-     "where no row of it loses any, by the same method asked alike; \u2013: "
-     "that was not run.",
+    {"prompts", "Chunked prefill", "SELECT * FROM prompts",
+     "The cost of chunked prefill (prefill=N). Prompt rows after the first "
+     "chunk attend through the method, as decode steps do. Attended: share of "
+     "the tokens before such a row that it attends to. Prompt mass: attention "
+     "that dense puts on these. Prompt error: of the row's output. The other "
+     "columns are for decoding after that prompt and, if marked whole, after "
+     "the same prompt read whole by the same method. \u2013: not run.",
      .mark = KV_TABLE,
      .columns = "trace; spec=cell:long; asked; chunk; "
                 "prompt_attended=attended:percent; prompt_mass=prompt mass; "

@@ -124,9 +124,9 @@ static void show(const kv_method *m, bool colour) {
   for (const kv_param *p = m->params; p && p->name; p++) show_param(p, colour);
   fputs("of every method: ", stdout);
   kv_help_wrap(stdout, 2, 17,
-               "windowed=leave|compress, whether it acts within layers that "
-               "have a sliding window; prefill=whole|N, whether it reads the "
-               "prompt in chunks of N tokens, whose rows attend as it does");
+               "windowed=leave|compress, whether it compresses layers with a "
+               "sliding window; prefill=whole|N, chunked prefill in chunks of "
+               "N tokens");
 }
 
 /* The default, as the parameters of a row would have it. */

@@ -65,10 +65,10 @@ static const kv_option options[] = {
              "differently, and how much more than the mean the fullest rank "
              "holds"},
     {KV_SLOT_COUNT, "chunk", 0, "N", .min = 1, .max = 1 << 24, AT(beside.chunk),
-     .help = "also replay with chunked prefill, as in inference engines: the "
-             "prompt arrives in chunks of N tokens, and the method compresses "
-             "after each. Prints how many lanes then decide differently, and "
-             "the most bytes held"},
+     .help = "also replay with the prompt in pieces of N tokens: the method "
+             "compresses after each, but every token attends as recorded. "
+             "Prints how many lanes then decide differently, and the most "
+             "bytes held"},
     {KV_SLOT_FLAG, "together", 0, AT(together.asked),
      .help = "treat the traces as requests that share one pool of unified "
              "pages; each method and budget has its own pool. A request that "
@@ -143,7 +143,7 @@ static const kv_example examples[] = {
     {"kvreplay run chat.safetensors -m snapkv,adakv -b 20% --tp 2",
      "do two ranks that see only their own heads decide the same?"},
     {"kvreplay run chat.safetensors -m snapkv,h2o -b 20% --chunk 512",
-     "do methods decide the same with chunked prefill?"},
+     "do methods decide the same if the prompt comes in pieces?"},
     {"kvreplay run chat.safetensors -m omnikv --cache lru:64,lfu:64",
      "how often what a step attends to is still on the device"},
     {"kvreplay run *.safetensors -m all -b 10%,20% --shard 2/4 --db r.%.db",
@@ -176,23 +176,21 @@ static const char *const notes[] = {
     "(`kl`); the 95th percentile of the output error (`p95`); and the digest "
     "of all decisions (`journal`). `kept`, `dense`, `needle`, `lse` and "
     "`error` are the five columns above.",
-    "Three things have similar names. Sparse prefill is METHOD:prefill=N: the "
-    "method reads the prompt in blocks of N tokens, and tokens after the first "
-    "block attend only to what the method shows them. Chunked prefill is "
-    "--chunk N, as in inference engines: every token attends to all tokens "
-    "before it. A token chunk is a group of neighboring tokens that chunkkv "
-    "keeps or drops together (chunkkv:chunk=N).",
-    "With sparse prefill the table has two more columns, for the prompt tokens "
-    "after the first block. `prompt error` is the distance of their output "
+    "Three things have similar names. METHOD:prefill=N is chunked prefill: the "
+    "method compresses after each chunk of N prompt tokens, and tokens of "
+    "later chunks attend only to what it shows them. --chunk N is a prompt in "
+    "pieces: it compresses too, but all tokens attend as recorded. chunkkv's "
+    "chunk=N is a run of neighboring tokens that are kept or dropped together.",
+    "With chunked prefill the table has two more columns, for prompt tokens "
+    "after the first chunk. `prompt error` is the distance of their output "
     "from the uncompressed one. `prompt mass` is the exact attention on what "
     "they attend to. --wide calls them `prompt` and `p mass`.",
-    "With --chunk every cell is replayed once more. After each chunk the "
+    "With --chunk every cell is replayed once more. After each piece the "
     "method compresses as if the prompt ended there. It sees the last queries "
-    "read so far, against the entries that it kept. A method that cannot do "
-    "sparse prefill sees only the queries of the chunk. The queries are the "
-    "recorded ones, which saw everything. If a method compressed after the "
-    "last chunk only, it would decide as after the whole prompt, but hold the "
-    "whole prompt until then.",
+    "read so far, against the entries that it kept; a method that cannot do "
+    "chunked prefill sees only the queries of the piece. A method that "
+    "compressed after the last piece only would decide as after the whole "
+    "prompt, but hold the whole prompt until then.",
     "With --tp a rank is replayed as if its KV heads, with their query heads, "
     "were the whole model. It sees no scores, messages or rows of other ranks. "
     "`decide other` counts lanes whose verbs or views then differ from those "

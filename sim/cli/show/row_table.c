@@ -598,9 +598,9 @@ static const char wide_words[] =
     "as needle does (README.md);\n";
 
 static const char wide_prompt_words[] =
-    "prompt, p mass: of a prompt's rows that is read in chunks (prefill=N), "
-    "output error, exact mass of what they\n"
-    "attend to;\n";
+    "prompt, p mass: of prompt rows after the first chunk (prefill=N): output "
+    "error, exact mass of what they attend\n"
+    "to;\n";
 
 /* The headings, one a line, of the columns that are there. */
 static void words(const form *f) {
@@ -622,9 +622,9 @@ static void words(const form *f) {
       "it;\n",
       f->out);
   if (f->shown[KV_ROW_PROMPT])
-    fputs("prompt error, prompt mass: of a prompt's rows that is read in "
-          "chunks (prefill=N): output error, and the\n"
-          "exact attention on what they attend to;\n",
+    fputs("prompt error, prompt mass: of prompt rows after the first chunk "
+          "(prefill=N): output error, and the exact\n"
+          "attention on what they attend to;\n",
           f->out);
   fputs(
       "--wide: bytes read and scanned, KL divergence, percentiles, digests;\n",
