@@ -277,7 +277,7 @@ static const kv_example examples[] = {
     {NULL, NULL}};
 
 static const char *const notes[] = {
-    "--attention prints means over the recorded rows from token 64 on. "
+    "With --attention: means over the recorded rows from token 64 on. "
     "entropy: in nats. first: mass on token 0. recent: mass on the 32 newest "
     "tokens. tokens: share of the tokens that 95 % of the mass needs. needle: "
     "mass on the token that the answer repeats, over the rows that predict an "
