@@ -149,6 +149,8 @@ static const kv_option of_rank[] = {
   static const kv_task name##_task = {.size = sizeof(kv_args),                 \
                                       .work = name##_work}
 
+#define COMMAND(word, does) .name = #word, .summary = does, .task = &word##_task
+
 int kv_report_merge(const kv_args *a) { return kv_results_merge(&a->files); }
 
 TASK(answer);
@@ -173,39 +175,31 @@ static const char *const answer_notes[] = {
     NULL};
 
 static const kv_command answer = {
-    .name = "answer",
-    .summary = "which method is best at equal bytes?",
-    DB,
+    COMMAND(answer, "which method is best at equal bytes?"), DB,
     .options = of_answer,
     .examples =
         (const kv_example[]){{"kvreplay answer results.db",
                               "a sentence, and one table per kind of bytes"},
                              {NULL, NULL}},
-    .notes = answer_notes,
-    .task = &answer_task};
+    .notes = answer_notes};
 
 static const kv_command table = {
-    .name = "table",
-    .summary = "results as a table: one line per cell",
-    DB,
+    COMMAND(table, "results as a table: one line per cell"), DB,
     .options = of_table,
-    .examples =
-        (const kv_example[]){
-            {"kvreplay table results.db --where trace=retrieval_16",
-             "the cells of one trace"},
-            {"kvreplay table results.db --mean", "means over the traces"},
-            {"kvreplay table results.db --answers",
-             "right answers and their likelihood, by task"},
-            {"kvreplay table results.db --gap",
-             "how far each method is from the best choice of as many entries"},
-            {"kvreplay table results.db --pools --where wait=1",
-             "steps to the first token and to the end, for requests that wait"},
-            {NULL, NULL}},
-    .task = &table_task};
+    .examples = (const kv_example[]){
+        {"kvreplay table results.db --where trace=retrieval_16",
+         "the cells of one trace"},
+        {"kvreplay table results.db --mean", "means over the traces"},
+        {"kvreplay table results.db --answers",
+         "right answers and their likelihood, by task"},
+        {"kvreplay table results.db --gap",
+         "how far each method is from the best choice of as many entries"},
+        {"kvreplay table results.db --pools --where wait=1",
+         "steps to the first token and to the end, for requests that wait"},
+        {NULL, NULL}}};
 
 static const kv_command html = {
-    .name = "html",
-    .summary = "results as one page with the answer, figures and tables",
+    COMMAND(html, "results as one page with the answer, figures and tables"),
     .operands = "DB [DB]",
     .least = 1,
     .most = 2,
@@ -217,29 +211,21 @@ static const kv_command html = {
                               "one file that loads nothing from outside"},
                              {"kvreplay html a.db b.db -o report.html",
                               "two databases, side by side"},
-                             {NULL, NULL}},
-    .task = &html_task};
+                             {NULL, NULL}}};
 
 static const kv_command export = {
-    .name = "export",
-    .summary = "results as files: every view, or the cells",
-    DB,
+    COMMAND(export, "results as files: every view, or the cells"), DB,
     .options = of_export,
     .examples =
         (const kv_example[]){{"kvreplay export results.db --format csv -o data",
                               "data/cell.csv and one file for each other view"},
-                             {NULL, NULL}},
-    .task = &export_task};
+                             {NULL, NULL}}};
 
 static const kv_command history = {
-    .name = "history",
-    .summary = "every run, also superseded and conflicting ones",
-    DB,
+    COMMAND(history, "every run, also superseded and conflicting ones"), DB,
     .options = of_history,
-    .examples = (const kv_example[]){{"kvreplay history results.db",
-                                      "the newest code last"},
-                                     {NULL, NULL}},
-    .task = &history_task};
+    .examples = (const kv_example[]){
+        {"kvreplay history results.db", "the newest code last"}, {NULL, NULL}}};
 
 static const char *const compare_notes[] = {
     "The unit is a trace, or an item that a model was asked. A pair is its two "
@@ -258,17 +244,14 @@ static const char *const compare_notes[] = {
     NULL};
 
 static const kv_command compare = {
-    .name = "compare",
-    .summary = "is one method better than others at equal bytes?",
-    DB,
+    COMMAND(compare, "is one method better than others at equal bytes?"), DB,
     .options = of_compare,
     .examples =
         (const kv_example[]){
             {"kvreplay compare r.db --method mine --vs snapkv --at mean:20%",
              "better, worse or not distinguishable, by needle"},
             {NULL, NULL}},
-    .notes = compare_notes,
-    .task = &compare_task};
+    .notes = compare_notes};
 
 static const char *const rank_notes[] = {
     "Reads evaluations (kvreplay evaluate), which have the answers and the "
@@ -295,9 +278,7 @@ static const char *const rank_notes[] = {
     NULL};
 
 static const kv_command rank = {
-    .name = "rank",
-    .summary = "which measure ranks methods as their answers do?",
-    DB,
+    COMMAND(rank, "which measure ranks methods as their answers do?"), DB,
     .options = of_rank,
     .examples =
         (const kv_example[]){
@@ -305,8 +286,7 @@ static const kv_command rank = {
             {"kvreplay rank answers.db --by exact_match --pairs",
              "what the best measure ranks wrongly"},
             {NULL, NULL}},
-    .notes = rank_notes,
-    .task = &rank_task};
+    .notes = rank_notes};
 
 static const char *const merge_notes[] = {
     "OUT is created, or keeps its rows and gets all rows of each DB. If two "
@@ -315,8 +295,7 @@ static const char *const merge_notes[] = {
     NULL};
 
 static const kv_command merge = {
-    .name = "merge",
-    .summary = "join databases into one; refuses contradictions",
+    COMMAND(merge, "join databases into one; refuses contradictions"),
     .operands = "OUT DB...",
     .least = 2,
     .most = INT_MAX,
@@ -325,8 +304,7 @@ static const kv_command merge = {
         (const kv_example[]){{"kvreplay merge all.db machine-a.db machine-b.db",
                               "rows that two machines have confirm each other"},
                              {NULL, NULL}},
-    .notes = merge_notes,
-    .task = &merge_task};
+    .notes = merge_notes};
 
 /* --- the program -------------------------------------------------------- */
 

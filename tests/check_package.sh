@@ -42,9 +42,9 @@ sed '/^Other programs/,$d' "$tmp/said" |
   fail "kvreplay --help: $(tail -n 1 "$tmp/err")"
 cp "$kvreplay" "$tmp/one/kvreplay"
 for name in capacity table; do
-  [ "$name" = table ] && text='neither beside kvreplay nor on the path' ||
-    text='no kvreplay-capacity on the path: type make'
-  PATH=/usr/bin:/bin refused 4 "$text" "$tmp/one/kvreplay" $name
+  [ "$name" = table ] && file=kvreport || file=kvreplay-$name
+  PATH=/usr/bin:/bin refused 4 "no $file on the path: type make" \
+    "$tmp/one/kvreplay" $name
 done
 PATH=${kvreport%/*}:/bin ran 3 "$tmp/one/kvreplay" table none
 # A wheel has it in the folder of its environment's python.

@@ -208,10 +208,5 @@ static const char *const notes[] = {
 static const kv_task task_check = {.size = sizeof(kv_one_trace), .work = work};
 
 const kv_command kv_command_check = {
-    .name = "check",
-    .summary = "scan every number, recompute outputs and column sums",
-    KV_ONE_TRACE,
-    .options = options,
-    .examples = examples,
-    .notes = notes,
-    .task = &task_check};
+    KV_COMMAND(check, "scan every number, recompute outputs and column sums"),
+    KV_ONE_TRACE};

@@ -95,10 +95,4 @@ static const char *const notes[] = {
 static const kv_task task_convert = {.size = sizeof(task), .work = work};
 
 const kv_command kv_command_convert = {
-    .name = "convert",
-    .summary = "write a trace in another number type",
-    KV_ONE_TRACE,
-    .options = options,
-    .examples = examples,
-    .notes = notes,
-    .task = &task_convert};
+    KV_COMMAND(convert, "write a trace in another number type"), KV_ONE_TRACE};

@@ -290,10 +290,5 @@ static const char *const notes[] = {
 static const kv_task task_info = {
     .size = sizeof(task), .work = work, .free = release};
 
-const kv_command kv_command_info = {.name = "info",
-                                    .summary = "show what a trace contains",
-                                    KV_ONE_TRACE,
-                                    .options = options,
-                                    .examples = examples,
-                                    .notes = notes,
-                                    .task = &task_info};
+const kv_command kv_command_info = {
+    KV_COMMAND(info, "show what a trace contains"), KV_ONE_TRACE};

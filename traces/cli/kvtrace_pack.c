@@ -133,14 +133,10 @@ static const kv_task task_pack = {
     .size = sizeof(task), .work = work, .free = clean};
 
 const kv_command kv_command_pack = {
-    .name = "pack",
-    .summary = "make a trace from the files that an inference engine wrote",
+    KV_COMMAND(pack,
+               "make a trace from the files that an inference engine wrote"),
     .operands = "FOLDER",
     .least = 1,
     .most = 1,
     .offset = offsetof(task, folder),
-    .use = KV_USE_NONE,
-    .options = options,
-    .examples = examples,
-    .notes = notes,
-    .task = &task_pack};
+    .use = KV_USE_NONE};

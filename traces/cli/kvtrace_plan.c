@@ -247,16 +247,11 @@ static const kv_task task_plan = {.size = sizeof(task),
                                   .work = work,
                                   .free = clean};
 
-const kv_command kv_command_plan = {.name = "plan",
-                                    .summary =
-                                        "how large a trace of a model would be",
-                                    .operands = "SOURCE",
-                                    .words = kv_model_name,
-                                    .least = 1,
-                                    .most = 1,
-                                    .offset = offsetof(kv_one_trace, path),
-                                    .use = KV_USE_READ,
-                                    .options = options,
-                                    .examples = examples,
-                                    .notes = notes,
-                                    .task = &task_plan};
+const kv_command kv_command_plan = {
+    KV_COMMAND(plan, "how large a trace of a model would be"),
+    .operands = "SOURCE",
+    .words = kv_model_name,
+    .least = 1,
+    .most = 1,
+    .offset = offsetof(kv_one_trace, path),
+    .use = KV_USE_READ};

@@ -97,10 +97,6 @@ static const kv_task task_slim = {
     .size = sizeof(task), .check = check, .work = work, .free = clean};
 
 const kv_command kv_command_slim = {
-    .name = "slim",
-    .summary = "make a trace smaller: fewer query rows or layers, no outputs",
-    KV_ONE_TRACE,
-    .options = options,
-    .examples = examples,
-    .notes = notes,
-    .task = &task_slim};
+    KV_COMMAND(slim,
+               "make a trace smaller: fewer query rows or layers, no outputs"),
+    KV_ONE_TRACE};

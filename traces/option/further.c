@@ -41,49 +41,20 @@ static bool is_program(const char *path) {
   return !stat(path, &is) && S_ISREG(is.st_mode) && !access(path, X_OK);
 }
 
-/* Finds the first executable file PROGRAM, or PROGRAM-NAME. */
-static bool find(const char *program, const char *name, size_t size,
-                 char *path) {
+kv_rc kv_further_run(const char *file, char *called, char **argv, kv_err *e) {
   const char *at = own;
-  char folder[PATH_MAX];
+  char folder[PATH_MAX], path[2 * PATH_MAX], *name = argv[0];
+  if (strchr(file, '/')) return KV_OK;
   while (next(&at, folder)) {
-    int n = snprintf(path, size, "%s/%s%s%s", folder, program, name ? "-" : "",
-                     name ? name : "");
-    if (n < (int)size && is_program(path)) return true;
+    int n = snprintf(path, sizeof path, "%s/%s", folder, file);
+    if (n >= (int)sizeof path || !is_program(path)) continue;
+    argv[0] = called ? called : path;
+    execv(path, argv);
+    argv[0] = name;
+    return kv_fail(e, KV_RESOURCE, "%s cannot be started: %s", path,
+                   strerror(errno));
   }
-  return false;
-}
-
-static kv_rc start(const char *path, char **argv, kv_err *e) {
-  execv(path, argv);
-  return kv_fail(e, KV_RESOURCE, "%s cannot be started: %s", path,
-                 strerror(errno));
-}
-
-kv_rc kv_further_run(const char *program, char **argv, kv_err *e) {
-  char path[2 * PATH_MAX], *name = argv[0];
-  if (strchr(name, '/') || !find(program, name, sizeof path, path))
-    return KV_OK;
-  argv[0] = path;
-  kv_rc rc = start(path, argv, e);
-  argv[0] = name;
-  return rc;
-}
-
-kv_rc kv_further_become(const char *program, const char *other, char **argv,
-                        kv_err *e) {
-  char path[2 * PATH_MAX], name[KV_FURTHER_ROOM];
-  int n = 0;
-  if (!find(other, NULL, sizeof path, path)) return KV_OK;
-  while (argv[n]) n++;
-  char **all = malloc(((size_t)n + 2) * sizeof *all);
-  if (!all) return kv_no_memory(e, "the command line", (size_t)n);
-  snprintf(name, sizeof name, "%s", program);
-  all[0] = name;
-  memcpy(all + 1, argv, ((size_t)n + 1) * sizeof *all);
-  kv_rc rc = start(path, all, e);
-  free(all);
-  return rc;
+  return KV_OK;
 }
 
 /* Puts a name where the order wants it, if it is not there and has room. */

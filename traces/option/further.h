@@ -16,15 +16,12 @@
  * end included. Longer names are run, but not listed. */
 enum { KV_FURTHER_MOST = 64, KV_FURTHER_ROOM = 64 };
 
-/* Replaces this process by the program PROGRAM-NAME, where NAME is argv[0],
- * with the arguments argv[1], ..; argv ends with NULL. Returns only if that
- * fails: KV_OK if there is no such program or NAME contains a /; KV_RESOURCE
- * with a sentence if the system does not start it. argv is then unchanged. */
-kv_rc kv_further_run(const char *program, char **argv, kv_err *e);
-/* The same for `command` of another program, which then calls itself `program`
- * (kv_program.also). */
-kv_rc kv_further_become(const char *program, const char *other, char **argv,
-                        kv_err *e);
+/* Replaces this process by the executable file `file`, with the arguments
+ * argv[1], ..; argv ends with NULL. Its argv[0] is `called`, or its path if
+ * that is NULL. Returns only if that fails: KV_OK if there is no such file or
+ * its name contains a /; KV_RESOURCE with a sentence if it cannot be started.
+ * argv is then unchanged. */
+kv_rc kv_further_run(const char *file, char *called, char **argv, kv_err *e);
 
 /* Writes the NAMEs that are there now, in ascending order of their bytes, each
  * once; of more than KV_FURTHER_MOST those found first. Returns how many. */

@@ -115,12 +115,12 @@ static void command(FILE *out, const kv_program *p, const char *name) {
 /* "run tune": a line for each. */
 static void group(FILE *out, const kv_program *p, const kv_example *of) {
   fprintf(out, "\n%s:\n", of->line);
-  for (const char *at = of->does; *at;) {
+  for (const char *at = of->does; *at; at += strspn(at, " ")) {
     char name[KV_FURTHER_ROOM];
-    int n = (int)strcspn(at, " ");
-    snprintf(name, sizeof name, "%.*s", n, at);
+    size_t n = strcspn(at, " ");
+    snprintf(name, sizeof name, "%.*s", (int)n, at);
     command(out, p, name);
-    at += n + strspn(at + n, " ");
+    at += n;
   }
 }
 
@@ -173,7 +173,7 @@ static void options(FILE *out, const kv_command *c, bool all) {
 static void notes(FILE *out, const kv_command *c, bool all) {
   for (int i = 0; c->notes && c->notes[i]; i++) {
     if (!*c->notes[i] && !all) return;
-    if (!*c->notes[i]) continue;
+    if (!*c->notes[i]) continue; /* KV_NOTES_REST */
     fputc('\n', out);
     kv_help_wrap(out, 0, 0, c->notes[i]);
   }

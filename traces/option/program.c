@@ -12,6 +12,7 @@
 #include "traces/option/help.h"
 #include <assert.h>
 #include <errno.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -65,16 +66,13 @@ static kv_rc missing(const kv_program *p, const char *name, kv_err *e) {
   char where[64];
   int n = 0;
   const kv_brought *x = brought(p, name);
-  if (x && x->program)
-    return kv_fail(e, KV_RESOURCE,
-                   "%s is a command of %s, which is neither beside %s nor on "
-                   "the path: %s",
-                   name, x->program, p->name, x->install);
   if (x)
     return kv_fail(e, KV_RESOURCE,
-                   "%s is a command of the Python package, and there is no "
-                   "%s-%s on the path: %s",
-                   name, p->name, name, x->install);
+                   "%s is a command of %s, and there is no %s%s%s on the path: "
+                   "%s",
+                   name, x->program ? x->program : "the Python package",
+                   x->program ? x->program : p->name, x->program ? "" : "-",
+                   x->program ? "" : name, x->install);
   for (int i = 0; p->commands[i]; i++) names[n++] = p->commands[i]->name;
   for (x = p->brought; x && x->name; x++) names[n++] = x->name;
   assert(n <= KV_MOST_COMMANDS && "a program has few commands");
@@ -86,9 +84,11 @@ static kv_rc missing(const kv_program *p, const char *name, kv_err *e) {
 static int elsewhere(const kv_program *p, char **argv) {
   kv_err e = {0};
   const kv_brought *x = brought(p, argv[0]);
-  kv_rc rc = x && x->program ? kv_further_become(p->name, x->program, argv, &e)
-                             : kv_further_run(p->name, argv, &e);
-  if (!rc) missing(p, argv[0], &e);
+  bool other = x && x->program;
+  char file[PATH_MAX];
+  snprintf(file, sizeof file, "%s-%s", p->name, argv[0]);
+  if (!kv_further_run(other ? x->program : file, other ? file : NULL, argv, &e))
+    missing(p, argv[0], &e);
   return kv_say(&e);
 }
 
@@ -166,12 +166,23 @@ static int alone(const kv_program *p, int argc, char **argv) {
   return kv_say(&e);
 }
 
+/* ALSO-COMMAND as COMMAND, and the program is called ALSO. */
+static bool also(kv_program *p, int argc, char **argv) {
+  size_t n = p->also ? strlen(p->also) : 0;
+  if (!n || !argc || strncmp(argv[0], p->also, n) || argv[0][n] != '-')
+    return false;
+  p->name = p->also;
+  argv[0] += n + 1;
+  return true;
+}
+
 int kv_command_main(const kv_program *program, int argc, char **argv) {
   kv_err e = {0};
   kv_program called = *program, *p = &called;
-  if (p->also && argc && !strcmp(argv[0], p->also)) p->name = p->also;
+  bool other = also(p, argc, argv);
   speaker = p->name;
-  int code = argc < 2 || argv[1][0] == '-'
+  int code = other ? kv_command_call(p, argc, argv)
+             : argc < 2 || argv[1][0] == '-'
                  ? alone(p, argc, argv)
                  : kv_command_call(p, argc - 1, argv + 1);
   bool lost = fflush(stdout) || ferror(stdout);

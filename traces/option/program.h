@@ -35,8 +35,8 @@ typedef struct kv_program {
   const kv_example *groups; /* of --help: a heading (line) and the names of its
                                commands (does), with blanks between; ends with
                                line NULL; NULL: one group of all */
-  const char *also; /* if this is argv[0], the program's name: another program
-                       started this one for its own command; NULL: none */
+  const char *also; /* another program that has these commands, too: started as
+                       ALSO-COMMAND, this one calls itself ALSO; NULL: none */
   /* Adds lines to --version, into lines[size]; NULL: there are none. */
   kv_rc (*version)(size_t size, char *lines, kv_err *e);
 } kv_program;
