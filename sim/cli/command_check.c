@@ -365,6 +365,6 @@ static void clean(void *self) {
 static const kv_task task_check = {sizeof(task), begin,    check, work,
                                    interrupted,  conclude, clean};
 
-const kv_command kv_command_check =
-    KV_COMMAND_OF_TRACES("check", "compare backends bit by bit",
-                         kv_cells_options, traces, &task_check);
+const kv_command kv_command_check = {
+    KV_COMMAND(check, "compare backends bit by bit"),
+    KV_TAKES("TRACE...", 1, INT_MAX, kv_cells_options, traces, KV_USE_READ)};

@@ -313,6 +313,6 @@ static void clean(void *self) {
 static const kv_task task_grade = {sizeof(task), begin,    check, work,
                                    interrupted,  conclude, clean};
 
-const kv_command kv_command_grade = KV_COMMAND_OF_ONE(
-    "grade", "grade the decisions and outputs of another kernel", "TRACE",
-    kv_grade_options, cells.traces, &task_grade);
+const kv_command kv_command_grade = {
+    KV_COMMAND(grade, "grade the decisions and outputs of another kernel"),
+    KV_TAKES("TRACE", 1, 1, kv_grade_options, cells.traces, KV_USE_READ)};

@@ -252,10 +252,6 @@ static const char *const notes[] = {
     "named is 0 for methods that `all` stands for.",
     NULL};
 
-const kv_command kv_command_lengths = {.name = "lengths",
-                                       .summary = "what one request holds, by "
-                                                  "lengths alone",
-                                       .options = options,
-                                       .examples = examples,
-                                       .notes = notes,
-                                       .task = &task_lengths};
+const kv_command kv_command_lengths = {KV_COMMAND(lengths,
+                                                  "what one request holds, by "
+                                                  "lengths alone")};

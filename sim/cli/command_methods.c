@@ -330,14 +330,7 @@ static const char *const notes[] = {
     "of 512 tokens and 64 steps. Columns:",
     KV_SHEET_COLUMNS(COLUMN) NULL};
 
-const kv_command kv_command_methods = {.name = "methods",
-                                       .summary =
-                                           "list methods and their parameters",
-                                       .operands = "[NAME | ./NAME.so]",
-                                       .words = kv_method_word,
-                                       .most = 1,
-                                       .offset = offsetof(task, names),
-                                       .options = options,
-                                       .examples = examples,
-                                       .notes = notes,
-                                       .task = &task_methods};
+const kv_command kv_command_methods = {
+    KV_COMMAND(methods, "list methods and their parameters"),
+    KV_TAKES("[NAME | ./NAME.so]", 0, 1, task, names, KV_USE_NONE),
+    .words = kv_method_word};

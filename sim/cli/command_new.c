@@ -153,6 +153,6 @@ static const char *const notes[] = {
     "installed kvreplay.",
     NULL};
 
-const kv_command kv_command_new =
-    KV_COMMAND_OF_FILES("new", "write the files of a new method, ready to edit",
-                        "NAME", 1, task, names, KV_USE_NONE, &task_new);
+const kv_command kv_command_new = {
+    KV_COMMAND(new, "write the files of a new method, ready to edit"),
+    KV_TAKES("NAME", 1, 1, task, names, KV_USE_NONE)};

@@ -196,34 +196,30 @@ static const char *const notes[] = {
     "`decide other` counts lanes whose verbs or views then differ from those "
     "of the whole model. Head numbers begin at 0 on each rank, so the draws of "
     "random differ. A method that reads a file for all heads is skipped.",
-    "Runs with --tp or --chunk replay all their cells anew. The database does "
-    "not store what these two print.",
-    "With --together each cell is first replayed by itself, because pages "
-    "decide nothing. Then all requests of a method and budget go through one "
-    "pool: at every step a block of the prompt, or a token, of each. A request "
-    "that finds no free page is refused and leaves, and the others do not "
-    "change; with --wait it waits. The layout is unified, or what --layout "
-    "says: unified:code, slots or pages. In a file of --arrive each line is a "
-    "request. It takes the trace whose prompt and answer are closest to its "
+    "Runs with --tp or --chunk replay all their cells anew, and the database "
+    "does not store what these two print.",
+    "With --together each cell is replayed by itself, because pages decide "
+    "nothing. Then all requests of a method and budget go through one pool; a "
+    "step is a block of the prompt, or a token, of each. The layout is "
+    "unified, or one of --layout: unified:code, slots or pages. A line of an "
+    "--arrive file takes the trace whose prompt and answer are closest to its "
     "lengths, and ends after output_length tokens, if not before; without "
     "lengths traces take turns. Rows in the database are replayed again.",
     "With --db, repeat a command that was interrupted or killed to continue "
-    "it. Layers are stored as they finish, and a kill loses at most two "
-    "minutes of work. If one layer of one cell takes longer, the run says how "
-    "long. --selections and the other files need the whole trace again.",
+    "it: a kill loses at most two minutes of work. If one layer of one cell "
+    "takes longer, the run says how long. --selections and the other files "
+    "need the whole trace again.",
     "With --shard or --shards each process runs some of the cells and writes "
     "its own database: % in the name after --db becomes 2-of-4, and %% becomes "
-    "%. `kvreplay merge` joins the databases. Each process computes the same "
-    "cut if it sees the same command line and the same files. --dry-run prints "
-    "the shard and the name of the cut, to compare two machines. A shard "
-    "without cells is no error. The command without --shard, repeated on the "
-    "merged database, runs what is missing.",
-    "A cell that cannot run as asked is refused, with the reason in its row, "
-    "and the others run. The last line on standard error says how many were "
-    "refused, and why. A trace that cannot be read fails only its own cells if "
-    "there are others. An output file must not be an input of the command, "
-    "another output, a trace or a database. The first interrupt ends a run "
-    "within two seconds; everything finished is kept.",
+    "%. `kvreplay merge` joins the databases. All processes must see the same "
+    "command line and files; --dry-run prints the name of the cut, to compare "
+    "two machines. A shard without cells is no error. The command without "
+    "--shard, repeated on the merged database, runs what is missing.",
+    "A cell that cannot run as asked is refused, with the reason in its row; "
+    "the last line on standard error counts refusals. A trace that cannot be "
+    "read fails only its own cells, if there are others. An output must not be "
+    "an input, another output, a trace or a database. The first interrupt ends "
+    "a run within two seconds; everything finished is kept.",
     "The exit code is 1 if digests or a row of the database differ; 2 if no "
     "cell could run, or no request of --together fit; 4 if a backend cannot be "
     "used. It is 3 if a cell failed, if a method named other than by `all` was "
@@ -723,6 +719,6 @@ static void clean(void *self) {
 static const kv_task task_run = {sizeof(task), begin,    check, work,
                                  interrupted,  conclude, clean};
 
-const kv_command kv_command_run =
-    KV_COMMAND_OF_TRACES("run", "replay traces through methods and measure",
-                         kv_cells_options, traces, &task_run);
+const kv_command kv_command_run = {
+    KV_COMMAND(run, "replay traces through methods and measure"),
+    KV_TAKES("TRACE...", 1, INT_MAX, kv_cells_options, traces, KV_USE_READ)};

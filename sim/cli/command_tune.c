@@ -406,6 +406,6 @@ static void clean(void *self) {
 static const kv_task task_tune = {sizeof(kv_tuning), begin,    check, work,
                                   interrupted,       conclude, clean};
 
-const kv_command kv_command_tune = KV_COMMAND_OF_TRACES(
-    "tune", "search a method's parameters for what you ask of it",
-    kv_cells_options, traces, &task_tune);
+const kv_command kv_command_tune = {
+    KV_COMMAND(tune, "search a method's parameters for what you ask of it"),
+    KV_TAKES("TRACE...", 1, INT_MAX, kv_cells_options, traces, KV_USE_READ)};

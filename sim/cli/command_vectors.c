@@ -131,6 +131,6 @@ static const char *const notes[] = {
     "folder appears whole or not at all.",
     NULL};
 
-const kv_command kv_command_vectors = KV_COMMAND_OF_ONE(
-    "vectors", "write every stage of a method, for tests of kernels", "TRACE",
-    task, cells.traces, &task_vectors);
+const kv_command kv_command_vectors = {
+    KV_COMMAND(vectors, "write every stage of a method, for tests of kernels"),
+    KV_TAKES("TRACE", 1, 1, task, cells.traces, KV_USE_READ)};

@@ -572,6 +572,6 @@ static void clean(void *self) {
 static const kv_task task_verify = {sizeof(task), begin,    NULL, work,
                                     interrupted,  conclude, clean};
 
-const kv_command kv_command_verify = KV_COMMAND_OF_FILES(
-    "verify", "run the rows of a database again and compare digests", "DB", 1,
-    kv_verify_options, db, KV_USE_KEPT, &task_verify);
+const kv_command kv_command_verify = {
+    KV_COMMAND(verify, "run the rows of a database again and compare digests"),
+    KV_TAKES("DB", 1, 1, kv_verify_options, db, KV_USE_KEPT)};

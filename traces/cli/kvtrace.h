@@ -24,13 +24,7 @@ typedef struct kv_one_trace {
   int json;     /* 1: --format json; 0: a table */
 } kv_one_trace;
 
-#define KV_ONE_TRACE                                                           \
-  .operands = "TRACE", .least = 1, .most = 1,                                  \
-  .offset = offsetof(kv_one_trace, path), .use = KV_USE_READ
-/* What every command has: the tables options, examples and notes. */
-#define KV_COMMAND(word, does)                                                 \
-  .name = #word, .summary = does, .options = options, .examples = examples,    \
-  .notes = notes, .task = &task_##word
+#define KV_ONE_TRACE KV_TAKES("TRACE", 1, 1, kv_one_trace, path, KV_USE_READ)
 #define KV_OPTION_FORMAT                                                       \
   {                                                                            \
     .slot = KV_SLOT_CHOICE, .name = "format", .letter = 'f',                   \

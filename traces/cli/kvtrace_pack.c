@@ -135,8 +135,4 @@ static const kv_task task_pack = {
 const kv_command kv_command_pack = {
     KV_COMMAND(pack,
                "make a trace from the files that an inference engine wrote"),
-    .operands = "FOLDER",
-    .least = 1,
-    .most = 1,
-    .offset = offsetof(task, folder),
-    .use = KV_USE_NONE};
+    KV_TAKES("FOLDER", 1, 1, task, folder, KV_USE_NONE)};

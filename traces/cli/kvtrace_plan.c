@@ -249,9 +249,5 @@ static const kv_task task_plan = {.size = sizeof(task),
 
 const kv_command kv_command_plan = {
     KV_COMMAND(plan, "how large a trace of a model would be"),
-    .operands = "SOURCE",
-    .words = kv_model_name,
-    .least = 1,
-    .most = 1,
-    .offset = offsetof(kv_one_trace, path),
-    .use = KV_USE_READ};
+    KV_TAKES("SOURCE", 1, 1, kv_one_trace, path, KV_USE_READ),
+    .words = kv_model_name};

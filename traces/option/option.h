@@ -111,6 +111,16 @@ typedef struct kv_command {
   const kv_task *task;
 } kv_command;
 
+/* Initialisers of a kv_command, for the tables options, examples, notes and
+ * task_WORD where they stand; and of its operands, which go into the kv_list
+ * `list` of its struct `type`. */
+#define KV_COMMAND(word, does)                                                 \
+  .name = #word, .summary = does, .options = options, .examples = examples,    \
+  .notes = notes, .task = &task_##word
+#define KV_TAKES(what, fewest, top, type, list, how)                           \
+  .operands = what, .least = fewest, .most = top,                              \
+  .offset = offsetof(type, list), .use = how
+
 #define KV_NOTES_REST "" /* no paragraph: the others are for --help=all */
 
 /* What a command line asks for. */
