@@ -343,14 +343,7 @@ static const char *const notes[] = {
     NULL};
 
 const kv_command kv_command_lawcheck = {
-    .name = "lawcheck",
-    .summary = "check the laws that every method obeys, for example on yours",
-    .operands = "SPEC",
-    .words = kv_method_word,
-    .least = 1,
-    .most = 1,
-    AT(method),
-    .options = options,
-    .examples = examples,
-    .notes = notes,
-    .task = &task_lawcheck};
+    KV_COMMAND(lawcheck,
+               "check the laws that every method obeys, for example on yours"),
+    KV_TAKES("SPEC", 1, 1, task, options.method, KV_USE_NONE),
+    .words = kv_method_word};

@@ -165,13 +165,13 @@ static const char *const notes[] = {
     "uncompressed cache's; absent if no trace has answers. `LSE error`: the "
     "log-sum-exp of the logits of stored entries minus that of all, in nats. "
     "`output error`: the distance of the attention output from the "
-    "uncompressed one, divided by the length of the latter. Of these, `on the "
-    "answer` predicts best how a model's right answers rank methods; `output "
-    "error` hardly does.",
+    "uncompressed one, divided by the length of the latter. `on the answer` "
+    "ranks methods most like a model's right answers; `output error` hardly "
+    "does.",
     KV_NOTES_REST,
     "With --wide the table also has the budget as typed (`asked`) and in "
-    "entries (`budget`); "
-    "bytes at the end, on average and read per step (`end`, `mean`, `read`); "
+    "entries (`budget`); bytes at the end, on average and read per step "
+    "(`end`, `mean`, `read`); "
     "bytes looked at per step to choose what to read (`scan`); KL divergence "
     "(`kl`); the 95th percentile of the output error (`p95`); and the digest "
     "of all decisions (`journal`). `kept`, `dense`, `needle`, `lse` and "
