@@ -45,8 +45,7 @@ static const kv_option options[] = {
      .help = "write the attention output, as safetensors (one cell only)"},
     {KV_SLOT_TEXT, "decisions", 0, "DIR", AT(decisions), .use = KV_USE_FOLDER,
      .help = "write for each cell a file of what it keeps and attends to, "
-             "named by trace, method, parameters and budget. "
-             "replay:file=FILE follows it, and your own tools can read it"},
+             "for replay:file=FILE and for your own tools"},
     {KV_SLOT_FLAG, "tokens", 0, AT(tokens),
      .help = "also store in the database when each token leaves each lane and "
              "how often it is shown: 8 bytes per token, layer, lane and cell. "
@@ -61,14 +60,12 @@ static const kv_option options[] = {
              "of the others"},
     {KV_SLOT_COUNT, "tp", 0, "N", .min = 2, .max = 1024, AT(beside.ranks),
      .help = "also deal the KV heads to N ranks that decide alone, as under "
-             "tensor parallelism. Prints how many lanes then decide "
-             "differently, and how much more than the mean the fullest rank "
-             "holds"},
+             "tensor parallelism. Prints how many lanes then decide otherwise, "
+             "and how much more than the mean the fullest rank holds"},
     {KV_SLOT_COUNT, "chunk", 0, "N", .min = 1, .max = 1 << 24, AT(beside.chunk),
      .help = "also replay with the prompt in pieces of N tokens: the method "
              "compresses after each, but every token attends as recorded. "
-             "Prints how many lanes then decide differently, and the most "
-             "bytes held"},
+             "Prints how many lanes then decide otherwise, and peak bytes"},
     {KV_SLOT_FLAG, "together", 0, AT(together.asked),
      .help = "treat the traces as requests that share one pool of unified "
              "pages; each method and budget has its own pool. A request that "
@@ -127,16 +124,11 @@ static const kv_example examples[] = {
      "25 % of the uncompressed bytes; every digest is confirmed"},
     {"kvreplay run chat.safetensors -m all -b 10% --backend cuda --db r.db",
      "on a GPU; this confirms rows that the database has from the CPU"},
-    {"kvreplay run chat.safetensors -m h2o -b 64 --selections kept.jsonl",
-     "what one cell keeps, line by line"},
     {"kvreplay run chat.safetensors -m h2o -b 10% --decisions kept",
      "its decisions, as a file that replay:file=... follows"},
     {"kvreplay run chat.safetensors -m h2o,random -b 20% --layout "
      "slots,pages:16",
      "how much memory comes free with pages of 16 tokens"},
-    {"kvreplay run a.safetensors b.safetensors -m leankv,snapkv+k8v4 -b 20% "
-     "--together --pool 64MiB --arrive 100",
-     "two requests in one pool of pages, the second 100 steps later"},
     {"kvreplay run *.safetensors -m leankv --together --pool 64MiB --wait "
      "--arrive poisson:20",
      "requests that wait for pages: how long, and how full the pool is"},

@@ -99,9 +99,8 @@ static const char *const notes[] = {
     "down to one step of each range. This promises no global optimum. A step "
     "is the one you typed, or the parameter's own: 1 for whole numbers, "
     "otherwise a power of ten that divides the range into about a hundred.",
-    "With --db every probe is a row as of `kvreplay run`. Repeat an "
-    "interrupted or killed search to continue it. A search with more probes or "
-    "another bound starts from the rows that are there.",
+    "With --db, repeat an interrupted or killed search to continue it. A "
+    "search with more probes or another bound uses the rows that are there.",
     "The exit code is 1 if nothing meets the bounds (the nearest point is "
     "named), if the best does not meet them on the traces of --hold-out (of "
     "several methods: none does), or if a row of the database differs. It is 2 "

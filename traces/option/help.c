@@ -9,12 +9,9 @@
 #include <ctype.h>
 #include <string.h>
 
-enum {
-  WIDTH = 80,
-  COLUMN = 26, /* of an option's text */
-  NAMES = 14,  /* of a command's */
-  FEW = 3      /* examples of a short help */
-};
+/* COLUMN: where the text of an option begins, NAMES of a command; FEW: examples
+ * of a short help. */
+enum { WIDTH = 80, COLUMN = 26, NAMES = 14, FEW = 3 };
 
 void kv_help_wrap(FILE *out, int indent, int at, const char *text) {
   bool first = true;
@@ -112,16 +109,12 @@ static void command(FILE *out, const kv_program *p, const char *name) {
   kv_help_wrap(out, NAMES, NAMES, kv_help_does(p, name));
 }
 
-/* "run tune": a line for each. */
 static void group(FILE *out, const kv_program *p, const kv_example *of) {
+  char names[256];
+  snprintf(names, sizeof names, "%s", of->does);
   fprintf(out, "\n%s:\n", of->line);
-  for (const char *at = of->does; *at; at += strspn(at, " ")) {
-    char name[KV_FURTHER_ROOM];
-    size_t n = strcspn(at, " ");
-    snprintf(name, sizeof name, "%.*s", (int)n, at);
+  for (char *name = strtok(names, " "); name; name = strtok(NULL, " "))
     command(out, p, name);
-    at += n;
-  }
 }
 
 static void commands(FILE *out, const kv_program *p) {
@@ -172,8 +165,9 @@ static void options(FILE *out, const kv_command *c, bool all) {
 
 static void notes(FILE *out, const kv_command *c, bool all) {
   for (int i = 0; c->notes && c->notes[i]; i++) {
-    if (!*c->notes[i] && !all) return;
-    if (!*c->notes[i]) continue; /* KV_NOTES_REST */
+    bool rest = !*c->notes[i]; /* KV_NOTES_REST */
+    if (rest && !all) return;
+    if (rest) continue;
     fputc('\n', out);
     kv_help_wrap(out, 0, 0, c->notes[i]);
   }

@@ -166,20 +166,12 @@ static int alone(const kv_program *p, int argc, char **argv) {
   return kv_say(&e);
 }
 
-/* ALSO-COMMAND as COMMAND, and the program is called ALSO. */
-static bool also(kv_program *p, int argc, char **argv) {
-  size_t n = p->also ? strlen(p->also) : 0;
-  if (!n || !argc || strncmp(argv[0], p->also, n) || argv[0][n] != '-')
-    return false;
-  p->name = p->also;
-  argv[0] += n + 1;
-  return true;
-}
-
 int kv_command_main(const kv_program *program, int argc, char **argv) {
   kv_err e = {0};
   kv_program called = *program, *p = &called;
-  bool other = also(p, argc, argv);
+  size_t n = p->also && argc ? strlen(p->also) : 0;
+  bool other = n && !strncmp(argv[0], p->also, n) && argv[0][n] == '-';
+  if (other) p->name = p->also, argv[0] += n + 1;
   speaker = p->name;
   int code = other ? kv_command_call(p, argc, argv)
              : argc < 2 || argv[1][0] == '-'
