@@ -48,17 +48,16 @@ static const kv_option of_table[] = {
          "and budget"},
     {KV_SLOT_FLAG, "gap", 'g', AT(gap),
      .help = "how far each cell is on the way from random to the oracle of its "
-             "family, in output error and in mass, at equal entries"},
+             "family, in output error and mass, at equal entries"},
     {KV_SLOT_FLAG, "pools", 'p', AT(pools),
-     .help = "requests that shared a pool (kvreplay run --together): one line "
-             "per pool, with how full it was and how long they took"},
+     .help = "pools (kvreplay run --together): how full, and how long requests "
+             "took"},
     {KV_SLOT_FLAG, "layouts", 'l', AT(layouts),
-     .help =
-         "memory layouts (kvreplay run --layout): one line per cell and "
-         "layout, and the fullest of the ranks that share its heads (tp=N)"},
+     .help = "memory layouts (kvreplay run --layout) of each cell; with tp=N "
+             "of the fullest rank"},
     {KV_SLOT_FLAG, "caches", 'c', AT(caches),
      .help = "transfers from host memory that caches on the device save "
-             "(kvreplay run --cache): one line per cell and cache"},
+             "(kvreplay run --cache)"},
     {KV_SLOT_FLAG, "history", 'H', AT(history),
      .help = "also cells of superseded code, marked as such"},
     ROWS,
@@ -194,8 +193,6 @@ static const kv_command table = {
          "right answers and their likelihood, by task"},
         {"kvreplay table results.db --gap",
          "how far each method is from the best choice of as many entries"},
-        {"kvreplay table results.db --pools --where wait=1",
-         "steps to the first token and to the end, for requests that wait"},
         {NULL, NULL}}};
 
 static const kv_command html = {

@@ -107,9 +107,9 @@ static const char *const notes[] = {
     "grade looks at the kinds of decision that the file contains. A step "
     "without a list is a decision for all live tokens. For views, the order "
     "within a list changes nothing, nor does that of physical pages.",
-    "In the JSON a number that is not finite is a string: \"NaN\", "
-    "\"Infinity\" or \"-Infinity\". null means that there is no number, as "
-    "in lse_max_abs if the outputs have no LSE.",
+    "In the JSON \"NaN\", \"Infinity\" and \"-Infinity\" are strings. null "
+    "means "
+    "that there is no number, as in lse_max_abs if the outputs have no LSE.",
     "The exit code is 0 if nothing is wrong, 1 if something is, 2 if method, "
     "file and trace do not belong together, and 3 if a file is malformed.",
     NULL};

@@ -242,8 +242,8 @@ static const kv_example examples[] = {
     {NULL, NULL}};
 
 static const char *const notes[] = {
-    "`kvreplay capacity` calls this command, and adds users and tokens per "
-    "second for people to read. A row has bytes of all ranks: what one request "
+    "`kvreplay capacity` calls this command, and adds users and speed. A row "
+    "has bytes of all ranks: what one request "
     "holds after a compression, at the decode step with the most (bytes); the "
     "most at any time (peak); K and V or their codes alone (codes); and the "
     "mean read by a decode step. fullest / of is the share of the fullest "

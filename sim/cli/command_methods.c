@@ -300,8 +300,6 @@ static const kv_example examples[] = {
     {"kvreplay methods --format json", "everything, for programs"},
     {"kvreplay methods --bibtex >methods.bib", "what to cite"},
     {"kvreplay methods --engine", "what an engine must provide for each"},
-    {"kvreplay methods --engine adakv,snapkv+int4 -f csv",
-     "the same for two of them, as CSV"},
     {"kvreplay methods --engine --db r.db",
      "the same, measured on the traces of these rows"},
     {NULL, NULL}};

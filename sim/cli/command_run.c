@@ -32,25 +32,23 @@ static const kv_option options[] = {
     KV_OPTION_DB("store rows in an SQLite database, and finished layers until "
                  "their row is complete. Cells that it has from this backend "
                  "are not run again"),
-    {KV_SLOT_TEXT, "selections", 0, "FILE", AT(selections),
-     .use = KV_USE_CREATED,
-     .help = "write what each lane keeps, as JSON lines (one cell only)"},
-    {KV_SLOT_TEXT, "views", 0, "FILE", AT(views), .use = KV_USE_CREATED,
-     .help = "write what each query head attends to, as JSON lines (one cell "
-             "only)"},
-    {KV_SLOT_TEXT, "stored", 0, "FILE", AT(stored), .use = KV_USE_CREATED,
-     .help = "write K and V after the last step, as safetensors (one cell "
-             "only)"},
-    {KV_SLOT_TEXT, "outputs", 0, "FILE", AT(outputs), .use = KV_USE_CREATED,
-     .help = "write the attention output, as safetensors (one cell only)"},
     {KV_SLOT_TEXT, "decisions", 0, "DIR", AT(decisions), .use = KV_USE_FOLDER,
-     .help = "write for each cell a file of what it keeps and attends to, "
-             "for replay:file=FILE and for your own tools"},
+     .help = "write for each cell a file of what it keeps and attends to, for "
+             "replay:file=FILE and for your own tools"},
     {KV_SLOT_FLAG, "tokens", 0, AT(tokens),
      .help = "also store in the database when each token leaves each lane and "
              "how often it is shown: 8 bytes per token, layer, lane and cell. "
              "From this kvreplay html draws which tokens survive"},
     KV_OPTION_QUIET,
+    {KV_SLOT_TEXT, "selections", 0, "FILE", AT(selections),
+     .use = KV_USE_CREATED, .group = "Files of one cell",
+     .help = "what each lane keeps, as JSON lines"},
+    {KV_SLOT_TEXT, "views", 0, "FILE", AT(views), .use = KV_USE_CREATED,
+     .help = "what each query head attends to, as JSON lines"},
+    {KV_SLOT_TEXT, "stored", 0, "FILE", AT(stored), .use = KV_USE_CREATED,
+     .help = "K and V after the last step, as safetensors"},
+    {KV_SLOT_TEXT, "outputs", 0, "FILE", AT(outputs), .use = KV_USE_CREATED,
+     .help = "the attention output, as safetensors"},
     {KV_SLOT_LIST, "layout", 'l', "LAYOUT,...", .choices = kv_layout_choices,
      AT(layout_text), .group = "Memory of a server", .help = kv_layout_help},
     {KV_SLOT_LIST, "cache", 0, "CACHE,...", AT(cache_text),
@@ -180,9 +178,9 @@ static const char *const notes[] = {
     "With --chunk every cell is replayed once more. After each piece the "
     "method compresses as if the prompt ended there. It sees the last queries "
     "read so far, against the entries that it kept; a method that cannot do "
-    "chunked prefill sees only the queries of the piece. A method that "
-    "compressed after the last piece only would decide as after the whole "
-    "prompt, but hold the whole prompt until then.",
+    "chunked prefill sees only the queries of the piece. Compressing only "
+    "after the last piece would decide as after the whole prompt, but hold it "
+    "until then.",
     "With --tp a rank is replayed as if its KV heads, with their query heads, "
     "were the whole model. It sees no scores, messages or rows of other ranks. "
     "`decide other` counts lanes whose verbs or views then differ from those "

@@ -28,10 +28,9 @@ static const kv_option options[] = {
     {KV_SLOT_LIST, "search", 's', "RANGE,...", AT(search_text),
      .group = "What to look for", .common = true,
      .help = "NAME=LOW:HIGH or NAME=LOW:HIGH:STEP: a numeric parameter (of two "
-             "methods on a lane kivi.bits) and the range to search; may be "
-             "repeated. It goes to every method with that parameter. Default: "
-             "the range of the budget, from one entry to the tokens of the "
-             "longest trace"},
+             "methods on a lane kivi.bits) and its range, for every method "
+             "that has it; may be repeated. Default: the budget, from one "
+             "entry to the longest trace's tokens"},
     {KV_SLOT_TEXT, "least", 0, "MEASURE", AT(least), .common = true,
      .help = "minimize this measure: a key of csv rows, such as bytes.mean, kr "
              "or output_error.p95. output_error means its mean, and mean_bytes "
@@ -71,9 +70,6 @@ static const kv_example examples[] = {
      "--at-most kr=0.3 --least output_error --hold-out c.safetensors",
      "the least error in 30 % of the uncompressed bytes, judged on another "
      "trace"},
-    {"kvreplay tune chat.safetensors -m leankv -s alpha_h=0:4,alpha_l=0:0.1 "
-     "--at-most output_error=0.05 --least mean_bytes",
-     "thresholds of two tiers of precision"},
     {"kvreplay tune chat.safetensors -m oracle-topp -s p=0.5:1 --at-least "
      "mass=0.9 --least bytes.read -f csv",
      "the front as rows for programs; the best is on standard error"},

@@ -46,17 +46,16 @@ static const char *const notes[] = {
 static const kv_example environment[] = {
     KV_ENVIRONMENT_ISA,
     {"KVREPLAY_ASSETS",
-     "FOLDER:FOLDER. Files that methods read are searched beside the trace, "
-     "then here, by the identity of the model"},
+     "FOLDER:FOLDER, searched for a model's files that methods read, after "
+     "the folder of the trace"},
     {"KVREPLAY_KEEP",
      "finished layers are written to the database after at most so many "
      "seconds: 0 to 90, 5 by default"},
     {"KVREPLAY_PLUGINS",
      "FOLDER:FOLDER. A plugin NAME.so in one of them is the method NAME"},
     {"SLURM_ARRAY_TASK_ID",
-     "the number of the shard that `run --shards N` runs; also "
-     "PBS_ARRAY_INDEX, OMPI_COMM_WORLD_RANK, PMI_RANK and "
-     "JOB_COMPLETION_INDEX"},
+     "the shard of `run --shards N`; also PBS_ARRAY_INDEX, "
+     "OMPI_COMM_WORLD_RANK, PMI_RANK and JOB_COMPLETION_INDEX"},
     {"NO_COLOR", "if not empty, no colors or bold text on a terminal"},
     {NULL, NULL}};
 
@@ -70,13 +69,11 @@ static const kv_brought brought[] = {
     {"record", "record traces of a Hugging Face model", PIP, NULL},
     {"train", "train a method's weights or tables on traces", MAKE, NULL},
     {"train-hf", "the same, with a Hugging Face model in the loop", PIP, NULL},
-    {"evaluate", "ask a model questions while a method manages its cache", PIP,
-     NULL},
+    {"evaluate", "question a model while a method holds its cache", PIP, NULL},
     {"claims", "test the claims of the papers on this machine", WHEEL, NULL},
     {"attention", "which tokens the heads attend to", MAKE, NULL},
     {"residuals", "how similar the tokens are", MAKE, NULL},
-    {"selection", "how many tokens hold 60 or 90 % of the probability", MAKE,
-     NULL},
+    {"selection", "how many tokens hold 60 or 90 % of the mass", MAKE, NULL},
     {"capacity", "how many users fit on a node, and how fast", MAKE, NULL},
     REPORT("answer", "which method is best at equal bytes?"),
     REPORT("compare", "is one method better than others at equal bytes?"),

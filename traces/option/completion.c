@@ -52,9 +52,8 @@ static void others(FILE *out, const kv_program *p) {
   for (const kv_brought *x = p->brought; x && x->name; x++)
     if (x->program)
       fprintf(out,
-              "    %s) declare -F _%s >/dev/null ||\n"
-              "      . \"${BASH_SOURCE[0]%%/*}/%s\" 2>/dev/null && _%s\n"
-              "      return ;;\n",
+              "    %s) declare -F _%s >/dev/null || . \"${BASH_SOURCE[0]%%/*}/"
+              "%s\" 2>/dev/null && _%s; return ;;\n",
               x->name, x->program, x->program, x->program);
 }
 

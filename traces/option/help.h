@@ -11,9 +11,8 @@
 #include "traces/option/program.h"
 
 /* Prints --help of a command, in lines of at most 80 columns: usage, examples,
- * options and notes; unless `all`, only what kv_option.common selects. If c is
- * &p->alone, the program's own: its commands, those of traces/option/further.h
- * and the exit codes, too. */
+ * options and notes; unless `all`, of what kv_option.common selects. If c is
+ * &p->alone, the program's: also all its commands, and the exit codes. */
 void kv_help_print(FILE *out, const kv_program *p, const kv_command *c,
                    bool all);
 /* What a command of p is for, its own or brought; NULL: there is none. */

@@ -26,8 +26,8 @@ typedef enum kv_slot {
   KV_SLOT_WIDE,   /* uint64_t, any */
   KV_SLOT_CHOICE, /* int: which of choices, then words, 16 at most; case is
                      ignored */
-  KV_SLOT_HELP    /* stores nothing, ends parsing; min is a kv_asked, max the
-                     one that =all means, or 0 */
+  KV_SLOT_HELP    /* stores nothing, ends parsing; min is a kv_asked, max that
+                     of =all, or 0 */
 } kv_slot;
 
 /* What a command does with the file that an option or an operand names. No
@@ -61,8 +61,8 @@ typedef struct kv_option {
   const char *group;    /* heading in help; NULL: that of the option before */
   const char *help;     /* a phrase, no capital, no period */
   kv_use use;
-  bool common; /* --help shows it. If no option of a command has this, --help
-                  shows them all; --help=all always does */
+  bool common; /* --help shows it, --help=all the others, too; if a command has
+                  no such option, --help shows all */
 } kv_option;
 
 typedef struct kv_list {
@@ -106,14 +106,12 @@ typedef struct kv_command {
   const kv_example *examples; /* ends with line NULL; NULL: none */
   const char *const *notes;   /* paragraphs; ends with NULL; NULL: none. Of a
                                  command with `common` options --help shows
-                                 those before KV_NOTES_REST, and the first
-                                 examples */
+                                 those before KV_NOTES_REST */
   const kv_task *task;
 } kv_command;
 
-/* Initialisers of a kv_command, for the tables options, examples, notes and
- * task_WORD where they stand; and of its operands, which go into the kv_list
- * `list` of its struct `type`. */
+/* Initialisers of a kv_command, whose tables are options, examples, notes and
+ * task_WORD, and of its operands, a kv_list `list` of its struct `type`. */
 #define KV_COMMAND(word, does)                                                 \
   .name = #word, .summary = does, .options = options, .examples = examples,    \
   .notes = notes, .task = &task_##word

@@ -32,11 +32,10 @@ typedef struct kv_program {
   const kv_example *environment;     /* variables and what they do, for the man
                                         page; ends with line NULL; NULL: none */
   const kv_brought *brought;         /* ends with name NULL; NULL: none */
-  const kv_example *groups; /* of --help: a heading (line) and the names of its
-                               commands (does), with blanks between; ends with
-                               line NULL; NULL: one group of all */
-  const char *also; /* another program that has these commands, too: started as
-                       ALSO-COMMAND, this one calls itself ALSO; NULL: none */
+  const kv_example *groups; /* of --help: a heading (line) and its commands
+                               (does: "run tune"); NULL: one group of all */
+  const char *also; /* a program with the same commands, or NULL: started as
+                       ALSO-COMMAND, this one calls itself ALSO */
   /* Adds lines to --version, into lines[size]; NULL: there are none. */
   kv_rc (*version)(size_t size, char *lines, kv_err *e);
 } kv_program;

@@ -16,9 +16,8 @@ layers have the same KV heads, only dense is counted.
 If lengths decide what a method stores, capacity replays lengths; the bytes are
 exactly those of a run. If data decides, rows of --db give shares of dense, and
 these are applied to the model; without rows the line says that it needs traces.
-The prompt of every layer is read. At 131,072 tokens quant and kivi, which code
-each row, take minutes; rkv, which compares all keys, takes hours. So name
-methods instead of all.
+At 131,072 tokens quant and kivi take minutes and rkv hours, so name methods
+instead of all.
 
 GB a user: bytes after a compression, at the decode step with the most. in
 prefill: the most at any time, including the prompt before its compression, one
