@@ -6,7 +6,6 @@
  */
 #include "traces/option/help.h"
 
-#include "traces/option/further.h"
 #include <string.h>
 
 static void put_words(FILE *out, const char *choices, kv_naming *words) {
@@ -84,8 +83,6 @@ static const char choose[] =
     "}\n";
 
 void kv_help_completion(FILE *out, const kv_program *p) {
-  char further[KV_FURTHER_MOST][KV_FURTHER_ROOM];
-  int more;
   fprintf(
       out,
       "# SPDX-License-Identifier: Apache-2.0\n"
@@ -101,9 +98,6 @@ void kv_help_completion(FILE *out, const kv_program *p) {
     fprintf(out, "%s ", p->commands[i]->name);
   for (const kv_brought *x = p->brought; x && x->name; x++)
     fprintf(out, "%s ", x->name);
-  more = kv_further_list(p->name, further);
-  for (int i = 0; i < more; i++)
-    if (!kv_help_does(p, further[i])) fprintf(out, "%s ", further[i]);
   fputs("--help --version\" -- \"$cur\"))\n"
         "    return\n"
         "  fi\n"

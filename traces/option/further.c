@@ -6,7 +6,6 @@
 
 #include "traces/option/further.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <limits.h>
 #include <stdbool.h>
@@ -55,40 +54,4 @@ kv_rc kv_further_run(const char *file, char *called, char **argv, kv_err *e) {
                    strerror(errno));
   }
   return KV_OK;
-}
-
-/* Puts a name where the order wants it, if it is not there and has room. */
-static int put(const char *name, int n,
-               char names[KV_FURTHER_MOST][KV_FURTHER_ROOM]) {
-  int i = 0;
-  while (i < n && strcmp(names[i], name) < 0) i++;
-  if (n == KV_FURTHER_MOST || (i < n && !strcmp(names[i], name))) return n;
-  memmove(names[i + 1], names[i], (size_t)(n - i) * sizeof names[0]);
-  memcpy(names[i], name, strlen(name) + 1);
-  return n + 1;
-}
-
-static int look(const char *folder, const char *program, int n,
-                char names[KV_FURTHER_MOST][KV_FURTHER_ROOM]) {
-  size_t n_own = strlen(program);
-  char path[2 * PATH_MAX];
-  DIR *d = opendir(folder);
-  for (struct dirent *x; d && (x = readdir(d));) {
-    const char *name = x->d_name + n_own + 1;
-    if (strncmp(x->d_name, program, n_own) || x->d_name[n_own] != '-') continue;
-    if (!*name || strlen(name) >= KV_FURTHER_ROOM) continue;
-    snprintf(path, sizeof path, "%s/%s", folder, x->d_name);
-    if (is_program(path)) n = put(name, n, names);
-  }
-  if (d) closedir(d);
-  return n;
-}
-
-int kv_further_list(const char *program,
-                    char names[KV_FURTHER_MOST][KV_FURTHER_ROOM]) {
-  const char *at = own;
-  char folder[PATH_MAX];
-  int n = 0;
-  while (next(&at, folder)) n = look(folder, program, n, names);
-  return n;
 }

@@ -12,20 +12,11 @@
 
 #include "ref/ground/err.h"
 
-/* KV_FURTHER_MOST: how many are listed; KV_FURTHER_ROOM: bytes of a name, its
- * end included. Longer names are run, but not listed. */
-enum { KV_FURTHER_MOST = 64, KV_FURTHER_ROOM = 64 };
-
 /* Replaces this process by the executable file `file`, with the arguments
  * argv[1], ..; argv ends with NULL. Its argv[0] is `called`, or its path if
  * that is NULL. Returns only if that fails: KV_OK if there is no such file or
  * its name contains a /; KV_RESOURCE with a sentence if it cannot be started.
  * argv is then unchanged. */
 kv_rc kv_further_run(const char *file, char *called, char **argv, kv_err *e);
-
-/* Writes the NAMEs that are there now, in ascending order of their bytes, each
- * once; of more than KV_FURTHER_MOST those found first. Returns how many. */
-int kv_further_list(const char *program,
-                    char names[KV_FURTHER_MOST][KV_FURTHER_ROOM]);
 
 #endif

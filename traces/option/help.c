@@ -4,8 +4,6 @@
  */
 #include "traces/option/help.h"
 
-#include "traces/option/further.h"
-
 #include <ctype.h>
 #include <string.h>
 
@@ -95,7 +93,7 @@ static void option(FILE *out, const kv_option *o) {
   kv_help_wrap(out, COLUMN, COLUMN, o->help);
 }
 
-const char *kv_help_does(const kv_program *p, const char *name) {
+static const char *does(const kv_program *p, const char *name) {
   for (int i = 0; p->commands[i]; i++)
     if (!strcmp(p->commands[i]->name, name)) return p->commands[i]->summary;
   for (const kv_brought *x = p->brought; x && x->name; x++)
@@ -106,7 +104,7 @@ const char *kv_help_does(const kv_program *p, const char *name) {
 static void command(FILE *out, const kv_program *p, const char *name) {
   int at = fprintf(out, "  %s", name);
   fprintf(out, "%*s", NAMES - at, "");
-  kv_help_wrap(out, NAMES, NAMES, kv_help_does(p, name));
+  kv_help_wrap(out, NAMES, NAMES, does(p, name));
 }
 
 static void group(FILE *out, const kv_program *p, const kv_example *of) {
@@ -124,19 +122,6 @@ static void commands(FILE *out, const kv_program *p) {
   for (int i = 0; p->commands[i]; i++) command(out, p, p->commands[i]->name);
   for (const kv_brought *x = p->brought; x && x->name; x++)
     command(out, p, x->name);
-}
-
-/* Programs PROGRAM-NAME that the tables do not name. */
-static void further(FILE *out, const kv_program *p) {
-  char names[KV_FURTHER_MOST][KV_FURTHER_ROOM];
-  int n = kv_further_list(p->name, names);
-  bool told = false;
-  for (int i = 0; i < n; i++) {
-    if (kv_help_does(p, names[i])) continue;
-    if (!told) fprintf(out, "\nOther programs %s-NAME found here:\n", p->name);
-    told = true;
-    fprintf(out, "  %s\n", names[i]);
-  }
 }
 
 static void codes(FILE *out) {
@@ -178,10 +163,7 @@ void kv_help_print(FILE *out, const kv_program *p, const kv_command *c,
   bool more = has_more(c) && !all;
   usage(out, p, c);
   examples(out, c, !more);
-  if (!c->name) {
-    commands(out, p);
-    further(out, p);
-  }
+  if (!c->name) commands(out, p);
   options(out, c, !more);
   notes(out, c, !more);
   if (more)

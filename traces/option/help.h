@@ -15,8 +15,6 @@
  * &p->alone, the program's: also all its commands, and the exit codes. */
 void kv_help_print(FILE *out, const kv_program *p, const kv_command *c,
                    bool all);
-/* What a command of p is for, its own or brought; NULL: there is none. */
-const char *kv_help_does(const kv_program *p, const char *name);
 
 /* Writes the man page (section 1) of a command, or of the program if c is
  * &p->alone, in roff with the macros of man(7). */
