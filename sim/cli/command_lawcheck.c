@@ -344,6 +344,6 @@ static const char *const notes[] = {
 
 const kv_command kv_command_lawcheck = {
     KV_COMMAND(lawcheck,
-               "check the laws that every method obeys, for example on yours"),
+               "check that your method obeys the laws of every method"),
     KV_TAKES("SPEC", 1, 1, task, options.method, KV_USE_NONE),
     .words = kv_method_word};

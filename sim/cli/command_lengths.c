@@ -252,6 +252,5 @@ static const char *const notes[] = {
     "named is 0 for methods that `all` stands for.",
     NULL};
 
-const kv_command kv_command_lengths = {KV_COMMAND(lengths,
-                                                  "what one request holds, by "
-                                                  "lengths alone")};
+const kv_command kv_command_lengths = {
+    KV_COMMAND(lengths, "bytes that one request holds, from lengths alone")};

@@ -402,5 +402,6 @@ static const kv_task task_tune = {sizeof(kv_tuning), begin,    check, work,
                                   interrupted,       conclude, clean};
 
 const kv_command kv_command_tune = {
-    KV_COMMAND(tune, "search a method's parameters for what you ask of it"),
+    KV_COMMAND(tune,
+               "find the method or parameters that best meet your bounds"),
     KV_TAKES("TRACE...", 1, INT_MAX, kv_cells_options, traces, KV_USE_READ)};

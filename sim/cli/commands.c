@@ -69,7 +69,7 @@ static const kv_brought brought[] = {
     {"record", "record traces of a Hugging Face model", PIP, NULL},
     {"train", "train a method's weights or tables on traces", MAKE, NULL},
     {"train-hf", "the same, with a Hugging Face model in the loop", PIP, NULL},
-    {"evaluate", "question a model while a method holds its cache", PIP, NULL},
+    {"evaluate", "test a model's answers under each method", PIP, NULL},
     {"claims", "test the claims of the papers on this machine", WHEEL, NULL},
     {"attention", "which tokens the heads attend to", MAKE, NULL},
     {"residuals", "how similar the tokens are", MAKE, NULL},

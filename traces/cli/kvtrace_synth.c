@@ -142,7 +142,7 @@ static const kv_option options[] = {
     {KV_SLOT_CHOICE, "like", 0, "MODEL", .words = kv_model_name, AT(like),
      .group = "Shape", .help = "take the shape of this model (default: tiny)"},
     {KV_SLOT_COUNT, "layers", 0, "N", .min = 1, .max = 100000, AT(layers),
-     .help = "layers of the model (default of this and the next: as --like)"},
+     .help = "layers of the model (default, also below: as --like)"},
     {KV_SLOT_COUNT, "heads", 0, "N", .min = 1, .max = 65536, AT(heads),
      .help = "query heads"},
     {KV_SLOT_COUNT, "kv-heads", 0, "N", .min = 1, .max = 65536, AT(kv_heads),
