@@ -18,10 +18,9 @@
 #include <string.h>
 
 #define PROMPTS                                                                \
-  "p error, p mass: for a prompt's rows after the first chunk, when it is "    \
-  "read in chunks (prefill=N): the error of their output, and the exact mass " \
-  "of what they attend to. Empty: the prompt was read at once, so no row "     \
-  "loses any."
+  "p error, p mass: of prompt rows after the first chunk (prefill=N): the "    \
+  "error of their output, and the exact mass of what they attend to. Empty: "  \
+  "the prompt was read whole, and no row loses any."
 /* Whoever lacks an answer, and why, those of one reason after each other. */
 #define LACKING                                                                \
   "(SELECT * FROM answers WHERE reason IS NOT NULL ORDER BY reason, method,"   \

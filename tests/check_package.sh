@@ -27,28 +27,26 @@ path=$tmp/one:$tmp/two::$tmp/two:$PATH
 said=$(PATH=$path "$kvreplay" go -x 'a b' --help)
 [ "$?:$said" = "7:$tmp/two/kvreplay-go|-x|a b|--help|" ] ||
   fail "kvreplay go: $said"
-# Further commands of --help: go, and those beside the program.
-PATH=$path "$kvreplay" --help >"$tmp/said"
-sed -n '/^Further/,/^$/p' "$tmp/said" | awk '/^  [^ ]/ { print $1 }' |
-  grep -v '^go$' >"$tmp/have"
-grep -q '^  go$' "$tmp/said" || fail 'kvreplay --help does not list go'
-# A wheel has them in the folder of its environment's python.
-if [ -x "${kvreplay%/*}/kvreplay-capacity" ]; then
-  grep -q '^  capacity                how many users a node serves$' \
-    "$tmp/said" || fail 'kvreplay --help does not say what capacity is'
-  (cd "${kvreplay%/*}" &&
-    find . -maxdepth 1 -type f -name 'kvreplay-*' -perm -100) |
-    sed 's,^[.]/kvreplay-,,' | sort | diff - "$tmp/have" >"$tmp/err" ||
-    fail "kvreplay --help: $(tail -n 1 "$tmp/err")"
-  PATH=/usr/bin:/bin "$kvreplay" --help | sed -n '/^Further/,/^$/p' |
-    awk '/^  [^ ]/ { print $1 }' | cmp -s - "$tmp/have" ||
-    fail 'kvreplay --help lists what is not there'
+# --help lists every command of the Python package and of kvreport once,
+# wherever they are.
+{
+  "$kvreplay" --commands && "$kvreport" --commands
+  sed -n 's/^kvreplay-\(.*\) =.*/\1/p' "$src/pyproject.toml"
+} | sort >"$tmp/want"
+"$kvreplay" --help | sed -n 's/^  \([a-z-]*\)  *[a-z].*/\1/p' |
+  grep -vx kvreplay | sort | diff "$tmp/want" - >"$tmp/err" ||
+  fail "kvreplay --help: $(tail -n 1 "$tmp/err")"
+cp "$kvreplay" "$tmp/one/kvreplay"
+for name in capacity table; do
+  [ "$name" = table ] && file=kvreport || file=kvreplay-$name
+  PATH=/usr/bin:/bin refused 4 "no $file on the path: type make" \
+    "$tmp/one/kvreplay" $name
+done
+PATH=${kvreport%/*}:/bin ran 3 "$tmp/one/kvreplay" table none
+# A wheel has it in the folder of its environment's python.
+[ ! -x "${kvreplay%/*}/kvreplay-capacity" ] ||
   [ "$("$kvreplay" capacity --version)" = "$("$kvreplay" --version)" ] ||
-    fail 'kvreplay capacity --version'
-  cp "$kvreplay" "$tmp/one/kvreplay"
-  PATH=/usr/bin:/bin refused 4 'no kvreplay-capacity on the path: type make' \
-    "$tmp/one/kvreplay" capacity
-fi
+  fail 'kvreplay capacity --version'
 printf '\001\002' >"$tmp/two/kvreplay-broken" && chmod +x "$tmp/two"/kvreplay-*
 # asked CODE TEXT COMMAND...: refused, in one line.
 asked() {
@@ -153,6 +151,7 @@ digests kvreplay >"$tmp/got"
 kvtrace check "$small" >/dev/null || fail 'kvtrace of the wheel'
 kvreplay run "$small" -q -m h2o -b 20% --db "$tmp/r.db" >/dev/null &&
   kvreport table "$tmp/r.db" | grep -q h2o || fail 'kvreport of the wheel'
+kvreplay table "$tmp/r.db" | grep -q h2o || fail 'kvreplay table of the wheel'
 cp "$tmp/two/kvreplay-go" "$tmp/v/bin" # as kvreplay-record lies there
 [ "$(PATH=/bin:/usr/bin "$tmp/v/bin/kvreplay" go 1)" = \
   "$tmp/v/bin/kvreplay-go|1|" ] || fail 'a command beside is not found'

@@ -629,7 +629,7 @@ const kv_figure kv_figures_tables[] = {
                     COLUMN) "asset_bytes=file:bytes; "
                             "status=checked:mark; reason=reason:long",
      .below = older},
-    {"prompts", "Prompts read in chunks", "SELECT * FROM prompts",
+    {"prompts", "Chunked prefill", "SELECT * FROM prompts",
      "What it costs to read a prompt in chunks (prefill=N), where rows after "
      "the first chunk attend by the method, as decode steps do. Attended: the "
      "share of the tokens before such a row that it attends to; prompt mass: "

@@ -126,25 +126,25 @@ static const kv_task task_new = {.size = sizeof(task), .work = work};
 static const kv_option options[] = {
     {KV_SLOT_TEXT, "output", 'o', "DIR", .group = "Where",
      .offset = offsetof(task, folder),
-     .help = "write to this folder (default: ./NAME); made where it is not"},
+     .help = "write to this folder (default: ./NAME), created if missing"},
     {.slot = KV_SLOT_END}};
 
 static const kv_example examples[] = {
     {"kvreplay new mine", "write mine/mine.c, a test and a Makefile"},
     {"make -C mine && kvreplay run TRACE -m ./mine/mine.so,h2o -b 20%",
-     "compile it, and see it beside another"},
+     "compile it, and compare it with another"},
     {"make -C mine check; kvreplay lawcheck ./mine/mine.so",
-     "run its test, and ask for the laws"},
+     "run its test, and check the laws"},
     {NULL, NULL}};
 
 static const char *const notes[] = {
-    "Writes a method that compiles and runs as it is: recent tokens and those "
-    "that gathered the most attention, a comment on each hook. NAME is an "
-    "identifier of C in lower case. No file that is there is overwritten.",
+    "Writes a method that compiles and runs at once: it keeps recent tokens "
+    "and those with the most attention, and has a comment on each hook. NAME "
+    "is a C identifier in lower case. No existing file is overwritten.",
     "The Makefile needs a C compiler, make and `pkg-config kvreplay` of an "
     "installed kvreplay.",
     NULL};
 
-const kv_command kv_command_new =
-    KV_COMMAND_OF_FILES("new", "write a method of your own, to begin with",
-                        "NAME", 1, task, names, KV_USE_NONE, &task_new);
+const kv_command kv_command_new = {
+    KV_COMMAND(new, "write the files of a new method, ready to edit"),
+    KV_TAKES("NAME", 1, 1, task, names, KV_USE_NONE)};

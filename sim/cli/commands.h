@@ -16,24 +16,6 @@
  * kv_command_main, and for making man pages and completion. */
 extern const kv_program kv_kvreplay;
 
-/* Initialisers of a kv_command whose operands are files that are read and
- * stored in the kv_list `list` of its struct `type`: one trace or more, or
- * exactly one file, which help calls `what`. word, does: its name and its
- * summary; of_task: its kv_task. The tables options, examples and notes must be
- * in scope. */
-#define KV_COMMAND_OF_TRACES(word, does, type, list, of_task)                  \
-  KV_COMMAND_OF_FILES(word, does, "TRACE...", INT_MAX, type, list,             \
-                      KV_USE_READ, of_task)
-#define KV_COMMAND_OF_ONE(word, does, what, type, list, of_task)               \
-  KV_COMMAND_OF_FILES(word, does, what, 1, type, list, KV_USE_READ, of_task)
-/* The general one: at most `many` operands, used as `how` (kv_use). */
-#define KV_COMMAND_OF_FILES(word, does, what, many, type, list, how, of_task)  \
-  {                                                                            \
-    .name = word, .summary = does, .operands = what, .least = 1, .most = many, \
-    .offset = offsetof(type, list), .use = how, .options = options,            \
-    .examples = examples, .notes = notes, .task = of_task                      \
-  }
-
 /* Runs one command as the program would, for tests. Called like a main: argv[0]
  * is the command's name ("run"), argv[1..argc-1] its arguments. Returns the
  * exit code (0 to 5, or 130 after an interrupt), and prints what the command

@@ -40,91 +40,92 @@ typedef struct kv_cells_options {
  * name in help, `more` a word that is allowed besides the names of methods, or
  * NULL, and `text` the help. */
 #define KV_OPTIONS_CELLS(heading)                                              \
-  KV_OPTION_METHODS(                                                           \
-      heading, "SPEC,...", "all",                                              \
-      "methods, as name:key=value:..., or a plugin's path; two with a plus "   \
-      "share a lane, a selection and a format for what it keeps "              \
-      "(snapkv+kivi:bits=4); write a backslash before a comma, colon, plus "   \
-      "or backslash that belongs to a path or a value; `all` is every method " \
-      "once; `kvreplay methods` lists them"),                                  \
+  KV_OPTION_METHODS(heading, "SPEC,...", "all",                                \
+                    "methods, as " KV_SPECS                                    \
+                    ". `all` is every method once; `kvreplay methods` lists "  \
+                    "them"),                                                   \
       KV_OPTION_BUDGET("LIST",                                                 \
                        "budgets for every method that has one: " KV_BUDGETS),  \
       KV_OPTION_PROMPT_LEN, KV_OPTION_OBSERVE, KV_OPTION_TURNS
 #define KV_OPTIONS_CELL(heading)                                               \
-  KV_OPTION_METHODS(                                                           \
-      heading, "SPEC", NULL,                                                   \
-      "the method, as name:key=value:..., or a plugin's path; two with a "     \
-      "plus share a lane, a selection and a format for what it keeps "         \
-      "(snapkv+kivi:bits=4); write a backslash before a comma, colon, plus "   \
-      "or backslash that belongs to a path or a value; `kvreplay methods` "    \
-      "lists them"),                                                           \
-      KV_OPTION_BUDGET("BUDGET", "its budget, where it has one: " KV_BUDGETS), \
+  KV_OPTION_METHODS(heading, "SPEC", NULL,                                     \
+                    "the method, as " KV_SPECS                                 \
+                    ". `kvreplay methods` lists them"),                        \
+      KV_OPTION_BUDGET("BUDGET", "its budget, if it has one: " KV_BUDGETS),    \
       KV_OPTION_PROMPT_LEN, KV_OPTION_OBSERVE
-/* Help: how a budget is written. */
+/* In help: how a method is written, and a budget. */
+#define KV_SPECS                                                               \
+  "name:key=value:..., or the path of a plugin. A plus puts two on one lane, " \
+  "a selection and a format for what it keeps (snapkv+kivi:bits=4). Write a "  \
+  "backslash before a comma, colon, plus or backslash in a path or a value"
 #define KV_BUDGETS                                                             \
-  "512 or entries:512; 20% or prompt:20%; ratio:0.8, a compression ratio as "  \
-  "kvpress has it, keeps int(n * (1 - 0.8)) of a prompt's n tokens; end:20%, " \
-  "mean:20%, peak:20%, read:20%, traffic:20% (read and "                       \
-  "scanned) of the bytes of dense; a budget a layer: "                         \
-  "64/32/32/16, 20%/10%, or layers:FILE (one a line, or a JSON list)"
+  "512 or entries:512; 20% or prompt:20%; ratio:0.8, kvpress's compression "   \
+  "ratio, keeps int(n * (1 - 0.8)) of n prompt tokens; end:20%, mean:20%, "    \
+  "peak:20%, read:20% or traffic:20% (read and scanned) of the uncompressed "  \
+  "bytes; per layer: 64/32/32/16, 20%/10% or layers:FILE (one per line, or a " \
+  "JSON list)"
 #define KV_OPTION_METHODS(heading, what, more, text)                           \
   {                                                                            \
     .slot = KV_SLOT_LIST, .name = "methods", .letter = 'm', .argument = what,  \
     .choices = more, .words = kv_method_word,                                  \
     .offset = offsetof(kv_cells_options, method_text), .group = heading,       \
-    .help = text                                                               \
+    .help = text, .common = true                                               \
   }
 #define KV_OPTION_BUDGET(what, text)                                           \
   {                                                                            \
     .slot = KV_SLOT_LIST, .name = "budget", .letter = 'b', .argument = what,   \
-    .offset = offsetof(kv_cells_options, budget_text), .help = text            \
+    .offset = offsetof(kv_cells_options, budget_text), .help = text,           \
+    .common = true                                                             \
   }
 #define KV_OPTION_PROMPT_LEN                                                   \
   {                                                                            \
     .slot = KV_SLOT_COUNT, .name = "prompt-len", .letter = 'p',                \
     .argument = "N", .min = 1, .max = INT_MAX,                                 \
     .offset = offsetof(kv_cells_options, prompt_len),                          \
-    .help = "decode from token N on, instead of the trace's own prompt"        \
+    .help = "the first N tokens are the prompt, instead of the trace's own"    \
   }
 #define KV_OPTION_OBSERVE                                                      \
   {                                                                            \
     .slot = KV_SLOT_CHOICE, .name = "observe", .argument = "WHAT",             \
     .choices = KV_OBSERVE_CHOICES,                                             \
     .offset = offsetof(kv_cells_options, observe),                             \
-    .help = "what methods see as the prompt: recorded (the default), context " \
-            "(decode from the end of the last context before the first "       \
-            "question, so that questions feel the compression) or question "   \
-            "(from that question's end); of traces with segments"              \
+    .help = "where the prompt ends that methods see: recorded (the default), " \
+            "as in the trace; context, at the end of the last context before " \
+            "the first question, so that questions feel the compression; "     \
+            "question, at that question's end. Needs a trace with segments",   \
+    .common = true                                                             \
   }
 #define KV_OPTION_TURNS                                                        \
   {                                                                            \
     .slot = KV_SLOT_FLAG, .name = "turns",                                     \
     .offset = offsetof(kv_cells_options, turns),                               \
-    .help = "every question after the prompt enters as a prompt, too: "        \
-            "observation of its rows, a compression at its end, no measures"   \
+    .help = "every question after the prompt also enters as a prompt: the "    \
+            "method observes its rows and compresses at its end; nothing is "  \
+            "measured there"                                                   \
   }
 /* --db, --quiet and --jobs, with their help if it varies; --jobs begins the
  * group "How to run" in help. */
 #define KV_OPTION_DB(text)                                                     \
   {                                                                            \
     .slot = KV_SLOT_TEXT, .name = "db", .letter = 'd', .argument = "FILE",     \
-    .offset = offsetof(kv_cells_options, db), .help = text, .use = KV_USE_KEPT \
+    .offset = offsetof(kv_cells_options, db), .help = text,                    \
+    .use = KV_USE_KEPT, .common = true                                         \
   }
 #define KV_OPTION_QUIET                                                        \
   {                                                                            \
     .slot = KV_SLOT_FLAG, .name = "quiet", .letter = 'q',                      \
-    .offset = offsetof(kv_cells_options, quiet), .help = "no progress"         \
+    .offset = offsetof(kv_cells_options, quiet), .help = "no progress bar"     \
   }
 #define KV_OPTION_JOBS(text)                                                   \
   {                                                                            \
     .slot = KV_SLOT_COUNT, .name = "jobs", .letter = 'j', .argument = "N",     \
     .min = 1, .max = 4096, .offset = offsetof(kv_cells_options, jobs),         \
-    .group = "How to run", .help = text                                        \
+    .group = "How to run", .help = text, .common = true                        \
   }
 /* --jobs for a command that can replay on any backend. */
 #define KV_OPTION_THREADS                                                      \
-  KV_OPTION_JOBS("threads of the reference (default: one a processor), which " \
-                 "never change a number; other backends use one")
+  KV_OPTION_JOBS("threads of the reference (default: one per processor), "     \
+                 "which never change a number; other backends use one")
 
 /* Choices of --backend and --backends, for completion. */
 #define KV_BACKEND_CHOICES "ref|emu|cuda"
@@ -137,7 +138,9 @@ typedef struct kv_cells_options {
     .argument = "NAME", .choices = KV_BACKEND_CHOICES,                         \
     .offset = offsetof(type, backend_text),                                    \
     .help = "ref, the deterministic reference on the CPU (the default); emu, " \
-            "the CUDA kernels run on the CPU; cuda, the same on a device"      \
+            "the CUDA kernels run on the CPU; cuda, the CUDA kernels on a "    \
+            "GPU",                                                             \
+    .common = true                                                             \
   }
 
 /* The name of the i-th built-in method, from 0; NULL past the last. For

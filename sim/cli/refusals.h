@@ -40,8 +40,8 @@ void kv_refusals_needless(const kv_job *s);
   {                                                                            \
     .slot = KV_SLOT_FLAG, .name = "strict",                                    \
     .offset = offsetof(kv_cells_options, strict),                              \
-    .help = "exit with 3 if any cell is refused; else only a method that is "  \
-            "named and gets no cell at all is a failure"                       \
+    .help = "exit with 3 if any cell is refused; otherwise only if a named "   \
+            "method gets no cell at all"                                       \
   }
 
 #endif

@@ -194,7 +194,7 @@ class Decisions(Case):
                       "was dropped at step 137", done.stdout)
 
     def test_decisions_of_a_method_come_back(self):
-        if "--decisions" not in call("KVREPLAY", "run", "--help"):
+        if "--decisions" not in call("KVREPLAY", "run", "--help=all"):
             self.skipTest("run has no --decisions")
         rows = call("KVREPLAY", "run", SMALL, "-q", "-m", "h2o", "-b", "20%",
                     "--decisions", at("dec"), "--format", "jsonl")

@@ -311,6 +311,7 @@ TEST(run_values) {
   assert_string_equal(o.cells.db, "x");
   forget(&o);
   assert_int_equal(line("run --help --nonsense", NULL, NULL), KV_ASKED_HELP);
+  assert_int_equal(line("run --help=all", NULL, NULL), KV_ASKED_ALL);
   assert_int_equal(line("run -V", NULL, NULL), KV_ASKED_VERSION);
 }
 

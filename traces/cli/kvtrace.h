@@ -24,9 +24,7 @@ typedef struct kv_one_trace {
   int json;     /* 1: --format json; 0: a table */
 } kv_one_trace;
 
-#define KV_ONE_TRACE                                                           \
-  .operands = "TRACE", .least = 1, .most = 1,                                  \
-  .offset = offsetof(kv_one_trace, path), .use = KV_USE_READ
+#define KV_ONE_TRACE KV_TAKES("TRACE", 1, 1, kv_one_trace, path, KV_USE_READ)
 #define KV_OPTION_FORMAT                                                       \
   {                                                                            \
     .slot = KV_SLOT_CHOICE, .name = "format", .letter = 'f',                   \
@@ -54,20 +52,21 @@ kv_rc kv_keeping_read(kv_keeping *k, kv_err *e);
    "ROWS",                                                                     \
    .offset = offsetof(task, member.rows),                                      \
    .group = "What to leave out",                                               \
-   .help = "query rows that stay: last=256,decode, those of the prompt's "     \
-           "last 256 tokens and of decode steps; decode (default: all)"},      \
+   .help = "query rows that stay: decode; or last=256,decode, also those of "  \
+           "the prompt's last 256 tokens (default: all)"},                     \
       {KV_SLOT_TEXT,                                                           \
        "layers",                                                               \
        0,                                                                      \
        "LIST",                                                                 \
        .offset = offsetof(task, member.layers),                                \
-       .help = "layers that stay, as 0,3,8-11 (default: all)"},                \
+       .help = "layers that stay, such as 0,3,8-11 (default: all)"},           \
       {KV_SLOT_FLAG, "no-o", .offset = offsetof(task, member.keep.no_o),       \
-       .help = "no outputs: kvtrace check has nothing to compare then"},       \
+       .help =                                                                 \
+           "leave out outputs; kvtrace check then has nothing to compare"},    \
   {                                                                            \
     KV_SLOT_FLAG, "no-sums",                                                   \
         .offset = offsetof(task, member.keep.no_sums),                         \
-        .help = "no column sums: h2o and its like are refused then"            \
+        .help = "leave out column sums; methods like h2o are then refused"     \
   }
 
 /* Names of models, by index in kv_geometries, NULL past the last; and all of

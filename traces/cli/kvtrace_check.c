@@ -194,24 +194,19 @@ static const kv_option options[] = {KV_OPTION_FORMAT, {.slot = KV_SLOT_END}};
 
 static const kv_example examples[] = {
     {"kvtrace check traces/tiny/haystack_8.safetensors",
-     "layer by layer, with the largest difference"},
+     "the largest difference of each layer"},
     {"kvtrace check --format json recording.safetensors", "for programs"},
     {NULL, NULL}};
 
 static const char *const notes[] = {
-    "Column sums are recomputed, too, where every prompt row is there. Tensors "
-    "that the format does not know are named in a note, which is no fault.",
-    "The exit code is 1 where outputs or column sums differ by more than "
-    "rounding of the recording explains.",
+    "Column sums are recomputed if every prompt row was recorded. Tensors "
+    "outside the format are named in a note; they are no error.",
+    "The exit code is 1 if outputs or column sums differ by more than the "
+    "rounding of the recording.",
     NULL};
 
 static const kv_task task_check = {.size = sizeof(kv_one_trace), .work = work};
 
 const kv_command kv_command_check = {
-    .name = "check",
-    .summary = "scan every number, recompute outputs and column sums",
-    KV_ONE_TRACE,
-    .options = options,
-    .examples = examples,
-    .notes = notes,
-    .task = &task_check};
+    KV_COMMAND(check, "scan every number, recompute outputs and column sums"),
+    KV_ONE_TRACE};

@@ -11,9 +11,10 @@
 #include "traces/option/program.h"
 
 /* Prints --help of a command, in lines of at most 80 columns: usage, examples,
- * options and notes. For c = &p->alone also the program's commands, those of
- * traces/option/further.h and the exit codes. */
-void kv_help_print(FILE *out, const kv_program *p, const kv_command *c);
+ * options and notes; unless `all`, of what kv_option.common selects. If c is
+ * &p->alone, the program's: also all its commands, and the exit codes. */
+void kv_help_print(FILE *out, const kv_program *p, const kv_command *c,
+                   bool all);
 
 /* Writes the man page (section 1) of a command, or of the program if c is
  * &p->alone, in roff with the macros of man(7). */

@@ -13,8 +13,8 @@
 /* An entry of kv_program.environment: the variable's help. */
 #define KV_ENVIRONMENT_ISA                                                     \
   {                                                                            \
-    "KVREPLAY_ISA", "portable, avx2 or avx512: the kernel set to use instead " \
-                    "of the best one; never changes a number"                  \
+    "KVREPLAY_ISA", "portable, avx2 or avx512: the kernel set (default: the "  \
+                    "fastest); never changes a number"                         \
   }
 
 /* *out: the kernel set that KVREPLAY_ISA names, or else the fastest that this

@@ -18,12 +18,15 @@ const kv_option kv_common_options[] = {
      .name = "help",
      .letter = 'h',
      .min = KV_ASKED_HELP,
+     .max = KV_ASKED_ALL,
+     .common = true,
      .group = "About",
      .help = "print this text"},
     {.slot = KV_SLOT_HELP,
      .name = "version",
      .letter = 'V',
      .min = KV_ASKED_VERSION,
+     .common = true,
      .help = "print version, commit, compiler, flags and kernel set"},
     {.slot = KV_SLOT_END}};
 
@@ -53,7 +56,10 @@ static void build(const kv_command *c, form *f) {
     assert(f->n < MOST && "a command has few options");
     f->option[f->n] = o;
     f->wide[f->n] =
-        (struct option){o->name, o->argument ? required_argument : no_argument,
+        (struct option){o->name,
+                        o->argument                         ? required_argument
+                        : o->slot == KV_SLOT_HELP && o->max ? optional_argument
+                                                            : no_argument,
                         NULL, FIRST + f->n};
     f->n++;
     if (!o->letter) continue;
@@ -242,8 +248,10 @@ kv_rc kv_options_parse(const kv_command *c, int argc, char **argv, void *values,
     int at = place(&f, got);
     const kv_option *o = f.option[at];
     if (o->slot == KV_SLOT_HELP) {
-      *asked = (kv_asked)o->min;
-      return KV_OK;
+      *asked = (kv_asked)(optarg ? o->max : o->min);
+      if (!optarg || !strcmp(optarg, "all")) return KV_OK;
+      return kv_fail(e, KV_USAGE, "--%s=%.40s is not --%s=all", o->name, optarg,
+                     o->name);
     }
     f.given[at] = true;
     rc = store(o, argc, o->argument ? optarg : NULL, values, e);

@@ -26,7 +26,8 @@ typedef enum kv_slot {
   KV_SLOT_WIDE,   /* uint64_t, any */
   KV_SLOT_CHOICE, /* int: index into choices, then words, at most 16; case is
                      ignored */
-  KV_SLOT_HELP    /* stores nothing, ends parsing; min is a kv_asked */
+  KV_SLOT_HELP    /* stores nothing, ends parsing; min is a kv_asked, max that
+                     of =all, or 0 */
 } kv_slot;
 
 /* What a command does with the file that an option or an operand names. From
@@ -60,6 +61,8 @@ typedef struct kv_option {
   const char *group;    /* heading in help; NULL: as the option before */
   const char *help;     /* a phrase, no capital, no period */
   kv_use use;
+  bool common; /* --help shows it, --help=all the others, too; if a command has
+                  no such option, --help shows all */
 } kv_option;
 
 typedef struct kv_list {
@@ -101,14 +104,28 @@ typedef struct kv_command {
   kv_use use;                 /* what happens to the operands' files */
   const kv_option *options;   /* ends with KV_SLOT_END; NULL: none */
   const kv_example *examples; /* ends with line NULL; NULL: none */
-  const char *const *notes;   /* paragraphs; ends with NULL; NULL: none */
+  const char *const *notes;   /* paragraphs; ends with NULL; NULL: none. Of a
+                                 command with `common` options --help shows
+                                 those before KV_NOTES_REST */
   const kv_task *task;
 } kv_command;
+
+/* Initialisers of a kv_command, whose tables are options, examples, notes and
+ * task_WORD, and of its operands, a kv_list `list` of its struct `type`. */
+#define KV_COMMAND(word, does)                                                 \
+  .name = #word, .summary = does, .options = options, .examples = examples,    \
+  .notes = notes, .task = &task_##word
+#define KV_TAKES(what, fewest, top, type, list, how)                           \
+  .operands = what, .least = fewest, .most = top,                              \
+  .offset = offsetof(type, list), .use = how
+
+#define KV_NOTES_REST "" /* no paragraph: the others are for --help=all */
 
 /* What a command line asks for. */
 typedef enum kv_asked {
   KV_ASKED_WORK,
   KV_ASKED_HELP,
+  KV_ASKED_ALL, /* --help=all */
   KV_ASKED_VERSION
 } kv_asked;
 

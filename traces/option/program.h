@@ -12,15 +12,16 @@
 #include <stdio.h>
 
 enum {
-  KV_MOST_COMMANDS = 16,    /* of a program */
+  KV_MOST_COMMANDS = 32,    /* of a program, its own and others */
   KV_EXIT_INTERRUPTED = 130 /* the exit code after SIGINT or SIGTERM */
 };
 
-/* A command that another package provides (traces/option/further.h). */
+/* A command that is in another program (traces/option/further.h). */
 typedef struct kv_brought {
   const char *name;
-  const char *does;    /* a phrase, as a command's summary */
-  const char *install; /* what to type if the command is not installed */
+  const char *does;    /* half a sentence, as a command's summary */
+  const char *install; /* what to type if it is missing */
+  const char *program; /* which has the command; NULL: PROGRAM-NAME is it */
 } kv_brought;
 
 typedef struct kv_program {
@@ -31,6 +32,10 @@ typedef struct kv_program {
   const kv_example *environment;     /* variables and their effect, for the man
                                         page; ends with line NULL; NULL: none */
   const kv_brought *brought;         /* ends with name NULL; NULL: none */
+  const kv_example *groups; /* of --help: a heading (line) and its commands
+                               (does: "run tune"); NULL: one group of all */
+  const char *also; /* a program with the same commands, or NULL: started as
+                       ALSO-COMMAND, this one calls itself ALSO */
   /* Adds lines to --version, into lines[size]; NULL: there are none. */
   kv_rc (*version)(size_t size, char *lines, kv_err *e);
 } kv_program;

@@ -102,46 +102,37 @@ void kv_sheet_print(const kv_sheets *s, kv_sheet_form form, FILE *out);
  * meaning). */
 #define KV_SHEET_COLUMNS(X)                                                    \
   X(flops, "prompt_flops", "flops %",                                          \
-    "to compute once more the logits of the prompt's rows that the method is " \
-    "shown, percent of all of prefill's FLOPs; what a method makes itself of " \
-    "bare queries is not in it")                                               \
+    "computing again the logits of the prompt rows that the method observes, " \
+    "as a share of all FLOPs of prefill; without what the method computes "    \
+    "from bare queries")                                                       \
   X(flash, "flash", "flash",                                                   \
-    "flash attention, which gives neither logits nor probabilities: it "       \
-    "stays; "                                                                  \
-    "rows of the prompt are computed again beside it; or it is left, or all "  \
-    "of "                                                                      \
-    "it computed twice, as every row of the prompt or of decoding is asked "   \
-    "for")                                                                     \
+    "flash attention returns neither logits nor probabilities. stays: it is "  \
+    "enough. again: some prompt rows are computed again. left: it cannot be "  \
+    "used, or everything is computed twice, because every row is needed")      \
   X(scanned, "scanned", "scan %",                                              \
-    "bytes that a decode step looks at to choose what it reads, percent of "   \
-    "what dense reads")                                                        \
+    "bytes that a decode step looks at to choose what it reads, as a share "   \
+    "of what dense reads")                                                     \
   X(across, "across", "across",                                                \
-    "what is not for each KV head alone, so that ranks must tell each other: " \
-    "heads of a layer decide together (the scores of their entries cross), "   \
-    "their rows are coded together (K and V cross), or layers send messages "  \
-    "to "                                                                      \
-    "those below, made of all heads' queries")                                 \
+    "what ranks must exchange, because KV heads are not independent. heads: "  \
+    "the heads of a layer decide together (exchange scores). codes: they are " \
+    "coded together (exchange K and V). layers: a layer sends a message made " \
+    "from all heads' queries to later layers")                                 \
   X(message, "message_bytes", "msg B",                                         \
-    "bytes of such a message, at most one for a layer and step")               \
+    "bytes of such a message, at most one per layer and step")                 \
   X(ranks, "tp2", "tp 2",                                                      \
-    "the KV heads of the first of two ranks that decides alone: the same "     \
-    "decisions as in the whole model, or other ones; not asked where a file "  \
-    "is "                                                                      \
-    "of all heads")                                                            \
+    "the first of two ranks, deciding alone, makes the same decisions as the " \
+    "whole model, or other ones; not tested if a file is for all heads")       \
   X(ragged, "ragged", "ragged",                                                \
-    "entries of the longest lane over the mean of all, at the end; 1: all "    \
-    "are "                                                                     \
-    "of one length")                                                           \
+    "entries of the longest lane over the mean of all lanes, at the end")      \
   X(freed, "freed", "freed %",                                                 \
-    "bytes of rows that were dropped, merged or coded, which came back as "    \
-    "whole pages of 16 tokens, percent")                                       \
+    "of the bytes of rows dropped, merged or coded, the share that came back " \
+    "as whole pages of 16 tokens")                                             \
   X(peak, "prefill_peak", "peak %",                                            \
-    "the most bytes held in prefill, of 32 layers that compress one after "    \
-    "another, percent of dense's at its end")                                  \
+    "the most bytes held in prefill, if 32 layers compress one after "         \
+    "another, as a share of dense's at its end")                               \
   X(cells, "cells", "cells",                                                   \
-    "rows of --db that scan, ragged, freed (of those with --layout pages:16) " \
-    "and peak (the most bytes at any time, of dense's in the end) are means "  \
-    "of; none: of the "                                                        \
-    "synthetic trace")
+    "rows of --db that scan, ragged, freed (with --layout pages:16) and peak " \
+    "(the most bytes at any time, as a share of dense's at the end) are "      \
+    "means of; -: the synthetic trace")
 
 #endif

@@ -596,8 +596,9 @@ static const char wide_words[] =
     "rank right answers as needle does (README.md);\n";
 
 static const char wide_prompt_words[] =
-    "prompt, p mass: output error and exact attention mass of prompt rows, "
-    "when the prompt is read in chunks (prefill=N);\n";
+    "prompt, p mass: of prompt rows after the first chunk (prefill=N): output "
+    "error, exact mass of what they attend\n"
+    "to;\n";
 
 /* The headings, one a line, of the columns that are there. */
 static void words(const form *f) {
@@ -618,8 +619,9 @@ static void words(const form *f) {
         "measures before it;\n",
         f->out);
   if (f->shown[KV_ROW_PROMPT])
-    fputs("prompt error, prompt mass: output error and exact attention mass of "
-          "prompt rows, when the prompt\nis read in chunks (prefill=N);\n",
+    fputs("prompt error, prompt mass: of prompt rows after the first chunk "
+          "(prefill=N): output error, and the exact\n"
+          "attention on what they attend to;\n",
           f->out);
   fputs("--wide adds bytes read and scanned, KL divergence, percentiles, "
         "digests;\n",

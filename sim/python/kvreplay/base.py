@@ -1,16 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Decisions as a store follows them that has one set of tokens for all lanes of
-all layers, as Hard-KV's dynamic base: a token goes only when no query head of
-any layer selects it. Two passes: the first decides, the second has the bytes.
+"""Makes decisions with one set of tokens for all lanes of all layers.
+
+This is Hard-KV's dynamic base: a token leaves only when no query head of any
+layer selects it. It takes two passes: the first decides, the second has the
+bytes.
 
     kvreplay run chat.safetensors -m hardkv:upper=1564:lower=128 --decisions d
     python3 -m kvreplay.base chat.safetensors d/*.safetensors base.safetensors
     kvreplay run chat.safetensors -m replay:file=base.safetensors
 
-Each query head attends at each step to what it attended to in the first pass;
-what is stored is what any of them will attend to from then on, as only all
-layers together can know. Memory: a bit a token, query head and step. Needs
-numpy.
+At each step a query head attends to the same tokens as in the first pass. The
+store keeps every token that any of them attends to from then on. Memory: one
+bit per token, query head and step. Needs numpy.
 """
 
 from __future__ import annotations

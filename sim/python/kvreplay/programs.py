@@ -77,10 +77,3 @@ def main() -> int:
         print(f"{name}: {own}: {e.strerror}; install kvreplay's wheel for this "
               "machine again", file=sys.stderr)
     return 4
-
-
-def html() -> int:
-    """`kvreplay html`, for who expects it there: kvreport's command."""
-    folder = os.path.dirname(os.path.abspath(sys.argv[0]))
-    sys.argv[:1] = [os.path.join(folder, "kvreport"), "html"]
-    return main()

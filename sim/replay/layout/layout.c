@@ -20,15 +20,15 @@ const char kv_layout_choices[] =
     "hs:max|ha:sparse|ha:max";
 
 const char kv_layout_help[] =
-    "also account for memory layouts: slots (one a row), "
-    "pages:N[:lane|layer|model] (pages of N tokens, with a table for "
-    "each lane, layer, or the model), unified[:paper|code] (pages of "
-    "two precisions, as LeanKV has them), or indices that one graph "
-    "of kernels can use: base (one set of tokens for all lanes), ls, "
-    "la (one a layer), hs, ha (one a lane), with :sparse (masks; of ls "
-    "and la :masks=layer, one a layer) or :max (rewritten; with "
-    ":masks=lane only where entries go), and :tp=N "
-    "(the fullest of N ranks that share the KV heads)";
+    "also account for memory layouts. slots: one slot per row. "
+    "pages:N[:lane|layer|model]: pages of N tokens, with a table for "
+    "each lane, each layer or the model. unified[:paper|code]: LeanKV's "
+    "pages of two precisions. Or indices that one graph of kernels can "
+    "use: base (one set of tokens for all lanes), ls, la (one per "
+    "layer), hs, ha (one per lane); with :sparse (masks; for ls and la "
+    ":masks=layer, one per layer) or :max (rewritten; with :masks=lane "
+    "only if entries leave). :tp=N counts the fullest of N ranks that "
+    "share the KV heads";
 
 void kv_layout_list_free(kv_layout_list *l) {
   free(l->item);

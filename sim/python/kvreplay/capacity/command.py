@@ -26,48 +26,47 @@ HALVES = {"bf16": 4, "fp16": 4, "fp32": 8, "fp8": 2, "int8": 2, "int4": 1}
 def parser() -> argparse.ArgumentParser:
     form = argparse.RawDescriptionHelpFormatter
     p = Parser(prog=NAME, description=DOC, formatter_class=form)
-    add = p.add_argument_group("who is served").add_argument
-    add("-M", "--model", required=True, help="a model of the table of `kvtrace "
-        "plan --help`, a config.json or its folder (required)")  # fmt: skip
+    add = p.add_argument_group("model and requests").add_argument
+    add("-M", "--model", required=True, help="a model listed by `kvtrace plan "
+        "--help`, a config.json or its folder (required)")  # fmt: skip
     add("-c", "--context", type=up_to(1 << 22), required=True, metavar="N",
         help="tokens of each user's prompt (required)")  # fmt: skip
     add("-o", "--output", type=up_to(1 << 20), default=1024, metavar="N",
         help="tokens decoded after it (default 1024)")  # fmt: skip
     add("--cache", metavar="TYPE", type=str.upper, default="MODEL",
-        choices=["MODEL", "F16", "BF16", "F32"], help="type of K and V as they "
-        "come: model (its own, the default), F16, BF16 or F32")  # fmt: skip
-    add = p.add_argument_group("by which method").add_argument
+        choices=["MODEL", "F16", "BF16", "F32"], help="type of K and V before "
+        "compression: model (the default), F16, BF16 or F32")  # fmt: skip
+    add = p.add_argument_group("methods").add_argument
     add("-m", "--methods", metavar="SPEC,...", required=True, action="append",
-        help="methods, as `kvreplay run` takes them")  # fmt: skip
+        help="methods, written as for `kvreplay run`")  # fmt: skip
     add("-b", "--budget", metavar="LIST", action="append", default=[],
         help="budgets for every method that has one: 512, 20%% of the prompt, "
-        "ratio:0.8, or bytes (mean:20%%), for which each method's value is "
-        "searched")  # fmt: skip
-    add = p.add_argument_group("on what").add_argument
+        "ratio:0.8, or bytes (mean:20%%), which need a search")  # fmt: skip
+    add = p.add_argument_group("node").add_argument
     add("-g", "--gpu", required=True, metavar="NAME", help="the device "
         f"(required): {', '.join(gpus())}")  # fmt: skip
     add("--gpus", type=up_to(4096), default=1, metavar="N",
         help="devices of the node (default 1)")  # fmt: skip
     add("--tp", type=up_to(4096), metavar="N", help="devices that share the "
         "model's heads (tensor parallelism; default: as many as possible); "
-        "each such group serves for itself")  # fmt: skip
+        "each such group serves its own users")  # fmt: skip
     add("-w", "--weights", default="bf16", metavar="TYPE", help="type of the "
         f"model's weights: {', '.join(HALVES)} (default bf16), or their bytes "
         "(141.1e9)")  # fmt: skip
-    add("--percent", type=up_to(100), default=90, metavar="N", help="of each "
-        "device's memory that weights and caches may take (default 90, as "
+    add("--percent", type=up_to(100), default=90, metavar="N", help="percent "
+        "of each device's memory for weights and caches (default 90, like "
         "vLLM's gpu_memory_utilization)")  # fmt: skip
     add("--users", type=up_to(1 << 24), default=0, metavar="N",
-        help="tokens/s while so many decode (default: as many as fit)")
+        help="tokens/s while N users decode (default: as many as fit)")
     add("-d", "--db", metavar="FILE", help="rows of `kvreplay run`, for "
-        "methods whose bytes depend on traces: the middle of its traces and, "
-        "in brackets, those at 10 and 90 %%")  # fmt: skip
+        "methods whose bytes depend on traces: the median of the traces and, "
+        "in brackets, the 10th and 90th percentile")  # fmt: skip
     add = p.add_argument_group("what to print").add_argument
     add("-f", "--format", choices=["table", "csv", "json"], default="table",
-        help="table (the default), csv or json; these have exact bytes, and "
-        "those of the tables of a user's pages, as LeanKV's are")  # fmt: skip
+        help="table (the default), csv or json; the last two have exact bytes, "
+        "and bytes of a user's page tables, as in LeanKV")  # fmt: skip
     add("-j", "--jobs", type=up_to(4096), metavar="N", help="threads (default: "
-        "one a processor), which never change a number")  # fmt: skip
+        "one per processor), which never change a number")  # fmt: skip
     return p
 
 

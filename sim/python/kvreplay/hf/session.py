@@ -1,36 +1,33 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A Hugging Face model whose KV cache is a kvreplay session: any decoder with
-the attention interface generates under any method, exact, and feels
-the approximation (closed loop). Batch 1, greedy or sampled, on any device;
-attention runs on the CPU. RECORD.md says how near `dense` is to the
-model's own attention, and what a session costs.
+"""Lets a Hugging Face model generate with a kvreplay session as its KV cache.
 
     python -m kvreplay.hf.session MODEL quest:page=16:skip=0 256 "Once upon" 32
 
-(256 is the budget, - for a method without one; 32 tokens are added.)
-
-In a program of your own:
+256 is the budget (- for a method without one), and the model adds 32 tokens.
+Any decoder with the attention interface works under any method, exactly and in
+closed loop: it feels the approximation. Batch 1, greedy or sampled, on any
+device; attention runs on the CPU. RECORD.md says how close `dense` is to the
+model's own attention, and what a session costs. In your own program:
 
     cache = SessionCache(model, "h2o", 256, room=4096)
     model.set_attn_implementation("kvsession")  # or load the model with it
     ids = model.generate(**inputs, past_key_values=cache, max_new_tokens=9)
     cache.session.ledger(), cache.session.digest()
 
-(From transformers 5.24 on the word is cache=cache; either is seen.)
-Several answers to one prompt, which is fed once: after a forward over it
+From transformers 5.24 on, cache=cache works too. For several answers to one
+prompt, feed it once in a forward pass, then
 
     for question in questions:
         with cache.fork() as own: model.generate(question, cache=own, ...)
 
-and SessionCache.of(model, session) is that of a session fed otherwise.
+SessionCache.of(model, session) uses a session that you fed otherwise.
 
-The first forward is the prompt: its tokens see all before them (exactly,
-whatever the model's own kernel would round); methods compress when it ended.
-A prompt that comes in several forwards - generate(prefill_chunk_size=) - is
-SessionCache(prompt_len=). All later tokens are decode steps, also those of
-another generate(), whose ids must begin with those that the cache has seen;
-generate() of a model that has a SessionCache looks whether they do.
-cache.reset() begins anew.
+The first forward pass is the prompt. Its tokens see all tokens before them
+exactly, without the rounding of the model's own kernel, and methods compress at
+its end. For a prompt in several forward passes - generate(prefill_chunk_size=)
+- give SessionCache(prompt_len=). All later tokens are decode steps, also in
+another generate(), whose ids must begin with the ids that the cache has seen;
+generate() checks this. cache.reset() starts anew.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ from typing import Any, Callable, Mapping
 
 FULL = errno.ENOSPC, errno.EDQUOT, errno.ENOMEM
 # Options of programs that record: {name: help}.
-NAME = {"name": "what the model is called in the trace (default: MODEL)"}
+NAME = {"name": "name of the model in the trace (default: MODEL)"}
 
 
 def arguments(
