@@ -24,9 +24,16 @@ typedef enum kv_observe {
   KV_OBSERVE_RECORDED,
   KV_OBSERVE_CONTEXT,
   KV_OBSERVE_QUESTION,
-  KV_OBSERVE_TURNS, /* added to one of those above: --turns, too */
+  KV_OBSERVE_TURNS, /* added to one of those above; a further one is twice it */
   KV_OBSERVES = 2 * KV_OBSERVE_TURNS
 } kv_observe;
+
+/* Options that add to --observe, a row each: what of kv_observe, the option,
+ * and its help. */
+#define KV_OBSERVE_ADDED(X)                                                    \
+  X(KV_OBSERVE_TURNS, "turns",                                                 \
+    "every question after the prompt enters as a prompt, too: observation of " \
+    "its rows, a compression at its end, no measures")
 
 /* Values of the option, and names in rows: "question+turns". */
 #define KV_OBSERVE_CHOICES "recorded|context|question"

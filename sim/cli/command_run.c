@@ -238,7 +238,7 @@ static kv_rc check_turns(const kv_run_options *o, kv_err *e) {
                      : o->together.asked ? "together"
                      : o->layouts.n      ? "layout"
                                          : NULL;
-  if (!o->cells.turns || !name) return KV_OK;
+  if (!o->cells.added[KV_OBSERVE_TURNS] || !name) return KV_OK;
   return kv_fail(e, KV_USAGE,
                  "--%s has a place for every token after the prompt, and with "
                  "--turns questions enter whole: leave out one of the two",

@@ -28,17 +28,17 @@ typedef struct kv_cells_options {
   int jobs;           /* threads, 1 to 4096; 0: one a processor */
   int prompt_len; /* tokens after which decoding begins; 0: as observe says */
   int observe;    /* a kv_observe: what methods see as the prompt */
-  bool turns;     /* questions after the prompt enter as prompts, too */
-  bool strict;    /* exit with 3 if any cell is refused (refusals.h) */
-  bool quiet;     /* show no progress bar */
+  bool added[KV_OBSERVES]; /* by KV_OBSERVE_TURNS and others added to it */
+  bool strict;             /* exit with 3 if any cell is refused (refusals.h) */
+  bool quiet;              /* show no progress bar */
 } kv_cells_options;
 
 /* Rows of the option table of a command that opens several cells (-m and -b
- * take lists), and of one that opens a single cell and has no --turns.
- * `heading` is the title of their group in help. Both are made of the single
- * rows below, which a command may also name itself: `what` is what help calls
- * the argument, `more` a word that is allowed beside the names of methods, or
- * NULL, and `text` the help. */
+ * take lists), and of one that opens a single cell and adds nothing to
+ * --observe. `heading` is the title of their group in help. Both are made of
+ * the single rows below, which a command may also name itself: `what` is what
+ * help calls the argument, `more` a word that is allowed beside the names of
+ * methods, or NULL, and `text` the help. */
 #define KV_OPTIONS_CELLS(heading)                                              \
   KV_OPTION_METHODS(                                                           \
       heading, "SPEC,...", "all",                                              \
@@ -49,7 +49,7 @@ typedef struct kv_cells_options {
       "once; `kvreplay methods` lists them"),                                  \
       KV_OPTION_BUDGET("LIST",                                                 \
                        "budgets for every method that has one: " KV_BUDGETS),  \
-      KV_OPTION_PROMPT_LEN, KV_OPTION_OBSERVE, KV_OPTION_TURNS
+      KV_OPTION_PROMPT_LEN, KV_OPTIONS_OBSERVE
 #define KV_OPTIONS_CELL(heading)                                               \
   KV_OPTION_METHODS(                                                           \
       heading, "SPEC", NULL,                                                   \
@@ -96,13 +96,12 @@ typedef struct kv_cells_options {
             "question, so that questions feel the compression) or question "   \
             "(from that question's end); of traces with segments"              \
   }
-#define KV_OPTION_TURNS                                                        \
-  {                                                                            \
-    .slot = KV_SLOT_FLAG, .name = "turns",                                     \
-    .offset = offsetof(kv_cells_options, turns),                               \
-    .help = "every question after the prompt enters as a prompt, too: "        \
-            "observation of its rows, a compression at its end, no measures"   \
+#define KV_OPTION_ADDED(of, option, text)                                      \
+  , {                                                                          \
+    .slot = KV_SLOT_FLAG, .name = option,                                      \
+    .offset = offsetof(kv_cells_options, added[of]), .help = text              \
   }
+#define KV_OPTIONS_OBSERVE KV_OPTION_OBSERVE KV_OBSERVE_ADDED(KV_OPTION_ADDED)
 /* --db, --quiet and --jobs, each with its help where it differs; --jobs begins
  * the group "How to run" in help. */
 #define KV_OPTION_DB(text)                                                     \
