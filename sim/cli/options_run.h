@@ -56,9 +56,5 @@ typedef struct kv_run_options {
  * kv_run_options_free, also after a failure. */
 kv_rc kv_run_options_check(kv_registry *registry, kv_run_options *o, kv_err *e);
 void kv_run_options_free(kv_run_options *o); /* accepts zeroed */
-/* True if files were asked for that only a replay can fill (--selections,
- * --views, --stored, --outputs, --decisions), so that no row may be taken from
- * a database. */
-bool kv_run_options_files(const kv_run_options *o);
 
 #endif
