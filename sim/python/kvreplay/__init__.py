@@ -26,3 +26,11 @@ What is decided, measured and hashed is C's: the library's and `kvreplay`'s,
 `kvtrace`'s, `kvreport`'s. numpy, torch and others are loaded by what needs
 them. help("kvreplay.trace") and so on say more.
 """
+
+
+def __getattr__(name: str) -> str:
+    if name == "__version__":
+        from .programs import version
+
+        return version()
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
