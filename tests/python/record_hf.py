@@ -191,7 +191,7 @@ def check_bad_models():
     lines(dict(messages=[{"role": "user", "content": "a"}]))
     refused(":1: ", MODEL)  # the bundled model has no chat template
     lines(LINES[0], dict(prompt="a", source="b", answer="b"))
-    refused(":2: the source 'b' does not stand", MODEL)
+    refused(":2: the source 'b' is not in the", MODEL)
 
 
 check_needles()
