@@ -133,7 +133,7 @@ def check_no_room():
         said = record("small", code=4)
     finally:
         write.os.statvfs = own
-    assert "no room for" in said and not os.listdir(at("small")), said
+    assert "not enough disk" in said and not os.listdir(at("small")), said
 
 
 def check_bad_models():
