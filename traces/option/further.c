@@ -4,8 +4,8 @@
  */
 #include "config.h"
 
-#include "traces/option/further.h"
 #include "ref/ground/text.h"
+#include "traces/option/further.h"
 
 #include <errno.h>
 #include <limits.h>
