@@ -86,7 +86,7 @@ static const struct {
     {SHAPE(2, 64, 300), "leankv:alpha_h=1.4:alpha_l=1.2:window=8", {0, 0}},
     /* too many blocks of keys; pairs in two blocks; rows of 20 bytes */
     {SHAPE(2, 128, 300), "kivi:bits=2:group=16:residual=16", {0, 1}},
-    {SHAPE(1, 128, 300), "kivi:bits=2:group=8:residual=8", {0, 0}},
+    {SHAPE(1, 128, 300), "kivi:bits=2:group=21:residual=21", {0, 1}},
     {SHAPE(2, 80, 300), "kivi:bits=2:group=16:residual=16", {0, 1}},
     {SHAPE(1, 256, 270), "kivi:bits=4:group=32:residual=32", {0, 0}},
     {SHAPE(1, 64, 270), "quant:k=e4m3:v=e4m3:groups=4", {0, 1}},
