@@ -252,7 +252,7 @@ refused 2 'given twice' "${run[@]}" -m h2o:recent=1:recent=2 -b 9
 refused 2 'no value' "${run[@]}" -m h2o:recent -b 9
 refused 2 'escapes nothing' "${run[@]}" -m 'h2o:recent=\1' -b 9
 refused 2 share "${run[@]}" -m quest:share=all -b 9
-refused 2 'not a number' "${run[@]}" -m oracle-topp:p=nan
+refused 2 'must be a number' "${run[@]}" -m oracle-topp:p=nan
 refused 2 budget "${run[@]}" -m h2o:budget=99999999999999999999
 refused 2 budget "${run[@]}" -m h2o:budget=-1
 refused 2 '12x' "${run[@]}" -m h2o -b 12x
@@ -263,8 +263,8 @@ refused 2 '0%' "${run[@]}" -m h2o -b 0%
 refused 2 'nan%' "${run[@]}" -m h2o -b mean:nan%
 refused 2 'one cell' "${run[@]}" -m h2o -b 8,9 --selections "$dir/s"
 refused 2 'one cell' "${run[@]}" "$good" -m h2o -b 8 --stored "$dir/s"
-refused 2 'no regular file' "${run[@]}" -m dense --views /dev/null
-refused 2 'no regular file' "${run[@]}" -m dense --outputs /dev/null
+refused 2 'not a regular file' "${run[@]}" -m dense --views /dev/null
+refused 2 'not a regular file' "${run[@]}" -m dense --outputs /dev/null
 refused 2 'the result is a file' "${run[@]}" -m dense --selections -
 refused 2 'the result is a file' "${run[@]}" -m dense --outputs -
 refused 2 jobs "${run[@]}" -m dense --jobs 0

@@ -504,11 +504,12 @@ int kv_answer_put(sqlite3 *db, const kv_answer *a) {
 }
 
 const char kv_answer_marks[] =
-    "(34%): not at equal bytes, but at 34 % of dense's, for it has no budget "
-    "or none that comes nearer. from 35%: there is a trace on which it cannot "
-    "hold, or read, less. (3 of 4): of three traces alone, so not ranked; on "
-    "the others it cannot get there, as where decode steps are many and it "
-    "compresses the prompt alone. baseline: only for comparison.";
+    "(34%): not at equal bytes but at 34 % of dense's, because the method has "
+    "no budget or none closer. from 35%: on some trace the method cannot hold, "
+    "or read, fewer bytes. (3 of 4): only three traces reach this size, so the "
+    "method is not ranked; on the others it cannot, for example when it "
+    "compresses only the prompt and decode steps are many. baseline: only for "
+    "comparison.";
 
 int kv_answer_ask(sqlite3 *db, const kv_answer *a, bool reads, kv_grid *out) {
   sqlite3_str *sql = sqlite3_str_new(db);

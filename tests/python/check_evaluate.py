@@ -46,7 +46,7 @@ def check_asks():
     usage("did you mean h2o", "h3o", None)
     usage("budget 20x", "h2o", "20x")
     usage("one budget for all layers", "h2o", "64/32")
-    usage("a budget a layer", "h2o", "layers:8,8")
+    usage("one budget for all layers", "h2o", "layers:8,8")
 
 
 def check_files():

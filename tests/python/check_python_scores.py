@@ -152,7 +152,7 @@ class Scores(Case):
                 ({name: container.tensor("F32", one[:, 1:])},
                  "layer 1 has scores of 136 tokens but needs 137"),
                 ({name: None}, f"tensor {name} is missing"),
-                ({"trace": "0" * 64}, "is for another trace"),
+                ({"trace": "0" * 64}, "belongs to another trace"),
                 ({"trace": None}, "metadata trace is missing"),
                 ({"version": "2"}, "metadata version is 2; write 1"),
                 ({"format": "kvdecisions"}, "write kvscores")):

@@ -303,7 +303,7 @@ def check_bad():
     for words, code, text in (
         (["-m", "h3o"], 2, "did you mean h2o"),
         (["-m", "h2o", "-b", "20x"], 2, "budget 20x"),
-        (["-m", "h2o", "-b", "64/32"], 2, "a budget a layer"),
+        (["-m", "h2o", "-b", "64/32"], 2, "one budget for all layers"),
         (["-m", "dense", "--db", at("no", "r.db")], 3, "no folder"),
     ):
         _, said = evaluate(*words, code=code)

@@ -242,7 +242,7 @@ def check_command():
          "--rows", "last=3"),
         (3, ":1: prompt must be a text", "m", "--prompts", PATH, "-o", folder),
         (3, "No such file", "m", "--prompts", "/none", "-o", folder),
-        (3, "is no folder", "m", "--prompts", good, "-o", good),
+        (3, "is not a folder", "m", "--prompts", good, "-o", good),
         (3, "give only one of them", "m", "--prompts", good, "-o", folder,
          "--check", "--no-o"),
         (4, "pip install numpy torch transformers", "m", "--prompts", good,

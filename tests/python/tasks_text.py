@@ -213,7 +213,7 @@ def check_options():
 
 def check_bad():
     t = Bytes()
-    refused("no task needle: there are niah_", make, "needle", t, 1, 1, 9)
+    refused("no task is called needle; choose from", make, "needle", t, 1, 1, 9)
     refused("no option deep; kv has ", make, "kv:deep=1", t, 1, 1, 900)
     refused("multiturn has length", make, "multiturn:depth=.5", t, 1, 1, 900)
     for x in "question=on", "depth=2", "depth=", "length=0", "length=-1":
@@ -222,13 +222,13 @@ def check_bad():
     refused("tokens of this model; give a smaller", make, "prose", t,
             1, 1, 900000)  # fmt: skip
     refused("the tokenizer changes the text", make, "kv", Loses(), 1, 1, 900)
-    refused("the model has 50", make, "kv", t, 1, 1, 900, "m", 50)
+    refused("the model has 50 tokens", make, "kv", t, 1, 1, 900, "m", 50)
     twice = Composer("m", t, 260).span, [*b"a is 7, b is 7"], "7"
     refused("'7', appears 2 times in the prompt", *twice)
     (x,) = make("kv", t, 1, 1, 900)
     x.check(1000)
     refused(f"kv, item {x.id}: {len(x.prompt)} tokens and ", x.check, 900)
-    refused("the model has places for 900", x.check, 900)
+    refused("exceed the model's limit of 900", x.check, 900)
 
 
 def write(**line):
@@ -258,7 +258,7 @@ def check_user():
     assert x.questions == (Question((), (), ()),) and x.prompt[0] == 256
     refused(":1: m has no chat template for messages; give prompt", items,
             Bytes(), messages=turn)  # fmt: skip
-    refused(":1: the source 'd is 9' does not stand", items, messages=turn,
+    refused(":1: the source 'd is 9' is not in the", items, messages=turn,
             answer="9", source="d is 9")  # fmt: skip
     refused(":1: new must be a number of tokens", items, prompt="a", new=0)
     refused(":1: has news; the keys are", items, prompt="a", news=1)

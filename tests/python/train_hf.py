@@ -177,7 +177,7 @@ def check_bad():
         ("less", one, dict(out=at("x")), "must be called NAME.safetensors"),
         ("less", one, dict(out=at("nowhere", "x.safetensors")), "no folder"),
         ("less", ["--budget", "600"], {}, "leaves nothing to drop"),
-        ("less", ["--layers", "9"], {}, "the model has 6, from 0 on"),
+        ("less", ["--layers", "9"], {}, "the model has 6 layers, from 0 on"),
         ("less", ["--from", TEXT], {}, "is not a kvreplay-less"),
         ("less", ["--budget", "400"], {}, "no piece has more than 400"),
         ("deltakv", ["--sinks", "500"], {}, "first 500 are never coded"),

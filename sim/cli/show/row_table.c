@@ -589,16 +589,16 @@ static void group(const form *f, const char *trace) {
 
 static const char wide_words[] =
     "end, mean, read: bytes at the end, averaged over steps, read per step (K "
-    "= 1024); dense: mean bytes as a share of dense's;\nscan: bytes looked at "
-    "per step to choose what is read;\nneedle: attention left on the needles, "
-    "dense is 1; lse: log-sum-exp of the stored entries minus that of all; kl: "
-    "of the attention;\nerror, p95: relative error of the output; it does not "
-    "rank right answers as needle does (README.md);\n";
+    "= 1024); dense: mean as a share of dense's;\n"
+    "scan: bytes looked at per step to choose what is read;\n"
+    "needle: attention left on the needles, dense is 1; lse: log-sum-exp of "
+    "stored entries minus all; kl: of the attention;\n"
+    "error, p95: relative error of the output; it does not rank right answers "
+    "as needle does (README.md);\n";
 
 static const char wide_prompt_words[] =
-    "prompt, p mass: of prompt rows after the first chunk (prefill=N): output "
-    "error, exact mass of what they attend\n"
-    "to;\n";
+    "prompt, p mass: output error and exact attention mass of prompt rows, "
+    "when the prompt is read in chunks (prefill=N);\n";
 
 /* The headings, one a line, of the columns that are there. */
 static void words(const form *f) {

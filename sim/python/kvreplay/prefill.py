@@ -249,7 +249,7 @@ def table(name: str, t: Trace, a: argparse.Namespace,
     """A line a head, a layer and the whole."""
     out = [f"{name}: a prompt of {t.prompt_len} tokens in blocks of {a.block}",
            f"pairs: the fewest pairs of a query and a key block with {a.share} "
-           "% of the mass; then the mass\nin a pattern of as many pairs\n",
+           "% of the mass; then\nthe mass in a pattern of as many pairs\n",
            "layer  head    pairs" + "".join(
                f"  {x:>14}" for x in PATTERNS.values())]  # fmt: skip
     for layer in t.layers:
