@@ -48,14 +48,8 @@ PATH=${kvreport%/*}:/bin ran 3 "$tmp/one/kvreplay" table none
   [ "$("$kvreplay" capacity --version)" = "$("$kvreplay" --version)" ] ||
   fail 'kvreplay capacity --version'
 printf '\001\002' >"$tmp/two/kvreplay-broken" && chmod +x "$tmp/two"/kvreplay-*
-# asked CODE TEXT COMMAND...: refused, in one line.
-asked() {
-  local code=$1 text=$2
-  shift 2
-  PATH=$path "$kvreplay" "$@" >"$tmp/said" 2>&1
-  [ "$?:$(wc -l <"$tmp/said")" = "$code:1" ] && grep -q "$text" "$tmp/said" ||
-    fail "kvreplay $*: $(cat "$tmp/said")"
-}
+# asked CODE TEXT COMMAND...: refused, in one line like TEXT.
+asked() { PATH=$path pattern=-G refused "$1" "$2" "$kvreplay" "${@:3}"; }
 asked 4 'cannot start .*kvreplay-broken' broken
 asked 4 "no kvreplay-record on the path: .*pip install '.\[hf\]'" record x
 asked 2 'no command folder' folder
@@ -74,6 +68,9 @@ done
 }
 "$python" "$src/tests/python/package_imports.py" >"$tmp/said" 2>&1 ||
   fail "import: $(tail -n 1 "$tmp/said")"
+says='import kvreplay; print(kvreplay.__version__)'
+version=$("$kvreplay" --version | sed '1s/.* //;q')
+[ "$("$python" -c "$says")" = "$version" ] || fail 'kvreplay.__version__'
 
 # ---- the wheel -------------------------------------------------------------
 wheel=${KV_WHEEL-}
@@ -124,10 +121,23 @@ for folder in ${PATH//:/ }; do
     '.*/\(.*\(cc\|\+\+\|clang\|cpp\)\(-[0-9.]*\)?\|ld.*\|as\|make\)' \
     ! -name 'kv*' -exec ln -sf -t "$tmp/bin" {} + 2>/dev/null
 done
-compilers=$PATH native=$(cd / && "$tmp/v/bin/python" -m kvreplay)
+compilers=$PATH native=$(cd / && "$tmp/v/bin/python" -m kvreplay --prefix)
 export PATH=$tmp/v/bin:$tmp/bin
 ! command -v cc gcc clang ld as make || fail 'a compiler is on the path'
 [ "$(command -v kvreplay)" = "$tmp/v/bin/kvreplay" ] || fail 'no kvreplay'
+
+# What pip knows of it. It has no BLIS, and at most 8 MB without CUDA.
+python -m pip show -v kvreplay >"$tmp/said"
+for line in "Version: $version" 'Author: The' '  Topic ::' '  Repository, '; do
+  grep -q "^$line" "$tmp/said" || fail "pip show has no $line"
+done
+[ "$(cd / && python -c "$says")" = "$version" ] || fail 'its __version__'
+(cd / && python -m kvreplay) | cmp -s - <(kvreplay --help) ||
+  fail 'python -m kvreplay prints no help'
+python -m zipfile -l "$wheel" >"$tmp/said"
+grep -q cuda.so "$tmp/said" || [ "$(stat -c %s "$wheel")" -le 8000000 ] ||
+  fail "the wheel has $(stat -c %s "$wheel") bytes"
+! grep -E '/lib(bl|lapack)' "$tmp/said" || fail 'BLIS in the wheel'
 
 # Every module of the tree is in the wheel, and what pip put beside it is found.
 (cd "$src/sim/python" && find kvreplay -name '*.py') | sort >"$tmp/want"

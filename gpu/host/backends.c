@@ -8,7 +8,8 @@
 
 static const char *no_emu(void) {
   return kv_device_emu() ? NULL
-                         : "this kvreplay was built without a C++ compiler";
+                         : "this kvreplay was built without the executor; "
+                           "configure --with-emu builds it";
 }
 
 static const char *no_cuda(void) {

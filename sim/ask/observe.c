@@ -3,9 +3,9 @@
 
 #include <stdlib.h>
 
-const char *const kv_observe_names[KV_OBSERVES] = {
-    "recorded",       "context",       "question",
-    "recorded+turns", "context+turns", "question+turns"};
+#define PLACES(added) "recorded" added, "context" added, "question" added
+const char *const kv_observe_names[KV_OBSERVES] = {PLACES(""),
+                                                   PLACES("+turns")};
 
 /* The question that begins first; segments are in any order. */
 static const kv_segment *first_question(const kv_trace *t) {
@@ -79,7 +79,7 @@ kv_rc kv_observe_turns(const kv_trace *t, kv_observe observe, int prompt_len,
                        int *n, kv_asking **out, kv_err *e) {
   *n = 0;
   *out = NULL;
-  if (observe < KV_OBSERVE_TURNS) return KV_OK;
+  if (!(observe / KV_OBSERVE_TURNS % 2)) return KV_OK;
   if (!first_question(t))
     return kv_fail(e, KV_REFUSED,
                    "--turns: %s has no segments that mark its questions",

@@ -23,9 +23,17 @@ typedef enum kv_observe {
   KV_OBSERVE_RECORDED,
   KV_OBSERVE_CONTEXT,
   KV_OBSERVE_QUESTION,
-  KV_OBSERVE_TURNS, /* added to one of the above: with --turns */
+  KV_OBSERVE_TURNS, /* added to one of the above; the next added one is twice
+                       it */
   KV_OBSERVES = 2 * KV_OBSERVE_TURNS
 } kv_observe;
+
+/* Options that add to --observe, a row each: what of kv_observe, the option,
+ * and its help. */
+#define KV_OBSERVE_ADDED(X)                                                    \
+  X(KV_OBSERVE_TURNS, "turns",                                                 \
+    "every question after the prompt also enters as a prompt: the method "     \
+    "observes its rows and compresses at its end; nothing is measured there")
 
 /* Values of the option, and names in rows: "question+turns". */
 #define KV_OBSERVE_CHOICES "recorded|context|question"

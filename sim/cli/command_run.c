@@ -232,7 +232,7 @@ static kv_rc check_turns(const kv_run_options *o, kv_err *e) {
                      : o->together.asked ? "together"
                      : o->layouts.n      ? "layout"
                                          : NULL;
-  if (!o->cells.turns || !name) return KV_OK;
+  if (!o->cells.added[KV_OBSERVE_TURNS] || !name) return KV_OK;
   return kv_fail(
       e, KV_USAGE,
       "--%s has one number for every token after the prompt, but with --turns "
@@ -240,38 +240,32 @@ static kv_rc check_turns(const kv_run_options *o, kv_err *e) {
       name);
 }
 
-/* Files that describe one cell require that exactly one cell is asked for. */
-static kv_rc check_files(const kv_run_options *o, kv_err *e) {
-  const struct {
-    const char *name, *path;
-  } file[] = {{"selections", o->selections},
-              {"views", o->views},
-              {"stored", o->stored},
-              {"outputs", o->outputs}};
-  bool one = o->cells.traces.n == 1 && o->cells.specs.n == 1 &&
-             o->cells.budgets.n <= 1;
-  for (int i = 0; i < 4 && !one; i++) {
-    if (file[i].path == NULL) continue;
-    return kv_fail(
-        e, KV_USAGE,
-        "--%s describes one cell; give one trace, one method and one budget",
-        file[i].name);
-  }
-  return KV_OK;
+/* The first option for a file that only a replay can fill, so that no row may
+ * be taken from a database; NULL: none. All but the last describe one cell. */
+static const char *filled(const kv_run_options *o) {
+  return o->selections  ? "selections"
+         : o->views     ? "views"
+         : o->stored    ? "stored"
+         : o->outputs   ? "outputs"
+         : o->decisions ? "decisions"
+                        : NULL;
 }
 
-bool kv_run_options_files(const kv_run_options *o) {
-  return o->selections || o->views || o->stored || o->outputs || o->decisions;
+/* Files that describe one cell require that exactly one cell is asked for. */
+static kv_rc check_files(const kv_run_options *o, kv_err *e) {
+  const char *name = filled(o);
+  bool one = o->cells.traces.n == 1 && o->cells.specs.n == 1 &&
+             o->cells.budgets.n <= 1;
+  if (one || !name || !strcmp(name, "decisions")) return KV_OK;
+  return kv_fail(e, KV_USAGE,
+                 "--%s describes one cell; give one trace, one method and "
+                 "one budget",
+                 name);
 }
 
 /* Files whose names or contents hang on all cells. */
 static kv_rc check_shard_files(const kv_run_options *o, kv_err *e) {
-  const char *name = o->selections  ? "selections"
-                     : o->views     ? "views"
-                     : o->stored    ? "stored"
-                     : o->outputs   ? "outputs"
-                     : o->decisions ? "decisions"
-                                    : NULL;
+  const char *name = filled(o);
   if (!name) return KV_OK;
   return kv_fail(e, KV_USAGE, "--%s needs all cells in one run; leave out %s",
                  name, o->shard_text ? "--shard" : "--shards");
@@ -442,8 +436,8 @@ static kv_rc twice(task *s, bool *stopped, kv_err *e) {
  * Not with files, tokens, a pool, ranks or pieces, which must see the whole
  * replay. */
 static bool recalls(const task *s) {
-  return s->of.db && !kv_run_options_files(&s->options) &&
-         !s->options.together.asked && !kv_beside_asks(&s->options.beside);
+  return s->of.db && !filled(&s->options) && !s->options.together.asked &&
+         !kv_beside_asks(&s->options.beside);
 }
 
 /* True if layers of a trace are kept before its rows are complete. */

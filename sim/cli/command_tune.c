@@ -23,8 +23,7 @@ static const kv_option options[] = {
     KV_OPTION_BUDGET("BUDGET", "a fixed budget for every method that has one, "
                                "instead of a search: " KV_BUDGETS),
     KV_OPTION_PROMPT_LEN,
-    KV_OPTION_OBSERVE,
-    KV_OPTION_TURNS,
+    KV_OPTIONS_OBSERVE,
     {KV_SLOT_LIST, "search", 's', "RANGE,...", AT(search_text),
      .group = "What to look for", .common = true,
      .help = "NAME=LOW:HIGH or NAME=LOW:HIGH:STEP: a numeric parameter (of two "

@@ -77,21 +77,26 @@ static void probing(void *self, const char *method, int n, int most,
   if (n == 1) kv_progress_next(&s->progress, units * most);
 }
 
+static kv_observe observed(const kv_cells_options *o) {
+  int observe = o->observe;
+  for (int i = KV_OBSERVE_TURNS; i < KV_OBSERVES; i *= 2)
+    if (o->added[i]) observe += i;
+  return (kv_observe)observe;
+}
+
 kv_batch_ask kv_job_ask(kv_job *s, const kv_replay_how *how, int i) {
-  kv_batch_ask ask = {
-      .path = s->options->traces.item[i],
-      .specs = &s->options->specs,
-      .budgets = &s->options->budgets,
-      .prompt_len = s->options->prompt_len,
-      .observe = (kv_observe)(s->options->observe +
-                              (s->options->turns ? KV_OBSERVE_TURNS : 0)),
-      .how = *how,
-      .db = s->db,
-      .keep_every = s->keep_every,
-      .layouts = s->layouts,
-      .identify = s->identify,
-      .record = s->found_path ? &s->found : NULL,
-      .probing = probing};
+  kv_batch_ask ask = {.path = s->options->traces.item[i],
+                      .specs = &s->options->specs,
+                      .budgets = &s->options->budgets,
+                      .prompt_len = s->options->prompt_len,
+                      .observe = observed(s->options),
+                      .how = *how,
+                      .db = s->db,
+                      .keep_every = s->keep_every,
+                      .layouts = s->layouts,
+                      .identify = s->identify,
+                      .record = s->found_path ? &s->found : NULL,
+                      .probing = probing};
   if (s->shares.shards) ask.shard = s->shares.shard + s->shares.first[i];
   ask.mine = s->shard.index;
   return ask;

@@ -66,7 +66,8 @@ kv_rc kv_cells_options_read(kv_registry *registry, kv_cells_options *o,
     rc = kv_budgets_add(o->budget_text.item[i], &o->budgets, e);
   }
   if (rc == KV_OK && o->budgets.n == 0) rc = check_budgets(&o->specs, e);
-  if (rc == KV_OK && o->turns) rc = check_turns(&o->budgets, e);
+  if (rc == KV_OK && o->added[KV_OBSERVE_TURNS])
+    rc = check_turns(&o->budgets, e);
   return rc;
 }
 

@@ -28,17 +28,17 @@ typedef struct kv_cells_options {
   int jobs;           /* threads, 1 to 4096; 0: one a processor */
   int prompt_len;     /* tokens after which decoding begins; 0: by `observe` */
   int observe;        /* a kv_observe: what methods see as the prompt */
-  bool turns;         /* questions after the prompt enter as prompts, too */
-  bool strict;        /* exit with 3 if any cell is refused (refusals.h) */
-  bool quiet;         /* show no progress bar */
+  bool added[KV_OBSERVES]; /* by KV_OBSERVE_TURNS and others added to it */
+  bool strict;             /* exit with 3 if any cell is refused (refusals.h) */
+  bool quiet;              /* show no progress bar */
 } kv_cells_options;
 
 /* Rows of the option table of a command that opens several cells (-m and -b
- * take lists), and of one that opens a single cell and has no --turns.
- * `heading` is the title of their group in help. Both consist of the single
- * rows below, which a command may also use itself: `what` is the argument's
- * name in help, `more` a word that is allowed besides the names of methods, or
- * NULL, and `text` the help. */
+ * take lists), and of one that opens a single cell and adds nothing to
+ * --observe. `heading` is the title of their group in help. Both consist of the
+ * single rows below, which a command may also use itself: `what` is the
+ * argument's name in help, `more` a word that is allowed besides the names of
+ * methods, or NULL, and `text` the help. */
 #define KV_OPTIONS_CELLS(heading)                                              \
   KV_OPTION_METHODS(heading, "SPEC,...", "all",                                \
                     "methods, as " KV_SPECS                                    \
@@ -46,7 +46,7 @@ typedef struct kv_cells_options {
                     "them"),                                                   \
       KV_OPTION_BUDGET("LIST",                                                 \
                        "budgets for every method that has one: " KV_BUDGETS),  \
-      KV_OPTION_PROMPT_LEN, KV_OPTION_OBSERVE, KV_OPTION_TURNS
+      KV_OPTION_PROMPT_LEN, KV_OPTIONS_OBSERVE
 #define KV_OPTIONS_CELL(heading)                                               \
   KV_OPTION_METHODS(heading, "SPEC", NULL,                                     \
                     "the method, as " KV_SPECS                                 \
@@ -95,14 +95,12 @@ typedef struct kv_cells_options {
             "question, at that question's end. Needs a trace with segments",   \
     .common = true                                                             \
   }
-#define KV_OPTION_TURNS                                                        \
-  {                                                                            \
-    .slot = KV_SLOT_FLAG, .name = "turns",                                     \
-    .offset = offsetof(kv_cells_options, turns),                               \
-    .help = "every question after the prompt also enters as a prompt: the "    \
-            "method observes its rows and compresses at its end; nothing is "  \
-            "measured there"                                                   \
+#define KV_OPTION_ADDED(of, option, text)                                      \
+  , {                                                                          \
+    .slot = KV_SLOT_FLAG, .name = option,                                      \
+    .offset = offsetof(kv_cells_options, added[of]), .help = text              \
   }
+#define KV_OPTIONS_OBSERVE KV_OPTION_OBSERVE KV_OBSERVE_ADDED(KV_OPTION_ADDED)
 /* --db, --quiet and --jobs, with their help if it varies; --jobs begins the
  * group "How to run" in help. */
 #define KV_OPTION_DB(text)                                                     \

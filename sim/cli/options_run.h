@@ -56,8 +56,5 @@ typedef struct kv_run_options {
  * kv_run_options_free, also after a failure. */
 kv_rc kv_run_options_check(kv_registry *registry, kv_run_options *o, kv_err *e);
 void kv_run_options_free(kv_run_options *o); /* accepts zeroed */
-/* Were files requested that only a replay can fill (--selections, --views,
- * --stored, --outputs, --decisions)? Then no row may come from a database. */
-bool kv_run_options_files(const kv_run_options *o);
 
 #endif

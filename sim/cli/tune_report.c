@@ -163,7 +163,8 @@ static void options(FILE *f, const kv_tune_options *o) {
   }
   if (c->prompt_len) fprintf(f, " -p %d", c->prompt_len);
   if (c->observe) fprintf(f, " --observe %s", kv_observe_names[c->observe]);
-  if (c->turns) fputs(" --turns", f);
+#define ADDED(of, option, help) fputs(c->added[of] ? " --" option : "", f);
+  KV_OBSERVE_ADDED(ADDED)
   if (o->backend != &kv_backend_ref) fprintf(f, " -B %s", o->backend->name);
 }
 

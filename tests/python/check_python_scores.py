@@ -116,8 +116,9 @@ class Scores(Case):
         self.write()
         third, = self.rows([f"{own}:table={heads}"])
         self.assertNotEqual(other["code"], third["code"])
-        self.assertIn("1 equal", call("KVREPLAY", "check", SMALL, "-q", "-m",
-                                      f"{own}:table={heads}"))
+        if os.environ.get("KV_EMU"):
+            self.assertIn("1 equal", call("KVREPLAY", "check", SMALL, "-q",
+                                          "-m", f"{own}:table={heads}"))
 
     def test_layers_with_a_window_need_none(self):
         path = at("windowed.safetensors")

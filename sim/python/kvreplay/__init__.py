@@ -26,3 +26,11 @@ The C library and programs make all decisions, measures and hashes. A module
 loads numpy, torch and others only if it needs them. For more, type
 help("kvreplay.trace") and so on.
 """
+
+
+def __getattr__(name: str) -> str:
+    if name == "__version__":
+        from .programs import version
+
+        return version()
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
