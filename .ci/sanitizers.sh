@@ -57,9 +57,10 @@ run_asan() {
   make -C "$ci/asan/tests" --no-print-directory -j"$jobs" check \
     TESTS="${tests[*]}" \
     LOG_COMPILER="bash $top/.ci/timed.sh" \
-    SH_LOG_COMPILER="bash $top/.ci/timed.sh bash"
+    SH_LOG_COMPILER="bash $top/.ci/timed.sh bash" \
+    CASES_LOG_COMPILER="bash $top/.ci/timed.sh bash $top/tests/cases.sh"
   echo 'of these took longest, in seconds of processor:'
-  grep -H '^timed: ' "$ci"/asan/tests/check_*.log |
+  grep -Hr --include='*.log' '^timed: ' "$ci/asan/tests" |
     sed -E 's,.*/(.*)[.]log:timed: ,\1 ,' | sort -k 2,2nr | head -n 8
 }
 

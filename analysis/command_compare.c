@@ -48,8 +48,7 @@ static int add(lines *l, int other) {
   *next = (line){.other = other};
   next->pairs.d = malloc(((size_t)l->x.g.rows + 1) * sizeof *next->pairs.d);
   l->n += next->pairs.d != NULL;
-  return next->pairs.d ? KV_EXIT_OK
-                       : kv_tell(KV_EXIT_RESOURCE, "not enough memory");
+  return next->pairs.d ? KV_EXIT_OK : kv_tell_short();
 }
 
 static int add_all(lines *l) {
@@ -61,7 +60,7 @@ static int add_all(lines *l) {
 /* --vs A,B,..: NULL and "all" mean every other. */
 static int add_named(lines *l, const char *vs) {
   char *all = strdup(vs ? vs : "all"), *rest = all, *one;
-  int rc = all ? KV_EXIT_OK : kv_tell(KV_EXIT_RESOURCE, "not enough memory");
+  int rc = all ? KV_EXIT_OK : kv_tell_short();
   while (!rc && (one = strsep(&rest, ","))) {
     int other = 0;
     bool each = !strcmp(one, "all");
@@ -101,7 +100,7 @@ static int test(lines *l) {
     if (x->tested) x->holm = holm[k++];
   }
   free(p);
-  return good ? KV_EXIT_OK : kv_tell(KV_EXIT_RESOURCE, "not enough memory");
+  return good ? KV_EXIT_OK : kv_tell_short();
 }
 
 /* --- verdicts ------------------------------------------------------------- */
@@ -149,7 +148,7 @@ static void verdict(const lines *l, const line *x, char *out) {
   else if (!x->equal)
     snprintf(out, VERDICT,
              isnan(x->pairs.share[0] + x->pairs.share[1])
-                 ? "not compared: bytes are not known, run dense as well"
+                 ? "not compared: bytes are unknown; run dense as well"
                  : "not compared: %.3g %% of dense's bytes and %.3g %%",
              100 * x->pairs.share[0], 100 * x->pairs.share[1]);
   else if (!x->tested)
@@ -244,9 +243,9 @@ static void write_sentences(const lines *l, FILE *f) {
   }
   fputs("\n", f);
   kv_help_wrap(f, 0, 0,
-               "A verdict: p < .05 by flips of signs, after Holm's "
-               "correction for all lines above. Brackets: 95 % of 10,000 "
-               "bootstrap means; \u00b1: half of that.");
+               "A verdict needs p < .05 by sign flips, after Holm's correction "
+               "for all lines above. Brackets: 95 % of 10,000 bootstrap means; "
+               "\u00b1: half of that.");
 }
 
 static int write(sqlite3 *db, const kv_args *a, const lines *l) {
@@ -276,14 +275,14 @@ static int compare(sqlite3 *db, const kv_args *a, lines *l) {
   if (!rc) rc = kv_compare_rows_name(&l->x, a->method, &l->method);
   if (rc) return rc;
   l->line = calloc((size_t)l->x.v.n + 1, sizeof *l->line);
-  if (!l->line) return kv_tell(KV_EXIT_RESOURCE, "not enough memory");
+  if (!l->line) return kv_tell_short();
   rc = add_named(l, a->vs);
   if (!rc) rc = test(l);
   for (int i = 0; i < l->n; i++) any = any || l->line[i].equal;
   if (!rc) rc = write(db, a, l);
   if (!rc && !any)
     rc = kv_tell(KV_EXIT_USAGE,
-                 "nothing at %s could be compared with %s: ask for equal bytes "
+                 "nothing at %s could be compared with %s; run at equal bytes "
                  "(kvreplay run -b mean:20%%)",
                  a->at, a->method);
   return rc;

@@ -38,7 +38,7 @@ static int load(kv_page *p, const kv_page *first) {
   if (!kv_variants_find(&p->cell, &p->variants) ||
       !kv_look_all(&p->variants, &p->cell,
                    p == first ? &none : &first->variants))
-    return kv_tell(KV_EXIT_RESOURCE, "not enough memory for the page");
+    return kv_tell_short();
   rc = kv_lines_put(p->db, &p->cell, &p->variants);
   if (!rc) rc = kv_results_keep_lines(p->db, p->path);
   return rc ? rc : kv_page_find_answers(p);
@@ -112,20 +112,18 @@ static int write_about(const kv_page *p, const kv_figure *f) {
   (void)f;
   fprintf(p->f,
           "<p>By kvreport %s. Recorded attention (queries, keys and values of "
-          "every layer and head) was replayed through each method. What the "
-          "compressed cache answers is compared with what the full cache "
-          "answers to the same query, and bytes are counted by walking what is "
-          "stored.</p>\n",
+          "every layer and head) was replayed through each method. The "
+          "compressed cache's output is compared with the full cache's for the "
+          "same query, and bytes are counted by walking the store.</p>\n",
           VERSION);
-  fputs("<p><strong>Open loop:</strong> the queries are the recorded ones "
-        "and do not feel the approximation, so errors do not build up as "
-        "they would in generation. Read these figures as faithfulness of "
-        "attention, not as accuracy on a task. They stand in the order in "
-        "which they were seen to rank right answers; <a href=\"#stored\">"
-        "output error</a>, which does not, comes last.</p>\n"
-        "<p>Filled points are <em>confirmed</em>: two runs that differ in "
-        "backend, kernel set or processor found the same bits. Hollow ones "
-        "are one run.</p>\n",
+  fputs("<p><strong>Open loop:</strong> the recorded queries do not feel the "
+        "approximation, so errors do not build up as they would in generation. "
+        "These figures show how faithful attention is, not how accurate a task "
+        "is. They are ordered by how well they rank right answers; <a "
+        "href=\"#stored\">output error</a>, which does not rank them, comes "
+        "last.</p>\n<p>Filled points are <em>confirmed</em>: two runs that "
+        "differ in backend, kernel set or processor found the same bits. "
+        "Hollow points are one run.</p>\n",
         p->f);
   return KV_EXIT_OK;
 }

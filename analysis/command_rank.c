@@ -75,7 +75,8 @@ static bool apart(const kv_grid *g, int r) {
 static int say_interval(const kv_grid *g, int r, const char *low,
                         const char *high, char *out, int size) {
   if (isnan(number(g, r, low)))
-    return snprintf(out, (size_t)size, ", no interval of fewer than %d prompts",
+    return snprintf(out, (size_t)size,
+                    ", no interval with fewer than %d prompts",
                     KV_INTERVAL_LEAST);
   return snprintf(out, (size_t)size, " [%.2f, %.2f]", number(g, r, low),
                   number(g, r, high));
@@ -85,8 +86,8 @@ static int say_gap(const kv_grid *g, int r, char *out, int size) {
   int n = snprintf(out, (size_t)size, "%s (difference %.2f",
                    number(g, r, "prompts") < KV_PAIRS_LEAST
                        ? "too few prompts to tell"
-                   : apart(g, r) ? "told apart"
-                                 : "not to be told apart from it",
+                   : apart(g, r) ? "a real difference"
+                                 : "not distinguishable",
                    number(g, r, "difference"));
   n += say_interval(g, r, "difference_low", "difference_high", out + n,
                     size - n);
@@ -125,7 +126,7 @@ static void say_best(const asked *x, const kv_grid *g) {
   }
   if (next >= 0) n += say_row(g, next, "Next", said + n, (int)sizeof said - n);
   if (open >= 0 && open != best && open != next)
-    say_row(g, open, "The best that needs no marked answer", said + n,
+    say_row(g, open, "The best measure without marked answers", said + n,
             (int)sizeof said - n);
   wrap(x, 0, said);
 }
@@ -140,11 +141,12 @@ static void say_partial(const asked *x, const kv_grid *g) {
     if (number(g, r, "difference") >= 0 &&
         strcmp(kv_grid_text(g, r, "measure"), "needle"))
       continue;
-    n = snprintf(said, sizeof said,
-                 "%s, which %s of %s pairs have: %.2f, where %s has %.2f: ",
-                 kv_grid_text(g, r, "measure"), kv_grid_text(g, r, "pairs"),
-                 kv_grid_text(g, r, "pairs_all"), number(g, r, "tau"),
-                 kv_grid_text(g, r, "best"), number(g, r, "best_tau"));
+    n = snprintf(
+        said, sizeof said,
+        "%s, for the %s of %s pairs that have it: %.2f, where %s has %.2f: ",
+        kv_grid_text(g, r, "measure"), kv_grid_text(g, r, "pairs"),
+        kv_grid_text(g, r, "pairs_all"), number(g, r, "tau"),
+        kv_grid_text(g, r, "best"), number(g, r, "best_tau"));
     n += say_gap(g, r, said + n, (int)sizeof said - n);
     snprintf(said + n, sizeof said - (size_t)n, ".");
     wrap(x, 0, said);
@@ -235,7 +237,8 @@ static int pairs(const asked *x, const char *model) {
   kv_grid_free(&g);
   if (any) rc = table(x, PAIRS, model);
   if (rc || !any || !people) return rc;
-  fputs("\nIn so many of such pairs a method stands\n\n", x->f);
+  fputs("\nHow often a method is ranked too high or too low in these pairs\n\n",
+        x->f);
   return table(x, METHODS, model);
 }
 
@@ -291,9 +294,8 @@ static int write(asked *x) {
                        0, NULL, &models);
   if (!rc && !(models.rows && kv_grid_number(&models, 0, "n") > 0))
     rc = kv_tell(KV_EXIT_USAGE,
-                 "nothing to rank: it takes two methods that were asked at one "
-                 "budget of a task and have equal bytes (kvreplay evaluate -b "
-                 "mean:25%%)");
+                 "nothing to rank; it needs two methods at one budget of a "
+                 "task with equal bytes (kvreplay evaluate -b mean:25%%)");
   if (!rc && !(x->f = kv_output_open(x->a->output))) rc = KV_EXIT_RESOURCE;
   if (!rc) {
     bool people = x->a->format == KV_TABLE || x->a->format == KV_LATEX;

@@ -18,9 +18,9 @@
 #include <string.h>
 
 #define PROMPTS                                                                \
-  "p error, p mass: of a prompt's rows that is read in chunks (prefill=N),"    \
-  " behind the first chunk: the error of their output, and the exact mass of"  \
-  " what they attend to. Empty: it was read whole, and no row loses any."
+  "p error, p mass: of prompt rows after the first chunk (prefill=N): the "    \
+  "error of their output, and the exact mass of what they attend to. Empty: "  \
+  "the prompt was read whole, and no row loses any."
 /* Whoever lacks an answer, and why, those of one reason after each other. */
 #define LACKING                                                                \
   "(SELECT * FROM answers WHERE reason IS NOT NULL ORDER BY reason, method,"   \
@@ -38,7 +38,7 @@ static int find_variants(sqlite3 *db, const char *view, const char *columns,
   if (kv_variants_find(all, v)) return KV_EXIT_OK;
   kv_variants_free(v);
   kv_grid_free(all);
-  return kv_tell(KV_EXIT_RESOURCE, "not enough memory");
+  return kv_tell_short();
 }
 
 /* For people a method is named with what tells its variants apart. */
@@ -154,7 +154,7 @@ static int put(sqlite3 *db, const kv_args *a, const kv_sheet *s,
                    "approximation.");
   }
   if (a->format == KV_TABLE && older > 0)
-    fprintf(f, "Not shown: %.0f by superseded code (--history).\n", older);
+    fprintf(f, "Not shown: %.0f of superseded code (--history).\n", older);
   end = kv_output_close(f, a->output);
   return rc ? rc : end;
 }
@@ -218,22 +218,24 @@ static int write(const kv_args *a, const kv_sheet *s) {
 
 int kv_report_table(const kv_args *a) {
   if (a->mean && a->history)
-    return kv_tell(KV_EXIT_USAGE, "--mean is of the newest code: name it or "
-                                  "--history, not both");
+    return kv_tell(
+        KV_EXIT_USAGE,
+        "--mean only covers the newest code; give it or --history, not both");
   if (a->answers && (a->mean || a->history))
-    return kv_tell(KV_EXIT_USAGE, "--answers are means of the newest code: "
-                                  "name it alone, or --mean or --history");
+    return kv_tell(KV_EXIT_USAGE, "--answers are means of the newest code; "
+                                  "give it without --mean or --history");
   if (a->gap && (a->answers || a->mean || a->history))
-    return kv_tell(KV_EXIT_USAGE, "--gap is of single cells of the newest "
-                                  "code: name it alone");
+    return kv_tell(
+        KV_EXIT_USAGE,
+        "--gap covers single cells of the newest code; give it alone");
   bool others = a->gap || a->answers || a->mean || a->history;
   if (a->pools && (others || a->layouts))
-    return kv_tell(KV_EXIT_USAGE, "--pools are of requests: name it alone");
+    return kv_tell(KV_EXIT_USAGE, "--pools lists requests; give it alone");
   if (a->layouts && (others || a->caches))
-    return kv_tell(KV_EXIT_USAGE, "--layouts are of memory: name it alone");
+    return kv_tell(KV_EXIT_USAGE, "--layouts lists memory; give it alone");
   if (a->caches && (others || a->pools))
-    return kv_tell(KV_EXIT_USAGE, "--caches are rows of their own: name it "
-                                  "alone");
+    return kv_tell(KV_EXIT_USAGE,
+                   "--caches lists rows of its own; give it alone");
   return write(a, a->pools     ? &kv_sheet_pools
                   : a->layouts ? &kv_sheet_layouts
                   : a->caches  ? &kv_sheet_caches

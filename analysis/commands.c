@@ -21,7 +21,7 @@
   {                                                                            \
     .slot = KV_SLOT_TEXT, .name = "where", .letter = 'w',                      \
     .argument = "NAME=VALUE,...", AT(where), .group = "What to print",         \
-    .help = "only rows whose column has that value: trace, method, asked, ..." \
+    .help = "only rows with these values in columns: trace, method, asked ..." \
   }
 #define FORMAT(all, text)                                                      \
   {                                                                            \
@@ -35,31 +35,31 @@
   {                                                                            \
     .slot = KV_SLOT_TEXT, .name = "output", .letter = 'o', .argument = "FILE", \
     AT(output), .use = KV_USE_INSTEAD,                                         \
-    .help = "write there, - for standard output"                               \
+    .help = "write to this file; - is standard output"                         \
   }
 
 static const kv_option of_table[] = {
     WHERE,
     {KV_SLOT_FLAG, "mean", 'm', AT(mean),
-     .help = "a line per method and budget: the mean over traces"},
+     .help = "one line per method and budget: the mean over traces"},
     {KV_SLOT_FLAG, "answers", 'a', AT(answers),
-     .help = "what a model answered (kvreplay evaluate): a line per task, "
-             "method and budget"},
-    {KV_SLOT_FLAG, "gap", 'g', AT(gap),
-     .help = "how far each cell is on the way from random to the ruler of its "
-             "family, in output error and in mass, at equal entries"},
-    {KV_SLOT_FLAG, "pools", 'p', AT(pools),
-     .help = "requests that shared a pool (kvreplay run --together): a line a "
-             "pool, how full it was and how long they took"},
-    {KV_SLOT_FLAG, "layouts", 'l', AT(layouts),
      .help =
-         "memory layouts (kvreplay run --layout): a line a cell and layout, "
-         "beside it the fullest of the ranks that share its heads (tp=N)"},
+         "answers of a model (kvreplay evaluate): one line per task, method "
+         "and budget"},
+    {KV_SLOT_FLAG, "gap", 'g', AT(gap),
+     .help = "how far each cell is on the way from random to the oracle of its "
+             "family, in output error and mass, at equal entries"},
+    {KV_SLOT_FLAG, "pools", 'p', AT(pools),
+     .help = "pools (kvreplay run --together): how full, and how long requests "
+             "took"},
+    {KV_SLOT_FLAG, "layouts", 'l', AT(layouts),
+     .help = "memory layouts (kvreplay run --layout) of each cell; with tp=N "
+             "of the fullest rank"},
     {KV_SLOT_FLAG, "caches", 'c', AT(caches),
-     .help = "what caches on the device save of transfers from the host's "
-             "memory (kvreplay run --cache): a line a cell and cache"},
+     .help = "transfers from host memory that caches on the device save "
+             "(kvreplay run --cache)"},
     {KV_SLOT_FLAG, "history", 'H', AT(history),
-     .help = "cells of superseded code, too, marked as such"},
+     .help = "also cells of superseded code, marked as such"},
     ROWS,
     {.slot = KV_SLOT_END}};
 
@@ -70,14 +70,14 @@ static const kv_option of_history[] = {WHERE, ROWS, {.slot = KV_SLOT_END}};
 static const kv_option of_html[] = {
     {KV_SLOT_TEXT, "output", 'o', "FILE", AT(output), .use = KV_USE_INSTEAD,
      .must = true, .group = "Where and how",
-     .help = "write there, - for standard output (required)"},
+     .help = "write to this file; - is standard output (required)"},
     {.slot = KV_SLOT_END}};
 
 static const kv_option of_export[] = {
     FORMAT("csv|jsonl", "csv (the default) or jsonl"),
     {KV_SLOT_TEXT, "output", 'o', "DIR", AT(output),
-     .help = "the folder, made where it is not; the cells alone go to standard "
-             "output without one"},
+     .help = "write every view to this folder, created if missing; without it "
+             "only the cells, to standard output"},
     {.slot = KV_SLOT_END}};
 
 static const char *measure_name(int i) { return kv_compared_at(i)->name; }
@@ -85,10 +85,11 @@ static const char *measure_name(int i) { return kv_compared_at(i)->name; }
 static const kv_option of_compare[] = {
     {KV_SLOT_TEXT, "method", 'm', "A", AT(method), .must = true,
      .group = "What to compare",
-     .help = "the method, as in a table or behind -m (required)"},
-    {KV_SLOT_TEXT, "vs", 'v', "B,...", AT(vs), .help = "with these, or all"},
+     .help = "the method, as in a table or after -m (required)"},
+    {KV_SLOT_TEXT, "vs", 'v', "B,...", AT(vs),
+     .help = "compare with these methods (default: all)"},
     {KV_SLOT_TEXT, "at", 'a', "BUDGET", AT(at), .must = true,
-     .help = "as it was asked for with -b: mean:20% (required)"},
+     .help = "the budget as typed after -b, such as mean:20% (required)"},
     {.slot = KV_SLOT_CHOICE,
      .name = "measure",
      .letter = 'M',
@@ -96,9 +97,9 @@ static const kv_option of_compare[] = {
      .words = measure_name,
      AT(measure),
      .help = "needle (the default), lse_error, kl, output_error or another "
-             "measure of attention: a name that is none lists all; of what a "
-             "model answered: exact_match, loglik (a token's; rows of earlier "
-             "versions have none until evaluate --again), next_kl, agree"},
+             "measure of attention; an unknown name lists them all. Measures "
+             "of a model's answers: exact_match, loglik (per token; run "
+             "evaluate --again on rows of earlier versions), next_kl, agree"},
     ROWS,
     {.slot = KV_SLOT_END}};
 
@@ -114,25 +115,25 @@ static const kv_option of_rank[] = {
      .words = answer_name,
      AT(measure),
      .group = "What to rank",
-     .help = "loglik (the default, a token's), exact_match, next_kl or agree: "
-             "what the table is sorted by"},
+     .help = "sort the table by loglik (the default, per token), exact_match, "
+             "next_kl or agree"},
     {KV_SLOT_FLAG, "pairs", 'p', AT(pairs),
-     .help =
-         "the pairs of methods that the best measure has in the wrong order"},
+     .help = "list the pairs of methods that the best measure ranks wrongly"},
     {KV_SLOT_TEXT, "measure", 'm', "NAME", AT(method),
-     .help = "the pairs of that measure instead"},
+     .help = "list the pairs of this measure instead"},
     {KV_SLOT_FLAG, "tails", 't', AT(tails),
-     .help = "p50, p95, p99 and max of each measure; else of these the best, "
-             "where it ranks better than the mean"},
+     .help = "show p50, p95, p99 and max of each measure; otherwise only the "
+             "best of them, if it ranks better than the mean"},
     {KV_SLOT_COUNT, "resamples", 'n', "N", .min = KV_RANKED_DRAWS_LEAST,
-     .max = 100000, AT(draws), .help = "of the bootstrap (2,000)"},
+     .max = 100000, AT(draws),
+     .help = "resamples of the bootstrap (default: 2000)"},
     {.slot = KV_SLOT_TEXT,
      .name = "where",
      .letter = 'w',
      .argument = "NAME=VALUE,...",
      AT(where),
-     .help = "only evaluations whose column has that value: model, task, "
-             "method, asked, ..."},
+     .help = "only evaluations with these values in columns: model, task, "
+             "method, asked ..."},
     ROWS,
     {.slot = KV_SLOT_END}};
 
@@ -147,6 +148,8 @@ static const kv_option of_rank[] = {
   static const kv_task name##_task = {.size = sizeof(kv_args),                 \
                                       .work = name##_work}
 
+#define COMMAND(word, does) .name = #word, .summary = does, .task = &word##_task
+
 int kv_report_merge(const kv_args *a) { return kv_results_merge(&a->files); }
 
 TASK(answer);
@@ -159,168 +162,146 @@ TASK(rank);
 TASK(merge);
 
 static const char *const answer_notes[] = {
-    "A size is a budget in bytes: held on average (mean:) or at the end "
-    "(end:), "
-    "or read and scanned by a decode step (traffic:, read:). Equal are means "
-    "over traces within a tenth of it. The measure is needle where traces mark "
-    "their answer, else output_abs_p99: what ranks right answers best.",
-    "From 8 traces on the best of each size is compared with each other method "
-    "as by kvreport compare, Holm's correction within the size; who cannot be "
-    "told from it is named. Below, means alone.",
+    "A size is a budget in bytes: held on average (mean:), held at the end "
+    "(end:), or read and scanned by a decode step (traffic:, read:). A method "
+    "has that size if its bytes, averaged over traces, are at most 10 % less. "
+    "The measure is needle if traces mark their answer, otherwise "
+    "output_abs_p99; these rank right answers best.",
+    "With 8 traces or more, the best method of each size is compared with each "
+    "other one, as by kvreplay compare with Holm's correction within the size. "
+    "Methods that cannot be told from the best are named. With fewer traces "
+    "only means are compared.",
     NULL};
 
 static const kv_command answer = {
-    .name = "answer",
-    .summary = "which method is best at equal bytes?",
-    DB,
+    COMMAND(answer, "which method is best at equal bytes?"), DB,
     .options = of_answer,
     .examples =
-        (const kv_example[]){{"kvreport answer results.db",
-                              "a sentence, and a table a kind of bytes"},
+        (const kv_example[]){{"kvreplay answer results.db",
+                              "a sentence, and one table per kind of bytes"},
                              {NULL, NULL}},
-    .notes = answer_notes,
-    .task = &answer_task};
+    .notes = answer_notes};
 
 static const kv_command table = {
-    .name = "table",
-    .summary = "what every cell gave: asked, kept, bytes, error",
-    DB,
+    COMMAND(table, "results as a table: one line per cell"), DB,
     .options = of_table,
-    .examples =
-        (const kv_example[]){
-            {"kvreport table results.db --where trace=retrieval_16",
-             "the cells of one trace"},
-            {"kvreport table results.db --mean", "means over the traces"},
-            {"kvreport table results.db --answers",
-             "right answers and their likelihood, by task"},
-            {"kvreport table results.db --gap",
-             "what is left to the best choice of as many entries"},
-            {"kvreport table results.db --pools --where wait=1",
-             "steps to the first token and to the end, where requests wait"},
-            {NULL, NULL}},
-    .task = &table_task};
+    .examples = (const kv_example[]){
+        {"kvreplay table results.db --where trace=retrieval_16",
+         "the cells of one trace"},
+        {"kvreplay table results.db --mean", "means over the traces"},
+        {"kvreplay table results.db --answers",
+         "right answers and their likelihood, by task"},
+        {"kvreplay table results.db --gap",
+         "how far each method is from the best choice of as many entries"},
+        {NULL, NULL}}};
 
 static const kv_command html = {
-    .name = "html",
-    .summary = "one page with the answer, figures, tables and their data",
+    COMMAND(html, "results as one page with the answer, figures and tables"),
     .operands = "DB [DB]",
     .least = 1,
     .most = 2,
     .offset = offsetof(kv_args, files),
     .use = KV_USE_KEPT,
     .options = of_html,
-    .examples = (const kv_example[]){{"kvreport html results.db -o report.html",
-                                      "which needs nothing from outside"},
-                                     {"kvreport html a.db b.db -o report.html",
-                                      "two databases beside each other"},
-                                     {NULL, NULL}},
-    .task = &html_task};
+    .examples =
+        (const kv_example[]){{"kvreplay html results.db -o report.html",
+                              "one file that loads nothing from outside"},
+                             {"kvreplay html a.db b.db -o report.html",
+                              "two databases, side by side"},
+                             {NULL, NULL}}};
 
 static const kv_command export = {
-    .name = "export",
-    .summary = "every view as a file, or the cells to standard output",
-    DB,
+    COMMAND(export, "results as files: every view, or the cells"), DB,
     .options = of_export,
     .examples =
-        (const kv_example[]){{"kvreport export results.db --format csv -o data",
-                              "data/cell.csv and its like"},
-                             {NULL, NULL}},
-    .task = &export_task};
+        (const kv_example[]){{"kvreplay export results.db --format csv -o data",
+                              "data/cell.csv and one file for each other view"},
+                             {NULL, NULL}}};
 
 static const kv_command history = {
-    .name = "history",
-    .summary = "every run there was, superseded ones and conflicts too",
-    DB,
+    COMMAND(history, "every run, also superseded and conflicting ones"), DB,
     .options = of_history,
-    .examples = (const kv_example[]){{"kvreport history results.db",
-                                      "the newest code last"},
-                                     {NULL, NULL}},
-    .task = &history_task};
+    .examples = (const kv_example[]){
+        {"kvreplay history results.db", "the newest code last"}, {NULL, NULL}}};
 
 static const char *const compare_notes[] = {
-    "The trace is the unit, or the item that a model was asked: a pair is its "
-    "two values. A verdict is p < .05 of "
-    "the sign-flip test, two-sided (all 2^n flips of up to 16 traces, then "
-    "10,000 random ones), after Holm's correction for all comparisons of the "
-    "call; below 8 traces there is none. The interval is that of 10,000 "
-    "bootstrap means, and does not decide; below 5 traces there is none.",
-    "How many traces would be needed: (z + 0.84)^2 times the variance of the "
-    "differences over their squared mean, 80 % power at a two-sided 5 % over "
-    "the number of comparisons at equal bytes (z is 1.96 for one, 2.50 for 4).",
-    "Rows whose bytes differ by more than 10 % are not compared: by mean, by "
-    "what is held at the end (end:) or read and scanned (read:).",
+    "The unit is a trace, or an item that a model was asked. A pair is its two "
+    "values. The verdict is p < .05 of the two-sided sign-flip test, after "
+    "Holm's correction for all comparisons of the call. The test uses all 2^n "
+    "flips of up to 16 traces, otherwise 10,000 random flips. Below 8 traces "
+    "there is no verdict. The interval is from 10,000 bootstrap means and does "
+    "not decide; below 5 traces there is none.",
+    "The number of traces needed is (z + 0.84)^2 times the variance of the "
+    "differences over their squared mean. That gives 80 % power at a two-sided "
+    "5 % over the number of comparisons at equal bytes (z is 1.96 for one, "
+    "2.50 for 4).",
+    "Rows whose bytes differ by more than 10 % are not compared. The bytes are "
+    "the mean, those held at the end for end:, and those read and scanned for "
+    "read:.",
     NULL};
 
 static const kv_command compare = {
-    .name = "compare",
-    .summary = "is a method better than others, at equal bytes?",
-    DB,
+    COMMAND(compare, "is one method better than others at equal bytes?"), DB,
     .options = of_compare,
     .examples =
         (const kv_example[]){
-            {"kvreport compare r.db --method mine --vs snapkv --at mean:20%",
+            {"kvreplay compare r.db --method mine --vs snapkv --at mean:20%",
              "better, worse or not distinguishable, by needle"},
             {NULL, NULL}},
-    .notes = compare_notes,
-    .task = &compare_task};
+    .notes = compare_notes};
 
 static const char *const rank_notes[] = {
-    "Of evaluations (kvreplay evaluate), which hold what was answered and the "
-    "open-loop measures of the same prompt. A group is a task at one budget; "
-    "methods in it are compared by their means over prompts. Left out, and "
-    "named, are methods whose bytes are more than 10 % from the group's middle "
-    "one or that answered less than three quarters of its prompts; of prompts "
-    "those that one of the rest did not answer. A method without a budget is "
-    "in no group.",
-    "tau-b is one number for all groups: of all pairs of methods of one group, "
-    "those in the same order less those in the opposite one, over the root of "
-    "the pairs not tied by the measure times those not tied by the answers. 1: "
-    "the same order, 0: none. Each measure is turned so that more is better: "
-    "needle, mass and recall as they are, errors and divergences negated, of "
-    "LSE errors the size. exact_match leaves out tasks of which dense answers "
-    "less than 60 %. bytes and kept are there to see that they say nothing.",
-    "Brackets: 95 %, 1.96 standard deviations of 2,000 bootstrap resamples of "
-    "each task's prompts, drawn together for all budgets and methods; of fewer "
-    "than 5 prompts there are none. The best "
-    "measure is one that all pairs "
-    "have; `best less it` is its tau less the other's on the pairs of both, "
-    "and two are told apart where that interval is without 0. `without` names "
-    "the method whose leaving out changes tau most, each way.",
+    "Reads evaluations (kvreplay evaluate), which have the answers and the "
+    "open-loop measures of the same prompt. A group is one task at one budget. "
+    "Methods in a group are compared by their means over prompts. A method is "
+    "left out, and named, if its bytes are more than 10 % from the group's "
+    "median, or if it answered less than three quarters of the prompts. "
+    "Prompts that a remaining method did not answer are left out too. A method "
+    "without a budget is in no group.",
+    "tau-b is one number for all groups. Over all pairs of methods within a "
+    "group, it is the pairs in the same order minus those in opposite order, "
+    "divided by the root of the pairs not tied by the measure times those not "
+    "tied by the answers. 1 is the same order, 0 is none. Every measure counts "
+    "so that more is better: needle, mass and recall as they are; errors and "
+    "divergences negated; LSE errors by their size. exact_match leaves out "
+    "tasks on which dense is right less than 60 % of the time. bytes and kept "
+    "are in the table to show that they say nothing.",
+    "Brackets are 95 % intervals: 1.96 standard deviations of 2,000 bootstrap "
+    "resamples of each task's prompts, drawn together for all budgets and "
+    "methods. Below 5 prompts there are none. The best measure is one that all "
+    "pairs have. `best less it` is its tau minus the other's, on the pairs of "
+    "both; they differ if that interval excludes 0. `without` names the "
+    "methods whose removal changes tau most, up and down.",
     NULL};
 
 static const kv_command rank = {
-    .name = "rank",
-    .summary = "which measure ranks methods as their answers do?",
-    DB,
+    COMMAND(rank, "which measure ranks methods as their answers do?"), DB,
     .options = of_rank,
     .examples =
         (const kv_example[]){
-            {"kvreport rank answers.db", "tau-b of every open-loop measure"},
-            {"kvreport rank answers.db --by exact_match --pairs",
-             "what the best one ranks wrongly"},
+            {"kvreplay rank answers.db", "tau-b of every open-loop measure"},
+            {"kvreplay rank answers.db --by exact_match --pairs",
+             "what the best measure ranks wrongly"},
             {NULL, NULL}},
-    .notes = rank_notes,
-    .task = &rank_task};
+    .notes = rank_notes};
 
 static const char *const merge_notes[] = {
-    "OUT is made, or keeps what it has and takes everything of DB. The exit "
-    "code is 1 where two databases have other values for one cell: both are "
-    "named, and OUT stays as it was.",
+    "OUT is created, or keeps its rows and gets all rows of each DB. If two "
+    "databases have different values for one cell, both are named, OUT stays "
+    "unchanged, and the exit code is 1.",
     NULL};
 
 static const kv_command merge = {
-    .name = "merge",
-    .summary = "all results in one database; refuses what contradicts",
+    COMMAND(merge, "join databases into one; refuses contradictions"),
     .operands = "OUT DB...",
     .least = 2,
     .most = INT_MAX,
     .offset = offsetof(kv_args, files),
     .examples =
-        (const kv_example[]){{"kvreport merge all.db machine-a.db machine-b.db",
-                              "what two machines found confirms each other"},
+        (const kv_example[]){{"kvreplay merge all.db machine-a.db machine-b.db",
+                              "rows that two machines have confirm each other"},
                              {NULL, NULL}},
-    .notes = merge_notes,
-    .task = &merge_task};
+    .notes = merge_notes};
 
 /* --- the program -------------------------------------------------------- */
 
@@ -334,18 +315,20 @@ static const kv_command *const commands[] = {
     &answer, &table, &html, &export, &history, &compare, &rank, &merge, NULL};
 
 static const char *const notes[] = {
-    "Reads the database that `kvreplay run --db` wrote and says what is in it.",
+    "Reads a database that `kvreplay run --db` wrote. Each command is also a "
+    "command of kvreplay: `kvreplay table`.",
     NULL};
 
 const kv_program kv_kvreport = {
     .name = "kvreport",
-    .alone = {.summary = "tables and pages of replayed results",
+    .alone = {.summary = "read the results of kvreplay as tables and pages",
               .operands = "COMMAND",
               .examples =
                   (const kv_example[]){
-                      {"kvreport table results.db", "every cell"},
-                      {"kvreport html results.db -o report.html", "one page"},
+                      {"kvreplay table results.db", "every cell"},
+                      {"kvreplay html results.db -o report.html", "one page"},
                       {NULL, NULL}},
               .notes = notes},
     .commands = commands,
+    .also = "kvreplay",
     .version = version};

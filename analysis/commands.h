@@ -1,72 +1,71 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The commands of kvreport, and what their options fill in. commands.c has
- * their option tables and calls the function of the command once, with what was
- * typed. Each opens the database, says itself on standard error what is wrong
- * and returns an exit code (analysis/database/say.h): KV_EXIT_OK, KV_EXIT_INPUT
- * for a bad database, KV_EXIT_RESOURCE for want of memory, disk or a lock, and
- * what is said below; those that have --where return KV_EXIT_USAGE where it is
- * malformed or names no column. A file that is written is whole or not there.
+ * The commands of kvreport, and the struct for their options. commands.c has
+ * their option tables and calls a command's function once, with what was typed.
+ * Each function opens the database, prints errors on standard error and returns
+ * an exit code (analysis/database/say.h): KV_EXIT_OK, KV_EXIT_INPUT for a bad
+ * database, KV_EXIT_RESOURCE for lack of memory, disk or a lock, and what is
+ * listed below. Commands with --where return KV_EXIT_USAGE if it is malformed
+ * or names no column. Files are written whole or not at all.
  */
 #ifndef KV_ANALYSIS_COMMANDS_H
 #define KV_ANALYSIS_COMMANDS_H
 
 #include "traces/option/program.h"
 
-/* A command line, of any of the commands. */
+/* The command line of any of the commands. */
 typedef struct kv_args {
-  kv_list files; /* the database; of merge OUT, then those it takes */
-  int format;    /* a kv_grid_format; of export 0: csv, 1: jsonl */
-  bool mean, history, answers, gap; /* of table: which rows; below, too */
+  kv_list files; /* the database; for merge OUT, then its inputs */
+  int format;    /* a kv_grid_format; for export 0: csv, 1: jsonl */
+  bool mean, history, answers, gap; /* table: which rows; below, too */
   bool pools, layouts, caches;
-  const char *where; /* NAME=VALUE,...: only rows that have it; NULL: all */
-  const char *method, *vs, *at; /* of compare: A, the others (NULL: all) and
-                                   the budget, as asked; of rank method alone:
-                                   the measure of which pairs are listed */
-  int measure;                  /* of compare: kv_compared_at; of rank: which of
+  const char *where; /* NAME=VALUE,...: only rows with these; NULL: all */
+  const char *method, *vs, *at; /* compare: A, the others (NULL: all) and the
+                                   budget, as typed; rank, only method: the
+                                   measure whose pairs are listed */
+  int measure;                  /* compare: index of kv_compared_at; rank: of
                                    kv_compared_all */
-  int draws;                    /* of rank: resamples; 0: KV_RANKED_DRAWS */
-  bool tails, pairs;  /* of rank: percentiles, too; pairs of methods */
-  const char *output; /* a file, of export a folder; NULL or "-": stdout */
+  int draws;                    /* rank: resamples; 0: KV_RANKED_DRAWS */
+  bool tails, pairs;  /* rank: also percentiles; also pairs of methods */
+  const char *output; /* a file, for export a folder; NULL or "-": stdout */
 } kv_args;
 
 /* The program, for kv_command_main. */
 extern const kv_program kv_kvreport;
 
-/* kvreport table: a row a cell of the newest code; with `history` of superseded
- * code, too; with `mean` a row a method and budget, the mean over the traces;
- * with `answers`, or where there is nothing else, evaluations: a row a task,
- * method and budget; with `gap` a row a cell, held against its family's ruler;
- * with `pools` a row a pool that requests shared; with `layouts` a row a cell
- * and memory layout; with `caches` a row a cell and cache on the device.
- * KV_EXIT_USAGE: two of them. */
+/* kvreport table. By default one row a cell, of the newest code. history: also
+ * of superseded code. mean: a row a method and budget, the mean over the
+ * traces. answers, or if there are only evaluations: a row a task, method and
+ * budget. gap: a row a cell, compared with its family's baseline. pools: a row
+ * a pool that requests shared. layouts: a row a cell and memory layout. caches:
+ * a row a cell and cache on the device. KV_EXIT_USAGE: two of them. */
 int kv_report_table(const kv_args *a);
-/* What export does without a folder: cells, with all columns, to standard
- * output. a->format is here a kv_grid_format. */
+/* export without a folder: cells, with all columns, to standard output. Here
+ * a->format is a kv_grid_format. */
 int kv_report_cells(const kv_args *a);
-/* kvreport html: one page with figures and tables, of one database or of two
- * beside each other, which needs nothing from outside. */
+/* kvreport html: one self-contained page with figures and tables, of one
+ * database or of two side by side. */
 int kv_report_html(const kv_args *a);
-/* kvreport export: every view as a file of its own, VIEW.csv or VIEW.jsonl, in
- * the folder a->output, which is made where it is not. KV_EXIT_USAGE: a file
- * would replace the database that is read, another one or a trace. */
+/* kvreport export: every view as a file, VIEW.csv or VIEW.jsonl, in the folder
+ * a->output, which is made if needed. KV_EXIT_USAGE: a file would replace the
+ * database that is read, another one or a trace. */
 int kv_report_export(const kv_args *a);
-/* kvreport history: every run there was, of superseded code and contradicted
- * ones, too. */
+/* kvreport history: every run, also of superseded code and contradicted ones.
+ */
 int kv_report_history(const kv_args *a);
-/* kvreport answer: which method is best at equal bytes, of all that were asked
- * for. */
+/* kvreport answer: which method is best at equal bytes, at every requested
+ * size. */
 int kv_report_answer(const kv_args *a);
-/* kvreport compare: whether a method is better than others on the same traces
- * at the same bytes. KV_EXIT_USAGE: a name or budget that is not there, or
- * nothing that can be compared. */
+/* kvreport compare: is a method better than others on the same traces at the
+ * same bytes? KV_EXIT_USAGE: an unknown name or budget, or nothing to compare.
+ */
 int kv_report_compare(const kv_args *a);
-/* kvreport rank: which open-loop measure ranks methods as their answers do.
- * KV_EXIT_USAGE: no such measure, or nothing that can be ranked. */
+/* kvreport rank: which open-loop measure ranks methods as their answers do?
+ * KV_EXIT_USAGE: no such measure, or nothing to rank. */
 int kv_report_rank(const kv_args *a);
-/* kvreport merge: makes OUT, files.item[0], the union of itself, where it
- * exists, and the other databases. KV_EXIT_DIFFERENT where two contradict each
- * other, KV_EXIT_USAGE where OUT is named twice: it then stays as it was. */
+/* kvreport merge: makes OUT, files.item[0], the union of itself, if it exists,
+ * and the other databases. KV_EXIT_DIFFERENT if two contradict each other,
+ * KV_EXIT_USAGE if OUT is named twice; it is then unchanged. */
 int kv_report_merge(const kv_args *a);
 
 #endif

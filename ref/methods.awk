@@ -44,26 +44,30 @@ function each_begins() {
   print "<!-- SPDX-License-Identifier: Apache-2.0"
   print "     Made of ref/methods/*.c by `make -C BUILD pages`. -->"
   print "# Each method\n"
-  print "What each file of [methods](methods) begins with, in the order of" \
-    " [methods.mk](../methods.mk). What holds for all of them, and the" \
-    " letters: [METHODS.md](METHODS.md); side by side:" \
-    " [METHODS_TABLE.md](METHODS_TABLE.md); parameters, with where each" \
-    " default comes from: `kvreplay methods NAME`."
+  print "The head of each file of [methods](methods), in the order of" \
+    " [methods.mk](../methods.mk). [METHODS.md](METHODS.md) has the letters" \
+    " and what holds for all methods; [METHODS_TABLE.md](METHODS_TABLE.md)" \
+    " has them side by side. `kvreplay methods NAME` prints the parameters" \
+    " and the source of each default."
 }
 
 function table_begins() {
   print "<!-- SPDX-License-Identifier: Apache-2.0"
   print "     Made of ref/methods/*.c by `make -C BUILD pages`. -->"
   print "# The methods side by side\n"
-  print "Each method of [METHODS_EACH.md](METHODS_EACH.md) in one line: what" \
-    " it does with tokens (*drop* them, *read* some of them, *merge* them," \
-    " *code* them in fewer bits, store a *latent* vector; a *ruler* is what" \
-    " others are measured by), when it acts, what an engine must give it," \
-    " and the bytes that a lane holds; letters as in" \
-    " [METHODS.md](METHODS.md). Those that act after the prompt keep what is" \
-    " generated: (t - P) R more. Once a lane has dropped or merged any, each" \
-    " of its entries is 8 bytes more than stands here: its position and its" \
-    " row, 4 each.\n"
+  print "One line for each method of [METHODS_EACH.md](METHODS_EACH.md)." \
+    " [METHODS.md](METHODS.md) has the letters. A lane is the cache of one" \
+    " KV head of one layer.\n"
+  print "- *family*: *drop* removes tokens; *read* stores all and reads some" \
+    " at each step; *merge* averages several into one; *code* stores fewer" \
+    " bits; *latent* stores a shorter vector; a *baseline* is only for" \
+    " comparison."
+  print "- *acts*: when the method compresses, or chooses what to read."
+  print "- *needs*: what an engine must give it."
+  print "- *bytes of a lane*: a method that acts after the prompt also keeps" \
+    " generated tokens, (t - P) R more. In a lane that has dropped or merged" \
+    " tokens, each entry takes 8 bytes more: 4 for its position, 4 for its" \
+    " row.\n"
   print "| method | family | what stays, or is read | acts | needs |" \
     " bytes of a lane | source |"
   print "|---|---|---|---|---|---|---|"
@@ -71,12 +75,13 @@ function table_begins() {
 
 function table_ends(i) {
   print "\n## Gather, reduce, sample\n"
-  print "Hard-KV's paper (its appendix E) takes a method apart in three" \
-    " steps. *Gather*: the tokens whose scores become one; *reduce*: what" \
-    " they become, over queries, heads and group, scattered to the group or" \
-    " to what is left of it; *sample*: who is taken by that score. So the" \
-    " methods here, each in its defaults; what has no such step has a dash." \
-    " Calibration stands behind *reduce*: a temperature leaves the order of" \
+  print "Appendix E of Hard-KV's paper splits a method into three steps:\n"
+  print "- *gather*: which tokens share one score;"
+  print "- *reduce*: how queries, heads and these tokens give that score, and" \
+    " which of the tokens get it;"
+  print "- *sample*: which tokens are taken by score.\n"
+  print "The table has each method with its defaults; a dash means no such" \
+    " step. Calibration follows *reduce*: a temperature keeps the order of" \
     " scores, so it changes nothing for top-k and everything for top-p.\n"
   print "| method | gather | reduce | sample |"
   print "|---|---|---|---|"

@@ -30,7 +30,8 @@
 # TEXT and ERE end with the line. Variables in them are replaced where a $ is
 # followed by a letter, a digit, ( or {. Lines that are indented further belong
 # to the command before them. A case with `need COMMAND` is skipped where the
-# command fails; where all are, the exit code is 77.
+# command fails; where all are, the exit code is 77. Any other case must check
+# something.
 . "$(dirname "${BASH_SOURCE[0]}")/sh.sh"
 file=$(realpath "$1") && only=("${@:2}") || exit 2
 called=$(basename "$file" .cases)
@@ -95,11 +96,14 @@ says() { # LINE STREAM HOW TEXT
   local in=$here/err n want=$4
   [ "$2" = err ] || in=$at
   checks=$((checks + 1))
+  # An empty TEXT would be in every line.
+  [ -n "$4" ] || [ "$3" = = ] || { want='some text' && set -- "$1" "$2" -; }
   case $3 in
+  -) false ;;
   '') grep -qF -- "$4" "$in" ;;
   '~') grep -qE -- "$4" "$in" ;;
-  '!') want="no line with '$4'" && ! grep -F -- "$4" "$in" >"$tmp/said" ;;
-  '!~') want="no line like '$4'" && ! grep -E -- "$4" "$in" >"$tmp/said" ;;
+  '!') want="no line with '$4'" && grep -qF -- "$4" "$in"; [ $? = 1 ] ;;
+  '!~') want="no line like '$4'" && grep -qE -- "$4" "$in"; [ $? = 1 ] ;;
   '=') [ "$(tr -s ' \n' ' ' <"$in" | sed 's/^ //; s/ $//')" = "$4" ] ;;
   '#')
     read -r n want <<<"$4"
@@ -118,6 +122,7 @@ holds() { # LINE STATUS
 # What bash runs: a line for each line of the file, so that line numbers agree.
 translated() {
   awk '
+    BEGIN { sign_of = "^([$][0-9]* |![0-9]+~? |[?] |2?>(~|!|!~|=|#)? |< |= )" }
     function escaped(text,   i, c, deep, out) { # quotes, but within $( )
       for (i = 1; i <= length(text); i++) {
         c = substr(text, i, 1)
@@ -146,12 +151,17 @@ translated() {
       next
     }
     { match($0, /^ */); blank = RLENGTH; text = substr($0, blank + 1) }
+    text ~ /^\t/ ||
+    (held != "" && blank > own && text ~ sign_of && text !~ /^[$][0-9]/) {
+      print "not_held " NR " \"no tab or sign in an indented line\" one"
+      next
+    }
     held != "" && blank > own && text != "" {
       print held
       held = $0
       next
     }
-    text ~ /^(\$[0-9]* |![0-9]+~? |[?] |2?>(~|!|!~|=|#)? |< |= )/ {
+    text ~ sign_of {
       flush()
       sign = substr(text, 1, index(text, " ") - 1)
       rest = substr(text, index(text, " ") + 1)
@@ -205,6 +215,7 @@ one() { # NUMBER: the case in a shell and a folder of its own
     # shellcheck disable=SC2064 # the number of now
     trap "echo \$checks \$bad >'$tmp/done.$1'" EXIT
     "case_$1"
+    [ "$checks" -gt 0 ] || not_held 1 'a check' 'none'
     [ "$bad" = 0 ]
   )
 }
@@ -231,5 +242,5 @@ done
 read -r checks bad < <(cat "$tmp"/done.* | awk -v c="$checks" '
   { c += $1; b += $2 } END { print c, b + 0 }')
 printf '%s: %d cases, %d checks, %d failed\n' "$called" "$ran" "$checks" "$bad"
-[ -z "${failed-}" ] && [ "$ran" -gt 0 ] || exit 1
+[ -z "${failed-}" ] && [ "$bad" = 0 ] && [ "$ran" -gt 0 ] || exit 1
 [ "$skipped" -lt "$ran" ] || exit 77

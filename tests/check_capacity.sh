@@ -65,7 +65,7 @@ print(json.load(open(sys.argv[1]))[0]["bytes"]["end"]["total"])' "$tmp/out")
   is bytes $((40 * end))
 done
 node 3 --context 300 --output 20 -m dense,snapkv -b mean:.1%
-grep -q '^snapkv .* the least legal budget ' "$tmp/out" ||
+grep -q '^snapkv .* the smallest budget ' "$tmp/out" ||
   fail "$(cat "$tmp/out")"
 node 3 --context 300 --output 20 -m dense,quest -b read:20%
 grep -q '^quest .*needs traces: what quest reads depends on them$' \
@@ -93,7 +93,7 @@ grep -q 'lengths, reads of 2 traces$' "$tmp/out" || fail "$(cat "$tmp/out")"
 # Entries, 27 of 137 tokens, are no share; and other parameters are others.
 for asked in 'adakv -b 27' 'adakv:window=16 -b 20%'; do
   node 2 --context 8192 -m $asked -d "$db"
-  grep -q 'needs traces: .* no row of it with this budget' "$tmp/out" ||
+  grep -q 'needs traces: .* has no row with this budget' "$tmp/out" ||
     fail "$asked: $(cat "$tmp/out")"
 done
 ran 0 "$kvreplay" capacity --model llama-3.1-8b --gpu l40 -d "$db" \
@@ -128,7 +128,7 @@ is bytes $((27 * 576 * 2 * 33792))
 is users 43
 is tokens_per_s '' # of 64 experts nothing says how many weigh what
 ran 3 "${m[@]}" -m dense,snapkv -b 20%
-grep -q '^snapkv  *20%  *snapkv works by KV heads, and this model keeps one' \
+grep -q '^snapkv  *20%  *snapkv works by KV heads, but this model keeps one' \
   "$tmp/out" || fail "$(cat "$tmp/out")"
 ran 2 "${m[@]}" -m snapkv -b 20%
 ran 0 "${m[@]}" -m all -b 20%
@@ -155,25 +155,26 @@ m='--model llama-3.1-70b --gpus 8 -m dense'
 wrong 2 'no GPU h100; did you mean h100-80g?' $m --gpu h100
 wrong 2 'no model or config.json llama-3.1-80b; did you mean' \
   --model llama-3.1-80b --gpu l40 -m dense
-wrong 2 '--tp 16 does not divide the 8 KV heads of llama-3.1-70b' \
+wrong 2 '--tp 16 must divide the 8 KV heads of llama-3.1-70b' \
   --model llama-3.1-70b --gpus 16 --tp 16 --gpu l40 -m dense
-wrong 2 '--gpus 8 is no multiple of --tp 3' $m --tp 3 --gpu l40
+wrong 2 '--gpus 8 must be a multiple of --tp 3' $m --tp 3 --gpu l40
 wrong 2 'the weights of llama-3.1-70b, 141.1 GB over --tp 1, leave nothing' \
   $m --tp 1 --gpu h100-80g
-wrong 2 '--weights fp3 is neither bf16, fp16' $m --weights fp3 --gpu l40
-wrong 2 'how many weights tiny has is not known' --model tiny --gpu l40 \
+wrong 2 '--weights must be bf16, fp16' $m --weights fp3 --gpu l40
+wrong 2 'the number of weights of tiny is unknown' --model tiny --gpu l40 \
   -m dense
 wrong 2 'snapkv needs a budget' --model llama-3.1-8b --gpu l40 -m snapkv
 printf '{"model_type": "x", "sliding_window": 8, "num_hidden_layers": 2,
  "hidden_size": 64, "num_attention_heads": 2}' >"$tmp/w.json"
-wrong 3 'has a sliding_window and no layer_types' --model "$tmp/w.json" \
+wrong 3 'has a sliding_window but no layer_types' --model "$tmp/w.json" \
   --gpu l40 -m dense
 printf '{"num_hidden_layers": 2, "num_attention_heads": 2, "head_dim": 4,
  "kv_mirror": 3}' >"$tmp/w.json"
 wrong 3 'kv_mirror may change what a cache holds' --model "$tmp/w.json" \
   --gpu l40 -m dense
-wrong 2 'argument --tp: 0 is no whole number from 1 to 4096' $m --gpu l40 --tp 0
-wrong 2 'argument --tp: x is no whole number' $m --gpu l40 --tp x
+wrong 2 'argument --tp: must be a whole number from 1 to 4096, not 0' $m \
+  --gpu l40 --tp 0
+wrong 2 'argument --tp: must be a whole number' $m --gpu l40 --tp x
 wrong 2 'the following arguments are required: -g/--gpu' $m
 sed "s,^python=.*,python=$tmp/none," "$top/sim/kvreplay-capacity" >"$tmp/moved"
 chmod +x "$tmp/moved"

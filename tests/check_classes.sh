@@ -40,7 +40,7 @@ for backend in $backends; do
   done
 done
 "$kvreplay" run "$trace" -m omnikv:layers=0:k=5 -q >"$tmp/table"
-grep -q "fetches 1.2[58]K bytes a step from the host's memory" "$tmp/table" ||
+grep -q "fetches 1.2[58]K bytes a step from host memory" "$tmp/table" ||
   fail "the table: $(tail -n 1 "$tmp/table")"
 trace=$src/traces/tiny/retrieval_8_small.safetensors
 run -m h2o | value tier_0 | grep -qx null || fail 'h2o has classes'

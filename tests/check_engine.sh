@@ -111,9 +111,9 @@ done
 ran 0 "$kvreplay" methods --engine snapkv:window=64
 grep -qE '^snapkv +0[.]11  again ' "$tmp/out" || fail 'a table of one'
 ran 0 "$kvreplay" methods --engine snapkv:budget=8:window=16
-grep -q '^snapkv: snapkv: window=16 is more than the budget' "$tmp/out" ||
+grep -q '^snapkv: snapkv: window=16 exceeds the budget' "$tmp/out" ||
   fail 'why there is no row'
-refused 2 '--format csv is for --engine' "$kvreplay" methods -f csv
+refused 2 '--format csv needs --engine' "$kvreplay" methods -f csv
 refused 2 'leave out --engine' "$kvreplay" methods --bibtex --engine
 refused 2 'no method is called nosuch' "$kvreplay" methods --engine nosuch
 TMPDIR=$tmp/none refused 4 'set TMPDIR' "$kvreplay" methods --engine dense
@@ -152,7 +152,7 @@ for m in "adakv", "quest":
         got, mean = float(sheet[m][k]), sum(v) / len(v)
         assert abs(got - mean) < 1e-4 * max(mean, 1), (m, k, got, mean)
 PY
-refused 2 '--db is for --engine' "$kvreplay" methods --db "$db"
+refused 2 '--db needs --engine' "$kvreplay" methods --db "$db"
 refused 4 'none.db' "$kvreplay" methods --engine dense --db "$tmp/none.db"
 
 # --- beside rows --------------------------------------------------------------
@@ -200,7 +200,7 @@ PY
 ran 0 "$kvreplay" run "$small" -q -p 300 -m snapkv,adakv -b 20% --tp 4
 grep -qE '^  retrieval_8_small  +snapkv  .* 0 of +16 +1[.]000 +1[.]000$' \
   "$tmp/out" || fail 'the table of ranks'
-refused 2 '4 KV heads cannot be dealt to 3 ranks' \
+refused 2 '4 KV heads cannot be split among 3 ranks' \
   "$kvreplay" run "$small" -q -m dense --tp 3
 
 # --- prompts in pieces --------------------------------------------------------
@@ -230,7 +230,7 @@ done >"$tmp/rows"
 [ "$(uniq "$tmp/rows" | tr -dc '0-9\n' | sort -n | head -n 1)" -ge 87 ] ||
   fail "a short piece: $(cat "$tmp/rows")"
 ran 0 "$kvreplay" run "$small" -q -p 300 -m snapkv -b 20% --chunk 300
-grep -q 'snapkv .* not asked: its prompt is no longer than a piece' \
+grep -q 'snapkv .* no answer: its prompt is no longer than a piece' \
   "$tmp/out" || fail 'a piece as long as the prompt'
 
 # --- traces of one name -------------------------------------------------------

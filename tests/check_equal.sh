@@ -23,7 +23,7 @@ grep -q "^some/$name,oracle-topk,[0-9]*,mean:40%,1,[0-9]*,[0-9]*," "$table" ||
   fail "what does not fit: $(cat "$table")"
 [ "$(wc -l <"$table")" = 7 ] || fail "$(wc -l <"$table") lines"
 ran 0 "$kvreplay" verify "$table"
-grep -q '^6 budgets as a search finds them, 0 not' out || fail "$(cat out)"
+grep -q '^6 budgets match a search, 0 differ' out || fail "$(cat out)"
 
 # --- the bundled table, a few rows of it -------------------------------------
 shipped=$src/traces/budgets.csv
@@ -44,17 +44,18 @@ wrong() {
   grep -qF -- "$1" err || fail "$2: $(cat err)"
 }
 wrong 'h2o at mean:40%: 77, but a search finds 78' '/h2o/s/,78,/,77,/'
-wrong 'as the least, which does not fit, but a search finds none, from 1 on' \
+wrong 'the smallest, which does not fit, but a search finds none, from 1 on' \
   '/oracle-topk.*mean/s/,1,[0-9]+/,1,7/'
 wrong 'no search asks for it' '/h2o,.*mean/s/[0-9a-f]{4}$/0000/'
 awk -F, -v OFS=, '$2 == "h2o" { $3 = 0; $8 = "0" substr($8, 2, 30) "0" } 1' \
   "$table" >traces/older.csv
 ran 0 "$kvreplay" verify traces/older.csv
-grep -q '^4 budgets .* 0 not, 2 of older revisions' out || fail "$(cat out)"
+grep -q '^4 budgets .* 0 differ, 2 are of older revisions' out ||
+  fail "$(cat out)"
 printf 'x\n' >>traces/older.csv
-refused 3 'older.csv, line 8 is no found budget' "$kvreplay" verify \
+refused 3 'older.csv, line 8 is not a found budget' "$kvreplay" verify \
   traces/older.csv
-refused 2 '--format is of the rows of a database' "$kvreplay" verify "$table" \
+refused 2 '--format is for the rows of a database' "$kvreplay" verify "$table" \
   -f json
 
 # --- a run takes what lies beside its trace, and only that --------------------
@@ -68,7 +69,7 @@ sed -i '/h2o/s/,78,/,50,/' "$table"
 [ "$(found h2o mean:40%)" = 50 ] || fail 'the table is not read'
 [ "$(found h2o:recent=8 mean:40%)" != 50 ] || fail 'a row of other parameters'
 ran 2 "$kvreplay" run "$trace" -q -m oracle-topk -b mean:40%
-grep -q 'the least legal budget 1 takes [0-9]* of dense' err ||
+grep -q 'the smallest budget 1 takes [0-9]* of the uncompressed' err ||
   fail "what does not fit: $(cat err)"
 cp traces/older.csv "$table"
 sed -i '$d;/h2o/s/,78,/,50,/' "$table"
@@ -108,7 +109,7 @@ column() {
   awk -F, -v name="$1" 'NR == 1 { for (i = 1; i <= NF; i++) at[$i] = i; next }
     $at["asked"] == "mean:30%" { print $at["method"] "," $at[name] }' rows.csv
 }
-best=$(column ruler | awk -F, '$2 == 0 { print $1; exit }')
+best=$(column baseline | awk -F, '$2 == 0 { print $1; exit }')
 tr '\n' ' ' <said |
   grep -q "^Best at equal bytes, by needle .*stored, $best at 30 %" ||
   fail "$best is best: $(cat said)"
@@ -136,6 +137,6 @@ column alike | grep -Ff <(sed 's/,.*/,/' compared) | sort >alike
 # Without budgets in bytes there is none, and it says what to run.
 "$kvreplay" run t1.safetensors -q --db e.db -m dense,h2o -b 20% >/dev/null
 ran 0 "$kvreport" answer e.db
-grep -q 'No answer: nothing was asked for at equal bytes' out ||
+grep -q 'No answer: no method ran at equal bytes' out ||
   fail "$(cat out)"
 concluded

@@ -147,7 +147,7 @@ room() {
   KV_FULL_LEFT=$((bytes - 1)) preloaded faildisk "${synth[@]}"
   [ $? = 4 ] || fail 'room: one byte too few: not exit 4'
   one_line 'room: one byte too few'
-  grep -q 'needs .* GB and its disk has' "$tmp/err" || fail 'room: the sentence'
+  grep -q 'needs .* GB but its disk has' "$tmp/err" || fail 'room: the sentence'
   after_file 4 'kvtrace synth without room'
 }
 
@@ -336,7 +336,7 @@ check_stopped() {
     rc=$? checks=$((checks + 1))
     [ $rc = 130 ] || fail "SIG$signal: exit $rc, not 130"
     one_line "SIG$signal"
-    grep -q 'rows of 1 of 2 traces are stored, and what layers were finished' \
+    grep -q 'rows of 1 of 2 traces are stored, and all finished layers' \
       "$tmp/err" || fail "SIG$signal: does not say what is kept"
     stored "$tmp/stop.db" "SIG$signal"
     [ "$(wc -l <"$tmp/journals")" -gt 9 ] || fail "SIG$signal: rows lost"

@@ -112,7 +112,7 @@ mkdir "$dir/folder" && every folder 'not a regular file'
 : >"$dir/empty.st" && every empty.st 'too short'
 printf 'abc' >"$dir/abc.st" && every abc.st 'too short'
 printf '\377\377\377\377\377\377\377\377' >"$dir/huge.st" &&
-  every huge.st 'the limit is 100000000'
+  every huge.st 'the limit of 100000000'
 printf '\001\000\000\001\000\000\000\000' >"$dir/long.st" &&
   every long.st 'longer than the file'
 while read -r name bytes reason header; do
@@ -133,24 +133,24 @@ more 5 1_trailing_bytes {"a":$(u8 '[4]' 0,4)}
 less 3 1_missing_bytes {"a":$(u8 '[4]' 0,4)}
 meta 0 not_a_string {"__metadata__":{"a":1}}
 metalist 0 not_an_object {"__metadata__":[]}
-foreign 0 not_kvtrace {"__metadata__":{"format":"pt"}}
+foreign 0 only_kvtrace {"__metadata__":{"format":"pt"}}
 END
 st utf8.st $'{"\xff":1}' 0 && every utf8.st 'not UTF-8'
 st line.st '{"a\nb\u001b[2J":1}' 0 && every line.st 'is not an object'
 printf '\24\0\0\0\0\0\0\0{"a":%s}\0\0\0' '{"dtype":"x' >"$dir/padded.st" &&
   every padded.st 'is not valid JSON'
 printf '\14\0\0\0\0\0\0\0{}\0\0\0\0\0\0\0\0\0\0' >"$dir/padded.st" &&
-  every padded.st 'padded with 10 zero bytes; the format wants blanks'
+  every padded.st 'padded with 10 zero bytes instead of blanks'
 printf '\14\0\0\0\0\0\0\0{}          ' >"$dir/padded.st" &&
   every padded.st 'format is missing'
 st $'new\nline.st' '{' 0
 refused 3 'not valid JSON' "$kvreplay" run "$dir"/$'new\nline.st' -m dense
 for path in ../x.st /etc/passwd a/b.st .. ''; do
   printf '{"weight_map":{"a":"%s"}}' "$path" >"$dir/i.safetensors.index.json"
-  every i.safetensors.index.json 'leaves the folder'
+  every i.safetensors.index.json 'outside the folder'
 done
 printf '{"weight_map":{"a":"gone.st"}}' >"$dir/i.safetensors.index.json" &&
-  refused 3 "$dir/gone.st: cannot open" "$kvtrace" info \
+  refused 3 "cannot open $dir/gone.st" "$kvtrace" info \
     "$dir/i.safetensors.index.json"
 head -c 1000000 "$good" >"$dir/cut.safetensors" &&
   every cut.safetensors 'missing bytes at the end'
@@ -252,7 +252,7 @@ refused 2 'given twice' "${run[@]}" -m h2o:recent=1:recent=2 -b 9
 refused 2 'no value' "${run[@]}" -m h2o:recent -b 9
 refused 2 'escapes nothing' "${run[@]}" -m 'h2o:recent=\1' -b 9
 refused 2 share "${run[@]}" -m quest:share=all -b 9
-refused 2 'not a number' "${run[@]}" -m oracle-topp:p=nan
+refused 2 'must be a number' "${run[@]}" -m oracle-topp:p=nan
 refused 2 budget "${run[@]}" -m h2o:budget=99999999999999999999
 refused 2 budget "${run[@]}" -m h2o:budget=-1
 refused 2 '12x' "${run[@]}" -m h2o -b 12x
@@ -263,17 +263,17 @@ refused 2 '0%' "${run[@]}" -m h2o -b 0%
 refused 2 'nan%' "${run[@]}" -m h2o -b mean:nan%
 refused 2 'one cell' "${run[@]}" -m h2o -b 8,9 --selections "$dir/s"
 refused 2 'one cell' "${run[@]}" "$good" -m h2o -b 8 --stored "$dir/s"
-refused 2 'no regular file' "${run[@]}" -m dense --views /dev/null
-refused 2 'no regular file' "${run[@]}" -m dense --outputs /dev/null
-refused 2 'goes to a file' "${run[@]}" -m dense --selections -
-refused 2 'goes to a file' "${run[@]}" -m dense --outputs -
+refused 2 'not a regular file' "${run[@]}" -m dense --views /dev/null
+refused 2 'not a regular file' "${run[@]}" -m dense --outputs /dev/null
+refused 2 'the result is a file' "${run[@]}" -m dense --selections -
+refused 2 'the result is a file' "${run[@]}" -m dense --outputs -
 refused 2 jobs "${run[@]}" -m dense --jobs 0
 refused 2 prompt-len "${run[@]}" -m dense --prompt-len 0
 mkfifo "$dir/fifo"
 for path in "$dir" "$dir/fifo" /dev/null; do
-  refused 2 "$path is there and no regular file" "${run[@]}" -m dense \
+  refused 2 "$path is not a regular file" "${run[@]}" -m dense \
     --db "$path"
-  refused 3 "no readable file $path" timeout 9 "$kvreplay" verify -q "$path"
+  refused 3 "cannot read $path" timeout 9 "$kvreplay" verify -q "$path"
 done
 refused 2 'is no file' "${run[@]}" -m dense --db :memory:
 seq 1000 >"$dir/text"

@@ -58,7 +58,7 @@ row quest:page=8+kivi:group=8:residual=8 -b mean:60%
 [ "$(value kivi.bits)" = 2 ] && [ "$(value budget)" != null ] ||
   fail '-b does not set the knob of the selection'
 row oracle-topp -b end:20%
-grep -q 'the least legal p=0 takes' "$tmp/row" || fail 'p=0 is not named'
+grep -q 'the smallest p=0 takes' "$tmp/row" || fail 'p=0 is not named'
 row oracle-topp -b 20%,read:30%,mean:100%,64
 [ "$(grep -c . "$tmp/row")" = 3 ] || fail 'not one row a question'
 
@@ -83,11 +83,11 @@ wrong() {
   built wrong "$tmp/wrong.c"
   refused 3 "$2" run "$trace" -q -m "$tmp/wrong.so"
 }
-wrong 's/\.grid = 0.05/.grid = 0/' 'without a grid'
-wrong 's/drop, "0.5"/drop, NULL/' 'without a default'
-wrong 's/"0.5", 0,/"0.5", -1,/' 'below 0'
-wrong 's/KV_KNOB_LESS/KV_KNOB_ENTRIES/' 'is no KV_INT'
-wrong 's/KV_KNOB_LESS/(kv_knob)9/' 'none of KV_KNOB'
+wrong 's/\.grid = 0.05/.grid = 0/' 'needs a grid'
+wrong 's/drop, "0.5"/drop, NULL/' 'needs a default'
+wrong 's/"0.5", 0,/"0.5", -1,/' 'must be 0 or more'
+wrong 's/KV_KNOB_LESS/KV_KNOB_ENTRIES/' 'must be KV_INT'
+wrong 's/KV_KNOB_LESS/(kv_knob)9/' 'needs one of KV_KNOB'
 wrong 's/0\.05/1e-12/' 'too many values'
 wrong 's/"drop"/"budget"/' 'KV_KNOB_ENTRIES'
 

@@ -27,38 +27,30 @@ path=$tmp/one:$tmp/two::$tmp/two:$PATH
 said=$(PATH=$path "$kvreplay" go -x 'a b' --help)
 [ "$?:$said" = "7:$tmp/two/kvreplay-go|-x|a b|--help|" ] ||
   fail "kvreplay go: $said"
-# Further commands of --help: go, and those beside the program.
-PATH=$path "$kvreplay" --help >"$tmp/said"
-sed -n '/^Further/,/^$/p' "$tmp/said" | awk '/^  [^ ]/ { print $1 }' |
-  grep -v '^go$' >"$tmp/have"
-grep -q '^  go$' "$tmp/said" || fail 'kvreplay --help does not list go'
-# A wheel has them in the folder of its environment's python.
-if [ -x "${kvreplay%/*}/kvreplay-capacity" ]; then
-  grep -q '^  capacity                how many users a node serves$' \
-    "$tmp/said" || fail 'kvreplay --help does not say what capacity is'
-  (cd "${kvreplay%/*}" &&
-    find . -maxdepth 1 -type f -name 'kvreplay-*' -perm -100) |
-    sed 's,^[.]/kvreplay-,,' | sort | diff - "$tmp/have" >"$tmp/err" ||
-    fail "kvreplay --help: $(tail -n 1 "$tmp/err")"
-  PATH=/usr/bin:/bin "$kvreplay" --help | sed -n '/^Further/,/^$/p' |
-    awk '/^  [^ ]/ { print $1 }' | cmp -s - "$tmp/have" ||
-    fail 'kvreplay --help lists what is not there'
+# --help lists every command of the Python package and of kvreport once,
+# wherever they are.
+{
+  "$kvreplay" --commands && "$kvreport" --commands
+  sed -n 's/^kvreplay-\(.*\) =.*/\1/p' "$src/pyproject.toml"
+} | sort >"$tmp/want"
+"$kvreplay" --help | sed -n 's/^  \([a-z-]*\)  *[a-z].*/\1/p' |
+  grep -vx kvreplay | sort | diff "$tmp/want" - >"$tmp/err" ||
+  fail "kvreplay --help: $(tail -n 1 "$tmp/err")"
+cp "$kvreplay" "$tmp/one/kvreplay"
+for name in capacity table; do
+  [ "$name" = table ] && file=kvreport || file=kvreplay-$name
+  PATH=/usr/bin:/bin refused 4 "no $file on the path: type make" \
+    "$tmp/one/kvreplay" $name
+done
+PATH=${kvreport%/*}:/bin ran 3 "$tmp/one/kvreplay" table none
+# A wheel has it in the folder of its environment's python.
+[ ! -x "${kvreplay%/*}/kvreplay-capacity" ] ||
   [ "$("$kvreplay" capacity --version)" = "$("$kvreplay" --version)" ] ||
-    fail 'kvreplay capacity --version'
-  cp "$kvreplay" "$tmp/one/kvreplay"
-  PATH=/usr/bin:/bin refused 4 'no kvreplay-capacity on the path: type make' \
-    "$tmp/one/kvreplay" capacity
-fi
+  fail 'kvreplay capacity --version'
 printf '\001\002' >"$tmp/two/kvreplay-broken" && chmod +x "$tmp/two"/kvreplay-*
-# asked CODE TEXT COMMAND...: refused, in one line.
-asked() {
-  local code=$1 text=$2
-  shift 2
-  PATH=$path "$kvreplay" "$@" >"$tmp/said" 2>&1
-  [ "$?:$(wc -l <"$tmp/said")" = "$code:1" ] && grep -q "$text" "$tmp/said" ||
-    fail "kvreplay $*: $(cat "$tmp/said")"
-}
-asked 4 'kvreplay-broken cannot be started' broken
+# asked CODE TEXT COMMAND...: refused, in one line like TEXT.
+asked() { PATH=$path pattern=-G refused "$1" "$2" "$kvreplay" "${@:3}"; }
+asked 4 'cannot start .*kvreplay-broken' broken
 asked 4 "no kvreplay-record on the path: .*pip install '.\[hf\]'" record x
 asked 2 'no command folder' folder
 asked 2 'no command none' none
@@ -76,6 +68,9 @@ done
 }
 "$python" "$src/tests/python/package_imports.py" >"$tmp/said" 2>&1 ||
   fail "import: $(tail -n 1 "$tmp/said")"
+says='import kvreplay; print(kvreplay.__version__)'
+version=$("$kvreplay" --version | sed '1s/.* //;q')
+[ "$("$python" -c "$says")" = "$version" ] || fail 'kvreplay.__version__'
 
 # ---- the wheel -------------------------------------------------------------
 wheel=${KV_WHEEL-}
@@ -126,10 +121,23 @@ for folder in ${PATH//:/ }; do
     '.*/\(.*\(cc\|\+\+\|clang\|cpp\)\(-[0-9.]*\)?\|ld.*\|as\|make\)' \
     ! -name 'kv*' -exec ln -sf -t "$tmp/bin" {} + 2>/dev/null
 done
-compilers=$PATH native=$(cd / && "$tmp/v/bin/python" -m kvreplay)
+compilers=$PATH native=$(cd / && "$tmp/v/bin/python" -m kvreplay --prefix)
 export PATH=$tmp/v/bin:$tmp/bin
 ! command -v cc gcc clang ld as make || fail 'a compiler is on the path'
 [ "$(command -v kvreplay)" = "$tmp/v/bin/kvreplay" ] || fail 'no kvreplay'
+
+# What pip knows of it. It has no BLIS, and at most 8 MB without CUDA.
+python -m pip show -v kvreplay >"$tmp/said"
+for line in "Version: $version" 'Author: The' '  Topic ::' '  Repository, '; do
+  grep -q "^$line" "$tmp/said" || fail "pip show has no $line"
+done
+[ "$(cd / && python -c "$says")" = "$version" ] || fail 'its __version__'
+(cd / && python -m kvreplay) | cmp -s - <(kvreplay --help) ||
+  fail 'python -m kvreplay prints no help'
+python -m zipfile -l "$wheel" >"$tmp/said"
+grep -q cuda.so "$tmp/said" || [ "$(stat -c %s "$wheel")" -le 8000000 ] ||
+  fail "the wheel has $(stat -c %s "$wheel") bytes"
+! grep -E '/lib(bl|lapack)' "$tmp/said" || fail 'BLIS in the wheel'
 
 # Every module of the tree is in the wheel, and what pip put beside it is found.
 (cd "$src/sim/python" && find kvreplay -name '*.py') | sort >"$tmp/want"
@@ -153,6 +161,7 @@ digests kvreplay >"$tmp/got"
 kvtrace check "$small" >/dev/null || fail 'kvtrace of the wheel'
 kvreplay run "$small" -q -m h2o -b 20% --db "$tmp/r.db" >/dev/null &&
   kvreport table "$tmp/r.db" | grep -q h2o || fail 'kvreport of the wheel'
+kvreplay table "$tmp/r.db" | grep -q h2o || fail 'kvreplay table of the wheel'
 cp "$tmp/two/kvreplay-go" "$tmp/v/bin" # as kvreplay-record lies there
 [ "$(PATH=/bin:/usr/bin "$tmp/v/bin/kvreplay" go 1)" = \
   "$tmp/v/bin/kvreplay-go|1|" ] || fail 'a command beside is not found'

@@ -29,7 +29,7 @@ copies run "key = substr(key, 33) || substr(key, 1, 32),
 "$sql" "$db" "UPDATE trace SET name = iif(identity LIKE 'a1%',
   'needle_0_of_1024', 'needle_100_of_512_7');" || fail sql_db
 figures pictures "$db"
-grep -q 'Alike in all .* h2o 6,.* snapkv 46,' "$dir/pictures.html" ||
+grep -q 'The same in all .* h2o 6,.* snapkv 46,' "$dir/pictures.html" ||
   fail 'heads that are alike have no number'
 [ "$(grep -c '^[^#]*,kivi bits=4,' "$dir/csv_pictures/heads.csv")" = 16 ] ||
   fail 'a method without a budget is not in once for each head'

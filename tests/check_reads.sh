@@ -61,7 +61,7 @@ has '"spec": "reads:write=no"' 'run'
 has '"asset": 64, "fetched"' 'run'
 first=$(code)$(journal)
 "$kvreplay" run "$tmp/t.safetensors" -q -m "$tmp/reads.so,dense" >"$tmp/out"
-has '^  reads is lent 64 bytes of a file, once for all requests' 'the table'
+has '^  reads reads a file of 64 bytes, shared by all requests' 'the table'
 cp "$beside" "$tmp/named.safetensors"
 "${run[@]}" -m "$tmp/reads.so:file=$tmp/named.safetensors" >"$tmp/out" ||
   fail 'run with a file that is named'
@@ -70,12 +70,12 @@ mkdir "$tmp/plugins"
 cp "$tmp/reads.so" "$tmp/plugins"
 export KVREPLAY_PLUGINS=$tmp/plugins
 (cd "$tmp" && "$kvreplay" verify -q r.db) >"$tmp/out" 2>"$tmp/err"
-has '^1 rows the same, 0 different' "verify: $(cat "$tmp/err")"
+has '^1 rows match, 0 differ' "verify: $(cat "$tmp/err")"
 written "$beside" $heads $(seq 30 $((29 + heads)))
 "${run[@]}" -m "$tmp/reads.so" >"$tmp/out" || fail 'run with another file'
 [ "$(code)$(journal)" != "$first" ] || fail 'another file, the same row'
 (cd "$tmp" && "$kvreplay" verify -q r.db) >"$tmp/out" 2>"$tmp/err"
-has '0 rows the same.*1 of other code' 'verify with another file'
+has '0 rows match.*1 are of other code' 'verify with another file'
 
 # ---- graded by its own decisions -------------------------------------------
 "$kvreplay" run "$tmp/t.safetensors" -q -m "$tmp/reads.so" \
@@ -92,7 +92,7 @@ has '^reads: .*laws hold' 'lawcheck'
 "${law[@]}" "$tmp/reads.so:file=$tmp/named.safetensors:write=yes" \
   >"$tmp/out" 2>&1
 [ $? = 1 ] || fail 'lawcheck of one that writes: not exit 1'
-has 'compress_lane writes its file.s tensors, which are lent' 'lawcheck'
+has 'compress_lane writes its file.s tensors, which all hooks share' 'lawcheck'
 
 # ---- what is wrong ---------------------------------------------------------
 r=$tmp/reads.so bad_file=$tmp/bad.safetensors
@@ -102,7 +102,7 @@ cell_refused "$r:file=$tmp/nowhere.safetensors" 'nowhere.safetensors'
 written "$bad_file" 1 7
 cell_refused "$r:file=$bad_file" 'keep has 1 numbers for'
 written "$bad_file" '2, 8' $keeps
-cell_refused "$r:file=$bad_file" 'keep has shape [2, 8] and must have'
+cell_refused "$r:file=$bad_file" 'keep has shape [2, 8]; it must have'
 FORMAT=others written "$bad_file" $heads $keeps
 cell_refused "$r:file=$bad_file" 'format is others; write kvreads'
 head -c 100 "$tmp/named.safetensors" >"$bad_file"

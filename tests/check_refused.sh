@@ -27,7 +27,7 @@ rows() { [ "$(grep -c '"method"' out)" = "$1" ] || fail "not $1 rows"; }
 # row KEY: of the first row
 row() { grep -oE "\"$1\": [^,}]*" out | head -1 | cut -d' ' -f2; }
 
-why='snapkv \(snapkv: window=32 is more than the budget of 24; .*\)'
+why='snapkv \(snapkv: window=32 exceeds the budget of 24; .*\)'
 run=(run $trace -q -p 300 -f jsonl)
 two=(-m dense,snapkv:window=32)
 
@@ -60,10 +60,10 @@ for b in 200% prompt:110% 200 entries:138 end:150% mean:150% peak:150% \
   read:150% traffic:150% 200/139/150/1000; do
   name=$b
   [ "${b##*/}" = "$b" ] || name='layers:[0-9a-f]*'
-  exits 0 "t, snapkv: budget $name exceeds the prompt of 137 tokens, and \
+  exits 0 "t, snapkv: budget $name exceeds the prompt of 137 tokens, so \
 nothing is dropped" run $trace -f jsonl -m dense,snapkv,kivi -b $b
 done
-exits 0 't, h2o: budget 306 exceeds .*, as in 1 other cell' \
+exits 0 't, h2o: budget 306 exceeds .*; also in 1 other cell' \
   run $trace -f jsonl -m h2o:budget=306,streamingllm:budget=400
 [ "$(wc -l <err)" = 1 ] || fail 'a budget is told twice'
 for b in 100% 136 200/139/100/1000; do
@@ -131,7 +131,7 @@ exits 0 '' grade $trace -q -p 300 -m omnikv:tier=device \
   --theirs kept/*.safetensors
 exits 0 '' tune $trace -q -p 300 -m omnikv -s share=0.05:0.1:0.05 --least kr
 exits 0 '' methods omnikv
-grep -q '^  k  .*(set by -b; without one worked out when a run opens)$' out ||
+grep -q '^  k  .*(set by -b; otherwise computed when a run opens)$' out ||
   fail "methods: $(cat out)"
 
 # --- two on a lane, of which one reads a file ---------------------------------
@@ -144,7 +144,7 @@ for second in quant int4 kivi; do
 done
 file=$(echo assets/less.*)
 sum=$(sha256sum <"$file")
-exits 2 ".*would write over $file, what a method reads.*" "${run[@]}" \
+exits 2 ".*would overwrite $file, what a method reads.*" "${run[@]}" \
   -m less+int4 -b 64 --stored "$file"
 [ "$(sha256sum <"$file")" = "$sum" ] || fail 'the file is another'
 rm "$file"

@@ -63,7 +63,7 @@ for j in 1 3; do
   "$kvreplay" run "$trace" -q -m h2o,quest,zsmerge,kivi,quant,leankv -b 20% \
     -j $j --decisions "$tmp/$j" >"$tmp/rows" 2>"$tmp/said"
   for m in zsmerge kivi quant leankv; do
-    grep -q "$m .* entries, which decisions cannot say" "$tmp/said" ||
+    grep -q "$m .* entries, which decisions cannot express" "$tmp/said" ||
       say "nothing is said of $m"
   done
 done
@@ -97,12 +97,12 @@ esac
 # Nothing is written over, and where nothing can be written that is said.
 "$kvreplay" run "$trace" -q -m h2o -b 20% --decisions "$tmp/1" >"$tmp/rows" \
   2>"$tmp/said"
-[ $? = 2 ] && grep -q 'is there already; remove it' "$tmp/said" ||
+[ $? = 2 ] && grep -q 'exists; remove it' "$tmp/said" ||
   say 'a file of decisions is written over'
 for dir in "$tmp/rows" "$tmp/no/folder"; do
   "$kvreplay" run "$trace" -q -m h2o -b 20% --decisions "$dir" >"$tmp/out" \
     2>"$tmp/said"
-  [ $? = 4 ] && grep -q 'no folder can be made' "$tmp/said" ||
+  [ $? = 4 ] && grep -q 'cannot make the folder' "$tmp/said" ||
     say "--decisions $dir: $(cat "$tmp/said")"
 done
 
@@ -141,7 +141,7 @@ cp "$(ls "$tmp"/1/*.h2o-*)" "$tmp/mine.safetensors"
 "$kvreplay" run "$trace" -q -m "replay:file=$tmp/mine.safetensors" \
   --db "$tmp/r.db" >"$tmp/said" 2>&1 || say 'replay into a database'
 "$kvreplay" verify -q "$tmp/r.db" >"$tmp/said" 2>&1
-grep -q '^1 row the same\|^1 rows the same' "$tmp/said" ||
+grep -q '^1 rows match' "$tmp/said" ||
   say "verify: $(cat "$tmp/said")"
 
 # However its path is written, and wherever it lies, it is one row; what was
@@ -172,11 +172,11 @@ arithmetic %d', identity, prompt_len, method, params, code, arithmetic)
     FROM run" | sha256sum | cut -d ' ' -f 1)
   sqlite3 "$tmp/old.db" "UPDATE run SET key = '$key'"
   "$kvreplay" verify -q "$tmp/old.db" >"$tmp/said" 2>&1
-  grep -q '^1 rows the same' "$tmp/said" ||
+  grep -q '^1 rows match' "$tmp/said" ||
     say "verify of an old row: $(cat "$tmp/said")"
   sqlite3 "$tmp/old.db" "UPDATE run SET params = json_set(params, '\$.meta', 1)"
   "$kvreplay" verify -q "$tmp/old.db" >"$tmp/said" 2>&1
-  grep -q 'its key is not that of' "$tmp/said" ||
+  grep -q 'its key does not match' "$tmp/said" ||
     say 'verify takes params that are not those of the key'
 fi
 
@@ -184,13 +184,13 @@ fi
 mv "$tmp/mine.safetensors" "$tmp/away"
 "$kvreplay" verify -q "$tmp/r.db" >"$tmp/said" 2>&1
 [ $? = 3 ] || say 'verify without the file is not exit code 3'
-grep -q 'no file .*mine.safetensors is here, which replay reads: put it back' \
-  "$tmp/said" && grep -q '1 without their file, 0 of other' "$tmp/said" ||
+grep -q 'no file .*mine.safetensors, which replay reads; put it back' \
+  "$tmp/said" && grep -q '1 have no file, 0 are of other' "$tmp/said" ||
   say "verify without the decisions: $(cat "$tmp/said")"
 
 cp "$(ls "$tmp"/1/*.quest-*)" "$tmp/mine.safetensors"
 "$kvreplay" verify -q "$tmp/r.db" >"$tmp/said" 2>&1
-grep -q '1 of other code' "$tmp/said" || say 'verify follows another file'
+grep -q '1 are of other code' "$tmp/said" || say 'verify follows another file'
 follow mine.safetensors
 [ "$(rows_of "$tmp/r.db")" = 2 ] || say 'other decisions are the same row'
 
@@ -198,7 +198,7 @@ follow mine.safetensors
 "$kvreplay" run "$trace" -q \
   -m "replay:columns=1:meta=100:name=mine:file=$(ls "$tmp"/1/*.h2o-*)" \
   >"$tmp/said" 2>&1
-grep -q '^  mine declares .* taken on trust' "$tmp/said" ||
+grep -q '^  mine declares .* not measured' "$tmp/said" ||
   say 'declared bytes are not told apart'
 
 # The last byte of the file is the sign of the last position.
@@ -209,7 +209,7 @@ printf '\377' | dd of="$tmp/changed.safetensors" bs=1 seek=$((size - 1)) \
   conv=notrunc 2>/dev/null
 "$kvreplay" run "$trace" -q -m "replay:file=$tmp/changed.safetensors" \
   >"$tmp/said" 2>&1
-grep -q 'position -[0-9]* is none of the trace' "$tmp/said" ||
+grep -q 'position -[0-9]* is outside the trace' "$tmp/said" ||
   say 'a position out of range is not refused'
 
 echo "$followed decisions files were followed"

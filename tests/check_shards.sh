@@ -21,20 +21,20 @@ spared 'shards are counted from 1' sweep --shard 0/4
 spared 'the last 4/4' sweep --shard 5/4
 spared '1/4 to 4/4' sweep --shard 3
 spared '1/4 to 4/4' sweep --shard 1/4x
-spared 'exclude each other' sweep --shard 1/4 --shards 4
-spared 'no task index in the environment' sweep --shards 4 --db r.%.db
-spared 'a database of its own' env PMI_RANK=0 PMI_SIZE=4 \
+spared 'not both' sweep --shard 1/4 --shards 4
+spared 'has no task index' sweep --shards 4 --db r.%.db
+spared 'needs a database for each shard' env PMI_RANK=0 PMI_SIZE=4 \
   "$kvreplay" run x -m dense --shards 4 --db r.db
-spared 'a database of its own' env PMI_RANK=0 PMI_SIZE=4 \
+spared 'needs a database for each shard' env PMI_RANK=0 PMI_SIZE=4 \
   "$kvreplay" run x -m dense --shards 4 --db r%%.db
 spared 'PMI_SIZE is 8' env PMI_RANK=0 PMI_SIZE=8 \
   "$kvreplay" run x -m dense --shards 4
 for option in selections views stored outputs decisions; do
-  spared "--$option is of a run that has all its cells" \
+  spared "--$option needs all cells in one run" \
     "$kvreplay" run x -m dense --shard 1/2 --$option "$tmp/made"
 done
 sweep /nowhere/none --shard 1/2 >out 2>err
-[ $? = 3 ] && grep -q 'cannot be cut into shards' err || fail 'a trace is lost'
+[ $? = 3 ] && grep -q 'be split into shards' err || fail 'a trace is lost'
 
 # --- every cell is in one shard ---------------------------------------------
 sweep -n | sort >all
@@ -84,7 +84,7 @@ same_rows two.db whole.db
 for i in 1 2 3 4 5; do
   "$kvreplay" run "${shard_traces[0]}" -q -m dense,window -b 40 -f json \
     --shard $i/5 --db e.%.db >out 2>err || fail "shard $i of two cells"
-  ! grep -q 'has nothing to run: there are 2 cells' err ||
+  ! grep -q 'has nothing to run; there are only 2 cells' err ||
     { [ "$(cat out)" = '[]' ] || fail 'rows of no cells'; echo $i >>empty; }
   "$whole" e.$i-of-5.db >>rows 2>err || fail "the database of shard $i"
 done
@@ -123,7 +123,7 @@ as 2 JOB_COMPLETION_INDEX=1
 as 2 SLURM_ARRAY_TASK_ID=2 SLURM_ARRAY_TASK_COUNT=3 SLURM_ARRAY_TASK_MIN=1 \
   PMI_RANK=0 PMI_SIZE=1
 rm -f ./*.db
-spared 'means shard 1 and' env OMPI_COMM_WORLD_RANK=0 OMPI_COMM_WORLD_SIZE=3 \
+spared 'means shard 1 but' env OMPI_COMM_WORLD_RANK=0 OMPI_COMM_WORLD_SIZE=3 \
   JOB_COMPLETION_INDEX=2 "$kvreplay" run x -m dense --shards 3
 
 # --- job files ----------------------------------------------------------------

@@ -126,7 +126,7 @@ search() {
 }
 
 check() {
-  stopped TERM '1 of 2 traces are compared' "$kvreplay" check "$trace" \
+  stopped TERM '1 of 2 traces compared' "$kvreplay" check "$trace" \
     "$made" -q -b 8 -m "$dir/sleeps.so" -B ref,ref
   grep -q 'sleeps.*equal' out || fail 'what is compared is not printed'
 }
@@ -169,7 +169,7 @@ waiting() {
   while kill -0 $rc && ! [ -s told ]; do sleep 0.1; done
   echo >until
   wait $rc || fail 'merge after a wait'
-  grep -q 'waiting for r.db, which another process writes' told ||
+  grep -q 'waiting for r.db, which another process is writing' told ||
     fail 'merge does not say that it waits'
   wait $writer
 }
@@ -180,7 +180,7 @@ exits() {
   $cc -std=c11 -D_GNU_SOURCE -I"$src" -fPIC -shared e.c -o e.so 2>err
   "$kvreplay" run "$made" -q -b 8 -m ./e.so >out 2>err
   [ $? = 4 ] || fail 'exit in a hook: not exit 4'
-  grep -q 'a method that calls exit' err || fail 'exit in a hook is not said'
+  grep -q 'a method that called exit' err || fail 'exit in a hook is not said'
 }
 
 cases=('database INT sleeps table' 'database TERM spins json'

@@ -158,7 +158,7 @@ wrong() {
   refused "$1" "$2" "$kvreplay" vectors "$tiny" "${@:3}"
   [ ! -e "$tmp/no" ] || fail "$*: made a folder"
 }
-wrong 2 'is no step' -m dense --steps first,x -o "$tmp/no"
+wrong 2 'is not a step' -m dense --steps first,x -o "$tmp/no"
 wrong 2 'is step 306' -m dense --steps 306 -o "$tmp/no"
 wrong 2 'is step 136' -m dense --steps 136 -o "$tmp/no"
 wrong 2 'is step 306' -m dense --steps last,+1 -o "$tmp/no"
@@ -168,11 +168,11 @@ wrong 2 'has no layer 4' -m dense --layers 0,4 -o "$tmp/no"
 wrong 2 'write numbers of layers' -m dense --layers all -o "$tmp/no"
 wrong 2 'needs --output DIR' -m dense
 wrong 2 'one method' -m dense,window -b 8 -o "$tmp/no"
-wrong 2 'amount of bytes' -m h2o -b end:20% -o "$tmp/no"
+wrong 2 'budget in bytes' -m h2o -b end:20% -o "$tmp/no"
 wrong 2 'needs a budget' -m h2o -o "$tmp/no"
-wrong 2 'is more than the budget' -m h2o:budget=4:recent=9 -o "$tmp/no"
+wrong 2 'exceeds the budget' -m h2o:budget=4:recent=9 -o "$tmp/no"
 wrong 2 'not an empty folder' -m dense -o "$tmp/a"
-wrong 4 'no folder can be made' -m dense -o "$tmp/none/no"
+wrong 4 'cannot make the folder' -m dense -o "$tmp/none/no"
 
 [ "$bad" = 0 ] || exit 1
 printf 'check_vectors: %d matrices recomputed to the bit, %d methods twice\n' \

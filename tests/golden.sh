@@ -17,7 +17,8 @@
 # family about the trace of SmolLM2, whose KV heads serve three query heads.
 #
 # KV_TEST_BACKEND=emu or cuda asks another backend for the same digests;
-# KV_LITTLE=1 asks for the bundled trace at one budget only.
+# KV_LITTLE=1 asks for the bundled trace at one budget only. KV_SAYS=999: so
+# many differences are printed instead of 12.
 # The revision is part of a row's key in databases: who changes a decision or
 # a number raises `.revision` in the method's file, then records. A change of
 # the common arithmetic raises KV_ARITHMETIC, the first line of the record. A
@@ -75,8 +76,8 @@ record | tr ' ' '\t' >"$tmp/now"
 [ -e "$golden" ] || : >"$tmp/none"
 
 compare() { # 0 equal, 1 different, 3 a revision is missing
-  awk -F '\t' '
-    function say(text) { if (++said <= 12) print "golden: " text }
+  awk -F '\t' -v most="${KV_SAYS:-12}" '
+    function say(text) { if (++said <= most) print "golden: " text }
     NR == FNR && $1 == "arithmetic" { arithmetic = $2; next }
     NR == FNR && $1 == "trace" { id[$2] = $3; next }
     NR == FNR { key = $1 FS $2 FS $3; old[key] = $0; next }
@@ -97,7 +98,7 @@ compare() { # 0 equal, 1 different, 3 a revision is missing
       else { rc = 3; say("the " what " changed and the revision did not: " key)
       } }
     END { for (key in old) { rc = rc ? rc : 1; say("no longer made: " key) }
-          if (said > 12) printf "golden: and %d more\n", said - 12
+          if (said > most) printf "golden: and %d more\n", said - most
           exit rc }' "$1" "$tmp/now"
 }
 

@@ -22,13 +22,9 @@ static const char *const order[] = {"needle", "output_abs_p99"};
 #define MOST 1.005
 #define LEVEL 0.05
 
-static int no_memory(void) {
-  return kv_tell(KV_EXIT_RESOURCE, "not enough memory");
-}
-
 /* --- one method ----------------------------------------------------------- */
 
-static bool is_ruler(const char *method) {
+static bool is_baseline(const char *method) {
   static const char *const all[] = {"dense", "window", "random", "replay"};
   for (size_t i = 0; i < sizeof all / sizeof *all; i++)
     if (!strcmp(method, all[i])) return true;
@@ -110,7 +106,7 @@ static kv_answer_row row_of(const kv_answer_size *z, const bool *counts,
   kv_answer_row out = {.method = z->x.v.label[variant],
                        .variant = variant,
                        .place = place_of(z, &s),
-                       .ruler = is_ruler(s.method),
+                       .baseline = is_baseline(s.method),
                        .traces = s.valued,
                        .value = s.value / s.valued,
                        .kl = s.kl / s.valued,
@@ -151,11 +147,12 @@ static void sort_rows(kv_answer_size *z) {
   for (int i = 0; i < z->n; i++) z->row[i].value *= better;
   z->best = -1;
   for (int i = z->n - 1; i >= 0; i--)
-    if (z->row[i].place == KV_ANSWER_EQUAL && !z->row[i].ruler) z->best = i;
+    if (z->row[i].place == KV_ANSWER_EQUAL && !z->row[i].baseline) z->best = i;
 }
 
 static bool rivals(const kv_answer_size *z, int i) {
-  return i != z->best && z->row[i].place == KV_ANSWER_EQUAL && !z->row[i].ruler;
+  const kv_answer_row *r = &z->row[i];
+  return i != z->best && r->place == KV_ANSWER_EQUAL && !r->baseline;
 }
 
 /* Who cannot be told from the best, as `kvreport compare` tells. */
@@ -195,11 +192,12 @@ static int find_size(sqlite3 *db, const kv_compared *by, const char *at,
   for (int i = 0; counts && z->row && i < z->n; i++)
     z->row[i] = row_of(z, counts, i);
   free(counts);
-  if (!counts || !z->row) return no_memory();
+  if (!counts || !z->row) return kv_tell_short();
   sort_rows(z);
   if (z->best < 0) return KV_EXIT_OK;
   z->row[z->best].alike = true;
-  return z->traces < KV_PAIRS_LEAST || tell_apart(z) ? KV_EXIT_OK : no_memory();
+  return z->traces < KV_PAIRS_LEAST || tell_apart(z) ? KV_EXIT_OK
+                                                     : kv_tell_short();
 }
 
 /* --- all of it ------------------------------------------------------------ */
@@ -228,7 +226,7 @@ int kv_answer_find(sqlite3 *db, kv_answer *out) {
   if (rc) return rc;
   int n = out->asked.rows;
   out->size = calloc((size_t)n + 1, sizeof *out->size);
-  if (!out->size) return no_memory();
+  if (!out->size) return kv_tell_short();
   for (; out->sizes < n && !rc; out->sizes++) {
     const char *at = kv_grid_text(&out->asked, out->sizes, "asked");
     bool reads = kv_grid_number(&out->asked, out->sizes, "reads") > 0;
@@ -286,7 +284,7 @@ static void put_alike(text *t, const kv_answer_size *z) {
   int n = 0;
   for (int i = 0; i < z->n; i++) {
     if (i == z->best || !z->row[i].alike || ++n > NAMED) continue;
-    put(t, "%s%s", n > 1 ? ", " : ", not told from ", z->row[i].method);
+    put(t, "%s%s", n > 1 ? ", " : ", tied with ", z->row[i].method);
   }
   if (n > NAMED) put(t, " and %d more", n - NAMED);
 }
@@ -296,7 +294,7 @@ static void put_below(text *t, const kv_answer_size *z) {
   const kv_answer_row *best = &z->row[z->best], *below = NULL;
   for (int i = 0; i < z->n; i++) {
     const kv_answer_row *r = &z->row[i];
-    if (r->place != KV_ANSWER_OWN || r->ruler || r->traces < z->traces)
+    if (r->place != KV_ANSWER_OWN || r->baseline || r->traces < z->traces)
       continue;
     double more = (r->value - (below ? below : best)->value) * z->x.by->better;
     if (r->share < z->share && more > 0) below = r;
@@ -309,7 +307,7 @@ static void put_below(text *t, const kv_answer_size *z) {
 static void put_best(text *t, const kv_answer_size *z) {
   double percent = 100 * z->share;
   if (z->best < 0) {
-    put(t, "nobody at %.4g %%", percent);
+    put(t, "none at %.4g %%", percent);
     return;
   }
   const kv_answer_row *r = &z->row[z->best];
@@ -319,12 +317,11 @@ static void put_best(text *t, const kv_answer_size *z) {
   put(t, ")");
 }
 
-/* How many of the methods that are no rulers stand at other bytes, or on some
- * of the traces alone. */
+/* How many methods, baselines aside, have other bytes or only some traces. */
 static void put_missing(text *t, const kv_answer_size *z) {
   int all = 0, missing = 0;
   for (int i = 0; i < z->n; i++) {
-    if (z->row[i].ruler) continue;
+    if (z->row[i].baseline) continue;
     all++;
     missing += z->row[i].place != KV_ANSWER_EQUAL;
   }
@@ -340,21 +337,21 @@ static void put_verdict(text *t, const kv_answer *a) {
   }
   if (few < KV_PAIRS_LEAST)
     put(t,
-        ": means of %d trace%s, fewer than the %d that a verdict takes, so "
-        "methods near each other are not told apart",
+        ": means of %d trace%s; a verdict needs %d, so methods near each other "
+        "are not separated",
         few, few == 1 ? "" : "s", KV_PAIRS_LEAST);
   else
     put(t,
-        ": means of %d traces; who is not named as alike is worse, Holm's "
-        "p < .05 of sign flips",
+        ": means of %d traces; a method not named as a tie is worse (Holm's p "
+        "< .05 of sign flips)",
         few);
   if (weak) put(t, " (too few for as many comparisons, at %d sizes)", weak);
 }
 
 static void say_unequal(text *t) {
-  put(t, "No answer: nothing was asked for at equal bytes. kvreplay run "
-         "TRACE... -m all -b mean:10%%,mean:20%%,mean:40%%,traffic:20%% --db "
-         "FILE compares fairly.");
+  put(t, "No answer: no method ran at equal bytes. kvreplay run TRACE... -m "
+         "all -b mean:10%%,mean:20%%,mean:40%%,traffic:20%% --db FILE compares "
+         "fairly.");
 }
 
 void kv_answer_say(const kv_answer *a, char out[KV_ANSWER_SAID]) {
@@ -370,7 +367,7 @@ void kv_answer_say(const kv_answer *a, char out[KV_ANSWER_SAID]) {
     put_best(&t, &a->size[i]);
   }
   put_verdict(&t, a);
-  put(&t, "; not covered, for they have other bytes on some trace: ");
+  put(&t, "; not covered, because they have other bytes on some trace: ");
   for (int i = 0; i < a->sizes; i++) {
     put_between(&t, a, i);
     put_missing(&t, &a->size[i]);
@@ -388,7 +385,7 @@ static bool by_needle(const kv_answer *a) { return a->by->better > 0; }
 
 static bool meets(const kv_answer *a, const kv_answer_size *z,
                   const kv_answer_row *r) {
-  if (r->ruler || !r->traces || r->traces < z->traces) return false;
+  if (r->baseline || !r->traces || r->traces < z->traces) return false;
   return by_needle(a) ? r->value >= NEEDLE : r->kl <= KL;
 }
 
@@ -424,11 +421,9 @@ void kv_answer_say_fewest(const kv_answer *a, char out[KV_ANSWER_SAID]) {
   *out = 0;
   if (!a->sizes) return;
   if (by_needle(a))
-    put(&t,
-        "The other way round, the fewest bytes for a needle of %.2g: ", NEEDLE);
+    put(&t, "Conversely, the fewest bytes for a needle of %.2g: ", NEEDLE);
   else
-    put(&t,
-        "The other way round, the fewest bytes for a KL of at most %.2g: ", KL);
+    put(&t, "Conversely, the fewest bytes for a KL of at most %.2g: ", KL);
   for (int i = 0; i < a->sizes; i++) {
     const kv_answer_size *z = &a->size[i];
     if (i && z->reads == z[-1].reads) continue;
@@ -443,7 +438,7 @@ void kv_answer_say_fewest(const kv_answer *a, char out[KV_ANSWER_SAID]) {
 
 #define TABLE                                                                  \
   "CREATE TEMP TABLE answered_at(basis TEXT, asked TEXT, reads INTEGER,"       \
-  " size REAL, rank INTEGER, method TEXT, ruler INTEGER, place TEXT,"          \
+  " size REAL, rank INTEGER, method TEXT, baseline INTEGER, place TEXT,"       \
   " alike INTEGER, measure TEXT, traces INTEGER, value REAL, share REAL,"      \
   " kl REAL, reason TEXT, shown TEXT)"
 #define PUT                                                                    \
@@ -475,8 +470,8 @@ static int put_row(sqlite3 *db, sqlite3_stmt *s, const kv_answer_size *z,
                    int i) {
   static const char *const places[] = {"equal", "some", "own", "none"};
   const kv_answer_row *r = &z->row[i];
-  const int whole[] = {2,        z->reads, 4,        i,  6,
-                       r->ruler, 8,        r->alike, 10, r->traces};
+  const int whole[] = {2,           z->reads, 4,        i,  6,
+                       r->baseline, 8,        r->alike, 10, r->traces};
   char shown[64];
   show(z, r, sizeof shown, shown);
   for (size_t k = 0; k < sizeof whole / sizeof *whole; k += 2)
@@ -509,18 +504,20 @@ int kv_answer_put(sqlite3 *db, const kv_answer *a) {
 }
 
 const char kv_answer_marks[] =
-    "(34%): not at equal bytes, but at 34 % of dense's, for it has no budget "
-    "or none that comes nearer. from 35%: there is a trace on which it cannot "
-    "hold, or read, less. (3 of 4): of three traces alone, so not ranked; on "
-    "the others it cannot get there, as where decode steps are many and it "
-    "compresses the prompt alone. ruler: for comparison, nobody would use it.";
+    "(34%): not at equal bytes but at 34 % of dense's, because the method has "
+    "no budget or none closer. from 35%: on some trace the method cannot hold, "
+    "or read, fewer bytes. (3 of 4): only three traces reach this size, so the "
+    "method is not ranked; on the others it cannot, for example when it "
+    "compresses only the prompt and decode steps are many. baseline: only for "
+    "comparison.";
 
 int kv_answer_ask(sqlite3 *db, const kv_answer *a, bool reads, kv_grid *out) {
   sqlite3_str *sql = sqlite3_str_new(db);
   int first = -1, n = 0;
   *out = (kv_grid){0};
-  sqlite3_str_appendall(sql, "SELECT method || iif(ruler, ', ruler', '') AS"
-                             " method");
+  sqlite3_str_appendall(sql,
+                        "SELECT method || iif(baseline, ', baseline', '') AS"
+                        " method");
   for (int i = 0; i < a->sizes; i++) {
     const kv_answer_size *z = &a->size[i];
     if (z->reads != reads) continue;
@@ -534,7 +531,7 @@ int kv_answer_ask(sqlite3 *db, const kv_answer *a, bool reads, kv_grid *out) {
                         " ORDER BY max(iif(asked = %Q, rank, NULL)), method",
                         reads, a->size[first + n / 2].x.at);
   char *query = sqlite3_str_finish(sql);
-  if (!query) return no_memory();
+  if (!query) return kv_tell_short();
   int rc = n ? kv_grid_ask(db, query, 0, NULL, out) : KV_EXIT_OK;
   sqlite3_free(query);
   return rc;

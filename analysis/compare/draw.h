@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Random numbers of resampling: SplitMix64 (Steele, Lea, Flood 2014), integers
- * alone, so that every machine draws the same. A state is one number, which the
- * caller sets to where it begins.
+ * Random numbers for resampling: SplitMix64 (Steele, Lea, Flood 2014), integers
+ * alone, so that every machine draws the same. The state is one number, which
+ * the caller sets to the seed.
  */
 #ifndef KV_ANALYSIS_DRAW_H
 #define KV_ANALYSIS_DRAW_H

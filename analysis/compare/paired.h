@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What paired differences say: the same trace under two methods is a pair, and
- * its two values differ by d. The traces are the sample; nothing is assumed of
- * how d is distributed. The same numbers give the same answer to the bit on
- * every machine: sums go in one order, and all that is drawn comes from a
- * generator of integers that begins at the same place.
+ * Statistics of paired differences: the same trace under two methods is a pair,
+ * whose values differ by d. The traces are the sample; no distribution of d is
+ * assumed. The same numbers give the same result to the bit on every machine:
+ * sums have a fixed order, and random draws come from an integer generator with
+ * a fixed seed.
  *
  * Cost of kv_paired_find: 20,000 n additions, a second for 10,000 pairs.
  */
@@ -15,9 +15,9 @@
 
 enum {
   KV_RESAMPLES = 10000, /* of the bootstrap, and random flips */
-  KV_FLIPS_EXACT = 16,  /* pairs of which all 2^n flips are tried */
-  KV_PAIRS_LEAST = 8    /* pairs below which there is no verdict; of fewer than
-                           KV_INTERVAL_LEAST there is no interval either */
+  KV_FLIPS_EXACT = 16,  /* up to so many pairs all 2^n flips are tried */
+  KV_PAIRS_LEAST = 8    /* fewer pairs give no verdict; fewer than
+                           KV_INTERVAL_LEAST give no interval either */
 };
 
 typedef struct kv_paired {
@@ -31,22 +31,22 @@ typedef struct kv_paired {
                whose mean is at least as far from 0; all 2^n of them up to
                KV_FLIPS_EXACT pairs, else KV_RESAMPLES random ones and the
                one that was found */
-  double p_least; /* the least p that n pairs can have in that test */
-  double noise;   /* (s / mean)^2 with the s of these pairs; inf: mean is 0;
-                     NaN: fewer than two pairs */
+  double p_least; /* the smallest p that n pairs can have in that test */
+  double noise;   /* (s / mean)^2, s of these pairs; inf: mean is 0; NaN: fewer
+                     than two pairs */
 } kv_paired;
 
-/* Fills *out from d[n], n >= 1, no NaN among them. False: no memory. */
+/* Fills in *out from d[n], n >= 1, without NaN. False: no memory. */
 bool kv_paired_find(int n, const double *d, kv_paired *out);
 
-/* Pairs for 80 % power where this is one of m tests: ((z + 0.84) s / mean)^2,
- * with the z that a normal number exceeds, either way, with probability .05 /
- * m, which Holm's correction always lets pass. inf and NaN as noise. */
+/* Pairs needed for 80 % power in one of m tests: ((z + 0.84) s / mean)^2. A
+ * normal number exceeds z, either way, with probability .05 / m, which always
+ * passes Holm's correction. inf and NaN as noise. */
 double kv_paired_needed(const kv_paired *x, int m);
 
-/* Holm's correction for m tests at once: holm[i] is the least level at which
- * test i is still significant when all m are to have at most one false
- * verdict at that level. False: no memory. */
+/* Holm's correction for m tests at once: holm[i] is the smallest level at which
+ * test i is still significant, if that level bounds the probability of any
+ * false verdict in all m. False: no memory. */
 bool kv_paired_holm(int m, const double *p, double *holm);
 
 #endif

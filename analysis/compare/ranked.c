@@ -144,11 +144,12 @@ static int read_ranks(const ask *a, const char *model, const kv_grid *cells,
       " why IS NULL GROUP BY place ORDER BY place",
       1, &model, &items);
   if (!rc && cells->rows > CELLS_MOST)
-    rc = kv_tell(KV_EXIT_RESOURCE, "more than %d methods and budgets to rank",
-                 CELLS_MOST);
+    rc = kv_tell(
+        KV_EXIT_RESOURCE,
+        "more than %d methods and budgets to rank; select fewer with --where",
+        CELLS_MOST);
   *x = (kv_ranks){.measures = a->measures, .answers = a->answers};
-  if (!rc && !reserve(cells, &items, x, &s))
-    rc = kv_tell(KV_EXIT_RESOURCE, "not enough memory to rank");
+  if (!rc && !reserve(cells, &items, x, &s)) rc = kv_tell_short();
   if (!rc) {
     find_groups(cells, x);
     rc = read_numbers(a, atoi(model), x, &s);
@@ -158,10 +159,6 @@ static int read_ranks(const ask *a, const char *model, const kv_grid *cells,
   free(s.found);
   kv_grid_free(&items);
   return rc;
-}
-
-static int no_memory(void) {
-  return kv_tell(KV_EXIT_RESOURCE, "not enough memory to rank");
 }
 
 static int step_once(const ask *a, sqlite3_stmt *s) {
@@ -230,8 +227,8 @@ static int find_wanted(const ask *a, int *wanted) {
   return !a->how->measure || *wanted >= 0
              ? KV_EXIT_OK
              : kv_tell(KV_EXIT_USAGE,
-                       "no open-loop measure %s in the database: a name of the "
-                       "table's first column is meant",
+                       "no open-loop measure %s in the database; give a name "
+                       "from the table's first column",
                        a->how->measure);
 }
 
@@ -313,7 +310,8 @@ static int put_pairs_of(const found *f, sqlite3_stmt *s, int answer, int m) {
   int n = f->x->methods, rc = KV_EXIT_OK;
   int *wrong = calloc((size_t)n * (size_t)n * 2 + 1, sizeof *wrong);
   int *both = wrong + n * n;
-  if (!wrong || !kv_rank_wrong(f->x, m, answer, wrong, both)) rc = no_memory();
+  if (!wrong || !kv_rank_wrong(f->x, m, answer, wrong, both))
+    rc = kv_tell_short();
   for (int i = 0; i < n; i++)
     for (int j = 0; j < n && !rc; j++)
       if (wrong[i * n + j])
@@ -351,9 +349,9 @@ static int rank_model(const ask *a, const char *model, int wanted) {
                    " ORDER BY cell",
                    1, &model, &cells);
   found f = {a, &cells, &x, rank, best};
-  if (!rc && (!rank || !best)) rc = no_memory();
+  if (!rc && (!rank || !best)) rc = kv_tell_short();
   if (!rc) rc = read_ranks(a, model, &cells, &x);
-  if (!rc && !kv_rank_find(&x, a->how->draws, rank, best)) rc = no_memory();
+  if (!rc && !kv_rank_find(&x, a->how->draws, rank, best)) rc = kv_tell_short();
   if (!rc) rc = put_ranks(&f);
   if (!rc) rc = put_pairs(&f, wanted);
   kv_ranks_free(&x);
@@ -370,7 +368,7 @@ int kv_ranked_fill(sqlite3 *db, const char *path, const kv_ranked_how *how) {
                      "INSERT INTO rank_answer SELECT * FROM rank_answers";
   ask *a = calloc(1, sizeof *a);
   kv_grid models = {0};
-  int wanted, rc = a ? KV_EXIT_OK : no_memory();
+  int wanted, rc = a ? KV_EXIT_OK : kv_tell_short();
   if (!a) return rc;
   *a = (ask){.db = db, .path = path, .how = how};
   if (sqlite3_exec(db, fill, NULL, NULL, NULL)) rc = kv_results_fail(db, path);

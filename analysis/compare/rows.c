@@ -52,8 +52,7 @@ static const char *view(const kv_compared *by) {
 static int ask(sqlite3 *db, const char *sql, const char *of, const char *value,
                int binds, const char *const *bind, kv_grid *g) {
   char *text = sqlite3_mprintf(sql, of, value);
-  int rc = text ? kv_grid_ask(db, text, binds, bind, g)
-                : kv_tell(KV_EXIT_RESOURCE, "not enough memory");
+  int rc = text ? kv_grid_ask(db, text, binds, bind, g) : kv_tell_short();
   sqlite3_free(text);
   return rc;
 }
@@ -67,7 +66,7 @@ static int say_none(sqlite3 *db, const kv_compared *by, const char *at) {
   if (rc) return rc;
   const char *each = kv_grid_text(&g, 0, "each");
   rc = kv_tell(KV_EXIT_USAGE,
-               "nothing was %s at %s; budgets of the database: %s",
+               "nothing was %s at %s; the database has the budgets %s",
                by->answered ? "answered" : "run", at, *each ? each : "none");
   kv_grid_free(&g);
   return rc;
@@ -91,8 +90,7 @@ int kv_compare_rows_all(sqlite3 *db, const kv_compared *by, const char *at,
   const char *size = by->size ? "abs" : "";
   int rc = by->answered ? ask(db, ITEMS, by->value, NULL, 1, bind, &out->g)
                         : ask(db, ROWS, size, by->value, 2, bind, &out->g);
-  if (!rc && !kv_variants_find(&out->g, &out->v))
-    rc = kv_tell(KV_EXIT_RESOURCE, "not enough memory");
+  if (!rc && !kv_variants_find(&out->g, &out->v)) rc = kv_tell_short();
   return rc;
 }
 
@@ -157,9 +155,9 @@ static int say_names(const kv_compare_rows *x, const char *text,
       at += (size_t)snprintf(all + at, sizeof all - at, "%s%s", at ? ", " : "",
                              x->v.label[i]);
   return n ? kv_tell(KV_EXIT_USAGE,
-                     "%s may be %s at %s: add a parameter, or name it so", text,
-                     all, x->at)
-           : kv_tell(KV_EXIT_USAGE, "no method %s at %s; there are %s", text,
+                     "%s could be %s at %s; add a parameter to name only one",
+                     text, all, x->at)
+           : kv_tell(KV_EXIT_USAGE, "no method %s at %s; choose from %s", text,
                      x->at, all);
 }
 
@@ -167,7 +165,7 @@ int kv_compare_rows_name(const kv_compare_rows *x, const char *text,
                          int *variant) {
   bool *meant = calloc((size_t)x->v.n + 1, sizeof *meant);
   int n = 0, rc = KV_EXIT_OK;
-  if (!meant) return kv_tell(KV_EXIT_RESOURCE, "not enough memory");
+  if (!meant) return kv_tell_short();
   *variant = kv_variants_same(&x->v, text);
   for (int r = 0; r < x->g.rows && *variant < 0; r++)
     meant[x->v.of[r]] = meant[x->v.of[r]] || means(x, r, text);

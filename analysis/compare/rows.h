@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The rows of a database that a comparison is about: one measure, everything
- * that was asked for at one budget, and which of it a text like those of the
- * option -m means. Find, name, pair, free.
+ * All results for one measure at one budget, and lookup of a method among them
+ * by the text that a user types (`quest:page=16`). Order of calls: find (or
+ * all), name, pair, free. `kvreport compare` and answer.h use it.
  */
 #ifndef KV_ANALYSIS_COMPARE_ROWS_H
 #define KV_ANALYSIS_COMPARE_ROWS_H
@@ -11,48 +11,51 @@
 #include "analysis/tables/variants.h"
 
 typedef struct kv_compare_rows {
-  const kv_compared *by;
-  const char *at; /* as asked, "mean:20%" */
-  kv_grid g;      /* rows of the view `cell`, unit by unit, with the columns
-                     value, questions (that it is the mean of) and share: of
-                     dense's bytes, by what `at` is of, NaN where dense was not
-                     run */
-  kv_variants v;  /* and what each row's method is called */
+  const kv_compared *by; /* the measure, a constant */
+  const char *at;        /* the budget as typed, "mean:20%"; the caller's */
+  kv_grid g;     /* rows of the view `cell`, sorted by unit, with the columns
+                    value, questions (number that value is the mean of) and
+                    share (bytes as a share of dense, in the basis of `at`;
+                    NaN: dense did not run) */
+  kv_variants v; /* the variant, and so the name, of each row's method */
 } kv_compare_rows;
 
-/* Reads the rows at that budget, and of methods without one. An exit code
- * (analysis/database/say.h): KV_EXIT_USAGE where nothing was asked for at it,
- * naming what was. Free *out, also after a failure. */
+/* Reads the rows at that budget, and rows of methods without a budget. Returns
+ * an exit code (analysis/database/say.h): KV_EXIT_USAGE if no row has the
+ * budget; the sentence lists those that exist. Free *out, also after a failure.
+ */
 int kv_compare_rows_find(sqlite3 *db, const kv_compared *by, const char *at,
                          kv_compare_rows *out);
-/* The same of cells, without a sentence where there are none; refused: those
- * that were refused or failed, too, and so have no value. Their grid has the
- * columns status, reason and kl beside. */
+/* The same for cells, and without a sentence if there are none. refused: also
+ * rows that were refused or failed, which have no value. The grid also has the
+ * columns status, reason and kl. */
 int kv_compare_rows_all(sqlite3 *db, const kv_compared *by, const char *at,
                         bool refused, kv_compare_rows *out);
 void kv_compare_rows_free(kv_compare_rows *x); /* accepts zeroed */
 
-/* Sets *variant to the one that text means: what a table calls it, or a method
- * with as many parameters as tell it apart, "quest:page=16". KV_EXIT_USAGE
- * where there is none or several, naming them. */
+/* Sets *variant to the number in x->v of the method that text names: its name
+ * in tables, or a method with enough parameters to identify it,
+ * "quest:page=16". KV_EXIT_USAGE, with a list, if there is none or several. */
 int kv_compare_rows_name(const kv_compare_rows *x, const char *text,
                          int *variant);
 
-/* Columns in which the rows of a unit are alike: traces that hold one request,
- * or an item; of one trace these, too. */
+/* A unit is what two methods are compared on: one request (perhaps in several
+ * traces), or one item of a task. Rows of a unit agree in these columns; rows
+ * of one trace also in the second list. */
 #define KV_UNIT "request prompt_len observe"
 #define KV_UNIT_TRACE KV_UNIT " trace"
 
-/* The pairs of variants a and b: units on which both have a value, items of
- * which both have answered as many questions. Of a unit of several traces the
- * means over those on which both have. */
+/* The pairs of variants a and b: units on which both have a value; for an item,
+ * both must have answered the same number of questions. A unit of several
+ * traces counts by its means over the traces that both have. */
 typedef struct kv_pairs {
   int n;           /* pairs */
-  double *d;       /* [n] a's value less b's; room for all rows of x */
-  double share[2]; /* of dense's bytes, means over the pairs, a's and b's;
-                      NaN: not known */
+  double *d;       /* [n] a's value minus b's, in the measure's unit; the
+                      caller's, allocated for all rows of x->g */
+  double share[2]; /* mean bytes over the pairs as a share of dense, for a and
+                      for b; NaN: unknown */
 } kv_pairs;
-/* Fills *out, whose d is the caller's. */
+/* Fills in *out; the caller has set d. Cannot fail. */
 void kv_compare_rows_pair(const kv_compare_rows *x, int a, int b,
                           kv_pairs *out);
 

@@ -33,12 +33,12 @@ int kv_results_schema(sqlite3 *db, const char *schema, const char *path) {
     return kv_results_fail(db, path);
   if (application != KV_DB_APPLICATION)
     return kv_tell(KV_EXIT_INPUT,
-                   "%s is not a kvreplay database: make one with 'kvreplay "
-                   "run ... --db FILE'",
+                   "%s is not a kvreplay database; make one with 'kvreplay run "
+                   "... --db FILE'",
                    path);
   if (version == kv_db_schema) return KV_EXIT_OK;
   return kv_tell(KV_EXIT_INPUT,
-                 "%s has schema %d, and this kvreport reads schema %d alone: "
+                 "%s has schema %d, but this kvreport reads only schema %d; "
                  "use the kvreport that came with its kvreplay, or run the "
                  "replays again into a new file",
                  path, version, kv_db_schema);

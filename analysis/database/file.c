@@ -23,18 +23,17 @@ int kv_results_fail(sqlite3 *db, const char *path) {
   int code = db ? sqlite3_errcode(db) & 0xff : SQLITE_NOMEM;
   if (code == SQLITE_NOTADB || code == SQLITE_CORRUPT)
     return kv_tell(KV_EXIT_INPUT,
-                   "%s is not a kvreplay database: make one with 'kvreplay "
-                   "run ... --db FILE'",
+                   "%s is not a kvreplay database; make one with 'kvreplay run "
+                   "... --db FILE'",
                    path);
   if (db && sqlite3_extended_errcode(db) == SQLITE_READONLY_ROLLBACK)
     return kv_tell(KV_EXIT_RESOURCE,
-                   "%s was left in the middle of a change, and nothing can be "
-                   "written where it lies: copy it and %s-journal to a folder "
-                   "of yours",
+                   "%s was left in the middle of a change, and its folder is "
+                   "read-only; copy it and %s-journal to a folder of yours",
                    path, path);
   if (code == SQLITE_ERROR || code == SQLITE_SCHEMA)
     return kv_tell(KV_EXIT_INPUT,
-                   "%s does not have the tables of a kvreplay database (%s): "
+                   "%s does not have the tables of a kvreplay database (%s); "
                    "restore it from a copy",
                    path, sqlite3_errmsg(db));
   /* No code: a text that SQLite was to run could not be made. */
@@ -89,16 +88,15 @@ int kv_results_name(const char *path, char **uri) {
   if (still && !live && kept && log.st_size) {
     sqlite3_free(sqlite3_str_finish(s));
     return kv_tell(KV_EXIT_RESOURCE,
-                   "%s-wal holds results that are not in %s yet, and nothing "
-                   "can be written where they lie: copy both to a folder of "
-                   "yours",
+                   "%s-wal holds results that are not yet in %s, and their "
+                   "folder is read-only; copy both to a folder of yours",
                    path, path);
   }
   sqlite3_str_appendall(s, "file:");
   add_escaped(s, path);
   if (still && !live) sqlite3_str_appendall(s, "?immutable=1");
   *uri = sqlite3_str_finish(s);
-  return *uri ? KV_EXIT_OK : kv_tell(KV_EXIT_RESOURCE, "not enough memory");
+  return *uri ? KV_EXIT_OK : kv_tell_short();
 }
 
 /* --- waiting and guarding ------------------------------------------------- */
@@ -122,10 +120,9 @@ int kv_results_there(const char *path) {
   struct stat s;
   if (!access(path, R_OK) && !stat(path, &s) && S_ISREG(s.st_mode))
     return KV_EXIT_OK;
-  return kv_tell(KV_EXIT_INPUT,
-                 "there is no readable file %s: name the "
-                 "database that 'kvreplay run --db' wrote",
-                 path);
+  return kv_tell(
+      KV_EXIT_INPUT,
+      "cannot read %s; name a database that 'kvreplay run --db' wrote", path);
 }
 
 /* Of SQLite, every 25 ms: a minute in all, told after a moment. */
@@ -133,7 +130,7 @@ static int wait_aloud(void *path, int asked) {
   enum { EVERY_MS = 25, TOLD = 20, MOST = 2400 };
   struct timespec a_while = {0, EVERY_MS * 1000000};
   if (asked == TOLD)
-    kv_tell(KV_EXIT_OK, "waiting for %s, which another process writes",
+    kv_tell(KV_EXIT_OK, "waiting for %s, which another process is writing",
             (const char *)path);
   nanosleep(&a_while, NULL);
   return asked < MOST;

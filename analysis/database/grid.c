@@ -62,7 +62,7 @@ int kv_grid_ask(sqlite3 *db, const char *sql, int binds,
   sqlite3_finalize(s);
   if (fits && step == SQLITE_DONE) return KV_EXIT_OK;
   kv_grid_free(out);
-  if (!fits) return kv_tell(KV_EXIT_RESOURCE, "not enough memory for a table");
+  if (!fits) return kv_tell_short();
   return kv_results_fail(db, sqlite3_db_filename(db, "main"));
 }
 

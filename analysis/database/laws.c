@@ -175,12 +175,11 @@ static int fail(sqlite3 *db, const char *path) {
 
 static int tell(const char *path, const char *table, const laws *all) {
   if (!path) return KV_EXIT_INPUT;
-  const char *what = all->bad->kind == DIGEST
-                         ? "has no digest (64 hex digits)"
-                         : "has a value that no kvreplay writes";
+  const char *what = all->bad->kind == DIGEST ? "has no digest (64 hex digits)"
+                                              : "has an invalid value";
   return kv_tell(KV_EXIT_INPUT,
-                 "%s is damaged: column %s of table %s %s in row %lld: take "
-                 "another copy of it, or run the cells again",
+                 "%s is damaged: column %s of table %s %s in row %lld; restore "
+                 "it from a copy, or run the cells again",
                  path, all->bad->column, table, what, all->row);
 }
 

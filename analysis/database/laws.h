@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What must hold of the values of a table (laws.c).
+ * The conditions that the values of a table must meet (laws.c).
  */
 #ifndef KV_ANALYSIS_LAWS_H
 #define KV_ANALYSIS_LAWS_H
@@ -9,9 +9,10 @@
 
 #include <sqlite3.h>
 
-/* An exit code (say.h): does every value of the table of schema, "main" or an
- * attached database, fulfil the law of its column? The first that does not is
- * named, by path; path NULL: nothing is said. One scan of the table. */
+/* Does every value of the table, in `schema` ("main" or an attached database),
+ * meet the condition of its column? Returns an exit code (say.h); the first
+ * violation is printed with path; path NULL: nothing is. One scan of the table.
+ */
 int kv_laws_check(sqlite3 *db, const char *schema, const kv_db_table *table,
                   const char *path);
 

@@ -29,8 +29,8 @@ static int run(sqlite3 *db, char *sql) {
 
 static int contradicts(const char *path, const char *owner, const char *what) {
   return kv_tell(KV_EXIT_DIFFERENT,
-                 "%s contradicts what came before it: %s%s%s; nothing was "
-                 "merged, find out which is wrong",
+                 "%s contradicts an earlier database: %s%s%s; nothing was "
+                 "merged, so find out which is wrong",
                  path, owner, *owner ? ": " : "", what);
 }
 
@@ -103,7 +103,7 @@ static int write_new(sqlite3 *db, const char *out) {
   char *part = sqlite3_mprintf("%s%s.%d.part", *out == '/' ? "" : "./", out,
                                (int)getpid());
   int rc, fd;
-  if (!part) return kv_tell(KV_EXIT_RESOURCE, "not enough memory");
+  if (!part) return kv_tell_short();
   rc = run(db, sqlite3_mprintf("VACUUM main INTO %Q", part));
   fd = rc ? -1 : open(part, O_RDWR);
   if (!rc && (fd < 0 || fsync(fd) || rename(part, out)))
@@ -135,8 +135,8 @@ static int not_read(const kv_list *files) {
     if (!stat(files->item[i], &in) && in.st_dev == out.st_dev &&
         in.st_ino == out.st_ino)
       return kv_tell(KV_EXIT_USAGE,
-                     "%s would write over %s, which is read: OUT keeps what it "
-                     "has, name it once",
+                     "%s would overwrite %s, which is read; OUT already keeps "
+                     "its own results, so name it once",
                      files->item[0], files->item[i]);
   return KV_EXIT_OK;
 }

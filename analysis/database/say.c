@@ -12,9 +12,9 @@ int kv_said(void) { return said; }
 
 void kv_said_forget(void) { said = KV_EXIT_OK; }
 
-void kv_tell_short(void) {
-  kv_tell(KV_EXIT_RESOURCE, "not enough memory for all of it: ask for less "
-                            "with --where, or on a larger machine");
+int kv_tell_short(void) {
+  return kv_tell(KV_EXIT_RESOURCE, "not enough memory; select fewer rows with "
+                                   "--where, or use a larger machine");
 }
 
 int kv_tell(int code, const char *format, ...) {

@@ -75,13 +75,12 @@ static int write_pairs(const kv_page *p) {
   if (g.rows)
     kv_page_table(p, &g, "A and B by method and budget", columns);
   else
-    fputs("<p>No method has an answer at one budget on one trace in both.</p>",
+    fputs("<p>The two have no method at one budget on one trace in common.</p>",
           p->f);
   kv_page_caption(
       p,
-      "A and B: the databases above. Means over the traces on which "
-      "both have an answer; those that differ most in needle, or "
-      "else in KL, come first.",
+      "A and B: the databases above. Means over the traces on which both have "
+      "an answer, largest difference in needle first, or else in KL.",
       "beside", &g);
   fputs("</figure>\n", p->f);
   kv_grid_free(&g);
@@ -92,7 +91,7 @@ static int write_alone(const kv_page *p) {
   kv_grid g;
   int rc = kv_grid_ask(p->db, ALONE, 0, NULL, &g);
   for (int r = 0; !rc && r < g.rows; r++) {
-    fprintf(p->f, "<details><summary>Asked of %s alone</summary><p>",
+    fprintf(p->f, "<details><summary>Only in %s</summary><p>",
             kv_grid_number(&g, r, "side") > 0 ? "B" : "A");
     kv_text_html(kv_grid_text(&g, r, "what"), p->f);
     fputs("</p></details>\n", p->f);
@@ -109,5 +108,4 @@ static int write_beside(const kv_page *p, const kv_figure *f) {
 }
 
 const kv_figure kv_figures_beside[] = {
-    {"beside", "A and B beside each other", .write = write_beside},
-    {.id = NULL}};
+    {"beside", "A and B side by side", .write = write_beside}, {.id = NULL}};

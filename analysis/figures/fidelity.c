@@ -34,25 +34,25 @@
   " AND (SELECT n > 1 FROM every) ORDER BY 1, 2, 5"
 
 #define STORED                                                                 \
-  "Bytes stored, everything charged (codes, scales, positions, columns, side " \
-  "memory, slack), as a share of the dense cache at the same step, averaged "  \
-  "over decode. "
+  "All bytes stored (codes, scales, positions, columns, side memory, slack), " \
+  "as a share of the dense cache at the same step, averaged over decode "      \
+  "steps. "
 #define READ                                                                   \
   "Bytes that attention reads per decode step, as a share of what dense "      \
-  "reads. Methods that retrieve store everything and read little: here is "    \
-  "where they show. "
+  "reads. This is where methods that retrieve differ: they store everything "  \
+  "and read little. "
 #define NEEDLE                                                                 \
   "Needle: attention mass left on the tokens that hold the answers, as a "     \
-  "share of what dense attention puts there; 1 is dense, and a method that "   \
-  "dropped other tokens may give their mass to it."
+  "share of dense attention's; 1 is dense, and a method that dropped other "   \
+  "tokens may exceed it."
 #define ERROR                                                                  \
-  "Error: |o\u0302 \u2212 o| / |o|, mean over layers, heads and decode "       \
-  "steps; "                                                                    \
-  "both axes logarithmic, points of error 0 (dense) are not drawn."
+  "Error: |o\u0302 \u2212 o| / |o|, averaged over layers, heads and decode "   \
+  "steps; both axes are logarithmic, so points of error 0 (dense) are not "    \
+  "drawn."
 #define MARKS                                                                  \
-  " Names stand at what no other method beats in both; filled points are "     \
+  " Points that no other method beats in both are named; filled points are "   \
   "confirmed, hollow ones are one run. The large plot has the mean over all "  \
-  "traces that have the measure, where each of them has an answer."
+  "traces with the measure, if each of them has an answer."
 #define ACROSS_STORED                                                          \
   KV_LOG_SHARE("bytes stored, share of dense, decode's mean")
 #define ACROSS_READ KV_LOG_SHARE("bytes read per step, share of dense")
@@ -62,8 +62,8 @@
 static void say_rank(const kv_page *p) {
   fputs("<p class=\"rank\">", p->f);
   kv_text_html(KV_SAY_RANK, p->f);
-  fputs("</p>\n<details><summary>What was asked, and how sure it is"
-        "</summary><p>",
+  fputs("</p>\n<details><summary>What was run, and how certain it "
+        "is</summary><p>",
         p->f);
   fputs(ranked_txt, p->f);
   fputs("</p></details>\n", p->f);
@@ -75,10 +75,11 @@ static int write_reasons(const kv_page *p) {
   int rc = kv_grid_ask(p->db, "SELECT * FROM reasons", 0, NULL, &g);
   if (rc) return rc;
   if (g.rows)
-    fputs("<p class=\"soft\">*: the mean of those traces alone that have an "
-          "answer: below the others, for it is not to be compared with them, "
-          "and drawn large only where they are all that have the measure.</p>\n"
-          "<details><summary>Why not all traces have one</summary><ul>\n",
+    fputs("<p class=\"soft\">*: the mean of only those traces that have an "
+          "answer. Do not compare it with the others: it is listed below them, "
+          "and drawn large only if no other trace has the "
+          "measure.</p>\n<details><summary>Why not all traces have "
+          "one</summary><ul>\n",
           p->f);
   for (int r = 0; r < g.rows; r++) {
     fputs("<li>", p->f);
@@ -136,9 +137,8 @@ static int write_means(const kv_page *p, const kv_figure *f) {
   int rc = kv_grid_ask(p->db, sql, 0, NULL, &g);
   if (rc) return rc;
   kv_page_table(p, &g, "Means over traces, sorted", columns);
-  fputs("<p class=\"soft\">Means over traces, \u00b1 two of their standard "
-        "errors, of 5 traces and more; needles of the traces that have "
-        "any.</p>\n",
+  fputs("<p class=\"soft\">Means over traces, \u00b1 two standard errors, for "
+        "5 traces or more; needles of the traces that have any.</p>\n",
         p->f);
   kv_grid_free(&g);
   return by == orders + !has_needles(p) ? write_reasons(p) : rc;
@@ -158,15 +158,16 @@ const kv_figure kv_figures_fidelity[] = {
                    "needle against bytes read", .large = true, .more = true)},
     {"lse", "LSE error and KL against bytes stored",
      FIDELITY("kr", "abs(lse_error)", "0"),
-     STORED "LSE error: by how much the log-sum-exp of what is stored is off, "
-            "its mean over layers, heads and decode steps, either way." MARKS,
+     STORED
+     "LSE error: how far the log-sum-exp of the stored entries is off in "
+     "either direction, averaged over layers, heads and decode steps." MARKS,
      .panels =
          KV_PANELS("x", "y", ACROSS_STORED, KV_LINEAR("LSE error, size, nats"),
                    "LSE error against bytes stored", .large = true,
                    .below = write_means)},
     {"lse", "KL against bytes stored", FIDELITY("kr", "kl", "0"),
-     STORED "KL divergence of the attention over what is viewed from dense "
-            "attention, mean over layers, heads and decode steps." MARKS,
+     STORED "KL divergence of the attention over the view from dense "
+            "attention, averaged over layers, heads and decode steps." MARKS,
      .panels = KV_PANELS(
          "x", "y", ACROSS_STORED, KV_LINEAR("KL divergence, nats"),
          "KL against bytes stored", .large = true, .below = write_means),
@@ -183,6 +184,6 @@ const kv_figure kv_figures_fidelity[] = {
      .panels = KV_PANELS("x", "y", ACROSS_READ, KV_LOG("output error"),
                          "output error against bytes read", .large = true),
      .file = "bytes_read",
-     .none = "Shares need the dense cache of the same trace: run <code>-m "
+     .none = "Shares need the dense cache of the same trace; run <code>-m "
              "dense</code> into this database."},
     {.id = NULL}};

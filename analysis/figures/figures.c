@@ -62,7 +62,7 @@ int kv_page_find_answers(const kv_page *p) {
   " beyond, confirmed, printf('%s at %s, %s: gap %.3g at %s entries attended"  \
   " (error %.3g; at budget %s: random %.3g, %s %.3g)', substr(label, 1, 60),"  \
   " asked, substr(trace, 1, 60), gap, equal_budget, output_error,"             \
-  " reference_budget, random, ruler, oracle) AS tip FROM gap JOIN line"        \
+  " reference_budget, random, baseline, oracle) AS tip FROM gap JOIN line"     \
   " USING (key, basis, asked) WHERE abs(gap) < 1e30 ORDER BY label, gap.rowid"
 
 /* A point each way, and a line between them. */
@@ -171,32 +171,32 @@ int kv_page_find_answers(const kv_page *p) {
   "oracle-topp:p=0.3,oracle-topp:p=0.5,oracle-topp:p=0.7,oracle-topp:p=0.8,"   \
   "oracle-topp:p=0.9,oracle-topp:p=0.95,oracle-topp:p=0.99"
 
-/* The budgets at which random and the rulers would have to be run. */
+/* The budgets at which random and the baselines still have to run. */
 static int missing(const kv_page *p) {
   kv_grid g;
-  int rc =
-      kv_grid_ask(p->db,
-                  "SELECT file, seen, ruler, group_concat(equal_budget) AS"
-                  " budgets FROM (SELECT DISTINCT coalesce(min(path), trace ||"
-                  " '.safetensors') AS file, gap.observe AS seen, ruler,"
-                  " equal_budget FROM gap JOIN"
-                  " run USING (key) LEFT JOIN artefact a ON a.identity ="
-                  " run.identity AND kind = 'trace' WHERE"
-                  " equal_budget > 0 AND ruler IS NOT NULL AND random IS NULL"
-                  " GROUP BY run.identity, seen, ruler, equal_budget ORDER BY"
-                  " file, seen, ruler, equal_budget) GROUP BY file, seen,"
-                  " ruler ORDER BY file, seen, ruler",
-                  0, NULL, &g);
+  int rc = kv_grid_ask(
+      p->db,
+      "SELECT file, seen, baseline, group_concat(equal_budget) AS"
+      " budgets FROM (SELECT DISTINCT coalesce(min(path), trace ||"
+      " '.safetensors') AS file, gap.observe AS seen, baseline,"
+      " equal_budget FROM gap JOIN"
+      " run USING (key) LEFT JOIN artefact a ON a.identity ="
+      " run.identity AND kind = 'trace' WHERE"
+      " equal_budget > 0 AND baseline IS NOT NULL AND random IS NULL"
+      " GROUP BY run.identity, seen, baseline, equal_budget ORDER BY"
+      " file, seen, baseline, equal_budget) GROUP BY file, seen,"
+      " baseline ORDER BY file, seen, baseline",
+      0, NULL, &g);
   if (rc || !g.rows) {
     if (!rc) kv_grid_free(&g);
     return rc;
   }
-  fputs("<details><summary>Cells without a gap: random and their ruler were "
+  fputs("<details><summary>Cells without a gap: random and their baseline were "
         "not run at the entries they attend, or one fewer. These commands fill "
         "them</summary>\n",
         p->f);
   for (int r = 0; r < g.rows; r++) {
-    const char *ruler = kv_grid_text(&g, r, "ruler");
+    const char *baseline = kv_grid_text(&g, r, "baseline");
     fputs("<p><code>kvreplay run ", p->f);
     kv_text_shell_html(kv_grid_text(&g, r, "file"), p->f);
     if (strcmp(kv_grid_text(&g, r, "seen"), "recorded")) {
@@ -204,7 +204,7 @@ static int missing(const kv_page *p) {
       kv_text_html(kv_grid_text(&g, r, "seen"), p->f);
     }
     fputs(" -m random,", p->f);
-    fputs(strcmp(ruler, "oracle-topp") ? ruler : SHARES, p->f);
+    fputs(strcmp(baseline, "oracle-topp") ? baseline : SHARES, p->f);
     fputs(" -b ", p->f);
     kv_text_html(kv_grid_text(&g, r, "budgets"), p->f);
     fputs(" --db ", p->f);
@@ -275,7 +275,7 @@ static int older(const kv_page *p) {
   if (rc) return rc;
   if (n > 0)
     fprintf(p->f,
-            "<p class=\"soft\">Not on this page: %.0f cells by superseded "
+            "<p class=\"soft\">Not on this page: %.0f cells of superseded "
             "code. <code>kvreport table --history</code> lists them.</p>\n",
             n);
   kv_grid_free(&g);
@@ -295,12 +295,11 @@ const kv_figure kv_figures_answers[] = {
      "unmeasured USING (place)"
      " ORDER BY place, basis, asked, exact DESC, coalesce(loglik_token,"
      " loglik) DESC, ppl, method",
-     "Means over the items of a task with two standard errors "
-     "of it, right answers with Wilson's 95 % of so many items; "
-     "of fewer than 5 items there is neither. Within each "
-     "budget the most right answers first. "
-     "Perplexity: less dense's, mean over positions. "
-     "*: of those questions alone that have a log-likelihood a token.",
+     "Means over the items of a task, with two standard errors; right answers "
+     "with Wilson's 95 % interval. With fewer than 5 items, neither is shown. "
+     "Within each budget, most right answers first. Perplexity: minus dense's, "
+     "averaged over positions. *: only questions that have a log-likelihood "
+     "per token.",
      .mark = KV_TABLE,
      .columns =
          "place=task:long; method=method:long; asked; questions; "
@@ -309,49 +308,46 @@ const kv_figure kv_figures_answers[] = {
          "ppl=perplexity; note=note:long",
      .closed = true},
     {"right", "Right answers", PLACE("exact"),
-     "Questions whose greedy answer holds the reference answer, mean over the "
-     "items of the task, against the bytes that were stored, mean over the "
-     "steps, as a share of dense's for the same questions. Methods above each "
-     "other have equal bytes. A task counts where dense answers 60 % of it and "
-     "more.",
+     "Share of questions whose greedy answer contains the reference answer, "
+     "averaged over the task's items, against bytes stored: averaged over "
+     "steps, as a share of dense's for the same questions. Points above each "
+     "other have equal bytes. Only tasks that dense answers at 60 % or more "
+     "are counted.",
      .panels = KV_PANELS("share_mean", "exact", KV_SHARE(BYTES),
                          KV_SHARE("right answers"), "Right answers"),
      .closed = true},
     {"loglik", "Log-likelihood of the answer", PLACE("loglik_token"),
-     "Log-likelihood of the reference answer, fed token by token, in nats a "
+     "Log-likelihood of the reference answer, fed token by token, in nats per "
      "token; higher is better.",
      .panels =
          KV_PANELS("share_mean", "loglik_token", KV_SHARE(BYTES),
                    KV_LINEAR("log-likelihood, nats a token"), "Log-likelihood"),
      .closed = true},
     {"next_token", "Divergence of the next token", PLACE("kl"),
-     "KL divergence of the next token's distribution from dense's, on dense's "
-     "own continuation, mean over its positions; lower is better.",
+     "KL divergence of the next-token distribution from dense's, on dense's "
+     "own continuation, averaged over its positions; lower is better.",
      .panels = KV_PANELS("share_mean", "kl", KV_SHARE(BYTES),
                          KV_LINEAR("KL divergence, nats"), "KL divergence"),
      .closed = true},
     {"agreement", "Agreement with dense", PLACE("agree"),
-     "Tokens that greedy decoding has in common with dense's before it leaves "
-     "it.",
+     "Tokens that greedy decoding shares with dense's before it diverges.",
      .panels = KV_PANELS("share_mean", "agree", KV_SHARE(BYTES),
                          KV_LINEAR("tokens"), "Agreement"),
      .closed = true},
     {"perplexity", "Perplexity along the text", "SELECT * FROM perplexities",
-     "Perplexity of prose after the compressed part, less dense's, from each "
-     "position to the next point, mean over the items; lower is better.",
+     "Perplexity of prose after the compressed part, minus dense's, from each "
+     "position to the next point, averaged over items; lower is better.",
      .panels = KV_PANELS("position", "apart", KV_LINEAR("tokens after it"),
                          KV_LINEAR("perplexity less dense's"), "Perplexity"),
      .closed = true},
     {"ranks", "Which measure ranks the answers", RANKS,
      "Kendall's tau-b of each open-loop measure with the answers, over pairs "
-     "of "
-     "methods that were asked the same prompts at the same bytes, each measure "
-     "turned so that more is better: 1 is the same order, 0 none. Lines: 95 %, "
-     "1.96 standard deviations of bootstrap resamples of the prompts, none of "
-     "fewer than 5 prompts. Of the "
-     "percentiles of a measure "
-     "the one that ranks best, where it does so better than the mean. *: only "
-     "the tasks that have it. `kvreport rank` tells which two differ.",
+     "of methods that got the same prompts at the same bytes. Each measure is "
+     "turned so that more is better: 1 is the same order, 0 none. Lines: 95 % "
+     "intervals, 1.96 standard deviations of bootstrap resamples of the "
+     "prompts; none with fewer than 5 prompts. A percentile of a measure is "
+     "shown only if it ranks better than the mean. *: only tasks that have the "
+     "measure. `kvreport rank` says which two differ.",
      .mark = KV_POINTS,
      .panels = {.across = KV_LINEAR("Kendall's tau-b"),
                 .title = "What ranks the answers"},
@@ -362,41 +358,38 @@ const kv_figure kv_figures_answers[] = {
 
 const kv_figure kv_figures_cells[] = {
     {"along", "Error along decode", ALONG,
-     "Output error in bins of decode steps, mean over layers, heads and "
-     "traces. "
-     "A line that rises loses more the longer it decodes.",
+     "Output error in bins of decode steps, averaged over layers, heads and "
+     "traces. A rising line loses more as decoding goes on.",
      .panels = KV_PANELS("progress", "output_error",
                          KV_SHARE("share of decode steps done"),
                          KV_LOG("output error"), "Error along decode"),
      .file = "along_mean", .none = "No trace here has decode steps."},
-    {"gap", "How far from random to the ruler", GAP,
-     "(random \xe2\x88\x92 x) / (random \xe2\x88\x92 ruler) "
+    {"gap", "How far from random to the baseline", GAP,
+     "(random \xe2\x88\x92 x) / (random \xe2\x88\x92 baseline) "
      "in mean output error, both run at the budget "
      "that equals the mean entries x attends per query head and "
-     "step or, where that was not run, at one fewer: an evicting "
-     "method of budget B, random and oracle-evict too, attends "
-     "the token in hand "
-     "beside its B, and oracle-topk counts it in them. The ruler "
-     "is oracle-evict of cells that dropped or merged tokens, "
-     "which knows the decode steps to come; oracle-topk of those "
-     "that read some of what they store, and oracle-topp, "
-     "between its two nearest shares, where a share of the "
-     "probability says how many. All three are rulers by mass "
-     "(mass_gap in the file), so error may pass 1. "
+     "step or, if that was not run, at one fewer: a method that evicts to B, "
+     "random and oracle-evict too, attends the current token "
+     "besides its B, and oracle-topk counts it in B. The baseline is an "
+     "oracle: oracle-evict, which knows future decode steps, if the cell "
+     "dropped or merged tokens; oracle-topk if it read some of what it "
+     "stores; oracle-topp, interpolated between its two nearest shares, if "
+     "a share of the probability decides how many. All three choose by mass "
+     "(mass_gap in the file), so the gap in error may pass 1. "
      "0: no better than chance; below 0: worse than chance, at "
      "the left edge with an arrow where the axis ends before it.",
      .mark = KV_POINTS,
-     .panels = {.across = {"gap: 0 is random, 1 is the ruler", 0, 1, false,
+     .panels = {.across = {"gap: 0 is random, 1 is the baseline", 0, 1, false,
                            false},
-                .title = "Gap to its ruler by method"},
+                .title = "Gap to its baseline by method"},
      .data = "SELECT * FROM gap",
-     .none = "No cell has random and its ruler beside it at the entries it "
+     .none = "Random and a baseline were run for no cell at the entries it "
              "attends, or one fewer.",
      .below = missing},
     {"heads", "Kept by layer and head", HEADS,
      "Entries that each KV head holds at the end, in percent of all tokens, "
-     "mean over traces; the darker, the more. Methods without a budget are "
-     "shown as they are; those that retrieve keep everything.",
+     "averaged over traces; darker is more. Methods without a budget are shown "
+     "unchanged; methods that retrieve keep everything.",
      .mark = KV_MAP,
      .map = {.row = "layer",
              .column = "head",
@@ -409,11 +402,10 @@ const kv_figure kv_figures_cells[] = {
      .group = "small maps", .data = KV_PICTURED("heads"),
      .none = "No cell has an answer on every trace of its shape."},
     {"pages", "Recall by page size", "SELECT *, method AS panel FROM pages",
-     "Of the tokens with the largest exact scores, as many as "
-     "the budget allows, the percentage that the method looks "
-     "at: mean over layers, heads, decode steps and traces. "
-     "Page sizes down, budgets across; the darker, the better. "
-     "A sweep as -m quest:page=8,quest:page=16,quest:page=32 "
+     "Take as many tokens with the largest exact scores as the budget allows: "
+     "the percentage of them that the method looks at, averaged over layers, "
+     "heads, decode steps and traces. Rows are page sizes, columns budgets; "
+     "darker is better. A sweep as -m quest:page=8,quest:page=16,quest:page=32 "
      "fills more rows.",
      .mark = KV_MAP,
      .map = {.row = "page",
@@ -428,15 +420,13 @@ const kv_figure kv_figures_cells[] = {
              .most_high = 300},
      .group = "small"},
     {"tokens", "Which tokens survive", TOKENS,
-     "Down: tokens by their place in the text, the first on "
-     "top; across: decode, from the prompt's end to the last "
-     "step. The shade is the share of these tokens that is "
-     "still stored, alone or within a merged entry; nothing "
-     "where none has entered. The strip on the right is the "
-     "share of decode steps at which they were shown to a query "
-     "head. Means over layers, lanes and traces, at the budget "
-     "of the maps above. kvreport export writes the numbers as "
-     "tokens.csv.",
+     "Rows are tokens by their position in the text, the first at the top; "
+     "columns are decode steps, from the prompt's end to the last. The shade "
+     "is the share of these tokens still stored, alone or within a merged "
+     "entry; blank if none has entered. The strip on the right is the share of "
+     "decode steps at which a query head saw them. Means over layers, lanes "
+     "and traces, at the budget of the maps above. kvreport export writes the "
+     "numbers as tokens.csv.",
      .mark = KV_MAP,
      .map = {.row = "bin",
              .column = "moment",
@@ -451,10 +441,10 @@ const kv_figure kv_figures_cells[] = {
              .most_high = 120},
      .group = "small maps", .unlinked = true},
     {"overlap", "Who keeps the same tokens", OVERLAP,
-     "Tokens that two methods both store over those that either "
-     "stores (Jaccard), in percent, mean over traces, layers "
-     "and lanes that both have, at the budget of the maps "
-     "above. A member of a merged entry is stored.",
+     "Tokens that two methods both store, divided by those that either stores "
+     "(Jaccard), in percent, averaged over traces, layers and lanes that both "
+     "have, at the budget of the maps above. A member of a merged entry counts "
+     "as stored.",
      .mark = KV_MAP,
      .map = {.row = "method",
              .column = "other",
@@ -472,12 +462,11 @@ const kv_figure kv_figures_cells[] = {
          "needles") ") WHERE (SELECT "
                     "count(DISTINCT depth) > 1 AND count(DISTINCT length) > 1 "
                     "FROM needles)",
-     "Attention mass on the needle in percent of what dense "
-     "attention puts there, mean over layers, heads, the "
-     "answer's steps and traces. Depth: how much of the prompt "
-     "stands before it. The darker, the better; beyond 100 a "
-     "method that dropped other tokens gives their mass to the "
-     "needle. At the budget of the maps above.",
+     "Attention mass on the needle, in percent of dense attention's, averaged "
+     "over layers, heads, the answer's steps and traces. Depth: the share of "
+     "the prompt before the needle. Darker is better; above 100 a method "
+     "dropped other tokens and gives their mass to the needle. At the budget "
+     "of the maps above.",
      .mark = KV_MAP,
      .map = {.row = "depth",
              .column = "length",
@@ -491,104 +480,95 @@ const kv_figure kv_figures_cells[] = {
              .most_high = 300},
      .group = "small maps"},
     {"mirrors", "Bits for keys or for values", MIRRORS,
-     "The same number of bits, given to keys or to values: "
-     "K8V4 holds keys in 8 bits and values in 4, K4V8 the other "
-     "way round. Output error, mean over layers, heads, decode "
-     "steps and traces, logarithmic, at the right in the order "
-     "of the row's name; what lies further left is "
-     "the better use of the same bytes for this measure."
-     " Wrong values enter an output as they are, wrong keys by "
-     "what they make of the probabilities.",
+     "The same number of bits, given to keys or to values: K8V4 holds keys in "
+     "8 bits and values in 4, K4V8 the reverse. Output error, averaged over "
+     "layers, heads, decode steps and traces, on a logarithmic scale; the "
+     "numbers at the right are in the order of the row's name. Further left is "
+     "a better use of the same bytes. Errors in values enter an output "
+     "directly, errors in keys through the probabilities.",
      .mark = KV_POINTS,
      .panels = {.across = KV_LOG("output error"),
                 .title = "Output error of formats and their mirrors"},
      .data = KV_PICTURED("mirrors")},
     {"pruning", "Fewer bits, fewer tokens, or both", "SELECT * FROM pruning",
-     "Output error against bytes stored, everything charged, as a share of "
-     "the dense cache at the same step: every token in 8 bits (int8), fewer "
-     "tokens as they came, and fewer tokens in 8 bits. Means over layers, "
-     "heads, decode steps and traces; both axes logarithmic, lower and "
-     "further left is better. A plot a method.",
+     "Output error against all bytes stored, as a share of the dense cache at "
+     "the same step: every token in 8 bits (int8), fewer tokens uncoded, and "
+     "fewer tokens in 8 bits. Means over layers, heads, decode steps and "
+     "traces; both axes logarithmic, lower and further left is better. One "
+     "plot per method.",
      .panels = KV_PANELS("kr", "output_error",
                          KV_LOG_SHARE("bytes stored, share of dense"),
                          KV_LOG("output error"), "Output error against bytes",
                          .panel = "method")},
     {"sparsity", "Tokens by head, by layer, or as many in all",
      "SELECT * FROM sparsity",
-     "Output error of leankv against the share of all tokens that it has "
-     "dropped by the end, mean over layers, heads, decode steps and traces; "
-     "the error is logarithmic. head: thresholds decide in each head; layer: "
-     "the heads of a layer share what the thresholds allow on average; "
-     "static: every head of every layer holds the same number. Lower is "
-     "better.",
+     "Output error of leankv against the share of all tokens dropped by the "
+     "end, averaged over layers, heads, decode steps and traces; the error is "
+     "logarithmic. head: thresholds decide in each head; layer: the heads of a "
+     "layer share what the thresholds allow on average; static: every head of "
+     "every layer holds the same number. Lower is better.",
      .panels = KV_PANELS("dropped", "output_error", KV_SHARE("tokens dropped"),
                          KV_LOG("output error"),
                          "Output error against tokens dropped",
                          .panel = "alike", .series = "sparsity")},
     {"charged", "Codes alone, and everything", CHARGED,
-     "Bytes held at the end, as a share of the dense cache, "
-     "mean over traces. Papers mostly count the codes; what "
-     "they cannot be read without is charged here, and both "
-     "numbers stand at the right. A mark: the unified pages "
-     "that would hold it at the end, their empty places and a "
-     "score a token with them, where --layout unified was "
-     "run.",
+     "Bytes held at the end, as a share of the dense cache, averaged over "
+     "traces. Papers mostly count only the codes; here everything needed to "
+     "read them is charged, and both numbers are at the right. A mark shows "
+     "the unified pages that would hold this at the end, including empty slots "
+     "and one score per token, if --layout unified was run.",
      .mark = KV_BARS,
      .panels = {.across = KV_SHARE("bytes at the end, share of dense"),
                 .title = "Bytes held at the end by kind"},
      .data = KV_PICTURED("charged")},
     {"paged", "Pages over time", "SELECT * FROM paged",
-     "Pages that a layout holds after each step, all layers "
-     "and KV heads together, from the end of the prompt on; a "
-     "plot a layout and trace, with axes of its own. Pages of "
-     "unified have one size; those of pages:N hold N tokens of "
-     "K or of V, and are smaller the fewer bits these have. At "
-     "the budget of the maps above. At most 121 steps of a "
-     "line. kvreport export writes the numbers as paged.csv.",
+     "Pages that a layout holds after each step, over all layers and KV heads, "
+     "from the end of the prompt on; one plot per layout and trace, with its "
+     "own axes. Unified pages have one size; pages:N hold N tokens of K or of "
+     "V, and shrink with their bits. At the budget of the maps above. At most "
+     "121 steps per line. kvreport export writes the numbers as paged.csv.",
      .panels = KV_PANELS("step", "pages", KV_LINEAR("tokens seen"),
                          KV_LINEAR("pages held"), "Pages held at each step",
                          .series = "method", .apart = true, .bare = true),
      .unlinked = true},
     {"utilised", "How full lanes are", UTILISED,
-     "Bars: entries that all lanes hold as a share of as many "
-     "in each as the fullest has, over all steps from the end "
-     "of the prompt on, mean over traces; at the right the mean "
-     "share of tokens that lanes hold, and that of the fullest. "
-     "Marks: the same entries as a share of the slots that a "
-     "layout of regular indices holds; for ha:max that is the "
-     "bar.",
+     "Bars: entries in all lanes, as a share of what they would hold if each "
+     "were as full as the fullest, over all steps from the end of the prompt "
+     "on, averaged over traces; at the right the mean share of tokens that "
+     "lanes hold, and that of the fullest. Marks: the same entries as a share "
+     "of the slots that a layout of regular indices holds; for ha:max that is "
+     "the bar.",
      .mark = KV_BARS,
      .panels = {.across = KV_SHARE("entries held, share"),
                 .title = "How full lanes are"},
      .data = KV_PICTURED("utilised")},
     {"rewritten", "Rewriting against masks", "SELECT * FROM rewritten",
-     "Bytes that layouts of regular indices hold after each "
-     "step, a plot a cell. A rewritten one (max) holds both "
-     "copies while it is copied. Has paid: the step at which "
-     "bytes held x bytes touched, summed from the first rewrite "
-     "on, is no more than with masks (sparse); times are not in "
-     "it, memory is taken for what bounds them. At the budget "
-     "of the maps above; at most 121 steps of a line.",
+     "Bytes that layouts of regular indices hold after each step, one plot per "
+     "cell. A rewritten layout (max) holds both copies during the copy. Has "
+     "paid: the step at which bytes held x bytes touched, summed from the "
+     "first rewrite on, drops to the sum with masks (sparse); times are not "
+     "included, since memory is assumed to bound them. At the budget of the "
+     "maps above; at most 121 steps per line.",
      .panels = KV_PANELS("step", "bytes", KV_LINEAR("tokens seen"),
                          KV_LINEAR("bytes held"), "Bytes held at each step",
                          .apart = true, .bare = true),
      .unlinked = true},
     {"drifts", "Drift of the log-sum-exp", "SELECT * FROM drifts",
-     "What the log-sum-exp of the stored tokens lacks of that of all, summed "
-     "over the steps since the prompt, mean over layers and query heads: the "
-     "further down, the more of the softmax's denominator is gone. Who only "
-     "drops never rises; how much of it merging holds is the distance to a "
-     "line that drops. Tokens behind a mask are stored. At the budget of the "
-     "maps above; at most 121 steps of a line.",
+     "How much lower the log-sum-exp of the stored tokens is than that of all "
+     "tokens, summed over the steps since the prompt, averaged over layers and "
+     "query heads: the lower, the more of the softmax's denominator is gone. A "
+     "method that only drops never rises; merging keeps the distance to a line "
+     "that drops. Tokens behind a mask are stored. At the budget of the maps "
+     "above; at most 121 steps per line.",
      .panels = KV_PANELS("step", "drift", KV_LINEAR("tokens seen"),
                          KV_LINEAR("sum of LSE(stored) - LSE(all), nats"),
                          "Drift", .apart = true, .bare = true)},
     {"merging", "What merging does to the drift", "SELECT * FROM merging",
-     "The drift with condensed=merge less that without, of runs that differ in "
-     "nothing else: above 0 merging holds what dropping loses, below 0 it "
-     "loses "
-     "more. A merged pair's logit is a mean, so for the queries that gave its "
-     "weights the sum falls at least as much as by dropping the smaller one.",
+     "The drift with condensed=merge minus the drift without, for runs that "
+     "differ in nothing else: above 0 merging keeps what dropping loses, below "
+     "0 it loses more. A merged pair's logit is a mean, so for the queries "
+     "that gave its weights the sum falls at least as much as by dropping the "
+     "smaller one.",
      .panels = KV_PANELS("step", "added", KV_LINEAR("tokens seen"),
                          KV_LINEAR("drift with merging - without, nats"),
                          "Merging and drift", .apart = true, .bare = true)},
@@ -604,8 +584,8 @@ const kv_figure kv_figures_cells[] = {
 static void contradicted(const kv_page *p, const kv_grid *g) {
   fputs("<p><span class=\"no\">", p->f);
   kv_page_count(p->f, g->rows, "contradiction");
-  fputs(".</span> One of two results is wrong; until it is known which, "
-        "believe neither.</p>\n",
+  fputs(".</span> One of two results is wrong; trust neither until you know "
+        "which.</p>\n",
         p->f);
   kv_page_table(p, g, "Contradictions",
                 "spec=cell:long; trace; what=difference:long; layer; backend; "
@@ -615,35 +595,32 @@ static void contradicted(const kv_page *p, const kv_grid *g) {
 const kv_figure kv_figures_tables[] = {
     {"check", "Cross-check", "SELECT * FROM conflict", NULL,
      .draw = contradicted,
-     .none = "<span class=\"yes\">No contradiction:</span> whatever was "
-             "computed more than once gave the same digests and the same "
-             "numbers."},
+     .none = "<span class=\"yes\">No contradiction:</span> everything computed "
+             "more than once gave the same digests and numbers."},
     {"check", "Kernels graded and found wrong", "SELECT * FROM graded", NULL,
      .mark = KV_TABLE,
      .columns = "theirs=kernel; trace; spec=against:long; layer; "
                 "what=first wrong:long; started=graded"},
     {"check", "Cross-check", "SELECT * FROM crosscheck",
      "Digests of every decision (journal), of what is stored (state) and of "
-     "every output bit (output), first ten digits. Confirmed: found equal by "
-     "two runs that differ in backend, kernel set or processor.",
+     "every output bit (output), first ten digits. Confirmed: two runs that "
+     "differ in backend, kernel set or processor found the same.",
      .mark = KV_TABLE, .few = true, .file = "crosscheck",
      .columns = "trace; observe; spec=cell:long; journal=journal:short; "
                 "state=state:short; output=output:short; confirmations=runs; "
                 "by_whom=backend, kernels, threads; status=checked:mark"},
     {"cells", "All cells", "SELECT * FROM cell",
-     "Asked, stored at the end, mean over decode and read stand "
-     "side by side because they differ: a share of the prompt "
-     "is not a share of the cache at the end. Scanned: what a "
-     "method looks at in order to choose what is read, as a share "
-     "of what dense reads. Needle: mass on the needles as a share of what "
-     "dense attention puts on them. LSE error: of the log-sum-exp of what is "
-     "stored, KL: of the attention, error: of its output, in the order in "
-     "which they were seen to rank right answers (the last does not). "
-     "\u00b1: two standard errors of the mean, from the means of 16 bins of "
-     "steps, of at least 5. Prompt error, prompt mass: of the rows of a "
-     "prompt that was read "
-     "in chunks. File: what a method was lent of a file of its own, once for "
-     "all requests and no part of what is stored.",
+     "The budget asked for, bytes stored at the end, averaged over decode "
+     "steps and read are side by side because they differ: a share of the "
+     "prompt is not a share of the cache at the end. Scanned: what a method "
+     "looks at to choose what it reads, as a share of what dense reads. "
+     "Needle: mass on the needles as a share of dense attention's. LSE error: "
+     "of the log-sum-exp of the stored entries; KL: of the attention; error: "
+     "of its output. Their order is how well they rank right answers (the last "
+     "does not). \u00b1: two standard errors of the mean, from the means of 16 "
+     "bins of steps, at least 5 of them. Prompt error, prompt mass: for the "
+     "rows of a prompt read in chunks. File: bytes that a method reads from "
+     "its own file, once for all requests and not part of the stored bytes.",
      .mark = KV_TABLE,
      .columns = "trace; observe; method=method:name; asked; budget; kept; "
                 "bytes_end=stored at end:bytes; share_end=of dense:percent; "
@@ -652,14 +629,14 @@ const kv_figure kv_figures_tables[] = {
                     COLUMN) "asset_bytes=file:bytes; "
                             "status=checked:mark; reason=reason:long",
      .below = older},
-    {"prompts", "Prompts read in chunks", "SELECT * FROM prompts",
-     "What it costs to read a prompt in chunks (prefill=N), whose rows behind "
-     "the first chunk attend by the method, as decode steps do. Attended: of "
-     "the tokens before such a row, those it attends to; prompt mass: the "
-     "attention that dense puts on them; prompt error: of the row's output. "
-     "Then decoding after it and, whole, after the same prompt read whole, "
-     "where no row of it loses any, by the same method asked alike; \u2013: "
-     "that was not run.",
+    {"prompts", "Chunked prefill", "SELECT * FROM prompts",
+     "What it costs to read a prompt in chunks (prefill=N), where rows after "
+     "the first chunk attend by the method, as decode steps do. Attended: the "
+     "share of the tokens before such a row that it attends to; prompt mass: "
+     "the attention that dense puts on them; prompt error: of the row's "
+     "output. Then decoding after it and, as `whole`, after the same prompt "
+     "read at once, where no row loses anything, by the same method and "
+     "budget; \u2013: that was not run.",
      .mark = KV_TABLE,
      .columns = "trace; spec=cell:long; asked; chunk; "
                 "prompt_attended=attended:percent; prompt_mass=prompt mass; "
@@ -669,19 +646,18 @@ const kv_figure kv_figures_tables[] = {
                 "whole_lse_error=LSE error, whole; output_error=error; "
                 "whole_output_error=error, whole; status=checked:mark"},
     {"layouts", "Memory layouts", "SELECT * FROM layouts",
-     "Bytes of K and V in the memory that each layout holds. Slack: held, and "
-     "no entry lies there. Came free: of the bytes that the method gave up, "
-     "those in memory that is free again. Of unified pages: their bytes in "
-     "which nothing lies, entries that changed their precision, entries of "
-     "page tables, and page ids read from and written into the free list. Of "
-     "base, ls, la, hs and ha: tokens that decode steps load, over all lanes; "
-     "blocks after which some layer had other indices; what rewriting them "
-     "moved, or the masks in its place; entries held as a share of as many in "
-     "every lane as in the longest; and decode steps until a rewrite's "
-     "memory-time integral was no more than that of masks. Ranks: of tensor "
-     "parallelism, each with its share of the KV heads and a store of its own "
-     "(tp=N); what the fullest of them holds on average, that over an Nth of "
-     "all, and what it loads.",
+     "Bytes of K and V in the memory that each layout holds. Slack: held but "
+     "without an entry. Came free: the share of the bytes given up by the "
+     "method that became free memory. Of unified pages: unused bytes, entries "
+     "that changed their precision, entries of page tables, and page ids read "
+     "from and written to the free list. Of base, ls, la, hs and ha: tokens "
+     "that decode steps load, over all lanes; blocks after which some layer "
+     "had other indices; the bytes that rewriting them moved, or the masks "
+     "instead; entries held as a share of as many in every lane as in the "
+     "longest; and decode steps until a rewrite's memory-time integral was no "
+     "more than that of masks. Ranks: of tensor parallelism, each with its "
+     "share of the KV heads and its own store (tp=N); what the fullest rank "
+     "holds on average, that over an Nth of all, and what it loads.",
      .mark = KV_TABLE,
      .columns =
          "trace; spec=cell:long; asked; layout; pages_end=pages at end; "
@@ -695,12 +671,12 @@ const kv_figure kv_figures_tables[] = {
          "rank_even=of an even share:some-percent; "
          "rank_loads=fullest, loads:some"},
     {"device_caches", "Caches on the device", "SELECT * FROM device_caches",
-     "What a cache on the device, of so many entries a lane, would save of "
-     "the transfers from the host's memory (kvreplay run --cache). lru: those "
-     "stay that were looked up last; lfu: at the most steps. Found: of the "
-     "entries that decode steps look up; fetched: bytes of the others, of all "
-     "layers, and as a share of what is fetched without a cache. Caches are "
-     "empty when decoding begins.",
+     "What a cache on the device, of this many entries a lane, would save of "
+     "the transfers from host memory (kvreplay run --cache). lru keeps the "
+     "entries looked up last; lfu those looked up at the most steps. Found: "
+     "share of the entries that decode steps look up; fetched: bytes of the "
+     "others, over all layers, and as a share of what is fetched without a "
+     "cache. Caches are empty when decoding begins.",
      .mark = KV_TABLE,
      .columns = "trace; spec=cell:long; asked; cache; found=found:percent; "
                 "fetched=fetched a step:bytes; share_fetched=of all:percent; "

@@ -8,20 +8,20 @@
 
 #include "analysis/page/figure.h"
 
-/* Asks what a model answered and what ranks it, where the database has
- * evaluations; once, before figures are drawn. An exit code. */
+/* Reads what a model answered and what ranks it, if the database has
+ * evaluations; once, before figures are drawn. Returns an exit code. */
 int kv_page_find_answers(const kv_page *p);
 
-/* Tables of figures, ended by id NULL. Each figure is left out where its SQL
- * has no rows. */
+/* Tables of figures, each ended by id NULL. A figure is left out if its SQL has
+ * no rows. */
 extern const kv_figure
     kv_figures_answer[],   /* which method is best at equal bytes */
     kv_figures_beside[],   /* two databases: of a page that has `beside` */
     kv_figures_answers[],  /* what a model answered, and what ranks it */
     kv_figures_fidelity[], /* needle, LSE error, KL and output error against
                               bytes stored and read, with tables of means */
-    kv_figures_cells[],    /* what else there is of cells */
-    kv_figures_deltakv[],  /* a parameter turned, ablations, equations */
+    kv_figures_cells[],    /* further figures of cells */
+    kv_figures_deltakv[],  /* a varied parameter, ablations, equations */
     kv_figures_tables[];   /* the cross-check, every cell, .., machines */
 
 #endif

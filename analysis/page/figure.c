@@ -155,8 +155,8 @@ static void draw_panels(const kv_page *p, const kv_grid *g, int r,
   plot->height = s->large ? 270 : 330;
   if (s->large && g->rows - r > KV_PAGE_MOST) {
     fprintf(p->f,
-            "<p class=\"soft\">%d marks are too many to draw a plot a trace, "
-            "too.</p>\n",
+            "<p class=\"soft\">%d marks are too many for a plot of each "
+            "trace.</p>\n",
             g->rows - r);
     return;
   }
@@ -325,7 +325,8 @@ static void draw_group(const kv_page *p, const kv_figure *f, const kv_grid *g,
   }
   kv_map_free(&m);
   if (!has(g, "flat")) return;
-  fputs("<p class=\"soft\">Alike in all layers and heads, in percent:", p->f);
+  fputs("<p class=\"soft\">The same in all layers and heads, in percent:",
+        p->f);
   for (r = first; r < end; r = kv_grid_end(g, r, "panel")) {
     if (!isfinite(kv_grid_number(g, r, "flat"))) continue;
     fputs(flat++ ? ", " : " ", p->f);
@@ -430,8 +431,7 @@ static void put_beside(FILE *f, const kv_page *page, char *const *text) {
     fprintf(f, "<div><p class=\"of\">%c: ", "AB"[i]);
     kv_text_html(page[i].path, f);
     fputs("</p>\n", f);
-    fputs(some(text[i]) ? text[i] : "<p class=\"soft\">Nothing of it.</p>\n",
-          f);
+    fputs(some(text[i]) ? text[i] : "<p class=\"soft\">No data.</p>\n", f);
     fputs("</div>\n", f);
   }
   fputs("</div>\n", f);

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A figure of the page as a row: heading, SQL, caption, and one of the marks by
- * which its answer is drawn. analysis/figures has the rows, command_html.c puts
- * them on the page. Columns of the answer that a mark needs are said at the
- * mark; beside them `heading` begins a group of drawings with that text above
- * it.
+ * A figure of the page as a row of a table: heading, SQL, caption, and the kind
+ * of drawing for its rows. analysis/figures has the rows, command_html.c puts
+ * them on the page. The comment of a kind lists the columns that it needs; in
+ * all kinds the column `heading` begins a group of drawings below that text.
  */
 #ifndef KV_ANALYSIS_FIGURE_H
 #define KV_ANALYSIS_FIGURE_H
@@ -15,30 +14,30 @@
 typedef struct kv_figure kv_figure;
 
 typedef enum kv_mark_kind {
-  KV_LINES,  /* small line plots beside each other: panels */
+  KV_LINES,  /* small line plots next to each other: panels */
   KV_POINTS, /* points in rows along an axis: panels.across; strip.h */
-  KV_BARS,   /* the same; items that have `bar` are bars behind each other */
-  KV_MAP,    /* a map for each run of rows alike in `panel`: map */
+  KV_BARS,   /* the same; items with `bar` are bars in the background */
+  KV_MAP,    /* a map for each run of rows that agree in `panel`: map */
   KV_TABLE   /* a table: columns */
 } kv_mark_kind;
 
-/* Small line plots of a query's answer: one for each panel, in it a line for
- * each series, which looks the same in all of them. The answer has the columns
- * `asked` and `confirmed`, too. At most 48 panels are drawn. */
+/* Small line plots of a query's rows: one for each panel, in it a line for each
+ * series, which looks the same in all panels. The rows also need the columns
+ * `asked` and `confirmed`. At most 48 panels are drawn. */
 typedef struct kv_panels {
   const char *x, *y;  /* columns of numbers; a row without one is left out */
   kv_axis across, up; /* titles and scales; limits are found in the rows */
-  const char *title;  /* for who cannot see it; before the panel's name */
-  bool apart;         /* limits of its own for each panel, not for all */
-  bool bare;          /* no point is marked but the last of a line */
-  const char *panel;  /* column whose runs of alike rows are a plot, and its
+  const char *title;  /* for screen readers; the panel's name follows */
+  bool apart;         /* each panel has its own limits */
+  bool bare;          /* only the last point of a line is marked */
+  const char *panel;  /* column whose runs of equal values are a plot, and its
                          heading; NULL: "panel" */
   const char *series; /* column that names the line; NULL: "series" */
   /* Rows whose panel is "" are drawn large, and first. */
   bool large;
-  bool more; /* y: the higher, the better; else few that are far above the rest
-                stand beyond the axis. Of large plots alone */
-  /* What stands between the large plot and the small ones; or NULL. */
+  bool more; /* large plots: y, the higher the better; else a few values far
+                above the rest are drawn beyond the axis */
+  /* Writes what is between the large plot and the small ones; or NULL. */
   int (*below)(const kv_page *p, const kv_figure *f);
 } kv_panels;
 
@@ -58,52 +57,52 @@ typedef struct kv_panels {
     .title = __VA_ARGS__                                                       \
   }
 
-/* SQL: the rows of a view at the budget that the page's maps are of, and those
- * of methods that have no budget. */
+/* SQL: the rows of a view at the budget of the page's maps, and rows of methods
+ * without a budget. */
 #define KV_PICTURED(view)                                                      \
   "SELECT * FROM " view " WHERE (asked = '' OR (basis, asked) ="               \
   " (SELECT basis, asked FROM pictured))"
 
-/* A figure; tables of them end with id NULL. Rows of one id that follow each
- * other are one section, with the heading of the first. */
+/* A figure. Tables of figures end with id NULL. Consecutive rows with one id
+ * are one section, with the heading of the first. */
 struct kv_figure {
-  const char *id;    /* of its place in the page, and of its file of numbers */
+  const char *id;    /* anchor in the page, and name of its data file */
   const char *title; /* the heading */
-  const char *ask;   /* SQL that gives the rows; none: no figure, no heading */
+  const char *ask;   /* SQL of the rows; without rows: no figure, no heading */
   const char *caption; /* below it */
   kv_panels panels;
-  /* Draws g, which has rows, within the figure; NULL: by its mark. */
+  /* Draws g, which has rows, within the figure; NULL: by `mark`. */
   void (*draw)(const kv_page *p, const kv_grid *g);
-  /* Writes all of it, without heading, in place of what else is here, or
-   * nothing; an exit code (analysis/database/say.h). NULL: as above. */
+  /* Writes the whole figure, without heading, instead of the other members, or
+   * nothing; returns an exit code (analysis/database/say.h). NULL: as above. */
   int (*write)(const kv_page *p, const kv_figure *f);
-  const char *group; /* class of what is around the drawing; NULL: nothing is */
-  bool unlinked;     /* too many numbers to stand in the page as a file */
+  const char *group; /* class of the element around the drawing; NULL: none */
+  bool unlinked;     /* too many numbers for a data file within the page */
   bool closed;       /* of answers, in closed loop; the caption says so */
   kv_mark_kind mark;
   kv_maps map;
   const char *columns; /* of a table, as kv_page_table takes them */
-  bool
-      few; /* a table of more than KV_PAGE_MOST rows stands in its file alone */
-  const char *file, *data; /* its file's name, and the SQL of its numbers; NULL:
-                              id and ask */
-  const char *none;        /* what is said where there are no rows; or NULL */
-  /* What stands above the figure, and within it below the caption; or NULL. */
+  /* A table of more than KV_PAGE_MOST rows is only in its data file. */
+  bool few;
+  const char *file, *data; /* its data file's name, and the SQL of its numbers;
+                              NULL: id and ask */
+  const char *none;        /* text if there are no rows; or NULL */
+  /* Write what is above the figure, and what is below its caption; or NULL. */
   void (*lead)(const kv_page *p);
   int (*below)(const kv_page *p);
 };
 
-/* Draws a figure into the page p, without its heading, or nothing where its SQL
+/* Draws a figure into the page p, without its heading, or nothing if its SQL
  * has no rows. Returns an exit code (analysis/database/say.h): KV_EXIT_OK, or
- * what went wrong with a query, which has been said. */
+ * that of a failed query, which has been printed. */
 int kv_figure_draw(const kv_page *p, const kv_figure *figure);
 
-/* Writes the section, a heading and what the figure is of one database or of
- * two beside each other, unless no database has anything: the section of a
- * figure to f: of pages 0 .. pages - 1, one or two, whose own f is not looked
- * at. folds: it is closed until a reader opens it. *shown: there is one. An
- * exit code (analysis/database/say.h); of what lacked memory nothing is
- * written, which is said (kv_tell_short). */
+/* Writes the section of a figure to f, a heading and the figure for one
+ * database or two side by side, unless no database has rows. page[0 .. pages -
+ * 1], one or two; their own f is ignored. folds: it is closed until a reader
+ * opens it. *shown: it was written. Returns an exit code
+ * (analysis/database/say.h). Parts that lacked memory are left out, which is
+ * printed (kv_tell_short). */
 int kv_section_write(FILE *f, int pages, kv_page *page, const kv_figure *figure,
                      bool folds, bool *shown);
 

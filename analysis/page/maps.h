@@ -1,35 +1,33 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A map of a query's answer as inline SVG: the distinct values of one column
- * stand down a side, those of another across, and a square has the number of a
+ * A map of a query's rows as inline SVG: the distinct values of one column go
+ * down a side, those of another across, and a square shows the number of a
  * third, a share. A shade is one of 21 steps from 0 (a faint tint; the page's
- * own colour is where nothing is) to 1, and neighbours of one shade in a row
- * are one stroke, so that a map of 64 by 64 takes some kilobytes; a map with
- * room in its squares has their percents written into it. kv_map_find,
- * kv_map_draw, kv_map_free.
+ * own colour means no value) to 1. Neighbours of one shade in a row are one
+ * stroke, so a map of 64 by 64 takes some kilobytes. Large squares also show
+ * their percentage. Order of calls: kv_map_find, kv_map_draw, kv_map_free.
  */
 #ifndef KV_ANALYSIS_MAPS_H
 #define KV_ANALYSIS_MAPS_H
 
 #include "analysis/page/page.h"
 
-/* How the maps of a figure are made. Widths and heights are in units of the
+/* How the maps of a figure are drawn. Widths and heights are in units of the
  * page, about a pixel. */
 typedef struct kv_maps {
-  /* Columns of the grid: a side has a place for each of their distinct values,
-   * in ascending order. Several names with a blank between are one value, which
-   * is called by the last of them. A row whose `column` is a number below 0 has
-   * no square. */
+  /* Columns of the grid: each distinct value has a place on its side, in
+   * ascending order. Several names separated by blanks are one value, labelled
+   * by the last of them. A row whose `column` is a number below 0 has no
+   * square. */
   const char *row, *column;
-  const char *order; /* column of numbers by which `column` is in order; NULL:
-                        itself */
+  const char *order; /* column of numbers that sorts `column`; NULL: itself */
   const char *value; /* column of the shares, 0 to 1, that are drawn */
   const char *row_title, *column_title; /* of the two sides, on the page */
-  const char *row_name, *column_name;   /* columns of texts by which places are
-                          called in place of their values; or NULL */
-  bool numbered;     /* columns are called 1, 2, .. and not by their values */
+  const char *row_name, *column_name;   /* columns of texts that label places
+                                           instead of their values; or NULL */
+  bool numbered;                        /* columns are labelled 1, 2, .. */
   bool shared;       /* all maps of a figure have the same sides */
-  double wide, high; /* of a square, as long as the map has room */
+  double wide, high; /* of a square, if the map has space */
   double least_wide, most_wide, most_high; /* of all squares together */
 } kv_maps;
 
@@ -38,18 +36,18 @@ typedef struct kv_map {
   const kv_grid *g;
   const kv_maps *how;
   int rows, columns;
-  int *row, *column; /* [rows], [columns] rows of the grid where each value is
-                        first seen */
-  double *value;     /* [rows][columns]; NaN: no row of the grid is of it */
+  int *row, *column; /* [rows], [columns] the first row of the grid with each
+                        value */
+  double *value;     /* [rows][columns]; NaN: no row of the grid has it */
 } kv_map;
 
-/* Makes the map of the rows first .. end - 1 of g, with the sides that the rows
- * from side_first to side_end - 1 have, so that several maps may have the same.
- * False: no memory, which was said (kv_tell_short), and *out is empty. */
+/* Makes the map of the rows first .. end - 1 of g, with the sides of the rows
+ * side_first .. side_end - 1, so that several maps can share sides. False: no
+ * memory, which was printed (kv_tell_short), and *out is empty. */
 bool kv_map_find(const kv_grid *g, const kv_maps *how, int side_first,
                  int side_end, int first, int end, kv_map *out);
-/* Writes the map with `heading` above it, which is what a reader who cannot see
- * it is told, too. */
+/* Writes the map with `heading` above it, which is also its text for screen
+ * readers. */
 void kv_map_draw(const kv_map *m, const char *heading, FILE *f);
 void kv_map_free(kv_map *m); /* accepts an empty one */
 

@@ -62,7 +62,7 @@ static void data_link(const kv_page *p, const char *name, const kv_grid *g) {
     percent(text, p->f);
     fprintf(p->f, "\">Data: %s.csv</a>", name);
   } else {
-    fputs(" Data: too many to stand in the page; <code>kvreport export ", p->f);
+    fputs(" Data: too large for the page; <code>kvreport export ", p->f);
     kv_text_shell_html(p->path, p->f);
     fputs(" -o data</code> writes them.", p->f);
   }
@@ -89,8 +89,8 @@ void kv_page_caption(const kv_page *p, const char *text, const char *name,
 void kv_page_answered(const kv_page *p, const char *text, const char *name,
                       const kv_grid *data) {
   caption(p, text,
-          " <strong>Closed loop:</strong> the model went on from what the "
-          "method had left.",
+          " <strong>Closed loop:</strong> the model went on with the method's "
+          "cache.",
           name, data);
 }
 
@@ -201,8 +201,8 @@ static int line_of(const kv_page *p, const kv_grid *g, int row) {
     return kv_page_variant(p, kv_grid_text(g, row, "key"));
   if (kv_grid_column(g, "method") < 0) return -1;
   snprintf(name, sizeof name, "%s", kv_grid_text(g, row, "method"));
-  char *ruler = strstr(name, ", ruler"); /* as kv_answer_ask says it */
-  if (ruler) *ruler = 0;
+  char *baseline = strstr(name, ", baseline"); /* as kv_answer_ask says it */
+  if (baseline) *baseline = 0;
   return kv_variants_same(&p->variants, name);
 }
 

@@ -112,21 +112,22 @@ WHERE b.output_error IS NOT NULL
 ORDER BY trace, r.prompt_len, r.observe, r.method, r.budget, r.params, a.basis,
   a.target, b.bin;
 
--- How far each cell is on the way from random to the ruler of its family, at
--- the entries that it attends: gap = (random - x) / (random - ruler) in mean
--- output error, mass_gap the same of the retained mass. The family is what the
--- cell did, against dense where that was run: who has fewer entries at the end
--- dropped or merged them (oracle-evict; with lanes of query heads where it has
--- such), who attends fewer of all reads some (oracle-topk; oracle-topp where
--- a share p of the probability decides how many); others have no ruler.
+-- How far each cell x gets from random to its baseline, an oracle, at the
+-- entries that x attends. gap = (random - x) / (random - baseline) in mean
+-- output error; mass_gap is the same in retained mass. The baseline depends on
+-- what the cell did, compared with dense where dense was run:
+--   fewer entries at the end: oracle-evict, with a lane for each query head if
+--     x has such lanes;
+--   else fewer attended: oracle-topk, or oracle-topp if x reads a share p of
+--     the probability;
+--   else none.
 --
--- Random and ruler stand at one budget: the entries x attends on average or,
--- where that was not run, one fewer. What evicts to B attends B + 1, the token
--- in hand with them: so do random and oracle-evict; oracle-topk counts that
--- token in its B. oracle-topp has no budget: it is taken on the straight line
--- between its two cells that attend most nearly fewer and more than x, which
--- lies below its curve: shares that are nearer bring it up. Random
--- is the one with its default parameters, and budgets are one for all layers.
+-- Random and the baseline ran at one budget: the mean entries that x attends,
+-- or one fewer. A method that evicts to B, such as random and oracle-evict,
+-- attends B + 1 with the current token, which oracle-topk counts in B.
+-- oracle-topp has no budget: its value is interpolated between its two cells
+-- that attend the nearest fewer and more entries. That line is below its curve,
+-- so nearer shares raise it. Random has its defaults; all layers one budget.
 CREATE TEMP VIEW gap AS
 WITH ran AS MATERIALIZED
   (SELECT * FROM cell WHERE output_error IS NOT NULL),
@@ -142,7 +143,7 @@ ruled AS MATERIALIZED
     WHEN c.attended >= coalesce(all_attended, (c.prompt_len + 1 + c.n_tokens)
       / 2.0) THEN NULL
     WHEN c.params LIKE '%"p"%' THEN 'oracle-topp' ELSE 'oracle-topk' END
-    AS ruler
+    AS baseline
   FROM ran c LEFT JOIN whole USING (trace, prompt_len, observe, arithmetic)
   WHERE c.method NOT IN
     ('dense', 'random', 'oracle-evict', 'oracle-topk', 'oracle-topp')),
@@ -157,7 +158,7 @@ chance AS MATERIALIZED
 oracle AS MATERIALIZED
   (SELECT DISTINCT trace, prompt_len, observe, arithmetic, budget AS at_budget,
     method || iif(json_extract(params, '$.group') = 'query_head',
-      ':group=query_head', '') AS ruler,
+      ':group=query_head', '') AS baseline,
     attended, output_error, mass, confirmed, key
   FROM ran
   WHERE method = 'oracle-topp' OR (method IN ('oracle-evict', 'oracle-topk')
@@ -168,15 +169,15 @@ beside AS MATERIALIZED
     (SELECT o.key FROM oracle o
      WHERE o.trace = c.trace AND o.prompt_len = c.prompt_len
        AND o.observe = c.observe AND o.arithmetic = c.arithmetic
-       AND o.ruler = c.ruler
-       AND iif(c.ruler = 'oracle-topp', o.attended <= c.attended,
+       AND o.baseline = c.baseline
+       AND iif(c.baseline = 'oracle-topp', o.attended <= c.attended,
          o.at_budget = n.budget)
      ORDER BY o.attended DESC, o.key LIMIT 1) AS below,
     (SELECT o.key FROM oracle o
      WHERE o.trace = c.trace AND o.prompt_len = c.prompt_len
        AND o.observe = c.observe AND o.arithmetic = c.arithmetic
-       AND o.ruler = c.ruler
-       AND iif(c.ruler = 'oracle-topp', o.attended >= c.attended,
+       AND o.baseline = c.baseline
+       AND iif(c.baseline = 'oracle-topp', o.attended >= c.attended,
          o.at_budget = n.budget)
      ORDER BY o.attended, o.key LIMIT 1) AS above
   FROM ruled c JOIN chance n
@@ -197,7 +198,7 @@ lined AS
       JOIN oracle h ON h.key = b.above)
     ON b.key = c.key AND b.basis IS c.basis AND b.asked IS c.asked)
 SELECT trace, prompt_len, observe, method, params, basis, asked, budget,
-  equal_budget, reference_budget, ruler, output_error, random, oracle,
+  equal_budget, reference_budget, baseline, output_error, random, oracle,
   (random - output_error) / nullif(random - oracle, 0) AS gap,
   mass, random_mass, oracle_mass,
   (mass - random_mass) / nullif(oracle_mass - random_mass, 0) AS mass_gap,

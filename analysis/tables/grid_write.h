@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A grid as text: for people, or for programs. Whatever the database holds, all
- * formats are valid UTF-8. Table, CSV and LaTeX have no control characters but
- * the ends of their lines: those of a text stand as \xNN (text.h of this
- * folder); JSON escapes those below U+0020.
+ * A grid as text: for people, or for programs. All formats are valid UTF-8,
+ * whatever the database contains. Table, CSV and LaTeX have no control
+ * characters except line ends: a text's are written as \xNN (text.h of this
+ * folder). JSON escapes those below U+0020.
  */
 #ifndef KV_ANALYSIS_GRID_WRITE_H
 #define KV_ANALYSIS_GRID_WRITE_H
@@ -20,8 +20,8 @@ typedef enum kv_grid_format {
   KV_JSONL, /* an object a line */
   KV_LATEX  /* a tabular, for a paper; reals to 4 digits, texts whole */
 } kv_grid_format;
-/* Writes all rows and columns of g. Want of memory is said (kv_tell_short);
- * errors of f are for kv_output_close to find. */
+/* Writes all rows and columns of g. Lack of memory is printed (kv_tell_short);
+ * kv_output_close finds errors of f. */
 void kv_grid_write(const kv_grid *g, kv_grid_format format, FILE *f);
 
 #endif

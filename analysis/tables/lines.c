@@ -39,7 +39,7 @@ int kv_lines_fill(sqlite3 *db) {
   if (kv_variants_find(&all, &v))
     rc = kv_lines_put(db, &all, &v);
   else
-    rc = kv_tell(KV_EXIT_RESOURCE, "not enough memory");
+    rc = kv_tell_short();
   kv_variants_free(&v);
   kv_grid_free(&all);
   return rc;

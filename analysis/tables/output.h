@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Where kvreport writes: the standard output, or a file that is whole or left
- * as it was. Open, write, close. What goes wrong is said, and exit codes are
- * chosen, by analysis/database/say.h.
+ * Where kvreport writes: standard output, or a file, which is written whole or
+ * not at all. Open, write, close. analysis/database/say.h prints errors and has
+ * the exit codes.
  */
 #ifndef KV_ANALYSIS_OUTPUT_H
 #define KV_ANALYSIS_OUTPUT_H
@@ -10,17 +10,17 @@
 #include <stdbool.h>
 #include <stdio.h>
 
-/* True if path, as typed, means the standard output: NULL, or "-". */
+/* Does path, as typed, mean standard output (NULL, or "-")? */
 bool kv_output_is_stdout(const char *path);
-/* Opens path to write, or the standard output; NULL after saying why it cannot.
- * A file is written beside its place until it is closed; a device, a pipe, and
- * a link to what is not there yet are written to at once. */
+/* Opens path for writing, or standard output; NULL after printing an error. A
+ * file has a temporary name until it is closed. A device, a pipe, and a link to
+ * a missing file are written directly. */
 FILE *kv_output_open(const char *path);
-/* Closes what kv_output_open opened by the same path; the standard output is
- * flushed and stays open. The file gets its name, in place of one that is
- * there, unless something went wrong since the program began, as kv_said()
- * tells: then what was written is removed. Returns an exit code: kv_said(), or
- * KV_EXIT_RESOURCE, after saying so, where not all could be written. */
+/* Closes what kv_output_open opened with the same path; standard output is
+ * flushed and stays open. The file gets its name and replaces an old one,
+ * unless something has failed since the program began (kv_said): then it is
+ * removed. Returns an exit code: kv_said(), or KV_EXIT_RESOURCE, after printing
+ * so, if it could not be written completely. */
 int kv_output_close(FILE *f, const char *path);
 
 #endif

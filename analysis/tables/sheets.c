@@ -39,17 +39,15 @@ const char *const kv_sheet_optional[] = {
       MEAN) ", CASE WHEN conflicts THEN 'CONFLICT'"                            \
             " WHEN traces = 0 THEN 'no answer'" CHECKED
 #define WORDS                                                                  \
-  "end, mean, read: bytes as shares of the dense cache. scan: bytes looked at" \
-  " in order to choose what is read, as a share of what dense reads. needle:"  \
-  " mass on the needles, dense is 1; empty: the trace has no answers. lse: "   \
-  "by how much the log-sum-exp"                                                \
-  " of what is stored is off. kl: divergence of the attention. error: of its"  \
-  " output."
+  "end, mean, read: bytes as shares of the dense cache. scan: bytes looked "   \
+  "at to choose what is read, as a share of what dense reads. needle: mass "   \
+  "on the needles, dense is 1; empty if the trace has no answers. lse: how "   \
+  "far the log-sum-exp of the stored entries is off. kl: divergence of the "   \
+  "attention. error: of its output."
 #define SPREAD                                                                 \
-  "\u00b1: two standard errors of the mean over traces, of 5 and more. *: "    \
-  "the mean of those"                                                          \
-  " traces alone that have an answer; compare it with the mean of the same"    \
-  " traces (--where trace=NAME), not with its column."
+  "\u00b1: two standard errors of the mean, for 5 traces or more. *: the "     \
+  "mean of only those traces that have an answer; compare it with the mean "   \
+  "of the same traces (--where trace=NAME), not with its column."
 #define HELD PERCENT("share_mean", "mean") PERCENT("share_end", "end")
 #define ANSWERS                                                                \
   "place AS task, method, asked, questions || iif(questions = questions_all,"  \
@@ -58,15 +56,15 @@ const char *const kv_sheet_optional[] = {
   " about(kl, kl_se) AS kl, about(agree, agree_se) AS agree, ppl, CASE"        \
   " WHEN conflicts THEN 'CONFLICT' WHEN questions = 0 THEN 'no answer'"        \
   " WHEN measurable = 0 THEN 'not measurable' END AS note"
-/* Who has no ruler, or stands beside none, says so. */
+/* A cell without a baseline, or whose baseline was not run, says so. */
 #define GAPS                                                                   \
   PLACE                                                                        \
-  ", method, asked, equal_budget AS entries, ruler,"                           \
-  " reference_budget AS at, output_error AS error, random, oracle AS ruled,"   \
+  ", method, asked, equal_budget AS entries, baseline,"                        \
+  " reference_budget AS at, output_error AS error, random, oracle,"            \
   " round(gap, 3) AS gap, mass, random_mass AS 'random mass',"                 \
-  " oracle_mass AS 'ruled mass', round(mass_gap, 3) AS 'mass gap', CASE"       \
-  " WHEN ruler IS NULL THEN 'chooses nothing' WHEN random IS NULL"             \
-  " THEN 'not run: random and ' || ruler" CHECKED
+  " oracle_mass AS 'oracle mass', round(mass_gap, 3) AS 'mass gap', CASE"      \
+  " WHEN baseline IS NULL THEN 'chooses nothing' WHEN random IS NULL"          \
+  " THEN 'not run: random and ' || baseline" CHECKED
 /* Times of requests are steps. */
 #define POOLS                                                                  \
   "spec, layout, bytes AS 'pool B', iif(arrive = 'file', arrive, arrive ||"    \
@@ -98,43 +96,43 @@ const kv_sheet kv_sheet_mean = {.view = "summary",
 const kv_sheet kv_sheet_gaps = {
     .view = "gap",
     .columns = GAPS,
-    .words = "gap: of the way from random to the ruler in mean output error "
-             "(error, random, ruled); mass gap: the same of the attention's "
-             "mass that is kept. 0: no better than chance, 1: as the ruler. "
-             "entries: a query head's, mean of the steps; random and ruler ran "
-             "at as many, or one fewer (at). ruler: oracle-evict of cells that "
-             "dropped or merged tokens, oracle-topk of those that read some of "
-             "what is stored, oracle-topp of those that read a share of the "
-             "probability. All three rule by mass, so that error may pass 1; "
-             "and a budget that lanes share may pass it in mass."};
+    .words = "gap: the share of the way from random to the baseline, in mean "
+             "output error (error, random, oracle); mass gap: the same in "
+             "retained attention mass. 0: no better than chance, 1: equal to "
+             "the baseline. entries: attended per query head, averaged over "
+             "steps; random and the baseline ran at that many or one fewer "
+             "(at). baseline: oracle-evict if the cell dropped or merged "
+             "tokens, oracle-topk if it read some of what it stores, "
+             "oracle-topp if it read a share of the probability. They choose "
+             "by mass: the gap in error may pass 1; so may the gap in mass "
+             "if lanes share a budget."};
 
 const kv_sheet kv_sheet_answers = {
     .view = "answers",
     .columns = ANSWERS,
-    .words = "Closed loop: the model went on from what the method had left. "
-             "Means over the items of a task, \u00b1: two standard errors. "
-             "[ ]: Wilson's 95 % of a share of so many items. Of fewer than 5 "
-             "items there is neither. "
-             "mean, end: bytes as shares of dense's for the same questions. "
-             "right: greedy answers that hold the reference. loglik: of the "
-             "reference answer, nats a token (rows of earlier versions: "
-             "the sum). kl: of the next token from dense's, "
-             "nats. agree: tokens until greedy decoding leaves dense's. ppl: "
-             "perplexity less dense's. *: of those questions alone that have "
-             "an answer, or this number.",
+    .words =
+        "Closed loop: the model went on with the method's cache. Means over "
+        "the items of a task, \u00b1: two standard errors. [ ]: Wilson's 95 % "
+        "interval of a share. With fewer than 5 items there is neither. mean, "
+        "end: bytes as shares of dense's for the same questions. right: greedy "
+        "answers that contain the reference. loglik: of the reference answer, "
+        "nats per token (rows of earlier versions: the sum). kl: of the next "
+        "token from dense's, nats. agree: tokens until greedy decoding "
+        "diverges from dense's. ppl: perplexity minus dense's. *: only the "
+        "questions that have an answer, or this number.",
     .answers = true};
 
 const kv_sheet kv_sheet_pools = {
     .view = "pools",
     .columns = POOLS,
-    .words = "Steps: a block of the prompt, or a token, of every request that "
-             "runs. in use: of the pool, on average over steps; unused: of "
-             "that, bytes in which no token lies. batch, queue: requests that "
+    .words = "Steps: a block of the prompt, or a token, of every running "
+             "request. in use: share of the pool, averaged over steps; unused: "
+             "the share of that without a token. batch, queue: requests that "
              "took a step, that took none, on average. to first, to end: steps "
              "from arrival to the first token and to the last, means and 95th "
-             "percentiles of those that were not refused. put back: how often "
-             "one had to give up its pages and wait. tables: bytes that say "
-             "where rows lie, at most; they are not in the pool.",
+             "percentiles of requests that were not refused. put back: how "
+             "often a request had to give up its pages and wait. tables: the "
+             "most bytes of page tables; they are not in the pool.",
     .bytes = true};
 
 const kv_sheet kv_sheet_caches = {
@@ -143,11 +141,10 @@ const kv_sheet kv_sheet_caches = {
         PERCENT("share_fetched",
                 "fetched") ", round(fetched) AS 'B a step',"
                            " fetched_peak AS 'at most', held_peak AS 'held B'",
-    .words = "found: of the entries in the host's memory that decode steps "
-             "look up, those in the cache of the device, N entries a lane. "
-             "fetched: bytes of the others, of those without a cache; a step's "
-             "of all layers, on average and at most. held: bytes in the "
-             "caches, at most.",
+    .words = "found: of the entries in host memory that decode steps look up, "
+             "those in the device's cache of N entries a lane. fetched: bytes "
+             "a step of the others, and without a cache, over all layers, on "
+             "average and at most. held: the most bytes in the caches.",
     .bytes = true};
 
 /* Loads are of a lane at a step, whichever lanes a rank has. */
@@ -167,12 +164,12 @@ const kv_sheet kv_sheet_layouts = {
     .view = "layouts",
     .columns = LAYOUTS,
     .words = "Bytes of K and V in the memory of a layout, in KiB: at the end, "
-             "on average over steps, at most. freed: of the bytes that the "
-             "method gave up, those in memory that is free again. loads: "
-             "tokens that a lane loads at a decode step, of regular indices. "
-             "tp: so many ranks of tensor parallelism (tp=N), each with its "
-             "share of the KV heads and a store of its own; of the fullest of "
-             "them tp K, its mean, even, that as a share of an Nth of all, and "
-             "tp loads. A layout that itself ends in tp=N is that rank alone.",
+             "on average over steps, at most. freed: the share of the bytes "
+             "given up by the method that became free memory. loads: tokens "
+             "that a lane loads at a decode step, for regular indices. tp: "
+             "ranks of tensor parallelism (tp=N), each with its share of the "
+             "KV heads and its own store; tp K: the mean of the fullest rank, "
+             "even: that as a share of an Nth of all, tp loads: what it loads. "
+             "A layout that itself ends in tp=N is that rank alone.",
     .bytes = true,
     .headed = true};

@@ -1,31 +1,29 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What tables of kvreport have for people: columns of a view in the order in
- * which they stand, and words below the table about them. For programs a table
- * has all columns of its view.
+ * Tables of kvreport for people: columns of a view, in order, and text below
+ * the table. For programs a table has all columns of its view.
  */
 #ifndef KV_ANALYSIS_SHEETS_H
 #define KV_ANALYSIS_SHEETS_H
 
 #include <stdbool.h>
 
-/* In every list of columns: where a cell is from. And a column of some: of
- * prompts that were read in chunks. */
+/* In every list of columns: which trace a cell is from. And a column of some:
+ * for prompts that were read in chunks. */
 #define KV_SHEET_PLACE                                                         \
   "trace || iif(observe = 'recorded', '', ', ' || observe) AS trace"
 #define KV_SHEET_P_ERROR "p error"
-/* Of answers: per token, marked where some of the questions have the sum alone;
- * or of older rows the sum, marked. */
+/* For answers: per token, marked if some questions have only the sum; in older
+ * rows the sum, marked. */
 #define KV_SHEET_LOGLIK                                                        \
   " coalesce(about(loglik_token, loglik_token_se)"                             \
   " || iif(loglik_some, ' *', ''),"                                            \
   " about(loglik, loglik_se) || ' sum')"
 
-/* What people are shown of the measures, in this order, what ranks answers
- * first: a column of the view `cell`, its heading in a table of `kvreport
- * table`, and on the page, where a standard error stands beside those that are
- * SPREAD, and of SOME that no row has there is no column. analysis/each.awk
- * reads it, too. */
+/* The measures shown to people, in this order, those that rank answers first: a
+ * column of the view `cell`, its heading in `kvreport table`, its heading on
+ * the page. SPREAD: the page also shows a standard error. SOME: no column if no
+ * row has a value. analysis/each.awk also reads this list. */
 #define KV_SHOWN_EACH(S)                                                       \
   S(needle_share, "needle", "needle", SPREAD)                                  \
   S(lse_error, "lse", "LSE error", SPREAD)                                     \
@@ -39,14 +37,14 @@
 
 typedef struct kv_sheet {
   const char *view, *columns; /* SQL */
-  const char *order;          /* SQL behind the view; or NULL */
+  const char *order;          /* SQL after the view; or NULL */
   const char *words, *more;   /* paragraphs; NULL: none */
-  bool answers; /* of evaluations, which are in closed loop, and not of cells */
-  bool bytes;   /* of what memory holds, not of attention */
-  bool headed;  /* kv_grid.headed */
+  bool answers;               /* evaluations, in closed loop; false: cells */
+  bool bytes;                 /* what memory holds, not attention */
+  bool headed;                /* kv_grid.headed */
 } kv_sheet;
 
-/* Columns that are dropped where no row has a value; ended by NULL. */
+/* Columns that are dropped if no row has a value; ended by NULL. */
 extern const char *const kv_sheet_optional[];
 
 extern const kv_sheet kv_sheet_cells, kv_sheet_every, kv_sheet_mean,

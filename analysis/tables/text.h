@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Texts of a database, before anybody sees them. Names come from files of
- * others: a control character could steer a terminal, bytes that are no UTF-8
- * make a file invalid, marks of writing direction turn a line around. In what
- * the functions below write each byte of these stands as \xNN.
+ * Makes texts of a database safe to show. Names come from other people's files:
+ * a control character could steer a terminal, bytes that are not UTF-8 make a
+ * file invalid, marks of writing direction turn a line around. The functions
+ * below write each byte of these as \xNN.
  */
 #ifndef KV_ANALYSIS_TEXT_H
 #define KV_ANALYSIS_TEXT_H
@@ -12,19 +12,19 @@
 #include <stddef.h>
 #include <stdio.h>
 
-/* How many bytes the character at t has, which is not at the text's end: 1
- * to 4. *shown: it may be printed as it is. Where it is no UTF-8: one byte, not
- * shown. */
+/* Length in bytes, 1 to 4, of the character at t, which is not the text's end.
+ * *shown: it may be printed unchanged. If it is not UTF-8: one byte, not shown.
+ */
 int kv_text_next(const char *t, bool *shown);
-/* True if every character is UTF-8. */
+/* Is every character UTF-8? */
 bool kv_text_valid(const char *t);
 
 /* Writes a text for a terminal or a file, unsafe bytes as \xNN. */
 void kv_text_write(const char *t, FILE *f);
 /* The same into out, at most `most` characters, \xNN counted as four; returns
- * how many there are. out has room for 4 * most + 1 bytes. */
+ * how many. out holds 4 * most + 1 bytes. */
 int kv_text_fit(const char *t, int most, char *out);
-/* How many bytes of t are whole characters, at most `most`: for "%.*s". */
+/* How many bytes of t, at most `most`, are whole characters: for "%.*s". */
 int kv_text_cut(const char *t, int most);
 
 /* Writes a text for HTML and SVG, between tags or in double quotes. */

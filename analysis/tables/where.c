@@ -17,10 +17,10 @@ int kv_where_cut(const char *given, kv_where *w) {
   while ((pair = strsep(&rest, ","))) {
     char *equals = strchr(pair, '=');
     if (!equals || w->n == KV_CONDITIONS)
-      return kv_tell(KV_EXIT_USAGE,
-                     "--where takes up to %d NAME=VALUE with commas between, "
-                     "not '%s'",
-                     KV_CONDITIONS, pair);
+      return kv_tell(
+          KV_EXIT_USAGE,
+          "--where must be up to %d NAME=VALUE, separated by commas, not '%s'",
+          KV_CONDITIONS, pair);
     *equals = 0;
     w->name[w->n] = pair;
     w->value[w->n++] = equals + 1;
@@ -42,13 +42,12 @@ static int no_column(const char *name, const kv_grid *g, const char **names) {
 int kv_where_check(sqlite3 *db, const char *view, const kv_where *w) {
   char *sql = sqlite3_mprintf("SELECT * FROM %s LIMIT 0", view);
   kv_grid g;
-  int rc = sql ? kv_grid_ask(db, sql, 0, NULL, &g)
-               : kv_tell(KV_EXIT_RESOURCE, "not enough memory");
+  int rc = sql ? kv_grid_ask(db, sql, 0, NULL, &g) : kv_tell_short();
   const char **names;
   sqlite3_free(sql);
   if (rc) return rc;
   names = calloc((size_t)g.columns + 1, sizeof *names);
-  if (!names) rc = kv_tell(KV_EXIT_RESOURCE, "not enough memory");
+  if (!names) rc = kv_tell_short();
   for (int c = 0; names && c < g.columns; c++) names[c] = g.name[c];
   for (int i = 0; names && i < w->n && !rc; i++)
     if (kv_grid_column(&g, w->name[i]) < 0)
@@ -68,7 +67,7 @@ int kv_where_ask(sqlite3 *db, const char *view, const char *columns,
     sqlite3_str_appendf(sql, " %s CAST(%s AS TEXT) = ?%d", i ? "AND" : "WHERE",
                         w->name[i], i + 1);
   text = sqlite3_str_finish(sql);
-  if (!text) return kv_tell(KV_EXIT_RESOURCE, "not enough memory");
+  if (!text) return kv_tell_short();
   rc = kv_grid_ask(db, text, w->n, w->value, g);
   sqlite3_free(text);
   return rc;
@@ -83,8 +82,7 @@ static int look_for(sqlite3 *db, const char *view, const char *name,
                               name, view, name);
   kv_grid g;
   size_t at = 0;
-  int rc = sql ? kv_grid_ask(db, sql, 0, NULL, &g)
-               : kv_tell(KV_EXIT_RESOURCE, "not enough memory");
+  int rc = sql ? kv_grid_ask(db, sql, 0, NULL, &g) : kv_tell_short();
   sqlite3_free(sql);
   if (rc) return rc;
   *there = false;
@@ -96,8 +94,8 @@ static int look_for(sqlite3 *db, const char *view, const char *name,
                              text);
   }
   if (!*there)
-    kv_tell(KV_EXIT_OK, "no row has %s '%s'; there are %s", name, value,
-            at ? all : "none at all");
+    kv_tell(KV_EXIT_OK, "no row has %s '%s'; choose from %s", name, value,
+            at ? all : "none");
   kv_grid_free(&g);
   return KV_EXIT_OK;
 }
@@ -108,6 +106,6 @@ int kv_where_say_empty(sqlite3 *db, const char *view, const kv_where *w) {
   for (int i = 0; i < w->n && there && !rc; i++)
     rc = look_for(db, view, w->name[i], w->value[i], &there);
   if (w->n && there && !rc)
-    kv_tell(KV_EXIT_OK, "no row has all that --where asks for at once");
+    kv_tell(KV_EXIT_OK, "no row matches all of --where");
   return rc;
 }

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Appends tokens to every lane of a layer, uncompressed, and empties what the
- * step will leave for the host. Each token takes a row of the lane's pools, and
- * its K and V are copied there: from then on nothing reads them in the uploaded
- * trace. There are pages for them: the host adds pages before tokens enter.
- * Rows of a store of regular indices are copied by rewrite.cu.
+ * Appends tokens to every lane of a layer, uncompressed, and empties the
+ * records that the step will leave for the host. Each token takes a row of the
+ * lane's pools, and its K and V are copied there: from then on nothing reads
+ * them in the uploaded trace. The host adds the pages before tokens enter. Rows
+ * of a store of regular indices are copied by rewrite.cu.
  */
 #include "gpu/block/async.h"
 #include "gpu/lane/entry.cuh"

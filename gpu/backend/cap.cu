@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The cap that some models put on their logits (ref/ground/softcap.h), and the
- * bias of merged entries, which comes behind it. Started behind the kernels of
- * logits.cu, logits_rows.cu and paged_logits.cu for such models alone, so that
- * others pay neither registers nor instructions for it. A block caps the
- * logits of 256 entries under one query. Cost: a read and a write of the
- * logits.
+ * bias of merged entries, which is added after it. Started after the kernels of
+ * logits.cu, logits_rows.cu and paged_logits.cu, only for such models, so that
+ * others pay neither registers nor instructions for it. A block caps the logits
+ * of 256 entries under one query. Cost: a read and a write of the logits.
  */
 #include "gpu/lane/logits.cuh"
 #include "gpu/shared/device.h"

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Joins the chunks of a view in order: the second half of arithmetic 3. A block
- * has a head, a thread a column. What the chunks left passes through shared
+ * has a head, a thread a column. The chunks' results pass through shared
  * memory, so that the chain waits for memory once a stage of 32 chunks and not
- * at every chunk. Cost: O(chunks) links, one after another.
+ * at every chunk. Cost: O(chunks) links in sequence.
  */
 #include "gpu/block/async.h"
 #include "gpu/block/block.cuh"

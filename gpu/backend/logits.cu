@@ -3,17 +3,16 @@
  * Logits of a tile of query rows against the entries of every lane: each
  * (query, entry) pair is one chain of fma over x ascending (arithmetic 1), in
  * one thread (gpu/lane/keys.cuh). Keys are read once for up to 8 queries: those
- * of a lane are shared out evenly, 11 heads are 6 and 5. A block has 256
- * entries.
+ * of a lane are divided evenly, 11 heads into 6 and 5. A block has 256 entries.
  *
- * If the views are known already (masked), entries that no head of the lane
+ * If the views are already known (masked), entries that no head of the lane
  * sees are not read and their logits are not written.
  *
  * PLAIN: every entry is an unchanged row of its lane's pool, two entries a
  * thread. Otherwise a block whose entries are all coded alike decodes them on
- * the way (gpu/backend/logits.cu where they share scales by channel; a kernel
- * of its own, logits_rows.cu, where rows have scales of their own), and
- * gpu/lane/logits.cuh reads what is left, 128 after 128.
+ * the way (here if they share scales by channel; in a separate kernel,
+ * logits_rows.cu, if rows have their own scales), and gpu/lane/logits.cuh reads
+ * the rest, 128 at a time.
  */
 #include "gpu/lane/keys.cuh"
 #include "gpu/lane/logits.cuh"

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Logits as of logits.cu, of lanes whose coded keys have scales of their own: a
+ * Logits as in logits.cu, for lanes whose coded keys have their own scales: a
  * block whose 256 entries are all coded alike decodes them on the way
- * (gpu/lane/keys_rows.cuh), and gpu/lane/logits.cuh reads what is left, 128
- * after 128. A kernel beside, as its blocks of codes take more shared memory.
+ * (gpu/lane/keys_rows.cuh), and gpu/lane/logits.cuh reads the rest, 128 at a
+ * time. A separate kernel, because its blocks of codes take more shared memory.
  */
 #include "gpu/lane/keys_rows.cuh"
 #include "gpu/lane/logits.cuh"

@@ -2,10 +2,10 @@
  *
  * Decodes coded values that a step's attention reads, once each, into fp32
  * rows. If a method has views of its own, the heads of a lane may attend
- * different entries and read V one after another; each would decode what it
- * sees. Here every coded entry in the view of any head of its lane is decoded
- * once, one block for each chunk of 128 entries. Keys do not need this: a block
- * of gpu/backend/logits.cu reads an entry's key once for up to 8 heads.
+ * different entries and read V in turn; each would decode what it sees. Here
+ * every coded entry in the view of any head of its lane is decoded once, one
+ * block for each chunk of 128 entries. Keys do not need this: a block of
+ * gpu/backend/logits.cu reads an entry's key once for up to 8 heads.
  */
 #include "gpu/block/block.cuh"
 #include "gpu/shared/device.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Attention over lanes whose coded rows lie in unified pages: logits and
+ * Attention over lanes whose coded rows are in unified pages: logits and
  * outputs are, to the bit, those of attention over the same lanes in slots.
- * Arithmetic 1 and 3 say what may follow the pages and what may not:
+ * Arithmetic 1 and 3 determine what may be computed in page order:
  *
  *   a logit     one chain along d of one entry: any order of entries, so page
  *               by page (gpu/backend/paged_logits.cu)
@@ -11,11 +11,10 @@
  *   a_c         a chain over the chunk's entries in the order of the lane
  *   join        in the order of chunks
  *
- * A block of values has a chunk of the lane and reads its rows where their
- * references say; both tiers stand in it as they do in the lane, and a row's
- * tier is the same for all threads. Codes and metadata are read once for up to
- * 8 heads of a lane; what is computed for a head is 4 bytes a token, written
- * and read.
+ * A block of values has a chunk of the lane and reads its rows by their
+ * references; both tiers are mixed in it as in the lane, and a row's tier is
+ * the same for all threads. Codes and metadata are read once for up to 8 heads
+ * of a lane; each head's logits are 4 bytes a token, written and read.
  *
  * Every head sees all entries of its lane; the layer's fields are those of
  * attend.cu.

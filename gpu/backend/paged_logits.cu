@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Logits of a decode step over lanes whose coded rows lie in unified pages
- * (gpu/backend/paged.cu says what may follow the pages and what may not): the
- * high pages are walked, then the low ones, a tile of one tier a block and 256
- * tokens, then the entries that are not coded yet. Each logit goes where its
- * entry's stands. Which entry a token is says kv_gpu_paged.where, made anew at
- * each step, as entries move and tokens do not; a number that no entry has now,
- * as its token was dropped, is read and not kept.
+ * Logits of a decode step over lanes whose coded rows are in unified pages
+ * (gpu/backend/paged.cu lists what may be computed in page order). Walks the
+ * high pages, then the low ones, a block for each 256 tokens of one tier, then
+ * the entries that are not coded yet. Each logit is written to the place of its
+ * entry. kv_gpu_paged.where gives a token's entry; it is remade at each step,
+ * because entries move and tokens do not. A number without an entry, whose
+ * token was dropped, is read but not written.
  */
 #include "gpu/lane/keys_rows.cuh"
 #include "gpu/lane/logits.cuh"

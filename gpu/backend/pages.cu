@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Compaction on a device: one launch a step for all heads of all layers and
- * requests. What a head does is ref/pages/plan.h's; the ring, the tables and
- * the books after a call are those of ref/pages/pages.c, bit for bit,
- * in whatever order blocks run.
+ * requests. ref/pages/plan.h defines what a head does; the ring, the tables and
+ * the books after a call are those of ref/pages/pages.c, bit for bit, in any
+ * order of blocks.
  *
  *   plan   every head: the pages that it will hold; the sums of a part
  *   (last) whom the pages suffice for; prefix sums over all parts
@@ -11,18 +11,18 @@
  *   take   ids are read from it, counts are written
  *   (last) start, count and books; what a call counts is zero again
  *
- * A part is 128 heads of a request, one a thread, and each of its phases is a
- * block's. What is given may be taken in the same call, so every take waits for
- * every give, and every give for every plan. A barrier of the whole grid would
- * wait for ever where not all blocks run at once. Here a block draws a ticket
- * when it begins: tickets of the first third plan, of the second give, of the
- * last take. Whoever waits, waits for lower tickets alone, and these are held
- * by blocks that run already; so the lowest ticket that is not done never
- * waits, on one multiprocessor or a hundred. On the executor, where one block
- * ends before the next begins, nothing ever waits.
+ * A part is 128 heads of a request, one a thread, and each of its phases is
+ * done by one block. Given pages may be taken in the same call, so every take
+ * waits for every give, and every give for every plan. A barrier of the whole
+ * grid would wait for ever if not all blocks run at once. Instead, a block
+ * draws a ticket when it begins: tickets of the first third plan, of the second
+ * give, of the last take. A block waits only for lower tickets, and these are
+ * held by blocks that already run; so the lowest unfinished ticket never waits,
+ * on one multiprocessor or a hundred. On the executor, where one block ends
+ * before the next begins, nothing ever waits.
  *
- * Only integers are added, and atomics only count: no result depends on who
- * came first. A step reads and writes some 40 bytes a head.
+ * Only integers are added, and atomics only count: no result depends on the
+ * order of blocks. A step reads and writes some 40 bytes a head.
  */
 #include "gpu/block/block.cuh"
 #include "gpu/shared/device.h"

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * How many numbers of each tier a lane may need, for the page manager
- * (gpu/backend/pages.cu) to have pages for them: counted on the device, as the
- * host hears of a step only when it is over. What is free of a tier is used
- * again, so a tier that takes m rows more needs as many numbers as it has, or
- * m more than it holds.
+ * Counts how many numbers of each tier a lane may need, so that the page
+ * manager (gpu/backend/pages.cu) can reserve pages. Counted on the device,
+ * because the host gets a step's results only at its end. Free numbers of a
+ * tier are reused, so a tier that takes m more rows needs as many numbers as it
+ * has, or m more than it holds.
  *
  *   step     the rows that are not coded yet may become high; one of the high
  *            tier, low (LeanKV demotes one a step at most)

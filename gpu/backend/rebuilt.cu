@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Attention over tokens of which a layer holds latent vectors, without a row of
- * them in memory: gather, mean, decode, re-rotation and attention in one kernel
- * (gpu/shared/rebuilt.h). A block has a chunk of arithmetic 3, 128 tokens of
- * what the step attends, for one lane and up to 8 of its query heads. It makes
- * 64 keys at a time in shared memory - products of their latent vectors with
- * the lane's rows of the decoder's last layer in tiles, plus the means of the
- * references that they name, turned forward - and takes their logits; then the
- * weights; then it makes the values, 64 at a time, and adds them up. Latent
- * vectors and names are read once a lane and side, the decoder's rows once a
- * chunk. Rows that are as they came stand where they belong.
+ * Attention over tokens whose latent vectors a layer holds, without writing
+ * their rows to memory: gather, mean, decode, re-rotation and attention in one
+ * kernel (gpu/shared/rebuilt.h). A block has a chunk of arithmetic 3, 128
+ * tokens of what the step attends, for one lane and up to 8 of its query heads.
+ * It makes 64 keys at a time in shared memory - products of their latent
+ * vectors with the lane's rows of the decoder's last layer in tiles, plus the
+ * means of the references that they name, turned forward - and takes their
+ * logits; then the weights; then it makes the values, 64 at a time, and adds
+ * them up. Latent vectors and names are read once a lane and side, the
+ * decoder's rows once a chunk. Unchanged rows are read into their places among
+ * these.
  *
  * The chains are those of ref/parts/latents.h and of attention over the made
  * rows: a product along the latent vector is one thread's, so is a logit along

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A tile of what latent vectors decode to, for the two kernels that make rows
- * of them (gpu/backend/rebuilt.cu, rebuilt_stages.cu): kv_rebuilt_tile; the
- * others fill its stages (gpu/block/tile.cuh). All threads of a block call each
+ * kv_rebuilt_tile decodes a tile of latent vectors, for the kernels that make
+ * rows of them (gpu/backend/rebuilt.cu, rebuilt_stages.cu); the other functions
+ * fill its stages (gpu/block/tile.cuh). All threads of a block call each
  * together with the same arguments.
  */
 #ifndef KV_GPU_BACKEND_REBUILT_CUH
@@ -15,11 +15,11 @@
 
 /* --- stages of a tile -----------------------------------------------------
  * Each fills the stage `to` with elements from .. from + KV_DEEP - 1 of n rows,
- * zeros past n, without a barrier: 16 bytes at once where a row's length is a
- * multiple of KV_DEEP, of latent vectors those of two bytes an element; else
- * one element after another. */
+ * zeros past n, without a barrier: 16 bytes at once if a row's length is a
+ * multiple of KV_DEEP and, for latent vectors, elements have two bytes; else
+ * element by element. */
 
-/* Of rows of `deep` floats; row(j): where row j begins, NULL: zeros. */
+/* From rows of `deep` floats; row(j): where row j begins, NULL: zeros. */
 template <class Row>
 static __device__ void kv_rebuilt_floats(int deep, int n, int from,
                                          const Row &row, float *to) {
@@ -42,7 +42,7 @@ static __device__ void kv_rebuilt_floats(int deep, int n, int from,
   }
 }
 
-/* Of latent vectors; place(j): ~ the number of row j's, 0 or more: zeros. */
+/* From latent vectors; place(j): ~ the number of row j's; 0 or more: zeros. */
 template <class Place>
 static __device__ void kv_rebuilt_latents(const kv_gpu_rebuilt &r, int n,
                                           int from, const Place &place,
@@ -75,13 +75,13 @@ static __device__ void kv_rebuilt_latents(const kv_gpu_rebuilt &r, int n,
 
 /* Writes columns first .. first + KV_SIDE - 1 of a side, as far as it has them,
  * of n <= KV_SIDE tokens whose place(j) is below 0, as they are before a key's
- * rotation: column `column` of token j to at(j, column), which no other
- * thread writes. rows [n][r.by.deep]: what its last layer takes of each;
- * NULL: its latent vector. mean(j, column): of the references that token j
- * names. a, b: stages in shared memory, [KV_TILE_ROOM]. Has barriers, but none
- * at its end. Products leave their registers before means are added, in a loop
- * that is not unrolled, as the code of a mean is long: unrolled, nvcc would
- * compile it 32 times. */
+ * rotation: column `column` of token j to at(j, column), which no other thread
+ * writes. rows [n][r.by.deep]: the last layer's input for each; NULL: the
+ * latent vector. mean(j, column): of the references that token j names. a, b:
+ * stages in shared memory, [KV_TILE_ROOM]. Has barriers, but none at its end.
+ * Products leave their registers before means are added, in a loop that is not
+ * unrolled, as the code of a mean is long: unrolled, nvcc would compile it 32
+ * times. */
 template <class Place, class Mean, class At>
 static __device__ void
 kv_rebuilt_tile(const kv_gpu_layer &l, const kv_gpu_rebuilt &r,

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A layer that holds latent vectors (gpu/shared/rebuilt.h) as the lanes of a
- * replay have it (gpu/host/rebuilt.h): latent vectors and names, of which a
- * lane's blocks have their parts, put together token by token as they are
- * coded; and where each token is now. A side of every lane has the same numbers
- * of rows and of blocks, since a token is coded in all of them at once.
+ * A layer that holds latent vectors (gpu/shared/rebuilt.h) for the lanes of a
+ * replay (gpu/host/rebuilt.h): assembles latent vectors and names from the
+ * parts in lanes' blocks, token by token as they are coded; and finds where
+ * each token is now. A side of every lane has the same numbers of rows and of
+ * blocks, because a token is coded in all of them at once.
  */
 #include "gpu/lane/rebuilt.cuh"
 #include "gpu/parts/latents.cuh"

@@ -2,7 +2,7 @@
  *
  * What gpu/backend/rebuilt.cu does in one kernel, stage by stage through
  * memory, to the same bits; the search for references, which comes before; and
- * the hidden layer of a decoder that has one, which both ways start with.
+ * the hidden layer of a decoder that has one, which both variants run first.
  *
  *   search   a block for each 64 tokens: their nearest references
  *   hidden   a block for each 64 tokens by 64 elements: GELU of the first layer

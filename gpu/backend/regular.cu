@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Attention over a store of regular indices (gpu/shared/regular.h): what counts
- * of a lane is what its mask says, whatever lies between, to the bits of plain
- * attention over the same tokens. A chunk of arithmetic 3 is 128 of these in
- * their order, wherever they lie: so a block, which has chunk c for up to 8
- * query heads, counts the mask's bits up to 128 c, lists the next 128, and
- * reads these rows alone. Words without a bit cost a look at them, tiles of
- * rows without one nothing. A store that was rewritten is the same kernel over
- * a mask of ones.
+ * Attention over a store of regular indices (gpu/shared/regular.h): only tokens
+ * in a lane's mask count; results are, to the bit, those of plain attention
+ * over the same tokens. A chunk of arithmetic 3 is 128 of these in order,
+ * wherever they are. So a block, which has chunk c for up to 8 query heads,
+ * counts the mask's bits up to 128 c, lists the next 128, and reads only these
+ * rows. Words without a bit cost one read; tiles of rows without one cost
+ * nothing. A rewritten store uses the same kernel with a mask of ones.
  *
- * The grid has the chunks that the store has room for; blocks past a lane's
+ * The grid has as many chunks as the store's capacity; blocks past a lane's
  * last return. Logits stay in shared memory. Then join.cu, as for any lane.
  */
 #include "gpu/block/block.cuh"

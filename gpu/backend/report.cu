@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The report of a step: everything that the host must know, from all lanes and
+ * The report of a step: everything that the host needs, from all lanes and
  * heads, gathered into one area, so that one copy transfers it. Each stage
  * first lists its pieces and computes where they go (one block), then all
  * blocks copy, 16 bytes a thread at a time.

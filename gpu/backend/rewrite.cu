@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What changes a store of regular indices (gpu/shared/regular.h): tokens
- * enter every lane, or what is masked away goes from all of them. Lanes may be
- * those of one layer or of all; each is one launch, and what it leaves in each
- * lane, or the change of halves, another. A rewrite keeps the order: the j-th
- * bit that is set is place j.
+ * Changes a store of regular indices (gpu/shared/regular.h): appends tokens to
+ * every lane, or removes masked tokens from all of them. Lanes may be those of
+ * one layer or of all. Each change is one launch, followed by another that
+ * updates the lanes' counts or swaps the halves. A rewrite keeps the order: the
+ * j-th set bit becomes place j.
  *
- * A block moves PART places of a lane. Where they go it learns by counting the
- * mask before them, so blocks need nothing from each other.
+ * A block moves PART places of a lane. It finds their destination by counting
+ * the mask before them, so blocks need nothing from each other.
  */
 #include "gpu/block/async.h"
 #include "gpu/block/block.cuh"

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A layer's sliding window, as ref/backend/backend.c and observation.c have it:
- * what it hides of the prompt's rows (one block for each row and head), and
- * entries that leave a lane when it has passed them (one block a lane). Ids of
- * a lane ascend. Cost: O(entries / KV_BLOCK).
+ * A layer's sliding window, as in ref/backend/backend.c and observation.c:
+ * hides entries from the prompt's rows (one block for each row and head), and
+ * removes entries that have left the window from a lane (one block a lane). Ids
+ * of a lane ascend. Cost: O(entries / KV_BLOCK).
  */
 #include "gpu/lane/method.cuh"
 #include "gpu/shared/device.h"

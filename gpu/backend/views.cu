@@ -3,10 +3,10 @@
  * Lists the entries of each head's view, in order, and their runs: from the
  * mask that the method's hook left, or all of the lane.
  *
- * A block has PART entries of one head. Where its own list and runs begin it
- * learns by counting the mask before them, so blocks need nothing from each
- * other; what is read twice is a byte an entry, from the cache. Lists are
- * gathered in shared memory first, so that neighbours are stored together.
+ * A block has PART entries of one head. It finds where its list and runs begin
+ * by counting the mask before them, so blocks need nothing from each other;
+ * only a byte an entry is read twice, from the cache. Lists are gathered in
+ * shared memory first, so that neighbours are stored together.
  */
 #include "gpu/block/async.h"
 #include "gpu/block/block.cuh"

@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Operations on the arrays of a lane: lists of flagged indexes, which methods
- * use, too, and for the verbs (gpu/lane/verbs.cuh) moving entries to
- * other places. All threads of the block call kv_gpu_indexes, _pull and
+ * also use, and moving entries to other places, for the verbs
+ * (gpu/lane/verbs.cuh). All threads of the block call kv_gpu_indexes, _pull and
  * _permute together with the same arguments; each ends with a barrier, and
- * _pull and _permute begin with one. The others are their parts, or a single
- * thread's where they say so.
+ * _pull and _permute begin with one. The others are their parts, or are called
+ * by a single thread if stated.
  *
  * kv_gpu_pull moves entries array by array and tile by tile: a tile is read,
  * then written, and no later tile reads what an earlier one wrote, so arrays
- * are compacted in place. A tile costs one barrier and one wait for memory, as
- * each thread has KV_GPU_TILE loads on their way. Cost: O(entries / KV_BLOCK).
+ * are compacted in place. A tile costs one barrier and one wait for memory,
+ * because each thread has KV_GPU_TILE loads in flight. Cost: O(entries /
+ * KV_BLOCK).
  */
 #ifndef KV_GPU_ARRAY_CUH
 #define KV_GPU_ARRAY_CUH
@@ -26,7 +27,7 @@
 enum { KV_GPU_FLAGS = 8, KV_GPU_TILE = 32 };
 
 /* Bit j of the answer: flag[mine + j] is not 0, for j < KV_GPU_FLAGS and mine +
- * j < n. A single thread's; one load where it reads eight aligned bytes. */
+ * j < n. By a single thread; one load if it reads eight aligned bytes. */
 KV_DEVICE uint32_t kv_gpu_flags(const uint8_t *flag, int mine, int n) {
   static_assert(KV_GPU_FLAGS == sizeof(uint64_t), "a flag is a byte");
   const uint8_t *at = flag + mine;
@@ -75,8 +76,8 @@ typedef struct kv_gpu_entry {
   float narrow[KV_MAX_COLUMNS];
 } kv_gpu_entry;
 
-/* Reads entry i into *e, and writes *e over entry i; a single thread's, without
- * a barrier. */
+/* Reads entry i into *e, and writes *e over entry i; by a single thread,
+ * without a barrier. */
 KV_DEVICE void kv_gpu_read_entry(const kv_gpu_layer &l, const kv_gpu_lane *lane,
                                  int i, kv_gpu_entry *e) {
   e->id = lane->id[i];
@@ -109,7 +110,7 @@ KV_DEVICE void kv_gpu_write_entry(const kv_gpu_layer &l, kv_gpu_lane *lane,
   }
 }
 
-/* Reads, and writes, element i of an array of words; a single thread's. */
+/* Reads, and writes, element i of an array of words; by a single thread. */
 template <class Word> KV_DEVICE Word kv_gpu_word(const char *a, int i) {
   Word w;
   a += (size_t)i * sizeof w;
@@ -145,9 +146,9 @@ static __device__ void kv_gpu_slide(void *array, int count, int first,
   }
 }
 
-/* kv_gpu_pull, whose arguments it has; bit c of `wide`: column c has 64 bits.
- * Weights are moved only where there are member lists: they are all 1 as long
- * as nothing was merged. */
+/* As kv_gpu_pull, with its arguments; bit c of `wide`: column c has 64 bits.
+ * Weights are moved only if there are member lists: all are 1 until something
+ * is merged. */
 template <int WAY>
 static KV_APART __device__ void
 kv_gpu_pull_arrays(const kv_gpu_lane *lane, int columns, uint32_t wide,
@@ -171,9 +172,9 @@ kv_gpu_pull_arrays(const kv_gpu_lane *lane, int columns, uint32_t wide,
 }
 
 /* Moves entries by one list: place p takes the entry at list[p], or at p + WAY
- * where list is NULL, for the `count` places p = first, first + WAY, .. WAY is
- * 1 or -1. A source must not lie behind its place, (list[p] - p) * WAY >= 0,
- * and list must ascend in that direction. lane->n stays. */
+ * if list is NULL, for the `count` places p = first, first + WAY, .. WAY is 1
+ * or -1. A source must not be behind its place, (list[p] - p) * WAY >= 0, and
+ * list must ascend in that direction. lane->n stays. */
 template <int WAY>
 static __device__ void kv_gpu_pull(const kv_gpu_layer &l, kv_gpu_lane *lane,
                                    int count, int first, const int32_t *list) {

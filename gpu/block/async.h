@@ -91,9 +91,9 @@ template <int LEFT> KV_DEVICE void kv_async_wait() { kv_emu_wait(LEFT); }
 #endif
 
 /* Copies n bytes, a multiple of 2, from global memory at `from` into the piece
- * at `to` in shared memory: the first 16 where n is more, and zeros behind them
- * where n is less. Asynchronously as kv_async_16 if n >= 16 and `from` is
- * aligned to 16; else the thread has copied them when this returns. */
+ * at `to` in shared memory: the first 16 if n is more, and zeros after them if
+ * n is less. Asynchronously as kv_async_16 if n >= 16 and `from` is aligned to
+ * 16; else the thread has copied them when this returns. */
 KV_DEVICE void kv_async_piece(kv_piece *to, const char *from, int n) {
   if (n >= 16 && (uintptr_t)from % 16 == 0) {
     kv_async_16(to, from);

@@ -52,7 +52,7 @@ KV_DEVICE int kv_block_sum(int x) {
   return (int)kv_block_joined(kv_warp_sum((uint32_t)x), add);
 }
 
-/* True if any thread says yes. */
+/* True if yes is true in any thread. */
 KV_DEVICE bool kv_block_any(bool yes) {
   auto either = [](int a, int b) { return a | b; };
   return kv_block_joined((int)__any_sync(KV_WHOLE_WARP, yes), either) != 0;
@@ -64,8 +64,8 @@ template <class T> KV_DEVICE T kv_block_max(T x) {
                          [](T a, T b) { return a > b ? a : b; });
 }
 
-/* Returns to each thread how many threads before it say yes; *total: how many
- * in all. */
+/* Returns to each thread the number of threads before it with yes; *total: the
+ * number in all. */
 KV_DEVICE int kv_block_rank(bool yes, int *total) {
   KV_SHARED(int, part, KV_WARPS);
   uint32_t said = __ballot_sync(KV_WHOLE_WARP, yes);
@@ -83,8 +83,8 @@ KV_DEVICE int kv_block_rank(bool yes, int *total) {
 }
 
 /* Returns to each thread the sum of the x of the threads before it; *total: of
- * all threads. T is an integer. Ends without a barrier, which does no harm to
- * another kv_block_*: that has one before it writes. */
+ * all threads. T is an integer. Ends without a barrier; another kv_block_* may
+ * follow, because it has one before it writes. */
 template <class T> KV_DEVICE T kv_block_before(T x, T *total) {
   KV_SHARED(T, part, KV_WARPS);
   int lane = kv_thread() % KV_WARP, warp = kv_thread() / KV_WARP;

@@ -2,8 +2,8 @@
  *
  * fp16 numbers (halves) as floats, by any one thread. On a device they are
  * conversion instructions, which IEEE 754 defines, on the executor the code of
- * ref/ground/arith.h; both agree but on NaN, whose payload may differ. A NaN
- * gets here only in a lane that has failed: a trace with one is refused.
+ * ref/ground/arith.h; both agree except on NaN, whose payload may differ. A NaN
+ * occurs only in a lane that has failed: a trace with one is refused.
  */
 #ifndef KV_GPU_HALF_H
 #define KV_GPU_HALF_H
@@ -13,7 +13,7 @@
 
 #ifdef __CUDA_ARCH__
 
-/* The number that the bits h are as fp16. */
+/* The value of the fp16 bits h. */
 KV_DEVICE float kv_half(uint16_t h) {
   float x;
   asm("cvt.f32.f16 %0, %1;" : "=f"(x) : "h"(h));

@@ -5,10 +5,9 @@
  * executor of gpu/emu/emu.h, which runs a fiber for each CUDA thread.
  *
  *   KV_LAUNCH(stream, kernel, grid, block, args...)
- *       on the host: starts a kernel, on a device unless something has failed;
- *       what goes wrong is kept for kv_device.failed. A statement, which may
- *       evaluate its arguments twice; a kernel's name with a comma stands in
- *       parentheses
+ *       on the host: starts a kernel, on a device unless it has failed; keeps
+ *       a failure for kv_device.failed. A statement, which may evaluate its
+ *       arguments twice; put a kernel's name with a comma in parentheses
  *   KV_SHARED(type, name, n)
  *       in a kernel: declares `type name[n]` in shared memory, n a constant;
  *       its contents are undefined at the start of a block
@@ -16,15 +15,15 @@
  *   KV_UNROLL   before a loop: unroll it, so that arrays indexed by it stay in
  *               registers
  *   KV_TWICE    .. by two
- *   KV_ROLLED   .. not at all, as it is long and seldom taken
+ *   KV_ROLLED   .. not at all, because it is long and rarely run
  *   KV_APART    before __device__: the function is called, not copied to where
  *               it is used
- *   KV_REGISTERS(n)   behind __global__: a thread has at most n registers, so
+ *   KV_REGISTERS(n)   after __global__: a thread has at most n registers, so
  *               that a multiprocessor holds more blocks (CUDA 12.4 and newer)
- *   KV_BLOCKS(n)   .. at most as many as leave room for n blocks; a kernel has
- *               that of the two with which nothing spills (tests/check_sass.sh)
- *   kv_global(p)   p, which points to device memory and not to shared memory:
- *               what is KV_APART cannot see which, and would ask at each access
+ *   KV_BLOCKS(n)   .. at most as many as let it hold n blocks; a kernel uses
+ *               the one of the two that spills nothing (tests/check_sass.sh)
+ *   kv_global(p)   p, marked as device memory, not shared memory: a KV_APART
+ *               function cannot infer that, and would test it at each access
  *   gpu/block/async.h   asynchronous copies to shared memory
  *   __syncthreads, __syncwarp, __shfl_sync, _xor and _up, __ballot_sync,
  *   __any_sync, __reduce_max_sync, __reduce_add_sync, integer atomics,
@@ -32,7 +31,7 @@
  *   gridDim, as CUDA has them
  *
  * No kernel allocates, none uses floats in atomics, and floats that are stored
- * or decided on are computed by functions of ref/ground alone, but for the
+ * or decided on are computed only by functions of ref/ground, except the
  * conversions of gpu/block/half.h.
  */
 #ifndef KV_GPU_LAUNCH_H
@@ -44,9 +43,9 @@ enum { KV_BLOCK = 128, KV_WARP = 32, KV_WARPS = KV_BLOCK / KV_WARP };
 
 #ifdef __CUDACC__
 #  include <cuda_runtime.h>
-/* gpu/module/cuda.cu, for KV_LAUNCH alone: whether the kernel is to be started,
- * for the first time (*tries is 0) or once more where there was no memory for
- * it; counts the tries, and keeps what went wrong. */
+/* gpu/module/cuda.cu, only for KV_LAUNCH: should the kernel be started, for the
+ * first time (*tries is 0) or again after a lack of memory? Counts the tries,
+ * and keeps the failure. */
 extern "C" bool kv_gpu_starts(int *tries);
 #  define KV_LAUNCH(stream, kernel, grid, block, ...)                          \
     for (int kv_tries = 0; kv_gpu_starts(&kv_tries);)                          \

@@ -4,25 +4,25 @@
  * several lanes, ranked by larger key, then lower entry, then lower lane.
  * gpu/parts/parts.cuh calls it; everything else here is a step of it. All
  * threads of the block call every function together with the same arguments,
- * unless it is said to be a single thread's; all that call takes or returns is
- * the same for all threads.
+ * unless stated to be called by a single thread; arguments and results are the
+ * same for all threads.
  *
- * Where the ranking is cut is found digit by digit, first of the key, then of
- * the place (the order of equals), from a histogram in shared memory. As soon
- * as few entries are left of which the digits so far do not decide, these are
- * listed in shared memory, the other flags are written, and later digits read
- * the list only. Integers only, so the order of atomics does not matter.
+ * The cut in the ranking is found digit by digit, first of the key, then of the
+ * place (the order of equals), from a histogram in shared memory. When few
+ * entries are left that the digits so far do not decide, these are listed in
+ * shared memory, the other flags are written, and later digits read only the
+ * list. Integers only, so the order of atomics does not matter.
  *
- * `Keys` is a struct that says what is ranked, with __device__ functions:
+ * `Keys` is a struct that describes what is ranked, with __device__ functions:
  *   item, key               types: an element, its unsigned key
  *   WIDE                    false: every entry counts one
  *   lanes, n(l), row(l)     how many lanes; items of lane l, and where they are
  *   flags(l)                where the flags of lane l's items are written
  *   of(item), weight(key)   an item's key; what an entry of that key counts
  *
- * Cost: two reads of all items where the highest 11 bits of the key leave no
- * more than KV_LISTED entries undecided, three where the highest 22 do; among
- * more equals than that a read for each digit, and one or two more.
+ * Cost: two reads of all items if the highest 11 bits of the key leave at most
+ * KV_LISTED entries undecided, three if the highest 22 do; with more equals, a
+ * read for each digit and one or two more.
  */
 #ifndef KV_GPU_RADIX_CUH
 #define KV_GPU_RADIX_CUH
@@ -36,7 +36,7 @@
 /* The histogram of a digit for gpu/block/radix.cuh, and the bucket at which its
  * sum from the highest bucket down reaches a number. Order: kv_radix_clear
  * once, then for each digit kv_radix_add by any threads and kv_radix_find.
- * Called by all threads of the block together, but kv_radix_add. */
+ * Called by all threads of the block together, except kv_radix_add. */
 
 /* Bits of a digit; buckets of the histogram; entries that the list has room
  * for. Threads are summed in groups of KV_RADIX_GROUP. */
@@ -228,7 +228,7 @@ static __device__ bool kv_radix_open(const kv_cut<Keys> &c,
          ((c.last - place) & c.place_mask) == c.place;
 }
 
-/* True if it comes before all open ones. A single thread's. */
+/* True if it ranks before all open ones. By a single thread. */
 template <class Keys>
 static __device__ bool kv_radix_sure(const kv_cut<Keys> &c,
                                      typename Keys::key key, uint32_t place) {
@@ -287,7 +287,7 @@ static __device__ void kv_radix_places(const Keys &x, kv_radix<Keys::WIDE> *r,
   });
 }
 
-/* Where the next digit begins, of so many bits that are not known. */
+/* The lowest bit of the next digit, if this many bits are not known yet. */
 KV_DEVICE int kv_radix_shift(int left) {
   return left > KV_DIGIT ? left - KV_DIGIT : 0;
 }
@@ -390,7 +390,7 @@ static __device__ int kv_radix_flag_listed(const Keys &x,
 
 /* --- the selection -------------------------------------------------------- */
 
-/* The cut of which nothing is known but that weight k is to be chosen. */
+/* The initial cut: only the weight k to be chosen is known. */
 template <class Keys>
 static __device__ kv_cut<Keys> kv_radix_whole(const Keys &x, uint64_t k) {
   int longest = 1;
@@ -425,11 +425,11 @@ template <bool WIDE> KV_DEVICE kv_radix<WIDE> *kv_radix_scratch(void) {
   return r;
 }
 
-/* The selection: flags(l)[i] becomes 1 for the entries that come first, up to
- * and with the one at which the sum of their weights reaches k, and 0 for
- * others. 1 <= k <= the sum of all weights. Returns how many are flagged.
- * Begins and ends with a barrier. Some 6,000 lines of PTX, which stand once in
- * a file however often it selects. */
+/* The selection: flags(l)[i] becomes 1 for the first entries of the ranking, up
+ * to and including the one at which the sum of their weights reaches k, and 0
+ * for others. 1 <= k <= the sum of all weights. Returns how many are flagged.
+ * Begins and ends with a barrier. About 6,000 lines of PTX, which occur once in
+ * a file for any number of calls. */
 template <class Keys>
 static KV_APART __device__ int kv_radix_top(Keys x, uint64_t k) {
   kv_radix<Keys::WIDE> *r = kv_radix_scratch<Keys::WIDE>();

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Reading an array in global memory by all threads of a block, with several
- * loads on their way at once: for selections and sums over all entries of a
- * lane.
+ * Reads an array in global memory by all threads of a block, each with several
+ * loads in flight: for selections and sums over all entries of a lane.
  */
 #ifndef KV_GPU_READ_CUH
 #define KV_GPU_READ_CUH
@@ -12,12 +11,12 @@
 
 #include <string.h>
 
-/* Calls take(i, items, each) until all of row[0..n) was given: items are copies
- * of row[i .. i + each), and each item is given once, to one thread, in any
- * order. All threads call it with the same row and n; there is no barrier.
- * Where row begins at a multiple of 16 bytes, a thread loads 16 bytes at a time
- * and LOADS times before it calls take; so take may write to the items of row
- * that it was given, and to no others. */
+/* Calls take(i, items, each) for all of row[0..n): items are copies of row[i ..
+ * i + each), and each item is passed once, in one thread, in any order. All
+ * threads call it with the same row and n; there is no barrier. If row begins
+ * at a multiple of 16 bytes, a thread loads 16 bytes at a time and LOADS times
+ * before it calls take. So take may write only to the items of row that it was
+ * passed. */
 template <int LOADS, class Item, class Take>
 static __device__ void kv_block_read(const Item *row, int n, Take take) {
   constexpr int EACH = 16 / (int)sizeof(Item), STEP = EACH * KV_BLOCK;
@@ -42,8 +41,8 @@ static __device__ void kv_block_read(const Item *row, int n, Take take) {
   }
 }
 
-/* Writes own[0..each) to `to`, by one store where each is 4 (`to` is then a
- * multiple of 16 bytes, as it is for what take is given). By one thread. */
+/* Writes own[0..each) to `to`, by one store if each is 4 (`to` must then be a
+ * multiple of 16 bytes, as are the items passed to take). By one thread. */
 KV_DEVICE void kv_block_write(float *to, const float *own, int each) {
   if (each == 4) {
     kv_piece piece;

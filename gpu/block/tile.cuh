@@ -4,7 +4,7 @@
  * Rows and columns pass through shared memory KV_DEEP elements at a time; each
  * product is one chain of fma in one thread, over the elements ascending, so
  * its bits do not depend on the tile. All threads call kv_tile_products (or
- * kv_tile_chains) together with the same arguments but acc.
+ * kv_tile_chains) together with the same arguments, except acc.
  */
 #ifndef KV_GPU_TILE_CUH
 #define KV_GPU_TILE_CUH
@@ -44,7 +44,7 @@ static __device__ void kv_tile_load(int d, int n, int from, const Of &of,
  * each. left(x) and right(x), called by all threads, fill the stages a and b in
  * shared memory with elements x .. x + KV_DEEP - 1 of the tile's rows and
  * columns, as kv_tile_load does. Two barriers for each KV_DEEP elements, and
- * none behind the last use of a and b. */
+ * none after the last use of a and b. */
 template <class Left, class Right>
 static __device__ void
 kv_tile_chains(int d, const Left &left, const Right &right, const float *a,
@@ -74,8 +74,8 @@ kv_tile_chains(int d, const Left &left, const Right &right, const float *a,
   }
 }
 
-/* The same where element x of row i < rows is row(i, x), and that of column
- * j < columns is column(j, x). */
+/* The same; element x of row i < rows is row(i, x), and that of column j <
+ * columns is column(j, x). */
 template <class Row, class Column>
 static __device__ void kv_tile_products(int d, int rows, const Row &row,
                                         int columns, const Column &column,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The executor's launches, stacks and faults: contract in gpu/emu/emu.h. A
- * thread that ends hands its stack to the next one that has not begun, so a
+ * thread that ends passes its stack to the next one that has not begun, so a
  * kernel without barriers or collectives runs on one stack. Uses no C++
  * library.
  */

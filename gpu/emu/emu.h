@@ -2,7 +2,7 @@
  *
  * The executor: runs the kernels of gpu/ as C++20 on the CPU, with fibers for
  * CUDA threads. It provides exactly what gpu/block/launch.h lists, so a kernel
- * that compiles here uses nothing else in CUDA.
+ * that compiles here uses nothing else of CUDA.
  *
  * Kernels see it through gpu/block/launch.h; gpu/module/emu_device.cc makes a
  * kv_device of it; tests call it directly. The host's functions may be called
@@ -17,14 +17,14 @@
  * What CUDA leaves undefined is a fault here: threads of a block at different
  * barriers; a barrier that some threads have ended without reaching; lanes of a
  * mask at different collectives; a thread outside its own mask; reading a lane
- * that takes no part; a deadlock; more shared memory than a kernel may have; a
- * copy of gpu/block/async.h that is unaligned or not from global to shared
- * memory; a thread that ends before its copies have arrived; in a build by
- * configure --enable-watch a race, too (gpu/emu/emu_races.h). A fault calls
+ * that does not participate; a deadlock; more shared memory than a kernel may
+ * have; a copy of gpu/block/async.h that is unaligned or not from global to
+ * shared memory; a thread that ends before its copies have arrived; in a build
+ * by configure --enable-watch a race, too (gpu/emu/emu_races.h). A fault calls
  * kv_emu_fault with one sentence. If that returns, the launch is abandoned: its
  * other threads and blocks do not run on. Two collectives count as the same one
  * if their source lines are the same, so threads that reach one line from
- * different calls are not told apart.
+ * different calls are not distinguished.
  *
  * A kernel runs in its launcher's floating-point mode. Memory, stacks included,
  * is allocated at the first launch of an OS thread and kept until that thread
@@ -39,11 +39,11 @@
 
 #include "gpu/emu/emu_words.h"
 
-/* The handler of faults, one for all OS threads; tests replace it. It is given
- * one sentence, on a fiber, and must return, which abandons the launch, or end
- * the process. The default prints the sentence and aborts. */
+/* The handler of faults, one for all OS threads; tests replace it. It gets one
+ * sentence, on a fiber, and must return, which abandons the launch, or end the
+ * process. The default prints the sentence and aborts. */
 extern void (*kv_emu_fault)(const char *sentence);
-/* The sentence of the first fault whose handler returned, or that there was no
+/* The sentence of the first fault whose handler returned, or of a lack of
  * memory; NULL: none. */
 const char *kv_emu_failed(void);
 
@@ -53,32 +53,31 @@ const char *kv_emu_failed(void);
 void kv_emu_order(int order);
 
 /* For tests: how many 16-byte copies to shared memory (gpu/block/async.h) the
- * kernels of the calling OS thread have made, since kv_emu_release if it was
- * called. */
+ * kernels of the calling OS thread have made, since kv_emu_release, if called.
+ */
 uint64_t kv_emu_copied(void);
 
-/* For tests: what those of these copies touch whose source is among so many
- * bytes, since kv_emu_touch of this OS thread. The k-th copies that the threads
- * of a warp start in a group (kv_async_commit) are one request, as on a device
- * where all of them take the same branches. sectors: different 32 bytes of
- * global memory that requests touch, which is what a device fetches; turns: of
- * each 8 threads in order, as many as the most of them that write to the same
- * of the 8 pieces of 16 bytes that stand beside each other in the banks of
- * shared memory. Nothing is fetched twice where sectors are copied / 2, nobody
- * waits where turns are copied / 8 (CUDA C++ Programming Guide, device memory
- * accesses). */
+/* For tests: what these copies touch, if their source is in the range of the
+ * last kv_emu_touch of this OS thread. The k-th copies that the threads of a
+ * warp start in a group (kv_async_commit) are one request, as on a device if
+ * all of them take the same branches. sectors: distinct 32-byte sectors of
+ * global memory that requests touch, which a device fetches. turns: summed over
+ * each 8 threads in order, the most that write to the same one of the 8 pieces
+ * of 16 bytes that span the banks of shared memory. Nothing is fetched twice if
+ * sectors is copied / 2; no thread waits if turns is copied / 8 (CUDA C++
+ * Programming Guide, device memory accesses). */
 typedef struct kv_emu_touched {
   uint64_t copied, sectors, turns;
 } kv_emu_touched;
 void kv_emu_touch(const void *from, size_t bytes); /* 0 bytes: no more */
 kv_emu_touched kv_emu_what_touched(void);
 
-/* Frees the calling OS thread's fibers, which are made again when they are
- * needed. Done automatically when a thread ends. */
+/* Frees the calling OS thread's fibers, which are made again when needed. Done
+ * automatically when a thread ends. */
 void kv_emu_release(void);
 
 /* n bytes of device memory, 256-byte aligned and filled with 0xAA, which the
- * caller gives back; NULL: no memory. */
+ * caller frees with kv_emu_give; NULL: no memory. */
 void *kv_emu_take(size_t n);
 void kv_emu_give(void *p); /* accepts NULL */
 
@@ -87,8 +86,7 @@ typedef struct kv_emu_launch {
   const char *kernel;                /* its name, for sentences */
   dim3 grid, block;                  /* as CUDA has them */
   void (*call)(const void *closure); /* the body of a thread */
-  const void
-      *closure; /* what it is given, kernel and arguments: `size` bytes */
+  const void *closure; /* its argument, kernel and arguments: `size` bytes */
   size_t size;
 } kv_emu_launch;
 /* Runs the launch, or between kv_emu_record and _recorded stores a copy. A
@@ -97,9 +95,9 @@ typedef struct kv_emu_launch {
 void kv_emu_run(const kv_emu_launch *launch);
 
 /* Recording: from kv_emu_record on launches of the calling OS thread are stored
- * instead of run; kv_emu_recorded ends that and returns them, NULL where there
- * were none or no memory (kv_emu_failed then says so). kv_emu_replay runs them,
- * any number of times; kv_emu_forget frees them. */
+ * instead of run; kv_emu_recorded ends that and returns them, NULL if there
+ * were none or no memory (see kv_emu_failed). kv_emu_replay runs them, any
+ * number of times; kv_emu_forget frees them. */
 typedef struct kv_emu_list kv_emu_list;
 void kv_emu_record(void);
 kv_emu_list *kv_emu_recorded(void);

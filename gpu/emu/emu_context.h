@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The executor's state for one OS thread, and what its files call of each
- * other. Private to gpu/emu/emu*.cc: emu.cc has launches and stacks,
+ * The executor's state for one OS thread, and the functions that its files
+ * share. Private to gpu/emu/emu*.cc: emu.cc has launches and stacks,
  * emu_meet.cc scheduling, collectives and shared memory, emu_async.cc copies,
- * emu_graph.cc recordings; the watch's are in gpu/emu/emu_races.h. Each thread
- * of the running block runs on a stack of its own, or on that of one that has
- * ended.
+ * emu_graph.cc recordings; those of the watch are in gpu/emu/emu_races.h. Each
+ * thread of the running block runs on its own stack, or on that of a thread
+ * that has ended.
  */
 #ifndef KV_GPU_EMU_CONTEXT_H
 #define KV_GPU_EMU_CONTEXT_H
@@ -29,7 +29,7 @@ enum {
 /* A stack on which a thread of a kernel runs, or the launcher's own. */
 typedef struct kv_emu_stack {
   kv_emu_frame frame; /* its saved state while another runs */
-  kv_emu_watch watch; /* what sanitizers are told of it */
+  kv_emu_watch watch; /* what sanitizers know of it */
   bool made;          /* initialised: can be switched to */
 } kv_emu_stack;
 
@@ -100,7 +100,7 @@ typedef struct kv_emu_context {
   kv_emu_stack stacks[KV_EMU_THREADS];
   kv_emu_copies copies[KV_EMU_THREADS];
   uint64_t copied;          /* copies made so far */
-  uintptr_t watched, bytes; /* copies from there are looked at: */
+  uintptr_t watched, bytes; /* range whose copies are counted: */
   kv_emu_touched touched;
   kv_emu_request request[KV_EMU_WARPS][KV_EMU_COPIES];
 } kv_emu_context;
@@ -116,7 +116,7 @@ static inline int kv_emu_number(const kv_emu_context *c,
 
 /* --- emu.cc ------------------------------------------------------------- */
 
-/* Makes the sentence the one of kv_emu_failed, unless there is one already. */
+/* Sets the sentence of kv_emu_failed, unless it is already set. */
 void kv_emu_remember(const char *sentence);
 /* Reports a fault of the running thread by a sentence, as printf makes it, to
  * kv_emu_fault; if that returns, abandons the launch. */

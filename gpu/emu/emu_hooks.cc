@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What code compiled with -fsanitize=thread calls: gcc's and clang's names for
- * loads, stores and atomics, which the watch defines in place of libtsan. The
- * atomics are made here, too. Nothing here is itself compiled so.
+ * The functions that code compiled with -fsanitize=thread calls: gcc's and
+ * clang's names for loads, stores and atomics, which the watch defines in place
+ * of libtsan. The atomics are also performed here. This file is not compiled
+ * with that option.
  */
 #include "gpu/emu/emu_context.h"
 

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The order between blocks of one launch that a kernel makes by itself: a
- * thread's fence and then its atomic write hand on what its block did before
- * its last barrier, and what others have handed to that block; an atomic or
- * volatile read and then a fence take it over, for all threads of the block
- * from its next barrier on. So a thread that reads on without a barrier is not
- * believed, which no kernel here does.
+ * thread's fence and then its atomic write publish what its block did before
+ * its last barrier, and what that block has acquired from others; an atomic or
+ * volatile read and then a fence acquire it, for all threads of the block from
+ * its next barrier on. So a thread that reads on without a barrier counts as a
+ * race; no kernel here does that.
  *
- * Of a block that does not fence nothing is kept but when it began. Of accesses
- * of one kind to a byte by several earlier blocks only the last is remembered
- * (gpu/emu/emu_races.cc): where fences order it, those before it are believed.
+ * For a block without a fence, only its start is kept. Of accesses of one kind
+ * to a byte by several earlier blocks only the last is remembered
+ * (gpu/emu/emu_races.cc): if fences order it, those before it count as ordered.
  */
 #include "gpu/emu/emu_context.h"
 

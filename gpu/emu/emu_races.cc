@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The watch's memory of accesses (gpu/emu/emu_races.h): for each kind the last
- * accesses by the block that came last, and the last by a block before it. A
- * page of memory is cut into cells of 8 bytes; an access that takes part of a
- * cell cuts its page finer, so a cell's bytes were always accessed together.
+ * accesses by the latest block, and the last by a block before it. A page of
+ * memory is cut into cells of 8 bytes; an access that takes part of a cell cuts
+ * its page finer, so a cell's bytes were always accessed together.
  */
 #include "gpu/emu/emu_context.h"
 

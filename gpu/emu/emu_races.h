@@ -2,22 +2,22 @@
  *
  * The watch on loads and stores: for gpu/emu/emu*.cc only. In a build by
  * `configure --enable-watch` the compiler puts a call in front of every load
- * and store of a kernel (-fsanitize=thread), and the executor is what is
- * called. It is a fault then if two accesses touch the same byte, at least one
- * of them writes, and
- * - they are of two warps of a block without a barrier between, or
- * - of two blocks of the launch, in global memory.
+ * and store of a kernel (-fsanitize=thread), and the executor defines the
+ * called functions. A fault is reported if two accesses touch the same byte, at
+ * least one of them writes, and - they are of two warps of a block without a
+ * barrier between, or - of two blocks of the launch, in global memory.
  *
- * No fault: two atomic or volatile accesses; two reads; what one of these after
- * a fence handed to one before a fence (gpu/emu/emu_order.cc); shared memory,
- * of which every block has its own; a thread's own variables. A copy on its way
- * (gpu/block/async.h) writes, and reads, until it has been waited for. Launches
- * come one after another, so nothing is known of the launch before.
+ * No fault: two atomic or volatile accesses; two reads; accesses ordered by a
+ * fence and an atomic or volatile write, then such a read and a fence
+ * (gpu/emu/emu_order.cc); shared memory of different blocks; a thread's own
+ * variables. A copy in flight (gpu/block/async.h) writes, and reads, until it
+ * has been waited for. Launches run in order, so accesses of earlier launches
+ * are forgotten.
  *
- * What one execution cannot show stays unseen: paths that were not taken, lanes
- * of one warp without a __syncwarp between, launches in two streams. Nothing
- * depends on the order in which threads ran: what is asked is whether a barrier
- * is between, not who came first.
+ * Not detected: races on paths that were not taken, between lanes of one warp
+ * without a __syncwarp, between launches in two streams. The result does not
+ * depend on the order in which threads ran, but only on the barriers between
+ * accesses.
  *
  * An interval is the time between two barriers of a block; all intervals of an
  * OS thread are counted. Costs 64 bytes for each 8, 4, 2 or 1 bytes of a page,
@@ -33,7 +33,7 @@ struct kv_emu_context;
 
 #ifdef KV_WATCH
 
-/* What an access is; a look is a volatile or atomic read, a volatile write
+/* The kind of an access. A look is a volatile or atomic read; a volatile write
  * counts as atomic. */
 typedef enum kv_emu_kind {
   KV_EMU_READ,
@@ -43,8 +43,8 @@ typedef enum kv_emu_kind {
   KV_EMU_KINDS
 } kv_emu_kind;
 
-/* An access as it is remembered of a byte: from the top 28 bits of the interval
- * (when), 4 of warps that made it, one each, 7 of the last thread, 25 of its
+/* A stored access to a byte; from the top: 28 bits of the interval (when), a
+ * bit for each of 4 warps that made it, 7 bits of the last thread, 25 of its
  * place in the code (site). */
 typedef uint64_t kv_emu_trace;
 
@@ -70,28 +70,28 @@ typedef struct kv_emu_times {
   uint32_t now, block, launch;
 } kv_emu_times;
 
-/* The executor tells: a launch begins; a block of it begins; all threads of the
- * block have reached a barrier. */
+/* Called by the executor when a launch begins; when a block of it begins; when
+ * all threads of the block have reached a barrier. */
 void kv_emu_races_launch(struct kv_emu_context *c);
 void kv_emu_races_block(struct kv_emu_context *c);
 void kv_emu_races_barrier(struct kv_emu_context *c);
-/* Thread t's copy of n bytes is on its way, as the code at `where` asked: its
- * bytes are read and written until it has been waited for. */
+/* Thread t started a copy of n bytes in the code at `where`: its bytes count as
+ * read and written until it has been waited for. */
 void kv_emu_races_copy(struct kv_emu_context *c, int t, void *to,
                        const void *from, size_t n, const void *where);
 /* Frees the calling OS thread's state. */
 void kv_emu_races_free(void);
 
-/* emu_hooks.cc tells, for the compiler: the running thread accesses n bytes,
- * from the code at `where`; a race is a fault. Nothing where no kernel runs. */
+/* Called by emu_hooks.cc: the running thread accesses n bytes, from the code at
+ * `where`; a race is a fault. Does nothing if no kernel runs. */
 void kv_emu_see(const void *at, size_t n, kv_emu_kind kind, const void *where);
 void kv_emu_see_fence(void); /* .. calls __threadfence */
 
-/* --- emu_order.cc: what fences and atomics order ------------------------
- * One state for an OS thread. emu_races.cc tells it, by `now` the running
- * interval, that a launch begins, a block, a barrier was reached, a thread
- * fences (blocks: those of the launch). But for make, no memory aborts; so do
- * more than 64 words that order the blocks of a launch. */
+/* --- emu_order.cc: what fences and atomics order ------------------------ One
+ * state for an OS thread. emu_races.cc calls these when a launch begins, a
+ * block begins, a barrier is reached, or a thread fences. now: the running
+ * interval; blocks: the number of the launch's. Lack of memory aborts, except
+ * in make; so do more than 64 words that order the blocks of a launch. */
 
 typedef struct kv_emu_order_state kv_emu_order_state;
 kv_emu_order_state *kv_emu_order_make(void); /* NULL: no memory */
@@ -108,8 +108,7 @@ void kv_emu_order_meet(kv_emu_order_state *o, int thread, const void *at,
  * is before all that the running block does from its last barrier on. */
 bool kv_emu_order_holds(const kv_emu_order_state *o, uint32_t when,
                         kv_emu_kind kind);
-/* The number, in the order in which they ran, of the block that this interval
- * is of. */
+/* The number, in order of execution, of the block of this interval. */
 uint64_t kv_emu_order_block_at(const kv_emu_order_state *o, uint32_t when);
 
 /* --- emu_say.cc: the sentence ------------------------------------------- */
@@ -124,10 +123,11 @@ typedef struct kv_emu_race {
   const void *where, *was; /* in the code: the later one, the one before */
   bool shared;             /* the bytes are shared memory, else global */
   bool blocks;             /* the two are of different blocks */
-  uint64_t block;          /* then the number of the other's, as they ran */
+  uint64_t block;          /* then the number of the earlier one's block, in
+                              order of execution */
 } kv_emu_race;
-/* A fault by a sentence that says all this, with lines of the source where they
- * can be found. */
+/* Reports the fault with a sentence on all this, with lines of the source if
+ * they can be found. */
 [[noreturn]] void kv_emu_races_say(struct kv_emu_context *c,
                                    const kv_emu_race *r);
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the watch says of a race: who, where in the code, on which bytes. Lines
- * are asked of addr2line, of the binutils; where there is none, or with
- * KV_WATCH_LINES=no, the places are a file and an offset in it.
+ * The watch's message about a race: which threads, where in the code, on which
+ * bytes. addr2line of binutils finds the lines; without it, or with
+ * KV_WATCH_LINES=no, places are a file and an offset in it.
  */
 #include "gpu/emu/emu_context.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What gpu/emu/emu_switch.h declares, through the C library, for processors
- * without a variant of their own, or where KV_EMU_UCONTEXT is defined. Slow:
- * the library makes a system call for the signal mask at every switch.
+ * The functions of gpu/emu/emu_switch.h through the C library, for processors
+ * without their own variant, or if KV_EMU_UCONTEXT is defined. Slow: the
+ * library makes a system call for the signal mask at every switch.
  */
 #ifndef KV_GPU_EMU_SWITCH_UCONTEXT_H
 #define KV_GPU_EMU_SWITCH_UCONTEXT_H

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What gpu/emu/emu_switch.h declares, on x86-64 with the System V ABI. What a
- * called function must preserve is pushed onto the stack that is left: rbp,
- * rbx, r12..r15, and the control words of SSE and x87. The compiler saves the
- * rest at the call.
+ * The functions of gpu/emu/emu_switch.h on x86-64 with the System V ABI. The
+ * state that a called function must preserve is pushed onto the stack being
+ * left: rbp, rbx, r12..r15, and the control words of SSE and x87. The compiler
+ * saves the rest at the call.
  */
 #ifndef KV_GPU_EMU_SWITCH_X86_H
 #define KV_GPU_EMU_SWITCH_X86_H
@@ -18,7 +18,7 @@ typedef struct kv_emu_frame {
                    address were pushed */
 } kv_emu_frame;
 
-/* Pushes these, puts the stack pointer into *save, takes `to` for it, and pops
+/* Pushes these, stores the stack pointer in *save, sets it to `to`, and pops
  * them. */
 extern "C" void kv_emu_x86_switch(uint64_t **save, uint64_t *to);
 __asm__(".pushsection .text\n"

@@ -46,7 +46,7 @@ enum { KV_EMU_STACK = 64 << 10 };
  * TSan's record of calls uneven. */
 #define KV_EMU_INLINE static inline __attribute__((always_inline))
 
-/* One stack, the launcher's own too. */
+/* One stack, or the launcher's own. */
 typedef struct kv_emu_watch {
   const void *base; /* its lowest byte */
   size_t size;      /* in bytes */

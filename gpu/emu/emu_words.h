@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * CUDA's words and functions as the executor provides them to kernels, with
+ * CUDA's types and functions as the executor provides them to kernels, with
  * CUDA's names, arguments and values; include gpu/block/launch.h instead of
- * this. Names with kv_emu are what they are made of, for gpu/emu alone. A form
- * that is missing here is missing on purpose: atomics take integers only, of
- * the types that CUDA overloads (int64_t is not one), shuffles move 4 or 8
- * bytes over a whole warp, and much of CUDA no kernel needs.
+ * this. Names with kv_emu implement them and are only for gpu/emu. Omissions
+ * are deliberate: atomics take only integers, of the types that CUDA overloads
+ * (int64_t is not one), shuffles move 4 or 8 bytes over a whole warp, and no
+ * kernel needs the rest of CUDA.
  */
 #ifndef KV_GPU_EMU_WORDS_H
 #define KV_GPU_EMU_WORDS_H

@@ -2,11 +2,11 @@
  *
  * The format "delta" on the device, as ref/formats/delta.h defines it,
  * DeltaKV's and Palu's latent vectors. A block begins with the fp32 row that
- * the token stands for in its lane: attention reads it where it does not decode
- * latent vectors itself (gpu/host/rebuilt.h), and the journal hashes it.
- * gpu/parts codes and decodes (latents.cuh); here are the bytes of a latent
- * vector: latent, put and get. The others are what gpu/formats/format.cuh asks
- * of a format.
+ * the token stands for in its lane: attention reads it unless it decodes latent
+ * vectors itself (gpu/host/rebuilt.h), and the journal hashes it. gpu/parts
+ * codes and decodes (latents.cuh); here are the bytes of a latent vector:
+ * latent, put and get. The others are what gpu/formats/format.cuh requires of a
+ * format.
  */
 #ifndef KV_GPU_FORMATS_DELTA_CUH
 #define KV_GPU_FORMATS_DELTA_CUH
@@ -21,7 +21,8 @@ struct kv_gpu_format_delta {
     return {4, c.group ? c.group : c.latent, KV_RULE_STORED};
   }
 
-  /* Bytes of a latent vector as it is stored. */
+  /* Bytes of a stored latent vector: its codes, and scales and minima of
+   * KV_LATENT_INT4. */
   KV_DEVICE kv_gpu_coded_size latent(const kv_delta &c) {
     kv_minmax m = codes(c);
     if (c.type == KV_LATENT_NONE) return {0, 0};
@@ -30,8 +31,8 @@ struct kv_gpu_format_delta {
     return {(int64_t)c.latent * (c.type == KV_LATENT_FP32 ? 4 : 2), 0};
   }
 
-  /* Bytes that a token is charged over all lanes: that, raw K and V held beside
-   * it, the ids, and a position unless tokens are in their order. */
+  /* Bytes that count as a token's, over all lanes: its latent vector, raw K and
+   * V held as well, the ids, and a position unless tokens are in order. */
   KV_DEVICE kv_gpu_coded_size size(const void *settings, int, int) {
     const kv_delta &c = *(const kv_delta *)settings;
     kv_gpu_coded_size of = latent(c);
@@ -39,22 +40,23 @@ struct kv_gpu_format_delta {
             of.metadata + 4 * (int64_t)c.nearest + (c.ordered ? 0 : 4)};
   }
 
-  /* Element x of the lane's row. */
+  /* Element x of the lane's row, which is stored as it is. */
   KV_DEVICE float decode(const void *, int, const kv_gpu_block &block, int,
                          int x) {
     return ((const float *)block.metadata)[x];
   }
 
-  /* No row is coded by itself. */
+  /* Always false: gpu/parts codes whole tokens, no row by itself. */
   template <class Rows>
   KV_DEVICE bool encode(const void *, int, int, const Rows &,
                         const kv_gpu_block &) {
     return false;
   }
 
-  /* Stores z [c.latent] at `to`, and writes what it is as stored back into z.
-   * By all threads of the block together, with a barrier at the end. False, for
-   * all: an element, a scale or a minimum is not finite as stored. */
+  /* Stores z [c.latent] at `to`, latent(c) bytes aligned for their type, and
+   * writes the stored values back to z. By all threads of the block together,
+   * with a barrier at the end. False, for all: an element, a scale or a minimum
+   * is not finite as stored. */
   KV_DEVICE bool put(const kv_delta &c, float *z, char *to) {
     bool wrong = false;
     if (c.type == KV_LATENT_INT4) return put_codes(c, z, to);
@@ -73,7 +75,7 @@ struct kv_gpu_format_delta {
     return !kv_block_any(wrong);
   }
 
-  /* The same of KV_LATENT_INT4. */
+  /* The same for KV_LATENT_INT4. */
   KV_DEVICE bool put_codes(const kv_delta &c, float *z, char *to) {
     kv_minmax m = codes(c);
     kv_gpu_block block = {to, to + latent(c).metadata};

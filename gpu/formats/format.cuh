@@ -35,23 +35,23 @@ typedef struct kv_gpu_coded_size {
   int64_t codes, metadata;
 } kv_gpu_coded_size;
 
-/* What elements of a row share: a code stands for fma(code, scale, least), or
- * where codes are floats for RN(float * scale). */
+/* What elements of a row share: a code means fma(code, scale, least) or, if
+ * codes are floats, RN(float * scale). */
 typedef struct kv_gpu_range {
   float scale, least;
 } kv_gpu_range;
 
-/* Where a block lies: metadata, then codes, one behind the other in a slab, or
- * in two segments of a page (gpu/shared/paged.h). */
+/* Where a block is: metadata, then codes, contiguous in a slab, or in two
+ * segments of a page (gpu/shared/paged.h). */
 typedef struct kv_gpu_block {
   char *metadata, *codes;
 } kv_gpu_block;
 
 #include "gpu/formats/all.h"
 
-/* Bytes of a block of `members` rows in the slab's format; of one that is
- * spread over all lanes, of all its parts. By any one thread, like all but
- * kv_gpu_encode. */
+/* Bytes of a block of `members` rows in the slab's format; if it is spread over
+ * all lanes, of all its parts. By any one thread, like all but kv_gpu_encode.
+ */
 KV_DEVICE kv_gpu_coded_size kv_gpu_whole_block(const kv_gpu_slab &s,
                                                int members) {
   switch (s.format) {
@@ -70,7 +70,7 @@ KV_DEVICE int64_t kv_gpu_part_begin(int64_t n, int part, int parts) {
   return n * part / parts;
 }
 
-/* Bytes of a block in this slab: of one that is spread, its part. */
+/* Bytes of a block in this slab: if it is spread, of its part. */
 KV_DEVICE kv_gpu_coded_size kv_gpu_block_size(const kv_gpu_slab &s,
                                               int members) {
   kv_gpu_coded_size all = kv_gpu_whole_block(s, members);
@@ -96,7 +96,7 @@ case KV_GPU_##name:                                                            \
   }
 }
 
-/* Do its rows have scales of their own? Then whole rows are read at once
+/* Do its rows have their own scales? Then whole rows are read at once
  * (gpu/lane/keys_rows.cuh, gpu/backend/attend.cu). */
 KV_DEVICE bool kv_gpu_has_rows(int format) { return format == KV_GPU_token; }
 
@@ -108,7 +108,7 @@ KV_DEVICE kv_gpu_range kv_gpu_range_of(const kv_minmax &c, int n, int g,
 }
 
 /* Codes `members` rows, row(m, x) being element x of row m, into a block of the
- * slab in which none of them lies. By all threads of the block together; a
+ * slab that contains none of them. By all threads of the block together; a
  * barrier at the end. False, for all: a scale does not fit its type. */
 template <class Rows>
 KV_DEVICE bool kv_gpu_encode(const kv_gpu_slab &s, int members, const Rows &row,

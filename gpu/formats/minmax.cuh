@@ -3,14 +3,14 @@
  * Rows of codes on the device, as ref/formats/minmax.h defines them, for the
  * formats channel and token; their arithmetic is ref/formats/rules.h. Kernels
  * call kv_gpu_minmax through gpu/formats/format.cuh, which says what size,
- * decode and encode are for; the others are their parts, any one thread's.
- * CHANNEL selects what shares a scale: element x of all rows of a block, or
- * else runs of `group` elements of its only row.
+ * decode and encode are for; the others are their parts, called by any one
+ * thread. CHANNEL selects what shares a scale: element x of all rows of a
+ * block, or else runs of `group` elements of its only row.
  *
  * Minimum and maximum are chosen by key (rule 2 of ref/ground/arith.h), so they
  * do not depend on the order. Metadata is aligned to the numbers in it. Cost:
- * encode O(members * width / KV_BLOCK), but for the ends of a range, which one
- * thread looks for, and two votes.
+ * encode O(members * width / KV_BLOCK), plus finding the ends of a range, by
+ * one thread, and two votes.
  */
 #ifndef KV_GPU_FORMATS_MINMAX_CUH
 #define KV_GPU_FORMATS_MINMAX_CUH
@@ -46,10 +46,10 @@ typedef struct kv_minmax_two {
 
 /* Calls set(j, NULL), which writes scale j, for j < scales, and then set(j,
  * codes), which writes byte j of the codes, for j < bytes, each by one thread;
- * set returns false where what it writes does not fit its type. By all threads
- * of the block together with the same arguments; a barrier after each pass.
- * False, for all, where any did not fit. `set` is called at one place, so that
- * its code, in which reading a row is long, is there once. */
+ * set returns false if what it writes does not fit its type. By all threads of
+ * the block together with the same arguments; a barrier after each pass. False,
+ * for all, if any did not fit. `set` is called at one place, so that its code,
+ * which is long, exists once. */
 template <class Set>
 KV_DEVICE bool kv_gpu_in_passes(int scales, int bytes, uint8_t *codes,
                                 const Set &set) {
@@ -154,9 +154,9 @@ template <bool CHANNEL> struct kv_gpu_minmax {
     return {lo, hi};
   }
 
-  /* What codes of range g are chosen by: what the block stores or, by
-   * KV_RULE_UNROUNDED, what it was before it was rounded, from the least and
-   * the largest number `of`. */
+  /* The range by which codes of range g are chosen: as the block stores it or,
+   * with KV_RULE_UNROUNDED, before rounding, from the least and the largest
+   * number `of`. */
   KV_DEVICE kv_range chosen_by(const kv_minmax &c, int width, int g,
                                kv_minmax_two of, const char *block) {
     kv_range r = run_at(c, ranges(c, width), g, block);
@@ -164,8 +164,8 @@ template <bool CHANNEL> struct kv_gpu_minmax {
     return kv_minmax_unrounded(&c, of.a, of.b);
   }
 
-  /* True if the least and the largest number are looked for again when codes
-   * are chosen, as a block has no room for them. */
+  /* True if the least and the largest number are found again when codes are
+   * chosen, because a block does not store them. */
   KV_DEVICE bool again(const kv_minmax &c) {
     return !CHANNEL && c.rule == KV_RULE_UNROUNDED;
   }
@@ -175,9 +175,9 @@ template <bool CHANNEL> struct kv_gpu_minmax {
     return CHANNEL ? kv_minmax_choose(&c, &by, x) : kv_range_code(&c, &by, x);
   }
 
-  /* Where codes is NULL, writes range j, and returns as set_range; or else
-   * writes byte j of the codes, which has a code of every plane. One function,
-   * as `ends` is long. */
+  /* If codes is NULL, writes range j and returns as set_range; else writes byte
+   * j of the codes, which has a code of every plane. One function, as `ends` is
+   * long. */
   template <class Rows>
   KV_DEVICE bool set(const kv_minmax &c, int members, int width, int j,
                      const Rows &row, char *block, uint8_t *codes) {
@@ -204,8 +204,7 @@ template <bool CHANNEL> struct kv_gpu_minmax {
   }
 
   /* Codes rows into a block; by all threads of the block together, with a
-   * barrier at the end. False, for all: a number does not fit its type.
-   */
+   * barrier at the end. False, for all: a number does not fit its type. */
   template <class Rows>
   KV_DEVICE bool encode(const void *settings, int members, int width,
                         const Rows &row, const kv_gpu_block &block) {

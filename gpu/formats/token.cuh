@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The format "token" on the device, a block has one row, and each run
- * of kv_minmax.group neighbouring elements of it shares a scale. Kernels call
+ * The format "token" on the device: a block has one row, in which each run of
+ * kv_minmax.group neighbouring elements shares scale and minimum. Kernels call
  * it through gpu/formats/format.cuh, which lists its functions; the format
  * delta codes latent vectors by it.
  */
@@ -10,7 +10,7 @@
 
 #include "gpu/formats/minmax.cuh"
 
-/* false: elements of a row share, not a channel of several rows. */
+/* false: elements of a row share a scale, not a channel of several rows. */
 struct kv_gpu_format_token : kv_gpu_minmax<false> {};
 
 #endif

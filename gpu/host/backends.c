@@ -8,7 +8,8 @@
 
 static const char *no_emu(void) {
   return kv_device_emu() ? NULL
-                         : "this kvreplay was built without a C++ compiler";
+                         : "this kvreplay was built without the executor; "
+                           "configure --with-emu builds it";
 }
 
 static const char *no_cuda(void) {
@@ -34,7 +35,7 @@ const kv_backend *kv_backend_find(const char *name, kv_err *e) {
     kv_fail(e, KV_RESOURCE, "backend %s cannot be used here: %s", name, why);
     return NULL;
   }
-  kv_fail(e, KV_USAGE, "there is no backend '%s'; there are ref, emu and cuda",
+  kv_fail(e, KV_USAGE, "no backend is called '%s'; choose ref, emu or cuda",
           name);
   return NULL;
 }

@@ -16,8 +16,8 @@ static void fail_logit(kv_store *s, int lane, uint64_t at) {
   uint32_t entry = (uint32_t)at;
   if (entry == UINT32_MAX)
     kv_fail(&s->mirror[lane].fault, KV_REFUSED,
-            "layer %d, query head %d, row %d: the method's own chunk is not "
-            "finite, or its l not from 2^-64 to 2^64",
+            "layer %d, query head %d, row %d: the method's own chunk holds NaN "
+            "or Inf, or its l is not from 2^-64 to 2^64",
             s->data->layer, m->first_head + (int)(at >> 32), m->step - 1);
   else
     kv_fail(&s->mirror[lane].fault, KV_REFUSED,
@@ -104,8 +104,8 @@ static bool mirror_view(kv_store *s, int h) {
   if (is_view(v, s->mirror[h / s->queries].n))
     return !s->s || mirror_logits(s, h, piece + 1);
   kv_fail(&s->fault, KV_INTERNAL,
-          "backend %s, layer %d, step %d: the view of query head %d is not "
-          "one of its lane",
+          "backend %s, layer %d, step %d: the view of query head %d belongs to "
+          "another lane",
           s->device->name, s->data->layer, s->end, h);
   return false;
 }
@@ -284,10 +284,11 @@ static void note_fault(kv_store *s, int i) {
   kv_lane *m = &s->mirror[i];
   if (l->fault == KV_GPU_FINE || m->fault.rc) return;
   if (l->fault == KV_GPU_SCALE)
-    kv_fail(&m->fault, KV_REFUSED,
-            "layer %d, lane %d, step %d: the scale of a coded group is not "
-            "finite as stored (first token %d); these values cannot be coded",
-            s->data->layer, i, s->end, l->fault_at);
+    kv_fail(
+        &m->fault, KV_REFUSED,
+        "layer %d, lane %d, step %d: the scale of a coded group is not finite "
+        "as stored (first token %d); choose a format with a wider range",
+        s->data->layer, i, s->end, l->fault_at);
   else if (l->fault == KV_GPU_LATENT || l->fault == KV_GPU_DECODED)
     kv_latent_fails(&m->fault, s->data->layer, s->end, (uint32_t)l->fault_at,
                     l->fault == KV_GPU_DECODED);
@@ -295,14 +296,13 @@ static void note_fault(kv_store *s, int i) {
     kv_merge_fails(&m->fault, s->data->layer, i, s->end, (uint32_t)l->fault_at);
   else if (l->fault == KV_GPU_NO_PAGE)
     kv_fail(&m->fault, KV_INTERNAL,
-            "layer %d, lane %d, step %d: token %d was coded into no page of "
+            "layer %d, lane %d, step %d: token %d was coded but has no page in "
             "its tier; run without --layout unified",
             s->data->layer, i, s->end, l->fault_at);
   else
     kv_fail(&m->fault, KV_INTERNAL,
-            "layer %d, lane %d, step %d: the verbs of one step name entries "
-            "more often than needs.changes (%d) says; the method must ask for "
-            "more",
+            "layer %d, lane %d, step %d: the verbs of this step name more "
+            "entries than needs.changes (%d) allows; declare more in open",
             s->data->layer, i, s->end, kv_needs_changes(&s->plan->needs));
 }
 

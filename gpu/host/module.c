@@ -3,9 +3,9 @@
  * Loads the CUDA module once and keeps it: contract in gpu/shared/device.h. If
  * KVREPLAY_CUDA_MODULE is set, only that path is tried; else ../gpu/cuda.so
  * beside a program that was not installed, kvreplay/cuda.so beside the library,
- * ../lib/kvreplay/cuda.so beside an installed program (both wherever they were
- * moved to, as a Python package is), then the path that configure was told. The
- * program itself does not link to CUDA.
+ * ../lib/kvreplay/cuda.so beside an installed program (both relocatable, as in
+ * a Python package), then the path given to configure. The program itself does
+ * not link to CUDA.
  */
 #define _GNU_SOURCE 1 /* dladdr */
 #include "config.h"
@@ -81,19 +81,19 @@ static entry *opened(const char *path) {
   }
   const char *detail = dlerror();
   snprintf(sentence, sizeof sentence,
-           "the CUDA module cannot be loaded (%s): build and install it again",
+           "cannot load the CUDA module (%s); build and install it again",
            detail ? detail : path);
   return NULL;
 }
 
 static void load(void) {
   char path[PATH_MAX + 32];
-  const char *why = "the CUDA module gives no reason";
+  const char *why = "no reason given";
   find(sizeof path, path);
   if (access(path, R_OK) != 0) {
     snprintf(sentence, sizeof sentence,
-             "there is no CUDA module %s: configure --with-cuda and install, "
-             "or name it in KVREPLAY_CUDA_MODULE",
+             "no CUDA module %s; configure --with-cuda and install it, or set "
+             "KVREPLAY_CUDA_MODULE to its path",
              path);
     return;
   }
@@ -104,8 +104,8 @@ static void load(void) {
     snprintf(sentence, sizeof sentence, "%s", why);
   else if (found->abi != KV_DEVICE_ABI)
     snprintf(sentence, sizeof sentence,
-             "the CUDA module %s belongs to another kvreplay (interface %d, "
-             "not %d): build and install both together",
+             "the CUDA module %s belongs to another kvreplay version "
+             "(interface %d, not %d); build and install both together",
              path, found->abi, KV_DEVICE_ABI);
   else
     device = found;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Pages of the lanes' pools of rows. Only append takes rows, so before tokens
- * enter the host knows how many rows each pool will need, and adds the pages
- * that are missing: in one piece of memory for all lanes, whose addresses go to
- * the device in one copy. Pages stay with their pool from layer to layer.
+ * enter the host knows how many rows each pool will need, and adds the missing
+ * pages: in one piece of memory for all lanes, whose addresses go to the device
+ * in one copy. Pages stay with their pool from layer to layer.
  */
 #include "gpu/host/store.h"
 

@@ -41,7 +41,7 @@ const kv_gpu_piece *kv_gpu_piece_of(kv_store *s, kv_gpu_stage stage, int j,
     return p;
   kv_fail(&s->fault, KV_INTERNAL,
           "backend %s, layer %d, step %d: piece %d of stage %d of the report "
-          "has %u elements of %u bytes, where at most %zu of %zu can be",
+          "has %u elements of %u bytes; the limit is %zu of %zu",
           s->device->name, s->data->layer, s->end, j, (int)stage, p->count,
           p->size, most, size);
   return NULL;

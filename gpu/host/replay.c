@@ -2,8 +2,8 @@
  *
  * kv_backend on a device. The engine calls lane by lane, but the device works
  * on all lanes of a layer at once: the first call of a kind in a block does the
- * work for all lanes, the others find it done. A decode step, compression
- * included, is run by its first view; what it left for compress_layer waits in
+ * work for all lanes, and the others find it done. The first view runs a whole
+ * decode step, including compression; its results for compress_layer wait in
  * the report.
  */
 #include "gpu/host/backends.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What a store has of its device until it closes: memory, and sequences that
- * were recorded over it. Contract: gpu/host/store.h.
+ * What a store holds on its device until it closes: memory, and sequences
+ * recorded over it. Contract: gpu/host/store.h.
  */
 #include "gpu/host/store.h"
 #include <stdlib.h>

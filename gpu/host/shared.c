@@ -23,7 +23,7 @@ void kv_gpu_none(const kv_device *device, kv_err *e) {
   lacked = true;
   if (!why) why = device->why_none();
   kv_fail(e, KV_RESOURCE, "backend %s: %s", device->name,
-          why ? why : "no memory on the device");
+          why ? why : "not enough memory on the device");
 }
 
 const char *kv_gpu_failed(const kv_device *device) {

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Device data that stores share. All stores of a trace read the rows of the
- * layers in flight, uploaded once for any number of methods, and the rotations
- * for methods that re-index or code keys before RoPE. All stores that were
- * opened for one plan write one log. What is opened is shared with whoever
- * opened the same, and lives until the last has closed it; the memory of rows
- * is reused from layer to layer, until the trace is closed. Opening and closing
- * is behind a lock; the device that it calls is used by one thread at a time.
+ * layers in flight, which are uploaded once for any number of methods, and the
+ * rotations for methods that re-index or code keys before RoPE. All stores of
+ * one plan write one log. Opened data is shared with everyone who opened the
+ * same, and lives until the last one closes it. The memory of rows is reused
+ * from layer to layer, until the trace is closed. Opening and closing hold a
+ * lock; one thread at a time uses the device that they call.
  */
 #ifndef KV_GPU_SHARED_H
 #define KV_GPU_SHARED_H
@@ -17,9 +17,9 @@
 /* One layer's rows on the device. */
 typedef struct kv_gpu_loaded {
   const kv_layer_data *of; /* the layer that was uploaded last */
-  int users;       /* stores that have it open; 0: another layer may have it */
+  int users;               /* stores that use it; 0: another layer may use it */
   char *k, *v, *q; /* device memory, as kv_gpu_layer.k, v and query have it */
-  size_t q_size;   /* bytes that q has room for */
+  size_t q_size;   /* capacity of q in bytes */
   struct kv_gpu_loaded *next;
 } kv_gpu_loaded;
 
@@ -28,52 +28,53 @@ typedef struct kv_gpu_trace {
   const kv_device *device;
   kv_shape shape;
   const kv_rope *rope;
-  int stores;                  /* that have it open */
-  kv_gpu_loaded *rows;         /* all its layers' memory, a list */
-  float *back, *forth, *turns; /* what kv_gpu_layer has by these names; NULL: no
-                                  store has needed it */
-  int ahead;                   /* needs.ahead that `turns` were made for */
-  int32_t *position;           /* the same of position; NULL, too: tokens stand
-                                  at 0, 1, .. */
+  int stores;                  /* that use it */
+  kv_gpu_loaded *rows;         /* memory of all its layers, a list */
+  float *back, *forth, *turns; /* as in kv_gpu_layer; NULL: no store has needed
+                                  it */
+  int ahead;                   /* needs.ahead of `turns` */
+  int32_t *position;           /* as in kv_gpu_layer; NULL also if tokens are at
+                                  0, 1, .. */
   struct kv_gpu_trace *next;
 } kv_gpu_trace;
 
 /* Where the verbs of a step leave the rows that they rewrote, for the host to
- * hash: as long as a compression may need, which is far more than a layer
- * holds. The host has read a layer's before another layer of the plan
- * compresses, so that all stores of a plan share one. */
+ * hash. Its size is for the largest compression, far more than a layer holds.
+ * The host reads a layer's rows before another layer of the plan compresses, so
+ * all stores of a plan share one. */
 typedef struct kv_gpu_log {
   const kv_device *device;
-  const kv_plan *of;  /* which the stores were opened for */
-  int users;          /* stores that have it open */
+  const kv_plan *of;  /* the plan of its stores */
+  int users;          /* stores that use it */
   size_t cap, width;  /* rows of a lane; floats of a row: d + d_v */
   uint32_t *id;       /* [lanes][cap] */
   float *row;         /* [lanes][cap][width] */
-  const void *holder; /* the store whose compression was started last */
+  const void *holder; /* the store that last started a compression */
   struct kv_gpu_log *next;
 } kv_gpu_log;
 
-/* n zeroed bytes on the device, which the caller gives back; NULL: e says why
+/* n zeroed bytes on the device, which the caller frees; NULL: e says why
  * (KV_RESOURCE). */
 void *kv_gpu_room(const kv_device *device, size_t n, kv_err *e);
-/* Says in e why take or pin returned NULL just now (KV_RESOURCE), and notes it
- * for kv_gpu_lacked. */
+/* Writes to e why take or pin has just returned NULL (KV_RESOURCE), and notes
+ * it for kv_gpu_lacked. */
 void kv_gpu_none(const kv_device *device, kv_err *e);
-/* device->failed(), noted for kv_gpu_lacked: it may be that memory lacked. */
+/* device->failed(), noted for kv_gpu_lacked: lack of memory may be the cause.
+ */
 const char *kv_gpu_failed(const kv_device *device);
-/* kv_backend.lacked: true if memory of a device was lacking since the last
- * call, and this device works. */
+/* kv_backend.lacked: has a device lacked memory since the last call, and does
+ * this device work? */
 bool kv_gpu_lacked(const kv_device *device);
 
-/* Opens what a trace has on the device, for a store of the plan: with rotations
+/* Opens a trace's data on the device, for a store of the plan: with rotations
  * if needs.reindex, and turns, copied from `turns`, if needs.rope. KV_RESOURCE:
- * *out is NULL. When no store has it open any more, the device is told that the
+ * *out is NULL. When its last store closes it, the device is informed that the
  * trace has ended. */
 kv_rc kv_gpu_trace_open(const kv_device *device, const kv_plan *plan,
                         const kv_turns *turns, kv_gpu_trace **out, kv_err *e);
 void kv_gpu_trace_close(kv_gpu_trace *p); /* accepts NULL */
 
-/* Opens the rows of a layer; uploads them if no other store has them open.
+/* Opens the rows of a layer; uploads them unless another store uses them.
  * KV_RESOURCE: *out is NULL. */
 kv_rc kv_gpu_loaded_open(kv_gpu_trace *p, const kv_layer_data *data,
                          kv_gpu_loaded **out, kv_err *e);

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Copies to the host what the device's selections were shown, and hashes it as
- * the reference does (ref/lane/shown.h): contract in gpu/host/store.h.
+ * Copies the scores that the device's selections saw to the host, and hashes
+ * them as the reference does (ref/lane/shown.h): contract in gpu/host/store.h.
  *
- * Memory, only if asked for: for each lane, words for one list of all tokens
+ * Memory, only if requested: for each lane, words for one list of all tokens
  * for each of its query heads if the method has a view, and for LANE_LISTS
  * lists if it compresses lanes; for the layer, LAYER_LISTS lists of every lane
- * if it compresses the layer. All of it lies on the device, in the report there
- * and in its pinned copy; the host has room for one lane or the layer.
+ * if it compresses the layer. All of it is on the device, in the report there
+ * and in its pinned copy; the host has memory for one lane or the layer.
  */
 #include "gpu/host/store.h"
 #include "ref/parts/tiers.h"
@@ -103,10 +103,10 @@ static bool add_lists(kv_store *s, int i, int n) {
 static void tell(kv_store *s, int i) {
   if (s->fault.rc) return;
   kv_fail(&s->fault, KV_INTERNAL,
-          "backend %s, layer %d, step %d: what the selections of place %d of "
-          "%d were shown %s",
+          "backend %s, layer %d, step %d: the record of what the selections of "
+          "lane %d of %d saw %s",
           s->device->name, s->data->layer, s->end, i, s->lanes,
-          s->shown[i].lost ? "is more than there is room for"
+          s->shown[i].lost ? "is larger than its buffer"
                            : "contradicts itself");
 }
 

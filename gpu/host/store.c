@@ -367,20 +367,20 @@ static void check_part(kv_store *s, int i) {
   const kv_method *method = s->part[i].method;
   const char *name = s->device->name;
   if (!s->hooks[i])
-    kv_fail(&s->fault, KV_RESOURCE,
-            "backend %s does not have the method %s: leave it out or compare "
-            "other methods",
-            name, method->name);
+    kv_fail(
+        &s->fault, KV_RESOURCE,
+        "backend %s does not have method %s; leave it out, or use backend ref",
+        name, method->name);
   else if (s->hooks[i]->params_size != method->params_size)
     kv_fail(&s->fault, KV_RESOURCE,
-            "backend %s has the method %s of another kvreplay (parameters of "
-            "%zu bytes, not %zu): build and install both together",
+            "backend %s has method %s of another kvreplay version (parameters "
+            "of %zu bytes, not %zu); build and install both together",
             name, method->name, s->hooks[i]->params_size, method->params_size);
 }
 
 static void check_plan(kv_store *s) {
   if (s->plan->shape->n_heads > MOST_HEADS)
-    kv_fail(&s->fault, KV_RESOURCE, "backend %s takes %d query heads at most",
+    kv_fail(&s->fault, KV_RESOURCE, "backend %s allows at most %d query heads",
             s->device->name, MOST_HEADS);
   for (int i = 0; !s->fault.rc && i < s->parts; i++) check_part(s, i);
 }
@@ -401,8 +401,8 @@ static void check_formats(kv_store *s) {
     const char *format = need->coding[i].format->name;
     if (s->device->format(format) >= 0) continue;
     kv_fail(&s->fault, KV_RESOURCE,
-            "backend %s does not have the format %s, in which %s stores rows: "
-            "use backend ref or leave the method out",
+            "backend %s does not have format %s, which %s needs; use backend "
+            "ref or leave the method out",
             s->device->name, format, s->plan->method->name);
   }
 }

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Reading K and V of an entry as attention does, whatever it is stored as: a
- * row of the lane's pool, a merged row, or codes; and what RoPE and re-indexing
- * do to a key. Every function is called by any single thread, for itself, has
- * no barrier and cannot fail. l, lane: the layer, a lane of it; i < lane->n a
- * live entry.
+ * Reads K and V of an entry as attention does, in any storage: a row of the
+ * lane's pool, a merged row, or codes. Applies RoPE and re-indexing to keys.
+ * Every function is called by any single thread, for itself, has no barrier and
+ * cannot fail. l, lane: the layer, a lane of it; i < lane->n a live entry.
  *
  * To read many elements, look the row up once (kv_gpu_key_row) and take
  * elements from it (kv_gpu_element); kv_gpu_key does both for one. A row stays
@@ -17,8 +16,8 @@
 #include "gpu/block/half.h"
 #include "gpu/lane/paged.cuh"
 
-/* Where a row of K or V lies and how it is read. 32 bytes, as kernels share 128
- * of them. */
+/* Where a row of K or V is and how it is read. 32 bytes, because kernels share
+ * 128 of them. */
 typedef struct kv_gpu_row {
   const char *at;          /* its elements, or its block's metadata */
   const kv_gpu_slab *slab; /* NULL: it is not coded */
@@ -54,7 +53,7 @@ KV_DEVICE int kv_gpu_turned_of(const kv_gpu_layer &l) {
   return l.interleaved ? KV_GPU_INTERLEAVED : KV_GPU_HALVES;
 }
 
-/* The number that h is in a type of 2 bytes, KV_F16 or KV_BF16. */
+/* The value of h in a type of 2 bytes, KV_F16 or KV_BF16. */
 KV_DEVICE float kv_gpu_widen(kv_dtype type, uint16_t h) {
   return type == KV_F16 ? kv_half(h) : kv_from_bf16(h);
 }
@@ -69,7 +68,7 @@ KV_DEVICE void kv_gpu_widen_two(kv_dtype type, uint32_t w, float *x) {
   x[1] = kv_float(w & 0xffff0000u);
 }
 
-/* The block that a coded row is of. */
+/* The block of a coded row. */
 KV_DEVICE kv_gpu_block kv_gpu_row_block(const kv_gpu_row &r) {
   return {(char *)r.at, (char *)r.at + r.codes};
 }
@@ -90,13 +89,13 @@ KV_DEVICE float kv_gpu_back(const kv_gpu_pair &p, const float *turn, int x,
                       : kv_fma(-y1, s, kv_mul(y2, c));
 }
 
-/* How a key of a re-indexed lane gets from its token's position to its place:
- * rotated back, then forth. back NULL: it is there already. */
+/* How a key of a re-indexed lane is rotated from its token's position to its
+ * place: back, then forth. back NULL: it is already there. */
 typedef struct kv_gpu_turns {
   const float *back, *forth; /* [d] each */
 } kv_gpu_turns;
 
-/* Of token t at place i; only where l.needs.reindex. */
+/* For token t at place i; only if l.needs.reindex. */
 KV_DEVICE kv_gpu_turns kv_gpu_turns_of(const kv_gpu_layer &l, uint32_t t,
                                        int i) {
   const int32_t *p = l.position;
@@ -105,7 +104,7 @@ KV_DEVICE kv_gpu_turns kv_gpu_turns_of(const kv_gpu_layer &l, uint32_t t,
   return {l.back + t * d, l.forth + (size_t)i * d};
 }
 
-/* Element x of the pair (y1, y2) so rotated; t.back is not NULL. */
+/* Element x of the pair (y1, y2) rotated so; t.back must not be NULL. */
 KV_DEVICE float kv_gpu_placed(const kv_gpu_pair &p, const kv_gpu_turns &t,
                               int x, float y1, float y2) {
   float x1 = kv_gpu_back(p, t.back, p.first, y1, y2);
@@ -121,7 +120,7 @@ KV_DEVICE float kv_gpu_turn_forth(const kv_gpu_row &r, int x) {
   return kv_gpu_forth(p, r.turn, x, x1, x2);
 }
 
-/* Element x of a row, whatever it is stored as. */
+/* Element x of a row in any storage. */
 KV_DEVICE float kv_gpu_element(const kv_gpu_row &r, int x) {
   if (r.turn) return kv_gpu_turn_forth(r, x);
   if (r.slab) return kv_gpu_decode(*r.slab, kv_gpu_row_block(r), r.member, x);
@@ -141,7 +140,7 @@ KV_DEVICE kv_gpu_row kv_gpu_raw_row(const kv_gpu_layer &l,
   return kv_gpu_plain_row(kv_gpu_raw_at(pool, ref.block), l.shape.dtype);
 }
 
-/* Where block b of a slab lies, in its data or in pages. */
+/* Block b of a slab, in its data or in pages. */
 KV_DEVICE kv_gpu_block kv_gpu_block_at(const kv_gpu_slab &s, int32_t b) {
   const kv_gpu_in_pages &in = s.in;
   if (in.pages) return kv_paged_block(*in.pages, in.lane, in.tier, b, in.side);
@@ -165,8 +164,8 @@ KV_DEVICE kv_gpu_row kv_gpu_slab_row(const kv_gpu_slab *slab,
   return r;
 }
 
-/* [d] sines and cosines of token t's position, where needs.rope; NULL at
- * position 0, where nothing is rotated. */
+/* [d] sines and cosines of token t's position, if needs.rope; NULL at position
+ * 0, which needs no rotation. */
 KV_DEVICE const float *kv_gpu_turn_of(const kv_gpu_layer &l, uint32_t t) {
   if ((l.position ? l.position[t] : (int32_t)t) == 0) return nullptr;
   return l.turns + (size_t)t * (size_t)l.shape.d;
@@ -198,8 +197,8 @@ KV_DEVICE bool kv_gpu_seen(const kv_gpu_layer &l, const kv_gpu_lane *lane,
   return false;
 }
 
-/* How many entries of the lane query row r of the tile sees, which are its
- * first: those of tokens behind the row's own stand last. */
+/* How many entries of the lane query row r of the tile sees. They are its first
+ * ones: entries of tokens after the row's own are last. */
 KV_DEVICE int kv_gpu_visible(const kv_gpu_layer &l, const kv_gpu_lane *lane,
                              int r) {
   int entered = l.clock->first + l.clock->count;
@@ -211,15 +210,16 @@ KV_DEVICE bool kv_gpu_coded_value(const kv_gpu_lane *lane, int i) {
   return lane->v[i].format >= KV_CODED;
 }
 
-/* [d_v] where materialise puts the decoded value of entry i, and attention
- * reads it: for coded entries in view, if l.materialised is not NULL. */
+/* [d_v] the decoded value of entry i, which materialise writes and attention
+ * reads: for coded entries in view, if l.materialised is not NULL. */
 KV_DEVICE float *kv_gpu_materialised_row(const kv_gpu_layer &l,
                                          const kv_gpu_lane *lane, int i) {
   size_t at = (size_t)lane->lane * (size_t)l.shape.n_tokens + (size_t)i;
   return l.materialised + at * (size_t)l.shape.d_v;
 }
 
-/* The value of entry i as attention reads it: decoded already, if it is. */
+/* The value of entry i as attention reads it: already decoded, if materialised.
+ */
 KV_DEVICE kv_gpu_row kv_gpu_attended_row(const kv_gpu_layer &l,
                                          const kv_gpu_lane *lane, int i) {
   if (!l.materialised || !kv_gpu_coded_value(lane, i))
@@ -239,8 +239,9 @@ KV_DEVICE float kv_gpu_value(const kv_gpu_layer &l, const kv_gpu_lane *lane,
   return kv_gpu_element(kv_gpu_value_row(l, lane, i), x);
 }
 
-/* What is added to logits of entry i, as it stands for several tokens:
- * RN(needs.merge_bias * ln(weight)); 0 of a weight of 1 and without a bias. */
+/* The term added to logits of entry i because it stands for several tokens:
+ * RN(needs.merge_bias * ln(weight)); 0 if its weight is 1 or there is no bias.
+ */
 KV_DEVICE float kv_gpu_bias(const kv_gpu_layer &l, const kv_gpu_lane *lane,
                             int i) {
   if (l.needs.merge_bias == 0 || lane->weight[i] == 1) return 0;

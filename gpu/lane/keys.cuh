@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The sums that logits are made of: of each query with the key of each entry.
- * A (query, entry) pair is one chain, acc = fma(q[x], k[x], acc) for x
+ * The sums that logits are made of, one for each query and the key of each
+ * entry. A (query, entry) pair is one chain, acc = fma(q[x], k[x], acc) for x
  * ascending, in one thread. A column here is an element x of a row, x < d. Keys
  * and queries come through shared memory in stages of some columns, and while
- * one stage is computed the next is on its way (gpu/block/async.h). A thread
- * has several entries, so that a load of four elements of a query, which all
+ * one stage is computed the next is copied (gpu/block/async.h). A thread has
+ * several entries, so that a load of four elements of a query, which all
  * threads of a warp share, serves all of them.
  *
  * kv_key_chains does all of it for rows of one type; the rest are its parts,
  * for kernels whose rows are mixed or coded. All threads of the block call
- * kv_key_chains, _pass and _fetch_* together; the others are any one thread's.
+ * kv_key_chains, _pass and _fetch_* together; the others by any one thread.
  * ENTRIES: entries a thread; those of thread t are t, t + KV_BLOCK, ...
  * QUERIES: at most KV_BLOCK / KV_KEY_QUADS, 16.
  */
@@ -21,14 +21,14 @@
 #include "gpu/block/block.cuh"
 #include "gpu/lane/entry.cuh"
 
-/* Stages in memory. In each an entry's key has KV_KEY_PIECES pieces of 16 bytes
- * (two sectors) and so 32 columns of 2 bytes, or 16 where they may have 4. A
+/* Stages in memory. In each, an entry's key has KV_KEY_PIECES pieces of 16
+ * bytes (two sectors), so 32 columns of 2 bytes, or 16 if columns may have 4. A
  * query has a float for each of these columns, in KV_KEY_QUADS quads of 4. */
 constexpr int KV_KEY_STAGES = 2, KV_KEY_PIECES = 4, KV_KEY_COLUMNS = 32;
 constexpr int KV_KEY_QUADS = KV_KEY_COLUMNS / 4;
 
-/* One stage: its columns first .. first + width - 1, and where in shared memory
- * they lie. */
+/* One stage: its columns first .. first + width - 1, and where they are in
+ * shared memory. */
 typedef struct kv_key_slab {
   int first, width; /* columns */
   kv_piece *key;    /* [entries][KV_KEY_PIECES], see kv_key_at */
@@ -41,7 +41,7 @@ typedef struct kv_key_room {
   kv_quad *query; /* [KV_KEY_STAGES][QUERIES][KV_KEY_QUADS] */
 } kv_key_room;
 
-/* Where piece p of entry i lies: swizzled so that the threads of a quarter warp
+/* Index of piece p of entry i: swizzled so that the threads of a quarter warp
  * use different banks when they write or read. Entries 8 apart swizzle alike.
  */
 KV_DEVICE int kv_key_at(int i, int p) {
@@ -77,7 +77,7 @@ KV_DEVICE void kv_key_fetch_queries(const float *q, const kv_key_slab &s) {
 
 /* Starts the copies of a stage's columns of all entries. row[ENTRIES *
  * KV_BLOCK], which all threads read: rows of the trace's type, SIZE bytes an
- * element, or NULL where an entry is not needed; its place then means nothing.
+ * element, or NULL if an entry is not needed; its place is then undefined.
  * `whole`: rows begin at, and are as long as, multiples of 16 bytes. */
 template <int SIZE, int ENTRIES>
 KV_DEVICE void kv_key_fetch_rows(const char *const *row, const kv_key_slab &s,
@@ -185,8 +185,8 @@ KV_DEVICE void kv_key_pass(const kv_key_room &room, int columns, int d,
 
 /* Adds to acc [ENTRIES][QUERIES], which was zeroed, the sums of QUERIES queries
  * with the thread's entries, not yet scaled: acc[e * QUERIES + q]. row: as in
- * kv_key_fetch_rows, of TYPE, written before a barrier; sums of an entry that
- * is NULL there mean nothing. q: the row for kv_key_fetch_queries. */
+ * kv_key_fetch_rows, of TYPE, written before a barrier; sums of an entry whose
+ * row is NULL are undefined. q: the row for kv_key_fetch_queries. */
 template <int QUERIES, int ENTRIES, kv_dtype TYPE>
 KV_DEVICE void kv_key_chains(int d, const char *const *row, const float *q,
                              const kv_key_room &room, float *acc) {

@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The chains of logits over coded keys that have scales of their own, where a
- * tile of a lane is nothing else: blocks of one row come as they are by
- * asynchronous copies, and each thread has two entries, whose codes it moves to
- * where a block would begin without metadata, once, and whose ranges it keeps.
- * Then a word of codes of each is decoded at a time: four elements of a plane
+ * The chains of logits over coded keys that have their own scales, for tiles of
+ * a lane with no other rows. Blocks of one row are fetched unchanged by
+ * asynchronous copies. Each thread has two entries; once, it moves their codes
+ * to where a block without metadata would begin, and it keeps their ranges.
+ * Then it decodes one word of codes of each at a time: four elements of a plane
  * (ref/formats/minmax.h), so x ascends.
  *
- * For every rule of the format token. Order, by all threads of the
- * block together: kv_row_keys_suit, kv_row_keys_fetch, kv_row_keys_align, then
+ * For every rule of the format token. Order, by all threads of the block
+ * together: kv_row_keys_suit, kv_row_keys_fetch, kv_row_keys_align, then
  * kv_row_chains for each pass of queries. A tile that does not suit - rows of
  * other kinds among them, rows in pages, a lane that is re-indexed, keys coded
- * before RoPE, more than two ranges a row - is left to
- * gpu/lane/logits.cuh. Rows in pages gpu/backend/paged_logits.cu
- * fetches itself, and then calls kv_row_chains.
+ * before RoPE, more than two ranges a row - is done by gpu/lane/logits.cuh.
+ * gpu/backend/paged_logits.cu fetches rows in pages itself, and then calls
+ * kv_row_chains.
  */
 #ifndef KV_GPU_KEYS_ROWS_CUH
 #define KV_GPU_KEYS_ROWS_CUH
@@ -66,8 +66,7 @@ KV_DEVICE bool kv_row_keys_suit(const kv_gpu_layer &l, const kv_gpu_lane *lane,
 }
 
 /* Starts the copies of the blocks, which have arrived after kv_async_wait and a
- * barrier; row [KV_ROW_TILE], shared: where each is, put there before a
- * barrier.
+ * barrier; row [KV_ROW_TILE], shared: where each is, written before a barrier.
  */
 KV_DEVICE void kv_row_keys_fetch(const char *const *row, const kv_row_keys &x) {
   for (int at = kv_thread(); at < x.n * (x.full + 1); at += KV_BLOCK) {
@@ -77,8 +76,8 @@ KV_DEVICE void kv_row_keys_fetch(const char *const *row, const kv_row_keys &x) {
   kv_async_commit();
 }
 
-/* The 16 bytes that begin `skip` bytes (2, 4 or 8) behind the beginning of a,
- * which b follows. One thread's. */
+/* The 16 bytes from byte `skip` (2, 4 or 8) on of a followed by b. By one
+ * thread. */
 KV_DEVICE kv_piece kv_row_piece(const kv_piece &a, const kv_piece &b,
                                 int skip) {
   uint32_t word[6] = {a.word[0], a.word[1], a.word[2],
@@ -107,9 +106,9 @@ KV_DEVICE kv_quad kv_row_ranges(const kv_row_keys &x, int j) {
 }
 
 /* Moves the codes of the thread's two entries, t and t + KV_BLOCK, to piece 0
- * and on, and puts their ranges behind them. The copies must have arrived for
- * all threads; what this writes only the same thread reads. Its barrier is for
- * the compiler: what was read as halves is written as words. */
+ * and on, and their ranges after them. The copies must have arrived for all
+ * threads; only the same thread reads what this writes. Its barrier is for the
+ * compiler: halves that were read are written as words. */
 KV_DEVICE void kv_row_keys_align(const kv_row_keys &x) {
   int t = kv_thread();
   kv_quad range[2] = {kv_row_ranges(x, t), kv_row_ranges(x, t + KV_BLOCK)};

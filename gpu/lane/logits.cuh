@@ -16,11 +16,11 @@
 /* --- chains over any mixture of keys -------------------------------------- */
 
 /* The chains of logits (gpu/lane/keys.cuh) for entries stored in any mixture of
- * ways, re-indexed ones included: keys that are coded or rotated are computed
- * into their stage as floats, the others copied, and each thread has one entry
- * of a type of its own. Slower than the kernels of one type, and right for
- * every format. kv_key_chains_mixed is what others call, after each thread has
- * put its entry's kv_key_row_of into shared memory. */
+ * ways, including re-indexed ones. Coded or rotated keys are computed into
+ * their stage as floats, others are copied; each thread has one entry, of any
+ * type. Slower than the kernels of one type, but correct for every format.
+ * Others call kv_key_chains_mixed, after each thread has written its entry's
+ * kv_key_row_of to shared memory. */
 
 /* An entry's key. */
 typedef struct kv_key_row {
@@ -28,7 +28,7 @@ typedef struct kv_key_row {
   kv_gpu_turns turns; /* back NULL: no re-indexing */
 } kv_key_row;
 
-/* Element x of a key that is rotated to its place (turns). One thread's, as are
+/* Element x of a key that is rotated to its place (turns). By one thread, like
  * the next four. */
 KV_DEVICE float kv_key_placed(const kv_gpu_layer &l, const kv_key_row &r,
                               int x) {
@@ -47,7 +47,7 @@ KV_DEVICE kv_key_row kv_key_row_of(const kv_gpu_layer &l,
   return r;
 }
 
-/* True if its elements are computed, and not copied as they lie. */
+/* True if its elements are computed, not copied. */
 KV_DEVICE bool kv_key_computed(const kv_key_row &r) {
   return r.row.slab || r.turns.back;
 }
@@ -113,8 +113,7 @@ KV_DEVICE void kv_key_chains_mixed(const kv_gpu_layer &l, const kv_key_row *row,
 }
 
 /* Queries that share a pass over keys, at most; entries of a thread; of a
- * block.
- */
+ * block. */
 constexpr int KV_LOGITS_MOST = 8, KV_LOGITS_EACH = 2;
 constexpr int KV_LOGITS_TILE = KV_LOGITS_EACH * KV_BLOCK;
 /* Pieces of keys that kv_logits_mixed has, before its rows. */
@@ -129,7 +128,7 @@ typedef struct kv_logits_task {
 } kv_logits_task;
 
 /* Index of query j of the lane's tile among the layer's; a decode step has one
- * row, and nothing to divide. By any one thread. */
+ * row, so needs no division. By any one thread. */
 KV_DEVICE size_t kv_logits_place(const kv_gpu_layer &l, const kv_gpu_lane *lane,
                                  int j) {
   int row = 0, queries = lane->queries;
@@ -155,8 +154,8 @@ KV_DEVICE bool kv_logits_wanted(const kv_gpu_layer &l, const kv_logits_task &a,
   return i < a.lane->n && (!a.masked || kv_gpu_seen(l, a.lane, i));
 }
 
-/* The bias of entry i that its logits are written with: 0 where the model has a
- * cap, behind which gpu/backend/cap.cu adds it. By any one thread. */
+/* The bias of entry i in its logits: 0 if the model has a cap, after which
+ * gpu/backend/cap.cu adds it. By any one thread. */
 KV_DEVICE float kv_logits_bias(const kv_gpu_layer &l, const kv_gpu_lane *lane,
                                int i) {
   return l.shape.softcap > 0 ? 0 : kv_gpu_bias(l, lane, i);
@@ -164,7 +163,7 @@ KV_DEVICE float kv_logits_bias(const kv_gpu_layer &l, const kv_gpu_lane *lane,
 
 /* Writes the logits of entry i: of its sums acc[] with queries j .. j + count -
  * 1 of the tile, scaled, with the bias added; a model's cap is not applied yet
- * (kv_gpu_start_cap). By the thread that has them. */
+ * (kv_gpu_start_cap). By the thread that holds them. */
 template <int QUERIES>
 KV_DEVICE void kv_logits_keep(const kv_gpu_layer &l, const kv_logits_task &a,
                               int i, int j, int count, float bias,
@@ -207,9 +206,9 @@ KV_DEVICE void kv_logits_passes(const kv_gpu_layer &l, const kv_logits_task &a,
   }
 }
 
-/* The logits of KV_BLOCK entries from a.base on, one a thread, whatever each is
- * stored as. room: memory of the stages, with KV_LOGITS_STAGES pieces of keys;
- * row: [KV_BLOCK]; both in shared memory. Has barriers. */
+/* The logits of KV_BLOCK entries from a.base on, one a thread, in any storage.
+ * room: memory of the stages, with KV_LOGITS_STAGES pieces of keys; row:
+ * [KV_BLOCK]; both in shared memory. Has barriers. */
 template <int QUERIES>
 KV_DEVICE void kv_logits_mixed(const kv_gpu_layer &l, const kv_logits_task &a,
                                const kv_key_room &room, kv_key_row *row) {
@@ -226,7 +225,7 @@ KV_DEVICE void kv_logits_mixed(const kv_gpu_layer &l, const kv_logits_task &a,
 
 /* Starts the copies of queries j .. j + count - 1, and of the last one again
  * where QUERIES are more, into query [QUERIES][d / 4]; d is a multiple of 4.
- * They are there after kv_async_wait and a barrier. */
+ * They have arrived after kv_async_wait and a barrier. */
 template <int QUERIES>
 KV_DEVICE void kv_logits_fetch(const kv_gpu_layer &l, const kv_logits_task &a,
                                int j, int count, kv_quad *query) {
@@ -261,8 +260,8 @@ static inline dim3 kv_logits_grid(const kv_gpu_layer *l) {
 extern "C" void kv_gpu_start_row_logits(void *stream, const kv_gpu_layer *l,
                                         int rows, int masked);
 
-/* gpu/backend/cap.cu, on the host, behind the kernels of logits: puts the
- * logits that they write for `rows` rows under the model's cap, if it has one,
+/* gpu/backend/cap.cu, on the host, after the kernels of logits: applies the
+ * model's cap, if it has one, to the logits that they write for `rows` rows,
  * and adds biases; masked: as those were started. */
 extern "C" void kv_gpu_start_cap(void *stream, const kv_gpu_layer *l, int rows,
                                  int masked);

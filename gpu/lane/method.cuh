@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What a method's twin (gpu/methods/x.cu) is made of: its hooks as device
- * functions, and a table of functions that start them. Hooks mean what they
- * mean in ref/lane/method.h.
+ * The parts of a method's twin (gpu/methods/x.cu): its hooks as device
+ * functions, and a table of functions that start them. Hooks have the meaning
+ * of ref/lane/method.h.
  *
  *   static __device__ void compress_lane(kv_gpu_at &at, kv_gpu_lane *lane);
  *   KV_GPU_METHOD(window, .compress_lane = kv_on_compress_lane<compress_lane>);
@@ -12,13 +12,13 @@
  *
  * A hook is run by one block for each lane (compress_layer and publish: one for
  * all lanes; view, chunk and observe may have several, if started so), unless
- * the table names a starter that runs kernels of its own, as that of
+ * the table names a starter that runs its own kernels, as in
  * gpu/parts/residual.cuh. All threads of the block call a hook with the same
  * arguments; no thread may diverge around a verb or a function that has a
- * barrier, and none may return earlier than others before such a one. What a
- * thread wrote to memory others read after __syncthreads. Hooks change what is
- * stored by gpu/lane/verbs.cuh only - in compress_lane and compress_layer, as
- * in ref - and find shared algorithms in gpu/parts.
+ * barrier, and none may return before the others reach it. Other threads read
+ * what a thread wrote after __syncthreads. Hooks change what is stored by
+ * gpu/lane/verbs.cuh only - in compress_lane and compress_layer, as in ref -
+ * and find shared algorithms in gpu/parts.
  */
 #ifndef KV_GPU_METHOD_CUH
 #define KV_GPU_METHOD_CUH
@@ -59,7 +59,7 @@ typedef void kv_gpu_together(kv_gpu_at &at, kv_gpu_lane *lane, int lanes);
 
 /* --- what hooks call ------------------------------------------------------ */
 
-/* What a hook of a lane is called with; the kernels that run hooks make it. */
+/* The first argument of a lane's hook, made by the kernels that run hooks. */
 KV_DEVICE kv_gpu_at kv_at_lane(const kv_gpu_layer &l, const kv_gpu_lane *lane) {
   kv_gpu_at at = {
       &l,         l.params,        l.asset, l.clock->first + l.clock->count,
@@ -68,9 +68,9 @@ KV_DEVICE kv_gpu_at kv_at_lane(const kv_gpu_layer &l, const kv_gpu_lane *lane) {
   return at;
 }
 
-/* What a hook calls its own, by any thread: its needs.lane_state bytes, zeroed
- * when a layer begins; its column c [n], of the type that its needs say; its
- * coding i as kv_gpu_recode names formats. */
+/* What belongs to a hook's method, by any thread: its needs.lane_state bytes,
+ * zeroed when a layer begins; its column c [n], of the type that its needs say;
+ * its coding i as kv_gpu_recode names formats. */
 KV_DEVICE void *kv_gpu_own(const kv_gpu_at &at, const kv_gpu_lane *lane) {
   return (char *)lane->own + at.layer->state;
 }
@@ -94,9 +94,9 @@ KV_DEVICE const void *kv_gpu_above(const kv_gpu_at &at, int *layer) {
   return *layer < 0 ? nullptr : above + 1;
 }
 
-/* From here on scores of selections are recorded, if asked for, at index
- * `whose` of l.shown (a lane, or l.lanes for the layer), for query head `head`
- * of the layer or for a compression (-1). */
+/* From now on scores of selections are recorded, if requested, at index `whose`
+ * of l.shown (a lane, or l.lanes for the layer), for query head `head` of the
+ * layer or for a compression (-1). */
 KV_DEVICE void kv_gpu_watch(const kv_gpu_layer &l, int whose, int head,
                             kv_gpu_at &at) {
   at.shown = l.shown ? &l.shown[whose] : nullptr;
@@ -104,9 +104,10 @@ KV_DEVICE void kv_gpu_watch(const kv_gpu_layer &l, int whose, int head,
 }
 
 /* n bytes of the hook's workspace, 64-byte aligned, in global memory; all
- * threads call it and get the same ones, which hold anything. Given back when
- * the hook returns, or by setting at.used to what it was before. Asserts that
- * the workspace (at.work_size) suffices. KV_GPU_TAKE: n elements of a type. */
+ * threads call it and get the same ones, whose contents are undefined. Freed
+ * when the hook returns, or by resetting at.used to its earlier value. Asserts
+ * that the workspace (at.work_size) suffices. KV_GPU_TAKE: n elements of a
+ * type. */
 KV_DEVICE void *kv_gpu_take(kv_gpu_at &at, size_t n) {
   void *p = at.work + at.used;
   at.used += (n + 63) / 64 * 64;
@@ -119,8 +120,8 @@ KV_DEVICE void *kv_gpu_take(kv_gpu_at &at, size_t n) {
 /* --- kernels that run hooks ----------------------------------------------- */
 
 /* Each is the kernel of the starters kv_on_x below, by the hook that it runs.
- * __grid_constant__: the layer stays where the launch put it; a copy of one's
- * own, whose address the hooks take, would be in local memory. */
+ * __grid_constant__: the layer stays where the launch put it; a private copy,
+ * whose address the hooks take, would be in local memory. */
 template <kv_gpu_arrive hook>
 __global__ void kv_run_arrive(const __grid_constant__ kv_gpu_layer l) {
   kv_gpu_lane *lane = &l.lane[blockIdx.x];
@@ -128,8 +129,8 @@ __global__ void kv_run_arrive(const __grid_constant__ kv_gpu_layer l) {
   hook(at, lane, lane->n - l.clock->count);
 }
 
-/* The `room` of a view that takes all of the workspace, so that heads go one
- * after another; and of one that takes nothing. */
+/* The `room` of a view that takes all of the workspace, so that heads run in
+ * sequence; and of one that takes nothing. */
 KV_DEVICE size_t kv_gpu_whole_room(const kv_gpu_at &at, const kv_gpu_lane *) {
   return at.work_size;
 }
@@ -137,7 +138,7 @@ KV_DEVICE size_t kv_gpu_no_room(const kv_gpu_at &, const kv_gpu_lane *) {
   return 0;
 }
 
-/* kv_at_lane for head h of the lane, with `room` bytes of the workspace behind
+/* kv_at_lane for head h of the lane, with `room` bytes of the workspace after
  * those of the heads before it; 0: with all of it. */
 KV_DEVICE kv_gpu_at kv_at_head(const kv_gpu_layer &l, const kv_gpu_lane *lane,
                                int h, size_t room) {
@@ -159,9 +160,9 @@ KV_DEVICE kv_gpu_query kv_query_of(const kv_gpu_layer &l,
 }
 
 /* Calls each(h, room) for the heads h of the lane that the block has: block
- * (lane, y) of gridDim.y has heads y, y + gridDim.y, .. Where the workspace is
- * too small for `room` bytes a head, block (lane, 0) has all of them, and each
- * is called with room 0. */
+ * (lane, y) of gridDim.y has heads y, y + gridDim.y, .. If the workspace is too
+ * small for `room` bytes a head, block (lane, 0) has all heads, and each is
+ * called with room 0. */
 template <class Each>
 KV_DEVICE void kv_each_head(const kv_gpu_lane *lane, size_t room, Each each) {
   room = (room + 63) / 64 * 64;
@@ -192,7 +193,8 @@ __global__ void KV_REGISTERS(REGISTERS)
   });
 }
 
-/* Runs `chunk` for one head, and notes in l.bad what is not finite. */
+/* Runs `chunk` for one head, and records in l.bad a result that is not finite.
+ */
 template <kv_gpu_own_chunk hook>
 KV_DEVICE void kv_chunk_head(const kv_gpu_layer &l, const kv_gpu_lane *lane,
                              int h, size_t room) {
@@ -250,9 +252,8 @@ __global__ void kv_run_observe(const __grid_constant__ kv_gpu_layer l) {
   hook(at, lane, rows);
 }
 
-/* True if a compression is due for this method, by its own needs: where two
- * methods share the lanes, it may be due for the other one only. By any thread.
- */
+/* True if a compression is due for this method, by its own needs: if two
+ * methods share the lanes, it may be due only for the other. By any thread. */
 KV_DEVICE bool kv_gpu_compresses(const kv_gpu_layer &l) {
   int decoded = l.clock->first + l.clock->count - l.shape.prompt_len;
   if (!l.one_of_two || decoded == 0) return true;
@@ -302,10 +303,10 @@ template <kv_gpu_view hook> void kv_on_view(void *s, const kv_gpu_layer *l) {
   KV_LAUNCH(s, (kv_run_view<hook, kv_gpu_whole_room, 255>), l->lanes, KV_BLOCK,
             *l);
 }
-/* A block for each head, for a view that asks nothing of the other heads' and
- * takes no more than `room` bytes of the workspace, every piece rounded up to
- * 64. Where scores are shown, heads show theirs in order: one block a lane.
- * REGISTERS: of a thread, at most (KV_REGISTERS). */
+/* A block for each head, for a view that is independent of the other heads' and
+ * takes at most `room` bytes of the workspace, every piece rounded up to 64. If
+ * scores are shown, heads show theirs in order: one block a lane. REGISTERS: of
+ * a thread, at most (KV_REGISTERS). */
 template <kv_gpu_view hook, kv_gpu_view_room room, int REGISTERS = 128>
 void kv_on_view_apart(void *s, const kv_gpu_layer *l) {
   unsigned heads = (unsigned)(l->shape.n_heads / l->lanes);
@@ -352,9 +353,7 @@ void kv_on_publish(void *s, const kv_gpu_layer *l) {
 #define KV_GPU_HOOKS(name, size, ...)                                          \
   extern "C" const kv_gpu_hooks kv_gpu_##name = {.params_size = (size),        \
                                                  __VA_ARGS__}
-/* The same where the struct is `params`, of ref/methods/NAME.h, included
- * before.
- */
+/* The same for the struct `params` of ref/methods/NAME.h, included before. */
 #define KV_GPU_METHOD(name, ...) KV_GPU_HOOKS(name, sizeof(params), __VA_ARGS__)
 
 #endif

@@ -10,8 +10,7 @@
 #include "gpu/formats/format.cuh"
 #include "gpu/shared/paged.h"
 
-/* Where in a lane's row of the table the id of a tier's page number x stands.
- */
+/* Index in a lane's row of the table of the id of a tier's page number x. */
 KV_DEVICE int kv_paged_entry(const kv_gpu_paged &p, int lane, int tier, int x) {
   if (tier == KV_HIGH) return x;
   kv_pages_count held = p.held[lane];
@@ -19,8 +18,9 @@ KV_DEVICE int kv_paged_entry(const kv_gpu_paged &p, int lane, int tier, int x) {
   return beyond < 0 ? p.entries - 1 - x : held.of[KV_HIGH] - 1 - beyond;
 }
 
-/* True if the lane holds a page for that number of a tier; a low one may stand
- * in any page that it holds, as those of a prompt are reserved as high ones. */
+/* True if the lane holds a page for that number of a tier; a low one may be in
+ * any page that it holds, because those of a prompt are reserved as high ones.
+ */
 KV_DEVICE bool kv_paged_has(const kv_gpu_paged &p, int lane, int tier,
                             int number) {
   kv_pages_count held = p.held[lane];
@@ -29,7 +29,7 @@ KV_DEVICE bool kv_paged_has(const kv_gpu_paged &p, int lane, int tier,
          (tier == KV_LOW && page < held.of[KV_HIGH] + held.of[KV_LOW]);
 }
 
-/* Where the metadata and the codes of one side of a token lie. */
+/* Where the metadata and the codes of one side of a token are. */
 KV_DEVICE kv_gpu_block kv_paged_block(const kv_gpu_paged &p, int lane, int tier,
                                       int number, int side) {
   const kv_gpu_paged_tier &t = p.tier[tier];

@@ -80,8 +80,8 @@ KV_DEVICE float kv_rebuilt_latent(const kv_gpu_rebuilt &r, int number, int i) {
 }
 
 /* Element `at` of a decoded vector: the product of its row of the last layer,
- * plus that layer's bias, and the mean where tokens name references; without a
- * decoder the mean alone. */
+ * plus that layer's bias, and the mean if tokens name references; without a
+ * decoder only the mean. */
 KV_DEVICE float kv_rebuilt_of(const kv_gpu_rebuilt &r, float product, int at,
                               float mean) {
   float y = kv_add(product, 0.0f);

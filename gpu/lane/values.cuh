@@ -4,9 +4,9 @@
  * memory in stages, so that the next stage is loaded while one is computed
  * (gpu/block/async.h). A thread has two neighbouring columns for half of the
  * heads that see the chunk, and a chain over the entries for each column and
- * head: so a load from shared memory brings two halves, and a load of four
- * weights, which all threads of a warp share, serves two columns. A column here
- * is an element of a row.
+ * head. So a load from shared memory gets two fp16 numbers, and a load of four
+ * weights, shared by all threads of a warp, serves two columns. A column is an
+ * element of a row.
  *
  * kv_values_sum, called by all threads of the block together, does all of it;
  * the others are its steps, without a barrier.
@@ -35,8 +35,8 @@ typedef struct kv_columns {
   bool whole;      /* all pieces are 16 bytes of a row of the trace's type */
 } kv_columns;
 
-/* Columns `first` on. size: bytes that an element has in its stage at most, 2
- * or 4; plain: all rows are of the trace's type, and so have as many. */
+/* Columns `first` on. size: most bytes of an element in its stage, 2 or 4;
+ * plain: all rows are of the trace's type, of that size. */
 KV_DEVICE kv_columns kv_columns_from(const kv_gpu_layer &l, int first, int size,
                                      bool plain, const kv_gpu_row *row,
                                      kv_piece *stage) {
@@ -54,18 +54,18 @@ KV_DEVICE kv_columns kv_columns_from(const kv_gpu_layer &l, int first, int size,
 
 /* --- the part of a thread ------------------------------------------------ */
 
-/* What of `heads` heads a thread computes: kv_value_heads of them, from
- * kv_value_first on, for the columns kv_value_column and the next one. The
+/* The part of `heads` heads that a thread computes: kv_value_heads of them,
+ * from kv_value_first on, for the columns kv_value_column and the next one. The
  * first half of the block has the first heads, the second half (kv_value_upper)
- * the last ones. Of an odd number both compute the one in the middle. */
+ * the last ones. If the number is odd, both compute the middle one. */
 KV_DEVICE constexpr int kv_value_heads(int heads) { return (heads + 1) / 2; }
 KV_DEVICE bool kv_value_upper() { return kv_thread() >= KV_VALUE_PAIRS; }
 KV_DEVICE int kv_value_column() { return kv_thread() % KV_VALUE_PAIRS * 2; }
 KV_DEVICE int kv_value_first(int heads) {
   return kv_value_upper() ? heads - kv_value_heads(heads) : 0;
 }
-/* True if the thread's sum of its head number h counts: of the middle one only
- * the first half's does. */
+/* True if the thread's sum of its head number h counts: for the middle head
+ * only the first half's does. */
 KV_DEVICE bool kv_value_mine(int heads, int h) {
   return !kv_value_upper() ||
          kv_value_first(heads) + h >= kv_value_heads(heads);
@@ -82,8 +82,8 @@ KV_DEVICE void kv_value_piece(const kv_gpu_layer &l, const kv_gpu_row &r, int x,
     to->word[e] = x + e < l.shape.d_v ? kv_bits(kv_gpu_element(r, x + e)) : 0;
 }
 
-/* Starts the copies of stage t: rows t * x.rows and on of the chunk's n, where
- * there are any. PLAIN: all rows are of the trace's type. */
+/* Starts the copies of stage t: rows t * x.rows and on of the chunk's n, if
+ * any. PLAIN: all rows are of the trace's type. */
 template <bool PLAIN>
 KV_DEVICE void kv_values_fetch(const kv_gpu_layer &l, const kv_columns &x,
                                int n, int t) {
@@ -113,8 +113,8 @@ KV_DEVICE void kv_values_fetch(const kv_gpu_layer &l, const kv_columns &x,
   kv_async_commit();
 }
 
-/* v[0], v[1]: the thread's two columns in row j of the chunk, which lies at
- * `at` in its stage. TYPE: a kv_dtype or KV_VALUE_MIXED. One thread's. */
+/* v[0], v[1]: the thread's two columns in row j of the chunk, which is at `at`
+ * in its stage. TYPE: a kv_dtype or KV_VALUE_MIXED. One thread's. */
 template <int TYPE>
 KV_DEVICE void kv_value_pair(const kv_columns &x, int j, const char *at,
                              float *v) {
@@ -180,9 +180,9 @@ KV_DEVICE void kv_values_weigh(const kv_gpu_layer &l, const kv_columns &x,
     kv_values_weigh_as<HEADS, KV_F32>(x, n, t, p, a);
 }
 
-/* Puts the thread's sums of the columns into l.part, where join reads them, for
- * chunk c of `count` query heads of the layer from `head` on; those past them
- * are left out. One thread's. */
+/* Writes the thread's sums of the columns to l.part, which join reads, for
+ * chunk c of `count` query heads of the layer from `head` on; skips heads past
+ * these. One thread's. */
 template <int HEADS>
 KV_DEVICE void kv_values_keep(const kv_gpu_layer &l, const kv_columns &x,
                               int head, int count, int c, const float *a) {
@@ -199,10 +199,10 @@ KV_DEVICE void kv_values_keep(const kv_gpu_layer &l, const kv_columns &x,
 }
 
 /* Chunk c for `count` <= HEADS query heads of the layer from `head` on, n
- * entries, whose values row [KV_GPU_CHUNK] has: their sums, weighted by p
- * [HEADS][KV_GPU_CHUNK], go into l.part. row, p and stage are shared memory.
- * meanwhile(): called once while the first rows are on their way; may write p.
- * PLAIN: all rows are of the trace's type. Has barriers. */
+ * entries, whose values are row [KV_GPU_CHUNK]: writes their sums, weighted by
+ * p [HEADS][KV_GPU_CHUNK], to l.part. row, p and stage are shared memory.
+ * meanwhile(): called once while the first rows are copied; may write p. PLAIN:
+ * all rows are of the trace's type. Has barriers. */
 template <int HEADS, bool PLAIN, class Meanwhile>
 KV_DEVICE void kv_values_sum(const kv_gpu_layer &l, int head, int count, int c,
                              int n, const kv_gpu_row *row, kv_piece *stage,

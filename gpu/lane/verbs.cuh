@@ -1,23 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The verbs on a device, by which alone a hook changes what its lane stores:
- * kv_gpu_keep, _keep_mask, _drop_one, _sweep, _merge, _recode, _move and
- * _retier, and kv_gpu_recode_tokens. Each does what the verb of that name does
- * in ref/lane/lane.h (_drop_one what kv_keep does), equal record for record and
- * bit for bit.
+ * The verbs on a device, the only way in which a hook changes what its lane
+ * stores: kv_gpu_keep, _keep_mask, _drop_one, _sweep, _merge, _recode, _move
+ * and _retier, and kv_gpu_recode_tokens. Each does what the verb of that name
+ * does in ref/lane/lane.h (_drop_one what kv_keep does), equal record for
+ * record and bit for bit.
  *
  * All threads of the lane's block call a verb together with the same arguments;
  * none may diverge around it. A list may be in global memory, or in each
- * thread's own if all hold the same; it stays the caller's. Each verb begins
- * and ends so that every thread reads what the others wrote, and takes no
- * shared memory from its caller. Broken rules are asserted. What fails is left
- * in lane->fault (a mean or a scale that is not finite, a full journal, a block
- * without a page), and the hook goes on.
+ * thread's own if all hold the same; it stays the caller's. At the beginning
+ * and end of a verb every thread sees what the others wrote. Verbs use no
+ * shared memory of the caller. Rules are asserted. A failure is stored in
+ * lane->fault (a mean or a scale that is not finite, a full journal, a block
+ * without a page), and the hook continues.
  *
- * Cost: of keep and sweep below; of a move O(entries that
- * shift / KV_BLOCK), of a retier O(entries listed / KV_BLOCK), of a recode that
- * times d + d_v. A merge is O((d + d_v) / KV_BLOCK), because the entry that
- * goes is only marked, and swept when the hook returns.
+ * Cost: of keep and sweep below; of a move O(entries that shift / KV_BLOCK), of
+ * a retier O(entries listed / KV_BLOCK), of a recode that times d + d_v. A
+ * merge is O((d + d_v) / KV_BLOCK), because the dropped entry is only marked,
+ * and swept when the hook returns.
  */
 #ifndef KV_GPU_VERBS_CUH
 #define KV_GPU_VERBS_CUH
@@ -27,33 +27,33 @@
 
 /* --- entries go ----------------------------------------------------------- */
 
-/* The verbs by which entries go, kv_sweep and kv_keep of ref/lane/lane.h: by a
- * list, by a mask, or of one entry that is known. Methods call the four that
- * take `at`; gpu/lane/verbs.cuh says how verbs are called. The others are their
- * steps: all threads of the block call them together with the same arguments,
- * and they end with a barrier. Cost: O(entries / KV_BLOCK); where the lane has
- * rewritten entries also O(those that go), as one thread frees what these hold.
- */
+/* The verbs that drop entries, kv_sweep and kv_keep of ref/lane/lane.h: by a
+ * list, by a mask, or one known entry. Methods call the four that take `at`.
+ * The others are their steps: all threads of the block call them together with
+ * the same arguments, and they end with a barrier. Cost: O(entries / KV_BLOCK);
+ * if the lane has rewritten entries also O(dropped ones), because one thread
+ * frees what these hold. */
 
 /* --- what every verb leaves behind ---------------------------------------- */
 
-/* What every verb (gpu/lane/verbs.cuh) leaves behind: its record (words as in
+/* The records of every verb: its journal record (words as in
  * ref/lane/journal.h), the rows that it rewrote, the slab blocks that it took
- * or freed, and lane->fault, the first failure, which stays. Verbs call these
- * functions; kv_gpu_fail also who finds before a verb that it cannot be done.
+ * or freed, and lane->fault, which keeps the first failure. Verbs call these
+ * functions; code that finds before a verb that it is impossible also calls
+ * kv_gpu_fail.
  *
  * Functions marked "The block" are called by all threads of the lane's block
- * together with the same arguments, behind a barrier, and end with one. The
+ * together with the same arguments, after a barrier, and end with one. The
  * others are called by one thread between two barriers, the only one that then
- * reads and writes the lane's scalars; but kv_gpu_is_rewritten is any thread's.
+ * reads and writes the lane's scalars; but any thread may call
+ * kv_gpu_is_rewritten.
  *
- * The last block freed is the first to be taken, as in ref/lane/verbs.c, so
- * that block numbers equal the reference's. Numbers of pool rows are in no
- * digest. */
+ * The last freed block is taken first, as in ref/lane/verbs.c, so that block
+ * numbers equal the reference's. Numbers of pool rows are in no digest. */
 
-/* Notes that the lane cannot go on, unless it was noted before; id: the token
- * that kv_gpu_fault asks for, else 0. The lane goes on to the end of the step,
- * with numbers that mean nothing. */
+/* Records that the lane has failed, unless already recorded; id: the token that
+ * kv_gpu_fault requires, else 0. The lane continues to the end of the step,
+ * with meaningless numbers. */
 KV_DEVICE void kv_gpu_fail(kv_gpu_lane *lane, kv_gpu_fault why, uint32_t id) {
   if (lane->fault != KV_GPU_FINE) return;
   lane->fault = why;
@@ -85,7 +85,8 @@ KV_DEVICE uint32_t *kv_gpu_record(const kv_gpu_layer &l, kv_gpu_lane *lane,
 }
 
 /* The block: appends K and V of entry[0..n), as attention reads them now, to
- * the lane's log, for the host to hash. What does not fit is KV_GPU_JOURNAL. */
+ * the lane's log, for the host to hash. If they do not fit, fails with
+ * KV_GPU_JOURNAL. */
 KV_DEVICE void kv_gpu_note(const kv_gpu_layer &l, kv_gpu_lane *lane, int n,
                            const int32_t *entry) {
   int d = l.shape.d, wide = d + l.shape.d_v, start = lane->n_log;
@@ -116,14 +117,14 @@ KV_DEVICE void kv_gpu_count_block(kv_gpu_slab *s, int members, int sign) {
   s->metadata += sign * size.metadata;
 }
 
-/* Notes that block b was written, so that the report has it. */
+/* Records that block b was written, so that the report includes it. */
 KV_DEVICE void kv_gpu_touch(kv_gpu_slab *s, int32_t b) {
   if (s->n_fresh < s->cap) s->fresh[s->n_fresh] = b;
   s->n_fresh++;
 }
 
-/* Takes a block for so many rows, notes it, and returns its number. Asserts
- * that there is one: slabs have room for every token. */
+/* Takes a block for this many rows, records it, and returns its number. Asserts
+ * that one is free: slabs have a block for every token. */
 KV_DEVICE int32_t kv_gpu_take_block(kv_gpu_slab *s, int members) {
   int32_t b = s->n_free ? s->free[--s->n_free] : s->used++;
   assert(b < s->cap && "a slab has room for every token");
@@ -134,9 +135,9 @@ KV_DEVICE int32_t kv_gpu_take_block(kv_gpu_slab *s, int members) {
   return b;
 }
 
-/* One side of an entry, *r, gives up what it holds: its row of the pool, or its
+/* Releases what one side of an entry, *r, holds: its row of the pool, or its
  * place in a block of slab[r->format], which the last member frees. The caller
- * then drops the entry or gives the side something else. */
+ * then drops the entry or sets the side to something else. */
 KV_DEVICE void kv_gpu_leave(kv_gpu_raw *pool, kv_gpu_slab *slab,
                             kv_cell_ref *r) {
   if (r->format == KV_RAW) {
@@ -157,7 +158,7 @@ KV_DEVICE bool kv_gpu_is_rewritten(const kv_gpu_lane *lane, int i) {
   return lane->k[i].format != KV_RAW || lane->v[i].format != KV_RAW;
 }
 
-/* Both sides of entry i give up what they hold. */
+/* Releases what both sides of entry i hold. */
 KV_DEVICE void kv_gpu_drop_entry(kv_gpu_lane *lane, int i) {
   lane->rewritten -= kv_gpu_is_rewritten(lane, i);
   kv_gpu_leave(&lane->k_raw, lane->k_slab, &lane->k[i]);
@@ -189,8 +190,8 @@ KV_DEVICE const uint8_t *kv_gpu_unmarked(kv_gpu_lane *lane, int from, int n,
   return live;
 }
 
-/* kv_sweep: removes the marked entries; the others keep their order. Nothing
- * where none is marked. A method calls it only where it needs places without
+/* kv_sweep: removes the marked entries; the others keep their order. Does
+ * nothing if none is marked. A method calls it only if it needs places without
  * gaps within a hook. */
 KV_DEVICE void kv_gpu_sweep(kv_gpu_at &at, kv_gpu_lane *lane) {
   int n = lane->n, marked = lane->marked, from = lane->first_marked;
@@ -210,8 +211,8 @@ KV_DEVICE void kv_gpu_sweep(kv_gpu_at &at, kv_gpu_lane *lane) {
 
 /* --- keep ---------------------------------------------------------------- */
 
-/* True if list[0..n) ascends. *first: the first i with list[i] != i, n where
- * there is none. */
+/* True if list[0..n) ascends. *first: the first i with list[i] != i; n: none.
+ */
 KV_DEVICE bool kv_gpu_ascends(int n, const int32_t *list, int *first) {
   int at = n;
   bool down = false;
@@ -224,7 +225,8 @@ KV_DEVICE bool kv_gpu_ascends(int n, const int32_t *list, int *first) {
 }
 
 /* Fills lane->spare with flags, and returns them: 1 for entries from..all-1
- * that are in list[0..n), or marked, which are not to be dropped again. */
+ * that are in list[0..n), or marked, because these must not be dropped again.
+ */
 KV_DEVICE uint8_t *kv_gpu_stays(kv_gpu_lane *lane, int from, int all, int n,
                                 const int32_t *list) {
   uint8_t *stays = (uint8_t *)lane->spare;
@@ -254,7 +256,7 @@ KV_DEVICE void kv_gpu_sort_ids(kv_gpu_lane *lane, int m, uint32_t *id) {
 }
 
 /* Frees the rows and blocks of the m entries whose indexes, ascending, are in
- * gone, and puts their ids, ascending, in the place of the indexes. */
+ * gone, and replaces the indexes by their ids, ascending. */
 KV_DEVICE void kv_gpu_drop_listed(kv_gpu_lane *lane, int m, uint32_t *gone) {
   int rewritten = lane->rewritten;
   int k_free = lane->k_raw.n_free, v_free = lane->v_raw.n_free;
@@ -280,14 +282,15 @@ KV_DEVICE void kv_gpu_drop_listed(kv_gpu_lane *lane, int m, uint32_t *gone) {
 
 /* What a keep leaves. */
 typedef struct kv_gpu_kept {
-  int n, m, first; /* entries that stay, that go; the first i, list[i] != i */
-  const int32_t *list; /* [n] who stays, by index; if it ascends, what stands
-                          before `first` is not read */
+  int n, m, first;     /* entries that stay; entries dropped; the first i with
+                          list[i] != i */
+  const int32_t *list; /* [n] indexes of entries that stay; if they ascend,
+                          those before `first` are not read */
   bool ascending;      /* the list ascends */
 } kv_gpu_kept;
 
 /* The end of a keep: w[1 ..] of the open record has the indexes of the m
- * entries that go. Drops them, moves the others up, and completes the record.
+ * dropped entries. Drops them, moves the others up, and completes the record.
  */
 KV_DEVICE void kv_gpu_close_up(const kv_gpu_layer &l, kv_gpu_lane *lane,
                                const kv_gpu_kept &to, uint32_t *w) {
@@ -307,8 +310,8 @@ KV_DEVICE void kv_gpu_close_up(const kv_gpu_layer &l, kv_gpu_lane *lane,
   __syncthreads();
 }
 
-/* kv_keep: of the lane the live entries list[0..n) remain, in that order, each
- * listed once; what is marked is swept. list may be lane->list. */
+/* kv_keep: the live entries list[0..n) of the lane remain, in that order, each
+ * listed once; marked entries are swept. list may be lane->list. */
 KV_DEVICE void kv_gpu_keep(kv_gpu_at &at, kv_gpu_lane *lane, int n,
                            const int32_t *list) {
   const kv_gpu_layer &l = *at.layer;
@@ -348,8 +351,8 @@ KV_DEVICE void kv_gpu_drop_one(kv_gpu_at &at, kv_gpu_lane *lane, int i) {
   kv_gpu_pull<1>(l, lane, n - i, i, nullptr);
 }
 
-/* kv_keep of the live entries with keep[i] != 0, in the order that they have;
- * keep [n] may not be lane->spare. */
+/* kv_keep of the live entries with keep[i] != 0, in their order; keep [n] must
+ * not be lane->spare. */
 KV_DEVICE void kv_gpu_keep_mask(kv_gpu_at &at, kv_gpu_lane *lane,
                                 const uint8_t *keep) {
   const kv_gpu_layer &l = *at.layer;
@@ -386,8 +389,8 @@ KV_DEVICE int32_t kv_gpu_mean_block(kv_gpu_slab *slab, const kv_cell_ref &r) {
   return r.block;
 }
 
-/* Writes y as element x of a merged row, rounded to the slab's type; false: it
- * is not finite then. One thread's. */
+/* Writes y as element x of a merged row, rounded to the slab's type; false: the
+ * rounded value is not finite. One thread's. */
 KV_DEVICE bool kv_gpu_put(const kv_gpu_slab &s, char *row, int x, float y) {
   if (s.type == KV_F32) {
     ((float *)row)[x] = y;
@@ -496,14 +499,14 @@ KV_DEVICE void kv_gpu_merge(kv_gpu_at &at, kv_gpu_lane *lane, int into,
 /* --- recode -------------------------------------------------------------- */
 
 /* Rows of one side of listed entries, as an encoder takes them: called as (m,
- * x) by a single thread, it is element x of entry entry[m]'s row. */
+ * x) by a single thread, it returns element x of the row of entry entry[m]. */
 typedef struct kv_gpu_side {
   const kv_gpu_layer *layer;
   const kv_gpu_lane *lane;
   const int32_t *entry;
   bool key;     /* K, else V */
-  int pre_rope; /* a kv_gpu_turned: keys are rotated back, as the slab that they
-                   are coded for wants them */
+  int pre_rope; /* a kv_gpu_turned: keys are rotated back, as their slab
+                   requires */
   __device__ float operator()(int m, int x) const {
     if (!key) return kv_gpu_value(*layer, lane, entry[m], x);
     const float *turn =
@@ -530,8 +533,8 @@ KV_DEVICE void kv_gpu_check_number(kv_gpu_lane *lane, const kv_gpu_slab &s,
     kv_gpu_fail(lane, KV_GPU_NO_PAGE, lane->id[i]);
 }
 
-/* kv_gpu_recode of one side, K or V, without its record: the encoders of all
- * formats, once in a file. */
+/* kv_gpu_recode of one side, K or V, without its record. Contains the encoders
+ * of all formats, once in a file. */
 static KV_APART __device__ void kv_gpu_recode_side(const kv_gpu_layer &l,
                                                    kv_gpu_lane *lane, int n,
                                                    const int32_t *entry,
@@ -565,8 +568,8 @@ static KV_APART __device__ void kv_gpu_recode_side(const kv_gpu_layer &l,
   __syncthreads();
 }
 
-/* kv_recode: entry[0..n) are coded together in k_format and v_format, which
- * kv_gpu_coded names; KV_SAME leaves a side as it is. */
+/* kv_recode: entry[0..n) are coded together in k_format and v_format, as
+ * kv_gpu_coded names them; KV_SAME: the side is unchanged. */
 KV_DEVICE void kv_gpu_recode(kv_gpu_at &at, kv_gpu_lane *lane, int n,
                              const int32_t *entry, int k_format, int v_format) {
   const kv_gpu_layer &l = *at.layer;
@@ -592,7 +595,7 @@ KV_DEVICE void kv_gpu_recode(kv_gpu_at &at, kv_gpu_lane *lane, int n,
 
 /* --- order and class ----------------------------------------------------- */
 
-/* kv_move: the entry at `from` goes to place `to`; those between shift by one.
+/* kv_move: moves the entry at `from` to place `to`; those between shift by one.
  * None may be marked. */
 KV_DEVICE void kv_gpu_move(kv_gpu_at &at, kv_gpu_lane *lane, int from, int to) {
   const kv_gpu_layer &l = *at.layer;
@@ -635,8 +638,8 @@ KV_DEVICE void kv_gpu_retier(kv_gpu_at &at, kv_gpu_lane *lane, int n,
 
 /* kv_recode_token of ref/lane/lane.h on a device, of many tokens at once, for
  * formats whose blocks are spread over all lanes of the layer (format delta):
- * kernels write what the blocks hold into the slabs first, and then
- * kv_gpu_recode_tokens makes them the lane's. */
+ * kernels first write the blocks' contents into the slabs, and then
+ * kv_gpu_recode_tokens assigns them to the lane's entries. */
 
 /* A block of such a slab, by any thread: first the fp32 row [width] that the
  * token stands for in this lane; then, of K, the ids of the tokens that it
@@ -656,7 +659,7 @@ KV_DEVICE char *kv_gpu_token_part(const kv_gpu_slab &s, int32_t block,
 /* Entries entry[0..n) become coded, one record each in this order: entry j,
  * both sides, in format[j] (as kv_gpu_coded names it) and block[j], which must
  * be the next that its slabs take. All threads of the lane's block, like a
- * verb; where the journal has no room for the records, the lane fails
+ * verb; if the records do not fit in the journal, the lane fails
  * (KV_GPU_JOURNAL) and nothing is done. */
 KV_DEVICE void kv_gpu_recode_tokens(kv_gpu_at &at, kv_gpu_lane *lane, int n,
                                     const int32_t *entry, const int32_t *format,

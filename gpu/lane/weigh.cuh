@@ -2,9 +2,9 @@
  *
  * The softmax of a chunk of attention, for the kernels of gpu/backend: from the
  * logits of one head for KV_GPU_CHUNK entries their maximum m_c, the weights
- * p_j = e^(s_j - m_c) and their sum l_c, by one warp. Which entries the chunk
- * has, and where their logits are, is the caller's matter; their order among
- * themselves changes no bit.
+ * p_j = e^(s_j - m_c) and their sum l_c, by one warp. The caller decides which
+ * entries the chunk has and where their logits are; the order of entries
+ * changes no bit.
  */
 #ifndef KV_GPU_WEIGH_CUH
 #define KV_GPU_WEIGH_CUH
@@ -27,8 +27,8 @@ typedef struct kv_weighed {
 /* Called by all threads of a warp together; others of the block may diverge. s:
  * the thread's four logits, of which those past a.n do not count. Writes its
  * four weights to p [KV_GPU_CHUNK] in shared memory (0 past a.n), which other
- * warps may read after a barrier. report(): called by a thread of whose four
- * one is not finite, be it past a.n. No barrier of the block. */
+ * warps may read after a barrier. report(): called by a thread if one of its
+ * four logits is not finite, even past a.n. No barrier of the block. */
 template <class Wrong>
 KV_DEVICE void kv_chunk_weigh(const kv_gpu_layer &l, const kv_weighed &a,
                               kv_quad s, float *p, const Wrong &report) {
@@ -60,7 +60,7 @@ KV_DEVICE void kv_chunk_weigh(const kv_gpu_layer &l, const kv_weighed &a,
 /* --- a chunk whose logits are in shared memory --------------------------- */
 
 /* What a block computes: chunk c of a lane for `count` query heads from `first`
- * on, numbers of the layer; n entries, below 1 where the lane ends before it.
+ * on, numbers of the layer; n entries, below 1 if the lane ends before it.
  */
 typedef struct kv_hand {
   int lane, first, count, c, n;
@@ -77,8 +77,8 @@ KV_DEVICE kv_hand kv_hand_take(const kv_gpu_layer &l, int all) {
           n < KV_GPU_CHUNK ? n : (int)KV_GPU_CHUNK};
 }
 
-/* Notes in l.bad what is not finite of the thread's logits s, if it is the
- * lane's first; name: [n] what the chunk's entries are called there. */
+/* Records in l.bad a logit of the thread's s that is not finite, if it is the
+ * lane's first such; name: [n] the names of the chunk's entries there. */
 KV_DEVICE void kv_hand_report(const kv_gpu_layer &l, const kv_hand &a, int head,
                               const kv_quad &s, const int32_t *name) {
   int j = KV_WEIGH_EACH * (kv_thread() % KV_WARP);

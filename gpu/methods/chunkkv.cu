@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * ChunkKV on a device: the twin of ref/methods/chunkkv.c, one block for all
- * lanes of the layer. A thread has a chunk's chain to itself.
+ * lanes of the layer. One thread computes a chunk's chain.
  */
 #include "gpu/parts/scorers.cuh"
 #include "ref/methods/chunkkv.h"

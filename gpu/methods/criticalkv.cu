@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * CriticalKV on a device: the twin of ref/methods/criticalkv.c. A thread has an
- * entry's chain to itself.
+ * CriticalKV on a device: the twin of ref/methods/criticalkv.c. One thread
+ * computes an entry's chain.
  *
  * Allowed local: kv_run_compress<compress_lane>,
  *   what a hook or a format passes by reference, once an entry settled

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * DeltaKV on a device: the twin of ref/methods/deltakv.c, which says what is
+ * DeltaKV on a device: the twin of ref/methods/deltakv.c, which defines what is
  * computed. The state of a lane is laid out as there. Tokens are coded by the
  * kernels of gpu/parts/residual.cuh.
  *

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * KIVI's twin: the hooks of ref/methods/kivi.c, which says what it does.
+ * KIVI on a device: the twin of ref/methods/kivi.c, which defines what it does.
  *
  * Allowed local: kv_run_compress<compress_lane>,
  *   what a hook or a format passes by reference, once an entry settled

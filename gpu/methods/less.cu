@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * LESS on a device: the twin of ref/methods/less.c. A block a lane; its own
- * chunk of attention has a block a head. An output of a perceptron is one
- * thread's, and so is an element of the state, into which the tokens that go
- * enter in their order.
+ * chunk of attention has a block a head. One thread computes an output of a
+ * perceptron, or an element of the state, to which dropped tokens are added in
+ * order.
  */
 #include "gpu/parts/parts.cuh"
 #include "gpu/parts/perceptron.cuh"

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * OmniKV: twin of ref/methods/omnikv.c, which says what is computed. The state
- * of a lane is laid out as there. One block lets a lane's heads vote, one block
- * counts the votes of all lanes; a thread has entries of its own, and 64 tokens
- * of the message.
- * Cost: as there.
+ * OmniKV: twin of ref/methods/omnikv.c, which defines what is computed. The
+ * state of a lane is laid out as there. One block lets a lane's heads vote, one
+ * block counts the votes of all lanes; a thread has entries of its own, and 64
+ * tokens of the message. Cost: as there.
  */
 #include "gpu/parts/filter.cuh"
 #include "ref/methods/omnikv.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Oracle eviction: twin of ref/methods/oracle_evict.c. The `budget` entries
- * stay that decode rows to come give most; the host says what these give each
- * token (gpu/shared/lane.h). Cost: O(n) a lane and step.
+ * stay that later decode rows weigh most; the host provides each token's sum
+ * over these rows (gpu/shared/lane.h). Cost: O(n) a lane and step.
  */
 #include "gpu/parts/parts.cuh"
 #include "ref/methods/oracle_evict.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Palu on a device: the twin of ref/methods/palu.c, which says what is
+ * Palu on a device: the twin of ref/methods/palu.c, which defines what is
  * computed. Tokens are coded by the kernels of gpu/parts/lowrank.cuh.
  *
  * Allowed cas: kv_run_directed_code<palu_rule>,

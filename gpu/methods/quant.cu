@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Twin of quant: the hooks of ref/methods/quant.c, which says what it does.
+ * Quant on a device: the twin of ref/methods/quant.c, which defines what it
+ * does.
  *
  * Allowed local: kv_run_compress<compress_lane>,
  *   what a hook or a format passes by reference, once an entry settled

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Quest: twin of ref/methods/quest.c, which says what is computed. Boxes lie
- * in the lane's own state byte for byte as there: two sides, each in tiles of
- * 16 boxes, [x][16] numbers a tile in the trace's type.
+ * Quest: twin of ref/methods/quest.c, which defines what is computed. Boxes are
+ * in the lane's state byte for byte as there: two sides, each in tiles of 16
+ * boxes, [x][16] numbers a tile in the trace's type.
  *
- * A thread widens one channel of one page, bounds one page (one chain over
- * x), flags every KV_BLOCK-th entry.
- * Cost: O(d) a token; O(d * n / page) a query head and step, times the lane's
- * query heads where they share.
+ * A thread widens one channel of one page, bounds one page (one chain over x),
+ * flags every KV_BLOCK-th entry. Cost: O(d) a token; O(d * n / page) a query
+ * head and step, times the lane's query heads if they share.
  */
 #include "gpu/lane/entry.cuh"
 #include "gpu/parts/parts.cuh"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * StreamingLLM: twin of ref/methods/streamingllm.c. The first `sink` and the
- * last `recent` entries stay; where they are attended is in needs.reindex.
- * Cost: O(n) a lane and step.
+ * last `recent` entries stay; with needs.reindex they are attended at their
+ * places in the lane. Cost: O(n) a lane and step.
  */
 #include "gpu/parts/parts.cuh"
 #include "ref/methods/streamingllm.h"

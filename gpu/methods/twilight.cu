@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Twilight: twin of ref/methods/twilight.c, which says what is computed. Copies
- * lie in the lane's state as there. A thread codes a key, and estimates an
- * entry (one chain). What is no candidate has an estimate below all others and
- * no mass.
- * Cost: O(d) a token; O(d n) a query head and step.
+ * Twilight: twin of ref/methods/twilight.c, which defines what is computed.
+ * Copies are in the lane's state as there. A thread codes a key, and estimates
+ * an entry (one chain). A non-candidate has an estimate below all others and no
+ * mass. Cost: O(d) a token; O(d n) a query head and step.
  */
 #include "gpu/lane/entry.cuh"
 #include "gpu/parts/parts.cuh"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * ZSMerge's twin: the hooks of ref/methods/zsmerge.c, which says what they
- * do. A thread has an entry's score to itself, or a candidate's similarity;
- * what is merged into what is decided by the block.
+ * ZSMerge on a device: the twin of ref/methods/zsmerge.c, which defines what it
+ * does. One thread computes an entry's score, or a candidate's similarity; the
+ * block decides what is merged into what.
  *
  * Allowed local: kv_run_compress<compress_lane>,
  *   a hook's kv_gpu_at

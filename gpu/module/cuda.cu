@@ -2,8 +2,8 @@
  *
  * The CUDA module: kv_device on the CUDA runtime, with one stream on the first
  * visible device (CUDA_VISIBLE_DEVICES chooses it). Opened once, by one thread.
- * Failures and memory: gpu/module/cuda.cu. Its host part is compiled by a
- * C++ compiler, too, against a runtime that fails on demand (tests/cudart).
+ * Its host part is also compiled by a C++ compiler against a runtime that fails
+ * on demand (tests/cudart).
  */
 #include "gpu/block/launch.h"
 #include "gpu/module/kernels.h"
@@ -51,24 +51,23 @@ static const struct {
 } meanings[] = {
     {cudaErrorMemoryAllocation, "out of device memory"},
     {cudaErrorNoKernelImageForDevice,
-     "this build has no code for the device: configure with its "
-     "architecture in --with-cuda-arch"},
+     "this build has no code for the device; configure with its architecture "
+     "in --with-cuda-arch"},
     {cudaErrorDevicesUnavailable,
-     "the device is busy or in exclusive use: try again later"},
+     "the device is busy or in exclusive use; try again later"},
     {cudaErrorECCUncorrectable,
-     "the device was lost: its memory has an error that cannot be corrected"},
+     "the device was lost: uncorrectable memory error"},
     {cudaErrorHardwareStackError, "the device was lost: hardware stack error"},
     {cudaErrorLaunchTimeout,
      "the device was lost: a kernel ran longer than this machine allows"},
     {cudaErrorLaunchFailure, "the device was lost: a kernel failed"},
     {contained, "the device was lost: a memory error was contained"},
-    {cudaErrorUnknown, "the device was lost: the driver gives no reason"},
+    {cudaErrorUnknown, "the device was lost: the driver gave no reason"},
     {cudaErrorIllegalAddress,
-     "a kernel touched memory that is not its own, which is a fault of "
-     "kvreplay: run compute-sanitizer"},
-    {cudaErrorAssert,
-     "a promise that a kernel relies on was broken, which is a fault of "
-     "kvreplay: the line above names it"},
+     "a kernel accessed memory out of bounds; this is a bug in kvreplay, so "
+     "run compute-sanitizer and report it"},
+    {cudaErrorAssert, "an assertion in a kernel failed; this is a bug in "
+                      "kvreplay, so report the line above"},
 };
 
 /* What a failure's sentence says of a code. */
@@ -101,9 +100,9 @@ static void say_none(const char *kind, const char *doing, size_t n, char *to,
   cudaMemGetInfo(&left, &all);
   if (n) snprintf(bytes, sizeof bytes, " %zu bytes", n);
   snprintf(to, room,
-           "CUDA: out of %s, %s%s: %zu bytes of the device's %zu are free, and "
-           "%zu more lie unused in the pool of this process, on %s; replay "
-           "fewer tokens or methods at once, or use a larger device",
+           "CUDA: out of %s, %s%s: %zu of the device's %zu bytes are free, "
+           "plus %zu unused in this process's pool, on %s; replay fewer tokens "
+           "or methods at once, or use a larger device",
            kind, doing, bytes, left, all, kept(), the_title);
   cudaGetLastError();
 }
@@ -267,12 +266,12 @@ static const char *no_driver() {
   static char said[320];
   cudaDriverGetVersion(&knows);
   if (knows == 0)
-    return "there is no CUDA driver on this machine: install NVIDIA's driver";
+    return "this machine has no CUDA driver; install NVIDIA's driver";
   const char *own = driver_version();
   snprintf(said, sizeof said,
-           "the CUDA driver%s%s is too old: it knows CUDA %d.%d and this build "
-           "needs %d.0, so update the driver, or build with a toolkit of CUDA "
-           "%d (--with-cuda=DIR)",
+           "the CUDA driver%s%s is too old: it supports CUDA %d.%d and this "
+           "build needs %d.0; update the driver, or build with a CUDA %d "
+           "toolkit (--with-cuda=DIR)",
            own[0] ? " " : "", own, knows / 1000, knows % 1000 / 10,
            runtime / 1000, knows / 1000);
   return said;
@@ -284,8 +283,8 @@ static const char *no_device(cudaError_t code, const char *meaning) {
   static char said[512];
   if (code == cudaErrorInsufficientDriver) return no_driver();
   if (code == cudaSuccess || code == cudaErrorNoDevice)
-    return "there is no CUDA device that the driver lets this process see";
-  snprintf(said, sizeof said, "CUDA cannot be used: %s (%s)", meaning,
+    return "the driver shows this process no CUDA device";
+  snprintf(said, sizeof said, "cannot use CUDA: %s (%s)", meaning,
            cudaGetErrorName(code));
   return said;
 }

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Replaces emu.cc in a program built without a C++ compiler: there is no
- * executor.
+ * Replaces emu.cc in a program built without the executor.
  */
 #include "gpu/shared/device.h"
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The tiers of a cascade (Hard-KV) on a device, as ref/parts/cascade.h, which
- * says what the votes of a poll make of a lane. A method's view calls
- * kv_gpu_cascade_view; its compress_lane opens a poll (gpu/parts/votes.cuh),
- * lists the poll's entries by kv_gpu_cascade_asked, asks it, then calls
- * kv_gpu_cascade_compress. All threads of the block call every function
- * together with the same arguments, as verbs are called, but
+ * The tiers of a cascade (Hard-KV) on a device: the twin of
+ * ref/parts/cascade.h, which defines how a poll's votes change a lane. A
+ * method's view calls kv_gpu_cascade_view; its compress_lane opens a poll
+ * (gpu/parts/votes.cuh), lists the poll's entries by kv_gpu_cascade_asked, runs
+ * it, then calls kv_gpu_cascade_compress. All threads of the block call every
+ * function together with the same arguments, like verbs, except
  * kv_gpu_cascade_asks. Places are those of the poll's entries, p.entry[0..p.n).
  */
 #ifndef KV_GPU_CASCADE_CUH
@@ -21,8 +21,9 @@ extern "C" {
 
 /* --- merging pair by pair ------------------------------------------------- */
 
-/* Merging what would go into what stays: the twin of ref/parts/cascade.h. All
- * threads of the block call both functions together with the same arguments. */
+/* Merges entries that would be dropped into entries that stay: the twin of
+ * ref/parts/cascade.h. All threads of the block call both functions together
+ * with the same arguments. */
 
 /* a[list[i]] = -a[list[i]], i < n. Begins and ends with a barrier. */
 KV_DEVICE void kv_gpu_turn_signs(int n, const int32_t *list, float *a) {
@@ -32,9 +33,9 @@ KV_DEVICE void kv_gpu_turn_signs(int n, const int32_t *list, float *a) {
 }
 
 /* Merges entries goes[0..m), from the least a on, into stays[0..n), from the
- * largest a on, in turn, weighted by a [lane->n] (a number an entry, >= 0); one
- * of weight 0 is not merged. What is merged is marked. Sorts both lists and
- * changes a. Nothing where n is 0. */
+ * largest a on, in turn, weighted by a [lane->n] (one number an entry, >= 0).
+ * An entry of weight 0 is not merged. Merged entries are marked. Sorts both
+ * lists and changes a. Does nothing if n is 0. */
 KV_DEVICE void kv_gpu_condense(kv_gpu_at &at, kv_gpu_lane *lane, int n,
                                int32_t *stays, int m, int32_t *goes, float *a) {
   if (n == 0) return;
@@ -77,7 +78,7 @@ KV_DEVICE int kv_gpu_cascade_asked(const kv_cascade &c, const kv_gpu_lane *lane,
 
 /* A poll whose votes are counted, by place; in the hook's workspace. */
 typedef struct kv_gpu_counted {
-  uint8_t *protects; /* [p.n] 1: a rule keeps the entry, whatever the votes */
+  uint8_t *protects; /* [p.n] 1: a rule keeps the entry regardless of votes */
   uint8_t *chosen;   /* [p.n] 1: it stays, by a rule or by a vote */
   uint8_t *flag;     /* [lane->n] scratch */
   int32_t *list;     /* [lane->n] scratch */
@@ -111,8 +112,8 @@ KV_DEVICE int kv_gpu_counted_list(const kv_gpu_counted &x, int n, bool chosen,
   return kv_gpu_indexes(0, n, x.flag, true, list);
 }
 
-/* Where more than c.upper are chosen, those of them that no rule protects and
- * that have the fewest votes, then the least probability, are not any more. */
+/* If more than c.upper are chosen, unchooses those that no rule protects and
+ * that have the fewest votes, then the least probability. */
 KV_DEVICE void kv_gpu_cut(kv_gpu_at &at, const kv_cascade &c,
                           const kv_gpu_poll &p, const kv_gpu_counted &x) {
   int over = x.n - c.upper;
@@ -154,8 +155,8 @@ KV_DEVICE int kv_gpu_counted_entries(const kv_gpu_counted &x,
   return n;
 }
 
-/* Merges what is not chosen of the poll's entries into what is chosen and no
- * rule protects. */
+/* Merges the poll's entries that are not chosen into those that are chosen and
+ * that no rule protects. */
 KV_DEVICE void kv_gpu_counted_condense(kv_gpu_at &at, kv_gpu_lane *lane,
                                        const kv_gpu_poll &p,
                                        const kv_gpu_counted &x) {
@@ -170,7 +171,7 @@ KV_DEVICE void kv_gpu_counted_condense(kv_gpu_at &at, kv_gpu_lane *lane,
   kv_gpu_condense(at, lane, n, stays, m, goes, a);
 }
 
-/* The lane holds more than c.upper: what is not chosen goes. */
+/* The lane holds more than c.upper: drops entries that are not chosen. */
 KV_DEVICE void kv_gpu_cascade_rewrite(kv_gpu_at &at, kv_gpu_lane *lane,
                                       const kv_cascade &c, const kv_gpu_poll &p,
                                       const kv_gpu_counted &x) {
@@ -187,8 +188,8 @@ KV_DEVICE void kv_gpu_cascade_rewrite(kv_gpu_at &at, kv_gpu_lane *lane,
 
 /* --- as shipped: the poll is about all entries ---------------------------- */
 
-/* Lists up to c.upper entries: sinks, the last ones from the newest on, what
- * has a vote, the rest; x.chosen becomes 1 for these. Returns how many. */
+/* Lists up to c.upper entries: sinks, the last ones from the newest on, those
+ * with a vote, the rest; x.chosen becomes 1 for these. Returns how many. */
 KV_DEVICE int kv_gpu_by_priority(const kv_cascade &c, const kv_gpu_poll &p,
                                  const kv_gpu_counted &x, int32_t *list) {
   int all = p.n, n = c.sinks + c.last;
@@ -217,7 +218,7 @@ KV_DEVICE void kv_gpu_rewrite_as_shipped(kv_gpu_at &at, kv_gpu_lane *lane,
   kv_gpu_keep(at, lane, n, list);
 }
 
-/* Does to the lane what the poll's votes say; p.order and p.g are scratch. */
+/* Changes the lane by the poll's votes; p.order and p.g are scratch. */
 KV_DEVICE void kv_gpu_cascade_compress(kv_gpu_at &at, kv_gpu_lane *lane,
                                        const kv_cascade &c,
                                        const kv_gpu_poll &p) {

@@ -12,8 +12,8 @@
 #include "gpu/parts/parts_keys.cuh"
 #include "ref/parts/filter.h"
 
-/* best[i] = the largest value, over the queries q [lane->queries][d], that
- * entry first + i has, i < n; vote, a kv_vote, says what a value is. */
+/* best[i] = the largest value of entry first + i, i < n, over the queries q
+ * [lane->queries][d]; vote, a kv_vote, defines the value. */
 KV_DEVICE void kv_gpu_vote_best(kv_gpu_at &at, const kv_gpu_lane *lane,
                                 const float *q, int vote, int first, int n,
                                 float *best) {
@@ -32,8 +32,8 @@ KV_DEVICE void kv_gpu_vote_best(kv_gpu_at &at, const kv_gpu_lane *lane,
   at.used = used;
 }
 
-/* What each query head makes of entry first + i, in x[n], by the query q [d].
- */
+/* x[i] = the probability of entry first + i among these n entries, for the
+ * query q [d]. */
 KV_DEVICE void kv_gpu_shares(kv_gpu_at &at, const kv_gpu_lane *lane,
                              const float *q, int first, int n, float *x) {
   const kv_shape &s = at.layer->shape;

@@ -3,14 +3,14 @@
  * Residual latents on a device, as in ref/parts/latents.h: the vectors of
  * tokens (K of all lanes before their rotation, then V, w elements), the search
  * for the nearest references, coding a vector as a latent one, and decoding.
- * Kernels of gpu/parts/residual.cuh and lowrank.cuh are made of it, and the
- * search of gpu/backend/rebuilt_stages.cu. Unless said otherwise, functions
- * that return nothing are called by all threads of a block together with the
- * same arguments and end with a barrier; the others are any one thread's,
- * without one.
+ * Used by kernels of gpu/parts/residual.cuh and lowrank.cuh, and by the search
+ * of gpu/backend/rebuilt_stages.cu. Unless said otherwise, functions that
+ * return nothing are called by all threads of a block together with the same
+ * arguments and end with a barrier; the others are any one thread's, without
+ * one.
  *
- * A compression's plan (kv_gpu_latents) says which tokens are coded and in
- * which blocks of their slabs: these are known before they are taken, as
+ * A compression's plan (kv_gpu_latents) lists which tokens are coded and in
+ * which blocks of their slabs. Blocks are known before they are taken because
  * nothing ever leaves these codings.
  */
 #ifndef KV_GPU_LATENTS_CUH
@@ -56,8 +56,8 @@ KV_DEVICE int kv_gpu_vector_width(const kv_shape &s) {
   return s.n_kv_heads * (s.d + s.d_v);
 }
 
-/* Takes its room. at: of the first lane, of whose workspace nothing is taken
- * yet; by all threads, without a barrier. */
+/* Takes its workspace. at: of the first lane, with nothing taken yet; by all
+ * threads, without a barrier. */
 KV_DEVICE kv_gpu_latents kv_gpu_take_latents(kv_gpu_at &at,
                                              const kv_residual &o) {
   size_t t = (size_t)at.layer->shape.n_tokens, most = (size_t)o.most;
@@ -75,20 +75,20 @@ KV_DEVICE kv_gpu_latents kv_gpu_take_latents(kv_gpu_at &at,
 
 /* --- vectors ------------------------------------------------------------- */
 
-/* What element of a vector this is: element x of a lane's K, or V. */
+/* The place of an element of a vector: element x of a lane's K, or V. */
 typedef struct kv_gpu_part {
   int lane, x;
   bool key;
 } kv_gpu_part;
 
-/* Of element x of a vector. */
+/* The part of element x of a vector. */
 KV_DEVICE kv_gpu_part kv_gpu_part_of(const kv_shape &s, int x) {
   int keys = s.n_kv_heads * s.d;
   if (x < keys) return {x / s.d, x % s.d, true};
   return {(x - keys) / s.d_v, (x - keys) % s.d_v, false};
 }
 
-/* Element x of the vector of entry i, whose rows are as they came. */
+/* Element x of the vector of entry i, whose rows are unchanged. */
 KV_DEVICE float kv_gpu_vector_raw(const kv_gpu_layer &l, int32_t i, int x) {
   kv_gpu_part p = kv_gpu_part_of(l.shape, x);
   const kv_gpu_lane *lane = &l.lane[p.lane];
@@ -96,7 +96,7 @@ KV_DEVICE float kv_gpu_vector_raw(const kv_gpu_layer &l, int32_t i, int x) {
   return kv_gpu_side{&l, lane, &i, p.key, turned}(0, p.x);
 }
 
-/* The same of one that is coded: what it was decoded to. */
+/* The same for a coded entry: what it was decoded to. */
 KV_DEVICE float kv_gpu_vector_stored(const kv_gpu_layer &l, int32_t i, int x) {
   kv_gpu_part p = kv_gpu_part_of(l.shape, x);
   const kv_gpu_lane *lane = &l.lane[p.lane];
@@ -127,9 +127,8 @@ typedef struct kv_gpu_nearest {
   int k, found;   /* how many are wanted; how many the thread's token has */
 } kv_gpu_nearest;
 
-/* Reference i at distance v takes its place among the thread's, if it is nearer
- * than the farthest of k; of equals the earlier one is nearer. By one thread.
- */
+/* Inserts reference i at distance v into the thread's, if it is nearer than the
+ * farthest of k; of equals the earlier one is nearer. By one thread. */
 KV_DEVICE void kv_gpu_nearest_enter(kv_gpu_nearest *t, int i, float v) {
   float *value = t->value + kv_thread();
   int32_t *which = t->which + kv_thread();
@@ -154,8 +153,8 @@ typedef struct kv_gpu_search_room {
   int32_t which[(int)KV_MOST_NEAREST * KV_SIDE];
 } kv_gpu_search_room;
 
-/* s->v: what distances of a tile of m tokens to the references from `first` on
- * rank by: norm - 2 dot. token(j, x): element x of token j; row, norm: all n
+/* s->v: what ranks the distances of a tile of m tokens to the references from
+ * `first` on: norm - 2 dot. token(j, x): element x of token j; row, norm: all n
  * references. */
 template <class Token>
 static __device__ void
@@ -203,7 +202,8 @@ static __device__ void kv_gpu_search(int w, int m, const Token &token,
 
 /* --- coding -------------------------------------------------------------- */
 
-/* A slot: what a block codes a tile of KV_CODE_TILE tokens in. */
+/* A slot: the workspace in which a block codes a tile of KV_CODE_TILE tokens.
+ */
 typedef struct kv_gpu_slot {
   float *x, *mean;    /* [tile][w] vectors; means of their references */
   float *hidden;      /* [tile][hidden] a hidden layer */
@@ -218,7 +218,7 @@ KV_DEVICE int kv_gpu_hidden_of(const kv_compressor &c) {
 }
 
 /* Takes slot number `which` of a lane, and those before it; at: of that lane,
- * with as much taken as kv_gpu_latents has. By all threads, no barrier. */
+ * with kv_gpu_latents taken. By all threads, no barrier. */
 KV_DEVICE kv_gpu_slot kv_gpu_take_slot(kv_gpu_at &at, const kv_compressor &c,
                                        int which) {
   size_t w = (size_t)kv_gpu_vector_width(at.layer->shape), n = KV_CODE_TILE;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * A compression that codes tokens along directions, as in ref/parts/lowrank.h,
- * by kernels one after another:
+ * by these kernels in order:
  *
  *   plan     one block: which tokens are coded now, and where
  *   code     blocks that take a few tokens at a time: products, latent vector,
@@ -10,15 +10,15 @@
  *
  * An element of a latent vector, and of a row, is one thread's, for all tokens
  * of the tile at once, so that a direction is read once for these. A method
- * starts them in the place of its hook, by a rule whose functions mean what
- * they do in gpu/parts/residual.cuh; all entries from `from` on are coded:
+ * starts them in place of its hook, by a rule whose functions have the meaning
+ * of gpu/parts/residual.cuh; all entries from `from` on are coded:
  *
  *   struct x_rule { how(at): the kv_lowrank; from(at), host(at), done(..) };
  *   KV_GPU_METHOD(x, .compress_layer = kv_gpu_start_lowrank<x_rule>);
  *
  * Functions are called by all threads of a block together with the same
- * arguments and end with a barrier, but kv_gpu_directions and what takes of the
- * workspace.
+ * arguments and end with a barrier, except kv_gpu_directions and those that
+ * take workspace.
  */
 #ifndef KV_GPU_LOWRANK_CUH
 #define KV_GPU_LOWRANK_CUH
@@ -58,7 +58,7 @@ __global__ void kv_run_directed_plan(const __grid_constant__ kv_gpu_layer l) {
 
 /* --- coding -------------------------------------------------------------- */
 
-/* What a block codes a tile of tokens in. */
+/* The workspace in which a block codes a tile of tokens. */
 typedef struct kv_gpu_directed {
   float *x, *row; /* [tile][w] vectors; what they decode to */
   float *z;       /* [tile][o.total] latent vectors */
@@ -66,7 +66,7 @@ typedef struct kv_gpu_directed {
 } kv_gpu_directed;
 
 /* Takes slot number `which` of a lane, and those before it; at: of that lane,
- * with as much taken as the plan has. */
+ * with the plan taken. */
 KV_DEVICE kv_gpu_directed kv_gpu_take_slot(kv_gpu_at &at, const kv_lowrank &o,
                                            int which) {
   size_t w = (size_t)kv_gpu_vector_width(at.layer->shape), n = KV_CODE_TILE;
@@ -128,8 +128,8 @@ KV_DEVICE void kv_gpu_rebuild(const kv_gpu_at &at, const kv_lowrank &o, int m,
   __syncthreads();
 }
 
-/* Codes a tile: latent vectors, as they are stored, and the rows that these
- * decode to go into the lanes' blocks. */
+/* Codes a tile: writes the stored latent vectors, and the rows that these
+ * decode to, to the lanes' blocks. */
 KV_DEVICE void kv_gpu_code_directed(const kv_gpu_at &at, const kv_lowrank &o,
                                     const kv_gpu_latents &a,
                                     const kv_gpu_directed &s,

@@ -3,11 +3,10 @@
  * Ranking, as in ref/parts/parts.h: top, top over lanes, top-p, argmin, hashes.
  * All threads of the block call every function together with the same
  * arguments, which may be in each thread's own memory, and get the same answer;
- * unless said otherwise each begins and ends with a barrier, so scores may be
+ * unless stated otherwise each begins and ends with a barrier, so scores may be
  * written just before and results read at once. Scores are of entries, flags a
- * byte an entry, both in global memory. Where ref shows scores to `kvreplay
- * check`, so do these (gpu/parts/parts.cuh). Nothing can fail. Cost:
- * gpu/block/radix.cuh.
+ * byte an entry, both in global memory. They show scores to `kvreplay check`
+ * where ref does. Nothing can fail. Cost: gpu/block/radix.cuh.
  */
 #ifndef KV_GPU_PARTS_CUH
 #define KV_GPU_PARTS_CUH
@@ -25,17 +24,17 @@ extern "C" {
 
 /* --- what selections are shown -------------------------------------------- */
 
-/* Records the scores that selections are shown, for `kvreplay check`, where the
- * plan asks for it (at.shown), as ref/parts/parts.c does: the selections of
- * gpu/parts call kv_gpu_show before they select and kv_gpu_show_one when they
- * have. By all threads of the block together with the same arguments; where it
- * is not asked for, each of these two is a branch without a barrier. Cost: one
- * read and one write of the scores. */
+/* Records the scores that selections see, for `kvreplay check`, if the plan
+ * asks for it (at.shown), as ref/parts/parts.c does. The selections of
+ * gpu/parts call kv_gpu_show before they select, or kv_gpu_show_one after. By
+ * all threads of the block together with the same arguments; if not requested,
+ * each of these two is a branch without a barrier. Cost: one read and one write
+ * of the scores. */
 
 /* Appends list number `list` of `lists` of one selection: its n scores, of
- * which those with in[i] 0 were not to be chosen (in null: all were). chose:
- * what kind of selection. What does not fit is counted in shown->lost. at.shown
- * is not NULL. Begins and ends with a barrier. */
+ * which those with in[i] 0 could not be chosen (in null: all could). chose: the
+ * kind of selection. What does not fit is counted in shown->lost. at.shown must
+ * not be NULL. Begins and ends with a barrier. */
 KV_DEVICE void kv_gpu_show_list(const kv_gpu_at &at, kv_chose chose, int list,
                                 int lists, const float *score, int n,
                                 const uint8_t *in) {
@@ -79,10 +78,10 @@ KV_DEVICE void kv_gpu_show_one(const kv_gpu_at &at, const float *score, int n,
 
 /* A complete ranking as a list, as in ref/parts/parts.c: kv_gpu_order is a
  * stable radix sort over kv_key, 8 bits a pass, by one block; the others are
- * its steps, called by all threads of the block together unless said otherwise.
- * Each warp has its own run of the list, 32 entries at a time, and knows from
- * the histograms of all warps where its next entry of each digit goes. Cost:
- * four passes over the list. */
+ * its steps, called by all threads of the block together unless stated
+ * otherwise. Each warp has its own run of the list, 32 entries at a time, and
+ * gets the place of its next entry of each digit from the histograms of all
+ * warps. Cost: four passes over the list. */
 
 /* Of a pass: bits; histogram of a warp; of all warps. */
 enum {
@@ -157,10 +156,9 @@ KV_DEVICE void kv_order_pass(const float *score, int n, int shift,
   __syncthreads();
 }
 
-/* Sorts the entry indexes list[0..n) by falling score[entry]; equals keep the
- * order that they have in the list. Takes n indexes of the workspace and gives
- * them back. By all threads of the block together; begins and ends with a
- * barrier. */
+/* Sorts the entry indexes list[0..n) by falling score[entry]; equals keep their
+ * order in the list. Takes n indexes of workspace and frees them. By all
+ * threads of the block together; begins and ends with a barrier. */
 KV_DEVICE void kv_gpu_order(kv_gpu_at &at, const float *score, int n,
                             int32_t *list) {
   size_t used = at.used;
@@ -190,8 +188,8 @@ struct kv_by_scores {
   __device__ int weight(uint32_t) const { return 1; }
 };
 
-/* `count` items of one lane and their flags, all by value: what a selection is
- * called with stays in registers. */
+/* `count` items of one lane and their flags, all by value, so that a
+ * selection's arguments stay in registers. */
 template <class Item> struct kv_by_one {
   typedef Item item;
   static constexpr int lanes = 1;
@@ -281,8 +279,8 @@ KV_DEVICE void kv_gpu_top_hash(kv_gpu_at &, const uint64_t *hash, int n, int k,
   kv_gpu_top_one<kv_by_hash>(hash, n, k, keep);
 }
 
-/* The largest of s[0..n), n >= 1, by kv_key. Begins without a barrier of its
- * own before it reads: thread t reads s[t], s[t + KV_BLOCK], .. alone. */
+/* The largest of s[0..n), n >= 1, by kv_key. Begins without a barrier: only
+ * thread t reads s[t], s[t + KV_BLOCK], .. */
 KV_DEVICE float kv_gpu_largest(const float *s, int n) {
   uint32_t best = 0;
   for (int i = kv_thread(); i < n; i += KV_BLOCK) {
@@ -343,8 +341,8 @@ KV_DEVICE int kv_gpu_last(const float *score, int n) {
 }
 
 /* kv_first_full: the first of the last entries below `end` of which one side
- * (lane->k or lane->v) was never rewritten; `end` where the last one was.
- * Looked for from the youngest, KV_BLOCK entries at a time. Begins without a
+ * (lane->k or lane->v) was never rewritten; `end` if the last one was. The
+ * search starts at the newest, KV_BLOCK entries at a time. Begins without a
  * barrier. */
 KV_DEVICE int kv_gpu_first_full(const kv_cell_ref *side, int end) {
   for (int high = end; high > 0; high -= KV_BLOCK) {
@@ -360,12 +358,11 @@ KV_DEVICE int kv_gpu_first_full(const kv_cell_ref *side, int end) {
 
 /* Scores, as in ref/parts/parts.h: from sums of probabilities in fixed point
  * (times 2^40, so that no order changes them), pooling, the observation
- * window's sums; and the ways of keeping that most evicting methods share. All
- * threads of the block call every function together with the same arguments,
- * unless it is said to be any thread's, and it ends with a barrier, so results
- * may be read at once. Each entry is computed by one thread, with the
- * reference's chain of operations. Arrays are in global memory and have a
- * number an entry. */
+ * window's sums; and the keep rules that most evicting methods share. Unless
+ * stated otherwise, all threads of the block call a function together with the
+ * same arguments, and it ends with a barrier, so results may be read at once.
+ * Each entry is computed by one thread, with the reference's chain of
+ * operations. Arrays are in global memory and have one number an entry. */
 
 /* out[i] = RN32(sum[i]) * 2^-40, i < n. */
 KV_DEVICE void kv_gpu_scores(const int64_t *sum, int n, float *out) {
@@ -395,8 +392,8 @@ KV_DEVICE int kv_pool_high(int i, int half, int n) {
 }
 
 /* Poolings max, sum and avg. out[i], i < n: the largest, the sum, the average
- * of `kernel` (odd) neighbours of in[i]. Places past the ends are left out of
- * max, and 0 in the others. out is not in. */
+ * of `kernel` (odd) neighbours of in[i]. Places past the ends are skipped in
+ * max, and 0 in the others. out must not be in. */
 KV_DEVICE void kv_gpu_pool_max(const float *in, int n, int kernel, float *out) {
   for (int i = kv_thread(); i < n; i += KV_BLOCK) {
     int j = kv_pool_low(i, kernel / 2), last = kv_pool_high(i, kernel / 2, n);
@@ -481,8 +478,8 @@ KV_DEVICE void kv_gpu_window_clear(kv_gpu_at &at, kv_gpu_lane *lane,
   __syncthreads();
 }
 
-/* out[0..n): the scores of sum[0..n), pooled (a kv_pooling). Sums stay sums
- * through an average, whose divisor is not applied. */
+/* out[0..n): the scores of sum[0..n), pooled (a kv_pooling). An average leaves
+ * them sums: its divisor is not applied. */
 KV_DEVICE void kv_gpu_score_sums(kv_gpu_at &at, const int64_t *sum, int pooling,
                                  int kernel, int n, float *out) {
   size_t used = at.used;
@@ -501,8 +498,7 @@ KV_DEVICE void kv_gpu_score_sums(kv_gpu_at &at, const int64_t *sum, int pooling,
 }
 
 /* The largest over the lane's query heads of the score of entry i. By any
- * thread.
- */
+ * thread. */
 KV_DEVICE float kv_gpu_max_plane(const kv_gpu_at &at, const kv_gpu_lane *lane,
                                  int i) {
   float m = kv_unfix(kv_gpu_window_sums(at, lane, 0)[i]);
@@ -520,8 +516,7 @@ KV_DEVICE void kv_gpu_max_planes(const kv_gpu_at &at, const kv_gpu_lane *lane,
 }
 
 /* out[0..n): the scores of entries first .. by the window's sums: the heads'
- * joined by the group rule, then pooled. Takes of the workspace and gives back.
- */
+ * joined by the group rule, then pooled. Takes workspace and frees it. */
 KV_DEVICE void kv_gpu_window_score_from(kv_gpu_at &at, const kv_gpu_lane *lane,
                                         int group, int pooling, int kernel,
                                         int first, int n, float *out) {
@@ -552,8 +547,8 @@ KV_DEVICE void kv_gpu_column_add(kv_gpu_at &at, kv_gpu_lane *lane, int c,
 
 /* --- keeping ------------------------------------------------------------ */
 
-/* The first `sink` and the last `recent` entries of the lane remain; nothing is
- * done while it holds no more than both. */
+/* The first `sink` and the last `recent` entries of the lane remain; does
+ * nothing while it holds no more than both. */
 KV_DEVICE void kv_gpu_keep_ends(kv_gpu_at &at, kv_gpu_lane *lane, int sink,
                                 int recent) {
   int gone = lane->n - sink - recent;
@@ -565,7 +560,7 @@ KV_DEVICE void kv_gpu_keep_ends(kv_gpu_at &at, kv_gpu_lane *lane, int sink,
 }
 
 /* Of the first `past` entries the `heavy` of largest score[0..past) remain, and
- * all behind them; nothing is done while past <= heavy. */
+ * all after them; does nothing while past <= heavy. */
 KV_DEVICE void kv_gpu_keep_top_recent(kv_gpu_at &at, kv_gpu_lane *lane,
                                       const float *score, int past, int heavy) {
   if (past <= heavy) return;

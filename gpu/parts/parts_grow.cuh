@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Hooks of the methods that keep the best entries by the votes of a window of
- * queries, once after the prompt or again and again (grow): the twin of
+ * queries, once after the prompt or repeatedly (grow): the twin of
  * ref/parts/parts_grow.c. Both functions are called by all threads of the block
  * together with the same arguments and, if they do anything, end with a
  * barrier. w, g: the method's options; past: entries of this lane that are kept
@@ -28,7 +28,7 @@ KV_DEVICE void kv_gpu_grow_observe(kv_gpu_at &at, kv_gpu_lane *lane,
 }
 
 /* compress_lane: the best `past` entries and both ends of the lane remain, and
- * the votes begin anew; nothing where it is not due. */
+ * the votes begin anew; does nothing if it is not due. */
 KV_DEVICE void kv_gpu_grow_compress(kv_gpu_at &at, kv_gpu_lane *lane,
                                     const kv_window_options *w,
                                     const kv_grow_options *g, int past) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Dot products of rows, and logits and probabilities that a method makes
- * itself, as in ref/parts/parts.h. A thread has a chain to itself.
+ * itself, as in ref/parts/parts.h. Each chain is computed by one thread.
  */
 #ifndef KV_GPU_PARTS_KEYS_CUH
 #define KV_GPU_PARTS_KEYS_CUH
@@ -51,9 +51,9 @@ KV_DEVICE void kv_gpu_key_logits(const kv_gpu_at &at, const kv_gpu_lane *lane,
 }
 
 /* s[0..n), n >= 1 logits, become their probabilities among themselves. By all
- * threads of the block together. Thread t reads s[t], s[t + KV_BLOCK], ..
- * alone, so a caller that wrote them by the same threads needs no barrier
- * before it; ends with a barrier. */
+ * threads of the block together. Only thread t reads s[t], s[t + KV_BLOCK], ..,
+ * so a caller that wrote them by the same threads needs no barrier before; ends
+ * with a barrier. */
 KV_DEVICE void kv_gpu_probabilities(int n, float *s) {
   float most = kv_gpu_largest(s, n);
   int64_t mass = 0;

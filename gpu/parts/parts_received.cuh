@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The attention that entries received, kept in a column of floats, as in
- * ref/parts/received.h, which says what is added when. kv_gpu_received_add is a
- * method's observe (kv_on_observe_entries), kv_gpu_received_compress is called
- * at every compression, one of which ends every step; both by all threads of
- * the block together. column: the method's column.
+ * ref/parts/received.h, which defines what is added when. kv_gpu_received_add
+ * is a method's observe (kv_on_observe_entries), kv_gpu_received_compress is
+ * called at every compression, and every step must end with one; both by all
+ * threads of the block together. column: the method's column.
  */
 #ifndef KV_GPU_PARTS_RECEIVED_CUH
 #define KV_GPU_PARTS_RECEIVED_CUH
@@ -15,7 +15,7 @@ extern "C" {
 #include "ref/parts/received.h"
 }
 
-/* The lane's kv_received, behind its sums; by any thread. */
+/* The lane's kv_received, stored after its sums; by any thread. */
 KV_DEVICE kv_received *kv_gpu_received(const kv_gpu_at &at,
                                        const kv_gpu_lane *lane) {
   return (kv_received *)kv_gpu_window_sums(at, lane, lane->queries);
@@ -27,8 +27,8 @@ KV_DEVICE int kv_gpu_received_first(const kv_gpu_at &at,
   return kv_gpu_received(at, lane)->first;
 }
 
-/* Takes out of the sums what entry i got from its own token's query, if that is
- * one of these rows. By the thread that has the entry. */
+/* Subtracts from the sums what entry i got from its own token's query, if that
+ * is one of these rows. By the thread of the entry. */
 KV_DEVICE void kv_gpu_leave_out_own(const kv_gpu_at &at,
                                     const kv_gpu_lane *lane,
                                     const kv_gpu_rows &rows, int i) {
@@ -51,8 +51,8 @@ KV_DEVICE float kv_gpu_received_step(const kv_gpu_rows &rows, int i) {
   return kv_unfix(most);
 }
 
-/* observe. own: a token's own query counts for it; if not, the method wants
- * KV_P too. */
+/* observe. own: a token's own query counts for it; if not, the method must also
+ * want KV_P. */
 KV_DEVICE void kv_gpu_received_add(kv_gpu_at &at, kv_gpu_lane *lane,
                                    const kv_gpu_rows &rows, int column,
                                    bool own) {

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Tiers of precision on one lane, as in ref/parts/tiers.h: tier 0 has the most
- * bits. The first three functions are any thread's; all threads of the block
- * call the others together with the same arguments, as verbs are called. t: of
- * the method's params. one: room for one index in global memory, which all
- * threads see.
+ * bits. Any thread may call the first three functions; all threads of the block
+ * call the others together with the same arguments, like verbs. t: of the
+ * method's params. one: one index in global memory, shared by all threads.
  */
 #ifndef KV_GPU_PARTS_TIERS_CUH
 #define KV_GPU_PARTS_TIERS_CUH
@@ -16,23 +15,23 @@ extern "C" {
 #include "ref/parts/tiers.h"
 }
 
-/* How kv_gpu_recode names the coding of a side (KV_TIER_K, KV_TIER_V) in a
- * tier; KV_SAME: as it came. */
+/* The coding of a side (KV_TIER_K, KV_TIER_V) in a tier, for kv_gpu_recode;
+ * KV_SAME: unchanged. */
 KV_DEVICE int kv_gpu_tier_coding(const kv_gpu_at &at, const kv_tiers *t,
                                  int tier, int side) {
   int i = t->coding[tier][side];
   return i == KV_SAME ? (int)KV_SAME : kv_gpu_coded(at, i);
 }
 
-/* Could a side in this format be of the tier? As it came, it could of all that
- * leave it so. */
+/* Could a side in this format be of the tier? An unchanged side could be of
+ * every tier that leaves it so. */
 KV_DEVICE bool kv_gpu_tier_has(const kv_gpu_at &at, const kv_tiers *t, int tier,
                                int side, int format) {
   int coding = kv_gpu_tier_coding(at, t, tier, side);
   return coding == KV_SAME || coding == format;
 }
 
-/* The tier of entry i; 0 of one that was never coded. */
+/* The tier of entry i; 0 if it was never coded. */
 KV_DEVICE int kv_gpu_tier_of(const kv_gpu_at &at, const kv_gpu_lane *lane,
                              const kv_tiers *t, int i) {
   int tier = t->n - 1;
@@ -43,8 +42,8 @@ KV_DEVICE int kv_gpu_tier_of(const kv_gpu_at &at, const kv_gpu_lane *lane,
   return tier;
 }
 
-/* The first of the entries that tier 0's coding has yet to code, which
- * are the last ones; lane->n: none. Has barriers. */
+/* The first of the entries that tier 0 has not coded yet, which are the lane's
+ * last ones; lane->n: none. Has barriers. */
 KV_DEVICE int kv_gpu_tier_first_new(const kv_gpu_lane *lane,
                                     const kv_tiers *t) {
   if (t->coding[0][KV_TIER_K] != KV_SAME)
@@ -62,7 +61,7 @@ KV_DEVICE void kv_gpu_recode_one(kv_gpu_at &at, kv_gpu_lane *lane, int32_t *one,
   kv_gpu_recode(at, lane, 1, one, k, v);
 }
 
-/* Entry i, which was never coded, goes into a tier. */
+/* Codes entry i, which was never coded, for a tier. */
 KV_DEVICE void kv_gpu_tier_code(kv_gpu_at &at, kv_gpu_lane *lane,
                                 const kv_tiers *t, int32_t *one, int i,
                                 int tier) {
@@ -71,8 +70,8 @@ KV_DEVICE void kv_gpu_tier_code(kv_gpu_at &at, kv_gpu_lane *lane,
   if (k != KV_SAME || v != KV_SAME) kv_gpu_recode_one(at, lane, one, i, k, v);
 }
 
-/* Entry i goes from a tier into one below it, coded from its codes; a side in
- * which both are alike stays. */
+/* Moves entry i from a tier to one below it, coded from its codes; a side that
+ * both tiers code alike stays. */
 KV_DEVICE void kv_gpu_tier_demote(kv_gpu_at &at, kv_gpu_lane *lane,
                                   const kv_tiers *t, int32_t *one, int i,
                                   int from, int to) {

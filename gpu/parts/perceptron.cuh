@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Linear layers of perceptrons on a device. A product is one chain of fma, then
- * + 0, in one thread, which has one output of up to ROWS inputs at a time, so
- * that a row of weights is read once for these.
+ * + 0, in one thread, which computes one output for up to ROWS inputs at a
+ * time, so that a row of weights is read once for these.
  */
 #ifndef KV_GPU_PERCEPTRON_CUH
 #define KV_GPU_PERCEPTRON_CUH

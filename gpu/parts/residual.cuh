@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * A compression that codes tokens as residual latents, as in
- * ref/parts/residual.h, by kernels one after another:
+ * ref/parts/residual.h, by these kernels in order:
  *
  *   plan     one block: which tokens are references, which are coded, and where
  *   keep     a block a lane: what stays, in 4 bits (kept=int4)
@@ -12,11 +12,11 @@
  *   in_order one block: search, code and verbs of one batch after another
  *   commit   a block a lane: the verbs, then done
  *
- * Where what is decoded is a reference of the tokens behind it (refs=recon),
- * in_order does the work of nearest, code and commit, which then only calls
- * done; otherwise it does nothing. Who has nothing to do returns at once.
+ * If decoded tokens are references of later ones (refs=recon), in_order does
+ * the work of nearest, code and commit, which then only calls done; otherwise
+ * it does nothing. Blocks with no work return at once.
  *
- * A method starts them in the place of its hook:
+ * A method starts them in place of its hook:
  *
  *   struct x_rule { static __device__ functions of the method x:
  *     const kv_residual &how(at)
@@ -40,12 +40,10 @@
 
 /* --- plan and references -------------------------------------------------- */
 
-/* The first two kernels of a compression that codes tokens as residual latents
- * (gpu/parts/residual.cuh, which says what Rule is): which tokens are
- * references and which are coded, where their blocks will be, and the
- * references' vectors and squared lengths. Functions without a value are called
- * by all threads of a block together, with the same arguments; the others are
- * any thread's. */
+/* The kernels plan and rows (Rule: see the head): which tokens are references
+ * and which are coded, where their blocks will be, and the references' vectors
+ * and squared lengths. Functions without a value are called by all threads of a
+ * block together, with the same arguments; the others by any thread. */
 
 /* References of which a block of kv_run_rows makes the vectors at a time. */
 enum { KV_REFERENCE_ROWS = 16 };
@@ -72,8 +70,8 @@ KV_DEVICE int kv_gpu_coded_as(const kv_gpu_at &at, const kv_residual &o, int i,
 /* --- plan ---------------------------------------------------------------- */
 
 /* flag[i] = 1 for the references below end that are known before coding: of
- * entries below from, compressed before, those that are as they came or were
- * coded as one; of the later ones none where tokens are coded in order. */
+ * entries below from, compressed before, those that are unchanged or were coded
+ * as one; of the later ones none if tokens are coded in order. */
 KV_DEVICE void kv_gpu_flag_references(const kv_gpu_at &at, const kv_residual &o,
                                       int from, int end, uint8_t *flag) {
   const kv_gpu_lane *lane = at.layer->lane;
@@ -107,7 +105,7 @@ KV_DEVICE void kv_gpu_number_blocks(const kv_gpu_at &at, const kv_residual &o,
   }
 }
 
-/* Kernel, one block: fills in the plan, but norm and row. */
+/* Kernel, one block: fills in the plan, except norm and row. */
 template <class Rule>
 __global__ void kv_run_plan(const __grid_constant__ kv_gpu_layer l) {
   kv_gpu_at at = kv_at_lane(l, &l.lane[0]);
@@ -133,7 +131,7 @@ __global__ void kv_run_plan(const __grid_constant__ kv_gpu_layer l) {
 
 /* --- what is kept -------------------------------------------------------- */
 
-/* Kernel, a block a lane: kv_residual_keep, by what the plan says. */
+/* Kernel, a block a lane: kv_residual_keep, by the plan. */
 template <class Rule>
 __global__ void kv_run_keep(const __grid_constant__ kv_gpu_layer l) {
   kv_gpu_lane *lane = &l.lane[blockIdx.x];
@@ -156,7 +154,7 @@ __global__ void kv_run_keep(const __grid_constant__ kv_gpu_layer l) {
 /* --- references ---------------------------------------------------------- */
 
 /* row [w]: the vector of reference number j, entry i; with self=yes also kept
- * as it came in the lanes' states. No barrier. */
+ * unchanged in the lanes' states. No barrier. */
 template <class Rule>
 static __device__ void kv_gpu_reference_row(kv_gpu_at &at, const kv_residual &o,
                                             int i, int j, float *row) {
@@ -252,8 +250,9 @@ typedef struct kv_gpu_tile {
   int batch, place, first, m;
 } kv_gpu_tile;
 
-/* Notes that the tile's token i cannot be coded, if it is the first: its latent
- * vector is not finite, or (decoded 1) what that decodes to. No barrier. */
+/* Records that the tile's token i cannot be coded, if it is the first such: its
+ * latent vector is not finite, or (decoded 1) what that decodes to. No barrier.
+ */
 KV_DEVICE void kv_gpu_cannot(const kv_gpu_latents &a, const kv_gpu_tile &t,
                              int i, int decoded) {
   unsigned long long at = (unsigned long long)t.batch << 32 |
@@ -295,8 +294,8 @@ KV_DEVICE void kv_gpu_put_bytes(const kv_gpu_layer &l, const kv_delta &how,
   __syncthreads();
 }
 
-/* s.z: the latent vectors of the tile's tokens, as they are stored, which go
- * into the lanes' blocks. */
+/* s.z: the latent vectors of the tile's tokens, as stored; writes them to the
+ * lanes' blocks. */
 KV_DEVICE void kv_gpu_code_latents(const kv_gpu_at &at, const kv_residual &o,
                                    const kv_gpu_latents &a,
                                    const kv_gpu_slot &s, const kv_gpu_tile &t) {
@@ -333,8 +332,8 @@ KV_DEVICE void kv_gpu_put_row(const kv_gpu_layer &l, const kv_gpu_latents &a,
   if (kv_block_any(wrong)) kv_gpu_cannot(a, t, i, 1);
 }
 
-/* Codes a tile in slot s, its references being named; n: references there are.
- */
+/* Codes a tile in slot s, whose references are already named; n: references
+ * there are. */
 KV_DEVICE void kv_gpu_code_tile(const kv_gpu_at &at, const kv_residual &o,
                                 const kv_gpu_latents &a, const kv_gpu_slot &s,
                                 const kv_gpu_tile &t, int n) {

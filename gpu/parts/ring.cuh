@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * A ring of queries in a lane's state, those of the last `window` tokens, for
- * methods that ask them when they compress: the twin of ref/parts/ring.h.
+ * methods that use them when they compress: the twin of ref/parts/ring.h.
  */
 #ifndef KV_GPU_RING_CUH
 #define KV_GPU_RING_CUH

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Scorers on a device: the twin of ref/parts/scorers.c, which says what each
+ * Scorers on a device: the twin of ref/parts/scorers.c, which defines what each
  * scores. A method calls the functions of the last section; they call
  * kv_gpu_observe_x and kv_gpu_score_x of scorer x, which every scorer has:
  *
@@ -26,10 +26,10 @@ extern "C" {
 
 /* The scorers knorm and keydiff, by keys alone: the twins of those in
  * ref/methods/knorm.c and keydiff.c, called through gpu/parts/scorers.cuh,
- * which says how a scorer is called. A thread has an entry's chain to itself,
+ * which defines how a scorer is called. One thread computes an entry's chain,
  * and in the average key a channel of some entries, whose sums are integers. */
 
-/* Of a scorer that looks at no row. */
+/* The observation of a scorer that needs no rows. */
 #define KV_GPU_BLIND(x)                                                        \
   KV_DEVICE void kv_gpu_observe_##x(kv_gpu_at &, kv_gpu_lane *,                \
                                     const kv_gpu_rows &,                       \
@@ -39,7 +39,7 @@ KV_GPU_BLIND(knorm)
 KV_GPU_BLIND(keydiff)
 KV_GPU_BLIND(lagkv)
 
-/* Less the squared length of the key. */
+/* Minus the squared length of the key. */
 KV_DEVICE void kv_gpu_score_knorm(kv_gpu_at &at, const kv_gpu_lane *lane,
                                   const kv_score_options *, int first, int n,
                                   float *out) {
@@ -83,7 +83,7 @@ KV_DEVICE void kv_average_key(kv_gpu_at &at, const kv_gpu_lane *lane,
   __syncthreads();
 }
 
-/* Less the cosine of the key with the mean direction of all keys of the lane.
+/* Minus the cosine of the key with the mean direction of all keys of the lane.
  */
 KV_DEVICE void kv_gpu_score_keydiff(kv_gpu_at &at, const kv_gpu_lane *lane,
                                     const kv_score_options *, int first, int n,
@@ -105,13 +105,13 @@ KV_DEVICE void kv_gpu_score_keydiff(kv_gpu_at &at, const kv_gpu_lane *lane,
 /* --- lagkv ---------------------------------------------------------------- */
 
 /* The scorer lagkv, LagKV's: the twin of that in ref/methods/lagkv.c, called
- * through gpu/parts/scorers.cuh. Partitions of `lag` entries go one after
- * another, each normalised by the bounds of the next one; a thread has a
- * channel's bounds, then an entry's deviation, to itself. All threads of the
- * block call functions with `lane` together, which end with a barrier; the
- * others are one thread's. */
+ * through gpu/parts/scorers.cuh. Partitions of `lag` entries are scored in
+ * order, each normalised by the bounds of the next one. One thread computes a
+ * channel's bounds, then an entry's deviation. All threads of the block call
+ * functions with `lane` together, which end with a barrier; one thread calls
+ * the others. */
 
-/* kv_gpu_key_row or kv_gpu_value_row: which side is looked at. */
+/* kv_gpu_key_row or kv_gpu_value_row: the side. */
 typedef kv_gpu_row kv_gpu_row_of(const kv_gpu_layer &, const kv_gpu_lane *,
                                  int);
 
@@ -134,7 +134,7 @@ KV_DEVICE void kv_lag_bounds(const kv_gpu_layer &l, const kv_gpu_lane *lane,
   __syncthreads();
 }
 
-/* Where x lies between its element's bounds, 0 to 1; 0 where they are equal. */
+/* The place of x between its element's bounds, 0 to 1; 0 if they are equal. */
 KV_DEVICE float kv_lag_relative(float x, float lo, float hi) {
   float range = kv_sub(hi, lo);
   return range > 0 ? kv_div(kv_sub(x, lo), range) : 0.0f;
@@ -156,7 +156,7 @@ KV_DEVICE float kv_lag_deviation(const kv_gpu_row &row, int width,
 }
 
 /* p [lag]: the deviations of entries first.., by the bounds of the `lag`
- * entries behind them, as probabilities; lo, hi [width]: scratch. */
+ * entries after them, as probabilities; lo, hi [width]: scratch. */
 template <kv_gpu_row_of row>
 KV_DEVICE void kv_lag_shares(const kv_gpu_layer &l, const kv_gpu_lane *lane,
                              int width, int first, int lag, float *lo,
@@ -168,7 +168,7 @@ KV_DEVICE void kv_lag_shares(const kv_gpu_layer &l, const kv_gpu_lane *lane,
   kv_gpu_probabilities(lag, p);
 }
 
-/* How many of the partition's scores are behind score[i]. */
+/* How many of the partition's scores rank behind score[i]. */
 KV_DEVICE float kv_lag_rank(const float *score, int lag, int i) {
   int behind = 0;
   for (int j = 0; j < lag; j++) {
@@ -203,12 +203,12 @@ KV_DEVICE void kv_gpu_score_lagkv(kv_gpu_at &at, const kv_gpu_lane *lane,
 
 /* The scorer expected, of Expected Attention: the twin of that in
  * ref/methods/expected.c, called through gpu/parts/scorers.cuh. Mean and
- * covariance of the queries that were seen, rotated back to no position, give
- * the distribution of the queries to come, and entries are scored by the
- * attention that these are expected to pay. Of the sums a thread has some
- * chains (i, j) to itself; of the scores an entry. What returns nothing is
- * called by all threads of the block together and ends with a barrier; what
- * returns a float is any one thread's. d: elements of a key. */
+ * covariance of the queries seen, rotated back to no position, give the
+ * distribution of future queries, and entries are scored by the attention
+ * expected from these. One thread computes some chains (i, j) of the sums, and
+ * the scores of an entry. Functions that return nothing are called by all
+ * threads of the block together and end with a barrier; those that return a
+ * float by any one thread. d: elements of a key. */
 
 /* Rows after which the chains of `part` are added to `all` and begin anew. */
 enum { KV_EXPECTED_FOLD = 64 };
@@ -222,7 +222,7 @@ typedef struct kv_expected_sums {
 } kv_expected_sums;
 
 /* Those of a head of the lane, by any thread. The state begins with the number
- * of rows seen, an int32_t, in 16 floats' room. */
+ * of rows seen, an int32_t in the space of 16 floats. */
 KV_DEVICE kv_expected_sums kv_expected_of(const kv_gpu_at &at,
                                           const kv_gpu_lane *lane, int head) {
   size_t d = (size_t)at.layer->shape.d, n = (d + 1) * d;
@@ -280,7 +280,7 @@ KV_DEVICE void kv_expected_rows(const kv_gpu_layer &l, const kv_gpu_rows &rows,
   __syncthreads();
 }
 
-/* The chains of part go on over y [n][d]. */
+/* Continues the chains of part over y [n][d]. */
 KV_DEVICE void kv_expected_chains(const float *y, int n, int d, float *part) {
   for (int c = kv_thread(); c < (d + 1) * d; c += KV_BLOCK) {
     int i = c / d, j = c % d;
@@ -292,8 +292,8 @@ KV_DEVICE void kv_expected_chains(const float *y, int n, int d, float *part) {
   __syncthreads();
 }
 
-/* Adds what rows are behind the sinks. Only the first of a lane's blocks works,
- * the others return at once. */
+/* Adds the rows after the sinks. Only the first of a lane's blocks works; the
+ * others return at once. */
 KV_DEVICE void kv_gpu_observe_expected(kv_gpu_at &at, kv_gpu_lane *lane,
                                        const kv_gpu_rows &rows,
                                        const kv_score_options *o) {
@@ -321,8 +321,8 @@ KV_DEVICE void kv_gpu_observe_expected(kv_gpu_at &at, kv_gpu_lane *lane,
 
 /* --- the distribution ----------------------------------------------------- */
 
-/* sc [d]: sine and cosine of each pair at the position of the queries to come:
- * the last token's, plus needs.ahead. */
+/* sc [d]: sine and cosine of each pair at the position of future queries: the
+ * last token's, plus needs.ahead. */
 KV_DEVICE void kv_expected_rotation(const kv_gpu_at &at, float *sc) {
   const kv_gpu_layer &l = *at.layer;
   size_t d = (size_t)l.shape.d;
@@ -336,7 +336,7 @@ KV_DEVICE void kv_expected_rotation(const kv_gpu_at &at, float *sc) {
   __syncthreads();
 }
 
-/* c [d][d]: the covariance of a head's queries to come. rows: how many were
+/* c [d][d]: the covariance of a head's future queries. rows: how many were
  * seen; sc: their rotation; m [d]: the mean of the differences; half [d][d]:
  * scratch. */
 KV_DEVICE void kv_expected_spread(const kv_gpu_layer &l,
@@ -357,14 +357,14 @@ KV_DEVICE void kv_expected_spread(const kv_gpu_layer &l,
 
 /* What a head's scores read, in the hook's workspace. */
 typedef struct kv_expected_room {
-  float *sc;               /* [d] rotation of the queries to come */
-  float *m, *plain, *mean; /* [d] mean of the differences; of the rows; of the
-                              queries to come */
+  float *sc;               /* [d] rotation of future queries */
+  float *m, *plain, *mean; /* [d] mean of the differences; of the rows; of
+                              future queries */
   float *half, *c;         /* [d][d] scratch; covariance of these */
 } kv_expected_room;
 
-/* Fills in all of w but sc for a head of the lane; half and c only with
- * covariance. Adds the head's `part` to its `all` before. */
+/* Fills in all of w except sc for a head of the lane; half and c only with
+ * covariance. First adds the head's `part` to its `all`. */
 KV_DEVICE void kv_expected_head(kv_gpu_at &at, const kv_gpu_lane *lane,
                                 int head, const kv_score_options *o,
                                 const kv_expected_room &w) {
@@ -425,8 +425,7 @@ KV_DEVICE float kv_expected_weighed(const kv_gpu_layer &l,
   return kv_mul(kv_add(p, o->epsilon), length);
 }
 
-/* The mean over the lane's query heads of the expected probabilities, as
- * kv_expected_weighed has it. */
+/* The mean over the lane's query heads of kv_expected_weighed. */
 KV_DEVICE void kv_gpu_score_expected(kv_gpu_at &at, const kv_gpu_lane *lane,
                                      const kv_score_options *o, int first,
                                      int n, float *out) {
@@ -534,8 +533,8 @@ case KV_SCORE_##x:                                                             \
 }
 
 /* The scores [n] of entries first .., n >= 1, in the hook's workspace; one that
- * is not finite is -FLT_MAX. A method that has one scorer names it as ONLY, and
- * its file holds no other. */
+ * is not finite is -FLT_MAX. A method with one scorer names it as ONLY, so that
+ * its file contains no other. */
 template <int ONLY = KV_SCORES>
 static __device__ float *kv_gpu_score(kv_gpu_at &at, const kv_gpu_lane *lane,
                                       const kv_score_options *o, int first,

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * How alike the keys of a lane are, as in ref/parts/similar.h, by many blocks a
- * lane: one kernel makes every key as long as 1, the next one has a block for
- * each KV_SIDE rows of the cosines, which goes through all columns. Each pair
- * is computed twice, once for each of its rows, so that blocks share no sum.
+ * Similarity of the keys of a lane, as in ref/parts/similar.h, by many blocks a
+ * lane: one kernel scales every key to length 1, the next one has a block for
+ * each KV_SIDE rows of the cosines, which computes all columns. Each pair is
+ * computed twice, once for each of its rows, so that blocks share no sum.
  *
  * A starter of a compression starts both before its hook, which takes their
  * results as the first of its workspace, and calls kv_gpu_repeated(_among):
@@ -33,13 +33,14 @@ extern "C" {
 
 /* What the kernels leave of a lane's n entries; kv_repeated's numbers. */
 typedef struct kv_gpu_similar {
-  float *unit;   /* [n][d] keys of length 1; zeros of one that does not count */
+  float *unit;   /* [n][d] keys of length 1; zeros for one that does not count
+                  */
   int64_t *sum;  /* [n] sums of the cosines with all others, kv_fix_cosine */
-  int32_t *last; /* [n] the last other entry that is like it; -1: none */
+  int32_t *last; /* [n] the last other entry similar to it; -1: none */
 } kv_gpu_similar;
 
-/* Takes its room; the same for both kernels and the hook, if it is the first
- * that each takes of the lane's workspace. */
+/* Takes its workspace; the same for both kernels and the hook, if each takes it
+ * first of the lane's workspace. */
 KV_DEVICE kv_gpu_similar kv_gpu_take_similar(kv_gpu_at &at) {
   size_t n = (size_t)at.layer->shape.n_tokens, d = (size_t)at.layer->shape.d;
   float *unit = KV_GPU_TAKE(at, float, n *d);
@@ -47,8 +48,9 @@ KV_DEVICE kv_gpu_similar kv_gpu_take_similar(kv_gpu_at &at) {
   return kv_gpu_similar{unit, sum, KV_GPU_TAKE(at, int32_t, n)};
 }
 
-/* Kernel: a thread makes whole keys as long as 1. One that is not compared
- * becomes zeros, whose cosines add nothing to a sum and are above no least. */
+/* Kernel: a thread scales whole keys to length 1. A key that is not compared
+ * becomes zeros, whose cosines add nothing to a sum and are above no threshold.
+ */
 template <class Rule>
 __global__ void kv_run_units(const __grid_constant__ kv_gpu_layer l) {
   if (!kv_gpu_compresses(l)) return;
@@ -126,7 +128,7 @@ __global__ void kv_run_similar(const __grid_constant__ kv_gpu_layer l) {
   }
 }
 
-/* On the host: starts both, for lanes that the rule says are due. */
+/* On the host: starts both, for lanes that are due by the rule. */
 template <class Rule>
 static void kv_gpu_start_similar(void *s, const kv_gpu_layer *l) {
   unsigned lanes = (unsigned)l->lanes;
@@ -136,8 +138,8 @@ static void kv_gpu_start_similar(void *s, const kv_gpu_layer *l) {
   KV_LAUNCH(s, kv_run_similar<Rule>, rows, KV_BLOCK, *l);
 }
 
-/* Takes the cosines that kv_spared says out of the sums: of entry[0..n), or of
- * entries 0..n-1 where entry is NULL. */
+/* Subtracts the cosines that kv_spared selects from the sums: of entry[0..n),
+ * or of entries 0..n-1 if entry is NULL. */
 KV_DEVICE void kv_gpu_spare(const kv_spare &how, int n, const int32_t *entry,
                             int d, const kv_gpu_similar &of) {
   __syncthreads();
@@ -152,8 +154,8 @@ KV_DEVICE void kv_gpu_spare(const kv_spare &how, int n, const int32_t *entry,
   __syncthreads();
 }
 
-/* r[entry[i]], i < n: kv_repeated of the listed entries alone, where the rule
- * let no other count. room [n]: scratch. By all threads of the block together;
+/* r[entry[i]], i < n: kv_repeated of only the listed entries, if the rule
+ * counts no others. room [n]: scratch. By all threads of the block together;
  * ends with a barrier. Changes of.sum: call it once. */
 KV_DEVICE void kv_gpu_repeated_among(kv_gpu_at &at, int n, const int32_t *entry,
                                      const kv_spare &how,

@@ -1,17 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Votes of a window of queries about the entries of a lane, as in
- * ref/parts/votes.h, which says what z, g, S and T are: one block a lane; the
- * queries vote one after another, an entry a thread. Order: kv_gpu_poll_open,
- * set n and entry (and score), kv_gpu_poll_ask; then votes, mass and share are
- * read.
- * Of adapter rkv the cosines are made before (gpu/parts/similar.cuh), and the
- * poll is the first that the hook takes of its workspace.
+ * ref/parts/votes.h, which defines z, g, S and T. One block a lane; the queries
+ * vote in turn, an entry a thread. Order: kv_gpu_poll_open, set n and entry
+ * (and score), kv_gpu_poll_ask; then read votes, mass and share. For adapter
+ * rkv the cosines must have been computed (gpu/parts/similar.cuh), and the poll
+ * must be the first that the hook takes of its workspace.
  *
  * All threads of the block call every function together with the same
- * arguments; each ends with a barrier, but kv_gpu_adapt and kv_gpu_vote_at. o:
- * the method's options; n: entries of the poll that the query sees, its first
- * ones.
+ * arguments; each ends with a barrier, except kv_gpu_adapt and kv_gpu_vote_at.
+ * o: the method's options; n: entries of the poll that the query sees, its
+ * first ones.
  */
 #ifndef KV_GPU_VOTES_CUH
 #define KV_GPU_VOTES_CUH
@@ -29,10 +28,10 @@ extern "C" {
  * share of its probability, as in ref/parts/votes.h, for the polls of
  * gpu/parts/votes.cuh. All threads of the block call every function together
  * with the same arguments and get the same answer; each ends with a barrier. A
- * row less [n] is of scores less the largest one, the k whose mass is looked at
- * first; e [n] is room for exponentials, of which thread t writes and reads
- * e[t], e[t + KV_BLOCK], .. unless said otherwise. t: a temperature. Masses are
- * sums of RN(e * 2^40). */
+ * row less [n] has scores minus the largest one, of which the first k are those
+ * whose mass is wanted; e [n] is scratch for exponentials, of which thread t
+ * writes and reads e[t], e[t + KV_BLOCK], .. unless stated otherwise. t: a
+ * temperature. Masses are sums of RN(e * 2^40). */
 
 /* e[j] = e^(less[j] / t); returns the mass of all. */
 KV_DEVICE int64_t kv_gpu_exp_over(int n, const float *less, float t, float *e) {
@@ -52,9 +51,9 @@ KV_DEVICE int64_t kv_gpu_first_mass(int k, const float *e) {
 }
 
 /* The length of the shortest prefix, at least 1, of a row that is sorted by
- * falling score, whose mass reaches the share p20 * 2^-20 of `all`. A thread
- * has neighbouring entries here, so that one thread knows where the sum passes
- * the target. */
+ * falling score, whose mass reaches the share p20 * 2^-20 of `all`. Here each
+ * thread has neighbouring entries, so that one thread finds where the sum
+ * reaches the target. */
 KV_DEVICE int kv_gpu_sorted_prefix(int n, const float *e, int64_t all,
                                    int32_t p20) {
   int each = (n + KV_BLOCK - 1) / KV_BLOCK, first = kv_thread() * each;
@@ -81,8 +80,8 @@ KV_DEVICE int64_t kv_gpu_fallen(const float *less, int first, int end, float t,
   return kv_block_sum(sum);
 }
 
-/* What the first k hold at temperature t, and by rule KV_CALIBRATE_GRADIENT how
- * fast that changes. */
+/* The share of the first k at temperature t and, with rule
+ * KV_CALIBRATE_GRADIENT, its slope. */
 KV_DEVICE kv_prefix kv_gpu_look(int n, const float *less, int k, int rule,
                                 float t, float *e) {
   float all = kv_unfix(kv_gpu_exp_over(n, less, t, e));
@@ -96,8 +95,8 @@ KV_DEVICE kv_prefix kv_gpu_look(int n, const float *less, int k, int rule,
 }
 
 /* The temperature at which the first k hold the share `want`, by a rule
- * KV_CALIBRATE_x; 1 where k is all of the row, all scores are equal or the rule
- * is KV_CALIBRATE_NONE. */
+ * KV_CALIBRATE_x; 1 if k is the whole row, all scores are equal or the rule is
+ * KV_CALIBRATE_NONE. */
 KV_DEVICE float kv_gpu_calibrate(int n, const float *less, int k, float want,
                                  int rule, float *e) {
   kv_search s = kv_search_begin(rule);
@@ -111,23 +110,23 @@ KV_DEVICE float kv_gpu_calibrate(int n, const float *less, int k, float want,
   return s.t;
 }
 
-/* A poll, in the hook's workspace; arrays have room for lane->n, and a number
- * for each entry that is asked about, unless said otherwise. */
+/* A poll, in the hook's workspace. Arrays have a capacity of lane->n, and one
+ * number for each entry of the poll unless stated otherwise. */
 typedef struct kv_gpu_poll {
-  int n;          /* entries that are asked about */
-  int32_t *entry; /* [n] which, ascending */
+  int n;          /* entries of the poll */
+  int32_t *entry; /* [n] their indexes in the lane, ascending */
   int32_t *votes; /* [n] */
-  int64_t *mass;  /* [n] probabilities as g has them, summed over the queries */
+  int64_t *mass;  /* [n] probabilities by g at T, summed over the queries */
   int64_t *share; /* [n] the same of S; nullptr unless o.shares */
-  float *z, *g, *less, *e; /* rows of one query: logits; as the adapter has
-                              them; less the largest; exponentials */
+  float *z, *g, *less, *e; /* rows of one query: logits; after the adapter;
+                              minus the largest; exponentials */
   int32_t *order;          /* the places of `less`, by falling value */
-  float *repeated;         /* [lane->n] redundancy by entry; of adapter rkv */
-  const float *score; /* [lane->n] by entry; of adapter score, the caller's */
-  kv_gpu_similar of;  /* of adapter rkv */
+  float *repeated;         /* [lane->n] redundancy by entry; for adapter rkv */
+  const float *score; /* [lane->n] by entry; the caller's, for adapter score */
+  kv_gpu_similar of;  /* for adapter rkv */
 } kv_gpu_poll;
 
-/* Takes its room and zeroes votes, mass and share. */
+/* Takes its workspace and zeroes votes, mass and share. */
 KV_DEVICE kv_gpu_poll kv_gpu_poll_open(kv_gpu_at &at, const kv_gpu_lane *lane,
                                        const kv_voters &o) {
   int n = lane->n;
@@ -161,7 +160,7 @@ KV_DEVICE kv_gpu_poll kv_gpu_poll_open(kv_gpu_at &at, const kv_gpu_lane *lane,
   return p;
 }
 
-/* p.order and p.less: x[0..n) sorted by falling value, less the largest. */
+/* p.order and p.less: x[0..n) sorted by falling value, minus the largest. */
 KV_DEVICE void kv_gpu_poll_sort(kv_gpu_at &at, const kv_gpu_poll &p,
                                 const float *x, int n) {
   for (int i = kv_thread(); i < n; i += KV_BLOCK) p.order[i] = i;
@@ -198,7 +197,7 @@ KV_DEVICE void kv_gpu_weigh_repeated(const kv_voters &o, const kv_gpu_poll &p,
   __syncthreads();
 }
 
-/* p.less: x[0..n) less its largest, as they stand. */
+/* p.less: x[0..n) minus its largest, unsorted. */
 KV_DEVICE void kv_gpu_poll_less(const kv_gpu_poll &p, const float *x, int n) {
   float most = kv_gpu_largest(x, n);
   for (int i = kv_thread(); i < n; i += KV_BLOCK)
@@ -207,7 +206,8 @@ KV_DEVICE void kv_gpu_poll_less(const kv_gpu_poll &p, const float *x, int n) {
 }
 
 /* The length of the shortest prefix of the sorted row p.e, of mass `all`, that
- * has the share o.p; as shipped with all whose score x is equal to its last. */
+ * has the share o.p; with o.as_shipped also all entries whose score x equals
+ * its last one's. */
 KV_DEVICE int kv_gpu_poll_prefix(const kv_voters &o, const kv_gpu_poll &p,
                                  const float *x, int n, int64_t all) {
   int k = kv_gpu_sorted_prefix(n, p.e, all, o.p);
@@ -220,7 +220,7 @@ KV_DEVICE int kv_gpu_poll_prefix(const kv_voters &o, const kv_gpu_poll &p,
   return past ? (int)past : k;
 }
 
-/* Looks for T of a query by a rule, a KV_CALIBRATE_x; g: its scores. */
+/* Finds T of a query by a rule, a KV_CALIBRATE_x; g: its scores. */
 KV_DEVICE float kv_gpu_temperature(kv_gpu_at &at, const kv_voters &o,
                                    const kv_gpu_poll &p, int n, int rule,
                                    const float *g) {
@@ -237,8 +237,8 @@ KV_DEVICE float kv_gpu_temperature(kv_gpu_at &at, const kv_voters &o,
   return kv_gpu_calibrate(n, p.less, k, want, rule, p.e);
 }
 
-/* T of a query. *kept: that of its place in the window, which may be used
- * again; becomes T. */
+/* T of a query. *kept: the last T at its place in the window, which may be
+ * reused; becomes T. */
 KV_DEVICE float kv_gpu_vote_at(kv_gpu_at &at, const kv_voters &o,
                                const kv_gpu_poll &p, int n, const float *g,
                                float *kept) {
@@ -253,7 +253,7 @@ KV_DEVICE float kv_gpu_vote_at(kv_gpu_at &at, const kv_voters &o,
 }
 
 /* sum += the probabilities p.e / all of a row, which is sorted by p.order
- * (ordered) or as it stands. */
+ * (ordered) or unsorted. */
 KV_DEVICE void kv_gpu_poll_add(const kv_gpu_poll &p, int n, int64_t all,
                                bool ordered, int64_t *sum) {
   float each = kv_div(1.0f, kv_unfix(all));
@@ -262,7 +262,7 @@ KV_DEVICE void kv_gpu_poll_add(const kv_gpu_poll &p, int n, int64_t all,
   __syncthreads();
 }
 
-/* The query's scores as the adapter has them: p.z or p.g. */
+/* The query's scores after the adapter: p.z or p.g. */
 KV_DEVICE const float *kv_gpu_adapt(const kv_voters &o, const kv_gpu_poll &p,
                                     int n) {
   if (o.adapter == KV_ADAPT_VANILLA) return p.z;
@@ -274,7 +274,7 @@ KV_DEVICE const float *kv_gpu_adapt(const kv_voters &o, const kv_gpu_poll &p,
   return p.g;
 }
 
-/* The votes of one query, whose p.z is made, are counted. */
+/* Adds the votes of one query, whose p.z is set. */
 KV_DEVICE void kv_gpu_vote(kv_gpu_at &at, const kv_voters &o,
                            const kv_gpu_poll &p, int n, float *kept) {
   const float *g = kv_gpu_adapt(o, p, n);
@@ -292,7 +292,7 @@ KV_DEVICE void kv_gpu_vote(kv_gpu_at &at, const kv_voters &o,
 }
 
 /* p.z of the query of `token`, q [query heads][d]; returns how many entries it
- * sees: those that are not younger, or as shipped all. */
+ * sees: those that are not younger, or all with o.as_shipped. */
 KV_DEVICE int kv_gpu_vote_logits(const kv_gpu_at &at, const kv_gpu_lane *lane,
                                  const kv_voters &o, const kv_gpu_poll &p,
                                  int token, const float *q) {
@@ -316,8 +316,8 @@ KV_DEVICE int kv_gpu_vote_logits(const kv_gpu_at &at, const kv_gpu_lane *lane,
 }
 
 /* The whole poll: the queries in ring [window][query heads][d] vote, the last
- * window tokens. temperature [window]: T of each place, 0: none was found yet.
- */
+ * window tokens. temperature [window]: T of each place, kept by the method; 0:
+ * none found yet. */
 KV_DEVICE void kv_gpu_poll_ask(kv_gpu_at &at, const kv_gpu_lane *lane,
                                const kv_voters &o, const float *ring,
                                float *temperature, const kv_gpu_poll &p) {

@@ -4,16 +4,15 @@
  * on the CPU ("emu", gpu/module/emu_device.cc) and by the CUDA module, which is
  * loaded at run time ("cuda", gpu/module/cuda.cu). gpu/host and tests call it.
  *
- * Order: what is started is done in the order of the calls; put, get, wait and
- * ended return when it is done, others need not wait for it, but do where they
- * find no memory, and try once more. One thread at a time uses a device.
+ * Order: starts run in the order of the calls. put, get, wait and ended return
+ * when they are done. Other calls need not wait, but do if they find no memory,
+ * and then try once more. One thread at a time uses a device.
  *
- * Failures are sticky. failed() returns the first one's sentence, and from then
- * on "cuda" only gives back and forgets; a fault of "emu" ends the process.
- * That there is no memory is no failure of take and pin: they return NULL, and
- * a caller that gives back what it has can go on. A copy, a start or a
- * recording that found no memory has failed, on "cuda" until ended(1) is
- * called.
+ * Failures are sticky. failed() returns the first one's sentence; from then on
+ * "cuda" only frees and forgets, and a fault of "emu" ends the process. Lack of
+ * memory is no failure of take and pin: they return NULL, and a caller that
+ * frees memory can continue. A copy, a start or a recording that found no
+ * memory has failed; on "cuda" until ended(1) is called.
  */
 #ifndef KV_GPU_DEVICE_H
 #define KV_GPU_DEVICE_H
@@ -28,9 +27,8 @@ extern "C" {
 #include "ref/lane/hooks.h"
 
 /* Starts one of a method's hooks for all lanes of a layer; what it reads of *l
- * is copied. A method's table, which KV_GPU_METHOD makes, has one for each hook
- * that the method has, by the names of ref/lane/hooks.h, and NULL for others.
- */
+ * is copied. A method's table, which KV_GPU_METHOD makes, has one for each of
+ * the method's hooks, named as in ref/lane/hooks.h, and NULL for others. */
 typedef void kv_gpu_hook(void *stream, const kv_gpu_layer *l);
 #ifdef __cplusplus /* a method's table names only the hooks that it has */
 #  define KV_GPU_HOOK(name) kv_gpu_hook *name = nullptr;
@@ -43,16 +41,16 @@ typedef struct kv_gpu_hooks {
 } kv_gpu_hooks;
 #undef KV_GPU_HOOK
 
-/* Starts kernels on `stream` in a fixed order; self: what record was given. */
+/* Starts kernels on `stream` in a fixed order; self: the argument of record. */
 typedef void kv_gpu_sequence(void *self, void *stream);
 
 /* The functions of a device that start kernels: START(name, what, arguments)
- * for each; what: as the sentence of a failure calls it. kv_gpu_start_NAME in
+ * for each; what: its name in the sentence of a failure. kv_gpu_start_NAME in
  * gpu/backend is the start itself; kv_device.NAME is the same, on "cuda" unless
- * the device has failed. All take the stream, of kv_device.stream() or of a
+ * the device has failed. All take the stream, from kv_device.stream() or of a
  * sequence that is recorded, and all but compact the layer; structs are copied
  * into the kernels. `masked` 1: views are what l->mask has, 0: all entries.
- * None returns anything: failed() tells.
+ * None returns anything: check failed().
  *
  *   clock         *l->clock becomes *clock
  *   append        the clock's tokens, `count` of them, enter all lanes
@@ -118,31 +116,31 @@ typedef void kv_gpu_sequence(void *self, void *stream);
 typedef struct kv_device {
   int abi;                    /* KV_DEVICE_ABI */
   const char *name;           /* "emu" or "cuda" */
-  const char *(*title)(void); /* of the device: "NVIDIA H200 (sm_90), .." */
+  const char *(*title)(void); /* for people: "NVIDIA H200 (sm_90), .." */
   int near; /* 1: device memory is host memory and may be read in place */
 
-  /* Memory. Pointers from take are device pointers, to be read and written by
-   * the copies below only. */
+  /* Memory. Pointers from take are device pointers; only the copies below may
+   * read and write them. */
   void *(*take)(size_t n); /* n zeroed bytes, 256-byte aligned; NULL: no memory,
                               or the device has failed */
-  void (*give)(void *p);   /* accepts NULL */
+  void (*give)(void *p);   /* frees; accepts NULL */
   void *(*pin)(size_t n);  /* n bytes of host memory that the device can access
                               directly; NULL as above */
-  void (*unpin)(void *p);  /* accepts NULL */
-  const char *(*why_none)(void); /* why take or pin returned NULL last, as one
-                                    sentence; NULL: no more is known */
-  void (*clear)(void *p, size_t n); /* n bytes become 0 */
+  void (*unpin)(void *p);  /* frees; accepts NULL */
+  const char *(*why_none)(void); /* why take or pin last returned NULL, as one
+                                    sentence; NULL: unknown */
+  void (*clear)(void *p, size_t n); /* sets n bytes to 0 */
 
   /* Copies of n bytes: to the device, and to the host. */
   void (*put)(void *to, const void *from, size_t n);
   void (*get)(void *to, const void *from, size_t n);
-  /* To pinned memory, where it is after the next wait. */
+  /* To pinned memory; it has arrived after the next wait. */
   void (*fetch)(void *to, const void *from, size_t n);
-  void (*wait)(void);          /* returns when all that was started is done */
+  void (*wait)(void);          /* returns when all starts are done */
   const char *(*failed)(void); /* the first failure's sentence; NULL: none */
-  /* A trace has given back all that it had: memory kept for the next take goes
-   * back to the system. last 1: no other trace is on the device, and a failure
-   * for lack of memory is over. "emu" keeps nothing and does nothing. */
+  /* A trace has freed everything: memory kept for the next take goes back to
+   * the system. last 1: no other trace is on the device, and a failure for lack
+   * of memory is cleared. "emu" keeps nothing and does nothing. */
   void (*ended)(int last);
 
   /* A method's hooks by its name ("oracle-topk"); NULL: not on this device. */
@@ -150,10 +148,10 @@ typedef struct kv_device {
   /* The kv_gpu_format of a format's name ("channel"); -1: not known here. */
   int (*format)(const char *name);
 
-  void *(*stream)(void); /* what starts are given outside a recording */
-  /* Runs run(self, stream), a second time where it found no memory, and keeps
-   * its starts instead of starting them; pointers and structs are kept as they
-   * are now. NULL: it has failed, or on "emu" there were no starts. */
+  void *(*stream)(void); /* for starts outside a recording */
+  /* Runs run(self, stream), and once more if it found no memory, and keeps its
+   * starts instead of starting them, with pointers and structs as they are now.
+   * NULL: it has failed, or on "emu" there were no starts. */
   void *(*record)(kv_gpu_sequence *run, void *self);
   void (*replay)(void *recorded); /* starts them, by one call */
   void (*forget)(void *recorded); /* accepts NULL */
@@ -173,8 +171,8 @@ KV_DEVICE_STARTS(KV_DEVICE_START)
   ((sizeof(kv_gpu_front) + (size_t)(pieces) * sizeof(kv_gpu_piece) + 255) /    \
    256 * 256)
 
-/* Starts that others end with or hand over to, each in a file of its own: the
- * last part of every attention, which joins chunks into l->out; .. */
+/* Starts that others end with or call, each in a file of its own: the last part
+ * of every attention, which joins chunks into l->out; .. */
 void kv_gpu_start_join(void *stream, const kv_gpu_layer *l);
 /* .. the logits of attend_paged; .. */
 void kv_gpu_start_paged_logits(void *stream, const kv_gpu_layer *l,
@@ -192,9 +190,9 @@ void kv_gpu_start_rebuilt_lanes(void *stream, const kv_gpu_layer *l,
 
 /* Identifies the layout of kv_device and of the structs that cross it; a module
  * with another number is refused. It follows from the sizes of the three below,
- * and from a number below 8 (the first) to raise when a meaning or another
- * struct changes and these sizes do not.
- * The size of a method's parameters is checked by its hooks. */
+ * and from a number below 8 (the first) that rises when a meaning or another
+ * struct changes and these sizes do not. A method's hooks check the size of its
+ * parameters. */
 enum {
   KV_DEVICE_ABI = (int)(1 + 8 * (sizeof(kv_device) + 64 * sizeof(kv_gpu_layer) +
                                  4096 * sizeof(kv_gpu_lane)))

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * One method on one layer as it lies in device memory: plain structs. The host
- * makes and sizes them when a store is opened and empties them when a layer
- * begins (gpu/host); from then on kernels change them, and the host adds pages
- * to pools and puts messages and recorded sums where kernels read them. The
- * structs never own memory: every pointer is a device pointer, which the store,
- * or what several stores share (gpu/host/shared.h), gives back. What goes wrong
- * in a kernel is left in kv_gpu_lane.fault, kv_gpu_layer.bad and
- * kv_gpu_shown.lost, from where the host reads it.
+ * One method on one layer in device memory: plain structs. The host makes and
+ * sizes them when a store is opened, and empties them when a layer begins
+ * (gpu/host). After that kernels change them; the host only adds pages to pools
+ * and puts messages and recorded sums where kernels read them. The structs
+ * never own memory: every pointer is a device pointer, which the store, or
+ * stores together (gpu/host/shared.h), free. Kernels leave errors in
+ * kv_gpu_lane.fault, kv_gpu_layer.bad and kv_gpu_shown.lost, where the host
+ * reads them.
  *
- * Where an entry's K and V lie: as they came, in a row of the lane's pool, to
- * which they are copied from the uploaded trace when the token enters; merged
- * or coded, in a block of a slab. Nothing else reads K and V of the trace. T is
+ * An entry's unchanged K and V are in a row of the lane's pool, to which they
+ * are copied from the uploaded trace when the token enters. Merged or coded
+ * ones are in a block of a slab. Nothing else reads K and V of the trace. T is
  * shape.n_tokens.
  */
 #ifndef KV_GPU_LANE_H
@@ -26,8 +26,8 @@ extern "C" {
 }
 #endif
 
-/* Entries of a chunk of attention: maximum, weights and sum are taken chunk by
- * chunk of a view and the chunks joined, so the number decides bits. */
+/* Entries of a chunk of attention. Maximum, weights and sum are computed for
+ * each chunk of a view and the chunks joined, so the number affects bits. */
 enum { KV_GPU_CHUNK = 128 };
 
 /* Which elements of a key form a pair that RoPE rotates. */
@@ -37,11 +37,11 @@ typedef enum kv_gpu_turned {
   KV_GPU_INTERLEAVED /* 2i and 2i + 1 */
 } kv_gpu_turned;
 
-/* Where a slab whose blocks lie in unified pages has them: its block b is one
- * side of token number b of a tier of a lane. */
+/* For a slab whose blocks are in unified pages: its block b is one side of
+ * token number b of a tier of a lane. */
 typedef struct kv_gpu_in_pages {
-  const struct kv_gpu_paged *pages; /* gpu/shared/paged.h; NULL: the slab's
-                                       blocks are in its `data` instead */
+  const struct kv_gpu_paged *pages; /* gpu/shared/paged.h; NULL: blocks are in
+                                       the slab's `data` */
   int lane, tier, side; /* lane of the layer; KV_HIGH or KV_LOW; KV_SIDE_K or
                            KV_SIDE_V */
 } kv_gpu_in_pages;
@@ -57,13 +57,13 @@ typedef struct kv_gpu_slab {
   size_t size;          /* bytes of a block */
   size_t metadata_size; /* of these, the scales and minima before the codes */
   int width;            /* elements of a row */
-  int type;             /* a kv_dtype: of merged rows what they are stored in */
-  int part, parts; /* of a coding whose blocks are spread over all lanes and
-                      both sides: this slab's share, and how many there are;
-                      parts 0: blocks are whole */
-  int cap, used;   /* room in blocks; blocks ever taken */
+  int type;             /* a kv_dtype: of merged rows as stored */
+  int part, parts; /* for a coding whose blocks are spread over all lanes and
+                      both sides: this slab's share, and their number; parts 0:
+                      blocks are whole */
+  int cap, used;   /* capacity in blocks; blocks ever taken */
   int n_free;      /* how many of these are free again, in `free` */
-  int held;        /* entries of the lane whose side is here */
+  int held;        /* entries of the lane with this side here */
   int64_t codes, metadata;  /* bytes that blocks in use are charged for */
   int32_t *free;            /* [cap] numbers of free blocks, last freed last */
   uint16_t *members, *live; /* [cap] rows coded together; still held of them */
@@ -77,23 +77,23 @@ typedef struct kv_gpu_slab {
 /* Rows of a page of a pool. */
 enum { KV_GPU_PAGE = 64 };
 
-/* A lane's pool: rows of one side (K or V) as they came, in the trace's type.
- * An entry whose side is KV_RAW has the row kv_cell_ref.block. Append takes
- * rows, the last freed first; a row is free when its entry went or its side was
+/* A lane's pool: unchanged rows of one side (K or V), in the trace's type. An
+ * entry whose side is KV_RAW has the row kv_cell_ref.block. Append takes rows,
+ * the last freed first; a row is freed when its entry is dropped or its side
  * rewritten. The host adds pages before tokens enter (gpu/host/pages.c), so
- * append always finds room. */
+ * append always finds a row. */
 typedef struct kv_gpu_raw {
   size_t size; /* bytes of a row */
   int used;    /* rows ever taken */
   int n_free;  /* how many of these are free again */
   int fixed;   /* 1: rows are places of regular indices (gpu/shared/regular.h),
-                  so a token takes the next place and none is used again */
+                  so a token takes the next place and none is reused */
   int32_t *free; /* [T] numbers of free rows, last freed last */
   char **page;   /* [kv_gpu_pages(T)] of KV_GPU_PAGE rows each; NULL: not yet */
 } kv_gpu_raw;
 
-/* `count` tokens take their rows: which these are gpu/backend/append.cu says.
- * By one thread of each lane there, and by the host for its copies. */
+/* `count` tokens take their rows (gpu/backend/append.cu says which). Called by
+ * one thread of each lane there, and by the host for its copies. */
 KV_FN void kv_gpu_take_rows(kv_gpu_raw *pool, int count) {
   if (pool->fixed) pool->n_free = 0;
   int again = count < pool->n_free ? count : pool->n_free;
@@ -104,72 +104,73 @@ KV_FN void kv_gpu_take_rows(kv_gpu_raw *pool, int count) {
 /* How many pages a pool of n rows needs. */
 #define kv_gpu_pages(n) (((n) + KV_GPU_PAGE - 1) / KV_GPU_PAGE)
 
-/* Why a lane cannot go on: the first failure in it, which a kernel leaves in
- * `fault` and the host makes a sentence of, by which the cell fails: with
- * KV_INTERNAL of KV_GPU_JOURNAL and KV_GPU_NO_PAGE, else with KV_REFUSED.
- * fault_at is the id of a token. */
+/* Why a lane cannot continue: its first failure. A kernel leaves it in `fault`;
+ * the host makes a sentence from it, and the cell fails: with KV_INTERNAL for
+ * KV_GPU_JOURNAL and KV_GPU_NO_PAGE, else with KV_REFUSED. fault_at is the id
+ * of a token. */
 typedef enum kv_gpu_fault {
   KV_GPU_FINE,
   KV_GPU_SCALE,   /* a scale of a coded group is not finite; fault_at: the
                      group's first token */
   KV_GPU_JOURNAL, /* verbs of a step leave more words than cap_verbs or more
-                     rows than cap_log; fault_at means nothing */
+                     rows than cap_log; fault_at is undefined */
   KV_GPU_NO_PAGE, /* a block beyond the pages reserved for the step, or K and V
                      of a token in blocks of different numbers; fault_at: the
                      token */
   KV_GPU_LATENT,  /* a latent vector is not finite; fault_at: its token */
   KV_GPU_DECODED, /* the row that one decodes to is not finite; the same */
   KV_GPU_MEAN     /* a mean of two entries is not finite; fault_at: the id of
-                     the one that stays, before the merge */
+                     the remaining one, before the merge */
 } kv_gpu_fault;
 
-/* A lane: the twin of struct kv_lane, field by field where names agree. n is at
- * most T, and arrays [n] have room for T entries. */
+/* A lane: the twin of struct kv_lane, field by field if names agree. n is at
+ * most T, and arrays [n] have T elements. */
 typedef struct kv_gpu_lane {
   int lane, kv_head; /* its number in the layer; the KV head that it stores */
   int first_head, queries;  /* query heads that read it: the first, how many */
   int n;                    /* entries; between hooks all are live */
   int marked, first_marked; /* entries merged into others since the last sweep
                                (weight 0); the first of them */
-  int tail;                 /* how many marked ones stand last */
+  int tail;                 /* how many marked ones are last */
   int step;                 /* tokens seen */
   int rewritten;            /* entries with a side that is not KV_RAW */
-  int dropped; /* 1: an entry went at some time, so positions are stored */
+  int dropped; /* 1: an entry was dropped at some time, so positions are stored
+                */
   int holes;   /* 1: rows are out of order, so the index is stored */
   uint32_t *id, *weight; /* [n] oldest token of each entry; tokens it stands
                             for, 0: marked */
-  uint8_t *tier;      /* [n] class, in room for a multiple of 4; NULL: none */
-  kv_cell_ref *k, *v; /* [n] where each side lies */
+  uint8_t *tier;         /* [n] class, size a multiple of 4; NULL: none */
+  kv_cell_ref *k, *v;    /* [n] where each side is stored */
   kv_column_data column[KV_MAX_COLUMNS]; /* [n] each */
   uint32_t *last; /* [n] last token of each entry's member list */
-  uint32_t *next; /* [T] by token, the next of its list; both NULL where the
-                     method never merges */
+  uint32_t *next; /* [T] by token, the next of its list; both NULL if the method
+                     never merges */
   kv_gpu_raw k_raw, v_raw;
   kv_gpu_slab k_slab[KV_SLABS], v_slab[KV_SLABS]; /* by kv_cell_ref.format, from
                                                      KV_MERGED on */
   void *own;       /* the methods' lane states (kv_gpu_own) */
   int64_t *future; /* [T] as kv_lane.future, which the host copies here before
-                      each compression; NULL where needs.future is not set */
+                      each compression; NULL without needs.future */
   /* What the verbs of the current step did, for the report. */
-  uint32_t *verbs; /* [cap_verbs] records as ref/lane/journal.h has them */
+  uint32_t *verbs;        /* [cap_verbs] records as in ref/lane/journal.h */
   int n_verbs, cap_verbs; /* words */
-  int wrote;          /* 1: a compression wrote columns; the lane is reported
-                         as where a verb was called */
+  int wrote;          /* 1: a compression wrote columns; the lane is reported as
+                         if a verb was called */
   uint32_t *log_id;   /* [cap_log] ids of entries that were rewritten, .. */
   float *log;         /* [cap_log][d + d_v] .. and their new K, then V */
   int n_log, cap_log; /* rows */
   uint32_t *joined;   /* [T] tokens whose `next` was set */
   int n_joined;
-  int fault, fault_at; /* the first kv_gpu_fault; whose: an id */
-  /* Scratch, which means nothing between two calls. */
+  int fault, fault_at; /* the first kv_gpu_fault, and an id */
+  /* Scratch, undefined between two calls. */
   int32_t *list;    /* [T] of verbs; a hook may fill it for the verb it calls */
   uint64_t *spare;  /* [T] of verbs */
   char *work;       /* [work_size] bytes, of hooks: kv_gpu_take */
   size_t work_size; /* KV_WORK(T) + needs.work */
 } kv_gpu_lane;
 
-/* What selections of a lane (or of the layer) were shown in a step, where the
- * plan asks for it: for each list the words {chose, head, list, lists, n} of
+/* What selections of a lane (or of the layer) saw in a step, if the plan asks
+ * for it: for each list the words {chose, head, list, lists, n} of
  * kv_gpu_show_list, then the bits of its n scores. */
 enum { KV_GPU_SHOWN_HEAD = 5 }; /* words before the scores */
 typedef struct kv_gpu_shown {
@@ -178,17 +179,17 @@ typedef struct kv_gpu_shown {
   int lost;       /* lists that did not fit and are missing */
 } kv_gpu_shown;
 
-/* The tokens and query rows that the next kernels are about. The host sets it
- * by kv_device.clock before each step and each tile, so that one recorded
- * sequence serves all of them. */
+/* The tokens and query rows of the next kernels. The host sets it by
+ * kv_device.clock before each step and each tile, so that one recorded sequence
+ * serves all of them. */
 typedef struct kv_gpu_clock {
   int first, count; /* tokens that enter: the first id, how many */
   int row, rows; /* query rows of the tile: the first one's token, how many */
   int at;        /* index of that row among those that the trace recorded */
 } kv_gpu_clock;
 
-/* A piece of the report: `count` elements of `size` bytes, one behind another
- * from `from`, or those whose numbers `index` has. */
+/* A piece of the report: `count` elements of `size` bytes, one after another
+ * from `from`, or those with the numbers in `index`. */
 typedef struct kv_gpu_piece {
   const char *from;        /* NULL: the blocks of `slab`, which are in pages */
   const int32_t *index;    /* [count], or NULL: elements 0, 1, .. */
@@ -198,8 +199,8 @@ typedef struct kv_gpu_piece {
 } kv_gpu_piece;
 
 /* The report is what a step leaves for the host in one area of device memory
- * (layer.report): kv_gpu_front, `pieces` kv_gpu_piece, then from
- * kv_gpu_report_data on their data. Its pieces in the order of these stages:
+ * (layer.report): kv_gpu_front, `pieces` kv_gpu_piece, then, from
+ * kv_gpu_report_data on, their data. Its pieces in the order of these stages:
  *   views    outputs and LSE, bad, runs, entries of all heads; then for each
  *            head its runs and, if asked for, its logits in view
  *   columns  for each lane its columns, before it is compressed
@@ -223,14 +224,14 @@ enum {
   KV_GPU_OF_LANES = 2
 };
 /* A lane's pieces in the stage `lanes`, each the array of that name in
- * kv_gpu_lane unless said otherwise. */
+ * kv_gpu_lane unless a comment says otherwise. */
 typedef enum kv_gpu_lane_piece {
   KV_GPU_SAY_ID,
   KV_GPU_SAY_WEIGHT,
   KV_GPU_SAY_TIER,   /* as words of four entries */
   KV_GPU_SAY_COLUMN, /* the first of KV_MAX_COLUMNS */
   KV_GPU_SAY_VERBS = KV_GPU_SAY_COLUMN + KV_MAX_COLUMNS,
-  KV_GPU_SAY_PLAIN, /* so many has a lane that is never rewritten */
+  KV_GPU_SAY_PLAIN, /* number of pieces of a lane that is never rewritten */
   KV_GPU_SAY_K = KV_GPU_SAY_PLAIN,
   KV_GPU_SAY_V,
   KV_GPU_SAY_LOG_ID,
@@ -248,22 +249,22 @@ typedef enum kv_gpu_lane_piece {
 #define KV_GPU_SAY_ALL(needs)                                                  \
   ((int)KV_GPU_SAY_SLABS + 2 * 3 * (int)KV_GPU_SLABS(needs))
 
-/* What a report begins with. */
+/* The beginning of a report. */
 typedef struct kv_gpu_front {
   uint64_t used;    /* bytes of data of the stages so far */
   uint64_t reserve; /* padding */
 } kv_gpu_front;
 
-/* What stands before the needs.message bytes of a message. */
+/* The head of a message, before its needs.message bytes. */
 typedef struct kv_gpu_message {
   int32_t layer; /* the model's layer that published it; -1: there is none */
-  int32_t unused[15]; /* so that the bytes behind are 64-byte aligned */
+  int32_t unused[15]; /* aligns the bytes that follow to 64 bytes */
 } kv_gpu_message;
 
 /* Everything that a kernel needs of the layer; passed to kernels by value.
- * Heads are query heads of the layer, chunks have KV_GPU_CHUNK entries. Row r
+ * Heads are query heads of the layer; chunks have KV_GPU_CHUNK entries. Row r
  * of a tile and head h have index r * n_heads + h in q, s and p. A decode step
- * is a tile of one row. "Of the step" is what kernels of one step leave for
+ * is a tile of one row. Data "of the step" passes from kernels of one step to
  * later ones of the same step. */
 typedef struct kv_gpu_layer {
   kv_shape shape;
@@ -274,14 +275,14 @@ typedef struct kv_gpu_layer {
   int chunks;         /* that T entries have */
   kv_gpu_lane *lane;  /* [lanes] */
   const void *params; /* the method's parameter struct */
-  int column, coding; /* where this method's columns and codings begin among
-                         those of the methods that share the lanes */
+  int column, coding; /* index of this method's first column and coding among
+                         those of the methods on the lanes */
   size_t state;       /* its state, in bytes from lane.own */
-  int within;     /* 1: before view, mask has what the method before this one on
-                     the lanes chose, and view may only narrow it */
+  int within;     /* 1: before view, mask has what the first method on the lanes
+                     chose, and view may only narrow it */
   int one_of_two; /* 1: two methods share the lanes, or a window moves over
-                     them, and lanes may change where no compression of this
-                     method is due */
+                     them, so lanes may change without a due compression of this
+                     method */
   int window;     /* tokens that a sliding window shows, which moves over the
                      lanes; 0: none does */
   /* The trace, uploaded. */
@@ -297,49 +298,49 @@ typedef struct kv_gpu_layer {
   int64_t
       *sum; /* [n_heads][stride] p summed over the tile's rows, times 2^40 */
   uint8_t *mask;  /* [n_heads][stride] 1: the entry is in the head's view */
-  int32_t *place; /* [n_heads][stride] the view's entries in lane order; where
-                     no method has a view, written only if `logits` is 1 */
+  int32_t *place; /* [n_heads][stride] the view's entries in lane order; if no
+                     method has a view, written only if `logits` is 1 */
   kv_run *run;    /* [n_heads][stride / 2 + 1] the same as runs */
   int32_t *runs, *entries;     /* [n_heads] runs of a view; its entries */
   const kv_gpu_message *above; /* what layers above published, */
   kv_gpu_message *message;     /* what this one does; NULL: needs.across is
                                   KV_ALONE */
   float *more;   /* [n_heads][2] maximum and sum of the chunk that the method
-                    adds itself, sum 0: none; NULL: no hook `chunk` */
+                    adds, sum 0: none; NULL: no hook `chunk` */
   float *more_a; /* [n_heads][d_v] its weighted values */
-  const float
-      *sinks; /* [n_heads] learned sinks of the layer; NULL: it has none */
+  const float *sinks;  /* [n_heads] learned sinks of the layer; NULL: none */
   float *materialised; /* [lanes][T][d_v] values of coded entries in view, fp32;
                           NULL: decoded where they are read */
-  float *top,
-      *mass;     /* [n_heads][chunks] maximum and sum of a chunk's weights */
-  float *part;   /* [n_heads][chunks][d_v] its weighted values */
-  float *out;    /* [n_heads][d_v + 1] output, then log-sum-exp (LSE) */
-  uint64_t *bad; /* [lanes] the first logit that is not finite, as head of
-                    the lane << 32 | entry, in a prompt row << 32 | head of the
-                    layer; entry all ones: the method's own chunk is not
-                    finite; all ones: none */
+  float *top, *mass;   /* [n_heads][chunks] maximum and sum of a chunk's weights
+                        */
+  float *part;         /* [n_heads][chunks][d_v] its weighted values */
+  float *out;          /* [n_heads][d_v + 1] output, then log-sum-exp (LSE) */
+  /* [lanes] the first logit that is not finite: head of the lane << 32 | entry;
+   * in a prompt row << 32 | head of the layer; entry all ones: the method's own
+   * chunk is not finite; all ones: none. */
+  uint64_t *bad;
   /* Rotations by RoPE; a row of d floats has sine and cosine of each pair. */
   const int32_t *position; /* [T] of each token; NULL: 0, 1, .. */
-  const float *back;       /* [T] rows, of the tokens' positions, and .. */
-  const float *forth; /* [T] rows, of the places of a lane, where needs.reindex,
+  const float *back;       /* [T] rows, for the tokens' positions, and .. */
+  const float *forth; /* [T] rows, for the places of a lane, with needs.reindex,
                          else NULL; may be the same table as `back` */
   int interleaved;    /* 1: pairs are 2i and 2i + 1, else i and i + d/2 */
-  const float *turns; /* [T] rows of the tokens' positions where needs.rope,
-                         else NULL; one row more where needs.ahead */
+  const float *turns; /* [T] rows for the tokens' positions with needs.rope,
+                         else NULL; one row more with needs.ahead */
   /* The report. */
   char *report;             /* the area */
   int stage[KV_GPU_STAGES]; /* index of each stage's first piece */
   int pieces, lane_pieces;  /* pieces in all; pieces of a lane */
-  uint64_t report_room;     /* bytes of data that the area has room for */
+  uint64_t report_room;     /* bytes of data that the area holds */
   int logits;               /* 1: views are reported with their logits */
-  kv_gpu_shown *shown;      /* [lanes + 1], last the layer's; NULL: not asked */
+  kv_gpu_shown *shown;      /* [lanes + 1], last the layer's; NULL: switched off
+                             */
   const kv_tensor *asset; /* this layer's tensors of the method's files, in the
-                             order in which it asks; NULL: none was read */
+                             order of its tables; NULL: none was read */
 } kv_gpu_layer;
 
-/* What a hook is called with, as kv_at; each thread has a copy of its own with
- * the same content (kv_at_lane makes it). */
+/* The argument of a hook, as kv_at. Each thread has its own copy with the same
+ * content (kv_at_lane makes it). */
 typedef struct kv_gpu_at {
   const kv_gpu_layer *layer;
   const void *params;     /* the method's parameter struct */
@@ -351,21 +352,20 @@ typedef struct kv_gpu_at {
   int head; /* query head of the layer whose view it is; -1: another hook */
 } kv_gpu_at;
 
-/* What view and chunk are given of one query head at a decode step, as
- * kv_query. */
+/* One query head at a decode step, for view and chunk, as kv_query. */
 typedef struct kv_gpu_query {
   int head, queries;     /* its number in the lane; query heads of the lane */
   const float *q;        /* [d] */
   const float *group_q;  /* [queries][d] of all heads of the lane */
   const float *s;        /* [n] logits by entry; NULL: needs.view_logits is 0 */
   const uint8_t *within; /* [n] 1: the entry may be chosen; NULL: all may. It is
-                            the mask that view fills in, so an entry's flag is
-                            read before it is written, by the same thread */
+                            the mask that view fills in, so the same thread must
+                            read an entry's flag before it writes it */
 } kv_gpu_query;
 
-/* What observe is given, as kv_rows: query rows first .. first + rows - 1 and
- * what needs.want asks for, each NULL where it is not asked for. Row r of q
- * begins r * places * d floats further on, of s and p r * places * stride. */
+/* The argument of observe, as kv_rows: query rows first .. first + rows - 1 and
+ * what needs.want names; the rest is NULL. Row r of q begins r * places * d
+ * floats further on, of s and p r * places * stride. */
 typedef struct kv_gpu_rows {
   int first, rows;    /* token of the first row; how many */
   int heads, entries; /* query heads of the lane; entries that the last row

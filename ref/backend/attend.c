@@ -41,9 +41,9 @@ void kv_attend_scratch_release(kv_attend_scratch *x) {
   free(x->room);
 }
 
-/* m_c of the chunks of a head from entry `from` on; returns the largest. They
- * are known before the first value is read, so the chains L and O take each
- * chunk as it comes and no partial sum is kept. */
+/* m_c of a head's chunks from entry `from` on; returns the largest. All are
+ * known before the first value is read, so the chains L and O take each chunk
+ * as it comes, and no partial sum is kept. */
 static float chunk_tops(const kv_kernels *kernel, int from, int n,
                         const float *s, float *top) {
   int count = n - from < KV_CHUNK ? n - from : KV_CHUNK;
@@ -56,10 +56,10 @@ static float chunk_tops(const kv_kernels *kernel, int from, int n,
   return best;
 }
 
-/* Entries whose exponentials are computed before their values are weighed: so
- * few that memory is busy meanwhile with the rows asked for before; more where
- * many heads share a row, and arithmetic is what takes time, and a chunk where
- * rows are codes, which are half a row of fp16 or less (measured). */
+/* How many entries' exponentials are computed before their values are weighed:
+ * few, so that memory meanwhile delivers the prefetched rows. More if many
+ * heads share a row, because arithmetic then takes the time; a whole chunk if
+ * rows are codes, which take at most half of an fp16 row (measured). */
 enum { SPAN = 32, SPAN_OF_MANY = 64, SPAN_OF_CODES = KV_CHUNK };
 
 static int span_of(int m, kv_row_kind kind) {
@@ -165,8 +165,8 @@ static void add_chunk(const attention *a, int head, const kv_chunk *c,
                    out + (size_t)head * (size_t)a->d_v);
 }
 
-/* l_c and a_c of the chunk for every head, joined to what came before. What
- * all steps see is weighed for all of them at once. */
+/* l_c and a_c of the chunk for every head, joined to the chunks before. Entries
+ * that all steps see are weighed for all of them at once. */
 static void chunk(const attention *a, int first, float *out) {
   kv_attend_scratch *x = a->x;
   int all = a->steps * a->m, shared = seen_of(a, 0, first);
@@ -184,12 +184,12 @@ static void chunk(const attention *a, int first, float *out) {
   }
 }
 
-/* The chunk after the last, where there is one. */
+/* The method's chunk after the last, if there is one. */
 static const kv_chunk *one_more(const kv_attend_scratch *x, int head) {
   return x->more && x->more[head].l > 0 ? &x->more[head] : NULL;
 }
 
-/* M of a head over entries from `from` on, and what is joined to them. */
+/* M of a head over entries from `from` on and the chunk joined to them. */
 static float best_of(const attention *a, int head, int from) {
   kv_attend_scratch *x = a->x;
   float best = chunk_tops(a->kernel, from, a->n + head / a->m,
@@ -200,8 +200,8 @@ static float best_of(const attention *a, int head, int from) {
   return more ? kv_max(best, more->m) : best;
 }
 
-/* True if the attention can go on from what was begun: M is for every head what
- * was foreseen. Then L, O and M are there. */
+/* True if the attention can continue what was begun: every head's M is as
+ * foreseen. Then L, O and M are valid. */
 static bool goes_on(const attention *a, float *out) {
   kv_attend_scratch *x = a->x;
   const kv_begun *b = x->begun;
@@ -340,8 +340,8 @@ void kv_lane_materialise(const kv_lane *l, int i, const kv_materialised *to,
     kv_lane_value(l, i, to->v + (size_t)i * (size_t)l->shape->d_v);
 }
 
-/* Coded rows of one kind next to one another from which reading them as they
- * are stored pays: a register full of keys. */
+/* From this many neighbouring coded rows of one kind, reading them in place
+ * pays: a register full of keys. */
 enum { LEAST_IN_PLACE = 16 };
 
 /* How many of at most `count` entries from i on are in the slab of entry i. */
@@ -351,8 +351,8 @@ static int alike(const kv_cell_ref *side, int i, int count) {
   return n;
 }
 
-/* Names the blocks of coded rows from entry i on, at most count, where kernels
- * read them as they are; returns how many, or 0. */
+/* Names the blocks of coded rows from entry i on, at most count, that kernels
+ * read in place; returns how many, or 0. */
 static int name_blocks(const kv_lane *l, const kv_cell_ref *side,
                        const kv_slab *slab, int i, int count,
                        kv_attend_scratch *x, kv_row_kind *kind) {
@@ -370,7 +370,7 @@ static int name_blocks(const kv_lane *l, const kv_cell_ref *side,
   return n;
 }
 
-/* Keys as they are stored, where they need not be turned. */
+/* Keys as they are stored, if they need not be turned. */
 static int name_key_blocks(const kv_lane *l, int i, int count,
                            kv_attend_scratch *x, kv_row_kind *kind) {
   if (!coded_key(l, i) || x->materialised.k || l->needs->reindex) return 0;
@@ -402,7 +402,7 @@ static int name_keys(const kv_lane *l, int i, int count, kv_attend_scratch *x,
   return n;
 }
 
-/* Takes logits that are known for raw entries from..; returns how many. */
+/* Takes known logits of raw entries from..; returns how many. */
 static int copy_known(const kv_lane *l, int m, int i, int count,
                       const float *known, size_t known_stride, float *s,
                       size_t lds) {
@@ -472,8 +472,8 @@ void kv_lane_logits(const kv_kernels *kernel, const kv_lane *l, int m,
 
 /* --- values of a view --------------------------------------------------- */
 
-/* The entry at place `at` of the view; chunks come in order, so the run is
- * found by going on from the last one. */
+/* The entry at index `at` of the view. Chunks come in order, so the search for
+ * the run begins at the last one. */
 static int entry_of(kv_lane_values *v, int at) {
   if (at < v->before) v->at_run = v->before = 0;
   while (at - v->before >= v->view->run[v->at_run].count)

@@ -103,14 +103,14 @@ void kv_store_left(const kv_store *s, kv_lane *l, const char *hook) {
   kv_float_ground();
   if (l->fault.rc) return;
   kv_fail(&l->fault, KV_REFUSED,
-          "%s of %s returns with %s: a hook that changes the floating-point "
-          "mode restores it before it returns",
+          "%s of %s returns with %s; a hook that changes the floating-point "
+          "mode must restore it",
           hook, s->plan->method->name, mode);
 }
 
 void kv_store_observe(kv_store *s, kv_lane *l, kv_rows rows, kv_scratch *x) {
   unsigned want = s->plan->needs.want;
-  if (!(want & KV_Q)) rows.q = NULL; /* what was not asked for is not there */
+  if (!(want & KV_Q)) rows.q = NULL; /* only requested data exists */
   if (!(want & KV_S)) rows.s = NULL;
   if (!(want & KV_P)) rows.p = NULL;
   if (!(want & KV_SUM)) rows.sum = NULL;
@@ -185,7 +185,8 @@ static void observe_step(kv_store *s, kv_lane *l, kv_scratch *x) {
     kv_ref_observe(s, l, x);
 }
 
-/* A lane is compressed by whoever reads queries, and so rows to come, too. */
+/* The caller that reads queries compresses the lane, so it also computes future
+ * rows. */
 static void compress_foreseen(kv_store *s, int i, kv_scratch *x) {
   if (due(s, s->lane[i].step)) kv_future_reach(s->future, &s->lane[i]);
   compress_stored(s, i, x);
@@ -281,7 +282,7 @@ static void copy(const kv_store *from, kv_store *to) {
     kv_lane_copy(&from->lane[i], &to->lane[i]);
 }
 
-/* Of the reference, whether or not it looks at q. */
+/* For the reference, whether or not it reads q. */
 #define STORES                                                                 \
   .threads = true, .open = open_store, .close = close_store,                   \
   .scratch_open = kv_ref_scratch_open, .scratch_close = kv_ref_scratch_close,  \
@@ -363,12 +364,12 @@ const kv_backend kv_backend_blind = {.name = "blind",
 /* --- a sliding window moves over a lane ----------------------------------- */
 
 /* A sliding window moves over a lane: contract in ref/backend/store.h. After
- * `step` tokens the next one, number `step`, sees tokens step - W + 1 and on;
- * those before can be of no use to any method and leave in the same way for all
- * of them. */
+ * `step` tokens the next one, number `step`, sees tokens from step - W + 1
+ * on. Earlier tokens are useless to every method and leave in the same way
+ * for all. */
 
-/* The rows of needs.slid of each method on the lane: of n entries stay those of
- * list[0..m), ascending. */
+/* Keeps entries list[0..m), ascending, of n in the rows of needs.slid of each
+ * method on the lane. */
 static void move_rows(const kv_store *s, kv_lane *l, int n, int m,
                       const int32_t *list) {
   const kv_plan *p = s->plan;

@@ -3,8 +3,9 @@
  * A decode step of one lane: logits, views, coded rows made once, attention,
  * observation.
  *
- * Logits of all live entries are computed when somebody needs them (a view of
- * everything, a view that ranks by them, observation); else only those in view.
+ * Logits of all live entries are computed only if needed: for a view of
+ * everything, a view that ranks by them, or observation. Otherwise only those
+ * in view are.
  */
 #include "ref/backend/ahead.h"
 #include "ref/backend/store.h"
@@ -97,7 +98,7 @@ static void journal_view(kv_lane *l, int h, const kv_view *v) {
   }
 }
 
-/* The logits of a view in its own order: in place where it is one run. */
+/* The logits of a view in its own order: in place if it is one run. */
 static const float *in_view_order(kv_scratch *x, int h) {
   const kv_view *v = &x->view[h];
   const float *s = x->s + (size_t)h * x->stride;
@@ -138,7 +139,7 @@ static void keep_outputs(kv_store *s, const kv_lane *l, const kv_scratch *x) {
   }
 }
 
-/* Do all heads see everything? Then they go through K and V together. */
+/* Do all heads see everything? Then they read K and V together. */
 static bool everything(const kv_lane *l, const kv_scratch *x) {
   for (int h = 0; h < l->queries; h++)
     if (x->view[h].entries != l->n) return false;
@@ -213,12 +214,12 @@ static void ask_chunk(kv_store *s, kv_lane *l, int h, kv_scratch *x) {
   c->l = 0;
   if (there && !l->fault.rc)
     kv_fail(&l->fault, KV_REFUSED,
-            "layer %d, query head %d, row %d: the method's own chunk is not "
-            "finite, or its l not from 2^-64 to 2^64",
+            "layer %d, query head %d, row %d: the method's own chunk holds NaN "
+            "or Inf, or its l is not from 2^-64 to 2^64",
             l->data->layer, l->first_head + h, l->step - 1);
 }
 
-/* What is joined to the chunks of head h and those after it. */
+/* The method's chunks that join those of head h and the heads after it. */
 static void attend_with(kv_store *s, const kv_lane *l, int h, int m,
                         kv_scratch *x) {
   if (s->plan->method->chunk) x->attend.more = x->more + h;
@@ -226,17 +227,16 @@ static void attend_with(kv_store *s, const kv_lane *l, int h, int m,
   x->attend.more = NULL;
 }
 
-/* True if the lane holds the tokens that the row sees, in order, and no other:
- * every token so far or, where the layer has a sliding window, the last ones.
- */
+/* True if the lane holds exactly the tokens that the row sees, in order: every
+ * token so far or, in a layer with a sliding window, the last ones. */
 static bool holds_all(const kv_lane *l, const kv_known *known) {
   if (!l->dropped && !l->holes) return known->first == 0;
   return l->data->window && l->id[0] == (uint32_t)known->first &&
          l->n == l->step - known->first && kv_lane_is_run(l);
 }
 
-/* True if every head of the lane sees all tokens, each as it was recorded, and
- * nothing else: then its attention is the one that is known. */
+/* True if every head of the lane sees exactly all tokens, as recorded: then its
+ * attention is already known. */
 static bool as_known(const kv_store *s, const kv_lane *l, const kv_scratch *x) {
   return x->together && x->known && x->known->out && !x->all && !l->rewritten &&
          !l->needs->reindex && !s->plan->method->chunk &&
@@ -251,7 +251,7 @@ static void take_known(kv_store *s, const kv_lane *l, kv_scratch *x) {
   keep_outputs(s, l, x);
 }
 
-/* All heads in one pass, which goes on from what was computed ahead. */
+/* All heads in one pass, which continues what was computed ahead. */
 static void attend_together(kv_store *s, const kv_lane *l, kv_scratch *x) {
   const kv_ahead *a = ahead_of(s, l, l->step - 1);
   kv_begun begun;
@@ -394,12 +394,12 @@ static int staying(const kv_store *s, const kv_lane *l, const kv_ahead *a,
   if (m->view || m->chunk || l->needs->reindex || l->fault.rc) return 0;
   if (l->rewritten && !a->s) return 0;
   bool recorded = !l->dropped && !l->holes && !l->rewritten;
-  if (recorded && s->plan->known) return 0; /* what is lent has all of it */
+  if (recorded && s->plan->known) return 0; /* known rows cover it */
   if (!compresses(s, t, steps)) return l->n;
   return a->known && a->reach < l->n ? l->n - a->reach : 0;
 }
 
-/* What the last tile's verbs have touched is what the next one's may. */
+/* Verbs of the next tile are expected to touch what the last tile's touched. */
 static void learn(kv_ahead *a, kv_lane *l) {
   a->known = l->step > l->shape->prompt_len;
   a->reach = l->touched < l->n ? l->n - l->touched : 0;
@@ -432,8 +432,8 @@ static rows known_rows(const kv_store *s, const kv_lane *l, const kv_ahead *a,
                 .ldf = (size_t)each * known->stride};
 }
 
-/* The rows as the trace has them; the fresh logits stand behind those of the
- * lane's entries. */
+/* The rows as the trace has them; fresh logits follow those of the lane's
+ * entries. */
 static rows own_rows(kv_store *s, kv_lane *l, const kv_ahead *a,
                      kv_scratch *x) {
   const kv_shape *shape = s->plan->shape;
@@ -458,7 +458,7 @@ static rows own_rows(kv_store *s, kv_lane *l, const kv_ahead *a,
                 .ldf = x->stride};
 }
 
-/* The largest logits of each row: of the first `entries`, and of everything
+/* The largest logits of each row: over the first `entries`, and over everything
  * that it sees if nothing changes. False: one is not finite. */
 static bool find_best(const kv_store *s, const kv_lane *l, const rows *w,
                       const float *logit, size_t lds, kv_ahead *a) {

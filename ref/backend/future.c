@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The exact mass of decode rows still to come: ref/backend/future.h.
+ * The exact mass that future decode rows give: ref/backend/future.h.
  */
 #include "ref/backend/future.h"
 #include "ref/backend/attend.h"
@@ -8,11 +8,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ROWS = 4 }; /* query rows that go through the keys together */
+enum { ROWS = 4 }; /* query rows that read the keys together */
 
-/* Of one lane. It owns its arrays. */
+/* The data of one lane, which owns its arrays. */
 typedef struct future_lane {
-  int step;      /* `left` is of rows from this token on; -1: of none yet */
+  int step;      /* `left` covers rows from this token on; -1: none yet */
   int64_t *left; /* [T], by token */
   int64_t *row;  /* [T] one head's row */
   float *q, *s;  /* [ROWS * queries][d], [..][stride] */
@@ -114,7 +114,7 @@ static void fill_logits(const kv_future *f, future_lane *x, const kv_lane *l,
   }
 }
 
-/* Adds one head's row of token t, logits s, to `left`, or takes it away. */
+/* Adds one head's row of token t, logits s, to `left`, or subtracts it. */
 static void count_row(const kv_future *f, future_lane *x, const kv_lane *l,
                       int h, int t, float *s, bool add) {
   int first = kv_layer_first(l->data, t), n = t + 1 - first;
@@ -129,7 +129,7 @@ static void count_row(const kv_future *f, future_lane *x, const kv_lane *l,
     x->left[first + i] += add ? x->row[i] : -x->row[i];
 }
 
-/* Is token t one of a later prompt? */
+/* Does token t belong to a later prompt? */
 static bool is_asked(const kv_plan *p, int t) {
   for (int i = 0; i < p->n_asked; i++)
     if (t >= p->asked[i].first && t < p->asked[i].first + p->asked[i].count)

@@ -2,21 +2,21 @@
  *
  * The prompt's observation: query rows of a block against what a lane holds, in
  * ascending tiles. Lanes that still hold the trace's own rows hold the same
- * ones, so those of all stores are computed once; a lane that verbs have
- * changed is computed alone. Logits are computed where somebody wants more
- * than queries. Cost: rows * entries logits; memory: one tile.
+ * rows, so these are computed once for all stores. A lane that verbs have
+ * changed is computed alone. Logits are computed only if a plan wants more than
+ * queries. Cost: rows * entries logits; memory: one tile.
  */
 #include "ref/backend/store.h"
 #include "ref/ground/arith.h"
 #include <string.h>
 
-/* Query rows t..t+rows-1 of `heads` query heads from `head` on, against a
- * lane of which the last row sees `seen` entries. */
+/* Query rows t..t+rows-1 of `heads` query heads from `head` on, against a lane;
+ * its last row sees `seen` entries. */
 typedef struct tile {
   const kv_lane *lane;
   int head, heads;
   int t, rows, seen;
-  unsigned want; /* of all methods that observe it */
+  unsigned want; /* for all methods that observe it */
 } tile;
 
 /* --- wanted rows --------------------------------------------------------- */
@@ -27,8 +27,8 @@ static int first_wanted(const kv_store *s, int first) {
   return kv_chunk_shown(&shape, s->plan->needs.prompt_rows, first);
 }
 
-/* The same of a lane that may have dropped tokens of earlier chunks: it still
- * holds the row's token and all tokens behind it. */
+/* The same for a lane that may have dropped tokens of earlier chunks: it still
+ * holds the row's token and all later ones. */
 static int first_held(const kv_store *s, const kv_lane *l, int first,
                       int last) {
   int from = first, least = first_wanted(s, first);
@@ -71,7 +71,7 @@ static bool shares(const kv_store *s, int g) {
   return wants_rows(s) && untouched(s, g);
 }
 
-/* Rows [t, end) that the same stores want, at most one tile. */
+/* Rows [t, end) that the same stores need, at most one tile. */
 static int tile_end(kv_store *const *s, int n, int g, int first, int t,
                     int last, const kv_scratch *x) {
   int end = t + x->tile_rows < last ? t + x->tile_rows : last;
@@ -84,8 +84,8 @@ static int tile_end(kv_store *const *s, int n, int g, int first, int t,
 
 /* --- a tile ------------------------------------------------------------- */
 
-/* The first of the lane's first n entries, the last of which is token t, that
- * t's row sees: what a sliding window hides stands before it. */
+/* The first entry that the row of token t sees, among the lane's first n, the
+ * last of which is t. A sliding window hides the entries before it. */
 static int first_seen(const kv_lane *l, int n, int t) {
   uint32_t from = (uint32_t)kv_layer_first(l->data, t);
   int low = 0, high = n - 1;
@@ -116,17 +116,17 @@ static void tile_logits(const kv_store *s, const tile *a, kv_scratch *x) {
                  x->stride, &x->attend);
 }
 
-/* Where the rows of probabilities are made: in place of the logits where
- * nobody wants those, for then half as much has to stay in the cache. */
+/* Where the rows of probabilities are made: over the logits if no plan wants
+ * those, because then only half as much must stay in the cache. */
 static float *probabilities(const tile *a, const kv_scratch *x) {
   return a->want & (KV_P | KV_S) ? x->p : x->s;
 }
 
 /* exp of row i of the tile by its largest logit, where its probabilities go,
- * and the factor that makes them. Returns false where a logit is not finite.
- * What the last row of the tile sees and this one does not, and what a sliding
- * window hides, is nothing: the sums go over all rows alike. Where
- * probabilities are wanted they are made here, and added up row by row. */
+ * and their factor. Returns false if a logit is not finite. Entries that only
+ * later rows of the tile see, and entries that a sliding window hides, count as
+ * 0, so that sums cover all rows alike. If probabilities are wanted, they are
+ * made here and added up row by row. */
 static bool tile_row(const kv_kernels *kernel, const tile *a, int i, float *r,
                      kv_scratch *x) {
   int visible = a->seen - (a->rows - 1 - i / a->heads);
@@ -149,9 +149,9 @@ static bool tile_row(const kv_kernels *kernel, const tile *a, int i, float *r,
   return finite;
 }
 
-/* Probabilities and their sums, each row over the entries that it sees.
- * Returns the first row with a logit that is not finite, or -1. The rows of a
- * head are added up together, so that a sum is read and written once. */
+/* Probabilities and their sums, each row over the entries that it sees. Returns
+ * the first row with a logit that is not finite, or -1. All rows of a head are
+ * added in one pass, so a sum is read and written once. */
 static int tile_observation(const kv_store *s, const tile *a, kv_scratch *x) {
   const kv_kernels *kernel = s->plan->kernels;
   int bad = -1;
@@ -188,7 +188,7 @@ static void fail_lane(kv_lane *l, const tile *a, int bad) {
           l->data->layer, a->head + bad % a->heads, a->t + bad / a->heads);
 }
 
-/* Shows lane l its heads of the tile. */
+/* Gives lane l its heads of the tile. */
 static void show(kv_store *s, kv_lane *l, const tile *a, kv_scratch *x) {
   size_t h = (size_t)(l->first_head - a->head);
   kv_store_observe(s, l,
@@ -226,7 +226,7 @@ static void recorded_sums(kv_store *s, int g, kv_scratch *x) {
   hand_out(s, g, &a, -1, x);
 }
 
-/* Rows of all stores whose lanes hold the same. */
+/* Rows of all stores with equal lanes. */
 static void shown_together(kv_store *const *s, int n, int g, int first,
                            int last, kv_scratch *x) {
   int t = last;
@@ -253,7 +253,7 @@ static void shown_together(kv_store *const *s, int n, int g, int first,
   }
 }
 
-/* Rows of a lane that holds what no other does. */
+/* Rows of a lane that differs from all others. */
 static void shown_alone(kv_store *s, kv_lane *l, int first, int last,
                         kv_scratch *x) {
   for (int t = first_held(s, l, first, last), end; t < last; t = end) {

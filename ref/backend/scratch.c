@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Scratch of one thread: everything that a lane in hand needs beyond its own
- * entries. Sized by the trace and the neediest plan; nothing is taken later.
+ * Scratch of one thread: everything that the current lane needs besides its own
+ * entries. It is sized by the trace and the neediest plan; nothing is allocated
+ * later.
  */
 #include "ref/backend/store.h"
 #include <stdlib.h>
 
 /* 4 MiB of logits a tile: keys are transposed once for all its rows, and the
- * probabilities follow while most of it is in reach (measured: 5 % of h2o's
- * 8,192 rows less than with 2 MiB, which the second cache holds). */
+ * probabilities follow while most of it is cached. Measured on h2o's 8,192
+ * rows: 5 % less time than with 2 MiB, the size of the second-level cache. */
 enum { TILE_FLOATS = 1 << 20 };
 
 void kv_ref_scratch_close(kv_scratch *x) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Private to the reference backend (ref/backend) and to tests: one method on
- * one layer in flight, and the scratch of one thread.
+ * Private to the reference backend (ref/backend) and tests: one method on one
+ * layer in flight, and the scratch of one thread.
  */
 #ifndef KV_REF_STORE_H
 #define KV_REF_STORE_H
@@ -16,30 +16,30 @@
 /* One method on one layer in flight. It owns its arrays. */
 struct kv_store {
   const kv_plan *opened; /* for all layers */
-  const kv_plan *plan;   /* of the layer in flight */
+  const kv_plan *plan;   /* of the current layer */
   kv_shape shape; /* the plan's, with the prompt_len of the last prompt */
-  const kv_layer_data *data; /* rows of the layer in flight */
+  const kv_layer_data *data; /* rows of the current layer */
   const kv_tensor *asset;    /* of the method's file for that layer, or NULL */
   int lanes;
   kv_lane *lane;     /* [lanes] */
   kv_ahead *ahead;   /* [lanes]; NULL: steps come one by one */
-  kv_future *future; /* where needs.future; else NULL */
+  kv_future *future; /* with needs.future; else NULL */
   float *out;        /* [n_heads][d_v + 1]: output, then LSE, of the step */
-  kv_digest *state;  /* [lanes] before the compression that is due; at last of
-                        the layer's end */
+  kv_digest *state;  /* [lanes] before the due compression; finally at the
+                        layer's end */
   kv_leaves leaves;
-  const kv_message *above; /* of the block or step in hand; NULL: none */
+  const kv_message *above; /* for the current block or step; NULL: none */
   kv_message said;         /* what the layer publishes at it */
-  char *message;           /* its bytes; NULL where needs.message is 0 */
-  bool published;          /* it does: `said` goes into the step's leaf */
-  kv_turns turns;          /* where needs.rope */
-  kv_places *places;       /* where needs.reindex; else NULL */
-  kv_shows shows;          /* digests of scores; zeroed where not asked for */
+  char *message;           /* its bytes; NULL if needs.message is 0 */
+  bool published;          /* `said` goes into the step's leaf */
+  kv_turns turns;          /* with needs.rope */
+  kv_places *places;       /* with needs.reindex; else NULL */
+  kv_shows shows;          /* digests of scores; zeroed: switched off */
 };
 
 enum { KV_TILE_ROWS = 32 }; /* most prompt rows at once */
 
-/* What one thread works in. It owns its arrays. */
+/* The working memory of one thread. It owns its arrays. */
 struct kv_scratch {
   int heads;             /* query heads of a KV head */
   size_t stride;         /* kv_ref_stride: floats from row to row of logits */
@@ -49,38 +49,37 @@ struct kv_scratch {
   float *p;              /* the same: probabilities */
   int64_t *sum;          /* [heads][stride] */
   float *g;              /* [heads][stride] logits in view order */
-  float *ahead_q;        /* [tile][heads][d], and [tile][heads][stride]: */
-  float *ahead_s;        /* queries and logits of rows ahead; NULL where no plan
-                            has a tile */
+  float *ahead_q;        /* [tile][heads][d] queries, and ahead_s: */
+  float *ahead_s;        /* [tile][heads][stride] logits of rows ahead; NULL if
+                            no plan has a tile */
   kv_view *view;         /* [heads] */
   float *out, *lse;      /* [heads][d_v], [heads] */
-  bool all;              /* s holds the logits of every entry of the lane */
+  bool all;              /* s has the logits of every entry of the lane */
   bool together;         /* all heads of the lane attend to every entry */
-  bool as_known;         /* and these are all tokens as recorded: the attention
-                            is taken from `known` */
+  bool as_known;         /* and these are all tokens as recorded: `known` has
+                            the attention */
   const kv_known *known; /* from view to attend */
-  kv_chunk *more; /* [heads] chunks of the method's own; NULL where no method
-                     has them */
+  kv_chunk *more; /* [heads] chunks added by the method; NULL if none does */
   float *more_a;  /* [heads][d_v] */
-  bool *seen;     /* [n_tokens] entries in any view; NULL where no method
-                     both views and codes */
-  kv_materialised materialised; /* room for their rows; NULL likewise */
+  bool *seen;     /* [n_tokens] entries in any view; NULL if no method both
+                     views and codes */
+  kv_materialised materialised; /* memory for their rows, or NULL as seen */
   kv_attend_scratch attend;
   kv_work work;      /* the hooks' workspace */
-  kv_lane_room room; /* lent to the lane in hand */
+  kv_lane_room room; /* lent to the current lane */
 };
 
-/* Floats a row of logits: one line more than the tokens, for rows a power of
- * two apart would fight for the same places of the cache. */
+/* Floats a row of logits: one cache line more than the tokens, because rows a
+ * power of two apart would compete for the same cache sets. */
 static inline size_t kv_ref_stride(const kv_shape *s) {
   return ((size_t)s->n_tokens + 15) / 16 * 16 + 16;
 }
 
-/* What a hook is given at `step` tokens seen; empties the workspace. */
+/* The kv_at of a hook at `step` tokens seen; empties the workspace. */
 kv_at kv_store_at(const kv_store *s, int step, kv_scratch *x);
 
-/* Call after each hook, by its name: sweeps the lane, and where the hook left
- * another floating-point mode puts that right and makes it a fault of the lane
+/* Call it after each hook, with its name. Sweeps the lane. If the hook left
+ * another floating-point mode, restores it and makes that a fault of the lane
  * (KV_REFUSED), unless the lane has one. */
 void kv_store_left(const kv_store *s, kv_lane *l, const char *hook);
 
@@ -88,8 +87,8 @@ void kv_store_left(const kv_store *s, kv_lane *l, const char *hook);
  * the trace has that row. */
 void kv_store_query(const kv_store *s, int h, int t, float *out);
 
-/* Hands rows to the observe hook of a lane, less what needs.want does not ask
- * for. */
+/* Passes rows to the observe hook of a lane, without what needs.want excludes.
+ */
 void kv_store_observe(kv_store *s, kv_lane *l, kv_rows rows, kv_scratch *x);
 
 /* --- of kv_backend_ref, by the contract of ref/backend/backend.h ---------- */
@@ -104,12 +103,12 @@ void kv_ref_view(kv_store *s, int lane, int t, const kv_known *known,
 void kv_ref_materialise(kv_store *s, int lane, kv_scratch *x);
 void kv_ref_attend(kv_store *s, int lane, kv_scratch *x);
 kv_seen kv_ref_seen(const kv_store *s, int lane, const kv_scratch *x);
-/* The row of a decode step to the hook observe, after attend. */
+/* Passes the row of a decode step to the hook observe, after attend. */
 void kv_ref_observe(kv_store *s, kv_lane *l, kv_scratch *x);
 /* backend.c */
-/* Drops the entries that the token after the lane's last does not see, where a
- * window moves over the layer (kv_plan_window), by one keep; what methods hold
- * by entry (needs.slid) moves with the others. O(n). */
+/* If a window moves over the layer (kv_plan_window): drops, by one keep, the
+ * entries that the token after the lane's last does not see. The methods' rows
+ * of numbers by entry (needs.slid) move with the entries. O(n). */
 void kv_ref_slide(kv_store *s, kv_lane *l);
 /* decode.c */
 void kv_ref_ahead(kv_store *s, int lane, int t, int steps,

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Formats by name, as somebody asks for them: the format token with
- * the settings that make it INT8 or INT4. What method `quant`
- * (ref/methods/quant.c) is asked for stands in this list, and what a
- * specification may say instead of `quant:k=..:v=..` follows from it
- * (sim/ask/spec.h). A name is one line here; ref/FORMATS.md says what each is,
- * to the bit.
+ * Formats by name: settings of the format token, such as INT8 or INT4. The
+ * method `quant` (ref/methods/quant.c) offers these names, and the short forms
+ * in specifications, such as int4 for quant:k=int4:v=int4, follow from them
+ * (sim/ask/spec.h). A new name is one line here; ref/FORMATS.md defines each to
+ * the bit.
  */
 #ifndef KV_REF_FORMATS_NAMED_H
 #define KV_REF_FORMATS_NAMED_H
@@ -26,27 +25,27 @@
   NAME(qserve4, 4, KV_RULE_FRACTION)                                           \
   NAME(atom4, 4, KV_RULE_BASE)
 
-/* The names as the choices of a parameter; the first is a side that stays as
- * it came. */
+/* The names as the choices of a parameter; the first, raw, leaves a side
+ * uncompressed. */
 #define KV_NAMED_BAR(name, bits, rule) "|" #name
 #define KV_NAMED_CHOICES "raw" KV_NAMED_FORMATS(KV_NAMED_BAR)
 
-/* The names in a sentence: "int8, int4, .. ", a comma behind each. */
+/* The names in a sentence: "int8, int4, .. ", a comma after each. */
 #define KV_NAMED_COMMA(name, bits, rule) #name ", "
 #define KV_NAMED_LISTED KV_NAMED_FORMATS(KV_NAMED_COMMA)
 
-/* A name; bits and rule are those of a kv_minmax, whose group the method adds.
- */
+/* A named format. bits and rule are those of a kv_minmax; the method adds the
+ * group. */
 typedef struct kv_named_format {
   const char *name;
-  const kv_format *format; /* NULL: of "raw" */
+  const kv_format *format; /* NULL: raw */
   int bits, rule;
 } kv_named_format;
 
-/* The name by its number, which is the value of a parameter with
- * KV_NAMED_CHOICES, 0 being "raw"; NULL past the end. */
+/* The format with that number, which is the value of a parameter with
+ * KV_NAMED_CHOICES; 0 is "raw"; NULL past the end. Both return constants. */
 const kv_named_format *kv_named_format_at(int index);
-/* The number of a name; -1: there is none. */
+/* The number of a name, or -1. */
 int kv_named_format_find(const char *name);
 
 #endif

@@ -2,25 +2,25 @@
  *
  * The arithmetic of codes, for C and for CUDA: what numbers that share a scale
  * store, and how a code is chosen and read. A rule is one case of each function
- * under "by rule" and a name in ref/formats/named.h; nothing else knows it. x
- * is an element, x^ what its code decodes to; min and max are of what shares
- * (order: arithmetic 2), A is its largest magnitude; RN rounds to binary32 and
- * h to fp16, and every operation is rounded to binary32 but the fused ones. b
- * is the bits of a code, L = 2^b - 1.
+ * under "by rule" and a name in ref/formats/named.h; nothing else depends on
+ * it. x is an element, x^ what its code decodes to. min and max are over the
+ * elements that share (order: arithmetic 2); A is their largest magnitude. RN
+ * rounds to binary32 and h to fp16. Every operation is rounded to binary32,
+ * fused ones once. b is the bits of a code, L = 2^b - 1.
  *
- * Min-max codes, as KIVI and LeanKV have them: a scale s and a minimum m, both
- * fp16.
+ * Min-max codes, as in KIVI and LeanKV: a scale s and a minimum m, both fp16.
  *   KV_RULE_STORED, KIVI's formula:
  *     s = h((max - min) / L), m = h(min)
  *     code = rint(clamp((x - m) / s, 0, L))
- *     (codes are chosen for the stored s and m, which decoding will use)
- *   KV_RULE_FP16, the arithmetic of KIVI's authors, x taken to h(x) first:
+ *     (codes are chosen for the stored s and m, which decoding uses)
+ *   KV_RULE_FP16, the arithmetic of KIVI's authors; x is first rounded to h(x):
  *     s = h(h(max - min) / L), m = min
  *     code = rint(clamp(h(h(x - m) / s), 0, L))
- *   KV_RULE_UNROUNDED, of the format token alone, LeanKV's equation 2: codes
- * are chosen by scale and minimum as they were before they were rounded: r =
- * (max - min) / L, s = h(r), m = h(min) code = rint(clamp((x - min) * (1 / r),
- * 0, L)) By each of them x^ = fma(code, s, m). Where s = 0 every code is 0.
+ *   KV_RULE_UNROUNDED, only in the format token, LeanKV's equation 2; codes are
+ *   chosen with scale and minimum before they are rounded:
+ *     r = (max - min) / L, s = h(r), m = h(min)
+ *     code = rint(clamp((x - min) * (1 / r), 0, L))
+ *   all: x^ = fma(code, s, m). If s = 0 every code is 0.
  *
  * Symmetric codes: a scale s and no minimum.
  *   KV_RULE_INTEGER, here L = 2^(b-1) - 1: s = h(A / L), fp16;
@@ -28,8 +28,8 @@
  *   KV_RULE_E4M3, KV_RULE_E5M2, 8 bits, M = 448 or 57344: s = A / M, binary32;
  *     code = the float of 8 bits nearest to x / s, ties to even, at most M;
  *     x^ = RN(float * s)
- *   s = 0: x^ is 0, and codes are those of 0. Both floats are those of OCP's
- *   8-bit formats (2023): e4m3 has bias 7, no infinity and 448 as its largest,
+ *   If s = 0, x^ is 0 and codes are those of 0. Both floats are OCP's 8-bit
+ *   formats (2023): e4m3 has bias 7, no infinity and 448 as its largest number,
  *   e5m2 bias 15; both have subnormals. Codes are chosen for the stored scale.
  *
  * Codes with a zero point z, the code of the number 0: s and z, both fp16.
@@ -42,27 +42,27 @@
  *     s = h(max(max - min, 1e-5) / L), z = clamp(rint(-min / s), 0, L)
  *     code = clamp(rint(x / s) + z, 0, L)
  *   both: x^ = fma(code, s, -RN(z * s))
- *   Where QServe's s would be 0 - a constant run, and one whose range is at
- * most L times 2^-25 - its division is unguarded and may give NaN. Here s =
- * h(|min|) and z = -1, 1 or 0 as min is above, below or at 0, so that the code
- * of min is 0 and x^ = h(min). Where s is 0 still, every code is 0.
+ *   If QServe's s would be 0 - a constant run, or one whose range is at most L
+ *   times 2^-25 - its division is unguarded and may give NaN. Here s = h(|min|)
+ *   and z = -1, 1 or 0 if min is above, below or at 0, so that the code of min
+ *   is 0 and x^ = h(min). If s is 0 still, every code is 0.
  *
- * Coding fails where a number that is stored is not finite in its type: of
- * KV_RULE_FRACTION where a run is farther from 0 than 65504 / L of its ranges,
- * too. It also fails where min, max or A, or x^ of the largest symmetric code,
+ * Coding fails if a stored number is not finite in its type; with
+ * KV_RULE_FRACTION this includes runs farther from 0 than 65504 / L of their
+ * range. It also fails if min, max or A, or x^ of the largest symmetric code,
  * is not finite.
  *
- * code * s is exact in binary32 (8 bits times 11), so a product and a sum are
- * the fused operation to the bit and need no hardware for it. For the same
- * reason h(fp32 operation on fp16 values) is the fp16 operation: 24 bits are
- * at least 2 * 11 + 2.
+ * code * s is exact in binary32 (8 bits times 11), so a product and a sum equal
+ * the fused operation to the bit, without hardware for it. For the same reason
+ * h(fp32 operation on fp16 values) is the fp16 operation: 24 bits are at least
+ * 2 * 11 + 2.
  */
 #ifndef KV_REF_FORMATS_RULES_H
 #define KV_REF_FORMATS_RULES_H
 
 #include "ref/ground/arith.h"
 
-/* Which arithmetic. The format channel has the first two. */
+/* The rules. The format channel supports the first two. */
 typedef enum kv_rule {
   KV_RULE_STORED, /* min-max */
   KV_RULE_FP16,
@@ -76,19 +76,19 @@ typedef enum kv_rule {
 
 /* The settings of the formats channel and token, for needs.coding; c below. */
 typedef struct kv_minmax {
-  int32_t bits;  /* a code: 1, 2, 4 or 8 */
+  int32_t bits;  /* of a code: 1, 2, 4 or 8 */
   int32_t group; /* rows (channel) or elements (token) that share */
-  int32_t rule;  /* of the arithmetic, a kv_rule */
+  int32_t rule;  /* a kv_rule */
 } kv_minmax;
 
-/* What numbers that share it store beside their codes, exact in its type. */
+/* What numbers that share it store besides their codes, exact in its type. */
 typedef struct kv_range {
-  float scale, other; /* s; m or z, 0 where there is none */
+  float scale, other; /* s; m or z, 0 without either */
 } kv_range;
 
 KV_FN int kv_rule_minmax(int rule) { return rule <= KV_RULE_UNROUNDED; }
 
-/* True if the codes of a kv_rule are floats of 8 bits, false: integers. */
+/* Are the codes of a kv_rule floats of 8 bits? False: integers. */
 KV_FN int kv_rule_floats(int rule) {
   return rule == KV_RULE_E4M3 || rule == KV_RULE_E5M2;
 }
@@ -118,8 +118,8 @@ KV_FN kv_range kv_minmax_run(const kv_minmax *c, float min, float max) {
   return r;
 }
 
-/* By KV_RULE_UNROUNDED codes are chosen by this, 1 / r and min, in place of
- * what is stored, where the stored scale is above 0. */
+/* With KV_RULE_UNROUNDED and a stored scale above 0, codes are chosen by this,
+ * 1 / r and min, instead of the stored numbers. */
 KV_FN kv_range kv_minmax_unrounded(const kv_minmax *c, float min, float max) {
   kv_range r;
   float levels = (float)((1 << c->bits) - 1);
@@ -147,8 +147,7 @@ KV_FN uint32_t kv_minmax_choose(const kv_minmax *c, const kv_range *r,
 /* --- symmetric --------------------------------------------------------------
  */
 
-/* M or L: the largest magnitude that a code stands for before its scale
- * multiplies it. */
+/* M or L: the largest magnitude of a code before its scale multiplies it. */
 KV_FN float kv_absmax_top(const kv_minmax *c) {
   if (c->rule == KV_RULE_E4M3) return 448;
   if (c->rule == KV_RULE_E5M2) return 57344;
@@ -165,8 +164,8 @@ KV_FN kv_range kv_absmax_run(const kv_minmax *c, float min, float max) {
 }
 
 /* The code of the 8-bit float nearest to y, ties to even: a sign, 7 - m bits of
- * exponent with this bias and m of mantissa. Where y would be subnormal, an
- * addition rounds it to units of the least one. What is too large becomes
+ * exponent with this bias and m of mantissa. If y would be subnormal, an
+ * addition rounds it to units of the smallest one. What is too large becomes
  * `largest`, the code of the largest number. */
 KV_FN uint32_t kv_to_f8(float y, int m, int bias, uint32_t largest) {
   uint32_t a = kv_bits(y) & 0x7fffffffu, r;
@@ -178,9 +177,9 @@ KV_FN uint32_t kv_to_f8(float y, int m, int bias, uint32_t largest) {
   return (r < largest ? r : largest) | (kv_bits(y) >> 24 & 0x80u);
 }
 
-/* The number that the code of a float stands for, exact. The code's bits, in
- * their place in a binary32, are a number too small by 2^(difference of the
- * biases), which a product mends; this holds of subnormals, too. */
+/* The number of a float's code, exact. The code's bits, shifted to their place
+ * in a binary32, are a number too small by 2^(difference of the biases); a
+ * product corrects that, also for subnormals. */
 KV_FN float kv_absmax_float(int rule, uint32_t code) {
   int e5 = rule == KV_RULE_E5M2;
   float a = kv_mul(kv_float((code & 0x7fu) << (e5 ? 21 : 20)),
@@ -188,7 +187,7 @@ KV_FN float kv_absmax_float(int rule, uint32_t code) {
   return kv_float(kv_bits(a) | (code & 0x80u) << 24);
 }
 
-/* The code of x, below 2^bits. scale: that of its run, as stored. */
+/* The code of x, below 2^bits. scale: its run's, as stored. */
 KV_FN uint32_t kv_absmax_code(const kv_minmax *c, float scale, float x) {
   float y = scale > 0 ? kv_div(x, scale) : 0, top = kv_absmax_top(c);
   if (c->rule == KV_RULE_E4M3) return kv_to_f8(y, 3, 7, 0x7e);
@@ -232,7 +231,7 @@ KV_FN uint32_t kv_zeropoint_choose(const kv_minmax *c, const kv_range *p,
 /* --- by rule
  * ------------------------------------------------------------------ */
 
-/* Bytes of a number that is stored, and of all that a run stores. */
+/* Bytes of one stored number, and of all that a run stores. */
 KV_FN int kv_range_number(const kv_minmax *c) {
   return kv_rule_floats(c->rule) ? 4 : 2;
 }
@@ -240,7 +239,7 @@ KV_FN int kv_range_bytes(const kv_minmax *c) {
   return kv_range_number(c) * (kv_rule_symmetric(c->rule) ? 1 : 2);
 }
 
-/* What a run stores whose least and largest elements are min and max. */
+/* What a run with the smallest and largest elements min and max stores. */
 KV_FN kv_range kv_range_of(const kv_minmax *c, float min, float max) {
   if (kv_rule_minmax(c->rule)) return kv_minmax_run(c, min, max);
   if (kv_rule_symmetric(c->rule)) return kv_absmax_run(c, min, max);
@@ -248,7 +247,7 @@ KV_FN kv_range kv_range_of(const kv_minmax *c, float min, float max) {
                                  : kv_zeropoint_fraction(c, min, max);
 }
 
-/* 0 if it cannot be coded: coding then fails. Ask before codes are made. */
+/* 0 if it cannot be coded. Call it before codes are made. */
 KV_FN int kv_range_fits(const kv_minmax *c, float min, float max,
                         const kv_range *r) {
   int fits = kv_finite(r->scale) && kv_finite(r->other);
@@ -258,16 +257,16 @@ KV_FN int kv_range_fits(const kv_minmax *c, float min, float max,
   return fits && kv_finite(min) && kv_finite(max);
 }
 
-/* The code of x, below 2^bits, by what the run stores; by KV_RULE_UNROUNDED
- * kv_minmax_unrounded. */
+/* The code of x, below 2^bits, with what the run stores; with KV_RULE_UNROUNDED
+ * pass kv_minmax_unrounded. */
 KV_FN uint32_t kv_range_code(const kv_minmax *c, const kv_range *r, float x) {
   if (kv_rule_minmax(c->rule)) return kv_minmax_choose(c, r, x);
   if (kv_rule_symmetric(c->rule)) return kv_absmax_code(c, r->scale, x);
   return kv_zeropoint_choose(c, r, x);
 }
 
-/* What code 0 stands for: where codes are integers x^ = fma(code, scale, this),
- * of KV_RULE_INTEGER, too, as both products are exact; of floats it is 0. */
+/* The value of code 0. If codes are integers, x^ = fma(code, scale, this), also
+ * for KV_RULE_INTEGER, because both products are exact. For floats 0. */
 KV_FN float kv_range_least(const kv_minmax *c, const kv_range *r) {
   float zero = r->other;
   if (kv_rule_minmax(c->rule)) return zero;

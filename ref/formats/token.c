@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The format "token": a group is one row, of which `group` neighbouring
- * elements share what they store, by any rule of ref/formats/rules.h. A block:
- * all scales, then all minima or zero points, then the codes, which lie as
- * ref/formats/minmax.h says. Cost: O(width) each way; min-max codes in tiles
- * and by kernels, others in plain loops.
+ * The format "token": a group is one row; `group` neighbouring elements of it
+ * share a scale, and a minimum or zero point, by any rule of
+ * ref/formats/rules.h. A block has all scales, then all minima or zero points,
+ * then the codes in the layout of ref/formats/minmax.h. Cost: O(width) each
+ * way. Kernels code min-max codes in tiles; plain loops code the others.
  */
 #include "ref/formats/minmax.h"
 #include "ref/ground/arith.h"
@@ -24,8 +24,8 @@ static kv_coded_size size(const void *settings, int rows, int width) {
       .metadata = (size_t)(kv_minmax_runs(c, width) * kv_range_bytes(c))};
 }
 
-/* Elements first..end-1 share what run g of the row stores, lo and hi being the
- * least and the largest of them; by min-max codes. */
+/* Codes elements first..end-1, which share run g of the row, by min-max codes;
+ * lo and hi are the least and the largest of them. */
 static bool in_tiles(const kv_minmax *c, int width, int g, const float *row,
                      int first, int end, float lo, float hi, char *out) {
   int runs = kv_minmax_runs(c, width);
@@ -96,7 +96,7 @@ static bool encode(const void *settings, int rows, int width,
   return fits;
 }
 
-/* Reads a row that no kernel does. */
+/* Reads a row that no kernel reads. */
 static void read_row(const kv_minmax *c, int width, const char *in,
                      float *out) {
   size_t each = (size_t)kv_range_number(c),
@@ -129,7 +129,7 @@ static void decode(const kv_kernels *kernels, const void *settings, int rows,
                   scale + 2 * runs, out);
 }
 
-/* Of min-max codes alone. */
+/* Only for min-max codes. */
 static int scales(const void *settings, int width) {
   const kv_minmax *c = settings;
   return kv_rule_minmax(c->rule) ? kv_minmax_runs(c, width) : 0;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Activations of the canonical arithmetic (rule 6), for C and for CUDA: what
- * perceptrons have between their products. Made of expm, fma and division. The
- * row kernels make the same bits by vectors (ref/kernels/elements.h).
+ * Activation functions of the canonical arithmetic (rule 6), for C and CUDA, as
+ * perceptrons use them. Made of expm, fma and division. The row kernels compute
+ * the same bits with vectors (ref/kernels/elements.h).
  *
  *   erf(x):   t = min(|x|, 4); Q = a polynomial of degree 7 in t;
  *             1 - expm(t * Q), with the sign of x
@@ -21,7 +21,7 @@
 #define KV_ERF_END 4.0f             /* erf is 1 from here on */
 #define KV_HALF_ROOT 0x1.6a09e6p-1f /* 1 / sqrt 2 */
 
-/* The functions above, of a finite x. */
+/* For finite x. */
 KV_FN float kv_erf(float x) {
   uint32_t sign = kv_bits(x) & 0x80000000u;
   float t = kv_min(kv_float(kv_bits(x) & 0x7fffffffu), KV_ERF_END);

@@ -2,53 +2,51 @@
  *
  * The canonical arithmetic, version 1, for C and for CUDA.
  *
- * Every value that is stored, compared or decided on is made of the
- * operations below in one written order, so threads, vector widths,
- * compilers and backends cannot change a bit of it. The rules are those that
- * other files call "arithmetic 0" to "arithmetic 8". RN is one rounding to the
- * nearest, ties to even, RN32 to a binary32; a chain is done in the order of
- * its index, from +0.
+ * Every value that is stored, compared or decided on is computed by the
+ * operations below in one written order, so threads, vector widths, compilers
+ * and backends cannot change a bit of it. Other files call these rules
+ * "arithmetic 0" to "arithmetic 8". RN is one rounding to the nearest, ties to
+ * even; RN32 rounds to binary32. A chain is computed in index order, from +0.
  *
- *   0 ground     binary32, subnormals on (kv_float_ground), every fused
- *                operation is written as one and no other is fused
- *                (-ffp-contract=off, -fmad=false), nothing of libm but fmaf,
+ *   0 ground     binary32 with subnormals (kv_float_ground). Every fused
+ *                operation is written as such, and no other is fused
+ *                (-ffp-contract=off, -fmad=false). Nothing of libm but fmaf,
  *                rintf, sqrtf. Inputs are finite
  *   1 logit      s = acc * scale + 0, then the model's cap if it has one
- *                (softcap.h), then + bias + 0 of an entry that has a bias, each
- *                operation rounded; acc: the chain of fma(q[x], k[x], .);
- *                adding 0 makes -0 a +0
+ *                (softcap.h), then + bias + 0 if the entry has a bias, each
+ *                operation rounded; acc: the chain of fma(q[x], k[x], .).
+ *                Adding 0 makes -0 a +0
  *   2 order      kv_key: larger first, then the lower entry index, then the
  *                lower lane number
  *   3 attention  chunks c of 128 entries of the view: m_c the largest s; p =
  *                expm(s - m_c); l_c = RN32(sum of RN(p 2^40)) 2^-40; a_c[x] the
  *                chain of fma(p, v[x], .). Over chunks, M the largest m_c and
  *                w = expm(m_c - M): L the chain of fma(w, l_c, .), O[x] that of
- *                fma(w, a_c[x], .); out[x] = O[x] / L, LSE = M + log(L). Of a
- *                head with a sink M is no less than it, and L ends with
- *                RN(expm(sink - M) + L)
+ *                fma(w, a_c[x], .); out[x] = O[x] / L, LSE = M + log(L)
  *   4 observation
  *                over all entries at once: M the largest s, e = expm(s - M),
  *                W = RN(e 2^40), L = RN32(sum of W) 2^-40, P = e * RN(1 / L).
  *                Sums of P are sums of RN(P 2^40), in any order, at most 2^22
- *                of them, rounded once (kv_unfix); a divisor that all share is
- *                not applied. Top-p ranks by s and adds W up. A sink is one
- *                more s, whose W is in the sum and whose P is nobody's
+ *                of them, rounded once (kv_unfix); a divisor common to all is
+ *                not applied. Top-p ranks by s and adds up W. A sink is one
+ *                more s: its W is in the sum, its P belongs to no entry
  *   5 reductions over a row: a chain of fma (dot products, norms) or of
  *                rounded additions; a mean divides once
- *   6 functions  kv_expm, kv_log, activation.h, softcap.h; turns by positions:
- *                rope.h
- *   7 codes      made by the scale and minimum that are stored, if a format
- *                does not say otherwise; every min-max code is read in
+ *   6 functions  kv_expm, kv_log, activation.h, softcap.h; rotations by
+ *                positions: rope.h
+ *   7 codes      computed with the scale and minimum as stored, unless a
+ *                format says otherwise; every min-max code is read in
  *                binary32 as fma(code, scale, minimum) (FORMATS.md)
  *   8 merging    x = fma(a, x_into, RN(b * x_from)) / RN(a + b), rounded to
  *                the type in which it is stored
  *
- * The sink of a head (kv_layer_data.sinks) is a logit without a value: M of 3
- * and 4 is no less than it, and L has expm(sink - M), too, in 3 as the last
- * term.
+ * The sink of a head (kv_layer_data.sinks) is a logit without a value. In rules
+ * 3 and 4, M is no less than it and L includes expm(sink - M); in rule 3 as the
+ * last term: L ends with RN(expm(sink - M) + L).
  *
- * Functions are pure, total on their stated domain, and allocate nothing.
- * Without hardware FMA kv_fma is the library's fmaf: same bits, slow.
+ * Functions are pure, defined for all inputs of their stated domain, and
+ * allocate nothing. Without hardware FMA, kv_fma is the library's fmaf: same
+ * bits, slow.
  */
 #ifndef KV_REF_ARITH_H
 #define KV_REF_ARITH_H
@@ -63,16 +61,16 @@
 
 #define KV_ARITHMETIC 1 /* part of every run's key */
 
-/* What begins a function that C and CUDA share. */
+/* Begins a function that C and CUDA share. */
 #ifdef __CUDACC__
 #  define KV_FN static inline __host__ __device__
 #else
 #  define KV_FN static inline
 #endif
 
-/* One IEEE operation each, rounded once: kv_fma is a * b + c, kv_from_int64 the
- * nearest float of an integer (through double there would be two roundings) and
- * kv_rint the nearest integer, ties to even. */
+/* One IEEE operation each, rounded once. kv_fma is a * b + c; kv_from_int64 is
+ * the nearest float of an integer (going through double would round twice);
+ * kv_rint is the nearest integer, ties to even. */
 #ifdef __CUDA_ARCH__
 KV_FN float kv_fma(float a, float b, float c) { return __fmaf_rn(a, b, c); }
 KV_FN float kv_mul(float a, float b) { return __fmul_rn(a, b); }
@@ -108,13 +106,13 @@ KV_FN float kv_float(uint32_t u) {
   return x;
 }
 
-/* 0 of infinities and NaN. */
+/* 0 for infinities and NaN. */
 KV_FN int kv_finite(float x) {
   return (kv_bits(x) & 0x7f800000u) < 0x7f800000u;
 }
 
-/* Rule 2: the order of all decisions. a comes before b where kv_key(a) is
- * larger; -0 is below +0. kv_max and kv_min are by it. */
+/* Rule 2: the order of all decisions. a comes before b if kv_key(a) is larger;
+ * -0 is below +0. kv_max and kv_min follow it. */
 KV_FN uint32_t kv_key(float s) {
   uint32_t u = kv_bits(s);
   return u ^ (u >> 31 ? 0xffffffffu : 0x80000000u);
@@ -123,17 +121,17 @@ KV_FN uint32_t kv_key(float s) {
 KV_FN float kv_max(float a, float b) { return kv_key(a) >= kv_key(b) ? a : b; }
 KV_FN float kv_min(float a, float b) { return kv_key(a) <= kv_key(b) ? a : b; }
 
-/* Rules 3 and 4: fixed point at 2^-40. RN(p * 2^40) for |p| <= 2^22: the
- * product is exact; below 2^51 adding 1.5 * 2^52 in binary64 leaves the
- * nearest integer (even at ties), above a binary32 is an integer already. */
+/* Rules 3 and 4: fixed point at 2^-40, RN(p * 2^40) for |p| <= 2^22. The
+ * product is exact. Below 2^51, adding 1.5 * 2^52 in binary64 leaves the
+ * nearest integer (ties to even); above, a binary32 is already an integer. */
 KV_FN int64_t kv_fix(float p) {
   double y = (double)p * 0x1p40;
   if (y > -0x1p51 && y < 0x1p51) y = (y + 0x1.8p52) - 0x1.8p52;
   return (int64_t)y;
 }
 
-/* The same for 0 <= p <= 2^11, as exponentials of rules 3 and 4 are: 2^52 and
- * the product is that integer behind the exponent of 2^52. */
+/* The same for 0 <= p <= 2^11, as for exponentials of rules 3 and 4: in 2^52
+ * plus the product, the mantissa is that integer. */
 KV_FN int64_t kv_fix_exp(float p) {
   double y = (double)kv_mul(p, 0x1p40f) + 0x1p52;
   int64_t u;
@@ -189,8 +187,8 @@ KV_FN float kv_from_bf16(uint16_t h) {
   return kv_float(u);
 }
 
-/* A finite half: its bits as a small binary32, times 2^112, are it exactly.
- * Without a branch, so that loops become vectors. */
+/* A finite half: its bits as a small binary32, times 2^112, equal it exactly.
+ * Without a branch, so that loops vectorise. */
 KV_FN float kv_from_finite_f16(uint16_t h) {
   float a = kv_mul(kv_float((uint32_t)(h & 0x7fffu) << 13), 0x1p112f);
   return kv_float(kv_bits(a) | (uint32_t)(h & 0x8000u) << 16);
@@ -204,14 +202,14 @@ KV_FN float kv_from_f16(uint16_t h) {
                          : kv_float(past | (uint32_t)(h & 0x8000u) << 16);
 }
 
-/* Narrowing is round to nearest even; past the range it is infinity. */
+/* Narrowing rounds to nearest even; past the range it gives infinity. */
 KV_FN uint16_t kv_to_bf16(float x) {
   uint32_t u = kv_bits(x);
   if ((u & 0x7fffffffu) > 0x7f800000u) return (uint16_t)(u >> 16 | 0x40u);
   return (uint16_t)((u + 0x7fffu + (u >> 16 & 1u)) >> 16);
 }
 
-/* a >> shift to nearest even, 1 <= shift <= 24. */
+/* a >> shift, rounded to nearest even, 1 <= shift <= 24. */
 KV_FN uint32_t kv_round_shift(uint32_t a, uint32_t shift) {
   return (a + ((1u << (shift - 1)) - 1u) + (a >> shift & 1u)) >> shift;
 }
@@ -231,7 +229,7 @@ KV_FN uint16_t kv_to_f16(float x) {
   return (uint16_t)(sign | r);
 }
 
-/* A finite half in memory, at any address: read, and x stored as one. */
+/* Read and write a finite half in memory at any address. */
 KV_FN float kv_half_at(const void *at) {
   uint16_t h;
   memcpy(&h, at, sizeof h);
@@ -243,9 +241,9 @@ KV_FN void kv_put_half(void *at, float x) {
   memcpy(at, &h, sizeof h);
 }
 
-/* x rounded to fp16, as a binary32: at bit 13, or to multiples of 2^-24 where
- * subnormal (chosen by a mask: a branch around the sum would stop the
- * vectors); past the range infinity. Not for NaN. */
+/* x rounded to fp16, as a binary32: at bit 13, or, if subnormal, to multiples
+ * of 2^-24; past the range infinity. Not for NaN. A mask instead of a branch
+ * keeps loops vectorised. */
 KV_FN float kv_round_f16(float x) {
   uint32_t u = kv_bits(x), a = u & 0x7fffffffu;
   uint32_t normal = (a + 0xfffu + (a >> 13 & 1u)) & ~0x1fffu;

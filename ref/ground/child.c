@@ -178,7 +178,8 @@ static kv_rc run(const kv_child *c, FILE *noise, atomic_bool *ok,
                  kv_child_end *out, kv_err *e) {
   int end[2];
   if (pipe(end))
-    return kv_fail(e, KV_RESOURCE, "no pipe to a child: %s", strerror(errno));
+    return kv_fail(e, KV_RESOURCE, "cannot make a pipe to a child process: %s",
+                   strerror(errno));
   fflush(NULL);
   if (c->adopts) prctl(PR_SET_CHILD_SUBREAPER, 1);
   pid_t id = fork();
@@ -195,7 +196,8 @@ static kv_rc run(const kv_child *c, FILE *noise, atomic_bool *ok,
   }
   close(end[0]);
   if (id > 0) return KV_OK;
-  return kv_fail(e, KV_RESOURCE, "no child process: %s", strerror(why));
+  return kv_fail(e, KV_RESOURCE, "cannot start a child process: %s",
+                 strerror(why));
 }
 
 kv_rc kv_child_run(const kv_child *c, kv_child_end *out, kv_err *e) {
@@ -204,8 +206,9 @@ kv_rc kv_child_run(const kv_child *c, kv_child_end *out, kv_err *e) {
   kv_rc rc = KV_OK;
   memset(out, 0, sizeof *out);
   if (!noise || !ok)
-    rc =
-        kv_fail(e, KV_RESOURCE, "no room to hear a child: %s", strerror(errno));
+    rc = kv_fail(e, KV_RESOURCE,
+                 "not enough memory to read from a child process: %s",
+                 strerror(errno));
   if (!rc) rc = run(c, noise, ok, out, e);
   if (!rc) last_line(noise, sizeof out->said, out->said);
   if (noise) fclose(noise);

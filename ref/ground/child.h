@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Runs a function in a child process, for code that may crash, hang, exit or
- * write anywhere. The caller learns how the child ended, however it ended, and
- * nothing of the child remains afterwards. The child is alone in its process
- * group, reads nothing from standard input, writes nothing but the last line
- * that ends up in `said`, and dies with its parent.
+ * write anywhere. The caller learns how the child ended, and nothing of the
+ * child remains. The child is alone in its process group, reads nothing from
+ * standard input, writes nothing but the last line that ends up in `said`, and
+ * dies with its parent.
  *
  * The caller must not have started threads, its own or OpenMP's: fork copies
  * only the calling one. Costs a fork.
@@ -20,9 +20,9 @@ typedef struct kv_child {
   void (*work)(void *self); /* runs in the child; ends by returning or by
                                kv_child_leave */
   void *self;               /* argument of work and beat */
-  /* Polled in the parent: returns a counter that changes as soon as the child
-   * has got on, and sets *seconds to how long it may stay the same before the
-   * child is killed (0: for ever). The counter usually lives in memory of
+  /* Polled in the parent: returns a counter that changes whenever the child
+   * makes progress, and sets *seconds to how long it may stay the same before
+   * the child is killed (0: for ever). The counter is usually in memory from
    * kv_child_memory. NULL: never killed for that. */
   unsigned (*beat)(const void *self, int *seconds);
   bool (*stop)(void); /* polled; true ends the child. NULL: never */
@@ -42,11 +42,11 @@ typedef struct kv_child_end {
   kv_child_fate fate;
   int signal, code; /* if it died: signal, or 0 and the exit code */
   int left;         /* with adopts: processes that it left behind and that were
-                       killed, for which it waits 5 seconds at most */
-  char said[400];   /* the last line that it wrote and is not empty, or "" */
+                       killed; waiting for them takes at most 5 seconds */
+  char said[400];   /* its last line that is not empty, or "" */
 } kv_child_end;
 
-/* Runs c->work in a child and waits for it; out says how it ended, which is no
+/* Runs c->work in a child and waits for it. *out says how it ended, which is no
  * failure of this call. KV_RESOURCE if no child could be made. */
 kv_rc kv_child_run(const kv_child *c, kv_child_end *out, kv_err *e);
 
@@ -54,8 +54,8 @@ kv_rc kv_child_run(const kv_child *c, kv_child_end *out, kv_err *e);
  * without destructors or exit handlers. */
 _Noreturn void kv_child_leave(void);
 
-/* `size` bytes, zeroed, that parent and children share; NULL if there are none.
- * Take it before kv_child_run; give it back with the same size. */
+/* `size` zeroed bytes that parent and children share; NULL without memory. Call
+ * it before kv_child_run; return it with the same size. */
 void *kv_child_memory(size_t size);
 void kv_child_forget(void *memory, size_t size); /* accepts NULL */
 

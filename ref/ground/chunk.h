@@ -1,21 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A prompt that is read in chunks (kv_shape.chunk), for C and for CUDA. The
- * first chunk is read as a whole prompt is. Rows of each later one attend by
- * the method's view, as decode steps do, to what was stored when it began and
- * to the chunk's tokens up to their own; only then does the chunk observe and
- * compress. Hooks of a chunk see a prompt_len that is its end.
+ * Rules for a prompt that is read in chunks (kv_shape.chunk), for C and CUDA.
+ * The first chunk is read as a whole prompt is. In later chunks each row
+ * attends by the method's view, as a decode step does. It sees what was stored
+ * when the chunk began, and the chunk's tokens up to its own. The chunk
+ * observes and compresses at its end. Hooks of a chunk see a prompt_len that is
+ * its end.
  *
- * A method that asks for the prompt's last w rows (kv_needs.prompt_rows) is
- * shown, at the end of each chunk, the last w rows that were read, those of
- * earlier chunks again. A row of an earlier chunk is a row as any other: its
- * recorded query, and the entries that the lane holds now, as they are stored
- * now, up to the entry of its own token; logits by arithmetic 1, probabilities
- * by arithmetic 4 over these entries alone. Rows whose own token has left the
- * lane are not shown, nor are the rows before them; a method that always keeps
- * its last w entries is shown w. Where every chunk has w tokens or more, they
- * are the chunk's own. A method that asks for all rows (KV_ALL_ROWS) is shown
- * each once, at the end of its chunk.
+ * A method that wants the prompt's last w rows (kv_needs.prompt_rows) gets, at
+ * the end of each chunk, the last w rows read so far, including rows of earlier
+ * chunks. A row of an earlier chunk has its recorded query and sees the entries
+ * that the lane holds now, as stored now, up to its own token's entry. Logits
+ * (arithmetic 1) and probabilities (arithmetic 4) are over these entries alone.
+ * If a row's own token has left the lane, the method gets neither that row nor
+ * any row before it; a method that always keeps its last w entries gets w rows.
+ * If every chunk has at least w tokens, all w rows are the chunk's own. A
+ * method that wants all rows (KV_ALL_ROWS) gets each once, at the end of its
+ * chunk.
  */
 #ifndef KV_REF_CHUNK_H
 #define KV_REF_CHUNK_H
@@ -24,22 +25,23 @@
 #include "ref/ground/shape.h"
 #include <stdbool.h>
 
-/* The first token of the chunk at whose row `step` tokens are seen; 0: it is
- * the first, or the prompt is read whole. */
+/* The first token of the chunk that contains the row at which `step` tokens are
+ * seen; 0: it is the first chunk, or the prompt is read whole. */
 KV_FN int kv_chunk_first(const kv_shape *s, int step) {
   return s->chunk ? (step - 1) / s->chunk * s->chunk : 0;
 }
 
-/* Does the row at which `step` tokens are seen attend: of a decode step, or of
- * a later chunk? */
+/* Does the row at which `step` tokens are seen attend? Rows of decode steps and
+ * of later chunks do. */
 KV_FN bool kv_row_attends(const kv_shape *s, int step) {
   return step > s->prompt_len || kv_chunk_first(s, step) > 0;
 }
 
 enum { KV_ALL_ROWS = 1 << 30 }; /* kv_needs.prompt_rows: every prompt query */
 
-/* The first query row that is shown at the end of the block or chunk of tokens
- * `first` and later, of a method that asks for the prompt's last `rows`. */
+/* The first query row (a token's number) that a method gets at the end of the
+ * block or chunk that begins with token `first`, if it wants the prompt's last
+ * `rows`. */
 KV_FN int kv_chunk_shown(const kv_shape *s, int rows, int first) {
   int least = s->chunk && rows < KV_ALL_ROWS ? 0 : first;
   int from = s->prompt_len - rows;

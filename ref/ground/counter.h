@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Counters that layers in flight on several threads add to, of the ledger and
- * of memory layouts (cost.c, sim/replay/layout/layouts_part.h). They are
- * integers, so that the order of adding does not matter, and are read when
- * nobody adds any more. Cannot fail.
+ * Counters to which layers in flight on several threads add, for the ledger and
+ * memory layouts (cost.c, sim/replay/layout/layouts_part.h). They are integers,
+ * so the order of adding does not matter. Read them when nobody adds any more.
+ * Cannot fail.
  */
 #ifndef KV_REF_COUNTER_H
 #define KV_REF_COUNTER_H
@@ -22,7 +22,7 @@ static inline void kv_counter_add(kv_counter *c, int64_t x) {
   atomic_fetch_add_explicit(c, x, memory_order_relaxed);
 }
 
-/* Makes it x where it is less. */
+/* Raises it to x if it is less. */
 static inline void kv_counter_raise(kv_counter *c, int64_t x) {
   int64_t old = kv_counter_get(c);
   while (old < x && !atomic_compare_exchange_weak_explicit(

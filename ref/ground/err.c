@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Errors as sentences, and zeroed memory that may be refused.
+ * Errors as sentences, and zeroed memory, the allocation of which may fail.
  */
 #include "ref/ground/err.h"
 #include "ref/ground/large.h"

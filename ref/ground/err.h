@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Errors: one return code and one sentence; and foreign text in sentences.
+ * Errors: one return code and one sentence. Also, foreign text in sentences.
  *
- * A function that can fail returns kv_rc and takes `kv_err *e` last. On
- * failure it writes one sentence - what, where, what to do - and returns its
- * code; `return kv_fail(e, KV_INPUT, "...")` does both. The codes are the
- * exit codes of the programs. A null `e` is allowed: the code remains.
- * The library never prints and never exits.
+ * A function that can fail returns kv_rc and takes `kv_err *e` last. On failure
+ * it writes one sentence (what, where, what to do) and returns its code;
+ * `return kv_fail(e, KV_INPUT, "...")` does both. The codes are the exit codes
+ * of the programs. `e` may be NULL. The library never prints and never exits.
  */
 #ifndef KV_REF_ERR_H
 #define KV_REF_ERR_H
@@ -21,7 +20,7 @@ typedef enum kv_rc {
   KV_INPUT = 3,     /* an input file is bad */
   KV_RESOURCE = 4,  /* memory, disk, database or device */
   KV_INTERNAL = 5,  /* a broken invariant: our fault */
-  KV_REFUSED = 6    /* this cell cannot run as asked; never an exit code */
+  KV_REFUSED = 6    /* this cell cannot run with these options; no exit code */
 } kv_rc;
 
 /* A failure. Owned by the caller; zeroed: none. */
@@ -30,44 +29,42 @@ typedef struct kv_err {
   char text[512]; /* one sentence, no newline, no trailing period needed */
 } kv_err;
 
-/* Writes the sentence, made as by printf, shown as kv_plain shows it and cut at
- * 511 bytes, into *e and returns rc. */
+/* Writes a sentence into *e and returns rc. The sentence is formatted as by
+ * printf, passed through kv_plain and cut at 511 bytes. */
 kv_rc kv_fail(kv_err *e, kv_rc rc, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* Foreign text (names of files and tensors, metadata) for people: what a
- * terminal would obey instead of showing it, and bytes that are not UTF-8,
- * become \x1b or \u202e; all else stays. Text that went through it once is
- * not changed by a second time. */
+/* Makes foreign text (names of files and tensors, metadata) safe to print.
+ * Characters that a terminal would obey, and bytes that are not UTF-8, become
+ * \x1b or \u202e; the rest stays. Applying it twice changes nothing more. */
 enum {
   KV_PLAIN_MOST = 8
-}; /* bytes of a character so shown, its end included */
+}; /* most bytes of one character in that form, NUL included */
 
-/* True if the n bytes are strict UTF-8: no overlong forms, no surrogates,
- * nothing past U+10FFFF. */
+/* Are the n bytes strict UTF-8 (no overlong forms, no surrogates, nothing past
+ * U+10FFFF)? */
 bool kv_utf8_valid(size_t n, const unsigned char *text);
 
-/* Writes the next character of *text, so shown, with a NUL into out and moves
- * *text on; returns its length, 0 at the end. */
+/* Writes the next character of *text, in that form and NUL-terminated, to out
+ * and advances *text. Returns its length, 0 at the end. */
 int kv_plain_next(const char **text, char out[KV_PLAIN_MOST]);
 
-/* All of it into out, which has room for so many bytes, at least 1, and is cut
- * between two characters where that is not enough. Returns out. */
+/* Writes the whole text in that form to out, which holds `room` >= 1 bytes.
+ * Text that does not fit is cut between two characters. Returns out. */
 const char *kv_plain(const char *text, size_t room, char *out);
 
-/* Zeroed memory for count elements of size bytes, aligned to 64 bytes, or
- * NULL; count * size is checked. Freed with free(). Large blocks are not
- * touched, so what is never used costs no resident memory. */
+/* Zeroed memory for count elements of size bytes, aligned to 64 bytes, or NULL;
+ * checks count * size for overflow. Free it with free(). Large blocks are not
+ * touched, so unused parts cost no resident memory. */
 void *kv_zalloc(size_t count, size_t size);
 
-/* For bytes that will be rewritten before they are read again: whole pages of
- * them, from 1 MiB on, go back to the system, so that a prompt's memory does
- * not stand beside what decoding needs. Fewer stay as they are. NULL: nothing.
- */
+/* Returns whole pages of a block to the system, if it has 1 MiB or more. Its
+ * contents are lost; it stays allocated. Prompt buffers use it so that their
+ * memory does not add to that of decoding. NULL: does nothing. */
 void kv_give_back(void *block, size_t bytes);
 
-/* kv_fail with KV_RESOURCE and "not enough memory for WHAT (N bytes)", which
- * goes on with what to do. */
+/* Returns kv_fail with KV_RESOURCE and "not enough memory for WHAT (N bytes)",
+ * followed by what to do. */
 kv_rc kv_no_memory(kv_err *e, const char *what, size_t bytes);
 
 #endif

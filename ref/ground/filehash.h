@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The SHA-256 of a file: of the program, of plugins and of files that a method
- * reads, so that a result says of which bytes it is.
+ * The SHA-256 of a file: of the program, of plugins and of methods' files, so
+ * that a result records which bytes it came from.
  */
 #ifndef KV_REF_FILEHASH_H
 #define KV_REF_FILEHASH_H
@@ -10,7 +10,7 @@
 #include "ref/ground/sha256.h"
 
 /* Reads the whole file, 16 KiB at a time, and writes its SHA-256 to *out.
- * KV_INPUT: it cannot be opened or read; *out means nothing then. */
+ * KV_INPUT: it cannot be opened or read; *out is then undefined. */
 kv_rc kv_file_digest(const char *path, kv_digest *out, kv_err *e);
 
 #endif

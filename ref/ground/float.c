@@ -19,8 +19,8 @@ enum { X87 = 16 };
 static const struct {
   uint32_t bits, ground;
   const char *words;
-} mode[] = {{0x8000, 0, "results below the normal numbers flushed to zero"},
-            {0x0040, 0, "operands below the normal numbers taken as zero"},
+} mode[] = {{0x8000, 0, "subnormal results flushed to zero"},
+            {0x0040, 0, "subnormal operands taken as zero"},
             {0x6000, 0, "rounding not to nearest"},
             {0x1f80, 0x1f80, "exceptions that trap"},
             {0xf3fu << X87, 0x33fu << X87, "another x87 control word"}};
@@ -43,10 +43,9 @@ static void set(uint32_t to) {
 static const struct {
   uint32_t bits, ground;
   const char *words;
-} mode[] = {
-    {1u << 24 | 1u << 19, 0, "numbers below the normal ones flushed to zero"},
-    {3u << 22, 0, "rounding not to nearest"},
-    {0x9f00, 0, "exceptions that trap"}};
+} mode[] = {{1u << 24 | 1u << 19, 0, "subnormal numbers flushed to zero"},
+            {3u << 22, 0, "rounding not to nearest"},
+            {0x9f00, 0, "exceptions that trap"}};
 
 static uint32_t get(void) {
   uint64_t word;

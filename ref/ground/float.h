@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The floating-point mode of a thread: arithmetic 0 (ref/ground/arith.h) wants
- * rounding to nearest even, subnormals neither flushed nor taken as zero, and
- * exceptions that do not trap. Libraries and compiler flags change it, for the
- * thread at hand and for those that it begins; so every thread grounds its
- * mode before it computes, and after code of somebody else's.
+ * The floating-point mode of a thread. Arithmetic 0 (ref/ground/arith.h)
+ * requires rounding to nearest even, subnormals neither flushed nor treated as
+ * zero, and exceptions that do not trap. Libraries and compiler flags change
+ * the mode of the current thread and of the threads it starts. So every thread
+ * sets its mode before it computes, and after foreign code ran.
  *
- * Costs reading the control registers; they are written where they differ.
- * On x86-64 those are MXCSR and the x87 control word: the first rules over
- * what is computed, the second over what libc prints and reads. On aarch64 it
- * is FPCR; elsewhere no library is known to change it, and nothing is done.
+ * Reads the control registers, and writes them only if they differ. On x86-64
+ * they are MXCSR, which governs computation, and the x87 control word, which
+ * governs what libc prints and reads. On aarch64 it is FPCR. Elsewhere no
+ * library is known to change the mode, and nothing is done.
  */
 #ifndef KV_REF_FLOAT_H
 #define KV_REF_FLOAT_H
@@ -17,8 +17,8 @@
 /* Sets the mode of the calling thread. */
 void kv_float_ground(void);
 
-/* What is wrong with the mode of the calling thread, in words that follow
- * "with", such as "rounding not to nearest"; NULL: nothing. */
+/* What is wrong with the calling thread's mode, in words that follow "with",
+ * such as "rounding not to nearest"; NULL: nothing. */
 const char *kv_float_astray(void);
 
 #endif

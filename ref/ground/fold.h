@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A hash of 64 bits of a row of words: XXH64 with seed 0 (xxHash, Y. Collet),
- * streaming: begin, any number of adds, end.
- * A single word that differs always changes it, more do but for chance. It is
- * for finding faults, several times as fast as SHA-256 and no proof against
- * who means to deceive. Never fails, owns nothing.
+ * A 64-bit hash of a row of words: XXH64 with seed 0 (xxHash, Y. Collet),
+ * streaming: begin, any number of adds, end. A single different word always
+ * changes it; several do, except by chance. It is for finding faults: several
+ * times as fast as SHA-256, but no protection against deliberate collisions.
+ * Never fails, owns nothing.
  */
 #ifndef KV_REF_FOLD_H
 #define KV_REF_FOLD_H
@@ -12,7 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { KV_FOLD_WORDS = 8 }; /* words that the algorithm takes at once */
+enum { KV_FOLD_WORDS = 8 }; /* words that the algorithm processes at once */
 
 typedef struct kv_fold {
   uint64_t part[4];             /* the four sums of XXH64 */

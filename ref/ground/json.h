@@ -8,10 +8,10 @@
  *   kv_json_integer(&j, "steps", 3);
  *   kv_json_close(&j, '}');              which gives {"steps": 3}
  *
- * `key` is the name of a member of an object; it is NULL for an element of an
- * array and for the outermost value. In a text that is not UTF-8 every byte
- * from 0x80 on becomes U+FFFD. Nothing returns an error or checks that brackets
- * match: check ferror(out) at the end.
+ * `key` is the name of a member of an object; NULL for an element of an array
+ * and for the outermost value. In a text that is not UTF-8 every byte from 0x80
+ * on becomes U+FFFD. Nothing returns an error or checks that brackets match:
+ * check ferror(out) at the end.
  */
 #ifndef KV_REF_JSON_H
 #define KV_REF_JSON_H
@@ -20,10 +20,10 @@
 #include <stdint.h>
 #include <stdio.h>
 
-/* One document. out is the caller's, who closes it. */
+/* One document. The caller owns and closes out. */
 typedef struct kv_json {
   FILE *out;
-  bool comma; /* a value was already written in this object or array */
+  bool comma; /* this object or array has a value already */
 } kv_json;
 
 /* Begins an object, '{', or an array, '['; and ends it, '}' or ']'. */
@@ -33,15 +33,15 @@ void kv_json_close(kv_json *j, char bracket);
 void kv_json_null(kv_json *j, const char *key);
 void kv_json_text(kv_json *j, const char *key, const char *text);
 void kv_json_integer(kv_json *j, const char *key, int64_t value);
-/* The same, but null where there is nothing to write: a text that is NULL or
- * "", a count below 0. */
+/* The same, but null if there is nothing to write: a text that is NULL or "", a
+ * count below 0. */
 void kv_json_text_or_null(kv_json *j, const char *key, const char *text);
 void kv_json_count_or_null(kv_json *j, const char *key, int64_t count);
 /* The shortest decimal that reads back to the same bits, always with a point or
  * an exponent, so that a column has one type. NaN and infinities become null.
  */
 void kv_json_real(kv_json *j, const char *key, double value);
-/* A value that is JSON already: `json` is written as it is. */
+/* A value that is already JSON: `json` is written unchanged. */
 void kv_json_raw(kv_json *j, const char *key, const char *json);
 
 #endif

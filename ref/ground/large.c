@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Large pages as Linux gives them; elsewhere, and where it has none, memory
- * stays as it is.
+ * Large pages on Linux. Elsewhere, or if Linux has none, memory stays as it is.
  */
 #include "ref/ground/large.h"
 #include <stdint.h>
@@ -35,7 +34,7 @@ void kv_large_once_full(void *block, size_t bytes) {
   advise(block, bytes, MADV_NOHUGEPAGE);
 }
 
-/* Where the system cannot do it now, it may later. */
+/* If the system cannot do it now, it may later. */
 void kv_large_written(void *from, size_t bytes) {
   advise(from, bytes, MADV_HUGEPAGE);
   advise(from, bytes, MADV_COLLAPSE);

@@ -2,8 +2,8 @@
  *
  * Numbers as text and back, independent of the locale: for specifications,
  * parameters, JSON and tables. Text written here is the shortest that reads
- * back to the same bits, but for subnormal numbers. Nothing fails; a call that
- * reads or writes text makes and frees one locale object of the C library.
+ * back to the same bits, except for subnormal numbers. Nothing fails. A call
+ * that reads or writes text makes and frees one locale object of the C library.
  */
 #ifndef KV_REF_NUMBER_H
 #define KV_REF_NUMBER_H
@@ -12,12 +12,12 @@
 #include <stdint.h>
 
 enum {
-  KV_NUMBER = 32,        /* bytes for any text below, with its end */
+  KV_NUMBER = 32,        /* bytes for any text below, NUL included */
   KV_SHARE_ONE = 1 << 20 /* 1 as a share: shares are multiples of 2^-20 */
 };
 
 /* Reads a plain, finite decimal: digits, sign, point, exponent. Returns false
- * for any other text; *out then means nothing. */
+ * for any other text; *out is then undefined. */
 bool kv_number_parse(const char *text, double *out);
 /* x as a share, the nearest multiple of 2^-20, ties to even; |x| <= 2000
  * (asserted). */

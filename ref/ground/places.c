@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Rows at other places. Contract: ref/ground/places.h.
+ * Rows at other positions. Contract: ref/ground/places.h.
  *
- * A row of a table is made by the thread that asks first; one that asks
- * meanwhile makes the same numbers for itself and does not wait. Where places
- * are the positions of the tokens, as without gaps, both are one table.
+ * The thread that first needs a row of a table makes it. A thread that needs it
+ * meanwhile makes the same numbers for itself and does not wait. If the new
+ * positions are those of the tokens, as without gaps, both share one table.
  */
 #include "ref/ground/places.h"
 
@@ -23,8 +23,8 @@ typedef struct table {
 struct kv_places {
   const kv_rope *rope;
   int n, d;
-  table token, place; /* by token, and by place; of place sc is NULL where they
-                         are the same */
+  table token, place; /* by token, and by place; place's sc is NULL if both are
+                         the same */
   int users;
   struct kv_places *next;
 };
@@ -100,7 +100,8 @@ void kv_places_close(kv_places *p) {
 
 /* --- turns -------------------------------------------------------------- */
 
-/* Sines and cosines of a position, row i of the table; own: room for them. */
+/* Sines and cosines of a position, row i of the table; own: a buffer for
+ * them. */
 static const float *row_of(const kv_places *p, const table *x, int i,
                            int32_t position, float *own) {
   float *row = x->sc + (size_t)i * (size_t)p->d;

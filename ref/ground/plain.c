@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Bytes of the UTF-8 sequence that starts with c, 0 where none may. */
+/* Bytes of the UTF-8 sequence that starts with c, 0 if none can. */
 static int sequence(unsigned char c) {
   if (c < 0x80) return 1;
   if (c >= 0xc2 && c <= 0xdf) return 2;
@@ -23,8 +23,8 @@ static int second(unsigned char lead, unsigned char c) {
   return c >= low && c <= high;
 }
 
-/* Length of the character at text, of which room bytes may be read; 0 where
- * they are none. A NUL is no later byte of one, and so ends it. */
+/* Length of the character at text, of at most `room` readable bytes; 0 if they
+ * are no character. A NUL is never a later byte, so it ends the character. */
 static int character(const unsigned char *text, size_t room, uint32_t *out) {
   int n = sequence(text[0]);
   if ((size_t)n > room) return 0;
@@ -37,9 +37,9 @@ static int character(const unsigned char *text, size_t room, uint32_t *out) {
   return n;
 }
 
-/* What a terminal obeys instead of showing it: controls, line and paragraph
- * ends, marks that turn the direction of what stands around them, and the
- * mark of byte order. */
+/* Characters that a terminal obeys instead of showing: controls, line and
+ * paragraph ends, marks that change the direction of the text around them, and
+ * the byte-order mark. */
 static int obeyed(uint32_t c) {
   return c < 0x20 || (c >= 0x7f && c < 0xa0) || c == 0x61c ||
          (c >= 0x200e && c <= 0x200f) || (c >= 0x2028 && c <= 0x202e) ||

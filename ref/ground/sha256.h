@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * SHA-256 (FIPS 180-4), streaming: init, any number of adds, end. Uses the
- * processor's SHA instructions where it has them. Never fails, owns nothing.
+ * processor's SHA instructions if it has them. Never fails, owns nothing.
  */
 #ifndef KV_REF_SHA256_H
 #define KV_REF_SHA256_H
@@ -21,8 +21,7 @@ typedef struct kv_digest {
 
 void kv_sha256_init(kv_sha256 *h);
 void kv_sha256_add(kv_sha256 *h, const void *data, size_t bytes);
-/* The digest of all bytes added; h must be initialised again before it is used
- * again. */
+/* The digest of all bytes added. Call init before using h again. */
 kv_digest kv_sha256_end(kv_sha256 *h);
 
 /* 64 lower-case hex digits and a NUL. */

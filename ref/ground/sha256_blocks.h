@@ -17,9 +17,9 @@ extern const uint32_t kv_sha256_constants[64];
 void kv_sha256_blocks_plain(uint32_t state[8], const uint8_t *data,
                             size_t count);
 
-/* The same, only where kv_sha256_has_ni. */
+/* The same; requires kv_sha256_has_ni. */
 void kv_sha256_blocks_ni(uint32_t state[8], const uint8_t *data, size_t count);
-/* 1 where this processor and this build have the instructions, else 0. */
+/* 1 if this processor and this build have the instructions, else 0. */
 int kv_sha256_has_ni(void);
 
 #endif

@@ -16,8 +16,8 @@
 
 #  define SHA __attribute__((target("sha,sse4.1,ssse3")))
 
-/* cpuid leaves a virtual machine, so it is asked once: 0 unknown, 1 no, 2
- * yes. Any thread finds the same answer, so racing writes agree. */
+/* cpuid exits a virtual machine, so it runs once: 0 unknown, 1 no, 2 yes. Any
+ * thread finds the same answer, so racing writes agree. */
 int kv_sha256_has_ni(void) {
   static atomic_int known;
   int k = atomic_load_explicit(&known, memory_order_relaxed);

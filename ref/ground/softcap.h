@@ -10,17 +10,17 @@
  *             else:    e = expm(-2 a); (1 - e) / (1 + e), with the sign of x
  *   softcap:  y = c tanh(s / c), each operation rounded; fma(s, 0, y)
  *
- * P is the minimax fit of (tanh(x) / x - 1) / x^2 on [0, 5/8]. Against the true
- * value tanh is within 2.6 * 2^-24 of itself for every normal x; tanh(-0) is
- * +0. The last fma changes nothing but makes NaN of an s that is not finite, so
- * that whoever looks for such logits still finds them.
+ * P is the minimax fit of (tanh(x) / x - 1) / x^2 on [0, 5/8]. tanh has a
+ * relative error within 2.6 * 2^-24 for every normal x; tanh(-0) is +0. The
+ * last fma only turns an s that is not finite into NaN, so that later checks
+ * for such logits still find it.
  */
 #ifndef KV_REF_SOFTCAP_H
 #define KV_REF_SOFTCAP_H
 
 #include "ref/ground/arith.h"
 
-/* tanh(x) of a finite x. */
+/* tanh(x) for finite x. */
 KV_FN float kv_tanh(float x) {
   uint32_t sign = kv_bits(x) & 0x80000000u;
   float a = kv_float(kv_bits(x) & 0x7fffffffu);
@@ -34,13 +34,13 @@ KV_FN float kv_tanh(float x) {
   return a < 0.625f ? p : kv_float(kv_bits(e) | sign);
 }
 
-/* The logit s under the cap c > 0. */
+/* The logit s capped by c > 0. */
 KV_FN float kv_softcap(float c, float s) {
   return kv_fma(s, 0.0f, kv_mul(c, kv_tanh(kv_div(s, c))));
 }
 
-/* Arithmetic 1: the logit of a dot product under the model's scale and cap (0:
- * it has none), without bias. */
+/* Arithmetic 1: the logit of a dot product, with the model's scale and cap (0:
+ * no cap), without bias. */
 KV_FN float kv_logit(float dot, float scale, float cap) {
   float s = kv_add(kv_mul(dot, scale), 0.0f);
   return cap > 0 ? kv_softcap(cap, s) : s;

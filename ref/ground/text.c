@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Text helpers of ref/ground/text.h.
+ * Text helpers: ref/ground/text.h.
  */
 #define _GNU_SOURCE 1
 #include "ref/ground/text.h"
 
+#include <errno.h>
 #include <locale.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,6 +25,17 @@ const char *kv_show(const char *text, char out[KV_SHOW]) {
 
 void kv_put_plain(FILE *out, const char *text) {
   for (char one[KV_PLAIN_MOST]; kv_plain_next(&text, one);) fputs(one, out);
+}
+
+kv_rc kv_flush(FILE *out, kv_err *e) {
+  if (fflush(out) == 0 && !ferror(out)) return KV_OK;
+  return kv_cannot(e, KV_RESOURCE, "write", "the output");
+}
+
+kv_rc kv_cannot(kv_err *e, kv_rc rc, const char *what, const char *path) {
+  char show[KV_SHOW];
+  const char *why = strerror(errno);
+  return kv_fail(e, rc, "cannot %s %s: %s", what, kv_show(path, show), why);
 }
 
 char *kv_text_shown(const char *text) {
@@ -94,8 +106,8 @@ static size_t distance(const char *a, const char *b) {
   return d[na][nb];
 }
 
-/* One edit in three letters, two in five, three in eight: more is another word.
- * Of one or two letters nothing is meant but a word that begins so. */
+/* One edit in three letters, two in five, three in eight: more edits are
+ * another word. One or two letters match only a word that begins with them. */
 static bool is_near(size_t edits, size_t length) {
   return edits == 0 || (length > 2 && 3 * edits <= length + 1);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The threads of ref/ground/threads.h. Those of a probe wait for each other on
- * a lock until all that can be made are there.
+ * The threads of ref/ground/threads.h. Threads of a probe wait on a lock until
+ * all that can be started exist.
  */
 #define _GNU_SOURCE 1
 #include "ref/ground/threads.h"
@@ -27,7 +27,7 @@ static void *wait_for(void *lock) {
   return NULL;
 }
 
-/* How many of n threads can be there at once beside this one. */
+/* How many of n threads can exist at once besides this one. */
 static int probe(int n) {
   pthread_mutex_t all_there = PTHREAD_MUTEX_INITIALIZER;
   pthread_t *thread = calloc((size_t)n, sizeof *thread);
@@ -67,8 +67,8 @@ static atomic_bool ours;
 static void ended(void) {
   if (atomic_load(&ours) || getpid() != self) return;
   fprintf(stderr,
-          "%s: ended by a library that could make no thread, or by a method "
-          "that calls exit; what was finished is kept\n",
+          "%s: ended by a library that could not make a thread, or by a method "
+          "that called exit; finished results are kept\n",
           watched);
   _exit(KV_RESOURCE);
 }

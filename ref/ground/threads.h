@@ -1,31 +1,29 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * How many threads can be started here. An OpenMP runtime that cannot start one
- * ends the whole process, so ask here before each parallel region: the answer
- * is tried out by starting that many threads and letting them end. Fewer
- * threads are slower and give the same bits.
+ * How many threads can be started here. An OpenMP runtime that cannot start a
+ * thread ends the whole process, so call this before each parallel region: it
+ * tries to start that many threads and lets them end. Fewer threads are slower
+ * and give the same bits.
  */
 #ifndef KV_REF_THREADS_H
 #define KV_REF_THREADS_H
 
-/* The number of threads, the calling one among them, that a region may have:
- * `wanted` (>= 1), or fewer where a limit (ulimit -u, a control group, memory)
- * allows no more. Once it had to be fewer, that is the limit of the process
- * from then on. Costs some microseconds a thread the first time, then nothing.
- * Any thread may call. */
+/* How many threads a region may have, including the calling one: `wanted` (>=
+ * 1), or fewer if a limit (ulimit -u, a control group, memory) allows no more.
+ * A lower number is then the limit of the process from then on. Costs some
+ * microseconds a thread the first time, then nothing. Any thread may call. */
 int kv_threads_can(int wanted);
 
 /* The same for OpenMP's default number (OMP_NUM_THREADS, else the processors):
- * for regions that are given none. */
+ * for regions without a number of their own. */
 int kv_threads(void);
 
 /* For main, before it starts work: from here on a library or a method that
  * calls exit ends the process with KV_RESOURCE and a sentence that begins with
- * `program`, which must live to the end. Does not hold in a child that was
- * forked. */
+ * `program`, which must stay valid. Has no effect in a forked child. */
 void kv_ending_watch(const char *program);
 
-/* For main, last of all: what follows is an ordinary end. */
+/* For main, last of all: from here on the process ends normally. */
 void kv_ending_is_ours(void);
 
 #endif

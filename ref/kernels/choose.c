@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Which kernel sets this machine can run. Contract: ref/kernels/kernels.h. The
- * sets stand in one list, best last; asking downwards from a name gives the
- * fallback. Detection includes the operating system's part (the compilers'
+ * sets are one list, best last; the fallback of a set is the next one down that
+ * runs here. Detection includes the operating system's part (the compilers'
  * cpu_supports reads XGETBV). The best set is found once and then costs a load:
- * rows are read through it one by one, and cpuid leaves a virtual machine.
+ * rows are read through it one by one, and in a virtual machine cpuid exits to
+ * the host.
  */
 #include "config.h"
 #include "ref/kernels/kernels.h"
@@ -22,8 +23,8 @@ static int always(void) { return 1; }
 
 extern const kv_kernels kv_kernels_avx2;
 
-/* clang 14's cpu_supports has no word for F16C; AVX2 has shown that the
- * system saves its registers. */
+/* clang 14's cpu_supports has no name for F16C; AVX2 proves that the system
+ * saves its registers. */
 static int has_f16c(void) {
   unsigned a, b, c, d;
   return __get_cpuid(1, &a, &b, &c, &d) && (c & bit_F16C);
@@ -48,7 +49,7 @@ static int has_avx512(void) {
 
 typedef struct set {
   const char *name;
-  const kv_kernels *kernels; /* NULL: this build has not got it */
+  const kv_kernels *kernels; /* NULL: not in this build */
   int (*runs)(void);
 } set;
 
@@ -89,10 +90,10 @@ kv_rc kv_kernels_named(const char *name, const kv_kernels **out, char *note,
   int i = 0;
   while (i < SETS && strcmp(sets[i].name, name) != 0) i++;
   if (i == SETS)
-    return kv_fail(e, KV_USAGE,
-                   "unknown kernel set \"%.40s\": use portable, avx2 or "
-                   "avx512",
-                   name);
+    return kv_fail(
+        e, KV_USAGE,
+        "no kernel set is called \"%.40s\"; choose portable, avx2 or avx512",
+        name);
   *out = best_from(i)->kernels;
   if (note) {
     note[0] = 0;

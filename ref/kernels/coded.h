@@ -1,20 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The kernel code_logits (ref/kernels/kernels.h): logits over rows of codes as
- * they are stored, each element made in a register, where it is used, and never
- * written: a decode step then reads the stored bytes once and nothing else.
- * Weighted sums of such rows: ref/kernels/coded.h. What an element is,
- * and the order of each chain, is that of rows decoded first
- * (ref/kernels/coded.h, logits.h, weigh.h), so bits are the same. A column here
- * is an element of a row. Part of ref/kernels/kernels.c.
+ * The kernel code_logits (ref/kernels/kernels.h): logits over stored rows of
+ * codes. Each element is decoded in a register and never written, so a decode
+ * step reads the stored bytes once and nothing else. Below are the kernels
+ * code_weigh, weighted sums of such rows, and minmax, which decodes rows. The
+ * values of elements and the order of each chain are those of rows decoded
+ * first (minmax, logits.h, weigh.h), so bits are the same. A column is an
+ * element of a row. Part of ref/kernels/kernels.c.
  *
- * A code becomes a float where it stands in a word of four bytes (code_of): all
- * other bits are cleared and the word is converted, so the float is the code
- * times a power of two, exactly, and the scale that it is multiplied by has as
- * much less. fma(code * 2^at, scale * 2^-at, min) is fma(code, scale, min), bit
- * for bit: both round the same number once. No shift is needed but for the
- * topmost code of a word, and conversions leave the pipes of the FMA alone
- * (measured: AMD EPYC).
+ * A code becomes a float in place in a word of four bytes (code_of): all other
+ * bits are cleared and the word is converted, so the float is exactly the code
+ * times a power of two, by which its scale is divided. fma(code * 2^at, scale *
+ * 2^-at, min) is fma(code, scale, min), bit for bit: both round the same number
+ * once. Only the topmost code of a word needs a shift, and conversions do not
+ * use the FMA's pipes (measured: AMD EPYC).
  */
 #ifndef KV_REF_KERNELS_CODED_H
 #define KV_REF_KERNELS_CODED_H
@@ -23,15 +22,14 @@
 
 /* --- packing keys --------------------------------------------------------- */
 
-/* How rows of codes come into the scratch that ref/kernels/coded.h makes logits
- * of: KV_PACK keys, their codes transposed by words of four bytes,
- * [word][KV_PACK], which takes a quarter of the shuffles of 8-bit elements and
- * less of others; behind these stand the scales and minima of the keys' runs,
- * [run][RANGES][KV_PACK] floats. A column here is an element of a row. */
+/* Packs rows of codes into the scratch from which logits are computed: KV_PACK
+ * keys, their codes transposed by words of four bytes, [word][KV_PACK], which
+ * takes a quarter of the shuffles of 8-bit elements and less of others; then
+ * the scales and minima of the keys' runs, [run][RANGES][KV_PACK] floats. */
 
 enum {
-  CODE_COLUMNS = 16 /* bytes of a plane, and elements of a run, come in so
-                       many: a register of any set is of one run */
+  CODE_COLUMNS = 16 /* bytes of a plane, and elements of a run, are multiples of
+                       this: a register of any set is within one run */
 };
 
 /* The kernel codes_suit: whole words of each plane, whole registers of a run.
@@ -42,7 +40,7 @@ static bool codes_suit(int bits, int run, int width) {
          (run >= width || run % CODE_COLUMNS == 0);
 }
 
-/* What a row of codes is like. */
+/* The layout of a row of codes. */
 typedef struct code_shape {
   int bits, run, width; /* of a code; elements that share a scale; of a row */
   int runs, plane;      /* scales of a row; bytes of its codes */
@@ -54,22 +52,22 @@ INLINE code_shape code_shape_of(int bits, int run, int width) {
                       width * bits / 8};
 }
 
-enum { SCALE, MINIMUM, RANGES }; /* what a key has for each run */
+enum { SCALE, MINIMUM, RANGES }; /* numbers of a key for each run */
 
-/* Where number h of a block, of its scales and then its minima, goes to in the
- * scratch at `out`. */
+/* The place in the scratch at `out` of number h of a block, of its scales and
+ * then its minima. */
 INLINE float *range_at(const code_shape *of, int h, float *out) {
   int run = h < of->runs ? h : h - of->runs;
   return out + (run * RANGES + (h < of->runs ? SCALE : MINIMUM)) * KV_PACK;
 }
 
-/* Stores n words of LANES keys, one below the other. */
+/* Stores n words of LANES keys as rows of the scratch. */
 INLINE void store_words(int n, const vint *word, uint32_t *out) {
   UNROLL for (int i = 0; i < n; i++)
       vi_store(out + (size_t)i * KV_PACK, word[i]);
 }
 
-/* Codes of LANES keys into the scratch, from lane 0 of `out` on. */
+/* Packs codes of LANES keys into the scratch, from lane 0 of `out` on. */
 INLINE void pack_codes(const code_shape *of, bytes *const *key, uint32_t *out) {
   const int words = of->plane / 4;
   size_t at = 4 * (size_t)of->runs;
@@ -86,8 +84,8 @@ INLINE void pack_codes(const code_shape *of, bytes *const *key, uint32_t *out) {
     }
 }
 
-/* Their scales and minima: halves, which come two in a word, all scales before
- * all minima. */
+/* Packs their scales and minima: halves, two in a word, all scales before all
+ * minima. */
 INLINE void pack_ranges(const code_shape *of, bytes *const *key, float *out) {
   for (int h = 0; h < 2 * of->runs; h += 2) {
     vint word = vi_words(key, 2 * (size_t)h);
@@ -98,22 +96,23 @@ INLINE void pack_ranges(const code_shape *of, bytes *const *key, float *out) {
 
 /* --- while others are used ------------------------------------------------
  * Packing waits for shuffles and for memory, logits of one query wait for the
- * FMA: done in turns they take the sum of both, side by side little more than
+ * FMA. In turns they take the sum of both times, interleaved little more than
  * the second (measured: AMD EPYC). So while a tile of some keys is computed, as
- * many keys behind them are packed into other lanes of the scratch: of LANES of
- * them COLUMNS_MANY words at once, in PACK_STEPS steps. */
+ * many later keys are packed into other lanes of the scratch: COLUMNS_MANY
+ * words of LANES keys at a time, in PACK_STEPS steps. */
 
 typedef struct code_carry {
-  bytes *const *row; /* [LANES] keys; behind them those of the next register */
-  int x;             /* words of theirs that are packed */
+  bytes *const *row; /* [LANES] keys; then those of the next register */
+  int x;             /* number of their words already packed */
   uint32_t *word;    /* their place in the scratch: [word][KV_PACK] */
   float *range;      /* the same of scales and minima */
-  int wait;  /* times 16 columns of the tile before the next words are due */
-  int every; /* such times from words to words */
+  int wait;  /* blocks of 16 columns of the tile before the next words are due
+              */
+  int every; /* such blocks from words to words */
 } code_carry;
 
-/* Step `step` of PACK_STEPS of packing the words in hand, which stand in `word`
- * between steps; the last one stores them. */
+/* Step `step` of PACK_STEPS of packing the current words, which are kept in
+ * `word` between steps; the last one stores them. */
 INLINE void carry_step(int step, const code_shape *of, const code_carry *c,
                        vint *word) {
   pack_step(step, c->row, 4 * (size_t)(of->runs + c->x), word);
@@ -121,8 +120,8 @@ INLINE void carry_step(int step, const code_shape *of, const code_carry *c,
     store_words(COLUMNS_MANY, word, c->word + (size_t)c->x * KV_PACK);
 }
 
-/* Goes on to the next words; behind the last ones packs the ranges of their
- * keys and goes on to the next register of keys. */
+/* Advances to the next words; after the last ones packs the ranges of their
+ * keys and advances to the next register of keys. */
 INLINE void carry_on(const code_shape *of, code_carry *c) {
   c->wait = c->every;
   c->x += COLUMNS_MANY;
@@ -133,8 +132,8 @@ INLINE void carry_on(const code_shape *of, code_carry *c) {
 }
 
 /* The code in bits at..at + bits - 1 of each word, divided by code_unit, which
- * the scale is multiplied by. The topmost code is brought down, for its first
- * bit would be taken for a sign. */
+ * the scale is multiplied by. The topmost code is shifted down, because its
+ * first bit would be the sign. */
 INLINE vec code_of(int bits, int at, vint word) {
   if (at + bits == 32) return v_from_int(vi_down(word, at));
   return v_from_int(vi_and(word, vi_one(code_mask(at, bits))));
@@ -149,7 +148,7 @@ typedef struct code_keys {
   code_shape of;
   const void *const *key; /* rows of the keys in the scratch */
   int known;              /* rows that key[] names, later keys included */
-  int columns;            /* keys in the scratch that are asked for */
+  int columns;            /* wanted keys in the scratch */
   const float *q;
   size_t ldq;
   float scale;
@@ -157,19 +156,19 @@ typedef struct code_keys {
   size_t lds;
   uint32_t *word;    /* the scratch : codes, [word][KV_PACK] */
   float *range;      /* scales and minima, [run][RANGES][KV_PACK] */
-  const char *ahead; /* of the rows that come next, what is fetched next */
+  const char *ahead; /* in the next rows, the address to fetch next */
   int lines; /* of 64 bytes to fetch in a turn of a tile's loop, while the first
                 queries are served */
 } code_keys;
 
 /* Memory is never idle for long if the rows of the next scratch are fetched
- * while this one is used. Where packing and tiles take turns, the first cache
- * has no room for them beside the scratch and the rows it was made of: 8-bit
- * rows fetched there cost a quarter more. Where they are done side by side,
- * rows go to the second cache KEYS_FAR bytes early and to the first one before
- * they are packed: either alone costs a tenth to a fifth more (measured: AMD
- * EPYC). They are taken to lie one behind the other; where they do not, nothing
- * is fetched. */
+ * while this one is used. If packing and tiles take turns, they do not fit into
+ * the first-level cache together with the scratch and the rows it was made
+ * from: 8-bit rows fetched there cost a quarter more. If both are interleaved,
+ * rows are fetched to the second-level cache KEYS_FAR bytes early and to the
+ * first one before they are packed: either alone costs a tenth to a fifth more
+ * (measured: AMD EPYC). Rows are assumed to be contiguous; if they are not,
+ * nothing is fetched. */
 enum { KEYS_FAR = 24 << 10 };
 
 /* Sets k->ahead and k->lines for tiles of `tile` registers of keys, whose loop
@@ -184,18 +183,18 @@ INLINE void plan_ahead(int tile, int turn, code_keys *k) {
   k->lines = dense ? (int)(all / 64) / turns + 1 : 0;
 }
 
-/* What is known of a tile when it is compiled. */
+/* Constants of a tile at compile time. */
 typedef struct tile_kind {
   int bits, rows, vectors; /* of a code; queries; registers of keys */
-  bool carries;            /* packs keys that come next beside its products */
+  bool carries;            /* packs the next keys between its products */
 } tile_kind;
 
-/* Where in its columns a tile is. */
+/* The position of a tile in its columns. */
 typedef struct code_walk {
   const float *q; /* of the first query, at that column */
   size_t ldq;
   const uint32_t *word;    /* of the scratch, at that column */
-  int left;                /* columns of the run in hand that are to come */
+  int left;                /* columns left in the current run */
   const float *range;      /* of that run */
   vec scale[4][4], min[4]; /* [byte of a word][vector] */
   const char *ahead;       /* see code_keys */
@@ -203,7 +202,7 @@ typedef struct code_walk {
   code_carry carry;
 } code_walk;
 
-/* Loads the scales and minima of the run in hand, for codes that stand `shift`
+/* Loads the scales and minima of the current run, for codes that are `shift`
  * bits up in a byte. */
 INLINE void take_run(tile_kind t, int shift, code_walk *at) {
   UNROLL for (int v = 0; v < t.vectors; v++) {
@@ -215,8 +214,7 @@ INLINE void take_run(tile_kind t, int shift, code_walk *at) {
   }
 }
 
-/* Adds four columns, of which word[v] has the codes, to the products a[r][v].
- */
+/* Adds four columns, whose codes are in word[v], to the products a[r][v]. */
 INLINE void four_columns(tile_kind t, int shift, const vint *word,
                          const code_walk *at, const float *q, vec a[][4]) {
   UNROLL for (int b = 0; b < 4; b++)
@@ -228,7 +226,7 @@ INLINE void four_columns(tile_kind t, int shift, const vint *word,
   }
 }
 
-/* Fetches lines of rows that come later: of those for this turn part i of n. */
+/* Fetches lines of later rows: part i of n of those for this turn. */
 INLINE void fetch_rows(bool carries, const code_walk *at, int i, int n) {
   const char *end = at->ahead + at->lines * (i + 1) / n * 64;
   const char *line = at->ahead + at->lines * i / n * 64;
@@ -238,7 +236,7 @@ INLINE void fetch_rows(bool carries, const code_walk *at, int i, int n) {
   }
 }
 
-/* Four columns, of the word `ahead` words from where the tile is. */
+/* Four columns, of the word `ahead` words after the tile's position. */
 INLINE void one_word(tile_kind t, int shift, const code_walk *at, int ahead,
                      vec a[][4]) {
   vint word[4];
@@ -249,7 +247,7 @@ INLINE void one_word(tile_kind t, int shift, const code_walk *at, int ahead,
   four_columns(t, shift, word, at, at->q + 4 * ahead, a);
 }
 
-/* Sixteen columns, beside which packing goes on if it is due. */
+/* Sixteen columns, and packing if it is due. */
 INLINE void words_of_16(tile_kind t, int shift, bool due, const code_shape *of,
                         const code_walk *at, vec a[][4]) {
   vint packed[COLUMNS_MANY];
@@ -260,7 +258,7 @@ INLINE void words_of_16(tile_kind t, int shift, bool due, const code_shape *of,
   }
 }
 
-/* Adds all columns of the plane whose codes stand `shift` bits up in a byte. */
+/* Adds all columns of the plane whose codes are `shift` bits up in a byte. */
 INLINE void code_plane(tile_kind t, int shift, const code_shape *of,
                        const uint32_t *word, code_walk *at, vec a[][4]) {
   const int step = t.carries ? 4 : 1;
@@ -288,9 +286,8 @@ INLINE void code_plane(tile_kind t, int shift, const code_shape *of,
   }
 }
 
-/* What is packed beside a tile: the keys behind its own, for the lanes behind
- * its own. The last key fills up what is missing: `room`, where pointers have
- * to be made for that. */
+/* What a tile also packs: the keys after its own, for the lanes after its own.
+ * The last key fills missing ones, for which pointers are made in `room`. */
 INLINE code_carry carry_beside(tile_kind t, const code_keys *k, int lane,
                                bytes **room) {
   const int keys = t.vectors * LANES, first = lane + keys;
@@ -367,7 +364,8 @@ static code_keys_fn *const code_key_tiles[3][CODE_TILES] = {
 
 INLINE int code_place(int bits) { return bits / 4; } /* 2, 4, 8: 0, 1, 2 */
 
-/* The first n keys into the scratch; the last one fills up its register. */
+/* Packs the first n keys into the scratch; the last one is repeated to fill its
+ * register. */
 INLINE void pack_keys_of(const code_keys *k, int n) {
   for (int at = 0; at < n; at += LANES) {
     bytes *row[LANES];
@@ -378,12 +376,12 @@ INLINE void pack_keys_of(const code_keys *k, int n) {
   }
 }
 
-/* Functions with a copy of k, not inlined: the compiler would read the caller's
- * again after every store into the scratch (measured: a twentieth of the time
- * of AVX2). */
+/* Functions with a copy of k, not inlined: otherwise the compiler reads the
+ * caller's again after every store into the scratch (measured: a twentieth of
+ * the time of AVX2). */
 #define OWN_COPY __attribute__((noinline)) static void
 
-/* Queries in turns, KV_PACK keys packed for all of them. */
+/* Many queries: KV_PACK keys are packed, then used for all of them. */
 OWN_COPY keys_in_turns(code_keys k, int m, int n, const void *const *key) {
   code_keys_fn *const *tile = code_key_tiles[code_place(k.of.bits)];
   for (int j = 0; j < n; j += KV_PACK, k.s += KV_PACK) {
@@ -433,12 +431,11 @@ static void code_logits(int m, int n, int d, const float *q, size_t ldq,
 
 /* --- weighted sums -------------------------------------------------------- */
 
-/* The kernel code_weigh (ref/kernels/kernels.h): weighted sums over rows of
- * codes as they are stored, beside ref/kernels/coded.h. Lanes of a register are
- * columns, elements of a row: LANES bytes of a row are as many columns of each
- * plane. */
+/* The kernel code_weigh (ref/kernels/kernels.h): weighted sums over stored rows
+ * of codes. Lanes of a register are columns: LANES bytes of a row are as many
+ * columns of each plane. */
 
-/* A call of the kernel; p and a go on with the heads. */
+/* A call of the kernel; p and a advance with the heads. */
 typedef struct code_values {
   code_shape of;
   int n;          /* rows */
@@ -458,14 +455,17 @@ INLINE run_place place_of(const code_shape *of, int x) {
   return (run_place){2 * run, 2 * ((size_t)of->runs + run)};
 }
 
-/* Rows soon to come are fetched while these are used, every band its part of
- * them; behind the last one those of the next call, which mostly lie there. One
- * band of whole rows is where memory is waited for: its rows come into the
- * first cache. Several bands use rows again and wait less: theirs come into the
- * second one, so near that a processor which fetches streams by itself is not
- * disturbed (measured: AMD EPYC; either way for both costs up to a seventh of
- * the time). A line that two rows share is asked for once. */
-enum { ROWS_AHEAD = 12, ROWS_NEAR = 24 }; /* rows: of several bands, of one */
+/* Later rows are fetched while these are used, by every band its part of them;
+ * after the last one those of the next call, which are mostly there. One band
+ * of whole rows waits for memory: its rows go to the first-level cache. Several
+ * bands reuse rows and wait less: theirs go to the second-level one, so few
+ * rows ahead that a processor's own prefetching of streams is not disturbed
+ * (measured: AMD EPYC; one way for both costs up to a seventh of the time). A
+ * line that two rows share is fetched once. */
+enum {
+  ROWS_AHEAD = 12,
+  ROWS_NEAR = 24
+}; /* in rows: for several bands, for one */
 typedef struct code_ahead {
   const char *row;   /* to be fetched next */
   size_t step, size; /* bytes from row to row; bytes of a row */
@@ -495,8 +495,8 @@ INLINE void fetch_ahead(code_ahead *a) {
 }
 
 /* The sums of `rows` heads in the columns of `loads` registers of bytes from
- * byte j on. runs: 1 where all these columns are of one run, else the planes,
- * each of which is within one. */
+ * byte j on. runs: 1 if all these columns are of one run, else the number of
+ * planes, each of which is within one. */
 INLINE void code_band(int bits, int rows, int loads, int runs,
                       const code_values *w, int j) {
   const int planes = 8 / bits, plane = w->of.plane, n = w->n;
@@ -530,8 +530,8 @@ INLINE void code_band(int bits, int rows, int loads, int runs,
 #undef EACH_VECTOR
 }
 
-/* Bands of `loads` registers of bytes from byte j on; returns what is behind
- * them. */
+/* Bands of `loads` registers of bytes from byte j on; returns the first byte
+ * after them. */
 INLINE int some_bands(int bits, int rows, int loads, int runs,
                       const code_values *w, int j) {
   const int step = loads * LANES;
@@ -540,8 +540,8 @@ INLINE int some_bands(int bits, int rows, int loads, int runs,
   return j;
 }
 
-/* Bands as wide as the registers hold, then of one register of bytes: where a
- * row is one run, where a plane of it is within one, and where it is not. */
+/* Bands as wide as the registers hold, then of one register of bytes: for rows
+ * that are one run, for planes within one run, and for others. */
 INLINE void code_bands(int bits, int rows, int vectors, const code_values *w) {
   const int planes = 8 / bits, most = vectors / planes;
   int j = 0;
@@ -586,10 +586,9 @@ static void code_weigh(int m, int n, int d_v, const float *p, size_t ldp,
 
 /* --- decoding ------------------------------------------------------------- */
 
-/* The kernel minmax (ref/kernels/kernels.h): rows of codes to the numbers they
- * stand for. Plain loops over neighbouring elements, of which the compiler
- * makes vectors of the set's width; an element has the same bits in any of
- * them. */
+/* The kernel minmax (ref/kernels/kernels.h): decodes rows of codes. Plain loops
+ * over neighbouring elements, which the compiler vectorises at the set's width;
+ * an element has the same bits in every set. */
 
 /* out[i] = the code in byte i of row, `shift` bits up, as wide as `ones`. */
 INLINE void plane_of(int n, int shift, int ones, bytes *row,
@@ -597,8 +596,8 @@ INLINE void plane_of(int n, int shift, int ones, bytes *row,
   for (int i = 0; i < n; i++) out[i] = (float)(row[i] >> shift & ones);
 }
 
-/* out[0..width) = the codes of a row, plane by plane: element i of plane h
- * stands in byte i, h * bits up. */
+/* out[0..width) = the codes of a row, plane by plane: element i of plane h is
+ * in byte i, h * bits up. */
 INLINE void read_codes(int bits, int width, bytes *row, float *out) {
   int plane = (width * bits + 7) / 8, ones = (1 << bits) - 1, shift = 0;
   for (int from = 0; from < width; from += plane, shift += bits)
@@ -617,8 +616,7 @@ INLINE float placed(float code, float scale, float min) {
   return kv_add(kv_mul(code, scale), min);
 }
 
-/* x[i] = placed(x[i]), i < n, each with a scale of its own; with one for all.
- */
+/* x[i] = placed(x[i]), i < n, each with its own scale; with one for all. */
 INLINE void place_each(int n, bytes *scale, bytes *min, float *restrict x) {
   for (int i = 0; i < n; i++)
     x[i] = placed(x[i], half_at(scale, i), half_at(min, i));

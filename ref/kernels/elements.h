@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The kernels that go along one row (widen, max .. fix_rows and log of
+ * The kernels that work along one row (widen, max .. fix_rows and log of
  * ref/kernels/kernels.h): element by element or as an integer sum, so any width
  * gives the same bits. Part of ref/kernels/kernels.c.
  */
@@ -62,8 +62,8 @@ static float max(const float *s, int n) {
   return v_top(v_max(v_max(m0, m1), v_max(m2, m3)));
 }
 
-/* The same, and a register that holds what is no number where a value is not
- * finite: zero times it is NaN. */
+/* The same, with a register that becomes NaN if a value is not finite, because
+ * zero times that value is NaN. */
 static float max_finite(const float *s, int n, bool *finite) {
   const vec zero = v_one(0.0f);
   vec m[4], z[4];
@@ -103,13 +103,13 @@ INLINE vec v_expm(vec x) {
   return v_keep_sum(x, -87.0f, v_bits(q), vi_shl23(v_bits(t)));
 }
 
-/* Sums of RN(p * 2^40) for 0 <= p <= 1 in two int32 a lane: p is a multiple of
- * 2^-18, `high`, and what is left of it, at most 2^-19 either way, rounded to
- * 2^-40, `low`. The multiple is even in units of 2^-40, so ties fall as they
- * fall for p. Adding 1.5 * 2^(23 - b) rounds to 2^-b and leaves the integer in
- * the low bits; those of the constants are taken away at the end, all of it
- * modulo 2^32. Six additions a vector, where the way through 64-bit integers
- * takes more, and on some machines no unit that multiplies. */
+/* Sums of RN(p * 2^40) for 0 <= p <= 1 in two int32 a lane: p is split into a
+ * multiple of 2^-18, `high`, and the rest, at most 2^-19 in magnitude, rounded
+ * to 2^-40, `low`. The multiple is even in units of 2^-40, so ties round as
+ * they do for p. Adding 1.5 * 2^(23 - b) rounds to 2^-b and leaves the integer
+ * in the low bits; those of the constants are subtracted at the end, all modulo
+ * 2^32. This takes six additions a vector, fewer than with 64-bit integers,
+ * which some machines cannot multiply in vectors. */
 typedef struct vsums {
   vint high, low; /* with the bits of the constants in them */
 } vsums;
@@ -186,9 +186,9 @@ static int64_t exp_over(const float *less, float t, int n, float *e) {
   return sum;
 }
 
-/* Of one vector of RN(less / t), the exponentials and, where wanted, what falls
- * off them: e * u is at most 1 / e = .37, and nothing where e is 0, however far
- * u is. */
+/* From one vector of RN(less / t), adds the exponentials e and, if `fallen` is
+ * not NULL, e * u, which is at most .37 (1 over Euler's number), and 0 where e
+ * is 0 for any u. */
 INLINE void masses_add(vec x, vsums *mass, vsums *fallen) {
   vec e = v_expm(x), lost;
   vsums_add(mass, e);
@@ -229,7 +229,7 @@ static int64_t exp_mass(const float *less, float t, int n, int64_t *fallen) {
   return masses(less, t, n, fallen);
 }
 
-/* No more than i + LANES are written where i were looked at. */
+/* After i elements at most i + LANES are written. */
 static int at_least(const float *s, int n, float least, float *value,
                     int32_t *place) {
   int m = 0, i = 0;
@@ -285,7 +285,7 @@ static void fix_last(int m, int n, const float *e, size_t lde, const float *r,
   for (int j = 0; j < n; j++) acc[j] += all[j];
 }
 
-/* Columns go through the registers a few vectors at a time, with all rows. */
+/* Columns are processed a few vectors at a time, over all rows. */
 static void fix_some(int m, int n, const float *e, size_t lde, const float *r,
                      int64_t *acc) {
   const int step = FIX_VECTORS * LANES;
@@ -346,7 +346,7 @@ INLINE vec v_where_below(vec x, vec yes, vec no) {
   return v_float(vi_add(below, rest));
 }
 
-/* -x, but +0 of either zero; |x|. */
+/* -x, but +0 for either zero; |x|. */
 INLINE vec v_negative(vec x) { return v_sub(v_one(0.0f), x); }
 INLINE vec v_magnitude(vec x) { return v_max(x, v_negative(x)); }
 

@@ -15,12 +15,12 @@
 
 enum {
   WIDEN_FROM = 9,  /* queries from which widening first pays (measured) */
-  FETCH_EVERY = 64 /* elements x packed per row that is fetched meanwhile: few,
-                      for they stand in line with the loads (measured) */
+  FETCH_EVERY = 64 /* elements x packed for each row fetched: fetches must be
+                      few, because they queue with the loads (measured) */
 };
 
-/* A call, or a part of one (similar.h). q, ldq, scale, s and lds are
- * the kernel's arguments; s moves on with the keys. */
+/* A call, or a part of one (similar.h). q, ldq, scale, s and lds are the
+ * kernel's arguments; s advances with the keys. */
 typedef struct problem {
   int d, columns; /* head dimension; valid keys in the scratch */
   const float *q;
@@ -29,13 +29,12 @@ typedef struct problem {
   float scale;
   float *s;
   size_t lds;
-  /* The rows that the scratch will hold next, fetched while this one is
-   * filled (16-bit keys only) and used: memory is never idle for long. */
-  const void *const *key; /* rows of the keys in the scratch */
-  int known;              /* rows that key[] names, later keys included */
-  int fetch_from,
-      fetch_to; /* of the next scratch's rows, those for this tile */
-  int fetched;  /* of these, how many while packing */
+  /* The rows of the next scratch are fetched while this one is filled (16-bit
+   * keys only) and used, so memory is never idle for long. */
+  const void *const *key;   /* rows of the keys in the scratch */
+  int known;                /* rows that key[] names, later keys included */
+  int fetch_from, fetch_to; /* the next scratch's rows that this tile fetches */
+  int fetched;              /* how many of these were fetched while packing */
   size_t row_bytes;
 } problem;
 
@@ -132,9 +131,9 @@ static void run_tiles(kv_dtype type, int m, problem *p) {
   }
 }
 
-/* Packs LANES rows of 16-bit elements as they are. Not inline: so the rows'
- * addresses come from memory each time; spilled ones would come through the
- * ports that transpose. */
+/* Packs LANES rows of 16-bit elements unchanged. Not inline, so that the rows'
+ * addresses are read from memory each time; spilled ones would use the ports
+ * that transpose. */
 __attribute__((noinline)) static void pack_rows_16(bytes *const *row, int d,
                                                    uint16_t *out, problem *p) {
   int x = 0;
@@ -162,7 +161,7 @@ static void pack_rows_32(bytes *const *row, int d, float *out) {
       memcpy(out + (size_t)x * KV_PACK + i, row[i] + 4 * x, 4);
 }
 
-/* bfloat16 rows to floats: a pair of columns travels as one word, of which
+/* bfloat16 rows to floats: a pair of columns is moved as one word, of which
  * either half, with zeros below it, is an element. */
 static void pack_rows_bf16(bytes *const *row, int d, float *out) {
   const int pairs = 2 * COLUMNS_32;
@@ -196,8 +195,8 @@ static void pack_rows_f16(bytes *const *row, int d, float *out) {
       out[(size_t)x * KV_PACK + (size_t)i] = one_of(KV_F16, row[i], (size_t)x);
 }
 
-/* Packs keys 0..n-1, n <= KV_PACK, into the scratch, as floats where wide; the
- * last one fills up its vector. */
+/* Packs keys 0..n-1, n <= KV_PACK, into the scratch, as floats if wide; the
+ * last one is repeated to fill its vector. */
 static void pack_keys(int n, int d, const void *const *key, kv_dtype type,
                       int wide, float *pack, problem *p) {
   for (int j = 0; j < n; j += LANES) {
@@ -241,10 +240,10 @@ static void logits(int m, int n, int d, const float *q, size_t ldq,
 
 /* The kernel box_bound: u[t] is Quest's bound (arithmetic 5) of a query q[d]
  * over box t of n, which has the least (lo) and the largest (hi) of every
- * element x of a page's keys. Boxes lie in tiles of 16; how, and what room u
- * needs, says ref/kernels/kernels.h. Vector lanes are boxes, each one chain of
- * rounded additions over x. Part of ref/kernels/kernels.c, which includes the
- * vectors (ref/kernels/vec.h) before.
+ * element x of a page's keys. ref/kernels/kernels.h defines the tiles of 16
+ * boxes and the size of u. Vector lanes are boxes, each one chain of rounded
+ * additions over x. Part of ref/kernels/kernels.c, which includes the vectors
+ * (ref/kernels/vec.h) before.
  *
  * v_max may return either zero for a -0 and a +0: the sum starts from +0, can
  * never become -0, and adding either zero to it gives the same bits. */

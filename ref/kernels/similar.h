@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The kernel similar (ref/kernels/kernels.h): cosines of rows of unit length,
- * each pair once: every one is a chain of fma over x (arithmetic 5), made by
- * the tiles of ref/kernels/logits.h, and goes into two sums as an integer. Part
- * of ref/kernels/kernels.c.
+ * each pair once: every one is a chain of fma over x (arithmetic 5), computed
+ * by the tiles of ref/kernels/logits.h, and is added to two sums as an integer.
+ * Part of ref/kernels/kernels.c.
  *
- * A tile is BAND rows against at most KV_PACK columns. Its cosines lie in the
+ * A tile is BAND rows against at most KV_PACK columns. Its cosines stay in the
  * first-level cache while they are rounded, added and compared. A cosine is at
  * most a little above 1, so that BAND of them stay within an int32.
  */
@@ -14,17 +14,17 @@
 
 enum { BAND = 64, SIMILAR_VECTORS = KV_PACK / LANES };
 
-/* A call, and the tile in hand. */
+/* A call, and the current tile. */
 typedef struct similarity {
   float s[BAND * KV_PACK]; /* of a tile; 0 in columns that do not exist */
-  uint64_t above[BAND];    /* of each of its rows: columns above the least */
+  uint64_t above[BAND];    /* of each of its rows: columns above `least`, as
+                              bits */
   int64_t column[KV_PACK]; /* sums of the columns, over rows before them */
   float least;
 } similarity;
 
-/* One row s[KV_PACK] of the tile: returns which columns are above the least,
- * bit by bit; adds the row's cosines to *sum and, where `both`, each column's
- * to `down`. */
+/* One row s[KV_PACK] of the tile: returns a bit for each column above t->least;
+ * adds the row's cosines to *sum and, if `both`, each column's to `down`. */
 INLINE uint64_t similar_row(const similarity *t, const float *s, bool both,
                             vint *down, int64_t *sum) {
   uint64_t above = 0;
@@ -40,8 +40,8 @@ INLINE uint64_t similar_row(const similarity *t, const float *s, bool both,
   return above;
 }
 
-/* A band of rows that stand before the columns, which begin at row `first`: sum
- * and last are those of the band's rows. */
+/* A band of rows before the columns, which begin at row `first`: sum and last
+ * are those of the band's rows. */
 static void similar_before(similarity *t, int first, int64_t *sum,
                            int32_t *last) {
   vint down[SIMILAR_VECTORS];
@@ -55,7 +55,8 @@ static void similar_before(similarity *t, int first, int64_t *sum,
       vi_widen_add(vi_one(0), 0, down[v], t->column + v * LANES);
 }
 
-/* The columns' own rows: each pair comes both ways, and each row has itself. */
+/* The columns' own rows: each pair occurs both ways, and each row with itself.
+ */
 static void similar_among(similarity *t, int rows, int first, int64_t *sum,
                           int32_t *last) {
   for (int r = 0; r < rows; r++) {
@@ -76,8 +77,8 @@ static void similar_find(const similarity *t, int i, uint64_t open,
   }
 }
 
-/* Rows i.. of a band against the columns; the rows behind them, which come
- * next, are fetched meanwhile. */
+/* Rows i.. of a band against the columns; the next rows are fetched meanwhile.
+ */
 static void similar_band(problem *p, const float *unit, int i, int rows) {
   const size_t d = (size_t)p->d;
   const void *from[2] = {unit + (size_t)i * d, unit + (size_t)(i + 1) * d};
@@ -115,22 +116,22 @@ static void similar(int first, int n, int d, const float *unit, float least,
 /* --- the nearest rows ----------------------------------------------------- */
 
 /* The kernel nearest (ref/kernels/kernels.h): the nearest of many rows to each
- * of a few tokens, by products that the tiles of ref/kernels/logits.h make. The
- * tokens are packed, the rows go past them a band at a time, and what is nearer
- * than the farthest that a token has so far takes its place. */
+ * of a few tokens, by products of the tiles of ref/kernels/logits.h. The tokens
+ * are packed, the rows are processed a band at a time, and a row nearer than
+ * the farthest of a token's so far replaces that one. */
 
 /* A call; k, n, which, found and value are its arguments. */
 typedef struct nearest_search {
   float s[BAND * KV_PACK]; /* products of a band; 0 in columns without token */
-  float farthest[KV_PACK]; /* of those that a token has; infinity: it has not
-                              as many as it may */
+  float farthest[KV_PACK]; /* of a token's rows; infinity: it has fewer than k
+                            */
   int k, n;
   float *value;
   int32_t *which, *found;
 } nearest_search;
 
-/* Enters row i, of distance v, among those of token j, the farthest of which
- * leaves where it has k already. */
+/* Inserts row i, of distance v, among those of token j; if it already has k,
+ * the farthest is dropped. */
 static void nearest_enter(nearest_search *t, int j, int i, float v) {
   float *value = t->value + (size_t)j * (size_t)t->k;
   int32_t *which = t->which + (size_t)j * (size_t)t->k;

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * What the vector headers share. A vector header (vec_portable.h, vec_avx2.h,
- * vec_avx512.h) gives one instruction set the same words, of which the kernels
+ * vec_avx512.h) gives one instruction set the same words, in which the kernels
  * are written; ref/kernels/kernels.c includes one of them first. A word takes
  * and returns registers, lane by lane; pointers are to LANES elements,
- * unaligned. A column is what rows have at one place: an element, or 4 bytes.
+ * unaligned. A column is one place of all rows: an element, or 4 bytes.
  *
  *   LANES, vec, vint          how many floats, or int32, are in one register
  *   SET_NAME, SET_TABLE       the set's kv_kernels.name, and its table's
  *   v_one v_load v_store      one number in all lanes; load and store
  *   v_load_part v_store_part  the first n lanes only, the rest `fill`
  *   v_fma v_mul v_add v_sub v_div   IEEE, one rounding each
- *   v_max                     of values where the sign of zero is no matter
+ *   v_max                     if the sign of zero does not matter
  *   v_top                     the largest lane
  *   v_from_f16 v_from_bf16    LANES 16-bit elements, exact; any alignment
  *   v_bits v_float vi_*       the integer view, for exp and log
@@ -28,7 +28,7 @@
  *   vi_of_bytes               LANES bytes, each to an integer
  *   vi_words                  the 4 bytes at some place of LANES rows
  *   v_of_half                 the low half of each lane, fp16, exact
- *   vi_down                   moved down so many bits, zeros behind them
+ *   vi_down                   shifted down by so many bits, zeros shifted in
  *   vi_and                    bit by bit
  *   v_half                    one fp16 number in all lanes
  *   TABLE_BITS v_look         codes of so many bits have a number a lane: that
@@ -43,7 +43,7 @@
  *                             `at` on; returns how many. LANES are written
  *   pack_16 pack_words        transposes: see there
  *   pack_step                 PACK_STEPS of it are one of COLUMNS_MANY words
- *   CODE_CARRIES              are there registers to do them beside a tile?
+ *   CODE_CARRIES              are there registers to do them during a tile?
  *   LOGIT_ROWS, WEIGH_ROWS    most queries of a block of registers
  *   LOGIT_TILES, WEIGH_TILES  X(type, queries, registers of keys or columns)
  *                             for each block, by queries from 1 on
@@ -78,7 +78,7 @@ enum {
 
 typedef const unsigned char bytes; /* a row: any type, any alignment */
 
-/* The bits at .. at + bits - 1 of a word set, where a code stands. */
+/* A word with bits at .. at + bits - 1 set, those of a code. */
 INLINE uint32_t code_mask(int at, int bits) {
   return ((1u << bits) - 1u) << at;
 }
@@ -96,15 +96,15 @@ INLINE int pick_each(int lanes, const float *lane, float least, int at,
 }
 
 /* Into the second-level cache: a prefetch to the first one waits for a fill
- * buffer and delays the loads that work (measured: half the bandwidth). */
+ * buffer and delays the loads in use (measured: half the bandwidth). */
 INLINE void fetch(const void *line) { __builtin_prefetch(line, 0, 2); }
 
-/* Into the first-level cache, where so few loads work that none waits. */
+/* Into the first-level cache, if so few loads are in use that none waits. */
 INLINE void fetch_near(const void *line) { __builtin_prefetch(line, 0, 3); }
 
-/* Where row j may be, to fetch it early. Behind the n known ones the last
- * stride is guessed at: mostly the next call goes on there, and a prefetch of
- * what does not exist does nothing. */
+/* Where row j may be, to fetch it early. After the n known ones the last stride
+ * is assumed to continue: the next call mostly starts there, and a prefetch of
+ * an unmapped address does nothing. */
 INLINE const char *row_ahead(const void *const *row, int n, int j) {
   if (j < n) return row[j];
   uintptr_t last = (uintptr_t)row[n - 1];

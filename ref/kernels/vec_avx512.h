@@ -175,8 +175,8 @@ INLINE __m512i halves(bytes *a, bytes *b) {
 /* out[x * KV_PACK + lane] = element x of row[lane], which begins at byte `at`,
  * x < 16. Quarters of the registers: columns 0-7 and 8-15 of rows 0-7, the same
  * of rows 8-15. Pairs of rows are interleaved by 2 bytes, pairs of pairs by 4;
- * the last step takes column x low and x + 8 high from wherever they are. The
- * inserts come from memory so that only these 24 need the shuffle port. */
+ * the last step takes column x low and x + 8 high. The inserts load from memory
+ * so that only these 24 steps need the shuffle port. */
 INLINE void pack_16(bytes *const *row, size_t at, uint16_t *out) {
   const __m512i even = _mm512_setr_epi64(0, 8, 4, 12, 2, 10, 6, 14);
   const __m512i odd = _mm512_setr_epi64(1, 9, 5, 13, 3, 11, 7, 15);
@@ -218,8 +218,8 @@ INLINE void turn_words(vint *a) {
 }
 
 /* 32 bytes at `at` of rows i and i + 4 into register i. The rows are read in
- * their order, or the processor does not see that they are a stream (measured:
- * AMD EPYC, a tenth of the time of 8-bit keys). */
+ * order, or the processor does not detect a stream (measured: AMD EPYC, a tenth
+ * of the time of 8-bit keys). */
 INLINE void load_halves(bytes *const *row, size_t at, vint *a) {
   UNROLL for (int i = 0; i < 4; i++) {
     const void *low = row[i] + at;
@@ -241,10 +241,10 @@ INLINE void pack_words(bytes *const *row, size_t at, vint *word) {
 }
 
 /* One of four steps to word[x] = the lanes' 4 bytes at column x, x < 8, between
- * which other work may stand. Unlike pack_words it loads halves of registers,
+ * which other work may be done. Unlike pack_words it loads halves of registers,
  * rows i and i + 4 of the first 8 rows and of the last, so each half has 4
- * words and 4 more of one row. The last step brings together what is of one
- * column: 4 shuffles and inserts a word, where pack_words takes 5. */
+ * words and 4 more of one row. The last step joins the words of one column: 4
+ * shuffles and inserts a word, where pack_words takes 5. */
 enum { COLUMNS_MANY = 8, CODE_CARRIES = 1 };
 INLINE void pack_step(int step, bytes *const *row, size_t at, vint *word) {
   if (step == 0) load_halves(row, at, word);

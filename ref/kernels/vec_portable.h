@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Any machine: 4 lanes of the compilers' vector extension; of intrinsics only a
- * few of SSE2, where there is that. Words: ref/kernels/vec.h.
+ * Any machine: 4 lanes of the compilers' vector extension; and a few intrinsics
+ * of SSE2, if available. Words: ref/kernels/vec.h.
  *
  * Without hardware FMA v_fma goes through binary64: the product of two
  * binary32 is exact there, the sum is rounded to odd (its error, by Knuth's
@@ -77,8 +77,8 @@ INLINE vec narrow(dual low, dual high) {
   return (vec){(float)low[0], (float)low[1], (float)high[0], (float)high[1]};
 }
 #  endif
-/* p + c rounded to odd. error * s tells on which side of s the sum lies; a
- * product of zero or NaN (s is exact, or infinite) leaves s as it is. */
+/* p + c rounded to odd. The sign of error * s shows on which side of s the sum
+ * is; a product of zero or NaN (s is exact, or infinite) leaves s as it is. */
 INLINE dual add_to_odd(dual p, dual c) {
   dual s = p + c, t = s - p;
   dual error = (p - (s - t)) + (c - t), side = error * s;
@@ -102,7 +102,7 @@ INLINE vint vi_one(uint32_t u) {
   int32_t i = (int32_t)u;
   return (vint){i, i, i, i};
 }
-/* They wrap, as the instructions do: of what is no number bits are left. */
+/* They wrap, like the instructions; the result for NaN is unspecified bits. */
 INLINE vint vi_add(vint a, vint b) { return (vint)((vbits)a + (vbits)b); }
 INLINE vint vi_sub(vint a, vint b) { return (vint)((vbits)a - (vbits)b); }
 INLINE vint vi_shl23(vint a) { return (vint)((vbits)a << 23); }

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Numbers of a run of codes (vrun, v_run, v_number of ref/kernels/vec.h). Of
- * codes of at most TABLE_BITS bits all numbers are made once and stand in a
- * register: v_look finds one by the lowest bits of a lane, more of them than a
- * code has where it has few, so they repeat. Included by a vector header,
- * behind its words.
+ * Numbers of a run of codes (vrun, v_run, v_number of ref/kernels/vec.h). For
+ * codes of at most TABLE_BITS bits all numbers are computed once and kept in a
+ * register, from which v_look selects by the lowest bits of a lane; if codes
+ * have fewer bits than v_look uses, the numbers repeat. Included by a vector
+ * header, after its words.
  */
 #ifndef KV_REF_KERNELS_VEC_RUN_H
 #define KV_REF_KERNELS_VEC_RUN_H
@@ -24,8 +24,8 @@ INLINE vrun v_run(int bits, vec scale, vec min) {
 }
 
 /* The numbers of the codes in bits at .. at + bits - 1 of each lane of a, which
- * is below 256. A code goes down to the lowest bits, and what is above it is
- * cleared; of the last in a byte nothing is. */
+ * is below 256. A code is shifted to the lowest bits, and the bits above it are
+ * cleared; the last one in a byte has none. */
 INLINE vec v_number(int bits, vrun run, vint a, int at) {
   if (at) a = vi_down(a, at);
   if (bits <= (int)TABLE_BITS) return v_look(run.scale, a);

@@ -9,14 +9,14 @@
 #ifndef KV_REF_KERNELS_WEIGH_H
 #define KV_REF_KERNELS_WEIGH_H
 
-/* Rows that are fetched early, each band its own columns. Where four heads
- * share a row, arithmetic leaves the fill buffers idle often enough for the
- * first-level cache to take it; otherwise it goes to the second (measured:
- * 4 and 8 % of decode attention). */
+/* How many rows ahead are fetched, by each band its own columns. If four heads
+ * share a row, arithmetic leaves the fill buffers idle often enough to fetch it
+ * into the first-level cache; otherwise it goes to the second (measured: 4 and
+ * 8 % of decode attention). */
 enum { NEAR = 20, FAR = 96 };
 
-/* Fetches `size` bytes from byte `from` on of the row that far behind row j of
- * value[n]; rows: heads that share it. */
+/* Fetches `size` bytes from byte `from` on of the row NEAR or FAR rows after
+ * row j of value[n]; rows: heads that share it. */
 INLINE void fetch_band(int rows, const void *const *value, int n, int j,
                        size_t from, size_t size) {
   const char *ahead = row_ahead(value, n, j + (rows == 4 ? NEAR : FAR)) + from;
@@ -28,7 +28,7 @@ INLINE void fetch_band(int rows, const void *const *value, int n, int j,
   }
 }
 
-/* A call; p and a go on with the heads. */
+/* A call; p and a advance with the heads. */
 typedef struct weighing {
   int n, d_v;     /* rows; columns */
   const float *p; /* of the tile's first head */
@@ -67,7 +67,7 @@ INLINE void weigh_tile(kv_dtype type, int rows, int vectors, int ahead,
       v_store(w->a + (size_t)r * d_v + x + (size_t)(v * LANES), a[r][v]);
 }
 
-/* Of the columns from x on, which fill no vector, one chain after the other. */
+/* The columns from x on, which fill no vector, one chain at a time. */
 static void weigh_rest(kv_dtype type, int rows, const weighing *w, size_t x) {
   for (; x < (size_t)w->d_v; x++)
     for (int r = 0; r < rows; r++) {
@@ -115,9 +115,9 @@ static const weigh_shape weigh_shapes[3][WEIGH_ROWS] = {
     [KV_F32] = {WEIGH_TILES(LIST_WEIGH, KV_F32)},
 };
 
-/* Heads of the next tile: as many tiles as WEIGH_ROWS asks for, but of nearly
- * equal size, for the smallest tiles have too few chains to keep the units
- * busy. */
+/* Heads of the next tile: the fewest tiles that WEIGH_ROWS allows, of nearly
+ * equal size, because small tiles have too few chains to keep the units busy.
+ */
 static int weigh_rows(int left) {
   int tiles = (left + WEIGH_ROWS - 1) / WEIGH_ROWS;
   return (left + tiles - 1) / tiles;

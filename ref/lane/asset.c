@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Finding what is in an asset: ref/lane/asset.h.
+ * Look-up in an asset: ref/lane/asset.h.
  */
 #include "ref/lane/asset.h"
 

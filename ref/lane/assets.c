@@ -45,7 +45,7 @@ static kv_rc take(int n, const kv_asset_kind *const *kind, const kv_asset *of,
   return KV_OK;
 }
 
-/* Puts one file's tensors, or none, behind the `at` that are there. */
+/* Appends one file's tensors, or none, to the first `at`. */
 static void put(const kv_tensor_ask *ask, const kv_asset *file, int at,
                 kv_asset_own *own) {
   int n = kv_tensors_asked(ask);

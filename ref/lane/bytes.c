@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The walk that counts a lane's bytes (ref/lane/ledger.h). What entries cost is
- * known without looking at them; what the entries of each class cost is not, so
+ * The walk that counts a lane's bytes (ref/lane/ledger.h). The bytes of all
+ * entries follow without a look at them, but not the bytes of each class. So
  * lanes of methods with classes are walked entry by entry: O(n) a call.
  */
 #include "ref/lane/lane.h"
 
 #include <assert.h>
 
-/* One side of all entries: what is raw by the entry, the rest as the verbs
- * counted it when blocks came and went. */
+/* One side of all entries: raw rows by entry, blocks as the verbs counted
+ * them. */
 static void walk_side(const kv_lane *l, const kv_slab *slab, int width,
                       kv_bytes *sum) {
   int64_t raws = l->n;
@@ -33,7 +33,7 @@ int64_t kv_lane_shared_entry(const kv_lane *l, int i) {
   return k == v ? kv_lane_shared(l, k) : 0;
 }
 
-/* Of all entries. */
+/* For all entries. */
 static int64_t shared_bytes(const kv_lane *l) {
   int64_t sum = 0;
   if (!l->shape->shared) return 0;
@@ -42,7 +42,7 @@ static int64_t shared_bytes(const kv_lane *l) {
   return sum;
 }
 
-/* How many of what a meta is held for, with n live entries. */
+/* How many units of a meta n live entries need. */
 static int64_t units(const kv_meta *m, int n) {
   switch (m->per) {
   case KV_PER_ENTRY:
@@ -54,7 +54,7 @@ static int64_t units(const kv_meta *m, int n) {
   }
 }
 
-/* Of these, how many a step looks at. */
+/* How many of these units a step reads. */
 static int64_t scanned_units(const kv_meta *m, int n) {
   int64_t all = units(m, n);
   return m->most && all > m->most ? m->most : all;
@@ -67,9 +67,9 @@ bool kv_lane_is_run(const kv_lane *l) {
   return i == n;
 }
 
-/* True of such entries in a layer whose own sliding window drops those before:
- * a store keeps them in a ring, where the number of tokens seen says of each
- * row which token it is. */
+/* True for entries of a layer that drops older ones by its own sliding window.
+ * A store keeps them in a ring, where the number of tokens seen gives the token
+ * of each row. */
 static bool run_of_window(const kv_lane *l) {
   return l->data->window && kv_lane_is_run(l);
 }
@@ -91,8 +91,8 @@ static int columns_each(const kv_needs *need) {
 
 /* --- by class ------------------------------------------------------------- */
 
-/* One side: what an entry costs by its format. Where blocks hold groups, each
- * block costs what it says, with its first live member, whom it marks. */
+/* One side: the bytes of an entry by its format. A block of a group is counted
+ * with its first live member, and marked. */
 typedef struct side {
   const kv_slab *slab;
   const kv_cell_ref *ref; /* [n]; NULL: all are raw */
@@ -133,8 +133,8 @@ static void unmark(const side *s, int n) {
   }
 }
 
-/* Class 0, of which most are, has a sum that stays in a register: a method that
- * takes the prompt token by token has its lanes walked as often. */
+/* The sum of class 0, the most common one, stays in a register: lanes are
+ * walked at every token if a method takes the prompt token by token. */
 static void walk_classes(const kv_lane *l, kv_bytes *sum) {
   int64_t each = metadata_each(l) + columns_each(l->needs), of_0 = 0;
   const bool shared = l->shape->shared;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Two methods on one lane: ref/lane/compose.h. What cannot be is refused at
- * open, when both have said what they need.
+ * Two methods on one lane: ref/lane/compose.h. A pair that cannot work is
+ * refused at open, when both have stated their needs.
  */
 #include "ref/lane/compose.h"
 #include "ref/lane/hooks.h"
@@ -13,7 +13,7 @@
 
 enum { NAME = 96 };
 
-/* A composition, in the list of all that were made. */
+/* A composition, in the list of all compositions. */
 typedef struct pair {
   kv_method table;
   kv_around around;
@@ -26,7 +26,7 @@ typedef struct pair {
   struct pair *next;
 } pair;
 
-/* What stands before the parameters; open fills all but `pair`. */
+/* The header before the parameters; open fills all but `pair`. */
 typedef struct kv_block {
   const pair *pair;
   kv_needs needs[KV_MOST_PARTS];
@@ -57,7 +57,7 @@ static bool is_due(const kv_needs *needs, const kv_call *c) {
   return true;
 }
 
-/* The hook of part i, as if it were alone; what is selected is the first's. */
+/* Calls the hook of part i as if it were alone; selections are the first's. */
 static void run(const pair *x, int i, kv_call *whole) {
   kv_call c = *whole;
   const kv_block *b = c.at.params;
@@ -87,10 +87,10 @@ static void run(const pair *x, int i, kv_call *whole) {
   kv_hook_call(x->part[i], &c);
   kv_selecting_now = looking;
   whole->there |= c.there;
-  c.at.work->used = used; /* every hook finds all of the workspace */
+  c.at.work->used = used; /* every hook gets the whole workspace */
 }
 
-/* A first that compresses the whole layer has done so before the second
+/* If the first compresses the whole layer, it does so before the second
  * compresses a lane. */
 static void compress_lane(const pair *x, kv_call *c) {
   run(x, 0, c);
@@ -109,7 +109,7 @@ static void compress_layer(const pair *x, kv_call *c) {
   run(x, 1, c);
 }
 
-/* A second that narrows chooses among what the first chose. */
+/* A second that narrows chooses from the first's view. */
 static void view(const pair *x, kv_call *c) {
   const kv_block *b = c->at.params;
   kv_query query = *c->query;
@@ -174,8 +174,8 @@ static bool has_knob(const kv_param *table) {
   return has;
 }
 
-/* Both tables, the second's names behind its method's and a dot. -b sets one
- * knob: the second's only where the first has none. */
+/* Both tables; the second's names follow its method's name and a dot. -b sets
+ * one knob: the second's only if the first has none. */
 static bool join_params(pair *x) {
   int a = count(x->part[0]->params), b = count(x->part[1]->params);
   size_t room = 1, method = strlen(x->part[1]->name);
@@ -266,7 +266,8 @@ kv_rc kv_compose(const kv_method *first, const kv_method *second,
                  const kv_method **out, kv_err *e) {
   if (pair_of(first) || pair_of(second))
     return kv_fail(e, KV_USAGE,
-                   "%s+%s are more than two methods; one selects, one codes",
+                   "%s+%s joins more than two methods; join one that selects "
+                   "and one that codes",
                    first->name, second->name);
   pthread_mutex_lock(&lock);
   pair *x = find(first, second);
@@ -311,7 +312,7 @@ int kv_parts_opened(const kv_method *m, const void *params,
 
 /* --- what two methods need together --------------------------------------- */
 
-/* What a lane has once, and both ask for. */
+/* What a lane has only once, and both methods need. */
 static kv_rc check_once(const char *whole,
                         const kv_method *const part[KV_MOST_PARTS],
                         const kv_needs *a, const kv_needs *b, kv_err *e) {
@@ -320,37 +321,35 @@ static kv_rc check_once(const char *whole,
     const char *what;
   } once[] = {
       {a->codings > 0, "code keys and values"}, /* the second does */
-      {a->classes > 1 && b->classes > 1,
-       "give entries a class, and an entry has one"},
-      {part[0]->chunk && part[1]->chunk,
-       "add a chunk of their own to attention, which has room for one"},
+      {a->classes > 1 && b->classes > 1, "give each entry a class"},
+      {part[0]->chunk && part[1]->chunk, "add their own chunk to attention"},
       {a->across == KV_DOWN && b->across == KV_DOWN,
-       "publish messages for the layers below, and a step has room for one"}};
+       "publish messages for the layers below"}};
   for (size_t i = 0; i < sizeof once / sizeof *once; i++)
     if (once[i].both)
       return kv_fail(e, KV_REFUSED,
-                     "%s: %s and %s both %s; one of them is enough", whole,
+                     "%s: %s and %s both %s; use only one of them", whole,
                      part[0]->name, part[1]->name, once[i].what);
   return KV_OK;
 }
 
-/* A second that narrows reads keys as they were recorded, and has a copy of its
- * own for each token. */
+/* A second that narrows reads keys as recorded, and has its own copy for each
+ * token. */
 static kv_rc check_narrowing(const char *whole,
                              const kv_method *const part[KV_MOST_PARTS],
                              const kv_needs *a, kv_err *e) {
   const char *does = a->merges    ? "merges entries"
-                     : a->reindex ? "gives entries other positions"
+                     : a->reindex ? "moves entries to other positions"
                      : a->codings ? "codes keys"
                                   : NULL;
   if (!does) return KV_OK;
   return kv_fail(e, KV_REFUSED,
-                 "%s: %s %s, and %s knows keys as they came; take a method "
-                 "that leaves them as they are",
+                 "%s: %s %s, but %s needs the original keys; choose a method "
+                 "that leaves keys unchanged",
                  whole, part[0]->name, does, part[1]->name);
 }
 
-/* Why the two cannot be on one lane, in KV_REFUSED; they are named. */
+/* KV_REFUSED says why the two named methods cannot share a lane. */
 static kv_rc check(const char *whole,
                    const kv_method *const part[KV_MOST_PARTS],
                    const kv_needs *a, const kv_needs *b, kv_err *e) {
@@ -360,46 +359,45 @@ static kv_rc check(const char *whole,
     if (rc) return rc;
   } else if (b->codings == 0 || part[1]->view)
     return kv_fail(e, KV_REFUSED,
-                   "%s: %s codes nothing, so it is no format for what %s "
-                   "keeps; name a format second, such as kivi, or what narrows "
-                   "a choice, such as twilight",
+                   "%s: %s codes nothing, so it cannot store what %s keeps; "
+                   "name a format second, such as kivi, or a method that "
+                   "narrows a selection, such as twilight",
                    whole, second, first);
   for (int i = 0; i < b->codings; i++)
     if (b->coding[i].format->layered)
       return kv_fail(e, KV_REFUSED,
-                     "%s: %s codes a token of all KV heads at once, and %s may "
-                     "keep others in each; take %s alone",
+                     "%s: %s codes a token of all KV heads together, but %s "
+                     "may keep other tokens in each head; use %s alone",
                      whole, second, first, second);
   if (a->merges)
     return kv_fail(e, KV_REFUSED,
-                   "%s: %s merges entries, and what is merged cannot be coded; "
-                   "take a method that drops them",
+                   "%s: %s merges entries, and merged entries cannot be coded; "
+                   "choose a method that drops entries",
                    whole, first);
   if (a->block && b->block && a->block != b->block)
     return kv_fail(e, KV_REFUSED,
-                   "%s: %s takes the prompt %d tokens at a time and %s %d; "
-                   "they must agree",
+                   "%s: %s reads the prompt %d tokens at a time, but %s %d; "
+                   "make them equal",
                    whole, first, a->block, second, b->block);
   bool rows = a->prompt_rows > 0 && b->prompt_rows > 0;
   if (rows && a->prompt_rows != b->prompt_rows)
-    return kv_fail(e, KV_REFUSED,
-                   "%s: %s looks at the last %d prompt rows and %s at %d, "
-                   "whose sums cannot be shared; make them agree",
-                   whole, first, a->prompt_rows, second, b->prompt_rows);
+    return kv_fail(
+        e, KV_REFUSED,
+        "%s: %s observes the last %d prompt rows, but %s %d; make them equal",
+        whole, first, a->prompt_rows, second, b->prompt_rows);
   if (a->metas + b->metas > KV_MAX_META)
-    return kv_fail(e, KV_REFUSED,
-                   "%s: %d kinds of memory of their own are more than the %d "
-                   "that there is room for",
-                   whole, a->metas + b->metas, (int)KV_MAX_META);
+    return kv_fail(
+        e, KV_REFUSED,
+        "%s: the two methods declare %d kinds of memory; the limit is %d",
+        whole, a->metas + b->metas, (int)KV_MAX_META);
   if (b->lanes == QUERY_HEAD && a->lanes == KV_HEAD)
     return kv_fail(e, KV_REFUSED,
-                   "%s: %s keeps tokens for each query head and %s for each KV "
-                   "head; they must agree",
+                   "%s: %s keeps tokens for each query head, but %s for each "
+                   "KV head; make them agree",
                    whole, second, first);
   if (a->columns + b->columns > KV_MAX_COLUMNS)
     return kv_fail(e, KV_REFUSED,
-                   "%s: %d numbers an entry are more than the %d that there "
-                   "is room for",
+                   "%s: the two methods need %d columns; the limit is %d",
                    whole, a->columns + b->columns, (int)KV_MAX_COLUMNS);
   return check_once(whole, part, a, b, e);
 }
@@ -407,7 +405,7 @@ static kv_rc check(const char *whole,
 static int common(int a, int b) { return b == 0 ? a : common(b, a % b); }
 static int most(int a, int b) { return a > b ? a : b; }
 
-/* The least rhythm in which each of both is due. */
+/* The least rhythm that contains both. */
 static void add_rhythm(kv_needs *sum, const kv_needs *b) {
   if (b->every == 0) return;
   if (sum->every == 0)
@@ -417,8 +415,8 @@ static void add_rhythm(kv_needs *sum, const kv_needs *b) {
   sum->every = common(sum->every, b->every);
 }
 
-/* A meta of the second's. One that narrows looks at what the first chose for
- * each of the lane's query heads, `queries` of them. */
+/* A meta of the second. One that narrows reads what the first chose for each of
+ * the lane's `queries` query heads. */
 static void add_meta(kv_needs *sum, const kv_needs *b, int m, int queries) {
   kv_meta *to = &sum->meta[sum->metas++];
   *to = b->meta[m];
@@ -440,7 +438,7 @@ static void add(kv_needs *sum, const kv_needs *b, int queries) {
   sum->merged = b->merged;
   sum->merge_bias = b->merge_bias;
   sum->classes = most(sum->classes, b->classes);
-  if (b->narrows) sum->unread = 0; /* what is read is chosen at each step */
+  if (b->narrows) sum->unread = 0; /* each step chooses what is read */
   sum->host |= b->host;
   sum->reindex |= b->reindex;
   sum->rope |= b->rope;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The metadata of decisions, and what their lists say: ref/lane/decisions.h.
+ * The metadata of decisions, and the meaning of their lists:
+ * ref/lane/decisions.h.
  */
 #include "ref/lane/decisions.h"
 #include <stdlib.h>
@@ -36,7 +37,7 @@ static kv_rc bad(const kv_asset *a, kv_err *e, const char *key,
                  have ? kv_plain(have, sizeof show, show) : "", want);
 }
 
-/* Place in choices of the key's value; otherwise where the key is absent. */
+/* Index in choices of the key's value; `otherwise` if the key is absent. */
 static kv_rc choose(const kv_asset *a, const char *key, const char *want,
                     const char *const choices[], int otherwise, int *out,
                     kv_err *e) {
@@ -48,7 +49,7 @@ static kv_rc choose(const kv_asset *a, const char *key, const char *want,
   return bad(a, e, key, want);
 }
 
-/* Decimal digits of a number 1..most, to the end; 0: it is none. */
+/* Parses decimal digits up to the end as a number 1..most; 0: it is none. */
 static int number(const char *text, long most) {
   char *end;
   if (*text < '0' || *text > '9' || strlen(text) > 18) return 0;
@@ -72,9 +73,9 @@ static kv_rc read_unit(const kv_asset *a, int *page, kv_err *e) {
 
 static kv_rc read_names(const kv_asset *a, kv_err *e) {
   const char *name = kv_asset_meta(a, "name");
-  if (!name || !*name) return bad(a, e, "name", "what the rows are called");
+  if (!name || !*name) return bad(a, e, "name", "a name for the rows");
   if (a->of_trace) return KV_OK;
-  return bad(a, e, "trace", "the trace's identity, as kvtrace info prints");
+  return bad(a, e, "trace", "the trace's identity, which kvtrace info prints");
 }
 
 kv_rc kv_decisions_read(const kv_asset *a, const kv_shape *shape,
@@ -114,17 +115,17 @@ kv_rc kv_decisions_read(const kv_asset *a, const kv_shape *shape,
 typedef struct walk {
   const kv_asset *asset;
   const kv_decisions_form *form;
-  kv_decided layer; /* in hand */
+  kv_decided layer; /* the current layer */
   int prompt_len, n_tokens;
   int group;        /* lists of views a lane */
   int32_t *dropped; /* [n_tokens] in which step; 0: never */
   int32_t *named;   /* [n_tokens] the last list that did */
   int32_t *live;    /* [n_tokens] ascending or in lane order */
-  int32_t lists;    /* looked at so far */
-  bool steps_only;  /* what they say is not looked at */
+  int32_t lists;    /* checked so far */
+  bool steps_only;  /* lists are not checked */
 } walk;
 
-/* Where a list stands. */
+/* The position of a list, for messages. */
 typedef struct place {
   const char *kind;
   int step, head;
@@ -144,10 +145,10 @@ static kv_rc refuse(const walk *w, const place *at, kv_err *e,
 
 static kv_rc not_live(const walk *w, const place *at, int token, kv_err *e) {
   if (token < 0 || token >= w->n_tokens)
-    return refuse(w, at, e, "position %d is none of the trace's %d tokens",
+    return refuse(w, at, e, "position %d is outside the trace's %d tokens",
                   token, w->n_tokens);
   if (token >= at->step)
-    return refuse(w, at, e, "position %d is not live: it arrives with step %d",
+    return refuse(w, at, e, "position %d is not live: it arrives at step %d",
                   token, token + 1);
   return refuse(w, at, e, "position %d is not live: it was dropped at step %d",
                 token, w->dropped[token]);
@@ -157,8 +158,8 @@ static bool lives(const walk *w, int64_t token, int step) {
   return token >= 0 && token < step && !w->dropped[token];
 }
 
-/* The tokens of one item; those that are not live do not count, but one must
- * be there. */
+/* The tokens of one item; only live ones count, and at least one must be
+ * live. */
 static kv_rc look_at(walk *w, const place *at, int32_t item, int page,
                      kv_err *e) {
   int64_t first = (int64_t)item * page;
@@ -166,13 +167,13 @@ static kv_rc look_at(walk *w, const place *at, int32_t item, int page,
   for (int64_t t = first; t < first + page && t < at->step; t++) {
     if (!lives(w, t, at->step)) continue;
     if (w->named[t] == w->lists)
-      return refuse(w, at, e, "position %d is named twice", (int)t, 0);
+      return refuse(w, at, e, "position %d appears twice", (int)t, 0);
     w->named[t] = w->lists;
     found++;
   }
   if (found) return KV_OK;
   if (page == 1) return not_live(w, at, item, e);
-  return refuse(w, at, e, "page %d has no live token among %d seen", item,
+  return refuse(w, at, e, "page %d has no live token among the %d seen", item,
                 at->step);
 }
 
@@ -182,14 +183,15 @@ static kv_rc look(walk *w, const place *at, const kv_lists *l, int k,
   if (w->steps_only) return KV_OK;
   w->lists++;
   if (l->start[k] == end)
-    return refuse(w, at, e, "the list is empty; name a token", 0, 0);
+    return refuse(w, at, e, "the list is empty; name at least one token", 0, 0);
   kv_rc rc = KV_OK;
   for (int64_t i = l->start[k]; !rc && i < end; i++)
     rc = look_at(w, at, l->item[i], l->page, e);
   return rc;
 }
 
-/* What the last list did not name goes; how many stay of the first n. */
+/* Drops tokens that the last list did not name; returns how many of the first n
+ * stay. */
 static int drop_rest(walk *w, int n, int step) {
   int stay = 0;
   for (int i = 0; i < n; i++) {
@@ -207,17 +209,17 @@ static kv_rc compress_step(const walk *w, int step, kv_err *e) {
   place at = {"lane", step, 0};
   if (past >= 0 || (block && step % block == 0)) return KV_OK;
   return refuse(w, &at, e,
-                block ? "the prompt enters %d tokens at a time, no block ends "
-                        "here"
-                      : "the prompt enters as a whole, %d tokens, and is "
-                        "compressed then; give `block` where it does not",
+                block ? "the prompt is read %d tokens at a time, and no block "
+                        "ends at this step"
+                      : "the prompt of %d tokens is read and compressed at "
+                        "once; write metadata `block` if it is read in blocks",
                 block ? block : w->prompt_len, 0);
 }
 
 static kv_rc view_step(const walk *w, int step, kv_err *e) {
   place at = {"head", step, 0};
   if (step > w->prompt_len) return KV_OK;
-  return refuse(w, &at, e, "views begin after the prompt of %d tokens",
+  return refuse(w, &at, e, "views must start after the prompt of %d tokens",
                 w->prompt_len, 0);
 }
 
@@ -251,7 +253,7 @@ static kv_rc malformed(const walk *w, const char *kind, const char *what,
                  w->layer.layer, kind, what, why);
 }
 
-/* t: the three tensors of one kind; NULL where the kind is not there. */
+/* t: the three tensors of one kind; NULL if the kind is absent. */
 static kv_rc check_lists(const walk *w, const kv_tensor *t, const char *kind,
                          int heads, kv_err *e) {
   if (!t) return KV_OK;
@@ -271,17 +273,17 @@ static kv_rc check_lists(const walk *w, const kv_tensor *t, const char *kind,
     if (l.step[i] < 1 || l.step[i] > w->n_tokens ||
         (i && l.step[i] <= l.step[i - 1]))
       return malformed(w, kind, "steps",
-                       "does not ascend within the trace's tokens", e);
+                       "must ascend within the trace's tokens", e);
   if (t[1].count != lists + 1)
     return malformed(w, kind, "indptr",
-                     "has not one number per step and head, and one more", e);
+                     "must have one number for each step and head, plus one",
+                     e);
   for (int64_t k = 0; k < lists; k++)
     if (l.start[k] > l.start[k + 1])
       return malformed(w, kind, "indptr", "descends", e);
   if (l.start[0] != 0 || l.start[lists] != t[2].count)
     return malformed(w, kind, "indptr",
-                     "does not begin at 0 and end at the number of positions",
-                     e);
+                     "must start at 0 and end at the number of positions", e);
   return KV_OK;
 }
 
@@ -305,8 +307,8 @@ static kv_rc walk_layer(walk *w, kv_err *e) {
   const kv_decisions_form *f = w->form;
   if (f->views && f->view_heads % f->stored_heads != 0)
     return kv_fail(e, KV_REFUSED,
-                   "%s: views of KV heads cannot be told apart where every "
-                   "query head stores its own; give view_head=query",
+                   "%s: decisions of one KV head cannot be compared when each "
+                   "query head stores its own tokens; write view_head=query",
                    w->asset->path);
   w->group = f->views ? f->view_heads / f->stored_heads : 1;
   kv_rc rc = KV_OK;

@@ -23,7 +23,7 @@ int kv_slab_named(const kv_slab *s) {
   return s->coding->format->layered->named(s->coding->settings);
 }
 
-/* Bytes that a block takes here. */
+/* Bytes that a block takes in memory. */
 static size_t block_size(const kv_slab *s, int members) {
   const kv_layered *f = s->coding ? s->coding->format->layered : NULL;
   kv_coded_size size = kv_slab_bytes(s, members);
@@ -35,9 +35,9 @@ static size_t block_size(const kv_slab *s, int members) {
          kv_part_begin(all, s->part, s->parts);
 }
 
-/* cap 0: this side is never stored so, and no memory is taken. `classed`: whose
- * bytes they are is asked, so that a group's are told once. s has its coding,
- * or type. */
+/* cap 0: this side is never stored this way and takes no memory. `classed`:
+ * bytes are counted by class, so a group's bytes must be counted once. s has
+ * its coding, or type. */
 static kv_rc slab_init(kv_slab *s, int members, int width, int cap,
                        bool classed, kv_err *e) {
   s->width = width, s->cap = cap;
@@ -141,9 +141,9 @@ void kv_lane_room_release(kv_lane_room *r) {
   free(r->spare);
 }
 
-/* Words of its records of one step: 8 whenever a verb names an entry (a recode
- * of one takes 8, a move and a retier 7, a merge of two 9), 2 for an entry of a
- * keep. */
+/* Words of a lane's records of one step: 8 for each entry that a verb names (a
+ * recode of one takes 8, a move and a retier 7, a merge of two 9), 2 for an
+ * entry of a keep. */
 static size_t words_of(const kv_needs *n, int n_tokens) {
   return (8 * (size_t)kv_needs_changes(n) + 2) * (size_t)n_tokens + 64;
 }
@@ -206,8 +206,8 @@ void kv_lane_begin(kv_lane *l, const kv_needs *needs,
                    const kv_layer_data *data) {
   l->needs = needs;
   l->data = data;
-  /* Hooks have written to it only if tokens have entered: room of the state
-   * that was never touched stays so. */
+  /* Hooks have written to the state only if tokens have entered: memory that
+   * was never touched stays so. */
   if (l->own && l->step) memset(l->own, 0, l->needs->lane_state);
   l->n = l->rewritten = l->step = 0;
   l->marked = l->tail = 0;
@@ -277,7 +277,7 @@ static void read_row(const kv_lane *l, const kv_cell_ref *r,
                     r->member, out);
 }
 
-/* Is the key of entry i stored as before its rotation? */
+/* Is the key of entry i stored before its rotation? */
 static bool is_turned(const kv_lane *l, int i) {
   int f = l->k ? l->k[i].format : KV_RAW;
   return f >= KV_CODED && l->needs->coding[f - KV_CODED].pre_rope;
@@ -303,7 +303,8 @@ float kv_lane_bias(const kv_lane *l, int i) {
 
 enum { STATE_WORDS = 5 + 2 * KV_MAX_COLUMNS };
 
-/* Is any entry of another class than 0? Only then classes are part of it. */
+/* Is any entry of another class than 0? Only then the state includes
+ * classes. */
 static bool has_classes(const kv_lane *l) {
   for (int i = 0; l->tier && i < l->n; i++)
     if (l->tier[i]) return true;
@@ -346,11 +347,11 @@ kv_digest kv_lane_state(const kv_lane *l) {
 
 /* --- a lane in the state of another --------------------------------------- */
 
-/* Of each array only the part that is in use is read and written, so that a
- * lane with room for many tokens costs what its few entries take. */
+/* Only the used part of each array is read and written, so a lane with capacity
+ * for many tokens costs only its few entries. */
 
-/* What lies where it will be full takes large pages at once, as far as it fills
- * them; the rest follows as it grows (ref/ground/large.h). */
+/* Arrays take large pages at once, as far as they fill them; the rest follows
+ * as they grow (ref/ground/large.h). */
 static void copy_slab(const kv_slab *from, kv_slab *to) {
   size_t n = (size_t)from->used, bytes = n * from->size;
   if (n == 0) return;
@@ -366,8 +367,8 @@ static void copy_slab(const kv_slab *from, kv_slab *to) {
   to->bytes = from->bytes;
 }
 
-/* The method's state is zeroed room of which often only the first pages are in
- * use: pages of zeros are not written. */
+/* The method's state is zeroed memory, and often only its first pages are used:
+ * pages of zeros are not written. */
 static void copy_state(size_t n, const char *from, char *to) {
   enum { PAGE = 4096 };
   static const char zeros[PAGE];
@@ -377,7 +378,7 @@ static void copy_state(size_t n, const char *from, char *to) {
   }
 }
 
-/* n elements of an array that both have, or neither. */
+/* n elements of an array that both lanes have, or neither. */
 static void copy_array(size_t n, size_t size, const void *from, void *to) {
   if (from) memcpy(to, from, n * size);
 }
@@ -390,7 +391,7 @@ static void copy_entries(const kv_lane *from, kv_lane *to) {
   copy_array(n, sizeof *to->k, from->k, to->k);
   copy_array(n, sizeof *to->v, from->v, to->v);
   copy_array(n, sizeof *to->last, from->last, to->last);
-  /* by token, of all that have entered */
+  /* by token, for all tokens that have entered */
   copy_array((size_t)from->step, sizeof *to->next, from->next, to->next);
   for (int c = 0; c < from->needs->columns; c++)
     copy_array(n, (size_t)kv_column_size(from->needs->column[c]),

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * What follows from a method's table and needs alone: the file that it reads,
- * when compression is due, and what its hooks are handed to work with.
+ * when compression is due, and the workspace of its hooks.
  */
 #include "ref/lane/method.h"
 #include <assert.h>

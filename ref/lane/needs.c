@@ -117,11 +117,11 @@ const char *kv_needs_unlike(const kv_needs *a, const kv_needs *b) {
 
 static kv_rc check_meta(const kv_meta *m, kv_err *e) {
   if (m->per == KV_PER_PAGE && m->page < 1)
-    return kv_fail(e, KV_REFUSED, "needs.meta has pages of no entry");
+    return kv_fail(e, KV_REFUSED, "needs.meta says pages of 0 entries");
   if (m->scanned > m->bytes || (double)m->bytes > TERABYTE)
     return kv_fail(e, KV_REFUSED,
-                   "needs.meta holds %zu bytes and scans %zu: at most a "
-                   "terabyte, and no more than it holds",
+                   "needs.meta says %zu bytes held and %zu scanned; hold at "
+                   "most a terabyte, and scan no more than is held",
                    m->bytes, m->scanned);
   return KV_OK;
 }
@@ -132,8 +132,8 @@ static kv_rc check_coding(const kv_coding *c, kv_err *e) {
                    c->format ? "settings" : "format");
   if ((unsigned)c->sides > KV_VALUES_ONLY)
     return kv_fail(e, KV_REFUSED,
-                   "needs.coding is of sides %d; there are KV_BOTH_SIDES, "
-                   "KV_KEYS_ONLY and KV_VALUES_ONLY",
+                   "needs.coding codes sides %d; it must be KV_BOTH_SIDES, "
+                   "KV_KEYS_ONLY or KV_VALUES_ONLY",
                    (int)c->sides);
   return KV_OK;
 }
@@ -144,8 +144,9 @@ static kv_rc check(const kv_need *f, const void *from, kv_err *e) {
   if (f->kind == KV_NEED_CODING) return check_coding(from, e);
   double is = number(f->kind, from);
   if (is >= f->least && is <= f->most) return KV_OK;
-  return kv_fail(e, KV_REFUSED, "needs.%s is %.0f; it may be %.0f to %.0f",
-                 f->name, is, f->least, f->most);
+  return kv_fail(e, KV_REFUSED,
+                 "needs.%s is %.0f; it must be from %.0f to %.0f", f->name, is,
+                 f->least, f->most);
 }
 
 kv_rc kv_needs_check(const kv_needs *n, kv_err *e) {
@@ -155,21 +156,21 @@ kv_rc kv_needs_check(const kv_needs *n, kv_err *e) {
   for (int i = 0; !rc && i < n->codings; i++)
     if (n->coding[i].pre_rope && !n->rope)
       rc = kv_fail(e, KV_REFUSED,
-                   "needs.coding is before RoPE, and needs.rope is not set");
+                   "needs.coding codes before RoPE, so needs.rope must be set");
   if (!rc && n->host >> (n->classes > 1 ? n->classes : 0))
     rc = kv_fail(e, KV_REFUSED,
-                 "needs.host is %#x and needs.classes %d; what lies in the "
-                 "host's memory has a class",
+                 "needs.host is %#x but needs.classes is %d; entries in host "
+                 "memory need a class",
                  n->host, n->classes);
   if (!rc && n->unread >> (n->classes > 1 ? n->classes : 0))
     rc = kv_fail(e, KV_REFUSED,
-                 "needs.unread is %#x and needs.classes %d; what is not read "
-                 "has a class",
+                 "needs.unread is %#x but needs.classes is %d; unread entries "
+                 "need a class",
                  n->unread, n->classes);
   if (!rc && (n->across == KV_DOWN) != (n->message > 0))
     rc = kv_fail(e, KV_REFUSED,
-                 "needs.message is %zu bytes and needs.across is %s; a message "
-                 "has a size where it is KV_DOWN, and only there",
+                 "needs.message is %zu bytes but needs.across is %s; set a "
+                 "message size if and only if it is KV_DOWN",
                  n->message, n->across == KV_DOWN ? "KV_DOWN" : "KV_ALONE");
   return rc;
 }

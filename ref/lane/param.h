@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * A method's parameters: one row each in a const table that ends with name
- * NULL. From the rows come the parser, the checks, help and database rows;
- * open sees the values in the method's own struct. A row is one of the
- * constructors below, or several of a family (ref/parts), for example
+ * NULL. The parser, the checks, help and database rows are made from the rows;
+ * `open` gets the values in the method's own struct. A row is one of the
+ * constructors below, or one of a family's (ref/parts), for example
  *
  *   KV_INT_PARAM("skip", params, skip, "2", 0, 1 << 20, "layers",
  *                "first layers that attend everything; 2 as in the paper"),
@@ -19,8 +19,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* What open finds in a KV_INT, KV_SHARE or KV_CHOICE without a default that
- * nobody gave; a KV_REAL is then a NaN, a KV_TEXT empty. */
+/* Value of a KV_INT, KV_SHARE or KV_CHOICE that has no default and was not
+ * given. A KV_REAL is then a NaN, a KV_TEXT empty. */
 enum { KV_UNSET = INT32_MIN };
 /* The kind of a parameter, and the type of its member. */
 typedef enum kv_kind {
@@ -33,66 +33,67 @@ typedef enum kv_kind {
 } kv_kind;
 enum {
   KV_TEXT_MAX = 1024, /* bytes, the end included */
-  KV_MOST_FILES = 2   /* parameters of kind KV_FILE that a method has at most */
+  KV_MOST_FILES = 2   /* most KV_FILE parameters of a method */
 };
 
-/* The value of a KV_FILE. The method sees it with its asset: the engine opens
- * and checks the file before it calls open, and refuses the cell where it
- * cannot. The SHA-256 of the file is part of the key of the cell's row. */
+/* The value of a KV_FILE. The engine opens and checks the file before it calls
+ * the method's open, and refuses the cell if that fails. The file's SHA-256 is
+ * part of the key of the cell's row. */
 typedef struct kv_file {
   char path[KV_TEXT_MAX]; /* as named, or as found */
-  bool beside;            /* nobody named it: it lies beside the trace */
-  const kv_asset *asset;  /* what was read, owned by the engine; or NULL */
+  bool beside;            /* not named by the user: found next to the trace */
+  const kv_asset *asset;  /* its contents, owned by the engine; or NULL */
 } kv_file;
 
-/* The default of a KV_FILE: assets/METHOD.MODEL.safetensors in the trace's
- * folder (traces/decisions/asset.h has the rule). Without a default the file is
- * named in the specification, and no list of all methods holds the method. */
+/* Default of a KV_FILE: this path in the trace's folder
+ * (traces/decisions/asset.h has the rule). Without a default, the user must
+ * name the file, and no list of all methods contains the method. */
 #define KV_FILE_BESIDE "assets/METHOD.MODEL.safetensors"
-/* The other default: where none is named, or this instead of a path, there is
- * none, and the method runs without (kv_file.asset is NULL, path is empty). */
+/* Another default. If no path is given, or this word, the method runs without a
+ * file: kv_file.asset is NULL and path empty. */
 #define KV_FILE_OPTIONAL "auto"
 
-/* How -b sets a parameter, which is then the method's knob; a table has one at
- * most, and its values are 0 or more. Of two methods on one lane it is the
- * first's, and the second's only where the first has none. */
+/* How -b sets a parameter, the method's knob. A table has at most one; its
+ * values are at least 0. If two methods share a lane, the knob is the first's,
+ * or the second's if the first has none. */
 typedef enum kv_knob {
   KV_NO_KNOB,
-  KV_KNOB_ENTRIES, /* a KV_INT that counts entries of a lane: a budget of any
-                      basis sets it, and it has no default */
-  KV_KNOB_MORE,    /* something else; a greater value takes more bytes. It has a
-                      default, and only budgets in bytes change it */
-  KV_KNOB_LESS,    /* the same where a greater value takes fewer bytes */
-  KV_KNOB_RESOLVED /* as KV_KNOB_ENTRIES, but resolved by open: wants no -b */
+  KV_KNOB_ENTRIES, /* a KV_INT that counts entries of a lane: any budget sets
+                      it; it has no default */
+  KV_KNOB_MORE,    /* another parameter; a greater value takes more bytes. It
+                      has a default; only budgets in bytes change it */
+  KV_KNOB_LESS,    /* the same, but a greater value takes fewer bytes */
+  KV_KNOB_RESOLVED /* as KV_KNOB_ENTRIES, but open resolves it if -b is absent
+                    */
 } kv_knob;
 
 /* One parameter. */
 typedef struct kv_param {
   const char *name; /* key in a specification */
   kv_kind kind;
-  size_t offset;        /* bytes: of its member in the method's params struct */
+  size_t offset;        /* bytes, of its member in the method's params struct */
   const char *fallback; /* default, as a user would type it; NULL: none, and
-                           open resolves what nobody gave */
+                           open resolves it */
   double min, max;      /* inclusive; KV_INT, KV_REAL, KV_SHARE */
   const char *choices;  /* KV_CHOICE: "mean|max|sum", the values 0, 1, 2 */
   const char *unit;     /* for help: "tokens"; NULL: none */
   const char *help;     /* one line, with the source of the default */
-  bool later; /* rows were stored before the method had it: at its default,
-                 or unset, no row names it, so that their keys stay;
-                 without a default open leaves it unset */
-  bool label; /* KV_TEXT: where it is set, rows are called so */
-  const kv_asset_kind *reads; /* KV_FILE: what is read of it */
-  bool or_none; /* KV_FILE: the word none stands for no file, and the method
-                   runs without (kv_file.asset is NULL) */
+  bool later; /* Rows were stored before the method had it. At its default, or
+                 unset, a row does not name it, so that keys of stored rows
+                 stay. Without a default, open leaves it unset. */
+  bool label; /* KV_TEXT: if set, its value names the rows */
+  const kv_asset_kind *reads; /* KV_FILE: what the method reads from it */
+  bool or_none; /* KV_FILE: the word none means no file (kv_file.asset is NULL)
+                 */
   kv_knob knob; /* KV_INT, KV_REAL or KV_SHARE */
-  double grid;  /* of a knob: min, min + grid, .. up to max are searched; 0: a
+  double grid;  /* knob: min, min + grid, .. up to max are searched; 0: a
                    KV_INT's step of 1 */
 } kv_param;
 
-/* Rows. of: the name; type and member: the params struct and where in it;
- * unless: the default, a string, NULL: open resolves it; least, most: min and
- * max; in: the unit; words: the choices; what: the file's kv_asset_kind. Last
- * comes the help, which other fields of kv_param may follow, as
+/* Constructors of rows. of: the name; type and member: the params struct and
+ * its member; unless: the default, as a string, or NULL (open resolves it);
+ * least, most: the range; in: the unit; words: the choices; what: the file's
+ * kv_asset_kind. The help is last; other fields of kv_param may follow it, as
  * `.unit = "share"`. */
 #define KV_PARAM_ROW(kind_, of, type, member, ...)                             \
   { .name = of, .kind = kind_, .offset = offsetof(type, member), __VA_ARGS__ }

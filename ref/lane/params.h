@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The struct and the rows of a method made of one list of parameters, which the
- * method and its CUDA twin read in ref/methods/x.h:
+ * Makes the params struct and the rows of a method from one list of parameters,
+ * which the method and its CUDA twin include from ref/methods/x.h:
  *
  *   #define PARAMS(P)                                                         \
  *     P(BUDGET, "tokens left after a compression; must be given")             \
@@ -12,17 +12,17 @@
  *
  *   static const kv_param table[] = {PARAMS(KV_ROW){.name = NULL}};
  *
- * P(KIND, member, ...) has the arguments of KV_KIND_PARAM (ref/lane/param.h),
- * behind the member, by which it is named. P(PART, type member, ROWS) is a
- * member with rows of another name, or with those of a family (ref/parts);
- * P(ROW, ..) is a row more of it.
+ * P(KIND, member, ...) takes the arguments of KV_KIND_PARAM (ref/lane/param.h)
+ * after the member, whose name is the parameter's. P(PART, type member, ROWS)
+ * declares a member whose rows have another name or are a family's (ref/parts).
+ * P(ROW, ..) adds a row for such a member.
  */
 #ifndef KV_REF_PARAMS_H
 #define KV_REF_PARAMS_H
 
 #include "ref/lane/param.h"
 
-/* What P of a list of parameters is: a member of the struct, or a row. */
+/* Pass KV_MEMBER as P to get members of the struct, KV_ROW to get rows. */
 #define KV_PARAMS(list)                                                        \
   typedef struct params {                                                      \
     list(KV_MEMBER)                                                            \

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The kinds of records, what their words mean, and the walk over them.
+ * The kinds of records, the meaning of their words, and the walk over them.
  */
 #include "ref/lane/records.h"
 #include <assert.h>
@@ -29,7 +29,7 @@ bool kv_records_next(const kv_words *w, size_t *at, kv_record_at *out) {
 
 /* --- what words mean ---------------------------------------------------- */
 
-/* Words that have a name; of kinds of one length every word has. */
+/* Named words; in kinds of fixed length every word has a name. */
 typedef struct words {
   int n;
   const char *word[4];
@@ -51,7 +51,7 @@ static void say_view(const uint32_t *payload, size_t i, char *out) {
            i % 2 ? "length" : "first entry", i / 2);
 }
 
-/* The words before i agree, so how many a keep drops holds for both. */
+/* The words before i agree, so both keeps drop the same number. */
 static void say_keep(const uint32_t *payload, size_t i, char *out) {
   size_t m = i ? payload[0] : 0;
   if (i == 0)
@@ -115,7 +115,7 @@ typedef struct reader { /* one record */
 
 static kv_rc wrong(const reader *r, const char *what) {
   return kv_fail(r->e, KV_DIFFERENT,
-                 "layer %d, lane %d, step %d: a record in the journal %s",
+                 "layer %d, lane %d, step %d: a journal record %s",
                  r->lane->data->layer, r->lane->lane, r->lane->step, what);
 }
 
@@ -198,7 +198,7 @@ static void end_group(kv_replica *s, int side, int format, int32_t group) {
   s->free_group = group;
 }
 
-/* The entry at a place no longer needs this side of what it holds. */
+/* The entry at an index releases this side's row. */
 static void leave(kv_replica *s, int32_t at, int side) {
   kv_replica_entry *x = &s->entry[at];
   if (x->format[side] < KV_CODED)
@@ -214,8 +214,8 @@ static void put(kv_replica *s, int32_t at, int side, int format) {
   write_row(s, side, format, at);
 }
 
-/* What was given back comes first. Every group has a node, so there are never
- * more groups than nodes. -1: there is no room. */
+/* Reuses groups that were given back first. Every group has a node, so there
+ * are never more groups than nodes. -1: no memory is left. */
 static int32_t take_node(kv_replica *s) {
   int32_t i = s->free_node;
   if (i >= 0)
@@ -245,7 +245,7 @@ static void join_group(kv_replica *s, int32_t at, int side, int format,
 
 /* --- entries ------------------------------------------------------------ */
 
-/* Its place by its id; -1: no such entry. */
+/* The index of an entry by its id; -1: no such entry. */
 static int32_t place_of(const kv_replica *s, uint32_t id) {
   return id < (uint32_t)s->step ? s->place[id] : -1;
 }
@@ -254,7 +254,7 @@ static bool is_live(const kv_replica *s, int32_t at) {
   return s->entry[at].weight != 0;
 }
 
-/* The entry at a place is no more: dropped, or merged into another. */
+/* The entry at an index is gone: dropped, or merged into another. */
 static void end_entry(kv_replica *s, int32_t at) {
   leave(s, at, KV_SIDE_K);
   leave(s, at, KV_SIDE_V);
@@ -263,7 +263,7 @@ static void end_entry(kv_replica *s, int32_t at) {
   s->n--;
 }
 
-/* Places without gaps: merges leave gone ones between. */
+/* Closes gaps: merges leave gone entries in between. */
 static void sweep(kv_replica *s) {
   int n = 0;
   if (s->ordered == s->n) return;
@@ -305,8 +305,8 @@ static bool drop(kv_replica *s, size_t m, const uint32_t *id) {
   return true;
 }
 
-/* The survivors in the order of the ids listed, into spare; false: they are
- * others. */
+/* Puts the survivors in the order of the listed ids into spare; false: the ids
+ * differ. */
 static bool reorder(kv_replica *s, const uint32_t *id) {
   s->mark++;
   for (int i = 0; i < s->n; i++) {
@@ -319,7 +319,7 @@ static bool reorder(kv_replica *s, const uint32_t *id) {
 }
 
 static kv_rc read_view(const reader *r) {
-  return wrong(r, "is a view among verbs");
+  return wrong(r, "is a view where verbs are expected");
 }
 
 static kv_rc read_keep(const reader *r) {
@@ -344,7 +344,7 @@ static kv_rc read_keep(const reader *r) {
     return wrong(r, "orders ids that are not stored");
   size_t bytes = (size_t)n * sizeof *s->order;
   bool same = memcmp(s->spare, s->order, bytes) == 0;
-  if (same && m == 0) return wrong(r, "keeps everything as it was");
+  if (same && m == 0) return wrong(r, "keeps everything unchanged");
   memcpy(s->order, s->spare, bytes);
   s->ordered = n;
   s->lost = s->lost || m > 0;
@@ -354,7 +354,7 @@ static kv_rc read_keep(const reader *r) {
 
 /* --- the others --------------------------------------------------------- */
 
-/* A row that is rewritten in the format it has stays where it is. */
+/* A row rewritten in its own format stays where it is. */
 static void rewrite(kv_replica *s, int32_t at, int side, int format) {
   if (s->entry[at].format[side] == format) return;
   leave(s, at, side);
@@ -404,7 +404,7 @@ static kv_rc recode_side(const reader *r, int side, int format) {
   int32_t group = new_group(s, members);
   for (int j = 0; j < members; j++) {
     int32_t node = take_node(s);
-    if (node < 0) return wrong(r, "is one of too many recodes");
+    if (node < 0) return wrong(r, "is beyond the most recodes of a step");
     join_group(s, place_of(s, r->word[2 + j]), side, format, group, node);
   }
   return KV_OK;
@@ -416,7 +416,7 @@ static kv_rc read_recode(const reader *r) {
   if (last > KV_CODED + r->s->codings) last = KV_CODED + r->s->codings;
   if (k >= last || v >= last || (k != KV_SAME && k < KV_CODED) ||
       (v != KV_SAME && v < KV_CODED))
-    return wrong(r, "recodes into a format that was not asked for");
+    return wrong(r, "recodes into a format that the method did not declare");
   kv_rc rc = k == KV_SAME ? KV_OK : recode_side(r, KV_SIDE_K, k);
   return rc || v == KV_SAME ? rc : recode_side(r, KV_SIDE_V, v);
 }
@@ -426,7 +426,7 @@ static kv_rc read_move(const reader *r) {
   int32_t at = place_of(s, r->word[0]);
   int from = 0, to = (int)r->word[1];
   if (at < 0 || r->word[1] >= (uint32_t)s->n)
-    return wrong(r, "moves an id that is not stored, or to nowhere");
+    return wrong(r, "moves an id that is not stored, or to an invalid place");
   sweep(s);
   while (s->order[from] != at) from++;
   int low = from < to ? from : to, high = from < to ? to : from;
@@ -447,7 +447,7 @@ static void tell_class(const kv_replica *s, int32_t at, int to) {
 
 static kv_rc read_retier(const reader *r) {
   if (r->word[0] >= (uint32_t)r->lane->needs->classes)
-    return wrong(r, "names a class that was not asked for");
+    return wrong(r, "names a class that the method did not declare");
   for (size_t j = 1; j < r->count; j++) {
     int32_t at = place_of(r->s, r->word[j]);
     if (at < 0)
@@ -466,8 +466,7 @@ static kv_rc interpret(const reader *r, uint32_t kind) {
   if (!k) return wrong(r, "has an unknown kind");
   if (r->count < k->least || r->count > k->most)
     return kv_fail(r->e, KV_DIFFERENT,
-                   "layer %d, lane %d, step %d: a %s in the journal has %zu "
-                   "words",
+                   "layer %d, lane %d, step %d: a journal %s has %zu words",
                    r->lane->data->layer, r->lane->lane, r->lane->step, k->name,
                    r->count);
   return reads[kind](r);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Digests of what selections were shown: ref/lane/shown.h.
+ * Digests of the scores that selections use: ref/lane/shown.h.
  */
 #include "ref/lane/shown.h"
 #include "ref/ground/fold.h"

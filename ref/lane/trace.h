@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A trace in memory: the queries, keys and values of one request of one model.
- * This is all that a replay sees. traces/trace/trace.h opens one from a file;
- * a program may also fill the struct itself, zeroed first. Then path, name,
- * shape, rope_scale (1), n_layers and layer are what it must set. Whoever made
- * the trace owns all that it points to; a replay only reads it.
+ * A trace in memory: the queries, keys and values of one request to one model.
+ * A replay sees nothing else. traces/trace/trace.h opens one from a file. A
+ * program may also fill in the struct itself: zero it, then set at least path,
+ * name, shape, rope_scale (1), n_layers and layer. Its maker owns everything
+ * that it points to; a replay only reads.
  */
 #ifndef KV_REF_TRACE_H
 #define KV_REF_TRACE_H
@@ -15,10 +15,9 @@
 #include "ref/ground/shape.h"
 #include "ref/lane/asset.h"
 
-/* An answer whose words stand earlier in the request (its needle), as ranges of
- * tokens, ends exclusive. Token start + i, start >= 1, is predicted by row
- * start + i - 1, which looks for token source_start + i. The two lengths may
- * differ. */
+/* An answer whose words occur earlier in the request (its needle), as ranges of
+ * tokens with exclusive ends. Row start + i - 1 predicts token start + i, start
+ * >= 1, and looks for token source_start + i. The two lengths may differ. */
 typedef struct kv_answer {
   int start, end, source_start, source_end;
 } kv_answer;
@@ -44,26 +43,26 @@ typedef struct kv_trace {
   const char *name; /* the file's, without folder and .safetensors */
   kv_shape shape;   /* T = shape.n_tokens */
   kv_rope rope;
-  const float *windowed_inv_freq; /* [d/2] frequencies of the layers with a
-                            sliding window, where they are not rope's; NULL: all
-                            layers have the same */
-  float rope_scale;      /* factor of RoPE's cosines and sines, already inside q
-                            and k; 1 where none is recorded */
+  /* [d/2] frequencies of layers with a sliding window, if they differ from
+   * rope's; NULL: all layers have the same. */
+  const float *windowed_inv_freq;
+  float rope_scale;      /* factor of RoPE's cosines and sines, already in q and
+                            k; 1 if none is recorded */
   int n_layers;          /* recorded layers, <= shape.n_layers */
   kv_recorded *layer;    /* [n_layers], ascending data.layer */
   const int32_t *tokens; /* [T] token ids, or NULL */
-  int first_decode;      /* least prompt_len of which the query rows of all
-                            decoded tokens are recorded; 0: of any */
+  int first_decode;      /* smallest prompt_len for which the query rows of all
+                            decoded tokens are recorded; 0: any */
   int n_answers;
   kv_answer *answer; /* [n_answers] */
   int n_segments;
   kv_segment *segment;                /* [n_segments] */
-  const struct kv_trace_reads *reads; /* what reads files for it, or NULL */
-  struct kv_trace_own *own;           /* its reader's; NULL: it has no file */
+  const struct kv_trace_reads *reads; /* functions that read files, or NULL */
+  struct kv_trace_own *own;           /* the reader's data; NULL: no file */
 } kv_trace;
 
-/* The functions that read files for a trace. All may be NULL; a trace in memory
- * needs none, unless its methods have files of their own. */
+/* Functions that read files for a trace. All may be NULL. A trace in memory
+ * needs none, unless its methods read files. */
 typedef struct kv_trace_reads {
   /* kv_trace_scan_layer, kv_trace_damaged and kv_trace_release_layer
    * (traces/trace/trace.h). */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The verbs: the only ways in which stored memory changes after append. Each
- * writes its record first and then carries it out.
+ * The verbs: after append, only they change stored memory. Each writes its
+ * record first and then carries it out.
  */
 #include "ref/ground/arith.h"
 #include "ref/ground/large.h"
@@ -19,9 +19,8 @@ static uint32_t *record(kv_lane *l, kv_record kind, size_t count) {
       kv_words_record(&l->verbs, kind, l->data->layer, l->step, l->lane, count);
   if (!w && !l->fault.rc)
     kv_fail(&l->fault, KV_INTERNAL,
-            "layer %d, lane %d, step %d: the verbs of one step name entries "
-            "more often than needs.changes (%d) says; the method must ask for "
-            "more",
+            "layer %d, lane %d, step %d: the verbs of this step name more "
+            "entries than needs.changes (%d) allows; declare more in open",
             l->data->layer, l->lane, l->step, kv_needs_changes(l->needs));
   return w;
 }
@@ -72,7 +71,7 @@ static void leave(kv_slab *slab, kv_cell_ref *r) {
   r->format = KV_RAW;
 }
 
-/* True if K or V of entry i is stored as codes or as a mean, not as it came. */
+/* True if K or V of entry i is stored as codes or as a mean. */
 static bool is_rewritten(const kv_lane *l, int i) {
   return l->k && (l->k[i].format != KV_RAW || l->v[i].format != KV_RAW);
 }
@@ -84,7 +83,7 @@ static void drop(kv_lane *l, int i) {
   leave(l->v_slab, &l->v[i]);
 }
 
-/* a[i] = a[list[i]] for i < n, elements of 2^k bytes; through the spare room
+/* a[i] = a[list[i]] for i < n, elements of 2^k bytes; through the spare buffer
  * unless list ascends (then list[i] >= i and nothing is overwritten early). */
 static void gather(kv_lane *l, void *array, size_t size, int n,
                    const int32_t *list, bool ascending) {
@@ -110,9 +109,9 @@ static void reorder(kv_lane *l, int n, const int32_t *list, bool ascending) {
     gather(l, l->column[c].i, column_size(l, c), n, list, ascending);
 }
 
-/* Adds entry i, as it is stored now, to the lane's digest of rewrites:
- * R <- SHA-256(R || id || K || V), both decoded to fp32. Returns the d floats
- * of K with the d_v of V behind them, valid until the next verb of the lane. */
+/* Adds entry i, as it is stored now, to the lane's digest of rewrites: R <-
+ * SHA-256(R || id || K || V), both decoded to fp32. Returns the d floats of K
+ * followed by the d_v of V, valid until the next verb of the lane. */
 static const float *note(kv_lane *l, int i) {
   float *k = l->f32, *v = l->f32 + l->shape->d;
   kv_sha256 h;
@@ -206,8 +205,8 @@ static void keep(kv_lane *l, int n, const int32_t *list) {
   l->marked = l->tail = 0;
 }
 
-/* Whoever looks on is asked first, where what he sees is live: after a merge
- * the list is no selection of the lane's entries alone. */
+/* An observer is called first, while its entries are live: after a merge the
+ * list is not a selection of the lane's entries only. */
 static void keep_as_seen(kv_lane *l, const bool *flags, int n,
                          const int32_t *list) {
   const kv_selecting *s = kv_selecting_now;
@@ -267,7 +266,8 @@ static void merge_side(kv_lane *l, int into, int from, float a, float b,
   put_row(&slab[KV_MERGED], r->block, x);
 }
 
-/* Member lists run from the oldest id; the younger head's list is hung on. */
+/* Member lists begin with the oldest id; the younger head's list is
+ * appended. */
 static void join_members(kv_lane *l, int into, int from) {
   uint32_t a = l->id[into], b = l->id[from];
   if (a < b) {
@@ -279,7 +279,7 @@ static void join_members(kv_lane *l, int into, int from) {
   }
 }
 
-/* The entry gives up its blocks at once and its place at the next sweep. */
+/* The entry gives up its blocks now and its index at the next sweep. */
 static void mark(kv_lane *l, int gone) {
   drop(l, gone);
   if (l->marked == 0 || gone < l->first_marked) l->first_marked = gone;
@@ -292,7 +292,7 @@ static void mark(kv_lane *l, int gone) {
 void kv_merge_fails(kv_err *e, int layer, int lane, int step, uint32_t id) {
   if (e->rc) return;
   kv_fail(e, KV_REFUSED,
-          "layer %d, lane %d, step %d: the mean that token %u was merged into "
+          "layer %d, lane %d, step %d: merging into token %u gives a mean that "
           "is not finite as stored",
           layer, lane, step, id);
 }
@@ -326,9 +326,9 @@ void kv_merge(kv_lane *l, int into, int from, float a, float b) {
   mark(l, from);
 }
 
-/* Runs of live entries behind the first marked one, as pairs of index and
- * count; returns how many numbers that is. They are at most n: each run has
- * an entry, and a marked one before it. */
+/* Runs of live entries after the first marked one, as pairs of index and count;
+ * returns how many numbers that is. They are at most n: each run has an entry,
+ * and a marked one before it. */
 static int live_runs(const kv_lane *l, int32_t *run) {
   int found = 0, left = l->marked;
   for (int i = l->first_marked; i < l->n;) {
@@ -419,10 +419,11 @@ static void recode_side(kv_lane *l, int n, const int32_t *entry, int format,
   int b = take(&slab[format], n);
   void *out = slab[format].data + (size_t)b * slab[format].size;
   if (!c->format->encode(c->settings, n, width, l->rows, out) && !l->fault.rc)
-    kv_fail(&l->fault, KV_REFUSED,
-            "layer %d, lane %d, step %d: the scale of a coded group is not "
-            "finite as stored (first token %u); these values cannot be coded",
-            l->data->layer, l->lane, l->step, l->id[entry[0]]);
+    kv_fail(
+        &l->fault, KV_REFUSED,
+        "layer %d, lane %d, step %d: the scale of a coded group is not finite "
+        "as stored (first token %u); choose a format with a wider range",
+        l->data->layer, l->lane, l->step, l->id[entry[0]]);
   for (int i = 0; i < n; i++) {
     leave(slab, &ref[entry[i]]);
     ref[entry[i]] = (kv_cell_ref){b, (uint16_t)i, (uint16_t)format};
@@ -448,8 +449,8 @@ void kv_recode(kv_lane *l, int n, const int32_t *entry, int k_format,
 
 /* --- a token of the layer ------------------------------------------------ */
 
-/* What a layered block is in a slab: the fp32 row; of K, the ids that it names;
- * then this side's part of the bytes. */
+/* A layered block in a slab: the fp32 row; for K the ids that it names; then
+ * this side's part of the bytes. */
 static size_t begin_of(size_t bytes, const kv_slab *s, int part) {
   return kv_part_begin(bytes, part, s->parts);
 }

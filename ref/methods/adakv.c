@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * AdaKV: SnapKV's choice with a layer's budget shared among its heads where the
- * scores are.
+ * AdaKV: SnapKV's choice, with a layer's budget given to the heads that have
+ * the highest scores.
  *
  *   after the prompt, n > budget, w = window, base = budget - w, H lanes:
  *   score[h][j] as in SnapKV, j < n - w
@@ -13,32 +13,32 @@
  *     keep the best cap[h] of lane h, and the last w
  *   safeguard=minimum: s = max(0, trunc(RN(budget * alpha)) - w); the best s of
  *     each lane come first; the rest of H * base goes by score over all lanes;
- *     and the last w
+ *     keep these and the last w
  *   layers below `skip`: base in every lane
- *   grow=yes: afterwards lanes grow; grow=no: the same again after every
- *     `every` decode steps, c and cap anew
+ *   grow=yes: then lanes grow; grow=no: the same again after every `every`
+ *     decode steps, with new c and cap
  *
- * All of it is binary32. score= puts any of ref/parts/scorers.h in the place of
- * SnapKV's votes, as a press of kvpress does; what that scorer protects takes
- * the window's place. `window` is then what always stays last: budget div 2 of
- * h2o, 0 of the others. The scorer's settings are its method's defaults, but
- * for lagkv, whose ranks say nothing across lanes (cross=yes); tova is the sum
- * over the group's heads of the last row's probabilities. normalise=yes refuses
- * the scorers by keys, whose scores are below 0, and those of a file; threshold
- * sends away what scores less of what the shares keep (METHODS.md, Scorers),
- * with normalise=yes by the normalised scores. Lanes that an earlier prompt
- * left unequal (--turns) have bases of their own, and their sum takes the place
- * of H * base.
+ * All of it is binary32. score= replaces SnapKV's votes by any scorer of
+ * ref/parts/scorers.h, like a press of kvpress. The entries that this scorer
+ * protects replace the window. `window` is then the number of last entries that
+ * always stay: budget div 2 for h2o, 0 for the others. Each scorer has the
+ * defaults of its method, except lagkv, because its ranks cannot be compared
+ * across lanes (cross=yes). tova is the last row's probabilities, summed over
+ * the group's heads. normalise=yes refuses scores of a file and of scorers by
+ * keys, which are below 0. threshold drops entries that score less from what
+ * the shares keep (METHODS.md, Scorers); with normalise=yes it compares
+ * normalised scores. If an earlier prompt (--turns) left lanes unequal, each
+ * lane has its own base, and their sum replaces H * base.
  *
  * Feng et al. 2024, Ada-KV: Optimizing KV Cache Eviction by Adaptive Budget
- * Allocation. Group, pooling and order: see snapkv.
- * - The authors' code interpolates, whose rounding makes a layer's total miss H
- *   * base, and ships with normalising off: the default follows it. alpha is
- *   0.2 on its command line (0.5 in its class). KVCache-Factory normalises.
- * - kvpress guarantees a minimum instead, of which its window takes the first
- *   w: safeguard=minimum. It keeps the higher of equal scores; here the lower
- *   entry stays as everywhere.
- * - grow=no is in none of the sources; the scores live between steps as the
+ * Allocation. snapkv describes group, pooling and order.
+ * - The authors' code interpolates, and its rounding makes a layer's total miss
+ *   H * base; it ships with normalising off. The default follows it. alpha is
+ *   0.2 on its command line and 0.5 in its class. KVCache-Factory normalises.
+ * - kvpress instead guarantees a minimum, which includes its window of w:
+ *   safeguard=minimum. Of equal scores it keeps the higher entry; here the
+ *   lower one stays, as everywhere.
+ * - grow=no is in none of the sources. Scores live between steps as the
  *   scorer's observation, charged for budget + every entries of each lane.
  *
  * Family: drop. Acts: after the prompt; again with grow. Needs: what the scorer
@@ -55,10 +55,10 @@
 
 static const kv_param table[] = {PARAMS(KV_ROW){.name = NULL}};
 
-/* A layer's lanes while they are weighed against each other. */
+/* A layer's lanes while their scores are compared. */
 typedef struct plan {
   int lanes;
-  int first;     /* of every lane: the first candidate */
+  int first;     /* the first candidate of every lane */
   int *n, *base; /* [lanes] candidates; the budget's share of them */
   float **score; /* [lanes][n] */
   bool **keep;   /* [lanes][n], of the candidates */
@@ -83,10 +83,10 @@ static kv_rc open(const kv_shape *shape, void *p, kv_needs *needs, kv_err *e) {
       (score == KV_SCORE_knorm || score == KV_SCORE_keydiff ||
        score == KV_SCORE_file))
     return kv_fail(e, KV_REFUSED,
-                   "adakv: normalise=yes weighs heads by shares, and scores "
-                   "of %s; use normalise=no",
-                   score == KV_SCORE_file ? "a file may be no shares"
-                                          : "keys are below 0");
+                   "adakv: normalise=yes needs scores that are 0 or more, but "
+                   "scores of %s; use normalise=no",
+                   score == KV_SCORE_file ? "a file may be negative"
+                                          : "keys are negative");
   kv_rc rc = kv_open_budget("adakv", o->budget, e);
   if (!rc) rc = resolve_grow(o, e);
   if (!rc) rc = kv_score_open(shape, "adakv", o->budget, &o->s, needs, e);
@@ -157,7 +157,7 @@ static void interpolate(const plan *x, float alpha) {
   }
 }
 
-/* The protected ones outrank everything. */
+/* Protected entries outrank all others. */
 static void minimum(const plan *x, const params *o) {
   int whole = (int)kv_mul((float)o->budget, o->alpha);
   for (int l = 0; l < x->lanes; l++) {

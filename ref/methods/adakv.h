@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The parameters of adakv, for it and its CUDA twin; its open resolves what
- * has no default. An enum has the values of the parameter named beside it.
+ * The parameters of adakv, which its CUDA twin shares; open fills in those
+ * without a default. Each enum has the values of the parameter named beside it.
  */
 #ifndef KV_REF_METHODS_ADAKV_H
 #define KV_REF_METHODS_ADAKV_H
@@ -14,17 +14,17 @@ enum { INTERPOLATE, MINIMUM }; /* safeguard */
 enum { NO, YES };              /* normalise */
 
 #define PARAMS(P)                                                              \
-  P(BUDGET, "a lane's share on average, window included; must be given")       \
+  P(BUDGET, "mean tokens per lane, window included; must be given")            \
   P(PART, kv_score_options s, KV_WINDOW_PARAMS(params, s.w, 0))                \
   P(REAL, alpha, "0.2", 0, 1,                                                  \
-    "share that every head gets whatever its scores; 0.2 as in the authors' "  \
-    "command line")                                                            \
+    "share of the budget that each head gets regardless of scores; 0.2 as in " \
+    "the authors' command line")                                               \
   P(CHOICE, safeguard, "interpolate", "interpolate|minimum",                   \
-    "how alpha enters: interpolate as in the authors' code, minimum as in "    \
+    "how alpha is used: interpolate as in the authors' code, minimum as in "   \
     "kvpress")                                                                 \
   P(CHOICE, normalise, "no", "no|yes",                                         \
-    "weigh heads by how concentrated they are; no as in the authors' code, "   \
-    "yes as in KVCache-Factory")                                               \
+    "weigh heads by how concentrated their scores are; no as in the authors' " \
+    "code, yes as in KVCache-Factory")                                         \
   P(INT, skip, "0", 0, 1 << 20, "layers",                                      \
     "lowest layers with equal shares; 0 as in the authors' code")              \
   P(ROW, KV_SCORE_PARAMS(params, s, "snapkv", .later = false))                 \

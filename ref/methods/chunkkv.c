@@ -1,31 +1,30 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * ChunkKV: whole chunks of neighbours stay, so that what belongs together is
- * not torn apart; all lanes of a layer keep the same ones.
+ * ChunkKV: keeps or drops whole chunks of neighbours, so that text that belongs
+ * together stays together. All lanes of a layer keep the same chunks.
  *
  *   score[h][j] of a scorer (snapkv: the votes of the last queries)
- *   total[j] = the layer's lanes' scores, a chain from the first lane on
- *   the candidates in chunks of c, the last one shorter; a chunk's value is the
- *   chain of its totals from +0, divided by their number
- *   n > budget: of the chunks the best `kept` stay in all lanes (equal: the
- *   earlier), and what the scorer protects; room is the budget less that
+ *   total[j] = the scores of the layer's lanes, a chain from the first lane on
+ *   the candidates are cut into chunks of c, the last one shorter; a chunk's
+ *   value is the chain of its totals from +0, divided by their number
+ *   n > budget: the best `kept` chunks stay in all lanes (ties: the earlier),
+ *   and so do the entries that the scorer protects; room = budget less those
  *   count=budget: c = min(chunk, room); kept = room div c
  *   count=share:  kept = max(1, chunks * room div candidates)
  *
  *   threshold=X: chunks worth less than RN(X * lanes) go
  *
- * score= names any scorer (ref/parts/scorers.h), of lagkv with cross=yes;
- * window, kernel, pooling and group are snapkv's, the window of other scorers
- * as in adakv; sinks, form, every and reindex: METHODS.md, Scorers.
+ * score= names any scorer (ref/parts/scorers.h); lagkv has cross=yes. window,
+ * kernel, pooling and group are snapkv's; for other scorers window is as in
+ * adakv. METHODS.md, Scorers, has sinks, form, every and reindex.
  *
  * Liu et al. 2025, ChunkKV: Semantic-Preserving KV Cache Compression for
- * Efficient Long-Context LLM Inference. Where code and paper differ, the
- * default is the first:
- * - count: the paper counts chunks of the budget; kvpress takes a share of all
- *   chunks, so that a lane may hold up to a chunk more than the budget, or
- *   less.
+ * Efficient Long-Context LLM Inference. Differences; the default is the first:
+ * - count: the paper counts the chunks of the budget. kvpress takes a share of
+ *   all chunks, so a lane may hold up to a chunk more than the budget, or less.
  * - chunk: 10 in the paper, 20 in kvpress.
- * - The paper lets layers reuse the choice of others to save time; not offered.
+ * - In the paper layers may reuse the choice of other layers to save time; not
+ *   offered.
  *
  * Family: drop. Acts: after the prompt. Needs: what the scorer needs. Bound:
  * min(P, B) + t - P, with count=share up to a chunk more; other forms:
@@ -49,8 +48,8 @@ static void observe(const kv_at *at, kv_lane *lane, const kv_rows *rows) {
   kv_score_observe(at, lane, rows, &o->s);
 }
 
-/* The lanes' scores, added up. Lanes that keep the same are of one length,
- * after a later prompt (--turns) too. */
+/* Sums the lanes' scores. All lanes keep the same entries, so they have one
+ * length, also after a later prompt (--turns). */
 static float *totals(const kv_at *at, const params *o, kv_lane *const *lane,
                      int lanes, int first, int n) {
   float *total = kv_score(at, lane[0], &o->s, first, n);
@@ -73,7 +72,7 @@ static int end_of(const chunks *c, int k, int n) {
   return (k + 1) * c->length < n ? (k + 1) * c->length : n;
 }
 
-/* least: of a chunk's value; NaN: any. */
+/* least: the least value of a chunk that stays; NaN: any. */
 static void choose(const kv_at *at, const chunks *c, const float *total, int n,
                    float least, bool *keep) {
   float *mean = KV_TAKE(at->work, float, c->number);

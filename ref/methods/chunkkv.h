@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The parameters of chunkkv as its open (ref/methods/chunkkv.c) has resolved
- * them, for it and its CUDA twin, and how many chunks stay. An enum has the
- * values of the parameter named beside it.
+ * Shared with the CUDA twin: the parameters of chunkkv after open
+ * (ref/methods/chunkkv.c) has resolved them, and how many chunks stay. Each
+ * enum has the values of the parameter named beside it.
  */
 #ifndef KV_REF_METHODS_CHUNKKV_H
 #define KV_REF_METHODS_CHUNKKV_H
@@ -13,12 +13,12 @@
 enum { BY_BUDGET, BY_SHARE }; /* count */
 
 #define PARAMS(P)                                                              \
-  P(BUDGET, "tokens left after a compression at most; must be given")          \
+  P(BUDGET, "most tokens left after a compression; must be given")             \
   P(INT, chunk, "10", 1, 1 << 22, "tokens",                                    \
-    "neighbours that stay or go together; 10 as in the paper, 20 in kvpress")  \
+    "tokens that stay or go together; 10 as in the paper, 20 in kvpress")      \
   P(CHOICE, count, "budget", "budget|share",                                   \
-    "chunks that stay: those that fit the budget, as in the paper, or its "    \
-    "share of all chunks, as in kvpress")                                      \
+    "how many chunks stay: as many as fit the budget, as in the paper, or "    \
+    "its share of all chunks, as in kvpress")                                  \
   P(PART, kv_score_options s,                                                  \
     KV_SCORE_PARAMS(params, s, "snapkv", .later = false))                      \
   P(PART, float threshold, KV_THRESHOLD_PARAM(params, threshold))              \
@@ -32,8 +32,8 @@ typedef struct chunks {
   int length, number, kept;
 } chunks;
 
-/* The chunks of n >= 1 candidates, of which the budget leaves room for `room`;
- * where that is 0 or less none is kept, where all fit all are. */
+/* The chunks of n >= 1 candidates, `room` of which fit the budget: if 0 or less
+ * no chunk is kept, if all fit all are. */
 KV_FN chunks chunks_of(const params *o, int n, int room) {
   chunks c = {o->chunk, 0, 0};
   if (o->count == BY_BUDGET && c.length > room) c.length = room > 0 ? room : 1;

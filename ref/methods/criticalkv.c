@@ -1,30 +1,29 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * CriticalKV: the budget's first part goes by score, the rest by what a token
- * can do to the output: its score times the size of its value.
+ * CriticalKV: chooses the first part of the budget by score, and the rest by
+ * effect on the output: score times the size of the value.
  *
  *   score[j] of a scorer (snapkv: the votes of the last queries)
  *   n > budget: of the candidates the best k by score stay,
  *     k = trunc(RN(budget * first)) less what the scorer protects, at least 0
- *   of the others the best by RN(RN(score[j] + epsilon) * a[j]), until `budget`
- *   are held; a[j] = |v_j|_1, one chain of additions of |v[x]| from +0; what is
- *   not finite is the least number
+ *   of the others the best by RN(RN(score[j] + epsilon) * a[j]) stay, `budget`
+ *   in all; a[j] = |v_j|_1, one chain of additions of |v[x]| from +0; a number
+ *   that is not finite counts as the least
  *
  *   threshold=X: of these, entries with score[j] < X go
  *
- * score= and what follows from it: see chunkkv; expected goes without value
- * norms here, which are left to this method, as kvpress advises.
+ * score= and its parameters are chunkkv's. expected runs without value norms,
+ * because this method weighs by value, as kvpress advises.
  *
  * Feng et al. 2025, Identify Critical KV Cache in LLM Inference from an Output
- * Perturbation Perspective. Paper and kvpress weigh by the 1-norm of W_o v, W_o
- * the rows of the output projection that the head's values meet, averaged over
- * the group's heads. A trace holds no weights; the value itself is what it can
- * say, as if W_o kept 1-norms, and a head's values are weighed alike in all
- * directions. Votes are divided by nothing here, where epsilon is added to
- * means there: kvpress's epsilon is 1e-4 times the rows of the window, the
- * query heads of a KV head and, of pooling=avg, the kernel. Scores below 0 (of
- * the scorers by keys) are weighed alike, so that of them the larger value goes
- * first.
+ * Perturbation Perspective. Paper and kvpress weigh by the 1-norm of W_o v,
+ * averaged over the group's heads. W_o is the rows of the output projection
+ * that the head's values meet. A trace holds no weights, so the value itself is
+ * used, as if W_o kept 1-norms and weighed all directions of a head's values
+ * alike. Votes are sums here and means in kvpress. So its epsilon is 1e-4 times
+ * window rows, query heads of a KV head and, with pooling=avg, the kernel.
+ * Scores below 0 (scorers by keys) are weighed in the same way, so among them
+ * the larger value goes first.
  *
  * Family: drop. Acts: after the prompt. Needs: what the scorer needs; values.
  * Bound: min(P, B) + t - P; other forms: METHODS.md, Scorers. Bytes: B R.
@@ -56,7 +55,7 @@ static float size_of(const float *v, int d) {
   return sum;
 }
 
-/* Those that stay by score outrank everything. */
+/* Entries that stay by score outrank all others. */
 static void weigh(const kv_at *at, const kv_lane *lane, int first, int n,
                   const bool *in, float *score) {
   const params *o = at->params;

@@ -1,104 +1,105 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * DeltaKV: old tokens of a layer are what they differ by from a few tokens like
- * them.
+ * DeltaKV: stores an old token as its difference from a few similar tokens.
  *
  *   layers: those of `full` keep everything; the last of each run of them
  *     chooses for the layers below it, up to the next (omnikv,
- *     roles=sparse-vllm). Where none are named: of 28 layers 0, 1, 2, 4, 7, 14,
- *     of 64 layers 0 to 5, 17, 29, 40 (the paper's Table 7), else the filters
- *     of omnikv and all above the first
+ *     roles=sparse-vllm). By default: of 28 layers 0, 1, 2, 4, 7, 14, of 64
+ *     layers 0 to 5, 17, 29, 40 (the paper's Table 7), else the filters of
+ *     omnikv and all above the first
  *   vector of a token, w = H (d + d_v) elements: K of all KV heads of the
  *     layer, each turned back by the token's own position (FORMATS.md, Before
  *     RoPE), then V of all of them
  *   all other layers, after the prompt and after every step, R = recent,
  *   m = (t - sink) div R: coded are tokens sink .. sink + max(0, m - 1) R - 1,
- *   so that the newest R to 2 R - 1 are not. Those that were not yet, from the
+ *   so the newest R to 2 R - 1 are not. Code those not yet coded, from the
  *   first of them, f, on:
  *     reference: i < sink, or i mod stride = 0 (phase=absolute),
  *       (i - f) mod stride = 0 (phase=block)
  *     R_i = the `nearest` references before i that are nearest to it by L2
  *     z_i = f_c(x_i) - f_c(mean of R_i);  x^_i = f_d(z^_i) + mean of R_i
- *     a token that no reference is before stays as it came
- *   every decode step, on a layer that chooses: the value of a coded token or a
- *     reference among them is the largest over the layer's query heads of its
- *     `score`; the best of n, `top` of them or max(1, floor(RN(r * n))), the
- *     sinks and the newest are attended by the layers that follow, where a
- *     token is read as x^, K of it turned forward, and a reference as it came
+ *     a token without a reference before it stays as it is
+ *   every decode step, on a layer that chooses: candidates are coded tokens and
+ *     the references among them; a candidate's value is the largest `score`
+ *     over the layer's query heads. The layers that follow attend the best of
+ *     n candidates, `top` of them or max(1, floor(RN(r * n))), the sinks and
+ *     the newest; they read a token as x^, its K turned forward, and a
+ *     reference as it is
  *   retrieve=all: every layer attends everything
- *   a prompt that is read in chunks (prefill=N): the rows of a chunk but the
- *     first attend as decode steps do, the candidates being what was coded, and
- *     the references among it, when the chunk began; the value of one is the
- *     largest, over heads, of the mean over the chunk's queries, as in omnikv
- *     (the paper's equation 1), the best `prompt_top` win; then the chunk's end
+ *   a prompt read in chunks (prefill=N): the rows of each chunk after the first
+ *     attend as decode steps do; candidates are the tokens coded when the chunk
+ *     began and the references among them; a candidate's value is the largest,
+ *     over heads, of the mean over the chunk's queries, as in omnikv (the
+ *     paper's equation 1); the best `prompt_top` win; then the end of the chunk
  *     codes as a step does
  *
- * To the bit: ref/parts/latents.h, the compressors too. compressor=none: x^ is
- * the mean. references=none: z = f_c(x), x^ = f_d(z^), an ablation (the paper's
- * Table 5, with latents half as wide again), by weights that learned so:
- * `kvreplay train deltakv:references=none`; weights that learned with
- * references are not meant for it. No weights of swiglu give every vector back:
- * it has no bias, and |SiLU(y)| <= |y|, so f_c(x) is of the second order in x,
- * and short vectors are lost.
+ * To the bit: ref/parts/latents.h, which also has the compressors.
+ * compressor=none: x^ is the mean. references=none: z = f_c(x), x^ = f_d(z^),
+ * an ablation (the paper's Table 5, with latents half as wide again). It needs
+ * weights trained that way: `kvreplay train deltakv:references=none`. No swiglu
+ * weights give every vector back: swiglu has no bias, and |SiLU(y)| <= |y|, so
+ * f_c(x) is of second order in x, and short vectors are lost.
  *
  * Hao et al. 2026, DeltaKV: Residual-Based KV Cache Compression via Long-Range
- * Similarity, whose authors' code is Sparse-vLLM with a Hugging Face path
- * beside it. Paper, engine and Hugging Face path differ; each is a parameter:
- * - The paper's references are each s-th token of the text (phase=absolute, the
- *   default); both programs begin to count anew in every block that they code
- *   (block), so that 13 of 128 are references and not 12.8.
- * - The paper's Algorithm 1 appends what was decoded to the references
- *   (refs=recon), after the token itself; both programs keep references as they
- *   came (refs=raw, the default), and training does, too.
- * - The engine does not code references, and reads a chosen one as it came
- *   (self=no, the default); the Hugging Face path codes them too, where one may
- *   take itself, and reads what it decodes (self=yes).
- * - With fewer references than `nearest` both programs average ones to come.
- *   Here it is as many as there are.
- * - Sinks are 8 and R is 128, as in the evaluation command, whose r is 0.17;
- *   the engine's own defaults are 64, 512 and 4096 tokens. The engine values
- *   tokens by q . k as it is (score=dot, the default), its candidates end R
- *   before the newest; the Hugging Face path by the softmax over the
- *   candidates, which end where coded tokens do: so here.
- * - 4-bit latents: one scale and minimum a vector as in the code of the paper's
- *   time, or `group` elements; both are fp16 here and bf16 there, and a scale
- *   of 0 has codes 0 where the code adds 1e-6 to it. The code computes codes,
- *   and what they stand for, in bf16, each operation rounded; here in binary32,
- *   what they stand for by one fma.
- * - The paper's share KR = F/L + (S/L) (1/s + dc/w), F full and S other layers,
- *   leaves out the ids of references, positions, and that references have no
- *   latent vector; the ledger has all three. Its CR = F/L + (S/L) r gives 30 %
- *   for r = 0.1704, not for the 0.3 of its table; its 7.2 % for 4 bits
- *   everywhere is 11.3 % by its own rule, and 11.6 % counted at its geometry
+ * Similarity. The authors' code is Sparse-vLLM, with a Hugging Face path.
+ * Paper, engine and Hugging Face path differ, and each has a parameter:
+ * - The paper's references are every s-th token of the text (phase=absolute,
+ *   the default). Both programs count anew in every block that they code
+ *   (block), so 13 of 128 are references instead of 12.8.
+ * - The paper's Algorithm 1 adds decoded tokens to the references (refs=recon),
+ *   after the token itself. Both programs keep references as they are
+ *   (refs=raw, the default), and so does training.
+ * - The engine does not code references and reads a chosen one as it is
+ *   (self=no, the default). The Hugging Face path also codes references, and
+ *   one may use itself; it reads what it decodes (self=yes).
+ * - With fewer references than `nearest`, both programs average in references
+ *   that come later. Here the mean covers those that exist.
+ * - Sinks are 8 and R is 128, as in the evaluation command, which has r = 0.17.
+ *   The engine's own defaults are 64, 512 and 4096 tokens. The engine values
+ *   tokens by q . k (score=dot, the default), and its candidates end R before
+ *   the newest. The Hugging Face path uses the softmax over the candidates,
+ *   which end where coded tokens end: so here.
+ * - 4-bit latents have one scale and minimum per vector, as in the code when
+ *   the paper was written, or per `group` elements. Both are fp16 here and bf16
+ *   there; with a scale of 0 the codes are 0 here, and the code adds 1e-6 to
+ *   the scale. The code computes codes and their values in bf16, each operation
+ *   rounded; here in binary32, each value by one fma.
+ * - The paper's share is KR = F/L + (S/L) (1/s + dc/w), F full and S other
+ *   layers. The ledger also has the ids of references and positions, and no
+ *   latent vectors for references. Its CR = F/L + (S/L) r gives 30 % for r =
+ *   0.1704, not for the 0.3 of its table. Its 7.2 % for 4 bits everywhere is
+ *   11.3 % by its own rule, and 11.6 % counted at its geometry
  *   (kept=int4:latent=int4).
- * - The paper computes what 4 bits for full layers and references would take
- *   and never runs it. kept=int4 does: a head's K (rotated, as the engine has
- *   it) and V each share one scale and minimum, as a latent vector does. Coded
- *   are all tokens of full layers and references of others, sinks among them,
- *   up to where coded tokens end, before others are coded by them: a reference
- *   is then what its codes decode to, in distances, means and what is read.
+ * - The paper computes the size of full layers and references in 4 bits and
+ *   never runs it. kept=int4 does: K of a head (rotated, as in the engine) and
+ *   V each share one scale and minimum, as a latent vector does. It codes all
+ *   tokens of full layers and the references of other layers, sinks included,
+ *   up to the end of the coded tokens. It does so before other tokens are coded
+ *   by them. A reference is then its decoded codes, in distances, in means and
+ *   when read.
  * - Both programs read long prompts in chunks. A chunk attends the best
- *   num_top_tokens_in_prefill: in the engine as many as a step does where
- *   nobody names it (prompt_top=0, the default), 4096 in the Hugging Face path
- *   and in the evaluation command, whose chunk is longer than any prompt. That
- *   path values a chunk's candidates by logits (score=logit), whatever it does
- *   in decoding; here score says it of both. Unless prefill=N is said a prompt
- *   is attended whole. The engine lets in only requests that can stay: that is
- *   `kvreplay run --together --admit peak`.
+ *   num_top_tokens_in_prefill. The engine's default is as many as in a step
+ *   (prompt_top=0, the default). The Hugging Face path and the evaluation
+ *   command have 4096; the command's chunk is longer than any prompt. That path
+ *   always values a chunk's candidates by logits (score=logit); here score
+ *   holds for chunks and decoding. Without prefill=N a prompt is attended
+ *   whole. The engine admits only requests that can stay: `kvreplay run
+ *   --together --admit peak`.
  *
- * Weights are lent, once for all requests, and in no number. A replay keeps the
- * rows of x^ and charges nothing for them, as a store makes them anew, of
- * latents and references: so a step is charged (`read`) of each latent vector
- * attended its block, and the tokens that it names, each once a lane (with
- * refs=recon what these name, too; a coded reference that only a name leads to
- * is its K and V as they came). Rows x^ of what a layer attends, in the trace's
- * type, are there meanwhile: they are in `peak` alone
- * (sim/replay/measure/cost.h). temporary=layer, the default: one layer's at a
- * time, so that one buffer does for all. temporary=group, as in Sparse-vLLM:
- * the layers that follow one choice are given temporary slots together, in each
- * layer's own storage, which are free when the last of them has attended.
- * tier=host: latents lie in the host's memory, what they name on the device;
- * the caches that the paper would put before them are `kvreplay run --cache`.
+ * All requests share the weights, so they are in `asset` only. A replay keeps
+ * the rows of x^ and charges nothing for them, because a store makes them anew
+ * from latents and references. So a step is charged (`read`) the block of each
+ * attended latent vector and the tokens that it names, each once per lane. With
+ * refs=recon it is also charged the tokens that these name. A coded reference
+ * that is read only because it is named is charged as uncoded K and V. While a
+ * layer attends, its rows x^ exist in the trace's type: they are in `peak`
+ * alone (sim/replay/measure/cost.h). temporary=layer, the default: one layer's
+ * rows at a time, so one buffer is enough. temporary=group, as in Sparse-vLLM:
+ * the layers that follow one choice get temporary slots together, each in its
+ * own storage. The slots are free when the last of these layers has attended.
+ * tier=host: latents are in the host's memory, the tokens they name on the
+ * device. The caches that the paper puts before them are `kvreplay run
+ * --cache`.
  *
  * Family: latent. Acts: after the prompt, every R steps. Needs: a trained
  * compressor (a file); RoPE; one message a step. Bound: t. Bytes: full layers t
@@ -127,10 +128,10 @@ static kv_rc resolve_top(params *o, kv_err *e) {
   bool named = o->top != KV_UNSET && o->top > 0;
   bool shared = !isnan(o->r) && o->r > 0;
   if (named && shared)
-    return kv_fail(e, KV_REFUSED,
-                   "deltakv: top=%d and r=%g are two numbers for one thing; "
-                   "name one",
-                   o->top, (double)o->r);
+    return kv_fail(
+        e, KV_REFUSED,
+        "deltakv: top=%d and r=%g set the same number; give only one", o->top,
+        (double)o->r);
   if (!named && !shared) o->r = 0.17f;
   if (!named) o->top = 0;
   if (named) o->r = 0;
@@ -259,7 +260,7 @@ const kv_method kv_method_deltakv = {
     KV_METHOD_OF(table, params, open),
     .revision = 2,
     .name = "deltakv",
-    .title = "old tokens are what they differ by from a few tokens like them",
+    .title = "old tokens as differences from a few similar tokens",
     .paper = "Hao et al. 2026, DeltaKV: Residual-Based KV Cache Compression "
              "via Long-Range Similarity, arXiv:2602.08005",
     .spreads = true,

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Dense: nothing is dropped, every query attends to every token. The truth that
- * all other methods are measured against, run like a method of its own; there
- * is nothing to choose.
+ * Dense: drops nothing; every query attends every token. All other methods are
+ * measured against it. It runs like any method and has no parameters.
  *
- * Family: ruler. Acts: never. Needs: nothing. Bound: t. Bytes: t R. Gather: -.
- * Reduce: -. Sample: everything. Cost: none beyond attention.
+ * Family: baseline. Acts: never. Needs: nothing. Bound: t. Bytes: t R. Gather:
+ * -. Reduce: -. Sample: everything. Cost: none beyond attention.
  */
 #include "ref/parts/parts.h"
 

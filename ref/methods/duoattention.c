@@ -1,38 +1,39 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * DuoAttention: some KV heads keep everything, the others a stream.
+ * DuoAttention: retrieval heads keep everything; streaming heads keep the first
+ * and the last tokens.
  *
  *   a gate in [0, 1] for each KV head of each layer; N of them are ranked, the
- *   smaller first, of equal ones the lower layer, then the lower head
+ *   smaller first (ties: the lower layer, then the lower head)
  *   sparsity:  s = RN((N - 1) * sparsity); the first ceil(s) stream; all at 1
- *   threshold: where it is given, those whose gate is below it stream
- *   a head that streams keeps its first `sink` and last `recent` entries, after
- *   the prompt and after every step, where it holds more; the others keep all
+ *   threshold: if given, heads whose gate is below it stream
+ *   a streaming head keeps its first `sink` and last `recent` entries, after
+ *   the prompt and after every step, if it holds more; the others keep all
  *
  * The file of table=NAME holds `gates` [layers, KV heads], F32, F16 or BF16;
  * all layers are ranked together. A gate outside [0, 1] and a table of another
- * shape refuse the cell. table=auto is ours, for where there is no file: after
+ * shape refuse the cell. table=auto is ours, for when there is no file: after
  * the prompt a head's gate is the share of attention that a stream would lose,
  *
  *   gate = RN(RN32(M) 2^-40 / RN32(A) 2^-40), 0 where A is 0
  *
- * A the sum of RN(P * 2^40) that the last min(window, P) prompt rows of the
- * group's heads gave to all n entries, M to entries [sink, n - recent). As a
- * replay sees one layer at a time, each layer ranks its own heads: N is their
- * number, and where every head of a layer retrieves, half of them stream all
- * the same.
+ * A is the sum of RN(P * 2^40) that the last min(window, P) prompt rows of the
+ * group's heads gave to all n entries. M is the part to entries [sink, n -
+ * recent). A replay sees one layer at a time, so each layer ranks its own
+ * heads, and N is their number. Even in a layer of retrieval heads only, half
+ * of them stream.
  *
  * Xiao et al. 2024, DuoAttention: Efficient Long-Context LLM Inference with
- * Retrieval and Streaming Heads. Gates are trained, against the model's own
- * outputs. The authors' code adds random noise below 1e-6 to break ties; here
- * equal gates stream in the order of layers and heads. It takes numpy.quantile,
- * which interpolates between the last gate that streams and the first that does
- * not: the same heads, as a gate is never between two neighbours in rank. The
- * whole prompt is attended by every head, as in their one-shot prefill;
- * positions are as recorded. Their pattern files were trained with 128 and 256,
- * their evaluation runs with 64 and 256, the defaults. kvpress rounds the
- * number of streaming heads; it has a training-free score too, made of mean
- * queries and keys before their rotation, which a trace does not hold.
+ * Retrieval and Streaming Heads. Gates are trained against the model's own
+ * outputs. The authors' code breaks ties by random noise below 1e-6; here equal
+ * gates stream in the order of layers and heads. It uses numpy.quantile, which
+ * interpolates between the last gate that streams and the first that does not.
+ * The heads are the same, because no gate is between two neighbours in rank.
+ * Every head attends the whole prompt, as in their one-shot prefill; positions
+ * are as recorded. Their pattern files were trained with 128 and 256; their
+ * evaluation runs with 64 and 256, the defaults. kvpress rounds the number of
+ * streaming heads. It also has a training-free score from mean queries and keys
+ * before RoPE, which a trace does not hold.
  *
  * Family: drop. Acts: every step. Needs: a gate a head (a file, or the last
  * rows' probabilities). Bound: of a head that streams min(t, sink + recent),
@@ -60,14 +61,14 @@ static kv_rc check_gates(const kv_shape *s, const float *gate, int n,
   for (int i = 0; i < n; i++)
     if (!(gate[i] >= 0 && gate[i] <= 1))
       return kv_fail(e, KV_REFUSED,
-                     "%s: the gate of KV head %d of layer %d is %g, not 0 to "
-                     "1",
+                     "%s: the gate of KV head %d of layer %d is %g; it must be "
+                     "from 0 to 1",
                      path, i % s->n_kv_heads, i / s->n_kv_heads,
                      (double)gate[i]);
   return KV_OK;
 }
 
-/* The gate that `before` others come before. */
+/* The gate with `before` others in front of it. */
 static int gate_of_rank(const float *gate, int n, int before) {
   for (int i = 0; i < n; i++) {
     int rank = 0;
@@ -112,7 +113,7 @@ static kv_rc open(const kv_shape *shape, void *p, kv_needs *needs, kv_err *e) {
 
 /* --- hooks --------------------------------------------------------------- */
 
-/* Does the lane stream? Behind the sums, where there are any. */
+/* Does the lane stream? Stored after the sums, if there are any. */
 static int64_t *streams(const kv_at *at, const kv_lane *lane) {
   const params *o = at->params;
   int64_t *own = kv_own(at, lane);
@@ -135,7 +136,7 @@ static float gate_of(const kv_at *at, const kv_lane *lane) {
   return kv_duo_gate(middle, all);
 }
 
-/* Of a file: by the gate that cut. */
+/* With a file: by the last gate that streams. */
 static bool file_streams(const kv_at *at, const kv_lane *lane) {
   const params *o = at->params;
   const float *gate = at->asset[0].data;
@@ -173,7 +174,7 @@ const kv_method kv_method_duoattention = {
     KV_METHOD_OF(table, params, open),
     .revision = 1,
     .name = "duoattention",
-    .title = "retrieval heads keep everything, streaming heads their ends",
+    .title = "retrieval heads keep everything, streaming heads both ends",
     .paper = "Xiao et al. 2024, DuoAttention: Efficient Long-Context LLM "
              "Inference with Retrieval and Streaming Heads, arXiv:2410.10819",
     .lossless = "sparsity=0",

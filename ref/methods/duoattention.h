@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The parameters of duoattention, for it and its CUDA twin; its open resolves
- * what has no default. An enum has the values of the parameter named beside
- * it.
+ * The parameters of duoattention, which its CUDA twin shares; open fills in
+ * those without a default. Each enum has the values of the parameter named
+ * beside it.
  */
 #ifndef KV_REF_METHODS_DUOATTENTION_H
 #define KV_REF_METHODS_DUOATTENTION_H
@@ -18,27 +18,26 @@ enum { AUTO, OF_FILE }; /* table: whether there is a file */
     "share of heads that stream; 0.5 as the authors run Llama-3",              \
     .knob = KV_KNOB_LESS, .grid = 0.0625)                                      \
   P(REAL, threshold, NULL, 0, 1,                                               \
-    "stream where the gate is below it, whatever sparsity says; default: "     \
-    "sparsity decides")                                                        \
+    "a head streams if its gate is below this; default: sparsity decides")     \
   P(INT, sink, "64", 0, 1 << 30, "tokens",                                     \
     "first tokens of a stream; 64 as in the authors' evaluation")              \
   P(INT, recent, "256", 1, 1 << 30, "tokens",                                  \
     "last tokens of a stream; 256 as in the authors' evaluation")              \
   P(INT, window, "32", 1, 1 << 16, "tokens",                                   \
-    "with table=auto: last prompt queries that are asked; ours")               \
+    "with table=auto: last prompt queries that estimate gates; ours")          \
   P(PART, kv_file file,                                                        \
     KV_FILE_PARAM(                                                             \
         "table", params, file, KV_FILE_OPTIONAL, &kind,                        \
         "trained gates: safetensors, gates [layers, KV heads]; default auto: " \
-        "estimated from the prompt, layer by layer, which is ours"))           \
+        "estimated from the prompt in each layer, which is ours"))             \
   P(ONLY, int table) /* of the enum above */                                   \
   P(ONLY, float cut) /* of a file: the last of the gates that stream */        \
   P(ONLY,                                                                      \
     int cut_place) /* its place, layer * KV heads + head; -1: none streams */
 KV_PARAMS(PARAMS);
 
-/* How many of n gates stream: those before the place (n - 1) * sparsity in
- * their order, which numpy.quantile interpolates at. */
+/* How many of n gates stream: those before index (n - 1) * sparsity in their
+ * order, where numpy.quantile interpolates. */
 KV_FN int kv_duo_streams(int n, float sparsity) {
   float place = kv_mul((float)(n - 1), sparsity);
   int whole = (int)place;
@@ -46,14 +45,14 @@ KV_FN int kv_duo_streams(int n, float sparsity) {
   return whole + ((float)whole < place);
 }
 
-/* Does gate a at its place come before gate b at the other one? The smaller
- * first, of equal ones the earlier place. */
+/* Does gate a come before gate b? The smaller first; ties: the earlier
+ * place. */
 KV_FN int kv_duo_before(float a, int place, float b, int other) {
   return a < b || (a == b && place < other);
 }
 
-/* A gate, of AUTO: the share of attention that went to the middle, both sums in
- * fixed point; 0 where there was none. */
+/* A gate for AUTO: the share of attention that went to the middle, both sums in
+ * fixed point; 0 if there was none. */
 KV_FN float kv_duo_gate(int64_t middle, int64_t all) {
   return all > 0 ? kv_div(kv_unfix(middle), kv_unfix(all)) : 0.0f;
 }

@@ -1,32 +1,32 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Expected Attention: tokens that queries to come will look at, if those are
- * drawn as the prompt's were.
+ * Expected Attention: keeps tokens that future queries will attend, if these
+ * have the distribution of the prompt's queries.
  *
- *   of every query head, from its rows as before their rotation, but for those
- *   of the first `sinks` tokens: mean m and covariance C (divided by the rows)
+ *   each query head, from its rows before RoPE, without those of the first
+ *   `sinks` tokens: mean m and covariance C (divided by the rows)
  *   R = mean of the rotations at the next `future` positions
  *   s(j)     = (R m) . k_j * scale + k_j' (R C R') k_j * scale^2 / 2
  *   p        = softmax of s over the candidates, those that may go
  *   score(j) = (mean over the group's heads of p(j) + epsilon) * |v_j|
  *              (vnorm=no: the mean alone)
- *   n > budget: the sinks stay, and the best others
+ *   n > budget: keep the sinks and the best others
  *
  * To the bit: ref/methods/expected.c. The queries are turned back by the
  * recorded frequencies, so a trace without them, or without query rows of the
- * whole prompt, is refused. last, form, every and reindex (with form=prefill)
- * are those of all scorers (METHODS.md, Scorers).
+ * whole prompt, is refused. METHODS.md, Scorers, has last, form, every and
+ * reindex (with form=prefill).
  *
  * Devoto et al. 2025, Expected Attention: KV Cache Compression by Estimating
  * Attention from Future Queries Distribution. The paper's code is a press of
- * kvpress, which the defaults follow: future 512, sinks 4 (here less where the
- * budget is), covariance and value norms on, epsilon 0; others set 0.02. What
- * is not as there:
- * - It averages the rotations at positions counted from 0; here they are those
- *   behind the newest token.
- * - Its scale is 1 / sqrt(d), here the trace's.
- * - While decoding it has the last 256 hidden states, less the first 4 of them;
- *   here the rows since the last compression.
+ * kvpress. The defaults follow it: future 512, sinks 4 (fewer here if the
+ * budget is smaller), covariance and value norms on, epsilon 0; others set
+ * 0.02. Differences:
+ * - kvpress averages the rotations at positions counted from 0; here they are
+ *   the positions after the newest token.
+ * - Its scale is 1 / sqrt(d); here the trace's.
+ * - While decoding it uses the last 256 hidden states, less the first 4 of
+ *   them; here the rows since the last compression.
  *
  * Family: drop. Acts: after the prompt. Needs: queries before rotation. Bound:
  * min(P, B) + t - P; other forms: METHODS.md, Scorers. Bytes: B R. Gather: the
@@ -63,8 +63,8 @@
 
 enum { FUTURE = 512, FOLD = 64 };
 
-/* Of one query head, in the lane's state; before the first head stands the
- * number of rows. */
+/* The sums of one query head, in the lane's state; the number of rows is before
+ * the first head. */
 typedef struct sums {
   float *pivot;      /* [d] */
   float *part, *all; /* [d + 1][d] */
@@ -92,13 +92,13 @@ static kv_rc open(const kv_shape *shape, const char *method, int budget,
   if (o->future <= 0) o->future = FUTURE;
   if (o->w.group == KV_GROUP_MAX || o->w.group == KV_GROUP_SUM)
     return kv_fail(e, KV_REFUSED,
-                   "%s: expected attention is a mean over query heads; use "
+                   "%s: expected attention averages over query heads; use "
                    "group=mean or group=query_head",
                    method);
   if (o->reindex == KV_REINDEX_YES && o->form != KV_FORM_PREFILL)
     return kv_fail(e, KV_REFUSED,
-                   "%s: decode queries at re-indexed positions have no "
-                   "distribution of their own; use form=prefill or reindex=no",
+                   "%s: with reindex=yes, decode queries have no distribution "
+                   "to expect; use form=prefill or reindex=no",
                    method);
   o->rows = KV_ALL_ROWS;
   o->state = sizeof(float) * (16 + (size_t)heads * (d + 2 * n));
@@ -118,7 +118,7 @@ static void fold(const sums *s, int d) {
   }
 }
 
-/* The chains of a go on over n rows y[.][d]; across: room for [d + 1][n]. */
+/* Continues the chains of a over n rows y[.][d]; across: scratch [d + 1][n]. */
 static void chains(const kv_at *at, const float *y, int n, float *across,
                    float *a) {
   int d = at->shape->d;
@@ -193,7 +193,7 @@ static void turn_columns(int d, int interleaved, const float *sc, float *c) {
   }
 }
 
-/* mean and, where it is asked for, c [d][d] of a head's queries to come. */
+/* mean and, if used, c [d][d] of a head's future queries. */
 static void distribution(const kv_at *at, const kv_lane *lane, int head,
                          const kv_score_options *o, const float *sc,
                          float *mean, float *c) {
@@ -307,13 +307,13 @@ static const kv_param table[] = {
     KV_BUDGET_PARAM(kv_scored,
                     "tokens left after a compression; must be given"),
     KV_INT_PARAM("future", kv_scored, s.future, "512", 1, 1 << 16, "tokens",
-                 "next positions that are averaged; 512 as in kvpress"),
+                 "number of next positions to average; 512 as in kvpress"),
     KV_CHOICE_PARAM("covariance", kv_scored, s.covariance, "yes", "yes|no",
-                    "how queries vary counts; yes as in kvpress"),
+                    "use the covariance of the queries; yes as in kvpress"),
     KV_CHOICE_PARAM("vnorm", kv_scored, s.vnorm, "yes", "yes|no",
                     "weigh by the length of the value; yes as in kvpress"),
     KV_REAL_PARAM("epsilon", kv_scored, s.epsilon, "0", 0, 1,
-                  "added before that; 0 as in kvpress"),
+                  "added to the score before vnorm; 0 as in kvpress"),
     KV_SINKS_PARAM(kv_scored, s),
     KV_LAST_PARAM(kv_scored, s),
     KV_FORM_PARAMS(kv_scored, s),
@@ -321,7 +321,7 @@ static const kv_param table[] = {
 
 KV_SCORER_METHOD(
     expected, table, .revision = 2,
-    .title = "tokens that queries to come are expected to look at",
+    .title = "tokens that future queries are expected to attend",
     .paper = "Devoto et al. 2025, Expected Attention: KV Cache Compression by "
              "Estimating Attention from Future Queries Distribution, "
              "arXiv:2510.00636");

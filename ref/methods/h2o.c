@@ -1,46 +1,47 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * H2O, the heavy-hitter oracle: tokens that gathered the most attention so far,
- * and the most recent ones.
+ * H2O, the heavy-hitter oracle: keeps the tokens that received the most
+ * attention so far, and the most recent ones.
  *
  *   every query row t, of the prompt and of decoding:
  *     a[j] += sum over the lane's query heads of p[t][j]   (never decays, an
  *     int64 column that begins at 0; arithmetic 4)
  *   variant=drop, after the prompt and after every step, n > budget:
  *     keep the best budget - recent of entries [0, n - recent) by a, and the
- *     last `recent`; kept sums go on, dropped ones are forgotten
- *   variant=masked: the same stored entries; once anything was dropped the next
- *     step does not see the entry before the last `recent` ones, itself counted
- *     among those
- *   variant=prefill: sums over the prompt's rows only, once, then lanes grow;
+ *     last `recent`; kept sums continue, dropped sums are forgotten
+ *   variant=masked: the same stored entries; once something was dropped, the
+ *     next step does not see the entry just before the last `recent`, of which
+ *     its own token is one
+ *   variant=prefill: sums over the prompt's rows only, once; then lanes grow;
  *     no column
- *   scale=seen: entries are ranked by RN(a[j] / (t - j)), the mean over the
- *     t - j rows that saw token j when t were seen, a[j] rounded before
+ *   scale=seen: entries are ranked by RN(a[j] / (t - j)), after t tokens the
+ *     mean over the t - j rows that saw token j; a[j] is rounded first
  *
  * Zhang et al. 2023, H2O: Heavy-Hitter Oracle for Efficient Generative
- * Inference. The paper evicts token by token inside the prompt as well, which
- * no published code does. The authors' code holds three algorithms:
- * - Real drop, the default: as above; a step attends budget + 1 entries.
- * - The masked simulator removes nothing: for the next step it masks all but
- *   the best of [0, L - recent) and the last `recent` of L + 1 positions, so
- *   that position L - recent is in neither set. That orphan keeps its sum and
- *   may come back; its row's probabilities are over what was seen. Every other
- *   masked token has its sum set to zero and never returns, because those that
- *   beat it keep their sums or lose their place to better ones. So it is
- *   dropped here, the orphan alone is stored unseen, and views and outputs are
- *   the simulator's. It attends `budget` entries, the step's own included.
- *   recent=0 hides the current token from itself in that code; here it is seen.
- * - A third evicts the smallest sum in place (FlexGen); it is not offered.
+ * Inference. The paper also evicts token by token inside the prompt, which no
+ * published code does. The authors' code has three algorithms:
+ * - Real drop, the default here, as above. A step attends budget + 1 entries.
+ * - The masked simulator removes nothing. For the next step it keeps visible
+ *   the best of [0, L - recent) and the last `recent` of L + 1 positions.
+ *   Position L - recent is in neither set. This orphan keeps its sum and may
+ *   return; the step's probabilities cover only what the step saw. Every other
+ *   masked token has its sum set to zero and never returns: the tokens that
+ *   beat it keep their sums or lose to better ones. So it is dropped here, and
+ *   only the orphan is stored unseen: views and outputs are the simulator's. A
+ *   step attends `budget` entries, its own token included. With recent=0 that
+ *   code hides the current token from itself; here it is seen.
+ * - A third algorithm evicts the smallest sum in place (FlexGen). It is not
+ *   offered.
  *
- * The code works for one query head a KV head only. group=sum adds the sums of
- * the group's heads (mean ranks the same); query_head gives each head a lane of
- * its own. group=max, the largest of the heads' rounded sums, needs a sum for
- * each head and token that outlives the step, more columns than entries carry:
- * variant=prefill only, else refused. KVCache-Factory's h2o is
- * variant=prefill:recent=8. kvpress's observed attention divides each sum by
- * the rows that see the column and protects nothing:
- * variant=prefill:recent=0:scale=seen. variant=masked refuses scale=seen, as
- * its rows do not all see what is stored.
+ * The authors' code supports one query head per KV head. group=sum adds the
+ * sums of the group's heads (the mean ranks the same). group=query_head gives
+ * each head its own lane. group=max takes the largest of the heads' rounded
+ * sums. It needs a sum per head and token that outlives the step, more columns
+ * than entries carry, so it is refused except with variant=prefill.
+ * KVCache-Factory's h2o is variant=prefill:recent=8. kvpress's observed
+ * attention divides each sum by the rows that see the column and protects
+ * nothing: variant=prefill:recent=0:scale=seen. variant=masked refuses
+ * scale=seen, because not all of its rows see what is stored.
  *
  * Family: drop. Acts: every step. Needs: probabilities of every query. Bound:
  * min(t, B). Bytes: B (R + 8). Gather: the token. Reduce: sum of P over all
@@ -60,15 +61,16 @@ static kv_rc resolve(params *o, kv_err *e) {
   if (rc) return rc;
   if (o->recent == KV_UNSET) o->recent = o->budget / 2;
   if (o->group == KV_GROUP_MAX && o->variant != PREFILL)
-    return kv_fail(e, KV_REFUSED,
-                   "h2o: group=max needs a sum per query head and token, which "
-                   "variant=%s cannot hold; use group=sum or variant=prefill",
-                   o->variant == DROP ? "drop" : "masked");
+    return kv_fail(
+        e, KV_REFUSED,
+        "h2o: group=max needs a sum for each query head and token, which "
+        "variant=%s does not hold; use group=sum or variant=prefill",
+        o->variant == DROP ? "drop" : "masked");
   if (o->scale == SEEN && o->variant == MASKED)
-    return kv_fail(e, KV_REFUSED,
-                   "h2o: scale=seen counts every row since a token came, of "
-                   "which variant=masked hides one from it; use variant=drop "
-                   "or scale=none");
+    return kv_fail(
+        e, KV_REFUSED,
+        "h2o: scale=seen counts every row since a token arrived, but "
+        "variant=masked hides one of them; use variant=drop or scale=none");
   return kv_open_part("h2o", "recent", o->recent, o->budget, e);
 }
 
@@ -80,10 +82,11 @@ static kv_rc open(const kv_shape *shape, void *p, kv_needs *needs, kv_err *e) {
   needs->prompt_rows = KV_ALL_ROWS;
   needs->want = KV_SUM;
   needs->lanes = kv_group_lanes(group);
-  /* The newest stays, so that whatever goes leaves a hole. */
+  /* The newest stays, so every dropped entry leaves a hole. */
   needs->lengths = o->recent > 0;
   needs->chunks = o->variant != MASKED;
-  needs->slides = o->variant != MASKED; /* it hides by what was dropped */
+  needs->slides =
+      o->variant != MASKED; /* what it hides depends on what was dropped */
   if (o->variant == PREFILL) {
     needs->lane_state = kv_window_state(shape, group);
     needs->slid = kv_window_planes(shape, group);
@@ -98,7 +101,7 @@ static kv_rc open(const kv_shape *shape, void *p, kv_needs *needs, kv_err *e) {
   return kv_open_sums("h2o", rows, kv_score_heads(shape, group), 1, e);
 }
 
-/* The stored entry that the step of the newest one does not see; -1: none. */
+/* The stored entry that the newest token's step does not see; -1: none. */
 static int orphan_of(const params *o, const kv_lane *lane) {
   bool masks = o->variant == MASKED && lane->dropped && o->recent > 0;
   return masks ? lane->n - 1 - o->recent : -1;

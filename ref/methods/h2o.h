@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The parameters of h2o, for it and its CUDA twin; its open resolves what has
- * no default. An enum has the values of the parameter named beside it.
+ * The parameters of h2o, which its CUDA twin shares; open fills in those
+ * without a default. Each enum has the values of the parameter named beside it.
  */
 #ifndef KV_REF_METHODS_H2O_H
 #define KV_REF_METHODS_H2O_H
@@ -19,11 +19,11 @@ enum { NONE, SEEN };            /* scale */
     "drop: the authors' real-drop code; masked: their simulator; prefill: "    \
     "once, as in KVCache-Factory")                                             \
   P(CHOICE, group, "sum", "mean|max|sum|query_head",                           \
-    "how the query heads of a KV head add up; sum extends the authors' code; " \
-    "max with variant=prefill only")                                           \
+    "how the query heads of a KV head are combined; sum extends the authors' " \
+    "code; max with variant=prefill only")                                     \
   P(CHOICE, scale, "none", "none|seen",                                        \
-    "none: sums, as in the paper; seen: divided by the rows that saw the "     \
-    "token, as in kvpress; not with variant=masked")
+    "none: sums, as in the paper; seen: each sum divided by the rows that "    \
+    "saw the token, as in kvpress; not with variant=masked")
 KV_PARAMS(PARAMS);
 
 #endif

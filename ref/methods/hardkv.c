@@ -1,72 +1,77 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Hard-KV: tokens go through three tiers, and how many of them stay is what a
- * share of the probability asks for, head by head.
+ * Hard-KV: tokens pass through three tiers. Each head keeps as many as a share
+ * of the probability needs.
  *
  *   dense      the last `window` tokens, exact; their queries vote
- *   sparse     older tokens, in place; a mask of one bit a token says which
+ *   sparse     older tokens, not moved; a mask of one bit a token says which
  *              ones attention reads: an entry is of class 0 while its bit is
  *              set, else of class 1, so that retier journals what changes
  *   condensed  what is left when the lane was rewritten: at most `upper` tokens
  *
- *   after the prompt and then every `every` steps, of a lane with n > lower
+ *   after the prompt and then every `every` steps, in a lane with n > lower
  *   tokens; A: those whose bit is set; t: each query of the dense tier
  *     t votes for the fewest tokens of A, of those not after t, that hold a
- *       share p of its probability, as an adapter (the logits, their largest
+ *       share p of its probability. An adapter (the logits, their largest
  *       neighbours, R-KV's score, any scorer's) at a calibrated temperature
- *       sees it: ref/parts/votes.h, to the bit
+ *       T gives that probability (ref/parts/votes.h, to the bit)
  *     chosen = A with at least one vote, the first `sinks` tokens, the dense
  *       tier and the last `local` tokens
  *     n <= upper: the bits of the others are cleared, nothing moves
- *     n >  upper: the others go, and what was masked; if more than upper are
- *       chosen, those that no rule protects are cut by votes, then the mean
+ *     n >  upper: the others go, and so do masked tokens; if more than upper
+ *       are chosen, those that no rule protects are cut by votes, then by mean
  *       probability, then the younger token stays
- *     condensed=merge: what goes of A is merged into what stays and no rule
- *       protects (ref/parts/cascade.h); what was hidden goes as before
+ *     condensed=merge: entries of A that go are merged into entries that stay
+ *       and that no rule protects (ref/parts/cascade.h); masked ones just go
  *
- * Merging weighs by the sums of the window's probabilities, as the code does;
- * the paper has e^(q k) of one query, of which they are the shares; over a
- * window sums of exponentials would be those of the query with the largest
- * logits alone. The paper pairs as many as go with as many that stay and says
- * nothing of more: the ring is ours, and so is that sinks and the dense tier
- * never merge. Nothing that merges was ever shipped but its two functions:
- * switched on, five of six managers raise and the sixth ignores it.
+ * A merge weighs by the sums of the window's probabilities, as the code does.
+ * The paper weighs by e^(q k) of one query, which is proportional to its
+ * probabilities. Over a window, sums of exponentials would be dominated by the
+ * queries with the largest logits. The paper pairs as many tokens that go as
+ * tokens that stay and does not say what happens to more. The ring is ours, and
+ * so is the rule that sinks and the dense tier never merge. The authors shipped
+ * only two functions for merging. If merging is switched on, five of six
+ * managers raise an error and the sixth ignores it.
  *
- * Ren et al. 2026, Hard-KV (HARDInfer). The default follows the paper where the
- * authors' code does something else. variant=code does what it does:
- * - Its managers call the gradient, whose T is never read again and stays 0.5:
- *   so here, by default. Its bisection (calibrate=bisect), which they do not
- *   call, sums the first k places, not the k most probable, against p, in
- *   halves of [0.001, 1] to 0.01; its rows end together, when the last one is
- *   near, or never; here each for itself.
- * - The first layer's T serve all layers: a message downwards when it
- *   compresses, `window` numbers a KV head.
- * - No causal mask within the window: its queries also see the window's later
- *   keys. All that is as probable as a prefix's last is in it.
- * - A rewrite keeps the first `upper` of: sinks, the last `local` from the
- *   newest on, what has a vote in the order of the lane, the rest in that
- *   order; and that is the lane's new order, whose neighbours pooling then
- *   meets. Votes are a union, never counted.
+ * Ren et al. 2026, Hard-KV (HARDInfer). Where paper and authors' code differ,
+ * the default follows the paper. variant=code does what the code does:
+ * - Its managers calibrate by the gradient, but its T is never read again and
+ *   stays 0.5: the default here. No manager calls its bisection
+ *   (calibrate=bisect). That compares p with the sum of the first k entries
+ *   instead of the k most probable, in halves of [0.001, 1] to 0.01. There all
+ *   rows end together, when the last one is near, or never; here each row ends
+ *   alone.
+ * - The first layer's T serve all layers: when it compresses, it sends `window`
+ *   numbers per KV head to the layers below.
+ * - There is no causal mask within the window: its queries also see the
+ *   window's later keys. Every token as probable as the last one of a prefix
+ *   belongs to the prefix.
+ * - A rewrite keeps the first `upper` of a list: sinks, the last `local` from
+ *   the newest on, tokens with a vote, the rest, both in the order of the lane.
+ *   The list becomes the lane's new order, which later pooling follows. Votes
+ *   are a union and are never counted.
  * - Masks are refilled: A is all that is stored at every compression, and a bit
- *   may come back. (The code does so once all layers have dropped a token; that
- *   a token goes only then takes a second pass, for a layer knows nothing of
- *   those below it: sim/replay/layout/README.md, "The dynamic base".)
+ *   may return. (In the code this happens once all layers have dropped a token.
+ *   That a token goes only then takes a second pass, because a layer knows
+ *   nothing of the layers below it: sim/replay/layout/README.md, "The dynamic
+ *   base".)
  * - The dense tier is not exact: sinks and the last `local` tokens are kept, by
- *   place, 127 of rkv's managers, else 32 (127 in the vanilla one that masks,
- *   too).
+ *   their index in the lane. `local` is 127 for rkv's managers, else 32 (127
+ *   also in the vanilla manager that masks).
  *
  * Not reproduced: managers that only mask choose by the mean over the window's
- * queries and fill up to `lower`; others rewrite from `lower` on; R-KV's never
- * rewrites by its own switch; slots of queries that are not there yet are read;
- * the steps that trigger are counted over all requests. With condensed=merge
- * the rest is merged, and not kept to fill up.
+ * queries and fill up to `lower`. Others rewrite from `lower` on. R-KV's own
+ * switch keeps it from ever rewriting. Slots of queries that do not exist yet
+ * are read. The steps that trigger are counted over all requests. With
+ * condensed=merge the rest is merged, not kept to fill up.
  *
- * Both: R-KV's keys are compared with all that are stored, masked ones, too, as
- * in the code (redundant=read: those that may be read; the paper is silent). p
- * is the nearest multiple of 2^-20 (oracle-topp). A temperature is looked for
- * once for each place t mod window of a lane's ring and used again
- * (temperatures=every: each time). In the paper's boxes the loop's condition is
- * turned round. A view is what is set, so none is recorded.
+ * Both variants: R-KV's keys are compared with all stored keys, masked ones
+ * too, as in the code. With redundant=read only keys that may be read are
+ * compared; the paper is silent. p is the nearest multiple of 2^-20
+ * (oracle-topp). A temperature is computed once for each index t mod window of
+ * a lane's ring and then reused (temperatures=every: each time). The loop
+ * condition in the paper's boxes is reversed. A view is the set bits, so views
+ * are not recorded.
  *
  * Family: drop. Acts: every 128 steps. Needs: the last 128 queries. Bound:
  * `upper` = B after a compression, less than B + every between two. Bytes: (B +
@@ -74,7 +79,7 @@
  * the adapter's: the token, neighbours, keys alike. Reduce: calibrated
  * probability; votes over the window. Sample: top-p a query, then top-k by
  * votes. Cost: a compression: window * heads * n * d for logits, a few rows of
- * n a query and, where T is looked for, some 25 rows of exponentials.
+ * n a query and, when T is computed, some 25 rows of exponentials.
  */
 #include "ref/methods/hardkv.h"
 #include "ref/kernels/kernels.h"
@@ -105,18 +110,18 @@ static kv_rc check(const params *o, kv_err *e) {
   int last = kv_hard_last(o);
   if (o->lower > o->upper)
     return kv_fail(e, KV_USAGE,
-                   "hardkv: lower=%d is more than upper=%d, where a lane is "
-                   "rewritten; lower one or raise the other",
+                   "hardkv: lower=%d must not exceed upper=%d, the length at "
+                   "which a lane is rewritten",
                    o->lower, o->upper);
   if (last > o->upper - o->sinks)
     return kv_fail(e, KV_REFUSED,
-                   "hardkv: %d sinks and the last %d tokens are more than "
-                   "upper=%d: lower sinks, window or local",
+                   "hardkv: %d sinks and the last %d tokens exceed upper=%d; "
+                   "lower sinks, window or local",
                    o->sinks, last, o->upper);
   return kv_open_kernel("hardkv", o->v.kernel, e);
 }
 
-/* A scorer's window is the voters': both are shown the same rows. */
+/* A scorer's window is that of the voters: both get the same rows. */
 static kv_rc open_scorer(const kv_shape *shape, params *o, kv_needs *needs,
                          kv_err *e) {
   kv_score_options *s = &o->s;
@@ -138,7 +143,7 @@ static void fill(const kv_shape *shape, const params *o, kv_needs *needs) {
   needs->decode_rows = true;
   needs->want |= KV_Q;
   needs->every = o->every;
-  /* temperatures are of entries that may be gone */
+  /* temperatures belong to entries that may be gone */
   needs->slides = needs->chunks = false;
   needs->classes = KV_CASCADE_CLASSES;
   needs->unread = 1u << KV_CASCADE_HIDDEN;
@@ -164,15 +169,15 @@ static void fill(const kv_shape *shape, const params *o, kv_needs *needs) {
 static kv_rc open(const kv_shape *shape, void *p, kv_needs *needs, kv_err *e) {
   params *o = p;
   if (o->upper == KV_UNSET)
-    return kv_fail(e, KV_USAGE,
-                   "hardkv needs upper, tokens that a lane may have: give "
-                   "upper=N, or -b");
+    return kv_fail(
+        e, KV_USAGE,
+        "hardkv needs upper, the most tokens of a lane; give upper=N or -b");
   resolve(o);
   kv_rc rc = check(o, e);
   if (!rc && !kv_hard_scores(o) && o->s.file.asset)
     rc = kv_fail(e, KV_REFUSED,
-                 "hardkv: scores=%s is read with adapter=score:score=file "
-                 "alone; write that, or leave scores out",
+                 "hardkv: scores=%s is only read with "
+                 "adapter=score:score=file; add that, or leave scores out",
                  o->s.file.asset->path);
   if (!rc && kv_hard_scores(o)) rc = open_scorer(shape, o, needs, e);
   if (!rc) fill(shape, o, needs);
@@ -212,8 +217,8 @@ static void observe(const kv_at *at, kv_lane *lane, const kv_rows *rows) {
 
 /* --- compression --------------------------------------------------------- */
 
-/* The scorer's word of every entry of the lane: of those that it protects the
- * largest there is. */
+/* The score of every entry of the lane; entries that the scorer protects have
+ * the largest score. */
 static const float *scores_of(const kv_at *at, const kv_lane *lane) {
   const params *o = at->params;
   if (!kv_hard_scores(o)) return NULL;
@@ -228,7 +233,7 @@ static const float *scores_of(const kv_at *at, const kv_lane *lane) {
   return all;
 }
 
-/* Layer 0's temperatures, where this is another one. */
+/* Takes layer 0's temperatures if this is another layer. */
 static void take_temperatures(const kv_at *at, const kv_lane *lane) {
   const params *o = at->params;
   size_t w = (size_t)o->v.window;
@@ -258,7 +263,7 @@ static void compress_lane(const kv_at *at, kv_lane *lane) {
   if (kv_hard_scores(o)) kv_score_forget(at, lane, &o->s);
 }
 
-/* variant=code, of the first layer: its temperatures, for all below it. */
+/* variant=code, in the first layer: its temperatures, for all layers below. */
 static bool publish(const kv_at *at, const kv_lane *const *lane, int lanes,
                     void *message) {
   const params *o = at->params;
@@ -272,12 +277,11 @@ static bool publish(const kv_at *at, const kv_lane *const *lane, int lanes,
 
 const kv_method kv_method_hardkv = {
     KV_METHOD_OF(table, params, open),
-    .revision = 3, /* 1 journalled its views at every step; now a bit that
-                      changes is a class that changes; 2 stored what is merged
-                      as fp32 */
+    .revision = 3, /* 1 journalled its views at every step; now a changed bit is
+                      a changed class; 2 stored merged rows as fp32 */
     .name = "hardkv",
-    .title = "tiers of dense, masked and rewritten tokens, as many a head as a "
-             "calibrated share of the probability asks for",
+    .title = "three tiers of tokens, as many in each head as a calibrated "
+             "share of the probability needs",
     .paper = "Ren et al. 2026, Hard-KV: Head-Adaptive Regularization for "
              "Decoding-time KV Compression, arXiv:2606.28831",
     .lossless = "p=1:calibrate=none",

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * HeadKV: SnapKV's choice with a budget of its own for every head, by how much
- * the head was seen to retrieve and to reason.
+ * HeadKV: SnapKV's choice, with a separate budget for each head, by how much
+ * that head was measured to retrieve and to reason.
  *
  *   score[l][h] >= 0 for each query head of each layer, from a file; S: the sum
  *     of all, in binary64, in their order, rounded once
@@ -11,39 +11,40 @@
  *                    + (base - each)))
  *   after the prompt, P >= budget: keep the best cap[l][h] entries by SnapKV's
  *   score and the last w; a lane of several query heads has the mean of their
- *   caps, rounded to the nearest, ties to even; afterwards lanes grow
+ *   caps, rounded to the nearest, ties to even; then lanes grow
  *
  * grow, every, sinks, recent and voters are snapkv's (METHODS.md, Compression
- * again), w then being sinks + recent and past the cap. The file of table=NAME
- * holds `scores` [layers, query heads], F32, F16 or BF16; without one all heads
- * are alike, and what stays is SnapKV's. A score below 0, scores that are all 0
- * and a table of another shape refuse the cell. score= puts any other scorer in
- * the place of SnapKV's votes, once after the prompt: what it protects takes
- * the window's place, and threshold sends away what scores less (METHODS.md,
- * Scorers); of lagkv cross=yes. Within a sliding window (windowed=compress)
- * budget is the layer's own, and the pool as if every layer had it.
+ * again), with w = sinks + recent and past = the cap. The file of table=NAME
+ * holds `scores` [layers, query heads], F32, F16 or BF16. Without a file all
+ * heads are alike, and the method keeps what SnapKV keeps. A score below 0,
+ * scores that are all 0 and a table of another shape refuse the cell. score=
+ * replaces SnapKV's votes by any other scorer, once after the prompt. The
+ * entries it protects replace the window, and threshold drops entries that
+ * score less (METHODS.md, Scorers). lagkv has cross=yes. Within a sliding
+ * window (windowed=compress) budget is the layer's own, and the pool is
+ * computed as if every layer had it.
  *
  * Fu et al. 2024, Not All Heads Matter: A Head-Level KV Cache Compression
  * Method with Integrated Retrieval and Reasoning (HeadKV). The paper's 1 / beta
  * is the share that heads compete for. The rule is that of the authors' code
- * (commit 0862a09), and differs in this:
- * - Its sums and shares are in binary64 throughout, and its floor is Python's,
- *   which is one lower where base / beta is whole but beta's binary64 lies
- *   above it.
- * - There every query head has a cache (group=query_head). One cache a KV head,
- *   at the mean of its heads' caps, is KVCache-Factory's, which also adds the
- *   window on top: its C is budget - w.
- * - Authors raise scores to a power first (`temp`, always 1 in their scripts):
- *   a table may hold them raised. Their files are JSON, a list of scores a head
- *   in the order of layers and heads, whose means are the table.
- * - beta is searched from 1.005 to 10 in their scripts; 1.5 is their command
- *   line's default, and ours.
+ * (commit 0862a09), except:
+ * - The code's sums and shares are binary64 throughout. Its floor is Python's,
+ *   which is one lower if base / beta is whole but beta's binary64 is above it.
+ * - In the code every query head has a cache (group=query_head). One cache per
+ *   KV head, with the mean of its heads' caps, is KVCache-Factory's.
+ *   KVCache-Factory also adds the window on top: its C is budget - w.
+ * - The authors can raise scores to a power first (`temp`, always 1 in their
+ *   scripts): a table may hold powers. Their files are JSON, a list of scores
+ *   for each head in the order of layers and heads; the means of the lists are
+ *   the table.
+ * - The authors' scripts try beta from 1.005 to 10. 1.5 is the default of their
+ *   command line, and of this method.
  *
- * Family: drop. Acts: after the prompt; again with grow. Needs: what the
- * scorer needs; a score a head (a file); lanes of unequal length. Bound:
- * cap + w + t - P. Bytes: B R on average. Gather: `kernel` neighbours. Reduce:
- * largest of sums of P over the window. Sample: top-k by its head's budget, and
- * the window. Cost: as snapkv.
+ * Family: drop. Acts: after the prompt; again with grow. Needs: what the scorer
+ * needs; a score a head (a file); lanes of unequal length. Bound: cap + w + t -
+ * P. Bytes: B R on average. Gather: `kernel` neighbours. Reduce: largest of
+ * sums of P over the window. Sample: top-k by its head's budget, and the
+ * window. Cost: as snapkv.
  */
 #include "ref/methods/headkv.h"
 
@@ -64,19 +65,20 @@ static kv_rc sum_scores(const kv_shape *s, params *o, kv_err *e) {
     sum += (double)score[i];
     if (!(score[i] >= 0))
       return kv_fail(e, KV_REFUSED,
-                     "%s: the score of query head %d of layer %d is %g, below "
-                     "0",
+                     "%s: the score of query head %d of layer %d is %g; it "
+                     "must be 0 or more",
                      o->file.asset->path, i % s->n_heads, i / s->n_heads,
                      (double)score[i]);
   }
   o->sum = (float)sum;
   if (o->sum > 0 && kv_finite(o->sum)) return KV_OK;
-  return kv_fail(e, KV_REFUSED,
-                 "%s: the scores add up to %g; shares of that are no numbers",
-                 o->file.asset->path, sum);
+  return kv_fail(
+      e, KV_REFUSED,
+      "%s: the scores add up to %g; the sum must be finite and above 0",
+      o->file.asset->path, sum);
 }
 
-/* Does the method grow by snapkv's votes, rather than spend a scorer's scores
+/* Does the method grow by snapkv's votes, instead of using a scorer's scores
  * once? */
 static bool votes(const params *o) { return o->s.score == KV_SCORE_snapkv; }
 
@@ -85,8 +87,8 @@ static kv_rc open_scorer(const kv_shape *shape, params *o, kv_needs *needs,
   const kv_grow_options *g = &o->g;
   if (g->grow != KV_GROW_YES || g->every || g->recent || g->voters)
     return kv_fail(e, KV_REFUSED,
-                   "headkv: grow, every, recent and voters are of snapkv's "
-                   "votes; leave them out or write score=snapkv");
+                   "headkv: grow, every, recent and voters only apply with "
+                   "score=snapkv; leave them out or set it");
   o->s.sinks = g->sinks;
   o->s.cross = KV_CROSS_YES;
   o->s.tensor = SCORES;
@@ -100,8 +102,8 @@ static kv_rc open_votes(const kv_shape *shape, params *o, kv_needs *needs,
                         kv_err *e) {
   if (o->threshold == o->threshold)
     return kv_fail(e, KV_REFUSED,
-                   "headkv: threshold is of score=file and other scorers, not "
-                   "of votes; leave it out");
+                   "headkv: threshold only applies with score=file and other "
+                   "scorers, not with votes; leave it out");
   kv_rc rc = kv_score_unread("headkv", &o->s, e);
   if (!rc)
     rc = kv_open_grow(shape, "headkv", o->budget, false, &o->s.w, &o->g, needs,
@@ -153,7 +155,7 @@ const kv_method kv_method_headkv = {
     KV_METHOD_OF(table, params, open),
     .revision = 2,
     .name = "headkv",
-    .title = "SnapKV with a budget of its own for every head",
+    .title = "SnapKV with a separate budget for each head",
     .paper = "Fu et al. 2024, Not All Heads Matter: A Head-Level KV Cache "
              "Compression Method with Integrated Retrieval and Reasoning, "
              "arXiv:2410.19258",

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The parameters of headkv, for it and its CUDA twin; its open resolves what
- * has no default.
+ * The parameters of headkv, which its CUDA twin shares; open fills in those
+ * without a default.
  */
 #ifndef KV_REF_METHODS_HEADKV_H
 #define KV_REF_METHODS_HEADKV_H
@@ -12,23 +12,23 @@
 #include "ref/parts/scorers.h"
 
 #define PARAMS(P)                                                              \
-  P(BUDGET, "a head's share on average, window included; must be given")       \
+  P(BUDGET, "mean tokens per head, window included; must be given")            \
   P(PART, kv_score_options s, KV_WINDOW_PARAMS(params, s.w, 0))                \
   P(REAL, beta, "1.5", 1, 1 << 20,                                             \
     "heads compete for 1 / beta of the budget; 1.5 as in the authors' "        \
     "command line")                                                            \
   P(PART, kv_file file,                                                        \
     KV_FILE_PARAM("table", params, file, KV_FILE_OPTIONAL, &kind,              \
-                  "heads' importance: safetensors, scores [layers, query "     \
+                  "importance of heads: safetensors, scores [layers, query "   \
                   "heads]; default: all alike, which is SnapKV"))              \
   P(PART, kv_grow_options g, KV_GROW_PARAMS(params, g))                        \
   P(ROW, KV_SCORE_PARAMS(params, s, "snapkv", .later = true))                  \
   P(PART, float threshold, KV_THRESHOLD_PARAM(params, threshold))              \
   P(ONLY, int named) /* is there a file? */                                    \
   P(ONLY, int least) /* entries by score that every head gets */               \
-  P(ONLY, float sum) /* of all scores of the file, where there is one */       \
+  P(ONLY, float sum) /* sum of all scores of the file, if there is one */      \
   P(ONLY,                                                                      \
-    float pool) /* entries that the scores share out, of the whole model */    \
+    float pool) /* entries that the scores distribute over the whole model */  \
   P(ONLY, int ends) /* entries that always stay */
 KV_PARAMS(PARAMS);
 
@@ -42,10 +42,10 @@ KV_FN int kv_headkv_cap(const params *o, float score) {
   return cap < 0x1p30f ? (int)cap : 1 << 30;
 }
 
-/* Entries that a lane of a layer keeps by score: the mean over the query heads
- * that share it, without a file what the budget leaves beside the ends; all
- * while it can have held `seen` tokens, fewer than the budget. scores: of the
- * file, [layers][query heads]; NULL without one. */
+/* Entries that a lane of a layer keeps by score: the mean over its query heads;
+ * without a file, the budget less the ends; all, if `seen`, the tokens that it
+ * can have held, is below the budget. scores: of the file, [layers][query
+ * heads]; NULL without one. */
 KV_FN int kv_headkv_past(const params *o, const kv_shape *s,
                          const float *scores, int layer, int lane, int seen) {
   int group = s->n_heads / s->n_kv_heads;

@@ -1,28 +1,28 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * KeyDiff: tokens whose keys are unlike the average key. Keys that resemble
- * each other are redundant, and queries tend to look at those that stand out.
+ * KeyDiff: keeps tokens whose keys are unlike the average key. Keys that
+ * resemble each other are redundant, and queries tend to attend distinct ones.
  *
  *   anchor   = mean over the lane's entries of k / |k|
  *   score(j) = -cos(k_j, anchor)
- *   the prompt enters in blocks of `block` tokens (0: at once), or in chunks
- *     that a specification's prefill names instead; after each,
- *   n > budget: the `budget` entries with the largest score stay (equal: the
- *   older), the anchor being that of what is stored and the block
+ *   the prompt enters in blocks of `block` tokens (0: at once), or in chunks if
+ *     a specification's prefill names them; after each,
+ *   n > budget: keep the `budget` entries with the largest score (ties: the
+ *     older); the anchor covers what is stored and the block
  *
- * To the bit: ref/methods/keydiff.c. sinks, last, form, every and reindex are
- * those of all scorers (METHODS.md, Scorers).
+ * To the bit: ref/methods/keydiff.c. METHODS.md, Scorers, has sinks, last,
+ * form, every and reindex.
  *
  * Park et al. 2025, KeyDiff: Key Similarity-Based KV Cache Eviction for
  * Long-Context LLM Inference. It looks at no query and protects neither the
- * first tokens nor the last; keys are taken as stored, after RoPE. Where code
- * and paper differ, the default is the first:
- * - block: the paper processes a prompt in blocks, 128 here; kvpress's press
+ * first tokens nor the last. Keys are used as stored, after RoPE. Differences;
+ * the default is the first:
+ * - block: the paper processes a prompt in blocks, 128 here. kvpress's press
  *   scores the whole prompt once (block=0). Its block press begins with the
- *   first `budget` tokens and adds blocks to those: the same decisions where
- *   the budget is a multiple of the block.
+ *   first `budget` tokens and adds blocks to them: the same decisions if the
+ *   budget is a multiple of the block.
  * - form: kvpress compresses after the prompt, its decoding press every 512
- *   steps of decoding.
+ *   decode steps.
  *
  * Family: drop. Acts: every 128 tokens of the prompt. Needs: keys. Bound:
  * min(P, B) + t - P; other forms: METHODS.md, Scorers. Bytes: B R. Gather: the
@@ -38,7 +38,7 @@
  *               * 2^-40 / n: one int64 sum, one rounding, one division
  *   score[i]  = 0 - dot(k_i, anchor) / max(norm[i] * |anchor|, 1e-8)
  * with |anchor| as norm. The constants are those of the libraries behind
- * kvpress; they matter for keys of length 0 alone.
+ * kvpress; they matter only for keys of length 0.
  */
 
 static kv_rc open(const kv_shape *shape, const char *method, int budget,
@@ -90,8 +90,8 @@ static const kv_param table[] = {
                     "tokens left after a compression; must be given"),
     KV_INT_PARAM(
         "block", kv_scored, block, NULL, 0, 1 << 30, "tokens",
-        "prompt tokens that enter before a compression; 0: all at once, as "
-        "kvpress's press; default 128 as in the paper, 0 with form=decode"),
+        "prompt tokens between compressions; 0: all at once, as in kvpress's "
+        "press; default 128 as in the paper, 0 with form=decode"),
     KV_SINKS_PARAM(kv_scored, s),
     KV_LAST_PARAM(kv_scored, s),
     KV_FORM_PARAMS(kv_scored, s),

@@ -1,46 +1,47 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * KIVI: keys in a few bits per channel, values in a few bits per token, the
- * newest tokens as they came.
+ * KIVI: stores keys in a few bits per channel and values in a few bits per
+ * token; the newest tokens stay uncoded.
  *
  *   after the prompt and after every step, n tokens stored, of which the last f
  *   have keys that were never coded:
  *     keys:   the first f div residual * residual of these are coded, `group`
  *             tokens sharing scale and minimum in each channel; alone on a lane
- *             that makes n div residual * residual coded keys, behind a method
+ *             that makes n div residual * residual coded keys, after a method
  *             that drops tokens (h2o+kivi) as many whenever `residual` full
  *             ones have gathered
  *     values: all but the last `residual` tokens are coded, `group`
  *             neighbouring elements of a token sharing scale and minimum (the
- *             last run is shorter where group does not divide d_v)
+ *             last run is shorter if group does not divide d_v)
  *   A step attends first, so its full part is still full when it is read.
  *
  * Calls of recode go by entry ascending, keys first: one for `group` tokens,
- * then one for each token. Codes are for life. The codes' arithmetic, both
- * variants: ref/formats/rules.h. A cell fails where a scale or a minimum
- * leaves fp16.
+ * then one for each token. A coded row is never coded again. Both variants'
+ * arithmetic: ref/formats/rules.h. A cell fails if a scale or a minimum exceeds
+ * fp16.
  *
  * Liu et al. 2024, KIVI: A Tuning-Free Asymmetric 2bit Quantization for KV
- * Cache. Paper and authors' code agree on when what is coded; keys wait until a
+ * Cache. Paper and authors' code agree on what is coded when: keys wait until a
  * block of `residual` is full, values go one by one. Otherwise:
- * - They differ in how codes are chosen: the paper's formula rounds once
+ * - They choose codes differently: the paper's formula rounds once
  *   (variant=paper), the code rounds to fp16 after every operation
- *   (variant=code); `auto`, the default, follows the code on fp16 traces, where
- *   it is what ran, and the formula elsewhere.
+ *   (variant=code). `auto`, the default, follows the code on fp16 traces, where
+ *   the code ran, and the formula elsewhere.
  * - Both are read in binary32 by fma(code, scale, minimum), as the authors'
  *   decode attention reads them (quant/csrc/gemv_cuda.cu at 876b4d2,
  *   bgemv2_kernel_outer_dim and bgemv4_kernel_outer_dim). Their functions
- *   unpack_and_dequant_kcache and unpack_and_dequant_vcache read in fp16; no
- *   model of theirs calls them. Their kernels sum in binary32, too, and round
- *   logits, probabilities and outputs to fp16; here those are of arithmetic 1
- *   and 3, as of all methods.
- * - The code divides by zero where a group is constant: here its codes are 0.
- * - Group 32 and residual 128 are those of the authors' long-context tables,
- *   where 2 bits are advised for models with as many KV heads as query heads
- *   and 4 bits where heads share.
- * - Keys are coded after RoPE as there, or with rope=before as KVQuant found
- *   better (Hooper et al. 2024, arXiv:2401.18079), turned back and forward by
- *   the lane (FORMATS.md, Before RoPE; needs the trace's frequencies).
+ *   unpack_and_dequant_kcache and unpack_and_dequant_vcache read in fp16, but
+ *   none of their models calls them. Their kernels also sum in binary32, and
+ *   round logits, probabilities and outputs to fp16; here those are arithmetic
+ *   1 and 3, as for all methods.
+ * - The code divides by zero in a constant group; here its codes are 0.
+ * - Group 32 and residual 128 are from the authors' long-context tables. There
+ *   they advise 2 bits for models with as many KV heads as query heads, and 4
+ *   bits where heads share.
+ * - Keys are coded after RoPE, as in the authors' code. With rope=before they
+ *   are coded before RoPE, which KVQuant found better (Hooper et al. 2024,
+ *   arXiv:2401.18079); the lane turns them back and forward (FORMATS.md, Before
+ *   RoPE; needs the trace's frequencies).
  *
  * Family: code. Acts: every 128 tokens. Needs: rows of codes. Bound: t. Bytes:
  * t (d + d_v) bits / 8; 4 a channel and `group` keys, 4 a run of values; 128 R
@@ -56,8 +57,7 @@ static const kv_param table[] = {PARAMS(KV_ROW){.name = NULL}};
 
 static kv_rc check_bits(const char *name, int bits, kv_err *e) {
   if (bits == 2 || bits == 4) return KV_OK;
-  return kv_fail(e, KV_USAGE, "kivi: %s=%d is not 2 or 4; choose one of them",
-                 name, bits);
+  return kv_fail(e, KV_USAGE, "kivi: %s=%d must be 2 or 4", name, bits);
 }
 
 static kv_rc resolve(const kv_shape *shape, params *o, kv_err *e) {
@@ -67,8 +67,7 @@ static kv_rc resolve(const kv_shape *shape, params *o, kv_err *e) {
     o->residual = o->group > RESIDUAL ? o->group : RESIDUAL;
   else if (o->residual % o->group != 0)
     return kv_fail(e, KV_REFUSED,
-                   "kivi: residual=%d is no multiple of group=%d; choose "
-                   "residual as a multiple of group",
+                   "kivi: residual=%d must be a multiple of group=%d",
                    o->residual, o->group);
   o->residual -= o->residual % o->group;
   if (o->variant == AUTO) o->variant = shape->dtype == KV_F16 ? CODE : PAPER;
@@ -96,8 +95,8 @@ static kv_rc open(const kv_shape *shape, void *p, kv_needs *needs, kv_err *e) {
   return KV_OK;
 }
 
-/* Whole residuals of full keys; behind a method that drops, the coded ones
- * before them may be any number. */
+/* Whole residuals of uncoded keys; after a method that drops, any number of
+ * coded keys may precede them. */
 static void code_keys(const kv_at *at, kv_lane *lane, const params *o,
                       int32_t *list) {
   int n = lane->n, group = o->group, first = kv_first_full(lane->k, n);

@@ -1,26 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * KNorm: tokens whose keys are short are attended to most, so they stay.
+ * KNorm: keeps tokens with short keys, because they receive the most attention.
  *
  *   score(j) = -|k_j|^2, by one chain of fused multiply-adds over the elements
  *              as stored (arithmetic 5)
  *   variant=prefill: once after the prompt, in layers l >= skip, n > budget:
- *     keep the `budget` entries with the largest score (equal: the older)
+ *     keep the `budget` entries with the largest score (ties: the older)
  *   variant=drop: the same after the prompt and after every step
  *
  * Devoto et al. 2024, A Simple and Effective L2 Norm-Based Strategy for KV
  * Cache Compression. It looks at no query and protects neither the first tokens
- * nor the last. A rotation keeps norms, so that it is the same before and after
- * RoPE but for rounding. The square is ranked, which orders as the norm does,
- * but where a square root would round two into one. Where code and paper
- * differ, the default is the first:
- * - skip: the authors' code and KVCache-Factory leave layers 0 and 1 dense, as
- *   the paper does for models whose first layers do not follow the rule;
+ * nor the last. A rotation keeps norms, so scores before and after RoPE differ
+ * only by rounding. Ranking squares equals ranking norms, except that a square
+ * root could round two values into one. Differences; the default is the first:
+ * - skip: the authors' code and KVCache-Factory leave layers 0 and 1 dense. So
+ *   does the paper for models with first layers that do not follow the rule.
  *   kvpress leaves none (skip=0).
- * - variant: the paper compresses a prompt, as do kvpress and KVCache-Factory
- *   (prefill); its language modelling evicts whenever the cache is full (drop).
- * - order: KVCache-Factory stores what it keeps by ascending norm; here entries
- *   keep the order of tokens, which changes no attention.
+ * - variant: the paper, kvpress and KVCache-Factory compress a prompt
+ *   (prefill). The authors' language modelling evicts whenever the cache is
+ *   full (drop).
+ * - order: KVCache-Factory stores entries by ascending norm; here they keep the
+ *   order of tokens, which changes no attention.
  *
  * Family: drop. Acts: after the prompt. Needs: keys. Bound: min(P, B) + t - P,
  * with drop min(t, B); t in layers before skip. Bytes: B R. Gather: the token.

@@ -1,54 +1,53 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * LagKV: tokens that stand out against those that followed them. No query is
- * looked at.
+ * LagKV: keeps tokens that stand out against the tokens after them. It looks at
+ * no query.
  *
- *   the first `sinks` entries stay; the others are cut into partitions of
- *   `lag`; the last full one and what is behind it stay
- *   of each other partition, K and V apart: every element is put between the
- *   least and the largest of its channel in the next partition; the deviation
- *   of a token's elements, through a softmax over the partition, is its share
+ *   the first `sinks` entries stay; the others are cut into partitions of `lag`
+ *   entries; the last full partition and everything after it stay
+ *   each other partition, K and V separately: scale each element by the least
+ *     and the largest value of its channel in the next partition; a token's
+ *     share is the deviation of its elements, softmaxed over the partition
  *   score(j) = mean of the shares of K and V
- *   cross=no: how many of its partition the entry beats; cross=yes: as it is
- *   n > budget: of those the best stay until `budget` are held
+ *   cross=no: ranked as the number of entries of its partition that it beats;
+ *   cross=yes: ranked by its value
+ *   n > budget: of these the best stay, `budget` in all
  *
- * To the bit: ref/methods/lagkv.c. form, every and reindex are those of all
- * scorers (METHODS.md, Scorers).
+ * To the bit: ref/methods/lagkv.c. METHODS.md, Scorers, has form, every and
+ * reindex.
  *
  * Liang et al. 2025, LagKV: Lag-Relative Information of the KV Cache Tells
- * Which Tokens Are Important. Where code and paper differ, the default is the
- * first:
- * - cross: the paper keeps as many of each partition, and so do ranks, which
- *   kvpress takes too and divides by the lag (which of equal ranks stays at the
- *   cut differs); cross=yes is its cross_scoring.
- * - sinks: 4 in kvpress, of which less is taken here where the budget is less.
- * - lag: 128 in kvpress and in the paper; here less where the budget does not
- *   hold the sinks and what always stays, up to 2 lag - 1 tokens, which kvpress
- *   may cut; a lag that was asked for is refused there.
- * - range 0: a channel that does not change in the next partition divides by
- *   zero there; it counts as 0 here.
- * - short: under sinks + 2 lag tokens kvpress keeps the sinks and the last
- *   tokens; such a lane is within the budget here.
+ * Which Tokens Are Important. Differences; the default is the first:
+ * - cross: the paper keeps the same number of each partition, and so do ranks.
+ *   kvpress also takes ranks and divides them by the lag; which of equal ranks
+ *   stays at the cut differs. cross=yes is its cross_scoring.
+ * - sinks: 4 in kvpress; fewer here if the budget is smaller.
+ * - lag: 128 in kvpress and in the paper; Up to 2 lag - 1 tokens always stay,
+ *   and kvpress may cut them. If the budget does not hold them and the sinks,
+ *   the lag is less here; an explicit lag is refused.
+ * - range 0: a channel that is constant in the next partition divides by zero
+ *   there; here it counts as 0.
+ * - short: below sinks + 2 lag tokens kvpress keeps the sinks and the last
+ *   tokens; here such a lane is within the budget.
  *
  * Family: drop. Acts: after the prompt. Needs: keys and values. Bound: min(P,
  * B) + t - P; other forms: METHODS.md, Scorers. Bytes: B R. Gather: `lag`
- * tokens against the lag behind them. Reduce: spread of k and v in that range,
- * as shares. Sample: top-k of each. Cost: O(n (d + lag)) a lane and
- * compression.
+ * tokens against the next lag. Reduce: spread of k and v in that range, as
+ * shares. Sample: top-k of each. Cost: O(n (d + lag)) a lane and compression.
  */
 #include "ref/ground/arith.h"
 #include "ref/parts/scorers.h"
 
-/* To the bit, of a partition and the one behind it, for keys (width d) and for
+/* To the bit, for a partition and the next one, for keys (width d) and for
  * values (d_v) alike:
- *   lo[x], hi[x] = least and largest of column x in the one behind, rule 2
+ *   lo[x], hi[x] = least and largest of column x in the next one, rule 2
  *   u[i][x]  = RN(RN(k_i[x] - lo) / RN(hi - lo)); 0 where hi = lo
  *   mean[i]  = chain of additions over x from +0, divided by the width
  *   dev[i]   = sqrt(chain of fma(t, t, .), t = RN(u - mean), divided by the
  *              width less one (at least one))
  *   p[i]     = probabilities of dev over the partition (arithmetic 4)
  *   score[i] = RN(p of the key + p of the value) * 0.5
- * cross=no: then how many of the partition rank behind it (rule 2).
+ * cross=no: then how many of the partition rank below it (rule 2).
  */
 
 enum { LAG = 128 }; /* as in kvpress */
@@ -168,6 +167,6 @@ static const kv_param table[] = {
 
 KV_SCORER_METHOD(
     lagkv, table, .revision = 2,
-    .title = "tokens that stand out against those that followed",
+    .title = "tokens that stand out against the tokens after them",
     .paper = "Liang et al. 2025, LagKV: Lag-Relative Information of the KV "
              "Cache Tells Which Tokens Are Important, arXiv:2504.04704");

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * LeanKV: tokens that matter in many bits, others in few, the rest not at all;
- * how many of each, every head finds by itself.
+ * LeanKV: stores important tokens in many bits, others in few, and drops the
+ * rest. Thresholds decide for each head how many.
  *
  *   score of an entry = attention that it received / queries that counted, the
  *     largest over the query heads of its KV head
  *   the last `window` tokens are in the high tier whatever their score
  *   after the prompt, of the tokens i before the window:
  *     score < alpha_l / M: dropped; < alpha_h / M: low tier; else high tier
- *   variant=paper: every prompt query behind the token counts, M = i (from 1)
+ *   variant=paper: every prompt query after the token counts, M = i (from 1)
  *   variant=code: the prompt's last 64 queries count, M = prompt's length
  *
  *   after every step, N tokens seen, T_h = alpha_h / N, T_l = alpha_l / N:
@@ -22,57 +22,59 @@
  *     score(h) < T_l and score(h) < score(l): h is dropped
  *     score(h) < T_h: h goes to the low tier, and l is dropped if < T_l
  *
- * To the bit: a query's probabilities are summed as in arithmetic 4, per query
- * head over the prompt's queries, of which sums the largest is taken; then one
- * step at a time the largest over the heads is added, in binary32. A score is
- * that divided by the count, a threshold min(1, alpha / M), each rounded once
- * (for tiny N it may pass 1, where the code stops). What goes from the high
- * tier to the low one is coded from its codes; a side that both hold alike
- * stays, and high=low is one tier, of which only what is below T_l goes. Tiers
- * are kNvM of int8 .. int1 (FORMATS.md), 16 a side as it came.
+ * To the bit: each query head sums the probabilities of the prompt's queries as
+ * in arithmetic 4. The largest of these sums is taken. Then each step adds the
+ * largest over the heads, in binary32. A score is that sum divided by the
+ * count, a threshold min(1, alpha / M), each rounded once. For tiny N alpha / M
+ * may exceed 1; the code stops there. An entry that goes from the high tier to
+ * the low one is coded from its codes; a side that both tiers store alike
+ * stays. high=low is one tier, and only entries below T_l go. Tiers are kNvM of
+ * int8 .. int1 (FORMATS.md); 16 is an uncoded side.
  *
  * Zhang et al. 2024, Unifying KV Cache Compression for Large Language Models
- * with LeanKV, whose authors' code is github.com/zyqCSL/DiffKV. The paper's
- * Algorithm 1 names thresholds T_h and T_l that it does not define: alpha / N,
- * as its text has them. The default follows the code, which is what was
- * measured there and needs no more of an engine than the last queries'
- * probabilities. Its alphas are the paper's for Llama-3-8B; it has 3 and 0 for
- * QwQ-32B and Qwen2.5-32B, 0 and 0.04 for Qwen2.5-7B (here alpha_h=0.04, or
- * high=low). That budgets in bytes set alpha_l is ours. Other differences:
- * - The code decides before a step's attention, about the newest scores, for
- *   the token that is arriving. Here it decides at the end of the step before:
- *   about the same scores, so attention reads the same tiers. The newest token
- *   itself is read as it came, and coded after its step.
+ * with LeanKV; authors' code: github.com/zyqCSL/DiffKV. Algorithm 1 of the
+ * paper does not define its thresholds T_h and T_l; they are alpha / N, as in
+ * the paper's text. The default follows the code: the authors measured it, and
+ * it needs only the last queries' probabilities from an engine. The default
+ * alphas are the paper's for Llama-3-8B. The paper has 3 and 0 for QwQ-32B and
+ * Qwen2.5-32B, 0 and 0.04 for Qwen2.5-7B (here alpha_h=0.04, or high=low). That
+ * budgets in bytes set alpha_l is ours. Other differences:
+ * - The code decides before a step's attention, by the newest scores, for the
+ *   token that is arriving. Here the end of the step before decides, by the
+ *   same scores, so attention reads the same tiers. The newest token itself is
+ *   read uncoded, and coded after its step.
  * - A token is outside the code's window once `window` queries counted for it.
- *   With a window above 64 that is later than its age says, as a prompt's
+ *   With a window above 64 that is later than its age, because a prompt's
  *   tokens begin with at most 64.
  * - The paper takes the largest over heads and the mean over queries in either
- *   order; the code the largest of sums over the prompt, then the sum of
- *   largest. Both variants do as the code does.
+ *   order. The code takes the largest of the sums over the prompt, then adds
+ *   the largest of each step. Both variants do as the code does.
  * - The code's own query of a token counts for it, the paper's does not.
- * - The code sorts a prompt by score and puts new tokens into the places of
- *   those that left. Here entries stay in the order of tokens; of equal scores
- *   the older one is the least.
- * - A later prompt (--turns) is judged as the first one was. Where not all of
- *   its queries count, scores begin anew with those that do.
+ * - The code sorts a prompt by score and puts new tokens into the slots of
+ *   tokens that left. Here entries stay in the order of tokens; of equal scores
+ *   the older is the least.
+ * - A later prompt (--turns) is judged like the first. If not all of its
+ *   queries count, scores begin anew with those that do.
  * - The paper's bytes are of codes alone: its 18.75 % for K4V2 is 22.7 % with
  *   everything.
  *
  * sparsity=static gives every head the same counts, ceil(share) of the tokens
- * before the window, as what the paper's Figure 8 compares with; sparsity=layer
- * is ours: thresholds decide how many entries a layer has in each tier, and its
- * heads have equal parts of these, rounded up. Both rank by score, and move as
- * many entries a step as the paper: at most one to the low tier, and one out.
+ * before the window, like the comparison in the paper's Figure 8.
+ * sparsity=layer is ours: thresholds decide how many entries a layer has in
+ * each tier, and its heads get equal parts of these, rounded up. Both rank by
+ * score and move as many entries a step as the paper: at most one to the low
+ * tier, and one out.
  *
- * The paper says that its two precisions are extensible, and not how: middle_1
- * and middle_2 are tiers between, with alphas, so that a score is of the first
+ * The paper says that its two precisions are extensible, and not how. middle_1
+ * and middle_2 are tiers in between, with alphas: a score belongs to the first
  * tier from above whose threshold it reaches. By Algorithm 1 c goes into the
- * tier of its score, and the least of that tier into that of its own. By the
- * kernel what leaves the high tier goes into the next, of which the least goes
- * on if it is below that tier's threshold; or, below that itself and less than
- * that least, it passes, and so on, so that at most one leaves each tier. A
- * file of weights, [layers, KV heads, tiers], multiplies each head's alphas,
- * rounded once; they must not rise from a tier to the one below.
+ * tier of its score, and the least of that tier into the tier of its own score.
+ * By the kernel an entry that leaves the high tier goes into the next, whose
+ * least goes on if it is below that tier's threshold. If the entry itself is
+ * below that threshold and less than that least, it passes on instead. So at
+ * most one leaves each tier. A file of weights, [layers, KV heads, tiers],
+ * multiplies each head's alphas, rounded once; they must not rise from a tier
+ * to the one below.
  *
  * Family: code. Acts: every step. Needs: probabilities of the last 64 prompt
  * queries and of every step; two to four tiers of codes. Bound: W + what passes
@@ -128,11 +130,11 @@ static void observe(const kv_at *at, kv_lane *lane, const kv_rows *rows) {
 typedef struct judged {
   bool prompt;
   int past;             /* entries before the window */
-  int tokens;           /* before it, of which they are left */
+  int tokens;           /* tokens before the window, of which these are left */
   float *score;         /* [past] */
   uint8_t *tier;        /* [past] that each is in */
   const float *weights; /* of the head; NULL: there are none */
-  int most[TIERS];      /* entries of each tier, where counts decide */
+  int most[TIERS];      /* entries of each tier, if counts decide */
 } judged;
 
 static judged judge(const kv_at *at, const kv_lane *lane, bool prompt) {
@@ -174,8 +176,8 @@ static int tier_of(const kv_at *at, const kv_lane *lane, const judged *j, int i,
 
 /* --- after the prompt --------------------------------------------------- */
 
-/* Tier by tier the best most[] of those that are not in one above, nor were in
- * one below. */
+/* Tier by tier the best most[] entries that are in no tier above and were in no
+ * tier below. */
 static void rank(const kv_at *at, const judged *j, uint8_t *tier) {
   const params *o = at->params;
   float *rest = KV_TAKE(at->work, float, j->past);
@@ -195,7 +197,7 @@ static void rank(const kv_at *at, const judged *j, uint8_t *tier) {
   }
 }
 
-/* Drops what is GONE and codes the others, each into its tier. */
+/* Drops entries that are GONE and codes the others, each into its tier. */
 static void sort_out(const kv_at *at, kv_lane *lane, const judged *j,
                      const uint8_t *tier) {
   const params *o = at->params;
@@ -228,8 +230,7 @@ static void compress_prompt(const kv_at *at, kv_lane *lane, const judged *j) {
 
 /* --- after a step ------------------------------------------------------- */
 
-/* The entry of least score of a tier, -1 if that is empty; *held: how many are
- * in it. */
+/* The entry of least score of a tier, -1 if it is empty; *held: its entries. */
 static int least(const kv_at *at, const judged *j, int tier, int *held) {
   bool *in = KV_TAKE(at->work, bool, j->past);
   *held = 0;
@@ -330,7 +331,7 @@ const kv_method kv_method_leankv = {
     KV_METHOD_OF(table, params, open),
     .revision = 1,
     .name = "leankv",
-    .title = "tokens that matter in many bits, others in few, the rest dropped",
+    .title = "important tokens in many bits, others in few, the rest dropped",
     .paper = "Zhang et al. 2024, Unifying KV Cache Compression for Large "
              "Language Models with LeanKV, arXiv:2412.03131",
     .lossless = "high=k16v16:window=4194304",

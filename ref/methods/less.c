@@ -1,66 +1,68 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * LESS: what a sparse policy drops lives on in a state of constant size.
+ * LESS: evicts like a sparse policy, and adds each dropped token to a low-rank
+ * state of constant size.
  *
- *   policy=h2o: h2o's real drop: after the prompt and after every step the best
- *     budget - recent entries before the last `recent`, by the probabilities of
- *     all rows so far, and the last `recent` stay
- *   policy=lambda: the first budget - recent and the last `recent` stay, with
- *     positions as recorded
- *   an entry (k, v) that goes: H += psi(k)^T v,  z += psi(k)
- *   a decode step, every query head, once anything has gone:
+ *   policy=h2o: as h2o drops: after the prompt and after every step, keep the
+ *     best budget - recent entries before the last `recent`, by the summed
+ *     probabilities of all rows so far, and the last `recent`
+ *   policy=lambda: keep the first budget - recent and the last `recent`, at
+ *     their recorded positions
+ *   a dropped entry (k, v): H += psi(k)^T v,  z += psi(k)
+ *   a decode step, every query head, once anything was dropped:
  *     out = (phi(q) H + sum of e^s v) / (phi(q) z + sum of e^s) over what stays
  *
  * To the bit: z [r] and H [r][d_v] are fp32 and begin at 0. Products are
  * arithmetic 1 with scale 1 (one chain, then + 0), g is GELU (arithmetic 6),
- * abs clears the sign, every operation is rounded. Of a key as attention reads
- * it, for each KV head, for each entry that goes, in lane order, before
- * anything is dropped:
+ * abs clears the sign, and every operation is rounded. For each KV head and
+ * each dropped entry, in lane order and before the drop, with its key as
+ * attention reads it:
  *
  *   t = g(C1 k);  u = g(C2 t);  kappa[j] = abs(a[j]) * u[j];  w = B kappa
  *   psi[j] = abs(fma(b[j], w[j], kappa[j]))
  *   z[j] = z[j] + psi[j];  H[j][x] = fma(psi[j], v[x], H[j][x])
  *
- * and of each query head t = g(A1 q); u = g(A2 t); phi[j] = abs(u[j]). A decode
+ * For each query head t = g(A1 q); u = g(A2 t); phi[j] = abs(u[j]). A decode
  * step adds one chunk (arithmetic 3) to those of each query head's view:
  *
  *   l = max(the chain over j from +0 of fma(phi[j], z[j], .), F)
  *   a[x] = (the chain over j from +0 of fma(max(phi[j], F), H[j][x], .)) / l
  *   m_c = log(l), l_c = 1, a_c = a;  F = 1e-6
  *
- * A state that is no longer finite ends the cell. Observation is of entries
- * alone.
+ * A state that is no longer finite ends the cell. The probabilities that rank
+ * entries cover the stored entries only.
  *
- * Weights are a file of format kvreplay-less, of each layer query.in.weight =
- * A1 [heads, hidden, d], query.out.weight = A2 [heads, r, hidden], and of KV
- * heads key.in.weight = C1, key.out.weight = C2, key.scale = a [KV heads, r],
- * key.mix.weight = B [KV heads, r, r], key.mix.scale = b; all layers are alike
- * in hidden and r. Without weights nothing is known of a dropped token, so
- * there is no default but the file. They are shared by all requests and told
- * apart (`asset`).
+ * The weights are a file of format kvreplay-less. For query heads each layer
+ * has query.in.weight = A1 [heads, hidden, d] and query.out.weight = A2 [heads,
+ * r, hidden]. For KV heads it has key.in.weight = C1, key.out.weight = C2 and
+ * key.scale = a [KV heads, r]; key.mix.weight = B [KV heads, r, r] and
+ * key.mix.scale = b. The widths hidden and r are the same in all layers.
+ * Without weights a dropped token is unknown, so the file has no substitute.
+ * All requests share the weights; `asset` reports their bytes.
  *
  * Dong et al. 2024, Get More with LESS: Synthesizing Recurrence with KV Cache
- * Compression for Efficient LLM Inference. Rank 8 and a hidden width of 512 are
- * the authors'; here both are the file's. What is theirs and what is not:
- * - q and k are as rotated, q without the scale of the logits: as in the code.
+ * Compression for Efficient LLM Inference. The authors use rank 8 and a hidden
+ * width of 512; here the file decides both. Compared with the authors' code:
+ * - q and k are after RoPE, and q is without the scale of the logits: as in the
+ *   code.
  * - The floors are the code's: phi(q) z is at least 1e-6, and so is each
  *   element of phi(q) where it multiplies H. The paper has none.
- * - The code masks (h2o:variant=masked): it adds what the mask loses, and where
- *   a masked token is taken back it subtracts psi(k) from z and adds psi(k)^T v
- *   to H a second time. Here tokens are dropped, and none comes back.
- * - One set of A of each query head, one of B and C of each KV head, whose
- *   query heads share one selection by the sum of their probabilities: as in
- *   the code for models of one KV head. The paper's model has as many as query
- *   heads.
- * - A step attends the newest token, too: budget + 1 entries.
- * - Trained against the heads' outputs; the code trains behind the layer's
- *   output projection, which no trace holds.
+ * - The code masks (h2o:variant=masked) and adds what the mask loses. When a
+ *   masked token returns, it subtracts psi(k) from z and adds psi(k)^T v to H a
+ *   second time. Here tokens are dropped, and none returns.
+ * - Each query head has its own A, and each KV head its own B and C. The query
+ *   heads of a KV head share one selection, by the sum of their probabilities.
+ *   That is the code for models with one KV head; the paper's model has as many
+ *   KV heads as query heads.
+ * - A step also attends the newest token: budget + 1 entries.
+ * - Weights are trained against the heads' outputs. The code trains after the
+ *   layer's output projection, which no trace holds.
  *
  * Family: drop. Acts: every step. Needs: probabilities of every query; trained
  * perceptrons (a file). Bound: min(t, B). Bytes: B (R + 8) + 4 r (d_v + 1).
  * Gather: the token. Reduce: sum of P over all queries. Sample: top-k, and the
  * last. Cost: h2o's observation, and 2 hidden * (d + rank) for each query and
- * each token that goes.
+ * each dropped token.
  */
 #include "ref/methods/less.h"
 #include "ref/kernels/kernels.h"
@@ -102,12 +104,12 @@ static kv_rc check_dim(const params *o, int layer, int which, int dim, int want,
   const kv_asset *a = o->file.asset;
   const kv_tensor *t = &kv_asset_layer(a, layer)[which];
   if (t->dim[dim] == want) return KV_OK;
-  return kv_fail(e, KV_REFUSED,
-                 "less: dimension %d of %s of layer %d in %s is %d and should "
-                 "be %d, as in its other tensors; name weights that `kvreplay "
-                 "train less` wrote",
-                 dim, strchr(tensors[which].name, '*') + 2, layer, a->path,
-                 (int)t->dim[dim], want);
+  return kv_fail(
+      e, KV_REFUSED,
+      "less: dimension %d of %s of layer %d in %s is %d and must be %d, as in "
+      "the other tensors; name weights that `kvreplay train less` wrote",
+      dim, strchr(tensors[which].name, '*') + 2, layer, a->path,
+      (int)t->dim[dim], want);
 }
 
 static kv_rc check_layer(const params *o, int layer, kv_err *e) {
@@ -204,7 +206,7 @@ static float *take_pack(const kv_at *at) {
   return KV_TAKE(at->work, float, (size_t)KV_PACK *(size_t)deepest);
 }
 
-/* psi of m keys; mixed: room for as much as psi. */
+/* psi of m keys; mixed: scratch of the size of psi. */
 static void features(const kv_at *at, int head, int m, const float *key,
                      float *hidden, float *mixed, float *psi, float *pack) {
   const params *o = at->params;
@@ -250,7 +252,7 @@ static void observe(const kv_at *at, kv_lane *lane, const kv_rows *rows) {
   kv_column_add(at, lane, 0, rows);
 }
 
-/* Entries list[0..m) go into the state, one after another. */
+/* Adds entries list[0..m) to the state, one after another. */
 static void forget(const kv_at *at, kv_lane *lane, int m, const int32_t *list) {
   const params *o = at->params;
   state *s = kv_own(at, lane);

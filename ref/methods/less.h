@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The parameters of less as its open (ref/methods/less.c) has resolved them,
- * for it and its CUDA twin, the tensors of its file, and the arithmetic of a
- * state. An enum has the values of the parameter named beside it.
+ * Shared with the CUDA twin: the parameters of less after open
+ * (ref/methods/less.c) has resolved them, the tensors of its file, and the
+ * arithmetic of a state. Each enum has the values of the parameter named beside
+ * it.
  */
 #ifndef KV_REF_METHODS_LESS_H
 #define KV_REF_METHODS_LESS_H
@@ -26,12 +27,12 @@ enum {
 };
 
 #define PARAMS(P)                                                              \
-  P(BUDGET, "heavy or first, and recent; must be given")                       \
+  P(BUDGET, "heavy hitters or first tokens, plus recent; must be given")       \
   P(INT, recent, NULL, 0, 1 << 30, "tokens",                                   \
     "last tokens, always kept; default budget div 2 as in the paper, budget "  \
     "- min(4, budget - 1) with policy=lambda")                                 \
   P(CHOICE, policy, "h2o", "h2o|lambda",                                       \
-    "what stays beside the last tokens: heavy hitters, or the first tokens")   \
+    "what stays besides the last tokens: heavy hitters, or the first tokens")  \
   P(PART, kv_file file,                                                        \
     KV_FILE_PARAM(                                                             \
         "weights", params, file, KV_FILE_BESIDE, &kind,                        \
@@ -44,8 +45,8 @@ KV_PARAMS(PARAMS);
 
 #define KV_LESS_FLOOR 1e-6f /* least of phi(q) z, and of phi(q)'s elements */
 
-/* A lane's state: how many tokens it stands for, then z [rank], then
- * H [rank][d_v]. */
+/* A lane's state: the number of its tokens, then z [rank], then H
+ * [rank][d_v]. */
 typedef struct state {
   int32_t gone; /* tokens dropped into it */
   float z[1];   /* [rank], with H behind it */

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * OmniKV: a few layers choose the tokens that the layers below them attend.
+ * OmniKV: a few layers, the filters, choose the tokens that the layers below
+ * them attend.
  *
  *   layers: filters f1 < f2 < .. attend everything, as do the layers above f1
  *     and `wait` layers below each filter; every other layer follows the
- *     nearest filter above it. Where none are named: 2, 8 and 18 of 32 layers;
- *     from 16 layers on these times L / 32, halves rounded up; below that
- *     max(1, L div 4) alone, at most L - 1, with wait=0
+ *     nearest filter above it. By default: 2, 8 and 18 of 32 layers; from 16
+ *     layers on these times L / 32, halves rounded up; below that only
+ *     max(1, L div 4), at most L - 1, with wait=0
  *   every decode step, at a filter, for its query heads h and candidates c:
  *     x[h][c] by score: prob: arithmetic 4 over the candidates alone;
  *       logit: arithmetic 1; dot: the same with scale 1
@@ -17,47 +18,47 @@
  *       exp:      the sum of RN(m * 2^-age) over them, age 0 the current one;
  *                 both sums are fixed as in arithmetic 4, rounded once
  *     the layers that follow attend, at the same step and with every head, the
- *     best k candidates and all tokens that are none; where they find no
+ *     best k candidates and every token that is no candidate; without a
  *     message (a trace without the filter) they attend everything
  *   candidates are tokens sink .. end - 1; votes = 1 (last) or window;
  *     inside = max(0, votes - (t - P)), the queries of the prompt that vote:
- *     prompt:  end = P, of uniform and exp P - inside, and k becomes
+ *     prompt:  end = P; for uniform and exp P - inside, and k becomes
  *              max(1, k - inside)
  *     history: end = t - 1
  *     and then end = min(end, t - recent)
- *   a prompt that is read in chunks (prefill=N): a chunk but the first, tokens
+ *   a prompt read in chunks (prefill=N): each chunk after the first, tokens
  *     a .., attends in layers that follow as a decode step does; candidates are
- *     sink .. a - recent - 1; m[c] is the largest, over heads, of the mean over
- *     the chunk's queries, whatever the selector: of prob that of the
- *     probabilities, their sum fixed as in arithmetic 4; of logit and dot what
- *     the mean query makes of c. So do DeltaKV's equation 1 and the engine of
+ *     sink .. a - recent - 1; with every selector m[c] is the largest, over
+ *     heads, of the mean over the chunk's queries: for prob the mean of the
+ *     probabilities, their sum fixed as in arithmetic 4; for logit and dot the
+ *     value of the mean query. So do DeltaKV's equation 1 and the engine of
  *     roles=sparse-vllm
- *   tier=host: tokens sink .. P - recent - 1 get class 1 where the prompt ends,
- *     in layers that follow: the host's memory, from which a step fetches what
- *     it attends of them (the ledger's `fetched`). What is generated stays on
- *     the device
+ *   tier=host: in layers that follow, tokens sink .. P - recent - 1 get class 1
+ *     at the end of the prompt: the host's memory, from which a step fetches
+ *     those it attends (the ledger's `fetched`). Generated tokens stay on the
+ *     device
  *
- * The message is a bit a token. Scores stand in the lane's state from observe
- * to publish of the same step and are no memory of the method; queries that
- * vote are, and are charged, on layers that do not choose too.
+ * The message is a bit a token. Scores are in the lane's state only from
+ * observe to publish of the same step, so they are not charged. Queries that
+ * vote are kept and charged, also on layers that do not choose.
  *
  * Hao et al. 2025, OmniKV: Dynamic Context Selection for Efficient Long-Context
- * LLMs. Paper and authors' code, of four selectors, leave open:
- * - Where none is named the code takes the softmax before the largest head
- *   (prob, the default), its example configuration the logits (`last` there:
- *   score=logit): the two choose differently, whenever a head has small logits.
- * - It ranks window queries at the position of the current one, as it hands on
- *   one position for all; here each has its own.
- * - The share that is chosen is rounded down there, to 0 where the prompt is
- *   short: here at least one token is.
+ * LLMs. Paper and authors' code have four selectors and leave open:
+ * - The code's default takes the softmax before the largest head (prob, the
+ *   default here); its example configuration takes the logits (`last` there:
+ *   score=logit). The two choose differently whenever a head has small logits.
+ * - The code ranks window queries at the position of the current one, because
+ *   it passes on one position for all. Here each query has its own.
+ * - The code rounds the chosen share down, to 0 for a short prompt. Here at
+ *   least one token is chosen.
  *
- * roles=sparse-vllm is how the same authors' engine does it: `layers` are those
- * that attend everything (the default is the filters and all above f1; of 28
- * layers 0, 1, 2, 4, 7, 14, of 64 layers 0 to 5, 17, 29, 40: DeltaKV's Table
- * 7), the last of each run of them chooses for the layers up to the next;
- * candidates are the history without 64 sinks and 512 recent tokens; ranked by
- * q . k as it is, 4096 of them; all of it on the device. With prefill=N
- * it selects within the prompt, too, as that engine does.
+ * roles=sparse-vllm follows the same authors' engine. `layers` are those that
+ * attend everything. The default is the filters and all layers above f1. Models
+ * of 28 layers have 0, 1, 2, 4, 7, 14, and of 64 layers 0 to 5, 17, 29, 40
+ * (DeltaKV's Table 7). The last of each run of them chooses for the layers up
+ * to the next. Candidates are the history without 64 sinks and 512 recent
+ * tokens; q . k ranks them, and 4096 are taken. Everything is on the device.
+ * With prefill=N it also selects within the prompt, as that engine does.
  *
  * Family: read. Acts: every step. Needs: a message from layer to layer; host
  * memory. Bound: t stored; attended where a layer follows k + t - P, of history
@@ -103,7 +104,7 @@ static kv_rc resolve_k(const kv_shape *shape, params *o, kv_err *e) {
   if (named && shared && o->k != k)
     return kv_fail(e, KV_REFUSED,
                    "omnikv: k=%d and share=%g, which is %d of %d tokens, "
-                   "contradict each other; name one",
+                   "contradict each other; give only one",
                    o->k, (double)o->share, k, shape->prompt_len);
   if (named && !shared) o->share = 0;
   if (named) return KV_OK;
@@ -120,17 +121,18 @@ static kv_rc resolve_k(const kv_shape *shape, params *o, kv_err *e) {
 static kv_rc check(const params *o, kv_err *e) {
   if (o->selector != LAST && o->score != KV_VOTE_PROB)
     return kv_fail(e, KV_REFUSED,
-                   "omnikv: selector=uniform and exp add probabilities up; "
-                   "take score=prob or selector=last");
+                   "omnikv: selector=uniform and exp add probabilities; use "
+                   "score=prob or selector=last");
   if (o->selector != LAST && o->candidates == HISTORY)
     return kv_fail(e, KV_REFUSED,
                    "omnikv: selector=uniform and exp choose among the prompt "
-                   "alone; take candidates=prompt or selector=last");
+                   "only; use candidates=prompt or selector=last");
   if (o->wait && o->roles == SPARSE_VLLM)
-    return kv_fail(e, KV_REFUSED,
-                   "omnikv: wait=%d and roles=sparse-vllm, which names every "
-                   "layer that attends everything; leave wait out",
-                   o->wait);
+    return kv_fail(
+        e, KV_REFUSED,
+        "omnikv: wait=%d has no effect with roles=sparse-vllm, which names "
+        "every layer that attends to everything; leave wait out",
+        o->wait);
   return KV_OK;
 }
 
@@ -174,8 +176,8 @@ static kv_rc open(const kv_shape *shape, void *p, kv_needs *needs, kv_err *e) {
 
 /* --- the state of a lane -------------------------------------------------- */
 
-/* Where the contest of the last step ended; the queries that vote, token t at
- * place t % votes; the largest x of the lane's heads, by vote and candidate. */
+/* Where the last step's candidates ended; the queries that vote, token t at
+ * index t % votes; the largest x of the lane's heads, by vote and candidate. */
 static int32_t *last_end(const kv_at *at, const kv_lane *l) {
   return kv_own(at, l);
 }
@@ -206,8 +208,7 @@ static void vote(const kv_at *at, const kv_lane *l, int token,
                c->first, c->end - c->first, best_of(at, l, token));
 }
 
-/* Rows of a chunk of the prompt, of which the first has nobody to choose from.
- */
+/* Rows of a chunk of the prompt; the first chunk has no candidates. */
 static void observe_chunk(const kv_at *at, const kv_lane *l,
                           const kv_rows *rows) {
   const params *o = at->params;
@@ -218,8 +219,8 @@ static void observe_chunk(const kv_at *at, const kv_lane *l,
                   best_of(at, l, at->step - 1));
 }
 
-/* Remembers the queries and, in decoding, lets them vote: all of them where
- * other tokens compete than at the last step, else the newest. */
+/* Stores the queries and, in decoding, lets them vote: all of them if the
+ * candidates changed since the last step, else the newest. */
 static void observe(const kv_at *at, kv_lane *lane, const kv_rows *rows) {
   const params *o = at->params;
   const kv_shape *s = at->shape;
@@ -293,8 +294,8 @@ static void view(const kv_at *at, const kv_lane *lane, const kv_query *q,
                  out);
 }
 
-/* Where the prompt ends, or a chunk of it, what competes from here on goes to
- * the host. */
+/* At the end of the prompt, or of a chunk, its new candidates go to the
+ * host. */
 static void compress_lane(const kv_at *at, kv_lane *lane) {
   const params *o = at->params;
   const kv_shape *s = at->shape;

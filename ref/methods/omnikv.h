@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The parameters of omnikv as its open (ref/methods/omnikv.c) has resolved
- * them, for it and its CUDA twin; what a layer does; and who competes at a
- * step. An enum has the values of the parameter named beside it.
+ * Shared with the CUDA twin: the parameters of omnikv after open
+ * (ref/methods/omnikv.c) has resolved them, the role of a layer, and the
+ * candidates of a step. Each enum has the values of the parameter named beside
+ * it.
  */
 #ifndef KV_REF_METHODS_OMNIKV_H
 #define KV_REF_METHODS_OMNIKV_H
@@ -14,47 +15,47 @@
 enum { OMNIKV, SPARSE_VLLM };          /* roles */
 enum { LAST, UNIFORM, EXP };           /* selector */
 enum { PROMPT, HISTORY };              /* candidates */
-enum { DEVICE, HOST };                 /* where followers' prompts lie */
+enum { DEVICE, HOST };                 /* where followers store the prompt */
 enum { MOST_WINDOW = 64, AHEAD = 16 }; /* floats before a lane's query ring */
 
 #define PARAMS(P)                                                              \
   P(INT, k, NULL, 1, 1 << 30, "tokens",                                        \
-    "candidates attended by layers that follow; default share of the prompt, " \
-    "with roles=sparse-vllm 4096 as in its code",                              \
+    "candidates that the following layers attend; default: share of the "      \
+    "prompt; with roles=sparse-vllm 4096 as in its code",                      \
     .knob = KV_KNOB_RESOLVED)                                                  \
   P(REAL, share, NULL, 0, 1,                                                   \
     "k as a share, rounded down, at least one; default 0.067 as in the "       \
-    "authors' example; 0: k was named",                                        \
+    "authors' example, 0 if k is given",                                       \
     .unit = "share of the prompt")                                             \
   P(TEXT, layers,                                                              \
-    "filters, such as 2/8/18; default those of the authors' example, scaled "  \
-    "by L / 32, below 16 layers max(1, L div 4)")                              \
+    "filters, such as 2/8/18; default: the authors' example, scaled by L / "   \
+    "32; below 16 layers max(1, L div 4)")                                     \
   P(INT, wait, NULL, 0, 1 << 20, "layers",                                     \
     "layers below a filter that attend everything; default 1 as in the "       \
     "authors' example, 0 below 16 layers")                                     \
   P(CHOICE, score, NULL, "prob|logit|dot",                                     \
-    "prob, as the authors' code without configuration; logit, as their "       \
-    "example; dot: not scaled, default of roles=sparse-vllm")                  \
+    "value of a candidate: prob, the default of the authors' code; logit, as " \
+    "in their example; dot: unscaled, the default of roles=sparse-vllm")       \
   P(CHOICE, selector, "last", "last|uniform|exp",                              \
     "which queries vote: the current one, as in the authors' example, or the " \
     "last `window`")                                                           \
   P(INT, window, "16", 1, MOST_WINDOW, "queries",                              \
-    "queries that vote, of uniform and exp; 16 as in the authors' code")       \
+    "queries that vote with uniform and exp; 16 as in the authors' code")      \
   P(CHOICE, candidates, NULL, "prompt|history",                                \
-    "prompt, as in the authors' code: generated tokens are always attended; "  \
-    "history: default of roles=sparse-vllm")                                   \
+    "prompt: generated tokens are always attended, as in the authors' code; "  \
+    "history: the default of roles=sparse-vllm")                               \
   P(INT, sink, NULL, 0, 1 << 30, "tokens",                                     \
-    "first tokens that are always attended; default 0, of candidates=history " \
-    "64 as in Sparse-vLLM")                                                    \
+    "first tokens, always attended; default 0, for candidates=history 64 as "  \
+    "in Sparse-vLLM")                                                          \
   P(INT, recent, NULL, 0, 1 << 30, "tokens",                                   \
-    "last tokens that are always attended; default 0, of candidates=history "  \
-    "512 as in Sparse-vLLM")                                                   \
+    "last tokens, always attended; default 0, for candidates=history 512 as "  \
+    "in Sparse-vLLM")                                                          \
   P(CHOICE, roles, "omnikv", "omnikv|sparse-vllm",                             \
     "sparse-vllm: `layers` attend everything, and the last of each run of "    \
     "them chooses")                                                            \
   P(CHOICE, tier, NULL, "device|host",                                         \
-    "where the prompt lies in layers that follow; default host as in the "     \
-    "paper, with roles=sparse-vllm device as there")                           \
+    "where following layers store the prompt; default host as in the paper, "  \
+    "with roles=sparse-vllm device as in its code")                            \
   P(ONLY, kv_layer_list list) /* of `layers` */
 KV_PARAMS(PARAMS);
 
@@ -81,28 +82,28 @@ KV_FN size_t sums_at(const kv_shape *s, int votes) {
   return (floats * sizeof(float) + 7) / 8 * 8;
 }
 
-/* Tokens first..end-1 compete at a step, and k of them win; all others are
- * attended. */
+/* Tokens first..end-1 are candidates at a step, and k of them win; all tokens
+ * outside are attended. */
 typedef struct contest {
   int first, end, k;
 } contest;
 
-/* The contest of the chunk of a prompt that ends at `step`: what was there when
- * it began, but for sinks and recent tokens. */
+/* The contest of the chunk that ends at `step`: tokens stored when it began,
+ * except sinks and recent tokens. */
 KV_FN contest chunk_contest(const params *o, const kv_shape *s, int step) {
   contest c = {o->sink, kv_chunk_first(s, step) - o->recent, o->k};
   if (c.end < c.first) c.end = c.first;
   return c;
 }
 
-/* The first token that goes to the host at the end of the prompt, or of a chunk
- * of it, at `step`: those before went with earlier chunks. */
+/* The first token that goes to the host at the end of the prompt, or of a
+ * chunk, at `step`: earlier tokens went with earlier chunks. */
 KV_FN int first_gone(const params *o, const kv_shape *s, int step) {
   int gone = kv_chunk_first(s, step) - o->recent;
   return gone > o->sink ? gone : o->sink;
 }
 
-/* The contest at `step` tokens seen, of decoding. */
+/* The contest of decoding at `step` tokens seen. */
 KV_FN contest contest_at(const params *o, int prompt_len, int step) {
   int inside = voters(o) - (step - prompt_len); /* of the prompt, that vote */
   contest c = {o->sink, o->candidates == PROMPT ? prompt_len : step - 1, o->k};

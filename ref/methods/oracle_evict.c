@@ -1,35 +1,36 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Oracle eviction: the tokens that the decode steps still to come look at.
+ * Oracle eviction: keeps the tokens that future decode steps attend most.
  *
  *   after the prompt and after every step, while n > budget:
  *     score[j] = sum of p[row][j] over the decode rows that follow and over the
  *                lane's query heads, p being the exact attention over the whole
  *                cache
  *     keep the `budget` entries of largest score, the newest one competing like
- *     any other; of equal scores the lower entry
+ *     any other (ties: the lower entry)
  *
- * No paper: what methods that drop tokens for good are measured against at
- * equal entries. It knows the queries to come, which no method does, and as no
- * method can it never takes a token back. Sums are integers (arithmetic 4)
- * before they are scores, so neither the order of rows nor of heads matters.
+ * No paper: methods that drop tokens for good are compared with it at equal
+ * entries. It knows the future queries, which no method does. Like every method
+ * that drops, it never takes a token back. Sums are integers (arithmetic 4)
+ * before they are scores, so the order of rows and heads does not matter.
  *
- * A ruler, not a bound. It is greedy: a token that goes at a later step counts
- * with all of its mass now, so another choice may retain a little more in all,
- * and one that looks at the next row alone may retain more of that row. Mass is
- * not output error either, as values differ in length and direction. Budgets of
- * lanes are equal here; methods that share a budget among lanes or layers
+ * It is a baseline, not a bound. It is greedy: a token that goes later counts
+ * now with all of its mass. So another choice may retain a little more in
+ * total. A choice by the next row alone may retain more of that row. Mass is
+ * not output error either, because values differ in length and direction. All
+ * lanes have the same budget here; methods that share one among lanes or layers
  * (adakv, headkv, leankv, pyramidkv) may retain more with as many entries.
- * group=query_head has a lane for each query head, against methods that do.
+ * group=query_head has a lane for each query head, for comparison with methods
+ * that do.
  *
- * A step attends budget + 1 tokens. A trace is needed: sessions, where tokens
- * come one by one, refuse it. Questions that enter as prompts (--turns) are no
- * decode rows. What is to come is data of the engine and not charged.
+ * A step attends budget + 1 tokens. It needs a trace: a session, where tokens
+ * come one by one, refuses it. Questions that enter as prompts (--turns) are no
+ * decode rows. The future attention is data of the engine and is not charged.
  *
- * Family: ruler. Acts: every step. Needs: probabilities of decode rows to come.
- * Bound: min(t, B). Bytes: B R. Gather: the token. Reduce: P of all decode rows
- * to come. Sample: top-k. Cost: the logits of a dense replay twice; O(n) a lane
- * and step.
+ * Family: baseline. Acts: every step. Needs: probabilities of future decode
+ * rows. Bound: min(t, B). Bytes: B R. Gather: the token. Reduce: P of all
+ * future decode rows. Sample: top-k. Cost: the logits of a dense replay twice;
+ * O(n) a lane and step.
  */
 #include "ref/methods/oracle_evict.h"
 #include "ref/parts/parts.h"
@@ -62,7 +63,7 @@ const kv_method kv_method_oracle_evict = {
     KV_METHOD_OF(table, params, open),
     .revision = 1,
     .name = "oracle-evict",
-    .title = "what decode steps to come attend to: the ruler of evictions",
-    .paper = "none: a ruler",
+    .title = "what future decode steps attend: the baseline for evictions",
+    .paper = "none: a baseline",
     .compress_lane = compress_lane,
 };

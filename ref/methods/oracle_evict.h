@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The parameters of oracle_evict, for it and its CUDA twin; its open resolves
- * what has no default.
+ * The parameters of oracle_evict, which its CUDA twin shares; open fills in
+ * those without a default.
  */
 #ifndef KV_REF_METHODS_ORACLE_EVICT_H
 #define KV_REF_METHODS_ORACLE_EVICT_H
 
 #include "ref/lane/params.h"
 
-/* group: a lane for the query heads of a KV head together, or for each. */
+/* group: one lane for the query heads of a KV head, or one for each. */
 enum { SUM, QUERY };
 
 #define PARAMS(P)                                                              \
   P(BUDGET, "tokens left after a compression; must be given")                  \
   P(CHOICE, group, "sum", "sum|query_head",                                    \
-    "sum: the query heads of a KV head add up, as they share its tokens; "     \
+    "sum: one choice for the query heads of a KV head, by their sum; "         \
     "query_head: each keeps its own tokens")
 KV_PARAMS(PARAMS);
 

@@ -1,19 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Oracle top-k: the tokens that the current query really looks at.
+ * Oracle top-k: attends the tokens with the largest exact logits for the
+ * current query.
  *
  *   every decode step, for every query head, over all n stored tokens:
  *     attend the `budget` tokens of largest logit (arithmetic 1), the current
- *     one competing like any other; of equal logits the lower entry
+ *     one competing like any other (ties: the lower entry)
  *
- * No paper: the bound that selecting methods are compared with. It reads every
- * key before it chooses, so it saves nothing; everything stays stored. It is
- * the best choice by mass, not always by output error.
+ * No paper: methods that select are compared with it. It reads every key before
+ * it chooses, so it saves nothing; everything stays stored. It is the best
+ * choice by mass, not always by output error.
  *
- * Family: ruler. Acts: every step. Needs: all logits. Bound: t stored, min(t,
- * B) attended. Bytes: t R. Gather: the token. Reduce: the exact logit of the
- * query. Sample: top-k. Cost: logits of all entries and O(n) a query head and
- * step.
+ * Family: baseline. Acts: every step. Needs: all logits. Bound: t stored,
+ * min(t, B) attended. Bytes: t R. Gather: the token. Reduce: the exact logit of
+ * the query. Sample: top-k. Cost: logits of all entries and O(n) a query head
+ * and step.
  */
 #include "ref/methods/oracle_topk.h"
 #include "ref/parts/parts.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The parameters of oracle_topk, for it and its CUDA twin; its open resolves
- * what has no default.
+ * The parameters of oracle_topk, which its CUDA twin shares; open fills in
+ * those without a default.
  */
 #ifndef KV_REF_METHODS_ORACLE_TOPK_H
 #define KV_REF_METHODS_ORACLE_TOPK_H

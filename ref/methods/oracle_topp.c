@@ -1,23 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Oracle top-p: the fewest tokens that hold the share p of the probability.
+ * Oracle top-p: attends the fewest tokens that hold the share p of the
+ * probability.
  *
  *   every decode step, for every query head, over all n stored tokens:
- *     rank by logit (of equal logits the lower entry first) and attend the
- *     least prefix whose mass reaches p of the whole, at least one token
+ *     rank by logit (ties: the lower entry first) and attend the least prefix
+ *     whose mass reaches p of the whole, at least one token
  *
- * No paper: the bound for methods whose budget follows the query, as Twilight
- * (Lin et al. 2025) and the top-p of other systems; they estimate the mass,
- * this one knows it. Ranked by logits and not by probabilities, because exp is
- * monotone only up to its last bit; masses are integers (arithmetic 4), so
- * "reaches" is exact. An entry whose mass rounds to 0 (below 2^-41 of the
- * largest) adds nothing, so p = 1 leaves it out. Everything stays stored.
+ * No paper: methods whose budget follows the query are compared with it, such
+ * as Twilight (Lin et al. 2025) and the top-p of other systems. They estimate
+ * the mass; the oracle computes it. It ranks by logits and not by
+ * probabilities, because exp is monotone only up to its last bit. Masses are
+ * integers (arithmetic 4), so "reaches" is exact. An entry whose mass rounds to
+ * 0 (below 2^-41 of the largest) adds nothing, so p = 1 leaves it out.
+ * Everything stays stored.
  *
- * p is the nearest multiple of 2^-20, which is up to 5e-7 more or less than was
- * typed: 0.6 is 629146 * 2^-20, 4e-7 more, and asks for 13 of 20 equal logits,
- * where 12 hold exactly 0.6; p=0.5999995, the multiple below, asks for 12.
+ * p is the nearest multiple of 2^-20, up to 5e-7 more or less than was typed.
+ * For example 0.6 is 629146 * 2^-20, 4e-7 more, so it takes 13 of 20 equal
+ * logits, of which 12 hold exactly 0.6. p=0.5999995, the multiple below, takes
+ * 12.
  *
- * Family: ruler. Acts: every step. Needs: all logits. Bound: t. Bytes: t R.
+ * Family: baseline. Acts: every step. Needs: all logits. Bound: t. Bytes: t R.
  * Gather: the token. Reduce: the exact logit of the query. Sample: top-p. Cost:
  * logits of all entries and O(n) a query head and step.
  */

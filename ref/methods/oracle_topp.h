@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The parameters of oracle_topp, for it and its CUDA twin; its open resolves
- * what has no default.
+ * The parameters of oracle_topp, which its CUDA twin shares; open fills in
+ * those without a default.
  */
 #ifndef KV_REF_METHODS_ORACLE_TOPP_H
 #define KV_REF_METHODS_ORACLE_TOPP_H
@@ -12,8 +12,8 @@
 
 #define PARAMS(P)                                                              \
   P(SHARE, p, "0.95", 0, 1,                                                    \
-    "mass that the attended tokens hold at least, the nearest multiple of "    \
-    "2^-20; 0.95 is this project's choice, papers use 0.6 to 0.98",            \
+    "least mass of the attended tokens, rounded to a multiple of 2^-20; 0.95 " \
+    "is this project's choice, papers use 0.6 to 0.98",                        \
     .unit = "share of the probability", .knob = KV_KNOB_MORE, .grid = 0.001)
 KV_PARAMS(PARAMS);
 

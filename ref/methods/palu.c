@@ -1,61 +1,61 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Palu: of every token stands, for a group of KV heads at once, what its keys
- * and its values are along a few directions.
+ * Palu: stores each token's keys and values, for a group of KV heads at once,
+ * as coordinates along a few directions.
  *
  *   vector of a token in a layer: K of all KV heads before their rotation, V
  *     of all of them; a part is K or V of a group of `heads` neighbouring KV
  *     heads, of w_p numbers: K of each group, then V of each
- *   B: the directions of a part, of unit length and at right angles, in which
- *     vectors of other texts have most of their squares; the first r of them
+ *   B: the orthonormal directions of a part in which vectors of other texts
+ *     have most of their squares; the first r of them
  *   at the end of a step, and of the prompt, every token that came is coded
  *   stored: z = B x of each part, z^ as format delta stores it; read: x^ = B^T
- *     z^, keys rotated to where the token stands (ref/parts/lowrank.h, to the
+ *     z^, keys rotated to the token's position (ref/parts/lowrank.h, to the
  *     bit)
  *   r of a part; U = unit, s = share, a multiple of 2^-20, R_p rows in the
  *   file:
  *     allocation=uniform: r_p = min(w_p, U max(1, n)), n = the whole number
  *       nearest to s w_p / U, halves to even
- *     allocation=energy: r_p = U for each; until they add up to what uniform's
- *       do, U more to the part whose next U rows have the largest sum of
- *       energies, binary32 in their order, of equals the first, among those
+ *     allocation=energy: r_p = U for each; then, until they sum to uniform's
+ *       total, U more to the part whose next U rows have the largest sum of
+ *       energies (binary32, in their order; ties: the first) among the parts
  *       with U rows left
- *     fewer rows than that in the file, or U that does not divide R_p by
- *     energy, is refused
+ *     fewer rows than that in the file, or with energy a U that does not divide
+ *     R_p, is refused
  *
  * `latent`=int4: `group` neighbours, which divides every r_p, share scale and
  * minimum; no references, no positions. `bases` is a file of format
- * kvreplay-palu, of each layer key.basis [groups, R, w_K], value.basis [groups,
- * R', w_V], key.energy [groups, R], value.energy; where its metadata have
- * `turn` above 1, U is a multiple of it. Weights are lent, once for all
- * requests, and in no number. With all w rows of an orthonormal basis and fp32,
- * |x^ - x| <= 2 (w + 1) sqrt(w) 2^-24 |x| of each part.
+ * kvreplay-palu. Each layer has key.basis [groups, R, w_K], value.basis
+ * [groups, R', w_V], key.energy [groups, R] and value.energy. If its metadata
+ * have `turn` above 1, U is a multiple of it. All requests share these weights,
+ * so they are in `asset` only. With all w rows of an orthonormal basis and
+ * fp32, |x^ - x| <= 2 (w + 1) sqrt(w) 2^-24 |x| of each part.
  *
  * Chang et al. 2024, Palu: Compressing KV-Cache with Low-Rank Projection;
- * authors' code: shadowpa0327/Palu, commit bb22666. What is theirs and what is
- * not:
- * - They factor the weights W of a projection: a group's rows of W times S, S
- *   the Cholesky factor of sum h h^T over calibration inputs h, by an SVD: U,
- *   Sigma, V; then the cache holds Sigma^-1/2 U^T W h. Here traces are what is
- *   known: U is taken from sum x x^T over keys and values x, not from weights.
- *   Where x = W h it is the same U, as W S (W S)^T = sum x x^T, and what is
- *   read is U U^T x by both; only the scale of a latent number differs. It is
- *   not the same where a norm stands between projection and cache (Qwen3): the
- *   authors store what comes before it, here it is what the trace has, after.
- * - Groups are 4 KV heads as in their code where a model has so many; the
- *   file's matter (`kvreplay train palu:heads=..`).
- * - Their ranks follow the Fisher information of the weights, over all layers,
- *   are alike in a layer's groups, and are rounded to multiples of 32 at the
- *   end, so that the total is another. No trace holds a gradient: here it is
+ * authors' code: shadowpa0327/Palu, commit bb22666. Differences:
+ * - The authors factor the weights W of a projection. An SVD gives U, Sigma, V
+ *   of a group's rows of W times S, S the Cholesky factor of sum h h^T over
+ *   calibration inputs h. The cache then holds Sigma^-1/2 U^T W h. A trace has
+ *   no weights, so here U comes from sum x x^T over keys and values x. If x = W
+ *   h it is the same U, because W S (W S)^T = sum x x^T, and both read U U^T x.
+ *   Only the scale of a latent number differs. It differs if a norm is between
+ *   projection and cache (Qwen3): the authors store the vector before the norm,
+ *   a trace the one after.
+ * - Groups are 4 KV heads, as in their code, if a model has that many; the file
+ *   decides (`kvreplay train palu:heads=..`).
+ * - Their ranks follow the Fisher information of the weights over all layers
+ *   and are alike in a layer's groups. They are rounded to multiples of 32 at
+ *   the end, which changes the total. No trace holds a gradient: here ranks are
  *   uniform, or by energy within each layer; totals are alike in all layers.
  * - 4 bits: a scale and a minimum for `group` neighbours, both fp16, codes
- *   chosen for these as stored; theirs are of a group's whole latent vector (or
+ *   chosen for these as stored. Theirs are of a group's whole latent vector (or
  *   so many numbers), asymmetric with a whole zero point. They simulate 4 bits
  *   in the model's fp16 and store no codes; here codes are read in binary32.
- *   They turn latents by a Hadamard matrix that is part of the weights: so may
- *   the file's directions be (`train palu:turn=32`), within each 32.
- * - A token is coded at the end of the step in which it came: at that step, and
- *   in the prompt, attention reads it as it came; theirs reads what is stored.
+ *   They turn latents by a Hadamard matrix that is part of the weights. The
+ *   file's directions can have that, too, within each 32 (`train
+ *   palu:turn=32`).
+ * - Here a token is coded at the end of its step. At that step, and in the
+ *   prompt, attention reads it uncoded. Theirs reads what is stored.
  *
  * Family: latent. Acts: every step. Needs: directions from recorded traces (a
  * file); RoPE. Bound: t. Bytes: t e r / H, r of H (d + d_v) numbers; of int4

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * PyramidKV: SnapKV's choice with a budget that shrinks from layer to layer.
+ * PyramidKV: SnapKV's choice, with a budget that shrinks from layer to layer.
  *
- *   C = budget, w = window, l and L the model's layer and layers, also where a
- *   trace has some of them; all divisions are of integers, rounded down
+ *   C = budget, w = window; l and L are the model's layer and layers, even if a
+ *   trace has only some; all divisions are of integers, rounded down
  *   base = C - w;  min = base div beta;  max = 2 base - min
  *   n < C: all stays;  n < 2 base or L = 1: b(l) = base
  *   max >= n - w:  max = n - w, min = 2 base - max
@@ -18,31 +18,31 @@
  *   schedule=printed: b(l) = 2 base - l * (2 base - base / beta) / (L - 1), in
  *     reals, to the nearest whole number (a half: up), whatever n
  *
- * Everything else is snapkv's, its parameters too, with b(l) for its best and
- * the schedule's w being sinks + recent where they are given. With grow=yes n
- * is what the lane holds at its compression; else it is the prompt's length at
- * every compression. Within a sliding window (windowed=compress) C is the
- * layer's own budget, which a share of the prompt makes smaller there, and n at
- * most what the next token sees: each layer has what it has in a model of such
- * layers alone.
+ * The rest is snapkv's, parameters included, with b(l) entries by score. If
+ * sinks and recent are given, the schedule's w is sinks + recent. n is the
+ * prompt's length at every compression; with grow=yes it is what the lane holds
+ * at its compression. Within a sliding window (windowed=compress) C is the
+ * layer's own budget; a budget given as a share of the prompt is smaller there.
+ * n is at most what the next token sees. So each layer gets what it would in a
+ * model of such layers only.
  *
- * Cai et al. 2024, PyramidKV. The paper gives shares of the total, in reals,
- * which lectures print as k(0) = 2 K / L and k(L-1) = K / (beta L), K = L base,
- * and a straight line between: schedule=printed. It exceeds L * C by L base /
- * (2 beta). Their formula of the line, k(L-1) - (k(L-1) - k(0)) / L * l, runs
- * the wrong way, the top's share at l = 0, and would not arrive, as it divides
- * by L; here L - 1 divides and the bottom has most, as the text says. The
- * default is that of the authors' framework (KVCache-Factory), integer
- * divisions included, whose floor makes the total exceed L * C by (L / 2) *
- * ((max - min) mod (L - 1)) entries, and beta is its 20; the ledger shows the
- * true total. The framework's script has window=8; here it is SnapKV's 32.
- * kvpress computes in reals and falls back to equal budgets where the schedule
- * does not fit: not offered.
+ * Cai et al. 2024, PyramidKV. schedule=printed is the paper's, in real-valued
+ * shares of the total K = L base. They fall in a straight line from k(0) = 2 K
+ * / L to k(L-1) = K / (beta L). Its total exceeds L * C by L base / (2 beta).
+ * The paper's formula of the line, k(L-1) - (k(L-1) - k(0)) / L * l, runs the
+ * wrong way, from the top's share at l = 0. It divides by L, so it does not
+ * reach the other end either. Here L - 1 divides and the bottom has most, as
+ * the paper's text says. The default is the authors' framework
+ * (KVCache-Factory), with its integer divisions and its beta of 20. Its floor
+ * makes the total exceed L * C by (L / 2) * ((max - min) mod (L - 1)) entries.
+ * The ledger shows the true total. The framework's script has window=8; the
+ * default here is SnapKV's 32. kvpress computes in reals and falls back to
+ * equal budgets if the schedule does not fit: not offered.
  *
- * schedule=ratio is Sparse-vLLM's (commits d526f0a and 18d3104): its ratios
- * fall from .6 to .01 and each is divided by the first, which is beta=60. Its
- * doubles may give one less where the quotient is whole. Its evicting while
- * decoding is grow=twice_past (d526f0a) or past_more (18d3104).
+ * schedule=ratio is Sparse-vLLM's (commits d526f0a and 18d3104). Its ratios
+ * fall from .6 to .01, and each is divided by the first: beta=60. Its doubles
+ * may give one less if the quotient is whole. Its eviction while decoding is
+ * grow=twice_past (d526f0a) or past_more (18d3104).
  *
  * Family: drop. Acts: after the prompt; again with grow. Needs: probabilities
  * of the last rows. Bound: min(P, b(l) + w) + t - P, n = P. Bytes: B R on
@@ -58,8 +58,8 @@ static kv_rc open(const kv_shape *shape, void *p, kv_needs *needs, kv_err *e) {
   needs->lengths = true;
   if (o->schedule != MEAN && o->exact_total == YES)
     return kv_fail(e, KV_REFUSED,
-                   "pyramidkv: exact_total=yes means nothing with "
-                   "schedule=%s, whose budget is no mean; use one of both",
+                   "pyramidkv: exact_total=yes has no effect with schedule=%s, "
+                   "whose budget is no mean; use only one of them",
                    o->schedule == RATIO ? "ratio" : "printed");
   return kv_open_grow(shape, "pyramidkv", o->budget, false, &o->w, &o->g, needs,
                       e);

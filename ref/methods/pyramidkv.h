@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The parameters of pyramidkv, for it and its CUDA twin; its open resolves
- * what has no default. An enum has the values of the parameter named beside
- * it.
+ * The parameters of pyramidkv, which its CUDA twin shares; open fills in those
+ * without a default. Each enum has the values of the parameter named beside it.
  */
 #ifndef KV_REF_METHODS_PYRAMIDKV_H
 #define KV_REF_METHODS_PYRAMIDKV_H
@@ -15,8 +14,8 @@ enum { MEAN, RATIO, PRINTED }; /* schedule */
 
 #define PARAMS(P)                                                              \
   P(INT, budget, NULL, 1, 1 << 29, "tokens",                                   \
-    "C of the schedule: the layers' nominal mean, window included; must be "   \
-    "given",                                                                   \
+    "C of the schedule: the layers' nominal mean of tokens, window included; " \
+    "must be given",                                                           \
     .knob = KV_KNOB_ENTRIES)                                                   \
   P(PART, kv_window_options w, KV_WINDOW_PARAMS(params, w, 1))                 \
   P(INT, beta, "20", 1, 1 << 20, NULL,                                         \
@@ -26,15 +25,15 @@ enum { MEAN, RATIO, PRINTED }; /* schedule */
     "make the layers' budgets sum to L times the mean; no as in the authors' " \
     "code")                                                                    \
   P(CHOICE, schedule, "mean", "mean|ratio|printed",                            \
-    "budget is the layers' mean, as in the authors' code, or the bottom "      \
-    "layer's, as in Sparse-vLLM; printed: a line in reals from twice the "     \
-    "mean, as the paper's formulas")                                           \
+    "mean: budget is the layers' mean, as in the authors' code; ratio: it is " \
+    "the bottom layer's, as in Sparse-vLLM; printed: a line in reals from "    \
+    "twice the mean, as in the paper's formulas")                              \
   P(PART, kv_grow_options g, KV_GROW_PARAMS(params, g))
 KV_PARAMS(PARAMS);
 
-/* Entries that layer l keeps past the window (PyramidKV's integer schedule), of
- * a budget of `capacity` entries a lane on average; n: tokens of the prompt.
- * *all becomes whether these are fewer than the budget: the layer keeps all. */
+/* Entries that layer l keeps besides the window, by PyramidKV's integer
+ * schedule for `capacity` entries a lane on average; n: tokens of the prompt.
+ * *all: they are fewer than the budget, and the layer keeps all. */
 KV_FN int schedule_of_layer(int capacity, int window, int layers, int l, int n,
                             int beta, bool *all) {
   int base = capacity - window, min = base / beta, max = 2 * base - min;
@@ -48,8 +47,7 @@ KV_FN int schedule_of_layer(int capacity, int window, int layers, int l, int n,
 }
 
 /* The same by a straight line from max (layer 0) to 2 base - max, rounded so
- * that layers l and layers - 1 - l share 2 base: the sum of all is layers *
- * base. */
+ * that layers l and layers - 1 - l sum to 2 base: all sum to layers * base. */
 KV_FN int exact_of_layer(int max, int base, int layers, int l) {
   int mirror = layers - 1 - l, lower = l < mirror ? l : mirror, b;
   int64_t fall = 2 * ((int64_t)max - base);
@@ -59,7 +57,7 @@ KV_FN int exact_of_layer(int max, int base, int layers, int l) {
 }
 
 /* A straight line from base (layer 0) to base / beta, rounded down:
- * Sparse-vLLM's schedule, whose ratios .6 to .01 are beta = 60. */
+ * Sparse-vLLM's schedule. Its ratios .6 to .01 are beta = 60. */
 KV_FN int ratio_of_layer(int base, int layers, int l, int beta) {
   int64_t whole = (int64_t)beta * (layers - 1);
   if (layers == 1) return base;
@@ -67,7 +65,7 @@ KV_FN int ratio_of_layer(int base, int layers, int l, int beta) {
 }
 
 /* A straight line from 2 base (layer 0) to base / beta, to the nearest entry,
- * half ones up: the paper's shares of all layers' entries, in reals. */
+ * halves up: the paper's real-valued shares of all layers' entries. */
 KV_FN int printed_of_layer(int base, int layers, int l, int beta) {
   int64_t whole = (int64_t)beta * (layers - 1);
   if (layers == 1) return base;
@@ -75,9 +73,8 @@ KV_FN int printed_of_layer(int base, int layers, int l, int beta) {
                (2 * whole));
 }
 
-/* Entries that the layer keeps by score, of a prompt of n tokens. Where n is
- * below the budget: base, which keeps them all; RATIO and PRINTED do not look
- * at n. */
+/* Entries that the layer keeps by score from a prompt of n tokens. With n below
+ * the budget: base, which keeps them all; RATIO and PRINTED ignore n. */
 KV_FN int past_of_layer(const params *o, int layers, int layer, int n) {
   int ends = kv_grow_ends(&o->g, &o->w), base = o->budget - ends;
   bool all;
@@ -90,10 +87,9 @@ KV_FN int past_of_layer(const params *o, int layers, int layer, int n) {
   return exact_of_layer(max, base, layers, layer);
 }
 
-/* The prompt's length to which the schedule looks: what the lane, of n entries,
- * had at its compression. Lanes that compress again have one budget at all of
- * them, that of the tokens seen at the prompt's end. window: of a layer with a
- * sliding window its tokens, else 0. */
+/* The schedule's n for a lane of n entries: what it held at its compression.
+ * Lanes that compress again have one budget each time, by the tokens seen at
+ * the prompt's end. window: tokens of the layer's sliding window, else 0. */
 KV_FN int schedule_length(const params *o, const kv_shape *s, int n,
                           int window) {
   return kv_grow_within(o->g.grow == KV_GROW_YES ? n : s->prompt_len, window);

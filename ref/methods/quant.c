@@ -1,36 +1,37 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Quant: every token's key and value in a format of its own, named one by one.
- * How a token is stored, as a method: alone, or behind any method that selects
- * (snapkv+int4), it says in which bits what is kept lies. Nothing is dropped.
+ * Quant: stores every token's key in one format and its value in another.
+ * Nothing is dropped. Alone it codes the whole cache; after a method that
+ * selects (snapkv+int4) it codes what that method keeps.
  *
  *   after the prompt and after every step:
- *     code every entry whose key or value is full but the last `residual`,
- *     one call each from the oldest on: its key in the format k, its value in v
- *   A step attends first, so the newest token is read as it came.
+ *     code every entry with an uncoded key or value, except the last
+ *     `residual`, in one call each from the oldest on: its key in the format k,
+ *     its value in v
+ *   A step attends first, so the newest token is read uncoded.
  *
- * `raw` leaves a side as it came. Codes are for life. The formats, their
- * arithmetic and their laws: FORMATS.md, Formats by name, which also has the
- * short forms: int4 is quant:k=int4:v=int4, k8v4 is quant:k=int8:v=int4,
- * e4m3-int4 is quant:k=e4m3:v=int4.
+ * `raw` leaves keys or values uncoded. A coded row is never coded again.
+ * FORMATS.md, Formats by name, has the formats, their arithmetic, their laws
+ * and the short forms: int4 is quant:k=int4:v=int4, k8v4 is
+ * quant:k=int8:v=int4, e4m3-int4 is quant:k=e4m3:v=int4.
  *
  * int8 .. int1 are LeanKV's equation 2 (Zhang et al. 2024, Unifying KV Cache
- * Compression for Large Language Models with LeanKV), keys and values
- * separately: their K8V4 is k=int8:v=int4, which is the default, in one group a
- * token and KV head as there. The paper keeps one zero point -min, the authors'
- * code the minimum; both give the same numbers, and the minimum is stored here.
- * The code's saturation at 255 never comes about. Codes are chosen by the scale
- * in fp32 and read in fp32 by the one stored in fp16, as in the code (uint4 in
- * csrc/quantization/kv_cache_quant/uint4_quant.cuh, and so on), whose divisions
- * are approximate where these are exact. A constant group has codes 0 in both:
- * 0 times 1 / 0 is a NaN there, which converts to 0. LeanKV's choice of a
- * format for each token is leankv.
+ * Compression for Large Language Models with LeanKV), for keys and values
+ * separately. LeanKV's K8V4 is k=int8:v=int4, the default, in one group per
+ * token and KV head as in the paper. The paper stores a zero point -min, the
+ * authors' code the minimum; both give the same numbers, and the minimum is
+ * stored here. The code's saturation at 255 never happens. As in the code
+ * (uint4 in csrc/quantization/kv_cache_quant/uint4_quant.cuh, and so on), codes
+ * are chosen by the fp32 scale and read by the fp16 one, in fp32. The code's
+ * divisions are approximate; here they are exact. A constant group has codes 0
+ * in both: in the code 0 times 1 / 0 is a NaN, which converts to 0. leankv is
+ * LeanKV's choice of a format for each token.
  *
  * sym8 and sym4 are QServe's symmetric KV8 and KV4 (Lin et al. 2024, QServe,
- * arXiv:2405.04532), e4m3 and e5m2 floats of 8 bits with a scale a token,
- * qserve8 and qserve4 QServe's with a zero point. atom4 is Atom's (Zhao et al.
- * 2024, arXiv:2310.19102), whose keys are coded before their rotation
- * (rope=before). The arithmetic of all names: ref/formats/rules.h.
+ * arXiv:2405.04532), e4m3 and e5m2 8-bit floats with a scale per token, qserve8
+ * and qserve4 QServe's formats with a zero point. atom4 is Atom's (Zhao et al.
+ * 2024, arXiv:2310.19102), which codes keys before RoPE (rope=before). The
+ * arithmetic of all names: ref/formats/rules.h.
  *
  * Family: code. Acts: every step. Needs: rows of codes. Bound: t. Bytes: t (d k
  * + d_v v) / 8 for k and v bits, 4 a group and coded side. Gather: -. Reduce:
@@ -53,7 +54,7 @@ static kv_rc add(params *o, int side, int width, kv_needs *needs, kv_err *e) {
   if (width % groups != 0)
     return kv_fail(e, KV_REFUSED,
                    "quant: %d groups do not divide the %d elements of a %s; "
-                   "choose %s as one of their divisors",
+                   "choose a divisor for %s",
                    groups, width, side == KEYS ? "key" : "value",
                    side == KEYS ? "k_groups" : "v_groups");
   o->how[side] = (kv_minmax){f->bits, width / groups, f->rule};

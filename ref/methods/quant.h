@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The parameters of quant, for it and its CUDA twin; its open resolves what
- * has no default. An enum has the values of the parameter named beside it.
+ * The parameters of quant, which its CUDA twin shares; open fills in those
+ * without a default. Each enum has the values of the parameter named beside it.
  */
 #ifndef KV_REF_METHODS_QUANT_H
 #define KV_REF_METHODS_QUANT_H
@@ -16,25 +16,24 @@ enum { AS_IT_CAME = -1, RAW = 0 }; /* coding of a side, and its name */
 
 #define PARAMS(P)                                                              \
   P(PART, int named[SIDES],                                                    \
-    KV_CHOICE_PARAM(                                                           \
-        "k", params, named[KEYS], "int8", KV_NAMED_CHOICES,                    \
-        "format of keys; int8 as in LeanKV's K8V4; raw: as they came"))        \
+    KV_CHOICE_PARAM("k", params, named[KEYS], "int8", KV_NAMED_CHOICES,        \
+                    "format of keys; int8 as in LeanKV's K8V4; raw: uncoded")) \
   P(ROW, KV_CHOICE_PARAM(                                                      \
              "v", params, named[VALUES], "int4", KV_NAMED_CHOICES,             \
-             "format of values; int4 as in LeanKV's K8V4; raw: as they came")) \
+             "format of values; int4 as in LeanKV's K8V4; raw: uncoded"))      \
   P(INT, groups, "1", 1, 4096, "groups",                                       \
-    "of a row, each with metadata of its own; 1 as in LeanKV's main tables")   \
+    "groups per row, each with its own metadata; 1 as in LeanKV's main "       \
+    "tables")                                                                  \
   P(PART, int side_groups[SIDES],                                              \
     KV_INT_PARAM("k_groups", params, side_groups[KEYS], NULL, 1, 4096,         \
-                 "groups", "of a key; default: groups"))                       \
+                 "groups", "groups per key; default: groups"))                 \
   P(ROW, KV_INT_PARAM("v_groups", params, side_groups[VALUES], NULL, 1, 4096,  \
-                      "groups", "of a value; default: groups"))                \
+                      "groups", "groups per value; default: groups"))          \
   P(INT, residual, "0", 0, 1 << 20, "tokens",                                  \
-    "newest entries not coded; 0: all are, as in LeanKV's tables of one "      \
+    "newest entries that stay uncoded; 0 as in LeanKV's tables of one "        \
     "precision")                                                               \
   P(CHOICE, rope, "after", "after|before",                                     \
-    "whether keys are coded as rotated (LeanKV, QServe) or as before their "   \
-    "rotation (Atom)")                                                         \
+    "code keys after RoPE (LeanKV, QServe) or before it (Atom)")               \
   P(ONLY,                                                                      \
     int coding[SIDES]) /* by open: which of its codings, or AS_IT_CAME */      \
   P(ONLY, kv_minmax how[SIDES]) /* settings of both, by open */

@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Quest: attend the pages whose bounding boxes promise most to the query.
+ * Quest: attends the pages whose bounding boxes promise the largest logits for
+ * the query.
  *
- *   every token that enters, from the prompt on: the page of its place in the
- *     lane widens its box, in the trace's type (arithmetic 2):
+ *   every token that enters, from the prompt on: its page (by its index in the
+ *     lane) widens its box, in the trace's type (arithmetic 2):
  *     lo[x] = min(lo[x], k[x]), hi[x] = max(hi[x], k[x])
  *   every decode step, for every query head, layers >= skip, N pages:
  *     U(page) = sum over x of max(q[x] * lo[x], q[x] * hi[x])  >= any q . k
  *               (arithmetic 5)
- *     share=group_sum, group_max: U is summed, in the heads' order and rounded
- *       each time, or the largest taken, over the query heads of the KV head:
- *       one choice for all of them
+ *     share=group_sum, group_max: the query heads of the KV head share one
+ *       choice, by the sum of U in the heads' order, each addition rounded, or
+ *       by the largest U
  *     rule=engine:   everything if budget >= n; else the last page and the best
  *                    max(1, budget div page) - 1 of the others
  *     rule=paper:    the best min(N, max(3, min(n, budget) div page)) of all
@@ -18,21 +19,21 @@
  *     attend the tokens of the chosen pages
  *
  * Tang et al. 2024, Quest: Query-Aware Sparsity for Efficient Long-Context LLM
- * Inference. The authors have two codes:
+ * Inference. The authors have two programs:
  * - The engine counts the last, possibly partial page in the budget and always
- *   attends it: the default. It counts pages, so where the budget is no
- *   multiple of `page` it thins out texts of n <= budget that begin one page
- *   more, which here are attended whole.
- * - The evaluation code, which the paper's numbers come from, wants at least
- *   three pages and does not force the last, so that the current token may be
- *   missed and a short text is thinned out below its budget: rule=paper. Its
- *   layer count also exempts wrong layers of models that have not 32; here
- *   `skip` are the model's first layers, as the paper says.
+ *   attends it: the default. It counts pages, so if the budget is no multiple
+ *   of `page`, it also selects in texts of n <= budget that begin one page
+ *   more. Here such texts are attended whole.
+ * - The evaluation code, the source of the paper's numbers, takes at least
+ *   three pages and does not force the last. So it may miss the current token,
+ *   and it selects in a short text even below its budget: rule=paper. Its layer
+ *   count exempts the wrong layers of models that do not have 32. Here `skip`
+ *   counts the model's first layers, as the paper says.
  *
- * Twilight's authors have a copy that rounds up and forces nothing. Sharing by
- * group is from the sparse-frontier code. Everything stays stored; two rows of
- * K a started page are charged, in skipped layers too, as the engine holds
- * them. Boxes lie in the layout of kernels' box_bound: tiles of 16.
+ * Twilight's authors have a copy that rounds up and forces no page. Sharing by
+ * group is from the sparse-frontier code. Everything stays stored. Each started
+ * page is charged two rows of K, in skipped layers too, as the engine holds
+ * them. Boxes have the layout of the kernel box_bound: tiles of 16.
  *
  * Family: read. Acts: every step. Needs: the query before attention; bounds of
  * pages. Bound: t stored; attended from `skip` on: engine max(B, page), paper
@@ -57,14 +58,14 @@ static size_t side_bytes(const kv_shape *s, int page) {
   return (size_t)tiles * TILE * (size_t)s->d * kv_dtype_size(s->dtype);
 }
 
-/* Entries up to which every page is attended, and no bound looked at. */
+/* Up to this many entries every page is attended, and no bound is read. */
 static int attended_whole(const params *o) {
   if (o->rule == PAPER) return PAPER_PAGES * o->page;
   if (o->rule == TWILIGHT) return pages_of(o->budget, o->page) * o->page;
   return o->budget > o->page ? o->budget : o->page;
 }
 
-/* Most entries that a head attends where it does not attend all. */
+/* Most entries that a head attends if it does not attend all. */
 static int attended_most(const params *o) {
   int whole = attended_whole(o);
   return o->rule == PAPER && o->budget > whole ? o->budget : whole;
@@ -188,7 +189,7 @@ static float *bounds(const kv_at *at, const kv_lane *lane, const kv_query *q,
   return u;
 }
 
-/* How many of the pages are attended; all of them where nothing is saved. */
+/* How many pages are attended; all if nothing is saved. */
 static int pages_wanted(const params *o, int n) {
   int pages = pages_of(n, o->page);
   int most = o->budget < n ? o->budget : n, k = most / o->page;
@@ -268,7 +269,7 @@ const kv_method kv_method_quest = {
     KV_METHOD_OF(table, params, open),
     .revision = 1,
     .name = "quest",
-    .title = "pages by the bound of their boxes, chosen anew by every query",
+    .title = "pages by a bound of their logits, chosen anew by every query",
     .paper = "Tang et al. 2024, Quest: Query-Aware Sparsity for Efficient "
              "Long-Context LLM Inference, arXiv:2406.10774",
     .lossless = "rule=engine",

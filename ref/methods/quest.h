@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The parameters of quest, for it and its CUDA twin; its open resolves what
- * has no default. An enum has the values of the parameter named beside it.
+ * The parameters of quest, which its CUDA twin shares; open fills in those
+ * without a default. Each enum has the values of the parameter named beside it.
  */
 #ifndef KV_REF_METHODS_QUEST_H
 #define KV_REF_METHODS_QUEST_H
@@ -20,11 +20,11 @@ enum { PAPER_PAGES = 3 };            /* least, under rule=paper */
   P(INT, skip, "2", 0, 1 << 20, "layers",                                      \
     "first layers that attend everything; 2 as in the paper")                  \
   P(CHOICE, share, "head", "head|group_sum|group_max",                         \
-    "who chooses: each query head, as in the authors' code, or all that read " \
-    "one KV head together")                                                    \
+    "each query head chooses, as in the authors' code, or the query heads of " \
+    "a KV head choose together")                                               \
   P(CHOICE, rule, "engine", "engine|paper|twilight",                           \
-    "how many pages: as the authors' engine, as their evaluation code, which " \
-    "the paper's numbers come from, or as Twilight's")
+    "how many pages: as in the authors' engine, their evaluation code (the "   \
+    "source of the paper's numbers) or Twilight's code")
 KV_PARAMS(PARAMS);
 
 #endif

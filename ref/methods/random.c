@@ -1,23 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Random: the selection that knows nothing, against which one that knows
- * something must win.
+ * Random: a selection without information. A useful method must beat it.
  *
  *   hash(t) = mix(mix(mix(seed + l) + lane) + t), t the token's id, l the layer
  *   mix(x):   x += 0x9e3779b97f4a7c15; x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9;
  *             x = (x ^ x >> 27) * 0x94d049bb133111eb; x ^ x >> 31
  *   variant=drop, after the prompt and after every step, n > budget:
  *     keep the last `recent` entries and, of those before, the budget - recent
- *     with the largest hash, an unsigned number of 64 bits (equal: the older)
- *   variant=prefill: once after the prompt, then lanes grow
+ *     with the largest hash, an unsigned 64-bit number (ties: the older)
+ *   variant=prefill: once after the prompt; then lanes grow
  *
- * mix is one step of splitmix64, modulo 2^64. Since a token's hash never
- * changes, what variant=drop keeps at t tokens is a function of t alone,
- * wherever decoding began. There is no paper; kvpress draws the prompt's tokens
- * once and protects none (variant=prefill:recent=0), by another generator.
+ * mix is one step of splitmix64, modulo 2^64. A token's hash never changes, so
+ * what variant=drop keeps depends only on t, wherever decoding began. There is
+ * no paper. kvpress draws the prompt's tokens once, with another generator, and
+ * protects none (variant=prefill:recent=0).
  *
- * Family: ruler. Acts: every step. Needs: nothing. Bound: min(t, B). Bytes: B
- * R. Gather: -. Reduce: a hash of the token; position of the last `recent`.
+ * Family: baseline. Acts: every step. Needs: nothing. Bound: min(t, B). Bytes:
+ * B R. Gather: -. Reduce: a hash of the token; position of the last `recent`.
  * Sample: top-k. Cost: O(n) a lane and step.
  */
 #include "ref/methods/random.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The parameters of random, for it and its CUDA twin; its open resolves what
- * has no default. An enum has the values of the parameter named beside it.
+ * The parameters of random, which its CUDA twin shares; open fills in those
+ * without a default. Each enum has the values of the parameter named beside it.
  */
 #ifndef KV_REF_METHODS_RANDOM_H
 #define KV_REF_METHODS_RANDOM_H
@@ -15,7 +15,7 @@ enum { DROP, PREFILL }; /* variant */
   P(INT, recent, NULL, 0, 1 << 30, "tokens",                                   \
     "last tokens, always kept; default min(32, max(1, budget div 2)), the "    \
     "window of SnapKV")                                                        \
-  P(INT, seed, "1", 0, INT32_MAX, NULL, "another draw; 1 is ours")             \
+  P(INT, seed, "1", 0, INT32_MAX, NULL, "number of the draw; 1 is ours")       \
   P(CHOICE, variant, "drop", "drop|prefill",                                   \
     "drop: after every step, ours; prefill: once after the prompt, as in "     \
     "kvpress")

@@ -1,36 +1,38 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Replay: somebody else's decisions, followed to the letter.
+ * Replay: follows decisions that a file holds, such as those of a method in
+ * another language.
  *
- *   rows of the file are steps, tokens seen; a list is of token ids in lane
- *   order, or of pages, page p standing for the live tokens p N .. p N + N - 1
- *   view: at a decode step, where the file has one for the query head (or its
+ *   rows of the file are steps, counted in tokens seen; a list is of token ids
+ *   in lane order, or of pages, page p standing for the live tokens
+ *   p N .. p N + N - 1
+ *   view: at a decode step, if the file has a list for the query head (or its
  *     KV head): attend the live tokens of that list, nothing else
- *   stored: after the compression of a step, where the file has what a lane
+ *   stored: after the compression of a step, if the file has what a lane
  *     stores: keep exactly that, in that order (one verb keep a lane)
  *   a step that the file does not name changes nothing and attends all
  *
- * No paper: the file is the method (ref/lane/decisions.h has the format; `run
- * --decisions` and kvreplay.decisions write it). Compressions are due after the
- * prompt and after every decode step; a file with `block` says that the prompt
- * enters in pieces, and may then name steps within it. Where the stored lists
- * are of query heads, lanes are; where `reindex` is 1, lanes are re-indexed
+ * No paper: the file is the method. ref/lane/decisions.h has its format; `run
+ * --decisions` and kvreplay.decisions write it. Compressions are due after the
+ * prompt and after every decode step. A file with `block` says that the prompt
+ * enters in pieces, and may name steps within it. If the stored lists are of
+ * query heads, lanes are too; if `reindex` is 1, lanes are re-indexed
  * (METHODS.md).
  *
- * Before anything runs `open` checks the file against the trace, so that
- * following it cannot fail: another trace, a token that is not live (with step,
- * layer, lane, position and when it was dropped), an empty list, a token twice,
- * a layer that is missing are one sentence each. Bytes are measured as for any
- * method; what else the method would hold is not in the file, so it is
- * declared: `columns` of 8 bytes an entry, `meta` bytes a lane. Merging and
- * coding cannot be said this way.
+ * Before a run `open` checks the file against the trace, so that following it
+ * cannot fail. It refuses another trace, a token that is not live, an empty
+ * list, a token twice and a missing layer, with one sentence each. For a token
+ * that is not live it names step, layer, lane, position and when it was
+ * dropped. Bytes are measured as for any method. The file does not hold what
+ * else the method would store, so parameters declare it: `columns` of 8 bytes
+ * an entry, `meta` bytes a lane. A file cannot express merging and coding.
  *
- * The file's SHA-256 is the method's code in rows and database; of its path
- * only the last name is part of a row, so ./x.safetensors and x.safetensors are
- * one, and other decisions under that name replace it in tables as newer code
+ * In rows and database the file's SHA-256 is the method's code. Only the last
+ * name of its path is part of a row, so ./x.safetensors and x.safetensors are
+ * one. Other decisions under that name replace it in tables, as newer code
  * does.
  *
- * Family: ruler. Acts: as the file says. Needs: a file of decisions. Bound:
+ * Family: baseline. Acts: as the file says. Needs: a file of decisions. Bound:
  * what the file says. Bytes: of what the file keeps. Gather: -. Reduce: -.
  * Sample: what a file decides. Cost: O(entries of the lane) a list.
  */

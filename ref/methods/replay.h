@@ -14,12 +14,12 @@
   P(FILE, file, NULL, &kv_decisions_kind,                                      \
     "decisions, as `run --decisions` or kvreplay.decisions write them; must "  \
     "be given")                                                                \
-  P(TEXT, name, "what the row is called; the name in the file", .label = true) \
+  P(TEXT, name, "name of the row; default: the name in the file",              \
+    .label = true)                                                             \
   P(INT, columns, "0", 0, KV_MAX_COLUMNS, "numbers",                           \
-    "numbers of 8 bytes that the method holds per entry: declared, not "       \
-    "measured")                                                                \
+    "8-byte numbers that the method stores per entry: declared, not measured") \
   P(INT, meta, "0", 0, 1 << 30, "bytes",                                       \
-    "what else the method holds per lane: declared, not measured")             \
+    "bytes that the method stores per lane besides: declared, not measured")   \
   P(ONLY, kv_decisions_form form) /* of file */
 KV_PARAMS(PARAMS);
 

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * R-KV: what the last queries look at and what is not there twice stays.
+ * R-KV: keeps tokens that the last queries attend and that are not redundant:
+ * no other stored key resembles theirs.
  *
  *   a ring holds the queries of the last w = window rows, prompt and decoding
  *   after the prompt, and then every `every` steps, n > budget, m = n - w;
- *   entries i, j are places in the lane:
+ *   i and j are indexes of entries in the lane:
  *     L[t][j] = arithmetic 1, row t of the ring, j < m; not finite: 0
  *     group=max_logit: the largest over the group's heads, one row for each t
  *     group=mean_prob: a row for each t and head
@@ -15,42 +16,44 @@
  *     C_ij    = dot(u_i, u_j), one chain (arithmetic 5)
  *     c_ij    = RN(C_ij * 2^24), an integer: sums are exact in any order
  *     last(i) = the largest j != i, j < n, with C_ij > threshold, or none
- *     redundancy=code:  c_{i,last(i)} is taken as 0; none: c_i0 is, or with
+ *     redundancy=code:  c_{i,last(i)} is taken as 0; if none: c_i0 is, or with
  *                       fallback=none nothing is
- *     redundancy=paper: c_{last(i),i} is taken as 0; none: nothing is
+ *     redundancy=paper: c_{last(i),i} is taken as 0; if none: nothing is
  *     r[j]    = RN(RN32(sum over i != j of c_ij) * 2^-24 / n)
  *     R       = P of r over [0, n) (arithmetic 4)
  *     Z[j]    = fma(-(1 - lambda), R[j], lambda * I[j]), each product and
- *               difference rounded but in the fma
- *     keep the best budget - w of [0, m) by Z and the last w behind them;
- *     slots=score stores the best first, slots=position in their order
+ *               difference rounded except in the fma
+ *     keep the best budget - w of [0, m) by Z, and after them the last w;
+ *     slots=score stores the best first, slots=position in their old order
  *
  * Cai et al. 2025, R-KV: Redundancy-aware KV Cache Compression for Reasoning
- * Models. The default follows the authors' code but for lambda; where the paper
- * differs:
- * - Of the pair (i, last(i)) the code zeroes row i, which lowers what the later
- *   key counts as repeated, as both say they want; the paper's formula, read to
- *   the letter, spares the earlier key (redundancy=paper).
- * - A key with none like it has last(i) = 0 in the code, by the way its index
- *   is made: it lowers the count of the first entry. fallback=none leaves that
- *   out; the paper has no such rule, and redundancy=paper none either.
- * - lambda is 0.1 in the paper, the default, and 0.07 in the code's class;
- *   Sparse-vLLM takes 0.1 and a threshold of 0.8, LMCache's example 0.25 and a
+ * Models. The default follows the authors' code, except for lambda.
+ * Differences:
+ * - Of the pair (i, last(i)) the code zeroes row i, which lowers the redundancy
+ *   of the later key. Paper and code both say they want that. The paper's
+ *   formula, read to the letter, spares the earlier key (redundancy=paper).
+ * - If no key resembles key i, the code's index makes last(i) = 0 and lowers
+ *   the redundancy of the first entry. fallback=none leaves that out. The paper
+ *   and redundancy=paper have no such rule.
+ * - lambda is 0.1 in the paper, the default, and 0.07 in the code's class.
+ *   Sparse-vLLM uses 0.1 and a threshold of 0.8, LMCache's example 0.25 and a
  *   window of 16.
- * - "Last" means the last place in the cache. What was kept lies there by
- *   score, so from the second compression on "last" and neighbours of the
- *   pooling go by rank (slots=score). slots=position is the order in time,
- *   which the paper speaks of.
- * - Heads of a group are joined by the largest logit before softmax, which
- *   users of the code have questioned; group=mean_prob averages probabilities.
- *   Unlike SnapKV's, softmax leaves the window's columns out.
- * - The code's counter runs over prompt and answer: it compresses when 128 m
- *   and 1 more tokens were seen, and after the prompt for a process's first
- *   request only. trigger=prompt is due when every * m tokens were decoded,
- *   trigger=global when every * m + 1 were seen; both compress a prompt always.
+ * - "Last" means last in the cache. The code stores kept entries by score, so
+ *   from the second compression on "last" and the neighbours of the pooling
+ *   follow rank (slots=score). slots=position is the order in time, which the
+ *   paper describes.
+ * - The heads of a group are joined by the largest logit before the softmax,
+ *   which users of the code have questioned. group=mean_prob averages
+ *   probabilities. Unlike SnapKV's, the softmax leaves out the window's
+ *   columns.
+ * - The code's counter runs over prompt and answer: it compresses when 128 m +
+ *   1 tokens were seen. It compresses after the prompt only for a process's
+ *   first request. trigger=prompt compresses when every * m tokens were
+ *   decoded, trigger=global when every * m + 1 were seen. Both always compress
+ *   a prompt.
  * - At n = budget the code sorts what it has; here nothing happens.
- * - The code's retain_ratio decides nothing at its default, and its
- *   retain_direction=first is the fallback for every key: neither is offered.
+ * - Not offered: the code's retain_ratio, which decides nothing at its default,
+ *   and its retain_direction=first, which is the fallback for every key.
  *
  * Family: drop. Acts: every 128 steps. Needs: the last 8 queries; all keys
  * against all. Bound: B after a compression, less than B + every between two.
@@ -155,7 +158,8 @@ static float *importance(const kv_at *at, const kv_lane *lane,
 
 /* --- compression --------------------------------------------------------- */
 
-/* Those before the window whose flag is set, best first, then the window. */
+/* Entries before the window with their flag set, best first, then the
+ * window. */
 static void keep_by_score(const kv_at *at, kv_lane *lane, const float *score,
                           const bool *keep) {
   const params *o = at->params;
@@ -193,7 +197,7 @@ const kv_method kv_method_rkv = {
     KV_METHOD_OF(table, params, open),
     .revision = 1,
     .name = "rkv",
-    .title = "what the last queries look at, and what is not there twice",
+    .title = "what the last queries attend, without redundant tokens",
     .paper = "Cai et al. 2025, R-KV: Redundancy-aware KV Cache Compression for "
              "Reasoning Models, arXiv:2505.24133",
     .observe = observe,

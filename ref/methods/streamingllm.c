@@ -1,26 +1,27 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * StreamingLLM: the first tokens, where attention drains to, and the last.
+ * StreamingLLM: keeps the first tokens (attention sinks) and the last tokens.
  *
  *   variant=drop, after the prompt and after every step, n > sink + recent:
  *     keep the first `sink` entries and the last `recent`
- *   variant=prefill: once after the prompt, then lanes grow
+ *   variant=prefill: once after the prompt; then lanes grow
  *   positions=cache: the i-th entry is attended at position p0 + i, p0 the
- *     trace's first, and the query at the last of them, so distances are those
- *     within the cache (METHODS.md, Re-indexed lanes)
+ *     trace's first, and the query at the last of these, so distances are
+ *     those within the cache (METHODS.md, Re-indexed lanes)
  *   positions=original: rotations stay as recorded
  *
  * Xiao et al. 2023, Efficient Streaming Language Models with Attention Sinks.
  * Paper and authors' code agree, and the default follows them. Both drop after
- * the step, so a step attends sink + recent + 1 tokens. The code keeps keys
- * before RoPE and rotates them to their places at every step; here a recorded
- * key is turned back by what the model turned it by and forth to its place.
- * Without the trace's rotation frequencies positions=cache is refused.
+ * the step, so a step attends sink + recent + 1 tokens. The authors' code keeps
+ * keys before RoPE and rotates them to their cache positions at every step.
+ * Here a recorded key is turned back from its own position and forward to its
+ * cache position. Without the trace's rotation frequencies positions=cache is
+ * refused.
  *
  * Ports that keep the original positions (KVCache-Factory, DuoAttention's
  * streaming heads) are positions=original. kvpress cuts the prompt once and
- * then grows: variant=prefill:positions=original, or variant=prefill where its
- * key rotation, one turn by the difference of angles, is wrapped around.
+ * then grows: variant=prefill:positions=original. Wrapped in its key rotation,
+ * which turns once by the difference of angles, it is variant=prefill.
  *
  * Family: drop. Acts: every step. Needs: keys rotated anew. Bound: min(t, B).
  * Bytes: B R. Gather: -. Reduce: position, both ends. Sample: top-k. Cost: O(n)
@@ -31,7 +32,7 @@
 
 static const kv_param table[] = {PARAMS(KV_ROW){.name = NULL}};
 
-/* What is not given is what the other leaves of the budget. */
+/* A parameter that is not given is the budget less the other. */
 static kv_rc resolve(params *o, kv_err *e) {
   if (o->sink == KV_UNSET && o->recent == KV_UNSET)
     o->sink = o->budget > 4 ? 4 : o->budget - 1;
@@ -45,8 +46,8 @@ static kv_rc resolve(params *o, kv_err *e) {
   if (o->sink == KV_UNSET) o->sink = o->budget - o->recent;
   if (o->sink == o->budget - o->recent) return KV_OK;
   return kv_fail(e, KV_REFUSED,
-                 "streamingllm: sink=%d and recent=%d are not the budget of "
-                 "%d; give one of them and leave the other to the budget",
+                 "streamingllm: sink=%d and recent=%d do not add up to the "
+                 "budget of %d; give only one of them",
                  o->sink, o->recent, o->budget);
 }
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The parameters of streamingllm, for it and its CUDA twin; its open resolves
- * what has no default. An enum has the values of the parameter named beside
- * it.
+ * The parameters of streamingllm, which its CUDA twin shares; open fills in
+ * those without a default. Each enum has the values of the parameter named
+ * beside it.
  */
 #ifndef KV_REF_METHODS_STREAMINGLLM_H
 #define KV_REF_METHODS_STREAMINGLLM_H
@@ -15,12 +15,13 @@ enum { DROP, PREFILL };   /* variant */
 #define PARAMS(P)                                                              \
   P(BUDGET, "sink + recent; must be given")                                    \
   P(INT, sink, NULL, 0, 1 << 30, "tokens",                                     \
-    "first tokens, always kept; default min(4, budget - 1), 4 as in the "      \
-    "paper, or what recent leaves")                                            \
+    "first tokens, always kept; default budget - recent if recent is given, "  \
+    "else min(4, budget - 1), 4 as in the paper")                              \
   P(INT, recent, NULL, 0, 1 << 30, "tokens",                                   \
-    "last tokens; default budget - sink")                                      \
+    "last tokens, always kept; default budget - sink")                         \
   P(CHOICE, positions, "cache", "cache|original",                              \
-    "where entries are attended; cache as in the paper")                       \
+    "position of an entry: its index in the cache, as in the paper, or the "   \
+    "original one")                                                            \
   P(CHOICE, variant, "drop", "drop|prefill",                                   \
     "drop: after every step, as in the paper; prefill: once after the "        \
     "prompt, as in kvpress")

@@ -1,23 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Strided: the most recent tokens, and every s-th before them.
+ * Strided: attends the most recent tokens and every s-th token before them.
  *
  *   every decode step, for every query head, over all n stored entries:
  *     n <= budget: attend all
- *     else attend the last `recent` and, of those before, each that is a
- *     multiple of s entries from the last, the current one; s is the least for
- *     which these are no more than budget - recent
+ *     else attend the last `recent` entries and, of those before, each whose
+ *     distance from the last (current) entry is a multiple of s; s is the
+ *     least stride for which these are at most budget - recent
  *
- * Child et al. 2019 have the pattern, with a fixed stride l of about the square
- * root of the length: (i - j) mod l = 0, and the last l; that is recent=l and a
- * budget of l + n / l - 1. Zhang et al. 2023 (H2O) draw it beside theirs as
- * static sparsity. As distances are counted from the query, every step attends
- * other tokens: everything stays stored, and little is read. It looks at
- * nothing, so a method that looks at something must win.
+ * The pattern is in Child et al. 2019, with a fixed stride l of about the
+ * square root of the length: (i - j) mod l = 0, and the last l. That is
+ * recent=l with a budget of l + n / l - 1. Zhang et al. 2023 (H2O) compare with
+ * it as static sparsity. Distances count from the query, so every step attends
+ * other tokens: everything stays stored and little is read. It looks at no
+ * data, so a method that does must beat it.
  *
- * Family: ruler. Acts: every step. Needs: nothing. Bound: t stored, min(t, B)
- * attended. Bytes: t R. Gather: the token. Reduce: its distance. Sample: every
- * s-th. Cost: O(n) a query head and step.
+ * Family: baseline. Acts: every step. Needs: nothing. Bound: t stored, min(t,
+ * B) attended. Bytes: t R. Gather: the token. Reduce: its distance. Sample:
+ * every s-th. Cost: O(n) a query head and step.
  */
 #include "ref/methods/strided.h"
 #include "ref/parts/parts.h"

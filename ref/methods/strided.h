@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The parameters of strided as its open (ref/methods/strided.c) has resolved
- * them, for it and its CUDA twin, and the stride, which both compute.
+ * Shared with the CUDA twin: the parameters of strided after open
+ * (ref/methods/strided.c) has resolved them, and the stride.
  */
 #ifndef KV_REF_METHODS_STRIDED_H
 #define KV_REF_METHODS_STRIDED_H
@@ -14,11 +14,11 @@
     "tokens attended per query head, current one included; must be given")     \
   P(INT, recent, NULL, 1, 1 << 30, "tokens",                                   \
     "last tokens, all attended; default min(32, max(1, budget div 2)), as "    \
-    "random has it")
+    "for random")
 KV_PARAMS(PARAMS);
 
-/* The least s for which no more than budget - recent of n > budget entries lie
- * before the last `recent` at a multiple of s from the last. */
+/* The least s for which at most budget - recent of n > budget entries are
+ * before the last `recent` and at a multiple of s from the last. */
 KV_FN int stride_of(const params *o, int n) {
   int most = o->budget - o->recent, s = (n - o->recent) / (most + 1) + 1;
   while ((n - 1) / s - (o->recent - 1) / s > most) s++;

@@ -1,27 +1,27 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Top-k: the best entries of each lane stay, by the scores of a file, or of any
- * scorer that there is.
+ * Top-k: keeps the best entries of each lane, by the scores of a file or of any
+ * scorer.
  *
- *   score(j) of a scorer (file: the number that the file has for the token)
- *   n > budget: the protected entries stay, and of the others the best, until
- *   `budget` are held (equal: the older)
+ *   score(j) of a scorer (file: the file's number for the token)
+ *   n > budget: keep the protected entries and the best others, `budget` in
+ *   all (ties: the older)
  *   threshold=X: of the others that stay, those with score(j) < X go, too;
  *   threshold without a budget: exactly those of the others go
  *
- * score=file reads the file that scores= names (ref/parts/scorers.c has its
- * form; kvreplay.scores writes it, and kvreplay.kvpress from a press). window
- * and sinks are the last and first entries, which always stay: none where
- * nobody says so, but with score=snapkv and h2o, as in adakv (of h2o, whose
- * share is of the budget, none where a threshold alone decides), and min(4, B -
- * 1) sinks with lagkv and expected. kernel, pooling and group are snapkv's;
- * form, every and reindex: METHODS.md, Scorers. Tokens that are generated have
- * scores in few files: form=decode and form=both ask for a file that covers
- * them.
+ * score=file reads the file that scores= names. ref/parts/scorers.c has its
+ * form; kvreplay.scores writes it, and kvreplay.kvpress writes it from a press.
+ * window and sinks are the numbers of last and first entries that always stay.
+ * Their defaults are 0, with exceptions. With score=snapkv and h2o they are
+ * adakv's; h2o's share is of the budget, so with a threshold alone it is 0.
+ * With lagkv and expected `sinks` is min(4, B - 1). kernel, pooling and group
+ * are snapkv's; METHODS.md, Scorers, has form, every and reindex. Few files
+ * have scores for generated tokens: form=decode and form=both require a file
+ * that covers them.
  *
  * A threshold makes lanes of different lengths. It is the rule of KVzap and of
- * kvpress's DMSPress, which masks what scores less and protects a sliding
- * window of 128 tokens: threshold=X:window=128.
+ * kvpress's DMSPress, which masks entries that score less and protects a
+ * sliding window of 128 tokens: threshold=X:window=128.
  *
  * No paper: the scorer is the method.
  *
@@ -42,7 +42,7 @@ static kv_rc open(const kv_shape *shape, void *p, kv_needs *needs, kv_err *e) {
   if (o->budget == KV_UNSET && by_threshold) {
     o->budget = shape->n_tokens;
     if (o->s.score == KV_SCORE_h2o && o->s.w.window == KV_UNSET)
-      o->s.w.window = 0; /* else half of a budget that nobody gave */
+      o->s.w.window = 0; /* else half of a budget that was not given */
   }
   kv_rc rc = kv_score_open(shape, "topk", o->budget, &o->s, needs, e);
   needs->lengths = kv_score_lengths(&o->s, o->threshold);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The parameters of topk, for it and its CUDA twin; its open resolves what has
- * no default.
+ * The parameters of topk, which its CUDA twin shares; open fills in those
+ * without a default.
  */
 #ifndef KV_REF_METHODS_TOPK_H
 #define KV_REF_METHODS_TOPK_H
@@ -11,8 +11,8 @@
 
 #define PARAMS(P)                                                              \
   P(INT, budget, NULL, 1, 1 << 30, "tokens",                                   \
-    "tokens left after a compression at most; must be given, unless "          \
-    "threshold is: then it alone decides what goes",                           \
+    "most tokens left after a compression; must be given unless threshold "    \
+    "is, which then decides alone",                                            \
     .knob = KV_KNOB_RESOLVED)                                                  \
   P(PART, kv_score_options s,                                                  \
     KV_SCORE_PARAMS(params, s, "file", .later = false))                        \

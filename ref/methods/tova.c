@@ -1,23 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * TOVA: what the last query attends to least goes; one choice for all heads of
- * a layer.
+ * TOVA: drops the tokens that the last query attends least; all heads of a
+ * layer share one choice.
  *
  *   variant=drop, after the prompt and after every step, while n > budget:
  *     score[j] = sum over the layer's query heads of p[last query][j]
  *     protect_newest=no:  keep the best `budget` of all n entries
  *     protect_newest=yes: keep the newest and the best budget - 1 of the rest
- *   variant=prefill: once after the prompt, by its last query, then lanes grow
+ *   variant=prefill: once after the prompt, by its last query; then lanes grow
  *
  * Oren et al. 2024, Transformers are Multi-State RNNs. Paper and authors' code
- * agree, and the default follows them: the mean over all query heads (which
- * ranks as the sum), and nothing is protected, not even the newest token.
- * kvpress cuts the prompt once and gives the newest a score above all:
+ * agree, and the default follows them. Scores are the mean over all query
+ * heads, which ranks as the sum. Nothing is protected, not even the newest
+ * token. kvpress cuts the prompt once and gives the newest token the top score:
  * variant=prefill:protect_newest=yes.
  *
- * Scores have no memory, so they are no column: the lane's state holds them
- * from observe to the compression of the same step. A step attends budget + 1
- * tokens.
+ * Scores do not outlive the step, so they are no column: the lane's state holds
+ * them from observe to the compression of the same step. A step attends budget
+ * + 1 tokens.
  *
  * Family: drop. Acts: every step. Needs: probabilities of the newest query.
  * Bound: min(t, B). Bytes: B R. Gather: the token. Reduce: P of the newest
@@ -75,7 +75,7 @@ const kv_method kv_method_tova = {
     KV_METHOD_OF(table, params, open),
     .revision = 1,
     .name = "tova",
-    .title = "what the last query attends to, one choice for the layer",
+    .title = "what the last query attends, one choice for the layer",
     .paper = "Oren et al. 2024, Transformers are Multi-State RNNs, "
              "arXiv:2401.06104",
     .observe = observe,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The parameters of tova, for it and its CUDA twin; its open resolves what has
- * no default. An enum has the values of the parameter named beside it.
+ * The parameters of tova, which its CUDA twin shares; open fills in those
+ * without a default. Each enum has the values of the parameter named beside it.
  */
 #ifndef KV_REF_METHODS_TOVA_H
 #define KV_REF_METHODS_TOVA_H
@@ -14,8 +14,8 @@ enum { DROP, PREFILL }; /* variant */
 #define PARAMS(P)                                                              \
   P(BUDGET, "tokens left after a compression; must be given")                  \
   P(CHOICE, protect_newest, "no", "no|yes",                                    \
-    "may the newest token go? no protection, as in the authors' code; "        \
-    "kvpress protects it")                                                     \
+    "always keep the newest token? no as in the authors' code, yes as in "     \
+    "kvpress")                                                                 \
   P(CHOICE, variant, "drop", "drop|prefill",                                   \
     "drop: after every step, as in the authors' code; prefill: once after "    \
     "the prompt, as in kvpress")

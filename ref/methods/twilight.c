@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Twilight: of what a selector lets through, attend the fewest tokens that hold
- * a share of the probability, as a coarse copy of the keys estimates it.
+ * Twilight: of a selector's tokens, attends the fewest that hold a share of the
+ * probability, estimated from a coarse copy of the keys.
  *
  *   every token that enters, layers >= skip: its key is coded again, in `bits`
  *     bits, L = 2^bits - 1; of the key's elements (arithmetic 2), h the nearest
@@ -18,19 +18,19 @@
  *
  * Lin et al. 2025, Twilight: Adaptive Attention Sparsity with Hierarchical
  * Top-p Pruning. The authors' base is Quest with a budget of 8192 tokens in
- * pages of 16, whose last page is not forced, layers 0 and 1 dense:
+ * pages of 16, no forced last page, and layers 0 and 1 dense:
  * quest:budget=8192:rule=twilight+twilight. Their kernel searches a threshold
- * between 0 and the probability of token 0, which it takes to be the largest:
- * where it is not, more is kept than p asks for, and where token 0 is no
- * candidate everything is. Here the prefix is exact and ties go by entry. Their
- * copy is computed in the model's type, by a scale not below 1e-9; here scales
- * are fp16, codes are chosen for the scale as stored and read in binary32, and
- * both are charged. p is the nearest multiple of 2^-20 (see oracle-topp).
+ * between 0 and the probability of token 0, which it assumes to be the largest.
+ * If it is not, the kernel keeps more than p needs; if token 0 is no candidate,
+ * it keeps everything. Here the prefix is exact, and ties go by entry. Their
+ * copy is computed in the model's type, by a scale of at least 1e-9. Here
+ * scales are fp16, codes are chosen for the stored scale and read in binary32,
+ * and both are charged. p is the nearest multiple of 2^-20 (see oracle-topp).
  *
- * A copy lies by token and goes with it: 4 + ceil(d * bits / 8) bytes an entry,
- * in every layer. From `skip` on a step looks at those of all entries or,
- * behind a method that says how many entries a view of its has at most (Quest),
- * of as many for each query head of the lane.
+ * A copy is stored with its token and goes with it: 4 + ceil(d * bits / 8)
+ * bytes an entry, in every layer. From `skip` on a step reads the copies of all
+ * entries. After a method that limits the entries of its views (Quest), it
+ * reads that many for each query head of the lane.
  *
  * Family: read. Acts: every step. Needs: the query before attention; keys in 4
  * bits. Bound: t stored, or what the first leaves. Bytes: t (R + d / 2 + 4).
@@ -63,7 +63,7 @@ static kv_rc open(const kv_shape *shape, void *p, kv_needs *needs, kv_err *e) {
 
 /* --- the copy ------------------------------------------------------------- */
 
-/* Copies lie by token, so that they need not move when entries do. */
+/* Copies are stored by token, so they need not move when entries do. */
 static unsigned char *copy_of(const kv_at *at, const kv_lane *lane, int i) {
   const params *o = at->params;
   size_t stride = (size_t)copy_stride(o, at->shape->d);
@@ -153,7 +153,7 @@ const kv_method kv_method_twilight = {
     KV_METHOD_OF(table, params, open),
     .revision = 1,
     .name = "twilight",
-    .title = "a share of the probability among candidates, estimated by a "
+    .title = "a share of the probability among candidates, estimated from a "
              "coarse copy of the keys",
     .paper = "Lin et al. 2025, Twilight: Adaptive Attention Sparsity with "
              "Hierarchical Top-p Pruning, arXiv:2502.02770",

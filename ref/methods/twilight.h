@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The parameters of twilight as its open (ref/methods/twilight.c) has resolved
- * them, for it and its CUDA twin, and how a key's copy is coded. An enum has
- * the values of the parameter named beside it.
+ * Shared with the CUDA twin: the parameters of twilight after open
+ * (ref/methods/twilight.c) has resolved them, and the code of a key's copy.
+ * Each enum has the values of the parameter named beside it.
  */
 #ifndef KV_REF_METHODS_TWILIGHT_H
 #define KV_REF_METHODS_TWILIGHT_H
@@ -14,15 +14,16 @@ enum { RANGE = 4 }; /* bytes of a copy's scale and minimum, before its codes */
 
 #define PARAMS(P)                                                              \
   P(SHARE, p, "0.85", 0, 1,                                                    \
-    "estimated mass of the attended among the candidates, the nearest "        \
-    "multiple of 2^-20; 0.85 as in the authors' configurations",               \
+    "estimated mass of the attended candidates among all candidates, rounded " \
+    "to a multiple of 2^-20; 0.85 as in the authors' configurations",          \
     .unit = "share of the probability", .knob = KV_KNOB_MORE, .grid = 0.001)   \
   P(INT, skip, "2", 0, 1 << 20, "layers",                                      \
     "first layers that attend every candidate; 2 as in the authors' "          \
     "configurations")                                                          \
   P(PART, int coarse,                                                          \
-    KV_CHOICE_PARAM("bits", params, coarse, "4", "4|2",                        \
-                    "of a code in the copy of the keys; 4 as in the paper"))
+    KV_CHOICE_PARAM(                                                           \
+        "bits", params, coarse, "4", "4|2",                                    \
+        "bits of a code in the copy of the keys; 4 as in the paper"))
 KV_PARAMS(PARAMS);
 
 /* Bits of a code. */

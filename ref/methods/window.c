@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Sliding window: the last `budget` tokens stay.
+ * Sliding window: keeps the last `budget` tokens.
  *
  *   variant=drop, after the prompt and after every step:
  *     keep the last `budget` entries
- *   variant=prefill: once after the prompt, then lanes grow
+ *   variant=prefill: once after the prompt; then lanes grow
  *
- * Beltagy et al. 2020 (Longformer) have the idea. Here it is a cache that is
- * trimmed after the step, so a step attends budget + 1 tokens, its own
- * included; a mask inside the attention (Mistral's t - j < W) attends W, one
- * less at equal numbers. Positions stay as they were; with positions counted
- * anew it is streamingllm with sink=0.
+ * The idea is in Beltagy et al. 2020 (Longformer). This cache is trimmed after
+ * the step, so a step attends budget + 1 tokens, its own included. A mask
+ * inside the attention (Mistral's t - j < W) attends W, one fewer for the same
+ * number. Positions stay as recorded; streamingllm with sink=0 counts them
+ * anew.
  *
- * Family: ruler. Acts: every step. Needs: nothing. Bound: min(t, B). Bytes: B
- * R. Gather: -. Reduce: position. Sample: top-k. Cost: O(n) a lane and step.
+ * Family: baseline. Acts: every step. Needs: nothing. Bound: min(t, B). Bytes:
+ * B R. Gather: -. Reduce: position. Sample: top-k. Cost: O(n) a lane and step.
  */
 #include "ref/methods/window.h"
 #include "ref/parts/parts.h"

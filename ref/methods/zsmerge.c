@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * ZSMerge: what would be evicted is averaged into a few residual entries.
+ * ZSMerge: averages tokens that would be evicted into a few residual entries.
  *
  *   budget = residual + context + proximity (Br + Bc + Bp)
  *   every query row, rows ascending, over the entries i that it sees; s is one
@@ -12,10 +12,10 @@
  *
  *   variant=paper, after every token, prompt included (block 1):
  *     the last Bp entries are the proximity, those of class 1 the residual
- *     entries, the others the context; where the context has Bc + 1 entries:
- *       c = its entry of least score (of equals the earlier place), the one
- *           that just left the proximity included
- *       fewer than Br residual entries: c becomes one (class 1), in its place
+ *     entries, the others the context; when the context has Bc + 1 entries:
+ *       c = its entry of least score (ties: the earlier one), the one that just
+ *           left the proximity included
+ *       fewer than Br residual entries: c becomes one (class 1), where it is
  *       else c is merged into the residual entry most similar to it; with
  *       Br = 0 it is dropped
  *   variant=code, after the prompt, which entered at once, n > budget:
@@ -23,40 +23,41 @@
  *     m, in order of position, in Br neighbouring groups of m div Br, the first
  *     m mod Br groups one more, each merged into its first, one by one
  *     new order: groups | best, best first | last Bp
- *   variant=code, after a decode step, n = budget + 1; places are
+ *   variant=code, after a decode step, n = budget + 1; the lane's order is
  *     residual 0..Br-1 | others Br..Br+Bc | ring of Bp - 1 | new:
  *       c = of the others the one of least score
  *       c is merged into the residual entry most similar to it, and the
- *       oldest of the ring moves to its place
+ *       oldest of the ring takes its slot
  *
- * Similarity is of two keys as stored: dot the chain of arithmetic 5, l2 minus
- * the squared distance; the largest wins, of equal ones the earlier place. A
- * merge is arithmetic 8 with the two weights; the residual entry keeps its
- * place and its s. Weights add up to t (Br >= 1). proximity=N and context=N
- * leave the rest to what is not given; `code` needs Br >= 1, Bc >= 1, Bp >= 2.
- * What means are stored as, and what that costs (merged=fp32 is ours):
- * FORMATS.md, Merged rows.
+ * Similarity compares two keys as stored: dot is the chain of arithmetic 5, l2
+ * minus the squared distance. The largest wins (ties: the earlier entry). A
+ * merge is arithmetic 8 with the two weights; the residual entry keeps its slot
+ * and its s. Weights sum to t (Br >= 1). proximity=N and context=N leave the
+ * rest to what is not given; `code` needs Br >= 1, Bc >= 1, Bp >= 2.
+ * FORMATS.md, Merged rows, says how means are stored and what that costs
+ * (merged=fp32 is ours).
  *
  * Liu et al. 2025, ZSMerge: Zero-Shot KV Cache Compression for Memory-Efficient
  * Long-Context LLMs. The default follows the paper's Algorithm 1, which streams
- * the prompt like the rest. Where the authors' code or the paper's text
- * differs:
+ * the prompt like the rest. Differences of the authors' code or the paper's
+ * text:
  * - The code compresses the prompt in one batch and averages neighbours without
- *   looking for similar ones, at once, here by merges in order; its victim is
- *   never the entry that just left the ring; a prompt within the budget leaves
- *   its first tokens as residual entries; it weighs by 1 where the paper uses
- *   0.6.
- * - It keeps weights in fp16, which stop counting at 2048: here they are
- *   integers. A group's score (maximum or sum in the code) decides nothing and
- *   stays that of its first entry.
- * - It sums scores over the heads of a group, the paper does not say: summed.
- * - A tenth of the budget is the code's proximity; the script behind the
- *   paper's Table 2 asks for 40 %.
- * - The paper calls a bias of 0 pure eviction; merged entries still take mass
- *   then: residual=0 is.
- * - The paper's section 4.1 speaks of sinks that are preserved and of
- *   distances; its Algorithm 1 has neither, nor the code: what is oldest goes
- *   by its score like the rest.
+ *   a search for similar ones: there at once, here by merges in order. Its
+ *   victim is never the entry that just left the ring. A prompt within the
+ *   budget leaves its first tokens as residual entries. Its merge_bias is 1,
+ *   the paper's 0.6.
+ * - The code keeps weights in fp16, which stop counting at 2048; here they are
+ *   integers. A group's score (maximum or sum in the code) decides nothing;
+ *   here it stays that of the first entry.
+ * - The code sums scores over the heads of a group; the paper does not say.
+ *   Here they are summed.
+ * - The code's proximity is a tenth of the budget; the script of the paper's
+ *   Table 2 uses 40 %.
+ * - The paper calls a bias of 0 pure eviction, but merged entries then still
+ *   take mass. Pure eviction is residual=0.
+ * - The paper's section 4.1 mentions protected sinks and distances. Neither its
+ *   Algorithm 1 nor the code has them: the oldest tokens go by score like the
+ *   rest.
  *
  * Family: merge. Acts: every step. Needs: probabilities of every query. Bound:
  * min(t, B), of them at most Br with a weight above 1. Bytes: B (R + 9).
@@ -78,7 +79,7 @@ static const kv_param table[] = {PARAMS(KV_ROW){.name = NULL}};
 static int smaller(int a, int b) { return a < b ? a : b; }
 static int larger(int a, int b) { return a > b ? a : b; }
 
-/* What is not given is what measures ask for, or the rest. */
+/* Parameters that are not given have the authors' values, or the rest. */
 static void resolve(params *o) {
   int b = o->budget;
   bool context = o->context != KV_UNSET, proximity = o->proximity != KV_UNSET;
@@ -102,9 +103,8 @@ static kv_rc check(const params *o, kv_err *e) {
                    o->residual, o->context, o->proximity, o->budget);
   if (o->residual < code || o->context < code || o->proximity < 1 + code)
     return kv_fail(e, KV_REFUSED,
-                   "zsmerge: residual=%d, context=%d and proximity=%d are less "
-                   "than %d, %d and %d, which variant=%s needs; raise the "
-                   "budget",
+                   "zsmerge: residual=%d, context=%d and proximity=%d must be "
+                   "at least %d, %d and %d with variant=%s; raise the budget",
                    o->residual, o->context, o->proximity, code, code, 1 + code,
                    code ? "code" : "paper");
   return KV_OK;
@@ -116,8 +116,8 @@ static kv_rc open(const kv_shape *shape, void *p, kv_needs *needs, kv_err *e) {
   if (rc) return rc;
   if (o->budget < 4)
     return kv_fail(e, KV_REFUSED,
-                   "zsmerge: a budget of %d is less than 4, the least that "
-                   "holds its three parts; raise the budget",
+                   "zsmerge: a budget of %d is too small for its three parts; "
+                   "give 4 or more",
                    o->budget);
   resolve(o);
   if ((rc = check(o, e))) return rc;
@@ -168,7 +168,7 @@ static float similarity(int metric, int d, const float *a, const float *b) {
   return -acc;
 }
 
-/* Of place[0..n), ascending, the entry most similar to `entry`. */
+/* The entry of place[0..n), ascending, that is most similar to `entry`. */
 static int most_similar(const kv_at *at, const kv_lane *lane, int entry, int n,
                         const int32_t *place) {
   const params *o = at->params;
@@ -194,8 +194,8 @@ static void merge(kv_lane *lane, int into, int from) {
 
 /* --- compress: paper ------------------------------------------------------ */
 
-/* context[i] = is entry i, of the first n, none of the residual ones? Their
- * places, ascending; returns how many. */
+/* context[i] = is entry i, of the first n, not a residual one? Residual ones go
+ * into place, ascending; returns how many. */
 static int split(const kv_lane *lane, int n, bool *context, int32_t *place) {
   int residual = 0;
   for (int i = 0; i < n; i++) {
@@ -232,7 +232,7 @@ static void compress_paper(const kv_at *at, kv_lane *lane) {
 
 /* --- compress: code ------------------------------------------------------- */
 
-/* Averages what is not in `stays`, of entries 0..past-1, by Br neighbouring
+/* Averages entries 0..past-1 that are not in `stays`, by Br neighbouring
  * groups; first[g] becomes the entry of group g. */
 static void merge_groups(kv_lane *lane, int past, int left, int groups,
                          const bool *stays, int32_t *first) {
@@ -292,11 +292,10 @@ static void compress_lane(const kv_at *at, kv_lane *lane) {
 
 const kv_method kv_method_zsmerge = {
     KV_METHOD_OF(table, params, open),
-    .revision = 3, /* 1 knew residual entries by id, and charged 4 B for each
-                      where now every entry has a class of 1 B; 2 stored what is
-                      merged as fp32 */
+    .revision = 3, /* 1 stored residual entries by id, 4 B for each; now every
+                      entry has a class of 1 B. 2 stored merged rows as fp32 */
     .name = "zsmerge",
-    .title = "what would be evicted is averaged into residual entries",
+    .title = "evicted tokens are averaged into residual entries",
     .paper = "Liu et al. 2025, ZSMerge: Zero-Shot KV Cache Compression for "
              "Memory-Efficient Long-Context LLMs, arXiv:2503.10714",
     .observe = observe,

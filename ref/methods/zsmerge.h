@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The parameters of zsmerge, for it and its CUDA twin; its open resolves what
- * has no default. An enum has the values of the parameter named beside it.
+ * The parameters of zsmerge, which its CUDA twin shares; open fills in those
+ * without a default. Each enum has the values of the parameter named beside it.
  */
 #ifndef KV_REF_METHODS_ZSMERGE_H
 #define KV_REF_METHODS_ZSMERGE_H
@@ -19,14 +19,14 @@ enum { PLAIN, RESIDUAL, CLASSES }; /* of entries, variant=paper */
   P(INT, residual, NULL, 0, 1 << 30, "entries",                                \
     "merged entries; default 1 as in the authors' code")                       \
   P(INT, context, NULL, 0, 1 << 30, "entries",                                 \
-    "kept by score; default: the rest of the budget")                          \
+    "entries kept by score; default: the rest of the budget")                  \
   P(INT, proximity, NULL, 1, 1 << 30, "entries",                               \
-    "newest tokens; default max(2, budget div 10) as in the authors' code; "   \
-    "the script of the paper's Table 2 has 40 %")                              \
+    "newest tokens, always kept; default max(2, budget div 10) as in the "     \
+    "authors' code; the script of the paper's Table 2 has 40 %")               \
   P(CHOICE, variant, "paper", "paper|code",                                    \
     "the paper's stream or the authors' code: batch prompt, ring")             \
   P(REAL, decay, "0.98", 0, 1,                                                 \
-    "of a score; 0.98 as in paper and code, 1 sums as H2O does",               \
+    "factor of a score; 0.98 as in paper and code; 1 sums as H2O does",        \
     .unit = "per row")                                                         \
   P(REAL, merge_bias, NULL, 0, 1,                                              \
     "added to a merged entry's logit; default 0.6 (paper) or 1 (code)",        \

@@ -55,8 +55,8 @@ kv_page_map kv_page_map_of(int64_t page, const kv_page_token *t) {
   return m;
 }
 
-/* Bytes of a page that tokens leave unused in the worst configuration; -1: one
- * has no room at all. */
+/* Bytes of a page that tokens leave unused in the worst configuration; -1: a
+ * configuration fits no token. */
 static int64_t worst(int64_t page, int d, int d_v) {
   static const kv_page_config of[] = {
       {{8, 4}, {1, 1}}, {{8, 4}, {1, 2}}, {{4, 2}, {1, 1}}, {{4, 2}, {2, 4}}};

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The page manager's memory, and what can be asked of it: ref/pages/pages.h.
+ * The page manager's memory and its queries: ref/pages/pages.h.
  *
- * The ring has its count beside its start. The authors' code has a start and an
- * inclusive end instead: with these a list without any free page looks like one
- * of which all are free, and it is taken for the latter.
+ * The ring stores its count next to its start. The authors' code stores a start
+ * and an inclusive end instead, so an empty list looks like a full one and is
+ * taken for it.
  */
 #include "ref/pages/pages.h"
 #include <assert.h>
@@ -13,8 +13,9 @@
 
 int32_t kv_pages_table(kv_pages_variant variant, int32_t most_tokens,
                        const int32_t tokens[KV_TIERS], int32_t fewest) {
-  /* The paper has no entry more, as low pages hold more tokens than high ones.
-   * But 63 high tokens and a low one of 64 need 3 pages of 32, and not 2. */
+  /* The paper has no extra entry, because low pages hold more tokens than
+   * high ones. But 63 high tokens and a low one, of 64, need 3 pages of 32,
+   * not 2. */
   if (variant == KV_PAGES_PAPER)
     return kv_pages_for(most_tokens, tokens[KV_HIGH]) + (tokens[KV_LOW] > 0);
   return kv_pages_for(most_tokens, fewest) + 2;
@@ -70,7 +71,7 @@ void kv_pages_reset(kv_pages *p) {
 
 /* --- is it sound? --------------------------------------------------------- */
 
-/* A page is met for the first time. */
+/* Is this the first time that the page is met? */
 static bool first(kv_pages *p, int32_t id) {
   if (id < 0 || id >= p->shape.pages) return false;
   uint64_t bit = 1ull << id % 64, *word = &p->mark[id / 64];
@@ -110,12 +111,11 @@ bool kv_pages_sound(kv_pages *p) {
 /* --- compaction ----------------------------------------------------------- */
 
 /* Compaction: plan per head, coordinate by prefix sums, act per head
- * (ref/pages/pages.h). What is given goes into the ring before anything is
- * taken from it, and before a table is turned round. Where no head gives
- * anything or turns a page round, as at nearly every step of decoding, that
- * pass over the heads is left out. */
+ * (ref/pages/pages.h). Given pages enter the ring before any are taken from it,
+ * and before pages change ends in a table. If no head gives or moves a page, as
+ * at nearly every decode step, that pass over the heads is skipped. */
 
-/* Parts of fewer than these one thread does sooner than several begin: a part
+/* With fewer parts than this one thread is done before several begin: a part
  * takes less than a microsecond. */
 enum { PARTS_OF_MANY = 6 };
 
@@ -123,7 +123,7 @@ typedef struct batch {
   kv_pages *p;
   int n;
   kv_pages_job *job;
-  int64_t give, take; /* of the requests that are served */
+  int64_t give, take; /* sums over the requests that are served */
 } batch;
 
 /* A part of the heads of one job. */
@@ -144,7 +144,8 @@ static slice slice_of(const batch *b, int i) {
 
 /* --- plan ----------------------------------------------------------------- */
 
-/* Returns whether any of these heads gives a page back or turns one round. */
+/* Returns whether any of these heads gives a page back or moves one to the
+ * other end. */
 static bool plan(const batch *b, int i) {
   kv_pages *p = b->p;
   const slice s = slice_of(b, i);
@@ -177,8 +178,8 @@ static kv_pages_part sum_of(const kv_pages *p, int job) {
   return s;
 }
 
-/* Whom the pages suffice for, in the order of the batch: what comes back from
- * those that take nothing is there for all. */
+/* Which requests the pages suffice for, in batch order: pages from requests
+ * that take nothing are there for all. */
 static void admit(batch *b) {
   int64_t room = b->p->count;
   for (int j = 0; j < b->n; j++) {
@@ -208,7 +209,7 @@ static void coordinate(batch *b) {
 
 /* --- act ------------------------------------------------------------------ */
 
-/* The at-th place of the ring behind its start. */
+/* The at-th slot of the ring after its start. */
 static int32_t *place(kv_pages *p, int64_t at) {
   return &p->ring[kv_pages_place(p->start, at, p->shape.pages)];
 }
@@ -235,7 +236,7 @@ static void give(const batch *b, int i) {
   }
 }
 
-/* Returns the pages that were turned round. */
+/* Returns the number of pages that changed ends. */
 static int64_t take(const batch *b, int i) {
   kv_pages *p = b->p;
   const slice s = slice_of(b, i);

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the page manager says of one head, for C and for CUDA: how many pages
- * of each tier it will hold, and which places of its row of the table and of
- * the ring are read and written for that. Who acts on it, and how heads share
- * the ring: ref/pages/pages.h on the CPU, gpu/backend/pages.cu on a device.
- * Integers; of no cost.
+ * The page manager's plan for one head, for C and CUDA: how many pages of each
+ * tier it will hold, and which table and ring entries are read and written for
+ * that. ref/pages/pages.h (CPU) and gpu/backend/pages.cu (device) act on it and
+ * let heads share the ring. Cheap integer formulas.
  */
 #ifndef KV_REF_PAGES_PLAN_H
 #define KV_REF_PAGES_PLAN_H
@@ -14,7 +13,8 @@
 
 enum { KV_HIGH, KV_LOW, KV_TIERS }; /* the tiers */
 
-/* LeanKV's paper, or its authors' code: ref/pages/pages.h tells them apart. */
+/* LeanKV's paper, or its authors' code; ref/pages/pages.h has the difference.
+ */
 typedef enum kv_pages_variant {
   KV_PAGES_PAPER,
   KV_PAGES_CODE
@@ -26,7 +26,7 @@ typedef struct kv_pages_shape {
   int requests;             /* at once */
   int heads;                /* of a request, over all its layers */
   int32_t pages;            /* of the pool */
-  int32_t table;            /* entries of a head: kv_pages_table */
+  int32_t table;            /* entries of a head's row: kv_pages_table */
   int32_t tokens[KV_TIERS]; /* of a page; low 0: there is no low tier */
 } kv_pages_shape;
 
@@ -35,22 +35,22 @@ typedef struct kv_pages_count {
   int32_t of[KV_TIERS];
 } kv_pages_count;
 
-/* When a request is in a step. */
+/* What a request does in a step. */
 typedef enum kv_pages_phase {
-  KV_PAGES_PROMPT,     /* tokens are about to enter */
-  KV_PAGES_COMPRESSED, /* what they became is known: count */
-  KV_PAGES_STEP,       /* the same after a step of decoding */
+  KV_PAGES_PROMPT,     /* prompt tokens are about to enter */
+  KV_PAGES_COMPRESSED, /* the prompt was compressed to `count` */
+  KV_PAGES_STEP,       /* a decode step left `count` */
   KV_PAGES_END         /* the request is over */
 } kv_pages_phase;
 
-/* What happens to one request in a step. */
+/* One request's job in a step. */
 typedef struct kv_pages_job {
   kv_pages_phase phase;
-  int request;                 /* stands in a batch once */
-  int32_t tokens;              /* of PROMPT */
+  int request;                 /* at most once in a batch */
+  int32_t tokens;              /* PROMPT: tokens that enter */
   const kv_pages_count *count; /* [heads] tokens stored; COMPRESSED and STEP */
-  bool refused;                /* answer: it found too few pages */
-  int64_t wanted;              /* answer: pages that it takes, or would */
+  bool refused;                /* answer: too few pages were free */
+  int64_t wanted;              /* answer: pages that it takes, or would take */
 } kv_pages_job;
 
 /* Totals. */
@@ -60,30 +60,29 @@ typedef struct kv_pages_books {
   int32_t peak;         /* most pages in use after a call */
 } kv_pages_books;
 
-/* Pages that some heads give and take, and, once that is known, where those
- * begin in the ring: how many of others come before them. */
+/* Pages that some heads return and take; later, the offset in the ring where
+ * they begin, which is the sum over the heads before them. */
 typedef struct kv_pages_part {
   int64_t give, take;
 } kv_pages_part;
 
-/* How the pages of one head change, in pages. */
+/* How one head's pages change. */
 typedef struct kv_pages_change {
-  int32_t turn; /* those behind the high tier's goal that become low */
-  int32_t give[KV_TIERS]; /* to the ring; of high those behind these */
+  int32_t turn;           /* pages past the high tier's goal that become low */
+  int32_t give[KV_TIERS]; /* returned to the ring; of high those after `turn` */
   int32_t take[KV_TIERS]; /* from the ring */
 } kv_pages_change;
 
 /* --- plan ----------------------------------------------------------------- */
 
-/* Pages for so many tokens, of which a page holds of_page; 0: there is no such
- * tier. */
+/* Pages for so many tokens, of_page to a page; of_page 0: no such tier. */
 KV_FN int32_t kv_pages_for(int32_t tokens, int32_t of_page) {
   return of_page ? (tokens + of_page - 1) / of_page : 0;
 }
 
 KV_FN int32_t kv_pages_larger(int32_t a, int32_t b) { return a > b ? a : b; }
 
-/* The fewest pages for a head's tokens: what it holds after a prompt. */
+/* The fewest pages for a head's tokens, which it holds after a prompt. */
 KV_FN kv_pages_count kv_pages_least(const kv_pages_shape *s,
                                     const kv_pages_count *tokens) {
   kv_pages_count n;
@@ -92,8 +91,8 @@ KV_FN kv_pages_count kv_pages_least(const kv_pages_shape *s,
   return n;
 }
 
-/* What a head holds before a prompt of so many tokens; held, store: pages and
- * tokens that it has. */
+/* Pages of a head before a prompt of so many tokens. held, store: its pages and
+ * tokens now. */
 KV_FN kv_pages_count kv_pages_reserve(const kv_pages_shape *s, int32_t tokens,
                                       const kv_pages_count *held,
                                       const kv_pages_count *store) {
@@ -105,7 +104,7 @@ KV_FN kv_pages_count kv_pages_reserve(const kv_pages_shape *s, int32_t tokens,
   return n;
 }
 
-/* Pages of a tier after a step: what it had, or what its tokens `need` or, of
+/* Pages of a tier after a step: what it had, or what its tokens need, or, in
  * variant code, what it took before it knew. */
 KV_FN int32_t kv_pages_grown(const kv_pages_shape *s, int tier, int32_t need,
                              const kv_pages_count *held,
@@ -115,7 +114,7 @@ KV_FN int32_t kv_pages_grown(const kv_pages_shape *s, int tier, int32_t need,
   return kv_pages_larger(n, held->of[tier]);
 }
 
-/* What a head holds after a step of decoding, for `tokens` then. */
+/* Pages of a head after a decode step that left `tokens`. */
 KV_FN kv_pages_count kv_pages_grow(const kv_pages_shape *s,
                                    const kv_pages_count *tokens,
                                    const kv_pages_count *held,
@@ -126,8 +125,8 @@ KV_FN kv_pages_count kv_pages_grow(const kv_pages_shape *s,
   return n.of[KV_HIGH] + n.of[KV_LOW] > s->table ? least : n;
 }
 
-/* The pages that head number `head` of a job's request will hold; held, store:
- * pages and tokens that it has. */
+/* The pages that head `head` of the job's request will hold. held, store: its
+ * pages and tokens now. */
 KV_FN kv_pages_count kv_pages_goal(const kv_pages_shape *s,
                                    const kv_pages_job *j, int head,
                                    const kv_pages_count *held,
@@ -145,10 +144,10 @@ KV_FN kv_pages_count kv_pages_goal(const kv_pages_shape *s,
   }
 }
 
-/* By how much a is more than b; 0: it is not. */
+/* max(a - b, 0). */
 KV_FN int32_t kv_pages_above(int32_t a, int32_t b) { return a > b ? a - b : 0; }
 
-/* What leads from the pages that a head has now to its goal. */
+/* The change from a head's pages now to its goal. */
 KV_FN kv_pages_change kv_pages_between(const kv_pages_count *now,
                                        const kv_pages_count *goal) {
   int32_t spare = kv_pages_above(now->of[KV_HIGH], goal->of[KV_HIGH]);
@@ -165,13 +164,13 @@ KV_FN kv_pages_change kv_pages_between(const kv_pages_count *now,
 
 /* --- act ------------------------------------------------------------------ */
 
-/* The at-th place of a ring of so many pages behind its start. */
+/* Index of the at-th entry after the start of a ring of so many pages. */
 KV_FN int32_t kv_pages_place(int32_t start, int64_t at, int32_t pages) {
   for (at += start; at >= pages;) at -= pages;
   return (int32_t)at;
 }
 
-/* Place, in a head's row of `table` ids, of the x-th page that it gives. */
+/* Index, in a head's row of `table` ids, of the x-th page that it returns. */
 KV_FN int32_t kv_pages_from(int32_t table, const kv_pages_change *c,
                             const kv_pages_count *goal, int32_t x) {
   int32_t low = x - c->give[KV_HIGH];
@@ -179,7 +178,7 @@ KV_FN int32_t kv_pages_from(int32_t table, const kv_pages_change *c,
                  : table - 1 - goal->of[KV_LOW] - low;
 }
 
-/* Place for the x-th page that it takes; now: what it had before. */
+/* Index for the x-th page that it takes; now: its pages before. */
 KV_FN int32_t kv_pages_to(int32_t table, const kv_pages_change *c,
                           const kv_pages_count *now, int32_t x) {
   int32_t low = x - c->take[KV_HIGH];
@@ -187,9 +186,9 @@ KV_FN int32_t kv_pages_to(int32_t table, const kv_pages_change *c,
                  : table - 1 - now->of[KV_LOW] - c->turn - low;
 }
 
-/* The x-th page behind those of the high tier becomes the next one of the low
- * tier: a swap, as both ends may lie in what is between. All that is given was
- * read before. */
+/* Makes the x-th page after the high tier the next one of the low tier. It
+ * swaps, because both ends may be in the gap. Returned pages have been read
+ * before. */
 KV_FN void kv_pages_turn(int32_t *ids, int32_t table, const kv_pages_count *now,
                          const kv_pages_count *goal, int32_t x) {
   int32_t left = goal->of[KV_HIGH] + x, right = table - 1 - now->of[KV_LOW] - x;
@@ -199,7 +198,7 @@ KV_FN void kv_pages_turn(int32_t *ids, int32_t table, const kv_pages_count *now,
   ids[right] = id;
 }
 
-/* Makes *store, the tokens of a head before a job, those after it. */
+/* Updates *store, the tokens of a head, by a job. */
 KV_FN void kv_pages_remember(const kv_pages_job *j, int head,
                              kv_pages_count *store) {
   const kv_pages_count none = {{0, 0}};

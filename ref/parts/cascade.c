@@ -4,7 +4,7 @@
 
 /* --- merging pair by pair ------------------------------------------------- */
 
-/* Smallest first, of equals the lower entry. */
+/* Smallest first; ties: the lower entry. */
 static void order_rising(int n, int32_t *list, float *a, int32_t *spare) {
   for (int i = 0; i < n; i++) a[list[i]] = -a[list[i]];
   kv_order(a, n, list, spare);
@@ -42,7 +42,7 @@ int kv_cascade_asked(const kv_cascade *c, const kv_lane *lane, int32_t *entry) {
   return n;
 }
 
-/* A poll whose votes are counted. */
+/* A poll after its votes are counted. */
 typedef struct counted {
   const kv_at *at;
   kv_lane *lane;
@@ -70,7 +70,7 @@ static counted count(const kv_at *at, kv_lane *lane, const kv_cascade *c,
   return x;
 }
 
-/* Of n chosen the worst that nothing protects go until upper are left. */
+/* Drops the worst unprotected of n chosen entries until upper are left. */
 static void cut(counted *x) {
   const kv_poll *p = x->p;
   int over = x->n - x->c->upper, loose = 0;
@@ -84,8 +84,7 @@ static void cut(counted *x) {
   for (int i = 0; i < over; i++) x->chosen[p->order[loose - 1 - i]] = false;
 }
 
-/* Of the poll's entries those become of the class `to` that are not and whose
- * flag says so. */
+/* Moves the poll's flagged entries to class `to`, unless they are in it. */
 static void tell(const counted *x, const bool *flag, bool is, int to) {
   int32_t *list = x->p->spare;
   int n = 0;
@@ -123,7 +122,7 @@ static void rewrite(counted *x) {
 
 /* --- as shipped: the poll is about all entries ---------------------------- */
 
-/* All entries by priority; what stays is chosen, how many. */
+/* All entries by priority; entries that stay are chosen; returns how many. */
 static int by_priority(counted *x, int32_t *list) {
   int n = 0, all = x->p->n, last = all - x->c->last;
   for (int i = 0; i < x->c->sinks; i++) list[n++] = i;

@@ -50,7 +50,7 @@ static void largest_share(int heads, int n, const int64_t *sum, float *best) {
   }
 }
 
-/* best by the mean query, the sum of all, q[queries][d]. */
+/* The best by the mean query, the sum of all rows of q[queries][d]. */
 static void vote_mean(const kv_at *at, const kv_lane *lane, kv_vote vote,
                       int first, int n, const float *q, int rows, float *best) {
   size_t used = at->work->used;

@@ -1,22 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Layers that choose for those below them: roles by a list of layers, the vote
- * of a layer's query heads about tokens, and the message that says which tokens
- * won. Both twins of a method read the roles and the message.
+ * Layers that choose tokens for the layers below them: roles from a list of
+ * layers, the vote of a layer's query heads on tokens, and the message that
+ * names the winners. Both twins of a method read the roles and the message.
  */
 #ifndef KV_REF_PARTS_FILTER_H
 #define KV_REF_PARTS_FILTER_H
 
 #include "ref/parts/layers.h"
 
-/* What a layer does. One that chooses attends everything, as one that is whole
- * does; one that follows attends what the nearest above it has chosen. */
+/* What a layer does. A whole layer and a choosing one attend everything; a
+ * following one attends what the nearest choosing layer above it chose. */
 typedef enum kv_role { KV_WHOLE, KV_CHOOSES, KV_FOLLOWS } kv_role;
 
-/* The role of `layer` in a model of n_layers by Sparse-vLLM's rule: the layers
- * of the list `full` and those above its first attend everything, and the last
- * of each run of the list chooses for the layers below it, if there are any, up
- * to the next. */
+/* The role of `layer` in a model of n_layers, by Sparse-vLLM's rule. The layers
+ * in `full` and those above its first attend everything. The last of each run
+ * of consecutive listed layers chooses for the layers below it, up to the next
+ * listed one, if there are any between. */
 KV_FN kv_role kv_full_role(const kv_layer_list *full, int n_layers, int layer) {
   int i = kv_layer_above(full, layer);
   bool next = i >= 0 && i + 1 < full->n && full->layer[i + 1] == layer + 1;
@@ -25,25 +25,23 @@ KV_FN kv_role kv_full_role(const kv_layer_list *full, int n_layers, int layer) {
   return next || layer + 1 == n_layers ? KV_WHOLE : KV_CHOOSES;
 }
 
-/* How a query head values a candidate. */
+/* The value that a query head gives a candidate. */
 typedef enum kv_vote {
   KV_VOTE_PROB,  /* the softmax of the logits over the candidates */
   KV_VOTE_LOGIT, /* the logit, without bias */
-  KV_VOTE_DOT    /* q . k, not scaled, no softcap */
+  KV_VOTE_DOT    /* q . k, without scale and softcap */
 } kv_vote;
 
-/* The message that a layer publishes: needs.message is
- * KV_CHOSEN_BYTES(n_tokens).
- */
+/* The message of a layer; needs.message is KV_CHOSEN_BYTES(n_tokens). */
 typedef struct kv_chosen {
-  int32_t step, tokens; /* tokens seen then; how many of them are named */
-  uint64_t attended[];  /* bit t % 64 of word t / 64: is token t? */
+  int32_t step, tokens; /* tokens seen; how many of them are named */
+  uint64_t attended[];  /* bit t % 64 of word t / 64: is token t named? */
 } kv_chosen;
 
 #define KV_CHOSEN_BYTES(n)                                                     \
   (sizeof(kv_chosen) + ((size_t)(n) / 64 + 1) * sizeof(uint64_t))
 
-/* Does the message name the token, of those seen then? */
+/* Does the message name the token, which had been seen then? */
 KV_FN bool kv_is_chosen(const kv_chosen *c, uint32_t token) {
   return c->attended[token / 64] >> token % 64 & 1;
 }
@@ -52,39 +50,39 @@ KV_FN bool kv_is_chosen(const kv_chosen *c, uint32_t token) {
 extern "C" {
 #endif
 
-/* best[i] = the largest value, over the lane's query heads, whose queries are
- * q[queries][d], of entry first + i, i < n. Of a lane that is not re-indexed.
- * Takes KV_VOTE_WORK(queries, n, d) bytes of workspace, which are free again.
- */
+/* best[i] = the largest value that any of the lane's query heads, with queries
+ * q[queries][d], gives entry first + i, i < n. The lane must not be re-indexed.
+ * Uses KV_VOTE_WORK(queries, n, d) bytes of workspace and frees them. */
 void kv_vote_best(const kv_at *at, const kv_lane *lane, const float *q,
                   kv_vote vote, int first, int n, float *best);
 #define KV_VOTE_WORK(queries, n, d)                                            \
   ((size_t)(queries) * ((size_t)(n) + 16) * sizeof(float) + KV_KEY_LOGITS(d))
 
-/* In the hook observe, for rows of a chunk of a prompt: the mean over its
- * queries of what each query head makes of n entries from `first` on, and the
- * largest of those means of all heads. kv_chunk_vote adds rows; with those that
- * end the chunk it writes best[n]. `sum`, 8-byte aligned, is room for it from
- * the first row of the chunk on: KV_CHUNK_SUM bytes, which are not read before.
- * Of KV_VOTE_PROB the sums of RN(probability * 2^40), which rank as their mean
- * does; else what the mean query makes of an entry: its numbers are added in
- * order of the rows, by add, and divided by their count. Workspace as
- * kv_vote_best, and a row of queries. */
+/* In the hook observe, for rows of a chunk of a prompt. For each query head,
+ * averages over the chunk's queries the value of n entries from `first` on;
+ * best[n] is the largest average over heads. Each call adds rows; the call with
+ * the chunk's last rows writes best.
+ *
+ * `sum`, 8-byte aligned, KV_CHUNK_SUM bytes, is kept from the chunk's first row
+ * on and need not be initialised. With KV_VOTE_PROB it holds sums of
+ * RN(probability * 2^40), which rank as their means do. Otherwise the mean
+ * query is valued: queries are added in row order and divided by their count.
+ * Workspace as for kv_vote_best, plus one row of queries. */
 void kv_chunk_vote(const kv_at *at, const kv_lane *lane, const kv_rows *rows,
                    kv_vote vote, int first, int n, void *sum, float *best);
 #define KV_CHUNK_SUM(queries, n, d)                                            \
   ((size_t)(queries) *                                                         \
    ((size_t)(n) * sizeof(int64_t) + (size_t)(d) * sizeof(float)))
 
-/* In the hook publish: fills in the zeroed message that names the k tokens of
- * largest score[i] among tokens first + i, i < n, and all others below
+/* In the hook publish: fills in the zeroed message. It names the k tokens of
+ * largest score[i] among tokens first + i, i < n, and all other tokens below
  * at->step. n bytes of workspace. */
 void kv_choose_tokens(const kv_at *at, const float *score, int first, int n,
                       int k, kv_chosen *out);
 
-/* In the hook view, of a layer of this role: appends the entries that the
- * message names, of a layer that follows one; else, and where there is no
- * message, all. lane->n bytes of workspace. */
+/* In the hook view of a layer with this role. A following layer appends the
+ * entries that the message names; any other layer, or one without a message,
+ * appends all. lane->n bytes of workspace. */
 void kv_view_chosen(const kv_at *at, const kv_lane *lane, kv_role role,
                     kv_view *out);
 

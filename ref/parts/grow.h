@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the window methods (SnapKV, PyramidKV, what spends their scores
- * otherwise) may do beyond the papers' one compression after the prompt: keep
- * the first entries always, and compress again while decoding, by steps or
- * where a lane has grown to a length. A method puts kv_grow_options into its
- * params, the rows below into its table, calls kv_open_grow once and then says
- * of each lane only how many entries it keeps by score, `past`.
+ * What the window methods (SnapKV, PyramidKV and methods that spend their
+ * scores differently) can do beyond the papers' single compression after the
+ * prompt: always keep the first entries, and compress again while decoding,
+ * every some steps or when a lane reaches a length. A method puts
+ * kv_grow_options into its params and the rows below into its table, and calls
+ * kv_open_grow once. Then it only says, for each lane, how many entries it
+ * keeps by score: `past`.
  *
- * Sparse-vLLM is github.com/CURRENTF/Sparse-vLLM, whose commit d526f0a is of
- * its paper's time and 18d3104 the newest that was read.
+ * Sparse-vLLM is github.com/CURRENTF/Sparse-vLLM. Commit d526f0a is from the
+ * time of its paper; 18d3104 is the newest that was read.
  */
 #ifndef KV_REF_GROW_H
 #define KV_REF_GROW_H
@@ -17,25 +18,24 @@
 
 /* How long a lane grows while decoding. */
 enum {
-  KV_GROW_YES,        /* for ever */
+  KV_GROW_YES,        /* without limit */
   KV_GROW_NO,         /* for `every` decode steps */
   KV_GROW_TWICE,      /* until it holds twice its budget */
   KV_GROW_TWICE_PAST, /* until it holds twice what is kept by score */
-  KV_GROW_PAST_MORE   /* until it holds its budget, and as many more as are kept
-                         by score */
+  KV_GROW_PAST_MORE   /* until it holds its budget plus what is kept by score */
 };
 
 /* In a method's params. Entries and tokens of one lane. */
 typedef struct kv_grow_options {
   int grow, every; /* KV_GROW_x; decode steps between compressions, 0: unset */
-  int sinks;       /* the first entries, which always stay */
-  int recent;      /* the last, which do; 0: as many as the window */
+  int sinks;       /* first entries, always kept */
+  int recent;      /* last entries, always kept; 0: as many as the window */
   int voters;      /* last decode rows that vote; 0: as many as the window */
 } kv_grow_options;
 
-/* Rows of a parameter table: all of these options or, for a method that
- * compresses again by steps alone, grow and every. `member` is the name of the
- * kv_grow_options in the params, a struct of `type`. */
+/* Rows of a parameter table: all options, or, for a method that compresses
+ * again only by steps, grow and every. `member` is the kv_grow_options in the
+ * params struct `type`. */
 #define KV_AGAIN_PARAM(type, member)                                           \
   KV_INT_PARAM(                                                                \
       "every", type, member.every, "0", 0, 1 << 30, "steps",                   \
@@ -45,17 +45,16 @@ typedef struct kv_grow_options {
   KV_CHOICE_PARAM("grow", type, member.grow, "yes",                            \
                   "yes|no|twice|twice_past|past_more",                         \
                   "keep all generated tokens? yes as in the authors' code; "   \
-                  "no: compress again every `every` steps; else where a lane " \
-                  "holds 2 budgets, or 2 past or the budget + past, past "     \
-                  "being kept by score, as in Sparse-vLLM"),                   \
+                  "no: compress again every `every` steps; else compress a "   \
+                  "lane that holds 2 budgets, 2 past or budget + past, as in " \
+                  "Sparse-vLLM; past: the entries kept by score"),             \
       KV_AGAIN_PARAM(type, member),                                            \
       KV_INT_PARAM("sinks", type, member.sinks, "0", 0, 1 << 22, "tokens",     \
-                   "first entries, always kept, of the budget; 0 as in the "   \
-                   "paper, 64 in Sparse-vLLM"),                                \
-      KV_INT_PARAM(                                                            \
-          "recent", type, member.recent, "0", 0, 1 << 22, "tokens",            \
-          "last entries, always kept, of the budget, at least window; "        \
-          "0: window as in the paper, 512 in Sparse-vLLM"),                    \
+                   "first entries, always kept, part of the budget; 0 as in "  \
+                   "the paper, 64 in Sparse-vLLM"),                            \
+      KV_INT_PARAM("recent", type, member.recent, "0", 0, 1 << 22, "tokens",   \
+                   "last entries, always kept, part of the budget, at least "  \
+                   "window; 0: window as in the paper, 512 in Sparse-vLLM"),   \
       KV_INT_PARAM("voters", type, member.voters, "0", 0, 1 << 22, "queries",  \
                    "last decode queries that vote at a compression, at most "  \
                    "recent; 0: window, 1 in Sparse-vLLM")
@@ -65,14 +64,14 @@ typedef struct kv_grow_options {
                   "no: compress again, every `every` steps"),                  \
       KV_AGAIN_PARAM(type, member)
 
-/* Entries that a lane can hold of `seen` tokens when it compresses: through a
- * sliding window of `window` tokens the next token sees all but one of these;
- * 0: there is none, and all can be held. */
+/* Most entries of `seen` tokens that a lane can hold when it compresses. With a
+ * sliding window of `window` tokens, the next token sees one fewer; 0: no
+ * window. */
 KV_FN int kv_grow_within(int seen, int window) {
   return window && seen >= window ? window - 1 : seen;
 }
-/* Of resolved options, the defaults put in: `recent`, `voters`, and the entries
- * at both ends of a lane that no score decides on. */
+/* Of options as opened: `recent` and `voters` with their defaults, and the
+ * entries at both ends of a lane that are kept without a score. */
 KV_FN int kv_grow_recent(const kv_grow_options *g, const kv_window_options *w) {
   return g->recent ? g->recent : w->window;
 }
@@ -82,11 +81,11 @@ KV_FN int kv_grow_voters(const kv_grow_options *g, const kv_window_options *w) {
 KV_FN int kv_grow_ends(const kv_grow_options *g, const kv_window_options *w) {
   return g->sinks + kv_grow_recent(g, w);
 }
-/* Does a lane compress again by its length? */
+/* Does a lane compress again by length? */
 KV_FN bool kv_grow_by_length(const kv_grow_options *g) {
   return g->grow > KV_GROW_NO;
 }
-/* And at how many entries, if it keeps `past` by score? */
+/* At what length, if it keeps `past` entries by score? */
 KV_FN int kv_grow_length(const kv_grow_options *g, const kv_window_options *w,
                          int past) {
   int64_t budget = (int64_t)past + kv_grow_ends(g, w), n = budget + past;
@@ -95,17 +94,16 @@ KV_FN int kv_grow_length(const kv_grow_options *g, const kv_window_options *w,
   if (n <= budget) n = budget + 1;
   return n < INT32_MAX ? (int)n : INT32_MAX;
 }
-/* Does the decode row vote at which `step` tokens were seen and the lane holds
- * n entries? Not of KV_GROW_YES, which shows none. Rows of the prompt that are
- * shown always vote. */
+/* Does the decode row vote, at `step` tokens seen, in a lane of n entries? With
+ * KV_GROW_YES no decode row is shown. Rows of the prompt always vote. */
 KV_FN bool kv_grow_votes(const kv_grow_options *g, const kv_window_options *w,
                          const kv_shape *s, int step, int n, int past) {
   int left = kv_grow_by_length(g) ? kv_grow_length(g, w, past) - n
                                   : kv_steps_left(s, step, g->every);
   return left < kv_grow_voters(g, w);
 }
-/* Does a lane of n entries compress at `step` tokens seen, where a compression
- * is due by needs.every? */
+/* If a compression is due by needs.every: does a lane of n entries compress at
+ * `step` tokens seen? */
 KV_FN bool kv_grow_compresses(const kv_grow_options *g,
                               const kv_window_options *w, const kv_shape *s,
                               int step, int n, int past) {
@@ -113,21 +111,21 @@ KV_FN bool kv_grow_compresses(const kv_grow_options *g,
          n >= kv_grow_length(g, w, past);
 }
 
-/* Resolves g->every for grow=no where `least` decode queries vote. KV_REFUSED:
- * `every` is given with grow=yes, or is less than `least`. */
+/* Resolves g->every for grow=no if `least` decode queries vote. KV_REFUSED:
+ * `every` is given with grow=yes, or is below `least`. */
 kv_rc kv_open_every(const char *method, int least, kv_grow_options *g,
                     kv_err *e);
-/* In open, in place of kv_open_window: resolves both structs against the budget
- * of a lane in entries, all that always stays included, and fills in needs, for
- * compressing again too. even: every lane has just this budget; else the votes
- * held are charged by entry. KV_USAGE: no budget, an even kernel; KV_REFUSED:
- * the options contradict one another, each with a sentence. */
+/* In open, instead of kv_open_window: resolves both structs against a lane's
+ * budget in entries, which includes what is always kept, and fills in needs,
+ * also for later compressions. even: every lane has exactly this budget; else
+ * the votes held are charged by entry. KV_USAGE: no budget, or an even kernel.
+ * KV_REFUSED: contradictory options. */
 kv_rc kv_open_grow(const kv_shape *shape, const char *method, int budget,
                    bool even, kv_window_options *w, kv_grow_options *g,
                    kv_needs *needs, kv_err *e);
-/* The hooks observe and compress_lane of such a method; past: the entries of
- * this lane that are kept by score, beside its ends. A compression zeroes the
- * votes. */
+/* The hooks observe and compress_lane of such a method. past: entries of this
+ * lane kept by score, in addition to its ends. A compression zeroes the votes.
+ */
 void kv_grow_observe(const kv_at *at, kv_lane *lane, const kv_rows *rows,
                      const kv_window_options *w, const kv_grow_options *g,
                      int past);

@@ -10,7 +10,7 @@
 
 /* --- vectors ------------------------------------------------------------- */
 
-/* Where K of lane g and V of it stand in a vector. */
+/* The offsets of lane g's K and V in a vector. */
 static float *key_of(const kv_shape *s, float *x, int g) {
   return x + (size_t)g * (size_t)s->d;
 }
@@ -31,7 +31,7 @@ void kv_vector_recorded(const kv_at *at, kv_lane *const *lane, int lanes, int i,
   }
 }
 
-/* The same as it is read, of an entry that no layered coding has. */
+/* The same as it is read, for an entry without a layered coding. */
 static void vector_read(kv_lane *const *lane, int lanes, int i, float *out) {
   const kv_shape *s = lane[0]->shape;
   for (int g = 0; g < lanes; g++) {
@@ -41,7 +41,7 @@ static void vector_read(kv_lane *const *lane, int lanes, int i, float *out) {
   }
 }
 
-/* A row of a layered coding is as before its rotation. */
+/* A row of a layered coding is stored before its rotation. */
 static const float *row_of(const kv_slab *slab, const kv_cell_ref *r) {
   const kv_slab *s = &slab[r->format];
   return (const float *)(const void *)(s->data + (size_t)r->block * s->size);
@@ -112,7 +112,7 @@ typedef struct batch {
   int lanes, n, w;
   const kv_compressor *c;
   const kv_references *r;
-  float *x, *mean, *row; /* [n][w]: vectors, means, what is decoded */
+  float *x, *mean, *row; /* [n][w]: vectors, means, decoded vectors */
   float *hidden, *z, *of_mean, *pack;
   char *block;    /* [n][bytes] */
   int32_t *which; /* [n][k] rows of r; [n][k] ids */
@@ -163,7 +163,7 @@ static const kv_delta *how_of(const batch *b, int format) {
   return b->lane[0]->needs->coding[format - KV_CODED].settings;
 }
 
-/* What decoding adds to: the means; of none, zeros. */
+/* Decoding adds to the means; without references, to zeros. */
 static void find_means(batch *b, const kv_latent_batch *of) {
   size_t used = b->at->work->used, k = (size_t)b->k;
   float *v = KV_TAKE(b->at->work, float, (size_t)of->n *k);
@@ -183,11 +183,10 @@ void kv_latent_fails(kv_err *e, int layer, int step, uint32_t token,
                      bool decoded) {
   if (e->rc) return;
   kv_fail(e, KV_REFUSED,
-          "layer %d, step %d: the latent vector of token %u %s; take another "
+          "layer %d, step %d: the latent vector of token %u %s; choose another "
           "`latent`, or other weights",
           layer, step, token,
-          decoded ? "decodes to what is not finite"
-                  : "is not finite as stored");
+          decoded ? "decodes to NaN or Inf" : "is not finite as stored");
 }
 
 static void fail(const batch *b, const kv_latent_batch *of, int i,
@@ -298,8 +297,8 @@ const kv_asset_kind kv_latents_kind = {"kvreplay-deltakv", tensors};
 static kv_rc missing(const char *method, const kv_asset *a, int layer,
                      int which, kv_err *e) {
   return kv_fail(e, KV_REFUSED,
-                 "%s: %s has no %s of layer %d, which is compressed; train one "
-                 "for every layer that `full` does not name",
+                 "%s: %s has no %s for compressed layer %d; train one for "
+                 "every layer that `full` does not name",
                  method, a->path, strchr(tensors[which].name, '*') + 2, layer);
 }
 
@@ -316,8 +315,8 @@ static kv_rc other_shape(const char *method, const kv_asset *a, int layer,
     snprintf(want, sizeof want, "[%d]", rows);
   }
   return kv_fail(e, KV_REFUSED,
-                 "%s: %s of layer %d in %s is %s and should be %s for this "
-                 "model and the other tensors; name the weights of this model",
+                 "%s: %s of layer %d in %s is %s and must be %s for this model "
+                 "and the other tensors; give weights of this model",
                  method, strchr(tensors[which].name, '*') + 2, layer, a->path,
                  is, want);
 }
@@ -359,13 +358,13 @@ static kv_rc kind_of(const char *method, const kv_asset *a, kv_compressor *c,
   const char *is = kv_asset_meta(a, "compressor");
   c->gated = is && strcmp(is, "swiglu") == 0;
   if (c->gated || (is && strcmp(is, "gelu") == 0)) return KV_OK;
-  return kv_fail(e, KV_REFUSED,
-                 "%s: the metadata of %s say compressor=%.40s, and it is "
-                 "swiglu or gelu",
-                 method, a->path, is ? is : "nothing");
+  return kv_fail(
+      e, KV_REFUSED,
+      "%s: metadata of %s says compressor=%.40s; it must be swiglu or gelu",
+      method, a->path, is ? is : "nothing");
 }
 
-/* Widths of the first layer that is there; all others must have the same. */
+/* Widths of the first layer in the file; all others must be equal. */
 static void widths_of(const kv_tensor *t, kv_compressor *c) {
   int in = (int)t[KV_LATENT_IN].dim[0];
   c->hidden = c->gated ? in / 2 : in;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Directions of a file, and how many of them each part takes:
+ * The directions of a file, and how many of them each part uses:
  * ref/parts/lowrank.h.
  */
 #include "ref/parts/lowrank.h"
@@ -35,8 +35,8 @@ static kv_rc other_shape(const char *method, const kv_lowrank *o, int layer,
   if (tensors[which].rank == 3)
     n += snprintf(shape + n, sizeof shape - (size_t)n, ", %d", (int)t->dim[2]);
   return kv_fail(e, KV_REFUSED,
-                 "%s: %s of layer %d in %s is %s] and should be %s for this "
-                 "model and the other tensors; name bases of this model",
+                 "%s: %s of layer %d in %s is %s] and must be %s for this "
+                 "model and the other tensors; give bases of this model",
                  method, strchr(tensors[which].name, '*') + 2, layer,
                  o->file.asset->path, shape, is);
 }
@@ -62,26 +62,26 @@ static kv_rc check_groups(const kv_shape *s, const char *method, kv_lowrank *o,
   int64_t groups = tensor_of(o, a->layer[0], KV_KEY_BASIS)->dim[0];
   if (groups < 1 || s->n_kv_heads % groups != 0)
     return kv_fail(e, KV_REFUSED,
-                   "%s: %s has %d groups of KV heads, which do not divide "
-                   "the %d of this model; name bases of this model",
+                   "%s: %s has %d groups of KV heads, which do not divide this "
+                   "model's %d; give bases of this model",
                    method, a->path, (int)groups, s->n_kv_heads);
   o->groups = (int32_t)groups;
   o->heads = s->n_kv_heads / o->groups;
   if (s->n_layers * kv_rank_parts(o) <= KV_MOST_RANKS) return KV_OK;
   return kv_fail(e, KV_REFUSED,
-                 "%s: %d layers of %d ranks are more than the %d that there "
-                 "is room for; take bases of larger groups",
+                 "%s: %d layers of %d ranks exceed the limit of %d; use bases "
+                 "of larger groups",
                  method, s->n_layers, kv_rank_parts(o), (int)KV_MOST_RANKS);
 }
 
-/* Latents turned by a Hadamard matrix mean something as whole blocks alone. */
+/* Latents turned by a Hadamard matrix have meaning only as whole blocks. */
 static kv_rc check_turn(const char *method, const kv_lowrank *o, kv_err *e) {
   const char *text = kv_asset_meta(o->file.asset, "turn");
   int turn = text ? atoi(text) : 0;
   if (turn < 2 || o->unit % turn == 0) return KV_OK;
   return kv_fail(e, KV_REFUSED,
-                 "%s: directions of %s are turned in blocks of %d, which do "
-                 "not divide unit=%d; take a multiple of them",
+                 "%s: the directions of %s are turned in blocks of %d; unit=%d "
+                 "must be a multiple of that",
                  method, o->file.asset->path, turn, o->unit);
 }
 
@@ -115,7 +115,7 @@ static float wins(const kv_lowrank *o, int layer, int part, int from, int n) {
   return sum;
 }
 
-/* A unit more to the part that wins most by it, of equals the first. */
+/* A unit more to the part that gains most; ties: the first. */
 static void give(kv_lowrank *o, int layer) {
   uint16_t *rank = ranks_of(o, layer);
   float most = 0;
@@ -135,16 +135,16 @@ static kv_rc check_units(const char *method, const kv_lowrank *o, int layer,
     int rows = (int)basis_of(o, layer, p)->dim[1];
     if (rows % o->unit != 0)
       return kv_fail(e, KV_REFUSED,
-                     "%s: allocation=energy shares units of %d, which do not "
-                     "divide the %d directions of %s in layer %d; take another "
-                     "unit or allocation=uniform",
+                     "%s: allocation=energy needs units of %d, which do not "
+                     "divide the %d directions of %s in layer %d; choose "
+                     "another unit, or allocation=uniform",
                      method, o->unit, rows, p < o->groups ? "keys" : "values",
                      layer);
   }
   return KV_OK;
 }
 
-/* Ranks of a layer, which add up to as much by either allocation. */
+/* Ranks of a layer, with the same total by either allocation. */
 static kv_rc share_out(const kv_shape *s, const char *method, kv_lowrank *o,
                        int layer, kv_err *e) {
   uint16_t *rank = ranks_of(o, layer);
@@ -154,8 +154,8 @@ static kv_rc share_out(const kv_shape *s, const char *method, kv_lowrank *o,
     int r = uniform_rank(o, width), rows = (int)basis_of(o, layer, p)->dim[1];
     if (r > rows || r > UINT16_MAX)
       return kv_fail(e, KV_REFUSED,
-                     "%s: this share is %d directions of %s, and %s has %d "
-                     "in layer %d; take a smaller share",
+                     "%s: this share needs %d directions of %s, but %s has %d "
+                     "in layer %d; choose a smaller share",
                      method, r, p < o->groups ? "keys" : "values",
                      o->file.asset->path, rows, layer);
     rank[p] = (uint16_t)r;
@@ -176,11 +176,11 @@ static kv_rc check_packing(const char *method, const kv_lowrank *o, int layer,
   for (int p = 0; p < kv_rank_parts(o) && o->latent == KV_LATENT_INT4; p++) {
     int rank = o->rank[layer * kv_rank_parts(o) + p];
     if (rank % o->group != 0)
-      return kv_fail(e, KV_REFUSED,
-                     "%s: %d numbers of a part, which latent=int4 cannot "
-                     "pack in groups of %d; take another group or unit, or "
-                     "latent=fp16",
-                     method, rank, o->group);
+      return kv_fail(
+          e, KV_REFUSED,
+          "%s: latent=int4 cannot pack %d numbers of a part in groups of %d; "
+          "choose another group or unit, or latent=fp16",
+          method, rank, o->group);
   }
   return KV_OK;
 }

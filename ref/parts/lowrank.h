@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Latent vectors of low rank, as Palu has them: K and V of a group of KV heads
- * along the first few of the directions that a file has for them. Both twins
- * read the options.
+ * Latent vectors of low rank, as in Palu: K and V of a group of KV heads are
+ * projected onto the first few of the directions in a file. Both twins read the
+ * options.
  *
  * A layer's vector is K of all KV heads before their rotation, then V of all of
- * them. Its parts are the groups of neighbouring KV heads, each with its K,
- * then each with its V; the latent vector is that of part 0, of part 1, ..
+ * them. Its parts are the groups of neighbouring KV heads: K of each group,
+ * then V of each. The latent vector is that of part 0, of part 1, ..
  *
  *   z[j] = B_j . x + 0, j < r, a product as arithmetic 1 with scale 1
  *   x^[i] = the chain over j from +0 of fma(z^[j], B_j[i], .)
  *
- * of each part, z^ being z as it is stored. Directions are what the file says.
- * Nobody checks that they are at right angles and of unit length; if they are
- * not, x^ is not near x, however many there are.
+ * of each part; z^ is z as stored. Nobody checks that the file's directions are
+ * at right angles and of unit length; if they are not, x^ is not near x,
+ * however many there are.
  */
 #ifndef KV_REF_PARTS_LOWRANK_H
 #define KV_REF_PARTS_LOWRANK_H
@@ -35,23 +35,23 @@ extern const kv_asset_kind kv_lowrank_kind;
 enum { KV_RANKS_UNIFORM, KV_RANKS_ENERGY }; /* allocation */
 enum { KV_MOST_RANKS = 4096 };              /* parts of all layers */
 
-/* Options of a method, in its params: the first lines are parameters, the rest
- * kv_open_lowrank fills in. */
+/* Options of a method, in its params: the first lines are parameters,
+ * kv_open_lowrank fills in the rest. */
 typedef struct kv_lowrank {
   kv_file file;
-  int32_t share;     /* of the numbers of a vector that stay, in 2^-20 */
+  int32_t share;     /* of the numbers of a vector that are kept, in 2^-20 */
   int unit;          /* ranks are multiples of it */
   int allocation;    /* KV_RANKS_x */
-  int latent, group; /* KV_LATENT_x of ref/formats/delta.h; numbers that share
-                        a scale, of int4 */
+  int latent, group; /* KV_LATENT_x of ref/formats/delta.h; with int4, numbers
+                        that share a scale */
   int32_t heads, groups;        /* KV heads a group; groups of a layer */
   int32_t total;                /* numbers of a latent vector */
   kv_delta how;                 /* settings of the coding */
   uint16_t rank[KV_MOST_RANKS]; /* [layer][part] */
 } kv_lowrank;
 
-/* A part: its first element in the vector, its elements, and how many numbers
- * stand for it in the latent vector. */
+/* A part: its first element in the vector, its elements, and its numbers in the
+ * latent vector. */
 typedef struct kv_rank_part {
   int first, width, rank;
 } kv_rank_part;
@@ -71,17 +71,17 @@ KV_FN kv_rank_part kv_rank_part_of(const kv_shape *s, const kv_lowrank *o,
   return p;
 }
 
-/* Checks the file's tensors and the options, works out ranks, and fills in the
+/* Checks the file's tensors and the options, computes ranks, and fills in the
  * coding, rope and the workspace of kv_lowrank_code. KV_REFUSED, with a
  * sentence: the file does not fit the model, or the options the file. */
 kv_rc kv_open_lowrank(const kv_shape *shape, const char *method, kv_lowrank *o,
                       kv_needs *needs, kv_err *e);
 
-/* In compress_layer: codes the entries from..end-1 of the layer's lanes, as
- * they were recorded. What cannot be coded is a fault of the first lane. */
+/* In compress_layer: codes the entries from..end-1 of the layer's lanes, from
+ * their recorded rows. What cannot be coded is a fault of the first lane. */
 void kv_lowrank_code(const kv_at *at, kv_lane *const *lane, int lanes,
                      const kv_lowrank *o, int from, int end);
-/* The workspace of that in bytes. */
+/* Bytes of workspace for that. */
 size_t kv_lowrank_work(const kv_shape *s, const kv_lowrank *o);
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Ranking: top, top over lanes, top-p, argmin and argmax. All by radix over
- * keys, no sort: the k-th key is found digit by digit, then everything above
- * it is in and of its equals the first ones by entry index.
+ * Ranking: top, top over lanes, top-p, argmin and argmax. All use radix over
+ * keys and no sort: the k-th key is found digit by digit. Every key above it is
+ * in, and of its equals the first ones by entry index.
  */
 #include "ref/parts/parts.h"
 #include "ref/ground/arith.h"
@@ -136,7 +136,8 @@ int kv_top_p(const kv_at *at, const float *s, int n, int32_t p20, bool *keep) {
   float *e = KV_TAKE(at->work, float, n);
   int64_t *w = KV_TAKE(at->work, int64_t, n);
   memset(w, 0, (size_t)n * sizeof *w);
-  /* The largest by rank, which NaN does not hide: no exponential exceeds 1. */
+  /* The largest by rank; NaN cannot hide it, because no exponential exceeds
+   * 1. */
   int64_t above, mass = kernel->exp_sum(s, s[kv_argmax(s, n, NULL)], n, e);
   if (mass == 0) { /* a logit is not finite: the cell fails at it */
     memset(keep, true, (size_t)n);
@@ -211,7 +212,7 @@ static void run_max(int n, int width, int32_t *x) {
   }
 }
 
-/* Outputs from `first` on, at most POOLED; what is past an end is no number's
+/* Outputs from `first` on, at most POOLED; values past an end are no number's
  * key and never the largest. */
 enum { POOLED = 1024, WIDEST = 1023 };
 static void pool_some(const float *in, int n, int kernel, int first, int count,
@@ -383,8 +384,8 @@ void kv_top_hash(const uint64_t *hash, int n, int k, bool *keep) {
 
 /* --- a whole ranking ------------------------------------------------------ */
 
-/* A whole ranking as a list, where a new order is stored: a stable radix sort
- * over the keys of rule 2, so equal scores stay as they were. */
+/* A whole ranking as a list, for a new stored order: a stable radix sort over
+ * the keys of rule 2, so equal scores keep their order. */
 
 enum { DIGIT = 8, VALUES = 1 << DIGIT };
 
@@ -408,16 +409,15 @@ void kv_order(const float *score, int n, int32_t *list, int32_t *spare) {
 
 /* --- logits that a method makes itself ------------------------------------ */
 
-/* Logits that a method makes itself, of queries it chooses, outside of the
- * observation that its needs ask for: filters of other layers, and estimates.
- */
+/* Logits that a method computes itself, for queries it chooses, outside of its
+ * observation: filters of other layers, and estimates. */
 
 static bool is_raw(const kv_lane *l, int i) {
   return !l->k || l->k[i].format == KV_RAW;
 }
 
-/* Names the keys of entry i and of those behind it that are held alike, at most
- * n; returns how many. */
+/* Names the keys of entry i and of the next entries stored alike, at most n;
+ * returns how many. */
 static int name_keys(const kv_lane *l, int i, int n, const void **key,
                      float *rows, kv_dtype *type) {
   bool raw = is_raw(l, i);
@@ -471,7 +471,7 @@ void kv_probabilities(const kv_at *at, int n, float *s) {
 kv_rc kv_open_budget(const char *method, int budget, kv_err *e) {
   if (budget != KV_UNSET) return KV_OK;
   return kv_fail(e, KV_USAGE,
-                 "%s needs a budget; write %s:budget=N or give one for all "
+                 "%s needs a budget; write %s:budget=N, or set one for all "
                  "methods with -b",
                  method, method);
 }
@@ -479,16 +479,16 @@ kv_rc kv_open_budget(const char *method, int budget, kv_err *e) {
 kv_rc kv_open_part(const char *method, const char *name, int part, int budget,
                    kv_err *e) {
   if (part <= budget) return KV_OK;
-  return kv_fail(e, KV_REFUSED,
-                 "%s: %s=%d is more than the budget of %d; lower %s or raise "
-                 "the budget",
-                 method, name, part, budget, name);
+  return kv_fail(
+      e, KV_REFUSED,
+      "%s: %s=%d exceeds the budget of %d; lower %s or raise the budget",
+      method, name, part, budget, name);
 }
 
 kv_rc kv_open_kernel(const char *method, int kernel, kv_err *e) {
   if (kernel % 2) return KV_OK;
-  return kv_fail(e, KV_USAGE, "%s: kernel=%d has no middle; use %d or %d",
-                 method, kernel, kernel - 1, kernel + 1);
+  return kv_fail(e, KV_USAGE, "%s: kernel=%d must be odd; use %d or %d", method,
+                 kernel, kernel - 1, kernel + 1);
 }
 
 kv_rc kv_open_sums(const char *method, int rows, int heads, int kernel,
@@ -497,13 +497,13 @@ kv_rc kv_open_sums(const char *method, int rows, int heads, int kernel,
   if (terms <= KV_MOST_TERMS) return KV_OK;
   return kv_fail(e, KV_REFUSED,
                  "%s: a score would sum %lld probabilities (%d rows, %d heads, "
-                 "kernel %d), at most %d are exact; replay a shorter trace or "
+                 "kernel %d), but only %d are exact; replay a shorter trace or "
                  "select per query head",
                  method, (long long)terms, rows, heads, kernel, KV_MOST_TERMS);
 }
 
-/* The nearest binary32 of a decimal falls short of it by no more than its own
- * rounding, which is given back: 0.2 of 1000 tokens are 200. */
+/* The nearest binary32 of a decimal is too small by at most its own rounding,
+ * which is added back: 0.2 of 1000 tokens are 200. */
 int kv_open_share(float share, int prompt_len) {
   double tokens = (double)share * prompt_len;
   int whole = (int)(tokens + tokens * 0x1p-24);
@@ -535,8 +535,7 @@ kv_rc kv_open_window(const kv_shape *shape, const char *method, int budget,
   if (o->window == KV_UNSET) o->window = kv_fallback_window(budget);
   if (o->window < 1)
     return kv_fail(e, KV_USAGE,
-                   "%s: window=0 leaves no query that votes; "
-                   "write window=1 or more",
+                   "%s: window=0 leaves no query to vote; use window=1 or more",
                    method);
   rc = kv_open_part(method, "window", o->window, budget, e);
   if (!rc) rc = kv_open_kernel(method, o->kernel, e);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Compression again of the window methods; contract in ref/parts/grow.h. The
- * votes are one running sum an entry, as no row votes twice; where they live
- * between steps they are charged.
+ * Repeated compression of the window methods; contract in ref/parts/grow.h. The
+ * votes are one running sum an entry, because no row votes twice. Sums that
+ * live between steps are charged.
  */
 #include "ref/parts/grow.h"
 #include <string.h>
@@ -15,7 +15,7 @@ kv_rc kv_open_every(const char *method, int least, kv_grow_options *g,
                     kv_err *e) {
   if (g->grow == KV_GROW_YES && g->every != 0)
     return kv_fail(e, KV_REFUSED,
-                   "%s: every=%d means nothing with grow=yes; leave it out or "
+                   "%s: every=%d has no effect with grow=yes; leave it out or "
                    "write grow=no",
                    method, g->every);
   if (g->grow == KV_GROW_YES) return KV_OK;
@@ -39,8 +39,8 @@ static kv_rc resolve_ends(const char *method, int budget, kv_window_options *w,
   }
   if (g->recent && g->recent < w->window)
     return kv_fail(e, KV_REFUSED,
-                   "%s: recent=%d is less than window=%d, whose own tokens not "
-                   "all of its queries see; raise recent or lower window",
+                   "%s: recent=%d is less than window=%d, so some queries do "
+                   "not see the window's tokens; raise recent or lower window",
                    method, g->recent, w->window);
   return g->sinks || g->recent ? kv_open_part(method, "sinks and last entries",
                                               kv_grow_ends(g, w), budget, e)
@@ -51,19 +51,19 @@ static kv_rc resolve_again(const char *method, const kv_window_options *w,
                            kv_grow_options *g, kv_err *e) {
   if (g->grow == KV_GROW_YES && g->voters)
     return kv_fail(e, KV_REFUSED,
-                   "%s: voters=%d means nothing with grow=yes; leave it out or "
+                   "%s: voters=%d has no effect with grow=yes; leave it out or "
                    "write grow=no",
                    method, g->voters);
   if (g->voters > kv_grow_recent(g, w))
     return kv_fail(e, KV_REFUSED,
-                   "%s: voters=%d is more than the %d last entries that always "
+                   "%s: voters=%d exceeds the last %d entries, which always "
                    "stay; lower voters or raise recent",
                    method, g->voters, kv_grow_recent(g, w));
   if (!kv_grow_by_length(g))
     return kv_open_every(method, kv_grow_voters(g, w), g, e);
   return !g->every ? KV_OK
                    : kv_fail(e, KV_REFUSED,
-                             "%s: every=%d means nothing where a lane grows to "
+                             "%s: every=%d has no effect when a lane grows to "
                              "a length; leave it out or write grow=no",
                              method, g->every);
 }

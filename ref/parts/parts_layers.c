@@ -86,21 +86,21 @@ kv_rc kv_open_layers(const char *method, const char *name, int n_layers,
   }
   if (!read_list(text, list))
     return kv_fail(e, KV_USAGE,
-                   "%s: %s=%s is no list of layers; write at most %d numbers "
-                   "with / between them, such as 2/8/18",
+                   "%s: %s=%s is not a list of layers; write at most %d "
+                   "numbers separated by /, such as 2/8/18",
                    method, name, text, (int)KV_LISTED_LAYERS);
   for (int i = 0; i < list->n; i++) {
     if (i && list->layer[i] <= list->layer[i - 1])
       return kv_fail(e, KV_REFUSED,
-                     "%s: %s=%s does not ascend: %d stands behind %d; name "
-                     "each layer once, the lowest first",
+                     "%s: %s=%s must ascend, but %d follows %d; name each "
+                     "layer once, the lowest first",
                      method, name, text, (int)list->layer[i],
                      (int)list->layer[i - 1]);
     if (list->layer[i] >= n_layers)
-      return kv_fail(e, KV_REFUSED,
-                     "%s: %s=%s names layer %d of a model that has layers 0 to "
-                     "%d; name layers that it has",
-                     method, name, text, (int)list->layer[i], n_layers - 1);
+      return kv_fail(
+          e, KV_REFUSED,
+          "%s: %s=%s names layer %d, but the model has layers 0 to %d", method,
+          name, text, (int)list->layer[i], n_layers - 1);
   }
   return KV_OK;
 }

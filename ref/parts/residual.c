@@ -9,34 +9,34 @@
 static kv_rc check_latent(const char *method, const kv_residual *o, kv_err *e) {
   int n = o->by.latent, group = o->group ? o->group : 8;
   if (o->latent != KV_LATENT_INT4 && o->group)
-    return kv_fail(e, KV_REFUSED,
-                   "%s: group=%d and latents that are not int4, which share "
-                   "nothing; leave group out",
-                   method, o->group);
+    return kv_fail(
+        e, KV_REFUSED,
+        "%s: group=%d has no effect unless latents are int4; leave it out",
+        method, o->group);
   if (!o->by.there || o->latent != KV_LATENT_INT4 || n % group == 0)
     return KV_OK;
   return kv_fail(e, KV_REFUSED,
-                 "%s: %s has latent vectors of %d elements, which latent=int4 "
-                 "cannot pack: it takes multiples of %d; take another group or "
-                 "latent=fp16",
+                 "%s: latent vectors of %s have %d elements, but latent=int4 "
+                 "packs multiples of %d; choose another group or latent=fp16",
                  method, o->file.asset->path, n, group);
 }
 
 static kv_rc check(const char *method, const kv_residual *o, kv_err *e) {
   if (o->self && o->refs == KV_REFS_RECON)
-    return kv_fail(e, KV_REFUSED,
-                   "%s: self=yes and refs=recon: what a reference decodes to "
-                   "cannot be its own reference; take refs=raw",
-                   method);
+    return kv_fail(
+        e, KV_REFUSED,
+        "%s: self=yes and refs=recon contradict each other, since a decoded "
+        "reference cannot be its own reference; use refs=raw",
+        method);
   if (o->references == KV_REFERENCES_NONE && !o->file.asset)
     return kv_fail(e, KV_REFUSED,
                    "%s: references=none and compressor=none leave nothing of a "
-                   "token; take one of them",
+                   "token; drop one of them",
                    method);
   if (o->kept && (o->self || o->refs == KV_REFS_RECON))
     return kv_fail(e, KV_REFUSED,
-                   "%s: kept=int4 is of references that are stored as K and V, "
-                   "and %s codes them as latent vectors; leave one out",
+                   "%s: kept=int4 needs references that are stored as K and V, "
+                   "but %s codes them as latent vectors; leave one out",
                    method, o->self ? "self=yes" : "refs=recon");
   return check_latent(method, o, e);
 }
@@ -107,7 +107,7 @@ typedef struct compression {
   kv_latent_batch b;
 } compression;
 
-/* What is kept in 4 bits is all that a store has of a reference. */
+/* A store holds a reference kept in 4 bits in that form only. */
 static void add_reference(compression *s, int i, bool recorded) {
   float *x = kv_references_add(s->at, &s->r, i);
   if (recorded && !s->o->kept)
@@ -117,8 +117,8 @@ static void add_reference(compression *s, int i, bool recorded) {
   kv_references_norm(s->at, &s->r);
 }
 
-/* References among the entries below `end`: those that were kept as they came,
- * or coded as references. */
+/* References among the entries below `end`: kept uncoded, or coded as
+ * references. */
 static void gather(compression *s, int end) {
   for (int i = 0; i < end && s->o->references != KV_REFERENCES_NONE; i++) {
     int f = s->lane[0]->k[i].format;
@@ -127,15 +127,15 @@ static void gather(compression *s, int end) {
   }
 }
 
-/* Entry i goes into the batch, or stays as it came. Returns whether the batch
- * ends with it, for what it decodes to is a reference of the next. */
+/* Entry i enters the batch, or stays uncoded. Returns whether the batch ends
+ * with it, because its decoded row is a reference of the next entry. */
 static bool take(compression *s, int i, bool reference) {
   bool recon = s->o->refs == KV_REFS_RECON;
   kv_latent_batch *b = &s->b;
   if (reference && !recon) add_reference(s, i, true);
   if (reference && !recon && !s->o->self) return false;
   if (s->r.n == 0 && s->o->references != KV_REFERENCES_NONE) {
-    add_reference(s, i, true); /* the first of all, of refs=recon */
+    add_reference(s, i, true); /* with refs=recon the first of all */
     return false;
   }
   b->entry[b->n] = i;

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What all scorers share: contract in ref/parts/scorers.h. Cost: what the
- * scorer's rows and scores cost, and one selection a lane and compression,
- * O(n).
+ * What all scorers share; contract in ref/parts/scorers.h. Cost: the scorer's
+ * rows and scores, and one selection per lane and compression, O(n).
  */
 #include "ref/parts/scorers.h"
 #include "ref/ground/arith.h"
@@ -25,8 +24,8 @@ static kv_rc resolve_every(const char *method, kv_score_options *o, kv_err *e) {
   if (o->every == KV_UNSET) o->every = 0;
   if (o->form == KV_FORM_PREFILL && o->every != 0)
     return kv_fail(e, KV_REFUSED,
-                   "%s: every=%d means nothing with form=prefill; leave it out "
-                   "or write form=decode or form=both",
+                   "%s: every=%d has no effect with form=prefill; leave it "
+                   "out, or use form=decode or form=both",
                    method, o->every);
   if (o->form != KV_FORM_PREFILL && o->rows < KV_ALL_ROWS && o->every < o->rows)
     return kv_fail(e, KV_REFUSED,
@@ -36,7 +35,7 @@ static kv_rc resolve_every(const char *method, kv_score_options *o, kv_err *e) {
   return KV_OK;
 }
 
-/* What observing takes between steps: at most budget + every entries. */
+/* State of the observation between steps: at most budget + every entries. */
 static size_t held(const kv_shape *s, const kv_scorer *scorer, int budget,
                    const kv_score_options *o) {
   int64_t n = (int64_t)budget + o->every;
@@ -67,7 +66,7 @@ kv_rc kv_score_unread(const char *method, const kv_score_options *o,
                       kv_err *e) {
   if (!o->file.asset || o->score == KV_SCORE_file) return KV_OK;
   return kv_fail(e, KV_REFUSED,
-                 "%s: scores=%s is read with score=file alone; write that, or "
+                 "%s: scores=%s is only read with score=file; add that, or "
                  "leave scores out",
                  method, o->file.asset->path);
 }
@@ -146,8 +145,8 @@ kv_rc kv_scored_open(const kv_shape *shape, const char *method, int score,
   needs->block = shape->chunk ? 0 : o->block;
   if (decodes && o->block)
     return kv_fail(e, KV_REFUSED,
-                   "%s: block=%d means nothing with form=decode, which leaves "
-                   "the prompt whole; leave it out or write form=both",
+                   "%s: block=%d has no effect with form=decode, which does "
+                   "not compress the prompt; leave it out or use form=both",
                    method, o->block);
   kv_rc rc = kv_score_open(shape, method, o->budget, &o->s, needs, e);
   needs->lengths =
@@ -168,9 +167,9 @@ void kv_scored_compress(const kv_at *at, kv_lane *lane) {
 
 /* --- scorers by attention ------------------------------------------------- */
 
-/* Scorers by attention: the votes of the last queries (SnapKV), the sums of all
- * rows (H2O) and what the last query alone gave (TOVA), all fixed-point sums of
- * probabilities (arithmetic 4). The sums are those of the rows since the last
+/* Scorers by attention: the votes of the last queries (SnapKV), the sums of
+ * all rows (H2O) and the row of the last query (TOVA), all fixed-point sums
+ * of probabilities (arithmetic 4). Sums cover the rows since the last
  * compression. */
 
 /* --- snapkv: votes, pooled over neighbours -------------------------------- */
@@ -240,7 +239,7 @@ static kv_rc open_last(const kv_shape *shape, const char *method, int budget,
   return kv_open_sums(method, 1, kv_score_heads(shape, group), 1, e);
 }
 
-/* Of the rows that are shown the last one counts. */
+/* Only the last of the given rows counts. */
 static void observe_last(const kv_at *at, kv_lane *lane, const kv_rows *rows,
                          const kv_score_options *o) {
   size_t n = (size_t)rows->entries;
@@ -302,7 +301,7 @@ static kv_rc check_file(const kv_asset *a, kv_err *e) {
   if (a->of_trace) return KV_OK;
   return kv_fail(e, KV_REFUSED,
                  "%s: metadata trace is missing; write the identity of the "
-                 "trace that is scored, as kvtrace info prints",
+                 "scored trace, which kvtrace info prints",
                  a->path);
 }
 
@@ -317,16 +316,16 @@ static kv_rc check_layer(const kv_shape *s, const kv_asset *a, int layer,
   if (!score) return KV_OK;
   if (n < least || n > s->n_tokens)
     return kv_fail(e, KV_REFUSED,
-                   "%s: layer %d has scores of %lld tokens and needs those of "
-                   "%d%s; the trace has %d",
+                   "%s: layer %d has scores of %lld tokens but needs %d%s; the "
+                   "trace has %d",
                    a->path, layer, (long long)n, least,
-                   prompt ? ", the prompt" : " to compress while decoding",
+                   prompt ? " for the prompt" : " to compress while decoding",
                    s->n_tokens);
   for (int64_t i = 0; i < t->count; i++)
     if (!(score[i] < LIMIT && score[i] > -LIMIT))
       return kv_fail(e, KV_REFUSED,
                      "%s: layer %d, KV head %lld, token %lld: the score is %g; "
-                     "give numbers between -2^99 and 2^99",
+                     "it must be between -2^99 and 2^99",
                      a->path, layer, (long long)(i / n), (long long)(i % n),
                      (double)score[i]);
   return KV_OK;
@@ -338,11 +337,10 @@ static kv_rc open_file(const kv_shape *shape, const char *method, int budget,
   (void)budget, (void)needs;
   if (o->w.window == KV_UNSET) o->w.window = 0;
   if (!a)
-    return kv_fail(
-        e, KV_USAGE,
-        "%s: score_file=file reads a file: write %s:score_file=file:scores="
-        "NAME.safetensors",
-        method, method);
+    return kv_fail(e, KV_USAGE,
+                   "%s: score_file=file needs a file; write "
+                   "%s:score_file=file:scores=NAME.safetensors",
+                   method, method);
   kv_rc rc = check_file(a, e);
   for (int i = 0; !rc && i < a->layers; i++)
     rc = check_layer(shape, a, a->layer[i], o, e);

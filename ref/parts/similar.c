@@ -15,7 +15,7 @@ float *kv_lane_keys(const kv_at *at, const kv_lane *lane) {
   return key;
 }
 
-/* Makes every one of n keys as long as 1. */
+/* Scales each of n keys to length 1. */
 static void unit_keys(int n, int d, float *key) {
   for (int i = 0; i < n; i++, key += d) {
     float length = kv_add(kv_sqrt(kv_dot(key, key, d)), KV_NO_NORM);
@@ -38,7 +38,7 @@ static void similar(const kv_at *at, int n, const float *unit, float least,
   at->work->used = used;
 }
 
-/* Takes the cosines that are zeroed out of the sums of their columns. */
+/* Subtracts the zeroed cosines from the sums of their columns. */
 static void spare(const kv_spare *how, int n, int d, const float *unit,
                   const int32_t *last, int64_t *sum) {
   for (int i = 0; i < n; i++) {

@@ -20,7 +20,7 @@ static bool alike(const kv_tiers *t, int above, int below, int side) {
          (high == 16 || t->groups[above][side] == t->groups[below][side]);
 }
 
-/* No side gains bits on its way down: a tier has at most those of the one
+/* No side gains bits on its way down: a tier has at most the bits of the tier
  * above. */
 static void cap(kv_tiers *t, int above, int below) {
   int high = t->bits[above], low = t->bits[below];
@@ -36,7 +36,7 @@ static kv_rc check(const kv_tiers *t, int asked, int side, int width,
   if (bits_of(t, asked, side) == 16 || width % groups == 0) return KV_OK;
   return kv_fail(e, KV_REFUSED,
                  "%s: %d groups do not divide the %d elements of a %s; choose "
-                 "%s_%s_groups as one of their divisors",
+                 "a divisor for %s_%s_groups",
                  method, groups, width, rows[side], tiers[asked],
                  letters[side]);
 }
@@ -99,8 +99,8 @@ static int coding_of(const kv_at *at, const kv_tiers *t, int tier, int side) {
   return i == KV_SAME ? (int)KV_SAME : kv_coded(at, i);
 }
 
-/* Could a side in this format be of the tier? As it came, it could of all that
- * leave it so. */
+/* Can a side in this format belong to the tier? An uncoded side belongs to
+ * every tier that stores it uncoded. */
 static bool is_of(const kv_at *at, const kv_tiers *t, int tier, int side,
                   int format) {
   int coding = coding_of(at, t, tier, side);
@@ -163,21 +163,19 @@ static kv_rc check_given(const char *method, const kv_tiers *t,
                          const kv_alphas *a, int i, kv_err *e) {
   bool given = a->asked[i] == a->asked[i];
   if (there(t, i) == given) return KV_OK;
-  return kv_fail(e, KV_REFUSED,
-                 given
-                     ? "%s: %s is of middle_%d, which is none; say its bits, "
-                       "too, or leave both out"
-                     : "%s: %s, the alpha of middle_%d, is not given; say it, "
-                       "from alpha_l to alpha_h",
-                 method, names[i], i);
+  return kv_fail(
+      e, KV_REFUSED,
+      given ? "%s: %s needs middle_%d; set its bits, too, or leave both out"
+            : "%s: %s, the alpha of middle_%d, is missing; set it between "
+              "alpha_l and alpha_h",
+      method, names[i], i);
 }
 
 static kv_rc check_falling(const char *method, const kv_alphas *a, int above,
                            int i, kv_err *e) {
   if (!(a->asked[i] > a->asked[above])) return KV_OK;
   return kv_fail(e, KV_REFUSED,
-                 "%s: %s=%g is above %s=%g; what goes further down would not "
-                 "be there before; lower %s or raise %s",
+                 "%s: %s=%g must not exceed %s=%g; lower %s or raise %s",
                  method, names[i], (double)a->asked[i], names[above],
                  (double)a->asked[above], names[i], names[above]);
 }
@@ -195,8 +193,8 @@ static kv_rc check_alphas(const char *method, const kv_tiers *t,
   }
   if (share <= 1 << 20) return KV_OK;
   return kv_fail(e, KV_REFUSED,
-                 "%s: high_share, low_share and those between are more than 1 "
-                 "together; lower one of them",
+                 "%s: high_share, low_share and the shares between add up to "
+                 "more than 1; lower one of them",
                  method);
 }
 
@@ -205,10 +203,10 @@ static kv_rc check_alphas(const char *method, const kv_tiers *t,
 static const char *wrong_with(const kv_tiers *t, const kv_alphas *a,
                               const float *weights) {
   for (int i = 0; i < a->weights; i++)
-    if (!(weights[i] >= 0)) return "a weight is below 0";
+    if (!(weights[i] >= 0)) return "a weight is negative";
   for (int i = 1; i < t->n; i++)
     if (kv_alpha_of(a, weights, i) > kv_alpha_of(a, weights, i - 1))
-      return "alphas times weights rise from a tier to the one below it";
+      return "alphas times weights rise from a tier to the next lower one";
   return NULL;
 }
 
@@ -219,8 +217,8 @@ static kv_rc open_weights(const kv_shape *s, const kv_tiers *t, kv_alphas *a,
   for (int i = 0; i < KV_TIER_COUNT; i++) asked += there(t, i);
   if (from->tensor->dim[2] != asked)
     return kv_fail(e, KV_REFUSED,
-                   "%s: %d weights a head, and %d tiers are asked for; give "
-                   "one for each, from high to low",
+                   "%s: there are %d weights a head but %d tiers; give one "
+                   "weight for each tier, from high to low",
                    from->path, (int)from->tensor->dim[2], asked);
   a->weights = asked;
   for (int l = 0; l < s->n_layers; l++)
@@ -228,9 +226,8 @@ static kv_rc open_weights(const kv_shape *s, const kv_tiers *t, kv_alphas *a,
       const void *all = from->tensor->data;
       const char *wrong = wrong_with(t, a, kv_alpha_weights(a, all, s, l, g));
       if (wrong)
-        return kv_fail(e, KV_REFUSED,
-                       "%s: %s for KV head %d of layer %d; mend it", from->path,
-                       wrong, g, l);
+        return kv_fail(e, KV_REFUSED, "%s: %s for KV head %d of layer %d",
+                       from->path, wrong, g, l);
     }
   return KV_OK;
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Votes of a window of queries. Contract: ref/parts/votes.h. Cost: logits of
- * window * heads * n * d, a few rows of n elements a query and, where
- * temperatures are looked for, up to 60 rows of exponentials.
+ * window * heads * n * d, a few rows of n elements a query and, when
+ * temperatures are computed, up to 60 rows of exponentials.
  */
 #include "ref/parts/votes.h"
 #include "ref/kernels/kernels.h"
@@ -57,7 +57,7 @@ static kv_poll open_poll(const kv_at *at, const kv_lane *lane,
   return p;
 }
 
-/* A poll in progress: prefixes of z and of g end elsewhere. */
+/* A poll in progress; prefixes of z and of g end at different entries. */
 typedef struct asking {
   const kv_at *at;
   const kv_voters *o;
@@ -70,14 +70,14 @@ static asking begin(const kv_at *at, const kv_voters *o, kv_poll *p) {
   return (asking){at, o, p, f, f};
 }
 
-/* less = x less its largest, which is returned. */
+/* less = x minus its largest, which is returned. */
 static float lower(const asking *a, const float *x, int n) {
   float most = a->at->kernels->max(x, n);
   for (int i = 0; i < n; i++) a->p->less[i] = kv_sub(x[i], most);
   return most;
 }
 
-/* g of rkv: what a query's own share leaves of what is there twice. */
+/* g of rkv: a query's own share less redundancy. */
 static void weigh_repeated(const kv_at *at, const kv_voters *o,
                            const kv_poll *p, int n) {
   int64_t sum = 0;
@@ -165,7 +165,7 @@ static float temperature_of(asking *a, int rule, const float *g, int n) {
   return s.t;
 }
 
-/* One query, which sees the first n of the poll's entries: z is made. */
+/* One query, which sees the first n of the poll's entries; z is filled in. */
 static void vote(asking *a, int n, float *kept) {
   const kv_kernels *kernel = a->at->kernels;
   kv_poll *p = a->p;
@@ -187,8 +187,8 @@ static void vote(asking *a, int n, float *kept) {
 
 /* --- logits --------------------------------------------------------------- */
 
-/* Entries of the poll that the query of a token sees. Those that are younger
- * than the window's first token stand last, in order. */
+/* How many of the poll's entries the query of a token sees. Entries younger
+ * than the window's first token are last, in order. */
 static int seen_by(const asking *a, const kv_lane *lane, int token) {
   const kv_poll *p = a->p;
   int n = p->n;
@@ -197,8 +197,8 @@ static int seen_by(const asking *a, const kv_lane *lane, int token) {
   return n;
 }
 
-/* z of the first n from logits of all heads, [heads][lds] by entry, of which
- * none is -0. */
+/* z of the first n from logits of all heads, [heads][lds] by entry; none is
+ * -0. */
 static void largest_of_heads(const asking *a, const kv_lane *lane, int n,
                              float *s, size_t lds) {
   const kv_poll *p = a->p;
@@ -280,24 +280,24 @@ kv_search kv_calibrate(const kv_at *at, kv_scores_less row, float want,
 
 /* --- prefixes ------------------------------------------------------------- */
 
-/* Prefixes of rows in falling order, without sorting them. Contract:
- * ref/parts/votes.h. What lies above a guess is gathered by the row kernel, and
- * the guess lowered until the prefix is there; among those few it is found by
- * radix. Cost: O(n) with a vector a few entries long, and O(those few). */
+/* Prefixes of rows in falling order, without a sort. Contract:
+ * ref/parts/votes.h. The row kernel gathers entries above a guess, and the
+ * guess is lowered until they contain the prefix; radix finds it among these
+ * few. Cost: O(n) with a vector a few entries long, and O(those few). */
 
-/* Gathers those of x that are at least the guess; returns how many. */
+/* Gathers elements of x that are at least the guess; returns how many. */
 static int gather(kv_prefixes *f, const float *x, int n, float most) {
   return f->at->kernels->at_least(x, n, kv_sub(most, f->reach), f->value,
                                   f->place);
 }
 
-/* The guess reaches further, in the end to infinity, where all are. */
+/* Lowers the guess, in the end to infinity, which includes all. */
 static void reach_on(kv_prefixes *f) {
   f->reach = f->reach > 0 ? kv_mul(f->reach, 2.0f) : 1.0f;
 }
 
-/* Leaves of m gathered those above the key, and of those at it the first
- * `equals`; returns how many. The guess becomes where they ended, and some. */
+/* Keeps of m gathered elements those above the key and the first `equals` at
+ * it; returns how many. The next guess is a little below where they ended. */
 static int leave(kv_prefixes *f, int m, uint32_t cut, int equals, float most) {
   int n = 0;
   float last = most;
@@ -322,7 +322,7 @@ static int64_t weigh(kv_prefixes *f, int m, const float *e) {
   return sum;
 }
 
-/* How many of those at the key are in, the ones above having `above`. */
+/* How many elements at the key are in, if those above have `above`. */
 static int equals_of(const kv_prefixes *f, int m, uint32_t cut, int64_t above,
                      int64_t target) {
   int equals = 0;

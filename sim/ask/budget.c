@@ -57,12 +57,12 @@ static bool decimal(const char *c, size_t n, int64_t finest, int64_t *num,
 static kv_rc parse_share(const char *text, const char *at, kv_budget *b,
                          kv_err *e) {
   if (b->basis == KV_BASIS_ENTRIES) {
-    return bad(text, "entries are counted, not a percentage", e);
+    return bad(text, "give entries as a number, not a percentage", e);
   }
   if (b->basis == KV_BASIS_NONE) b->basis = KV_BASIS_PROMPT;
   if (!decimal(at, strlen(at) - 1, finest_percent, &b->num, &b->den)) {
     return bad(text,
-               "a percentage is a plain decimal up to 1000 with at most 6 "
+               "a percentage must be a plain decimal up to 1000 with at most 6 "
                "decimals, like 12.5%",
                e);
   }
@@ -76,11 +76,11 @@ static kv_rc parse_ratio(const char *text, const char *at, kv_budget *b,
   if (decimal(at, strlen(at), finest_ratio, &b->num, &b->den) &&
       b->num < b->den)
     return KV_OK;
-  return bad(text,
-             "a compression ratio is the share of the prompt's tokens that "
-             "goes: a plain decimal from 0 on and below 1 with at most 15 "
-             "decimals, like ratio:0.8",
-             e);
+  return bad(
+      text,
+      "a compression ratio is the share of the prompt's tokens to drop; write "
+      "a decimal from 0 to below 1 with at most 15 decimals, like ratio:0.8",
+      e);
 }
 
 static kv_rc parse_count(const char *text, const char *at, kv_budget *b,
@@ -88,22 +88,21 @@ static kv_rc parse_count(const char *text, const char *at, kv_budget *b,
   uint64_t count;
   if (!strncmp(at, "ratio:", 6))
     return bad(text,
-               "a compression ratio is of the prompt's tokens alone: write "
-               "ratio:0.8, or a share of dense's bytes as end:20%",
+               "a compression ratio only applies to the prompt's tokens; write "
+               "ratio:0.8, or a share of the uncompressed bytes as end:20%",
                e);
   if (b->basis != KV_BASIS_NONE && b->basis != KV_BASIS_ENTRIES) {
-    return bad(text, "this basis takes a percentage, like mean:20%", e);
+    return bad(text, "this basis needs a percentage, like mean:20%", e);
   }
   b->basis = KV_BASIS_ENTRIES;
   if (!kv_text_count(at, MOST_ENTRIES, &count)) {
     if (*at && at[strspn(at, "0123456789")] == 0)
       return bad(text, "must be at most 1073741824", e);
-    return bad(
-        text,
-        "write a number of entries (512) or a percentage (20%), with "
-        "entries:, prompt:, end:, mean:, peak:, read: or traffic: before "
-        "it; a compression ratio (ratio:0.8); or a list, a layer each (64/32)",
-        e);
+    return bad(text,
+               "write a number of entries (512), a percentage (20%), a "
+               "percentage with a basis (mean:20%), a compression ratio "
+               "(ratio:0.8), or a list of one per layer (64/32)",
+               e);
   }
   if (count < 1) return bad(text, "must be at least 1; the nearest is 1", e);
   b->entries = (int)count;
@@ -129,8 +128,8 @@ static kv_rc parse_basis(const char *text, const char **at, kv_budget *b,
   }
   const char *near = kv_text_nearest(name, KV_BASES - 1, kv_basis_names + 1);
   return kv_fail(e, KV_USAGE,
-                 "budget %s: the basis is none of entries, prompt, ratio, end, "
-                 "mean, peak, read, traffic%s%s%s",
+                 "budget %s: the basis must be one of entries, prompt, ratio, "
+                 "end, mean, peak, read, traffic%s%s%s",
                  kv_show(text, show), near ? "; did you mean " : "",
                  near ? near : "", near ? "?" : "");
 }
@@ -142,7 +141,7 @@ kv_rc kv_budget_parse(const char *text, kv_budget *out, kv_err *e) {
   size_t n = strlen(text);
   if (n == 0)
     return kv_fail(e, KV_USAGE,
-                   "a budget of the list is empty; write them as 10%%,512");
+                   "a budget in the list is empty; write a list as 10%%,512");
   if (n >= sizeof out->target) return bad(text, "is too long", e);
   kv_rc rc = parse_basis(text, &at, out, e);
   if (rc) return rc;
@@ -228,15 +227,15 @@ kv_rc kv_budget_entries(const kv_budget *b, int prompt_len, int *out,
                ? (wide)left_by_ratio(b, prompt_len)
                : (wide)b->num * (unsigned)prompt_len / (wide)b->den;
   if (n < 1 && b->basis == KV_BASIS_RATIO)
-    return kv_fail(e, KV_USAGE,
-                   "budget %s leaves none of a prompt of %d tokens; a smaller "
-                   "ratio leaves more",
-                   b->target, prompt_len);
+    return kv_fail(
+        e, KV_USAGE,
+        "budget %s leaves none of the prompt's %d tokens; give a smaller ratio",
+        b->target, prompt_len);
   if (n < 1) {
-    return kv_fail(e, KV_USAGE,
-                   "budget %s of a prompt of %d tokens is less than one entry; "
-                   "ask for more",
-                   b->target, prompt_len);
+    return kv_fail(
+        e, KV_USAGE,
+        "budget %s of a prompt of %d tokens is less than one entry; give more",
+        b->target, prompt_len);
   }
   *out = n > MOST_ENTRIES ? MOST_ENTRIES : (int)n;
   return KV_OK;
@@ -264,7 +263,8 @@ kv_rc kv_budget_refuse(const kv_budget *b, const char *least, int64_t bytes,
   bool sums = b->basis != KV_BASIS_END && b->basis != KV_BASIS_PEAK;
   double percent = dense > 0 ? 100.0 * (double)bytes / (double)dense : 0;
   return kv_fail(e, KV_REFUSED,
-                 "the least legal %s takes %" PRId64 " of dense %" PRId64
+                 "the smallest %s takes %" PRId64
+                 " of the uncompressed %" PRId64
                  " bytes%s (%.4g %%), more than %s",
                  least, bytes, dense, sums ? " summed over steps" : "", percent,
                  b->target);
@@ -389,15 +389,16 @@ static kv_rc add(const char *text, kv_rc bad, const char *at, kv_budget *out,
   char show[KV_SHOW];
   size_t bytes = (size_t)(out->layers + 1) * sizeof one;
   if (kv_budget_of_layers(text))
-    return kv_fail(e, bad, "%s: %s is a list in a list", at,
+    return kv_fail(e, bad, "%s: %s is a list within a list", at,
                    kv_show(text, show));
   kv_rc rc = kv_budget_parse(text, &one, &why);
   if (rc) return kv_fail(e, rc == KV_USAGE ? bad : rc, "%s: %s", at, why.text);
   if (kv_budget_in_bytes(&one))
-    return kv_fail(e, bad,
-                   "%s: %s is of bytes; a layer takes entries (512), a share "
-                   "of the prompt (20%%) or a compression ratio (ratio:0.8)",
-                   at, text);
+    return kv_fail(
+        e, bad,
+        "%s: %s is a budget in bytes; a layer needs entries (512), a share of "
+        "the prompt (20%%) or a compression ratio (ratio:0.8)",
+        at, text);
   if (out->layers == MOST_LAYERS)
     return kv_fail(e, bad, "%s: more than %d layers", at, MOST_LAYERS);
   kv_budget *grown = realloc(out->layer, bytes);
@@ -437,17 +438,16 @@ static kv_rc slurp(const char *path, size_t *n, char **out, kv_err *e) {
   *out = NULL;
   if (there && (!S_ISREG(is.st_mode) || is.st_size > MOST_BYTES))
     return kv_fail(e, KV_INPUT,
-                   "%s: is no file of at most %d bytes with a budget a layer",
+                   "%s must be a regular file of at most %d bytes, with one "
+                   "budget per layer",
                    kv_show(path, show), MOST_BYTES);
   FILE *f = there ? fopen(path, "re") : NULL;
   if (!f)
-    return kv_fail(e, errno == ENOMEM ? KV_RESOURCE : KV_INPUT,
-                   "%s: cannot read it: %s", kv_show(path, show),
-                   strerror(errno));
+    return kv_cannot(e, errno == ENOMEM ? KV_RESOURCE : KV_INPUT, "open", path);
   if (!(*out = kv_zalloc(1, (size_t)is.st_size + 1)))
     rc = kv_no_memory(e, "budgets of layers", (size_t)is.st_size);
   else if ((*n = fread(*out, 1, (size_t)is.st_size, f)) < (size_t)is.st_size)
-    rc = kv_fail(e, KV_INPUT, "%s: cannot read all of it", kv_show(path, show));
+    rc = kv_cannot(e, KV_INPUT, "read", path);
   fclose(f);
   return rc;
 }
@@ -459,8 +459,8 @@ static kv_rc not_json(const char *path, const char *text, const char *at,
   int line = 1;
   for (; text < at; text++) line += *text == '\n';
   return kv_fail(e, KV_INPUT,
-                 "%s: line %d is not JSON: a list is [64, \"20%%\"]", path,
-                 line);
+                 "%s: line %d is not JSON; write a list as [64, \"20%%\"]",
+                 path, line);
 }
 
 /* One element: a number of entries, or a text as it would be typed. */
@@ -468,10 +468,9 @@ static kv_rc add_element(const char *word, bool quoted, const char *at,
                          kv_budget *out, kv_err *e) {
   if (quoted || !word[strspn(word, "-0123456789")])
     return add(word, KV_INPUT, at, out, e);
-  return kv_fail(e, KV_INPUT,
-                 "%s: is neither a whole number of entries nor a text like "
-                 "\"20%%\"",
-                 at);
+  return kv_fail(
+      e, KV_INPUT,
+      "%s: must be a whole number of entries or a text like \"20%%\"", at);
 }
 
 /* A list of whole numbers and texts without escapes, which is all of JSON that
@@ -524,14 +523,14 @@ static kv_rc add_file(const char *path, kv_budget *out, kv_err *e) {
   kv_rc rc = slurp(path, &n, &text, e);
   const char *name = kv_show(path, show);
   if (!rc && strlen(text) < n)
-    rc = kv_fail(e, KV_INPUT, "%s: byte %zu is zero: it is no text", name,
-                 strlen(text) + 1);
+    rc = kv_fail(e, KV_INPUT, "%s: byte %zu is zero, so it is not a text file",
+                 name, strlen(text) + 1);
   if (!rc)
     rc = text[strspn(text, blanks)] == '[' ? add_array(name, text, out, e)
                                            : add_lines(name, text, out, e);
   free(text);
   if (!rc && out->layers == 0)
-    rc = kv_fail(e, KV_INPUT, "%s: holds no budget; write one a layer", name);
+    rc = kv_fail(e, KV_INPUT, "%s: has no budget; write one per layer", name);
   return rc;
 }
 

@@ -53,12 +53,12 @@ static kv_rc door_try(const char *file, const char *name, kv_err *e) {
   kv_rc rc = kv_child_run(&c, &end, e);
   if (rc || end.fate == KV_CHILD_DONE) return rc;
   if (end.fate == KV_CHILD_STUCK)
-    return kv_fail(e, KV_INPUT,
-                   "%s: loading it does not return, and was given up after "
-                   "%d s: look at its constructors",
-                   name, PATIENCE);
+    return kv_fail(
+        e, KV_INPUT,
+        "%s: loading it did not return within %d s; check its constructors",
+        name, PATIENCE);
   return kv_fail(e, KV_INPUT,
-                 "%s: loading it ends the process (%s %d)%s%s: look at its "
+                 "%s: loading it ended the process (%s %d)%s%s; check its "
                  "constructors and destructors",
                  name, end.signal ? "signal" : "exit code",
                  end.signal ? end.signal : end.code, *end.said ? ": " : "",
@@ -92,29 +92,29 @@ static bool are_few(const char *choices) {
  * nothing. */
 static const char *wrong_file(const kv_method *m, const kv_param *p) {
   if (kv_method_file(m, KV_MOST_FILES))
-    return "is one of too many files that the method reads";
+    return "is beyond the most files of a method";
   if (p->offset % _Alignof(kv_file)) return "is not aligned as a kv_file";
   if (p->fallback && strcmp(p->fallback, KV_FILE_OPTIONAL) &&
       strcmp(p->fallback, KV_FILE_BESIDE))
-    return "has a default that is not KV_FILE_BESIDE or KV_FILE_OPTIONAL";
+    return "needs the default KV_FILE_BESIDE or KV_FILE_OPTIONAL";
   int n = 0;
   const kv_tensor_ask *all = p->reads ? p->reads->tensors : NULL;
   for (const kv_tensor_ask *t = all; t && t->name; t++) {
     const char *star = strchr(t->name, '*');
     if (++n > MOST_TENSORS)
-      return "asks for too many tensors, or its table does not end with name "
+      return "declares too many tensors, or its table does not end with name "
              "NULL";
     if (!*t->name || strlen(t->name) > 63 || (star && strchr(star + 1, '*')))
-      return "asks for a tensor whose name is empty, long or has two *";
+      return "declares a tensor whose name is empty, too long or has two *";
     if ((int)t->type < KV_T_F32 || t->type > KV_T_I64)
-      return "asks for a tensor of an unknown type";
+      return "declares a tensor of an unknown type";
     if (t->rank < 0 || t->rank > KV_TENSOR_RANK)
-      return "asks for a tensor of more dimensions than KV_TENSOR_RANK";
+      return "declares a tensor of more dimensions than KV_TENSOR_RANK";
     for (int i = 0; i < t->rank; i++)
       if (t->dim[i] < KV_DIM_D_V)
-        return "asks for a tensor with an unknown dimension";
+        return "declares a tensor with an unknown dimension";
   }
-  return n ? NULL : "asks for no tensor";
+  return n ? NULL : "declares no tensor";
 }
 
 /* A budget that -b does not set would be a trap. */
@@ -123,30 +123,30 @@ static const char *wrong_knob(const kv_method *m, const kv_param *p) {
     return "must have .knob = KV_KNOB_ENTRIES, so that -b can set it";
   if (p->knob == KV_NO_KNOB) return NULL;
   if ((int)p->knob < 0 || p->knob > KV_KNOB_RESOLVED)
-    return "has a .knob that is none of KV_KNOB_*";
-  if (kv_spec_knob(m) != p) return "is a second budget parameter; -b sets one";
-  if (p->kind > KV_SHARE) return "is a budget parameter and no number";
-  if (p->min < 0) return "is a budget parameter with values below 0";
+    return "needs one of KV_KNOB_* as .knob";
+  if (kv_spec_knob(m) != p)
+    return "is a second budget parameter, but -b sets only one";
+  if (p->kind > KV_SHARE) return "is a budget parameter and must be a number";
+  if (p->min < 0) return "is a budget parameter and must be 0 or more";
   if (kv_knob_counts(p->knob))
-    return p->kind != KV_INT ? "counts entries and is no KV_INT"
-           : p->fallback     ? "counts entries and has a default"
-           : p->grid != 0    ? "counts entries, whose grid is 0"
+    return p->kind != KV_INT ? "counts entries and must be KV_INT"
+           : p->fallback     ? "counts entries and must have no default"
+           : p->grid != 0    ? "counts entries and needs grid 0"
                              : NULL;
-  if (!p->fallback) return "is a budget parameter without a default";
+  if (!p->fallback) return "is a budget parameter and needs a default";
   if (p->kind != KV_INT && !(p->grid > 0))
-    return "is a budget parameter without a grid";
+    return "is a budget parameter and needs a grid";
   if (p->kind == KV_INT && p->grid != (double)(int)p->grid)
-    return "is a whole number with a grid that is none";
+    return "is a whole number and needs a whole grid";
   if (!((p->max - p->min) / (p->grid > 0 ? p->grid : 1) < 1e9))
     return "is a budget parameter with too many values";
   return NULL;
 }
 
 static const char *wrong_param(const kv_method *m, const kv_param *p) {
-  if (!is_word(p->name, "_"))
-    return "has a name that is no word of a-z, 0-9, _";
+  if (!is_word(p->name, "_")) return "needs a name of a-z, 0-9 and _";
   if (kv_params_find(m->params, p->name) != (int)(p - m->params))
-    return "is there twice";
+    return "appears twice";
   if ((int)p->kind < KV_INT || p->kind > KV_FILE) return "has an unknown kind";
   if (!p->help) return "has no help";
   if (p->offset > m->params_size ||
@@ -155,13 +155,13 @@ static const char *wrong_param(const kv_method *m, const kv_param *p) {
   if (p->kind == KV_CHOICE && (!p->choices || !*p->choices))
     return "has no choices";
   if (p->kind == KV_CHOICE && !are_few(p->choices))
-    return "has too many choices, or too long ones";
+    return "has too many choices, or choices that are too long";
   if (p->kind == KV_CHOICE && !p->fallback) return "has no default";
   if (p->kind <= KV_SHARE && !(p->min <= p->max))
     return "has no values: min is above max";
   if (p->kind == KV_INT && (p->min <= KV_UNSET || p->max > INT32_MAX))
-    return "has values that are no int";
-  if (p->label && p->kind != KV_TEXT) return "is a label and no KV_TEXT";
+    return "has values that do not fit an int";
+  if (p->label && p->kind != KV_TEXT) return "is a label and must be KV_TEXT";
   if (p->kind == KV_FILE && wrong_file(m, p)) return wrong_file(m, p);
   return wrong_knob(m, p);
 }
@@ -170,9 +170,10 @@ static kv_rc check_params(const kv_method *m, const char *file, kv_err *e) {
   kv_err why = {0};
   char show[KV_SHOW];
   for (int i = 0; m->params && m->params[i].name; i++) {
-    const char *wrong = i < MOST_PARAMS ? wrong_param(m, &m->params[i])
-                                        : "is one of too many, or the table "
-                                          "does not end with name NULL";
+    const char *wrong = i < MOST_PARAMS
+                            ? wrong_param(m, &m->params[i])
+                            : "is beyond the most parameters, or the table "
+                              "does not end with name NULL";
     if (wrong)
       return kv_fail(e, KV_INPUT, "%s: the parameter %s %s", file,
                      kv_show(m->params[i].name, show), wrong);
@@ -189,18 +190,18 @@ kv_rc kv_door_check(const kv_method *m, const char *file, kv_err *e) {
   const char *wrong = NULL;
   if (m->abi != KV_METHOD_ABI)
     return kv_fail(e, KV_INPUT,
-                   "%s was built against another kvreplay (ABI %d, this one "
-                   "has %d): build it again with this one's headers",
+                   "%s was built for another kvreplay version (ABI %d, this "
+                   "one has %d); rebuild it with this version's headers",
                    file, m->abi, KV_METHOD_ABI);
   if (!is_word(m->name, "-_"))
-    wrong = "its name is no word of a-z, 0-9, - and _ that begins with a "
-            "letter";
+    wrong =
+        "its name must start with a letter, then have only a-z, 0-9, - and _";
   else if (!strcmp(m->name, "all"))
-    wrong = "it is called all, which means every built-in method";
+    wrong = "it must not be called all, which means every built-in method";
   else if (!m->title || !m->paper)
     wrong = "title or paper is missing";
   else if (!m->open)
-    wrong = "it has no open, which says what the hooks need";
+    wrong = "it has no open, which declares what the hooks need";
   else if (m->params_size > (size_t)1 << 20)
     wrong = "its parameters take more than a megabyte";
   if (wrong) return kv_fail(e, KV_INPUT, "%s: %s", file, wrong);
@@ -353,8 +354,7 @@ static kv_rc explain(const char *file, const char *said, kv_err *e) {
   char show[KV_SHOW];
   int n = 0;
   if (!symbol)
-    return kv_fail(e, KV_INPUT,
-                   "%s is no shared object that can be loaded here: %s", file,
+    return kv_fail(e, KV_INPUT, "cannot load %s as a shared object: %s", file,
                    kv_show(said ? said : "no reason given", show));
   while (n < 128 && kv_plugin_calls[n].name) {
     names[n] = kv_plugin_calls[n].name;
@@ -364,29 +364,26 @@ static kv_rc explain(const char *file, const char *said, kv_err *e) {
   const char *near = kv_text_nearest(show, n, names);
   if (near && !strcmp(near, show))
     return kv_fail(e, KV_INPUT,
-                   "%s calls %s, which is here but hidden from it: load "
-                   "libkvreplay with RTLD_GLOBAL",
+                   "%s calls %s, which is loaded but hidden; load libkvreplay "
+                   "with RTLD_GLOBAL",
                    file, show);
   return kv_fail(e, KV_INPUT,
                  "%s calls %s, which this kvreplay does not have%s%s%s", file,
-                 show,
-                 near ? "; did you mean "
-                      : ": link the library that "
-                        "does into it",
+                 show, near ? "; did you mean " : "; link its library",
                  near ? near : "", near ? "?" : "");
 }
 
 static kv_rc is_free(const kv_method *m, const char *file, kv_err *e) {
   if (kv_method_named(m->name))
     return kv_fail(e, KV_USAGE,
-                   "%s: its method is called %s like one that is built in; "
-                   "give it another .name",
+                   "%s: a built-in method is also called %s; give the plugin "
+                   "another .name",
                    file, m->name);
   const plugin *other = by_name(m->name);
   if (!other) return KV_OK;
   return kv_fail(e, KV_USAGE,
-                 "%s: its method is called %s like that of %s; one of them "
-                 "needs another .name",
+                 "%s: its method is called %s, like that of %s; give one of "
+                 "them another .name",
                  file, m->name, other->file);
 }
 
@@ -444,8 +441,8 @@ static kv_rc load(const char *file, const kv_method **out, kv_err *e) {
   const kv_method *m = dlsym(object, "kv_plugin");
   if (!m)
     rc = kv_fail(e, KV_INPUT,
-                 "%s has no symbol kv_plugin: a plugin is `const kv_method "
-                 "kv_plugin = {...};`, and not static",
+                 "%s has no symbol kv_plugin; define `const kv_method "
+                 "kv_plugin = {...};`, not static",
                  name);
   if (!rc) rc = kv_door_check(m, name, e);
   if (!rc) rc = is_free(m, name, e);
@@ -464,13 +461,12 @@ static kv_rc load_path(const char *path, const kv_method **out, kv_err *e) {
   char show[KV_SHOW], *file = realpath(path, NULL);
   kv_rc rc = KV_OK;
   if (!file || stat(file, &st))
-    rc = kv_fail(e, KV_INPUT,
-                 "there is no file %s; `kvreplay new NAME` writes a method, "
-                 "make compiles it",
-                 kv_show(path, show));
+    rc = kv_fail(
+        e, KV_INPUT,
+        "no file %s; `kvreplay new NAME` writes a method, and make compiles it",
+        kv_show(path, show));
   else if (!S_ISREG(st.st_mode))
-    rc = kv_fail(e, KV_INPUT, "%s is no file but something else",
-                 kv_show(path, show));
+    rc = kv_fail(e, KV_INPUT, "%s is not a regular file", kv_show(path, show));
   const plugin *have = rc ? NULL : by_file(file);
   if (have)
     *out = have->method;
@@ -527,8 +523,8 @@ static kv_rc folders_are_there(kv_err *e) {
   for (int i = 0; folder_at(i, sizeof folder, folder); i++)
     if (stat(folder, &st) || !S_ISDIR(st.st_mode))
       return kv_fail(e, KV_USAGE,
-                     "KVREPLAY_PLUGINS names %s, which is no folder; correct "
-                     "or unset it",
+                     "KVREPLAY_PLUGINS names %s, which is not a folder; "
+                     "correct or unset it",
                      kv_show(folder, show));
   return KV_OK;
 }
@@ -542,8 +538,8 @@ static kv_rc find_named(const char *name, const kv_method **out, kv_err *e) {
   kv_rc rc = load_path(path, out, e);
   if (rc || !strcmp((*out)->name, name)) return rc;
   rc = kv_fail(e, KV_INPUT,
-               "%s: its method is called %s; give the file that name, or -m "
-               "the path",
+               "%s: its method is called %s; rename the file to match, or give "
+               "its path to -m",
                kv_show(path, show), (*out)->name);
   *out = NULL;
   return rc;

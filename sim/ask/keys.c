@@ -21,9 +21,9 @@ kv_rc kv_windowed_parse(const char *value, kv_spec *s, kv_err *e) {
       return KV_OK;
     }
   return kv_fail(e, KV_USAGE,
-                 KV_WINDOWED "=%s is neither leave nor compress: layers with a "
-                             "sliding window keep their window, or the method "
-                             "runs within it",
+                 KV_WINDOWED
+                 "=%s must be leave (layers with a sliding window keep their "
+                 "window) or compress (the method runs within it)",
                  kv_show(value, show));
 }
 
@@ -43,11 +43,12 @@ kv_rc kv_prefill_parse(const char *value, kv_spec *s, kv_err *e) {
   uint64_t n = 0;
   if (strcmp(value, "whole") == 0) return KV_OK;
   if (!kv_text_count(value, MOST_CHUNK, &n) || n < 1)
-    return kv_fail(e, KV_USAGE,
-                   KV_PREFILL "=%s is neither whole nor the tokens of a chunk, "
-                              "1 to %d: a prompt is read whole, or in chunks "
-                              "that attend as decode steps do",
-                   kv_show(value, show), (int)MOST_CHUNK);
+    return kv_fail(
+        e, KV_USAGE,
+        KV_PREFILL
+        "=%s must be whole (read the prompt at once) or a chunk's tokens, 1 to "
+        "%d (read it in chunks that attend as decode steps do)",
+        kv_show(value, show), (int)MOST_CHUNK);
   s->chunk = (int)n;
   return KV_OK;
 }

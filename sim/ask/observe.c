@@ -3,9 +3,9 @@
 
 #include <stdlib.h>
 
-const char *const kv_observe_names[KV_OBSERVES] = {
-    "recorded",       "context",       "question",
-    "recorded+turns", "context+turns", "question+turns"};
+#define PLACES(added) "recorded" added, "context" added, "question" added
+const char *const kv_observe_names[KV_OBSERVES] = {PLACES(""),
+                                                   PLACES("+turns")};
 
 /* The question that begins first; segments are in any order. */
 static const kv_segment *first_question(const kv_trace *t) {
@@ -38,19 +38,19 @@ kv_rc kv_observe_prompt(const kv_trace *t, kv_observe observe, int *prompt_len,
   const kv_segment *question = first_question(t);
   if (!question)
     return kv_fail(e, KV_REFUSED,
-                   "--observe %s: %s has no segments that say where a question "
-                   "is; take --prompt-len",
+                   "--observe %s: %s has no segments that mark a question; use "
+                   "--prompt-len",
                    name, t->path);
   int end = observe == KV_OBSERVE_QUESTION ? question->end
                                            : end_of_context(t, question);
   if (end == 0)
     return kv_fail(e, KV_REFUSED,
                    "--observe %s: %s has no context segment before its first "
-                   "question, at token %d; take --observe question",
+                   "question, at token %d; use --observe question",
                    name, t->path, question->start);
   if (end < t->first_decode)
     return kv_fail(e, KV_REFUSED,
-                   "--observe %s: decoding would start at token %d, and %s "
+                   "--observe %s: decoding would start at token %d, but %s "
                    "records every query row only from token %d on",
                    name, end, t->path, t->first_decode);
   *prompt_len = end;
@@ -79,11 +79,10 @@ kv_rc kv_observe_turns(const kv_trace *t, kv_observe observe, int prompt_len,
                        int *n, kv_asking **out, kv_err *e) {
   *n = 0;
   *out = NULL;
-  if (observe < KV_OBSERVE_TURNS) return KV_OK;
+  if (!(observe / KV_OBSERVE_TURNS % 2)) return KV_OK;
   if (!first_question(t))
     return kv_fail(e, KV_REFUSED,
-                   "--turns: %s has no segments that say where its questions "
-                   "are",
+                   "--turns: %s has no segments that mark its questions",
                    t->path);
   *out = kv_zalloc((size_t)t->n_segments, sizeof **out);
   if (!*out)

@@ -58,20 +58,19 @@ static double nearest(const kv_param *p, double x) {
 
 static kv_rc outside(const kv_param *p, const char *text, double x, kv_err *e) {
   char show[KV_SHOW], near[KV_NUMBER], range[KV_TEXT_MAX];
-  bool whole = x >= p->min && x <= p->max;
   kv_param_range(p, range);
-  return kv_fail(e, KV_USAGE, "%s=%s is not %s (%s); the nearest is %s=%s",
-                 p->name, kv_show(text, show),
-                 whole ? "a whole number" : "in range", range, p->name,
-                 kv_number_real(nearest(p, x), near));
+  return kv_fail(
+      e, KV_USAGE, "%s must be %s from %s, not %s; the nearest is %s=%s",
+      p->name, p->kind == KV_INT ? "a whole number" : "a number", range,
+      kv_show(text, show), p->name, kv_number_real(nearest(p, x), near));
 }
 
 static kv_rc number(const kv_param *p, const char *text, double *x, kv_err *e) {
   char show[KV_SHOW], range[KV_TEXT_MAX];
   if (!kv_number_parse(text, x)) {
     kv_param_range(p, range);
-    return kv_fail(e, KV_USAGE, "%s=%s is not a number (%s)", p->name,
-                   kv_show(text, show), range);
+    return kv_fail(e, KV_USAGE, "%s must be a number from %s, not '%s'",
+                   p->name, range, kv_show(text, show));
   }
   if (*x < p->min || *x > p->max) return outside(p, text, *x, e);
   return KV_OK;
@@ -136,8 +135,8 @@ static kv_rc set_choice(const kv_param *p, const char *text, void *values,
     }
   }
   const char *near = kv_text_nearest(text, n, name);
-  return kv_fail(e, KV_USAGE, "%s=%s is none of %s%s%s%s", p->name,
-                 kv_show(text, show), p->choices, near ? "; did you mean " : "",
+  return kv_fail(e, KV_USAGE, "%s must be one of %s, not '%s'%s%s%s", p->name,
+                 p->choices, kv_show(text, show), near ? "; did you mean " : "",
                  near ? near : "", near ? "?" : "");
 }
 
@@ -146,8 +145,9 @@ static kv_rc set_text(const kv_param *p, const char *text, void *values,
   size_t n = strlen(text);
   if (n == 0) return kv_fail(e, KV_USAGE, "%s= has no value", p->name);
   if (n >= KV_TEXT_MAX) {
-    return kv_fail(e, KV_USAGE, "the value of %s has %zu bytes; at most %d",
-                   p->name, n, KV_TEXT_MAX - 1);
+    return kv_fail(e, KV_USAGE,
+                   "the value of %s has %zu bytes; the limit is %d", p->name, n,
+                   KV_TEXT_MAX - 1);
   }
   if (!kv_utf8_valid(n, (const unsigned char *)text)) {
     return kv_fail(e, KV_USAGE, "the value of %s is not UTF-8", p->name);
@@ -184,7 +184,7 @@ kv_rc kv_params_default(const kv_param *table, void *values, kv_err *e) {
       /* A file is looked for when a trace is known. */
       kv_param_unset(p, values);
     } else if (kv_param_set(p, p->fallback, values, &why)) {
-      return kv_fail(e, KV_INTERNAL, "a default is not legal: %s", why.text);
+      return kv_fail(e, KV_INTERNAL, "a default is invalid: %s", why.text);
     }
   }
   return KV_OK;

@@ -2,9 +2,8 @@
  *
  * The functions that a plugin may call. A program links only the parts of our
  * libraries that it uses itself; this table makes it link the rest. It is also
- * the list to look at when writing a method; the contracts are in the headers
- * named below. Any other symbol that happens to be visible is not promised to
- * exist in the next version.
+ * the list of functions for writing a method; the contracts are in the headers
+ * named below. Other visible symbols may not exist in the next version.
  */
 #include "ref/backend/attend.h"
 #include "ref/ground/rope.h"

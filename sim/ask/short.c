@@ -51,10 +51,10 @@ static kv_rc cut_two(char *name, const char **k, const char **v, kv_err *e) {
   int keys = kv_named_format_find(name), at = keys;
   if (keys >= 0) at = kv_named_format_find(dash + 1);
   if (at < 0 && keys >= 0)
-    return kv_fail(e, KV_USAGE,
-                   "no format is called %s, which %s- asks for of values; it "
-                   "is one of %s",
-                   kv_show(dash + 1, show), name, KV_NAMED_CHOICES);
+    return kv_fail(
+        e, KV_USAGE,
+        "no format is called %s, as %s- needs for values; choose one of %s",
+        kv_show(dash + 1, show), name, KV_NAMED_CHOICES);
   if (keys < 0) return KV_OK;
   *k = name;
   *v = dash + 1;
@@ -75,8 +75,8 @@ static kv_rc look_up(size_t n, const char *text, char name[KV_SHORT],
   *v = name_of(b, name + 2 + a);
   if (*k && *v) return KV_OK;
   return kv_fail(e, KV_USAGE,
-                 "no format has the bits of %s; a key and a value may have 16 "
-                 "(as they came), 8, 4, 2 or 1",
+                 "no format has the bits of %s; keys and values can have 16 "
+                 "(uncoded), 8, 4, 2 or 1",
                  name);
 }
 

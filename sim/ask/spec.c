@@ -203,8 +203,8 @@ static kv_rc no_param(const kv_method *m, const char *key, kv_err *e) {
   char show[KV_SHOW], list[256] = "";
   int n = kv_params_count(m->params);
   if (n == 0) {
-    return kv_fail(e, KV_USAGE, "%s has no parameters, so no %s", m->name,
-                   kv_show(key, show));
+    return kv_fail(e, KV_USAGE, "%s has no parameters, so it has no %s",
+                   m->name, kv_show(key, show));
   }
   for (int i = 0; i < n && i < MAX_NAMES; i++) {
     names[i] = m->params[i].name;
@@ -214,7 +214,7 @@ static kv_rc no_param(const kv_method *m, const char *key, kv_err *e) {
     strcat(list, names[i]);
   }
   const char *near = kv_text_nearest(key, n, names);
-  return kv_fail(e, KV_USAGE, "%s has no parameter %s%s%s%s: it has %s",
+  return kv_fail(e, KV_USAGE, "%s has no parameter %s%s%s%s (it has %s)",
                  m->name, kv_show(key, show), near ? "; did you mean " : "",
                  near ? near : "", near ? "?" : "", list);
 }
@@ -259,7 +259,7 @@ static kv_rc assign(char *pair, const piece *x, kv_spec *s, kv_err *e) {
   kv_err why = {0};
   if (value) *value++ = 0;
   if (*pair == 0) {
-    return kv_fail(e, KV_USAGE, "%s: a parameter is missing after a colon",
+    return kv_fail(e, KV_USAGE, "%s: write a parameter after the colon",
                    m->name);
   }
   int i = find(m, pair);
@@ -272,10 +272,10 @@ static kv_rc assign(char *pair, const piece *x, kv_spec *s, kv_err *e) {
     return kv_fail(e, KV_USAGE, "%s: %s is given twice", m->name, pair);
   }
   if (!unescape(value)) {
-    return kv_fail(e, KV_USAGE,
-                   "%s: a backslash in %s=%s escapes nothing; write \\\\ for "
-                   "the character itself",
-                   m->name, pair, kv_show(value, show));
+    return kv_fail(
+        e, KV_USAGE,
+        "%s: a backslash in %s=%s escapes nothing; write \\\\ for a backslash",
+        m->name, pair, kv_show(value, show));
   }
   kv_rc rc = set(x, i, value, s, &why);
   if (rc) return kv_fail(e, rc, "%s: %s", m->name, why.text);
@@ -305,11 +305,10 @@ static kv_rc find_method(kv_registry *registry, const char *text,
   if (name == NULL) return kv_no_memory(e, "a method's name", n);
   kv_rc rc = KV_OK;
   if (kv_door_is_path(text) && !unescape(name))
-    rc = kv_fail(
-        e, KV_USAGE,
-        "a backslash in the path %s escapes nothing; write \\\\ for the "
-        "character itself",
-        kv_show(text, show));
+    rc = kv_fail(e, KV_USAGE,
+                 "a backslash in the path %s escapes nothing; write \\\\ for a "
+                 "backslash",
+                 kv_show(text, show));
   if (!rc) rc = kv_registry_find(registry, name, m, e);
   free(name);
   return rc;
@@ -331,11 +330,11 @@ static kv_rc cut(const char *text, char *part[KV_MOST_PARTS], int *parts,
   for (const char *at = text; at; (*parts)++) {
     size_t n = kv_spec_part(at);
     if (*parts == KV_MOST_PARTS)
-      return kv_fail(e, KV_USAGE,
-                     "%.100s joins more than %d methods: one selects and one "
-                     "codes what it keeps; a + that is part of a name or a "
-                     "path is written \\+",
-                     text, (int)KV_MOST_PARTS);
+      return kv_fail(
+          e, KV_USAGE,
+          "%.100s joins more than %d methods; join one that selects and one "
+          "that codes, and write \\+ for a + in a name or path",
+          text, (int)KV_MOST_PARTS);
     part[*parts] = kv_text_copy(n, at);
     if (!part[*parts]) return kv_no_memory(e, "a specification", n);
     kv_rc rc = kv_short_expand(&part[*parts], e);
@@ -479,8 +478,7 @@ static kv_rc put(kv_spec *one, kv_specs *out, kv_err *e) {
   for (int i = 0; i < out->n; i++) {
     if (kv_spec_same(&out->spec[i], one)) {
       rc = kv_fail(e, KV_USAGE,
-                   "%s is listed twice with the same parameters; once is "
-                   "enough",
+                   "%s is listed twice with the same parameters; list it once",
                    m->name);
       goto fail;
     }

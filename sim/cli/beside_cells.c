@@ -91,11 +91,11 @@ kv_rc kv_beside_cells_name(const kv_beside_asked *asked, kv_result *r,
                            kv_err *e) {
   const kv_cache_list *caches = &asked->caches;
   if (!r->ranks.ranks)
-    r->ranks =
-        (kv_ranks_result){.ranks = asked->ranks, .why = "it did not run"};
+    r->ranks = (kv_ranks_result){.ranks = asked->ranks,
+                                 .why = "the method did not run"};
   if (!r->chunks.chunk)
-    r->chunks =
-        (kv_chunks_result){.chunk = asked->chunk, .why = "it did not run"};
+    r->chunks = (kv_chunks_result){.chunk = asked->chunk,
+                                   .why = "the method did not run"};
   if (r->n_device_caches || !caches->n) return KV_OK;
   r->device_cache = kv_zalloc((size_t)caches->n, sizeof *r->device_cache);
   if (!r->device_cache) return kv_no_memory(e, "caches", (size_t)caches->n);
@@ -120,7 +120,7 @@ typedef void print_answer(const kv_result *r, FILE *out);
 static void print_ranks(const kv_result *r, FILE *out) {
   const kv_ranks_result *x = &r->ranks;
   if (*x->why)
-    fprintf(out, "  not asked: %s", x->why);
+    fprintf(out, "  no answer: %s", x->why);
   else
     fprintf(out, "  %5d of %5d  %7.3f  %7.3f", x->unlike, x->lanes, x->fullest,
             x->fullest_told);
@@ -129,7 +129,7 @@ static void print_ranks(const kv_result *r, FILE *out) {
 static void print_chunks(const kv_result *r, FILE *out) {
   const kv_chunks_result *x = &r->chunks;
   if (*x->why)
-    fprintf(out, "  not asked: %s", x->why);
+    fprintf(out, "  no answer: %s", x->why);
   else
     fprintf(out, "  %5d of %5d  %6.1f%%  %6.1f%%  %6.1f%%", x->unlike, x->lanes,
             x->shared, x->whole_peak, x->peak);
@@ -138,7 +138,7 @@ static void print_chunks(const kv_result *r, FILE *out) {
 static void print_caches(const kv_result *r, FILE *out) {
   int steps = r->n_tokens - r->prompt_len;
   if (!r->n_device_caches || !r->device_cache->there) {
-    fputs("  nothing lies in the host's memory", out);
+    fputs("  nothing is in host memory", out);
     return;
   }
   for (int i = 0; i < r->n_device_caches; i++) {
@@ -183,31 +183,29 @@ static kv_rc print_rows(const kv_job *s, print_answer *print, FILE *out,
 
 static void begin_ranks(int ranks, FILE *out) {
   fprintf(out,
-          "\n%d ranks, each with its share of the KV heads and decisions of "
-          "its own;\nbytes of the fullest over the mean, then, and where they "
-          "decide as one\n  %-24s  %-24s  %-10s  %14s  %7s  %7s\n",
-          ranks, "trace", "method", "asked", "decide other", "alone", "as one");
+          "\n%d ranks, each with its share of the KV heads and its own "
+          "decisions;\nbytes of the fullest rank over the mean, alone and "
+          "deciding as one\n  %-24s  %-24s  %-10s  %14s  %7s  %7s\n",
+          ranks, "trace", "method", "asked", "differ", "alone", "as one");
 }
 
 static void begin_chunks(int chunk, FILE *out) {
   fprintf(out,
           "\nprompts in pieces of %d tokens, compressed after each: lanes that "
-          "decide other than\nafter the whole prompt, tokens that both hold "
-          "when decoding begins, most bytes held\n  %-24s  %-24s  %-10s  %14s  "
-          "%7s  %7s  %7s\n",
-          chunk, "trace", "method", "asked", "decide other", "both", "whole",
+          "differ from\ncompressing once, tokens in both when decoding begins, "
+          "most bytes held\n  %-24s  %-24s  %-10s  %14s  %7s  %7s  %7s\n",
+          chunk, "trace", "method", "asked", "differ", "both", "whole",
           "pieces");
 }
 
 static void begin_caches(FILE *out) {
-  fprintf(
-      out,
-      "\ncaches on the device, of N entries a lane, for what lies in the "
-      "host's memory:\nentries that decode steps look up and find there; "
-      "bytes a step of the others, on\naverage and at most; the most bytes "
-      "that caches hold\n  %-24s  %-24s  %-10s  %-12s  %7s  %8s  %8s  %8s\n",
-      "trace", "method", "asked", "cache", "found", "fetched", "at most",
-      "held");
+  fprintf(out,
+          "\ncaches on the device, of N entries a lane, for entries in host "
+          "memory:\nentries that decode steps look up and find there; bytes a "
+          "step of the others, on\naverage and at most; the most bytes that "
+          "caches hold\n  %-24s  %-24s  %-10s  %-12s  %7s  %8s  %8s  %8s\n",
+          "trace", "method", "asked", "cache", "found", "fetched", "at most",
+          "held");
 }
 
 kv_rc kv_beside_cells_print(const kv_job *s, const kv_beside_asked *asked,

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * `kvreplay run --tp` and `--chunk`: beside each cell the same one on ranks
- * that have some of the KV heads and decide alone (sim/cli/sheet/beside.h), or
- * with its prompt in pieces (sim/cli/sheet/beside.h); `--cache`: with caches on
- * the device (sim/run/look/device_caches.h). For each trace: check once its
- * cells are open; open; replay with `watch`; ask; close. In the end print.
+ * Further replays for `kvreplay run`. --tp: the same cell on ranks that have
+ * some of the KV heads and decide alone. --chunk: with its prompt in pieces
+ * (both sim/cli/sheet/beside.h). --cache: with caches on the device
+ * (sim/run/look/device_caches.h). For each trace: check once its cells are
+ * open; open; replay with `watch`; ask; close. At the end print.
  */
 #ifndef KV_SIM_BESIDE_CELLS_H
 #define KV_SIM_BESIDE_CELLS_H
@@ -13,14 +13,14 @@
 #include "sim/cli/sheet/decided.h"
 #include "sim/run/look/device_caches.h"
 
-/* What was asked for; 0: not that. */
+/* The options; 0: not given. */
 typedef struct kv_beside_asked {
   int ranks;            /* --tp */
   int chunk;            /* --chunk, tokens of a piece */
   kv_cache_list caches; /* --cache */
 } kv_beside_asked;
 
-/* True if anything was. */
+/* Was any given? */
 static inline bool kv_beside_asks(const kv_beside_asked *a) {
   return a->ranks || a->chunk || a->caches.n;
 }
@@ -28,34 +28,33 @@ static inline bool kv_beside_asks(const kv_beside_asked *a) {
 typedef struct kv_beside_cells {
   const kv_batch *batch;
   kv_beside_asked asked;
-  const kv_watch *watch; /* for the replay: those of the cells, then the one
-                            that open was given */
-  kv_decided **decided;  /* [cells], NULL where a cell does not run; of ranks
-                            and chunk */
+  const kv_watch *watch; /* for the replay: the cells' watches, then the one
+                            passed to open */
+  kv_decided **decided;  /* [cells], NULL if a cell does not run; for --tp and
+                            --chunk */
   kv_device_caches *caches;
 } kv_beside_cells;
 
-/* KV_USAGE: KV heads of a trace cannot be dealt to so many ranks. */
+/* KV_USAGE: the KV heads of a trace cannot be divided among so many ranks. */
 kv_rc kv_beside_cells_check(const kv_job *s, const kv_beside_asked *asked,
                             kv_err *e);
-/* Nothing asked for: neither this nor ask does anything. KV_RESOURCE: memory.
- * Close it, also after a failure. */
+/* Opens the watches. Without options, neither this nor ask does anything.
+ * KV_RESOURCE: memory. Close it, also after a failure. */
 kv_rc kv_beside_cells_open(const kv_batch *b, const kv_beside_asked *asked,
                            const kv_watch *next, kv_beside_cells *out,
                            kv_err *e);
-/* After the replay: replays what was asked for and fills `ranks`, `chunks` and
- * `device_cache` of each row of the batch. Codes and *stopped as of
+/* After the replay: does the further replays and fills in `ranks`, `chunks` and
+ * `device_cache` of each row of the batch. Codes and *stopped as in
  * kv_ranks_ask. */
 kv_rc kv_beside_cells_ask(const kv_beside_cells *x, const kv_replay_how *how,
                           bool *stopped, kv_err *e);
-/* Before a row is shown: r gets the keys of what was asked for and is not
- * there, without numbers, so that all rows have the same keys. KV_RESOURCE:
- * memory. */
+/* Before a row is shown: gives r the keys of these options that it lacks,
+ * without numbers, so that all rows have the same keys. KV_RESOURCE: memory. */
 kv_rc kv_beside_cells_name(const kv_beside_asked *asked, kv_result *r,
                            kv_err *e);
 void kv_beside_cells_close(kv_beside_cells *x); /* accepts zeroed */
-/* Prints for people, below the table of rows, what was asked for. KV_RESOURCE:
- * memory. Whether out was written is for the caller to see (ferror). */
+/* Prints the results for people, below the table of rows. KV_RESOURCE: memory.
+ * The caller checks ferror(out). */
 kv_rc kv_beside_cells_print(const kv_job *s, const kv_beside_asked *asked,
                             FILE *out, kv_err *e);
 

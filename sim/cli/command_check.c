@@ -39,28 +39,27 @@ typedef struct kv_check_options {
 static const kv_option options[] = {
     KV_OPTIONS_CELLS("What to check"),
     {KV_SLOT_TEXT, "backends", 'B', "NAME,...", .choices = KV_BACKEND_CHOICES,
-     AT(backend_text),
-     .help =
-         "what to compare, each with the first: ref, the reference; emu, "
-         "the CUDA kernels run on the CPU; cuda, the same on a device "
-         "(default: those that can be had here); one that is named twice "
-         "is compared with itself, which shows what chance or time decides"},
+     AT(backend_text), .common = true,
+     .help = "backends to compare, each with the first: ref, the reference on "
+             "the CPU; emu, the CUDA kernels run on the CPU; cuda, the CUDA "
+             "kernels on a GPU (default: all that work here). A backend named "
+             "twice is compared with itself, which shows what chance or time "
+             "decides"},
     {KV_SLOT_FLAG, "pages", 0, AT(paged),
-     .help = "coded rows lie in unified pages, as LeanKV has them, on a device "
-             "and on emu, where the formats allow it; results are the same"},
+     .help = "emu and cuda store coded rows in unified pages, as LeanKV does, "
+             "where the formats allow it. Results are the same"},
     {KV_SLOT_CHOICE, "indices", 0, "HOW",
      .choices = "none|sparse|max|joined|shared", AT(indices),
-     .help =
-         "rows lie by regular indices, as Hard-KV has them, on a device and "
-         "on emu, where they are kept as they came: sparse, masked; max, "
-         "lane by lane rewritten when entries have gone; joined, rewritten to "
-         "what any lane of a layer holds; shared, masked by one mask a layer; "
-         "results are the same"},
+     .help = "emu and cuda store rows by regular indices, as Hard-KV does, if "
+             "the rows keep their order: sparse, with masks; max, each lane "
+             "rewritten when entries leave; joined, rewritten to what any lane "
+             "of the layer holds; shared, with one mask per layer. Results are "
+             "the same"},
     {KV_SLOT_CHOICE, "format", 'f', "FORMAT", .choices = KV_VERDICT_FORMATS,
-     AT(format), .group = "What to print",
+     AT(format), .group = "What to print", .common = true,
      .help = "verdicts on standard output as table (the default), json, jsonl "
              "or junit"},
-    KV_OPTION_DB("keep the rows of the reference in an SQLite database, and "
+    KV_OPTION_DB("store the rows of the reference in an SQLite database, and "
                  "every other backend as a confirmation or a conflict"),
     KV_OPTION_QUIET,
     KV_OPTION_THREADS,
@@ -69,36 +68,34 @@ static const kv_option options[] = {
 
 static const kv_example examples[] = {
     {"kvreplay check chat.safetensors -m all -b 20%",
-     "every method, on every backend that is here"},
+     "every method, on every backend that works here"},
     {"kvreplay check *.safetensors -m h2o,kivi -b 20% --backends ref,cuda",
      "the GPU against the reference"},
     {"kvreplay check chat.safetensors -m all -b 64 --db r.db -f junit",
-     "confirmations kept, verdicts for a CI system"},
+     "store confirmations; print verdicts for a CI system"},
     {NULL, NULL}};
 
 static const char *const notes[] = {
-    "Replays every cell - trace, method, budget - with the first backend and "
-    "with each other one, and compares the digests of journal, state and "
-    "output, of the scores that selections were shown, and the ledger's bytes "
-    "at every step. A cell that differs is "
-    "walked again with both side by side, and "
-    "the first difference is named: step, layer, lane or query head, the "
-    "verb, the score, the element or the kind of bytes, and both values as "
-    "hex. A cell "
-    "that fails on one backend is run on the others, too.",
-    "The exit code is 0 if all are equal, 1 if one differs, 3 if a cell failed "
-    "on the first backend, or a method that is named, not by `all`, was "
-    "refused on every trace at every budget, or with --strict any cell was, 4 "
-    "if a backend cannot be used or has no memory for a trace, 2 if no cell "
-    "could run. The last line on standard error says what was refused, and "
-    "why.",
+    "Replays every cell (trace, method and budget) with the first backend and "
+    "with each other one. Compares the digests of journal, state, output and "
+    "selection scores, and the ledger's bytes at every step. If a cell "
+    "differs, check replays it with both backends side by side and names the "
+    "first difference: step, layer, lane or query head; then the verb, score, "
+    "element or kind of bytes; and both values as hex. A cell that fails on "
+    "one backend still runs on the others.",
+    "The exit code is 0 if all cells are equal, 1 if one differs, and 2 if no "
+    "cell could run. It is 3 if a cell failed on the first backend, if a "
+    "method named other than by `all` was refused on every trace at every "
+    "budget, or with --strict if any cell was refused. It is 4 if a backend "
+    "cannot be used or has no memory for a trace. The last line on standard "
+    "error says what was refused, and why.",
     NULL};
 
 static kv_rc add_backend(size_t n, const char *text, kv_check_options *o,
                          kv_err *e) {
   char show[KV_SHOW];
   if (o->backends == KV_MOST_BACKENDS)
-    return kv_fail(e, KV_USAGE, "--backends names more than %d",
+    return kv_fail(e, KV_USAGE, "--backends must name at most %d",
                    KV_MOST_BACKENDS);
   if (n == 0)
     return kv_fail(e, KV_USAGE, "--backends %s has an empty name",
@@ -115,8 +112,8 @@ static kv_rc name_backends(kv_check_options *o, kv_err *e) {
   }
   if (!rc && o->backends < 2)
     rc = kv_fail(e, KV_USAGE,
-                 "--backends names one: give another to compare it with, as "
-                 "in --backends ref,emu");
+                 "--backends names only one; add another to compare it with, "
+                 "as in --backends ref,emu");
   return rc;
 }
 
@@ -125,8 +122,8 @@ static kv_rc find_backends(kv_check_options *o, kv_err *e) {
   o->backends = kv_backends_default(o->backend, KV_MOST_BACKENDS);
   if (o->backends >= 2) return KV_OK;
   return kv_fail(e, KV_RESOURCE,
-                 "only backend %s can be had here, and there is nothing to "
-                 "compare it with: --backends ref,emu says what is missing",
+                 "only backend %s is available, so there is nothing to "
+                 "compare; --backends ref,emu says what is missing",
                  kv_backend_ref.name);
 }
 
@@ -135,9 +132,9 @@ static kv_rc find_backends(kv_check_options *o, kv_err *e) {
 static kv_rc check_db(const kv_check_options *o, kv_err *e) {
   if (!o->cells.db || !strcmp(o->backend[0]->name, kv_backend_ref.name))
     return KV_OK;
-  return kv_fail(e, KV_USAGE,
-                 "--db keeps rows of the reference: name ref first in "
-                 "--backends");
+  return kv_fail(
+      e, KV_USAGE,
+      "--db stores rows of the reference; name ref first in --backends");
 }
 
 /* Fills o->cells and o->backend from what was typed, after kv_options_parse;
@@ -293,7 +290,7 @@ static void interrupted(void *self) {
   const task *s = self;
   char note[160];
   snprintf(note, sizeof note,
-           "interrupted: %d of %d traces are compared; repeat the command to "
+           "interrupted: %d of %d traces compared; repeat the command to "
            "compare all",
            s->of.whole, traces(s));
   kv_note(note);
@@ -356,7 +353,7 @@ static int conclude(void *self) {
              : count[KV_GAVE_UP]                 ? KV_INPUT
                                                  : KV_OK;
   return kv_refusals_conclude(&s->of, code, !count[KV_EQUAL],
-                              "no cell could run, for the reasons in verdicts");
+                              "no cell could run; the verdicts say why");
 }
 
 static void clean(void *self) {
@@ -368,6 +365,6 @@ static void clean(void *self) {
 static const kv_task task_check = {sizeof(task), begin,    check, work,
                                    interrupted,  conclude, clean};
 
-const kv_command kv_command_check =
-    KV_COMMAND_OF_TRACES("check", "compare backends bit by bit",
-                         kv_cells_options, traces, &task_check);
+const kv_command kv_command_check = {
+    KV_COMMAND(check, "compare backends bit by bit"),
+    KV_TAKES("TRACE...", 1, INT_MAX, kv_cells_options, traces, KV_USE_READ)};

@@ -55,7 +55,7 @@ static kv_rc take_laws(task *s, kv_err *e) {
   }
   for (int i = 0; i < only->n && i < MOST_LAWS; i++) {
     if (!kv_lawcheck_statement(only->item[i]))
-      return kv_fail(e, KV_USAGE, "no law is called %.40s; there are %s",
+      return kv_fail(e, KV_USAGE, "no law is called %.40s; choose from %s",
                      only->item[i], names);
     s->law[s->laws++] = only->item[i];
   }
@@ -233,8 +233,8 @@ static kv_rc check(void *self, kv_err *e) {
       kv_spec_parse(kv_method_at, s->options.method.item[0], &s->spec, e);
   if (!rc && s->spec.layers)
     rc = kv_fail(e, KV_USAGE,
-                 "laws are asked at one budget for all layers; give %s one "
-                 "with -b, or none",
+                 "lawcheck needs one budget for all layers; give %s one with "
+                 "-b, or none",
                  s->spec.method->name);
   return rc ? rc : take_laws(s, e);
 }
@@ -258,8 +258,8 @@ static void interrupted(void *self) {
   const int *count = ((task *)self)->report.count;
   char note[160];
   snprintf(note, sizeof note,
-           "interrupted: of what had been asked, %d held and %d were broken; "
-           "repeat the command to ask all",
+           "interrupted: %d laws held and %d were broken so far; repeat the "
+           "command to check all",
            count[KV_LAW_HOLDS], count[KV_LAW_BROKEN]);
   kv_note(note);
 }
@@ -277,7 +277,7 @@ static int conclude(void *self) {
   if (broken && words)
     fprintf(out, "%s: %d law%s broken%s\n", m->name, broken,
             broken == 1 ? "" : "s",
-            s->over ? "; the others were not asked" : "");
+            s->over ? "; the others were not checked" : "");
   if (broken) return KV_DIFFERENT;
   if (held && words)
     fprintf(out, "%s: %d law%s\n", m->name, s->laws,
@@ -301,28 +301,28 @@ static const kv_task task_lawcheck = {sizeof(task), begin,    check, work,
 #define AT(member) .offset = offsetof(task, options.member)
 
 static const kv_option options[] = {
-    {KV_SLOT_LIST, "law", 'l', "NAME", AT(laws), .group = "What to ask",
-     .help = "only this law; may be repeated (default: every one)"},
+    {KV_SLOT_LIST, "law", 'l', "NAME", AT(laws), .group = "What to check",
+     .help = "only this law; may be repeated (default: every law)"},
     {KV_SLOT_LIST, "trace", 't', "TRACE", AT(traces), .use = KV_USE_READ,
-     .help = "on this trace, a file or made:NAME; may be repeated (default: "
-             "the made ones)"},
+     .help = "a trace file, or made:NAME; may be repeated (default: all made "
+             "traces)"},
     {KV_SLOT_COUNT, "budget", 'b', "N", .min = 1, .max = 1 << 30, AT(budget),
-     .help = "at this budget, in entries (default: 6, 24, 48 and every token)"},
+     .help = "only this budget, in entries (default: 6, 24, 48 and every "
+             "token)"},
     {KV_SLOT_COUNT, "prompt-len", 'p', "N", .min = 1, .max = 1 << 30,
-     AT(prompt_len), .help = "cut prompt and decoding here"},
+     AT(prompt_len), .help = "the first N tokens are the prompt"},
     {KV_SLOT_COUNT, "patience", 'w', "SECONDS", .min = 1, .max = 1 << 20,
      AT(seconds),
-     .help = "give up on a call of a hook that takes longer (default: 20)"},
+     .help = "give up on a call of a hook after so long (default: 20)"},
     {KV_SLOT_CHOICE, "format", 'f', "FORMAT", .choices = "table|json|junit",
      AT(format), .group = "What to print",
-     .help = "answers on standard output as table (the default), json or "
-             "junit"},
+     .help = "standard output as table (the default), json or junit"},
     {KV_SLOT_FLAG, "quiet", 'q', AT(quiet),
-     .help = "of the table only what is broken, and the sum"},
+     .help = "print only broken laws and the totals"},
     {.slot = KV_SLOT_END}};
 
 static const kv_example examples[] = {
-    {"kvreplay lawcheck ./mine.so", "does a plugin keep the laws?"},
+    {"kvreplay lawcheck ./mine.so", "does a plugin obey the laws?"},
     {"kvreplay lawcheck ./mine.so:recent=3 --law full --trace made:short",
      "one law, on one trace"},
     {"kvreplay lawcheck snapkv -t traces/tiny/multiturn_11.safetensors",
@@ -331,26 +331,19 @@ static const kv_example examples[] = {
     {NULL, NULL}};
 
 static const char *const notes[] = {
-    "Asks whether a method keeps the laws that hold for every method: what a "
-    "lane may hold, that journal and ledger tell the truth, that a full budget "
-    "loses nothing, that nothing depends on threads, kernels or the order of "
-    "work, that hooks write only what they may. Each law is asked in a process "
-    "of its own, so a method that crashes or does not return is named like any "
-    "other, with its hook.",
-    "Without --law, every value of the method's choices is tried, too. A law "
-    "that is broken is named with the command that asks for it alone; exit "
-    "code 1.",
+    "Checks the laws that hold for every method: what a lane may hold; that "
+    "journal and ledger tell the truth; that a full budget loses nothing; that "
+    "nothing depends on threads, kernels or the order of work; that hooks "
+    "write only what they may. Each law runs in a process of its own. A method "
+    "that crashes or does not return is therefore reported like any other, "
+    "with the hook.",
+    "Without --law, lawcheck also tries every value of the method's choices. "
+    "For a broken law it prints the command that checks that law alone. The "
+    "exit code is then 1.",
     NULL};
 
 const kv_command kv_command_lawcheck = {
-    .name = "lawcheck",
-    .summary = "ask whether a method of your own keeps the laws",
-    .operands = "SPEC",
-    .words = kv_method_word,
-    .least = 1,
-    .most = 1,
-    AT(method),
-    .options = options,
-    .examples = examples,
-    .notes = notes,
-    .task = &task_lawcheck};
+    KV_COMMAND(lawcheck,
+               "check that your method obeys the laws of every method"),
+    KV_TAKES("SPEC", 1, 1, task, options.method, KV_USE_NONE),
+    .words = kv_method_word};

@@ -110,8 +110,7 @@ static kv_rc put_measured(task *s, const kv_lengths *ask, bool lengths,
   kv_rc rc = KV_OK;
   if (s->cells.db) rc = kv_measured_read(s->cells.db, ask, &n, &found, e);
   if (!rc && s->cells.db && !n && !lengths)
-    kv_fail(why, KV_REFUSED,
-            "needs traces: %s has no row of it with this budget",
+    kv_fail(why, KV_REFUSED, "needs traces: %s has no row with this budget",
             kv_show(s->cells.db, a));
   kv_json_open(&s->out, "measured", '[');
   for (int i = 0; i < n; i++) put_stored(&s->out, NULL, &found[i]);
@@ -215,23 +214,23 @@ static const kv_task task_lengths = {.size = sizeof(task),
 
 static const kv_option options[] = {
     {KV_SLOT_TEXT, "model", 'M', "MODEL", .words = kv_served_name, AT(model),
-     .must = true, .group = "Of what",
-     .help = "a model of the table of `kvtrace plan --help`, or a JSON file of "
-             "the keys that `model` has in the output (required)"},
+     .must = true, .group = "Which request", .common = true,
+     .help = "a model listed by `kvtrace plan --help`, or a JSON file with the "
+             "keys of `model` in the output (required)"},
     {KV_SLOT_COUNT, "context", 'c', "N", .min = 1, .max = 1 << 22, AT(context),
-     .help = "tokens of the prompt (default 1024)"},
+     .common = true, .help = "tokens of the prompt (default 1024)"},
     {KV_SLOT_COUNT, "output", 'o', "N", .min = 1, .max = 1 << 20, AT(output),
-     .help = "tokens decoded after it (default 1024)"},
-    {KV_SLOT_COUNT, "tp", 0, "N", .min = 1, .max = 4096, AT(tp),
+     .common = true, .help = "tokens decoded after it (default 1024)"},
+    {KV_SLOT_COUNT, "tp", 0, "N", .min = 1, .max = 4096, AT(tp), .common = true,
      .help = "ranks that divide the KV heads (default 1)"},
-    KV_OPTION_METHODS("By which method", "SPEC,...", "all",
-                      "methods, as `kvreplay run` takes them; none: only the "
-                      "model is printed"),
-    KV_OPTION_BUDGET("LIST", "budgets for every method that has one, as "
-                             "`kvreplay run` takes them"),
+    KV_OPTION_METHODS("Which methods", "SPEC,...", "all",
+                      "methods, written as for `kvreplay run`; without any, "
+                      "only the model is printed"),
+    KV_OPTION_BUDGET("LIST", "budgets for every method that has one, written "
+                             "as for `kvreplay run`"),
     KV_OPTION_DB("rows of `kvreplay run`, for methods whose bytes depend on "
                  "traces"),
-    KV_OPTION_JOBS("threads (default: one a processor), which never change a "
+    KV_OPTION_JOBS("threads (default: one per processor), which never change a "
                    "number"),
     {.slot = KV_SLOT_END}};
 
@@ -242,20 +241,15 @@ static const kv_example examples[] = {
     {NULL, NULL}};
 
 static const char *const notes[] = {
-    "`kvreplay capacity` is for people: it asks this command, and counts users "
-    "and tokens a second. A row has, in bytes of all ranks: what one request "
-    "holds after a compression at the decode step with most (bytes), the most "
-    "at any time (peak), the same of K and V or their codes alone (codes), and "
-    "the mean read by a decode step; fullest / of is the share of the fullest "
-    "rank. lengths: by a replay of lengths; measured: by each row of --db, in "
-    "the order of their bytes. Where neither is there, why says the reason. "
+    "`kvreplay capacity` calls this command, and adds users and speed. A row "
+    "has bytes of all ranks: what one request "
+    "holds after a compression, at the decode step with the most (bytes); the "
+    "most at any time (peak); K and V or their codes alone (codes); and the "
+    "mean read by a decode step. fullest / of is the share of the fullest "
+    "rank. The source is lengths, a replay of lengths, or measured, the rows "
+    "of --db in the order of their bytes. Without either, why has the reason. "
     "named is 0 for methods that `all` stands for.",
     NULL};
 
-const kv_command kv_command_lengths = {.name = "lengths",
-                                       .summary = "what one request holds, by "
-                                                  "lengths alone",
-                                       .options = options,
-                                       .examples = examples,
-                                       .notes = notes,
-                                       .task = &task_lengths};
+const kv_command kv_command_lengths = {
+    KV_COMMAND(lengths, "bytes that one request holds, from lengths alone")};

@@ -75,15 +75,15 @@ static void list_all(bool colour) {
                "snapkv+kivi:bits=4, snapkv+int4; " KV_NAMED_LISTED
                "k8v4 and e4m3-int4 "
                "are quant by the names of its formats");
-  puts("\nmethods that need a file of yours, and are not part of all:");
+  puts("\nmethods that need a file, and are not part of all:");
   list(kv_method_door_at, width, colour);
   list(kv_door_at, width, colour);
   attribute(colour, "1");
   printf("%-*s  ", width, "./NAME.so");
   attribute(colour, "0");
   kv_help_wrap(stdout, width + 2, width + 2,
-               "a plugin: `kvreplay new NAME` writes one; those in the folders "
-               "of KVREPLAY_PLUGINS are known by name");
+               "plugins: `kvreplay new NAME` writes one; a plugin in a folder "
+               "of KVREPLAY_PLUGINS can be given by name");
 }
 
 static void show_param(const kv_param *p, bool colour) {
@@ -96,15 +96,14 @@ static void show_param(const kv_param *p, bool colour) {
   if (p->knob == KV_KNOB_ENTRIES) {
     fputs("  (set by -b)\n      ", stdout);
   } else if (p->knob == KV_KNOB_RESOLVED) {
-    fputs("  (set by -b; without one worked out when a run opens)\n      ",
-          stdout);
+    fputs("  (set by -b; otherwise computed when a run opens)\n      ", stdout);
   } else if (p->knob) {
     printf("  (default %s; -b in bytes searches it in steps of %.6g)\n      ",
            p->fallback, p->grid > 0 ? p->grid : 1);
   } else if (p->fallback) {
     printf("  (default %s)\n      ", p->fallback);
   } else {
-    fputs("  (default worked out when a run opens)\n      ", stdout);
+    fputs("  (default computed when a run opens)\n      ", stdout);
   }
   kv_help_wrap(stdout, 6, 6, p->help);
 }
@@ -119,14 +118,14 @@ static void show(const kv_method *m, bool colour) {
   kv_help_wrap(stdout, 7, 7, m->paper);
   printf("revision: %d\n", m->revision);
   if (kv_door_file(m)) printf("plugin: %s\n", kv_door_file(m));
-  if (kv_method_ref_only(m)) puts("backend: ref only, it has no CUDA twin");
+  if (kv_method_ref_only(m)) puts("backend: ref only (no CUDA twin)");
   puts(kv_params_count(m->params) ? "parameters:" : "no parameters");
   for (const kv_param *p = m->params; p && p->name; p++) show_param(p, colour);
   fputs("of every method: ", stdout);
   kv_help_wrap(stdout, 2, 17,
-               "windowed=leave|compress, whether it acts within layers that "
-               "have a sliding window; prefill=whole|N, whether it reads the "
-               "prompt in chunks of N tokens, whose rows attend as it does");
+               "windowed=leave|compress, whether it compresses layers with a "
+               "sliding window; prefill=whole|N, chunked prefill in chunks of "
+               "N tokens");
 }
 
 /* The default, as the parameters of a row would have it. */
@@ -219,11 +218,11 @@ static kv_rc bibtex(const kv_method *one, kv_err *e) {
 static kv_rc check(void *self, kv_err *e) {
   const task *s = self;
   if (s->bibtex && (s->format || s->engine))
-    return kv_fail(e, KV_USAGE, "--bibtex is a format of its own: leave out %s",
+    return kv_fail(e, KV_USAGE, "--bibtex is a format of its own; leave out %s",
                    s->engine ? "--engine" : "--format");
   if (s->format == KV_SHEET_CSV && !s->engine)
-    return kv_fail(e, KV_USAGE, "--format csv is for --engine");
-  if (s->db && !s->engine) return kv_fail(e, KV_USAGE, "--db is for --engine");
+    return kv_fail(e, KV_USAGE, "--format csv needs --engine");
+  if (s->db && !s->engine) return kv_fail(e, KV_USAGE, "--db needs --engine");
   return KV_OK;
 }
 
@@ -279,17 +278,16 @@ static const kv_option options[] = {
      .offset = offsetof(task, format), .group = "What to print",
      .help = "table (the default), json or, with --engine, csv"},
     {KV_SLOT_FLAG, "engine", .offset = offsetof(task, engine),
-     .help =
-         "what an inference engine must provide for each method, worked out "
-         "from what it asks for and a small replay (some seconds); NAME may "
-         "be a list of specifications, as of `run -m`"},
+     .help = "what an inference engine must provide for each method, from what "
+             "the method requests and from a small replay (some seconds). NAME "
+             "may be a list of specifications, as for `run -m`"},
     {.slot = KV_SLOT_TEXT,
      .name = "db",
      .letter = 'd',
      .argument = "FILE",
      .offset = offsetof(task, db),
-     .help = "rows of `kvreplay run` from which --engine takes what the small "
-             "replay would show: scanned, ragged, freed and peak"},
+     .help = "use these rows of `kvreplay run` instead of the small replay "
+             "of --engine, for scanned, ragged, freed and peak"},
     {KV_SLOT_FLAG, "bibtex", .offset = offsetof(task, bibtex),
      .help = "the papers as BibTeX, each once"},
     {.slot = KV_SLOT_END}};
@@ -301,43 +299,35 @@ static const kv_example examples[] = {
     {"kvreplay methods --format json", "everything, for programs"},
     {"kvreplay methods --bibtex >methods.bib", "what to cite"},
     {"kvreplay methods --engine", "what an engine must provide for each"},
-    {"kvreplay methods --engine adakv,snapkv+int4 -f csv", "of two of them"},
-    {"kvreplay methods --engine --db r.db", "on the traces of these rows"},
+    {"kvreplay methods --engine --db r.db",
+     "the same, measured on the traces of these rows"},
     {NULL, NULL}};
 
 #define COLUMN(of, name, head, help) head " (" name "): " help ".",
 static const char *const notes[] = {
     "Lists the methods. With NAME: its parameters, their ranges, their "
-    "defaults and where each default comes from. A parameter is set in a "
-    "specification, as in -m h2o:recent=16.",
+    "defaults and the source of each default. Set a parameter as in -m "
+    "h2o:recent=16.",
     "Two methods with a plus between them share each lane: the first selects, "
-    "the second codes what is kept, each with its own parameters, as in -m "
+    "and the second codes what is kept. Each has its own parameters, as in -m "
     "snapkv:window=16+kivi:bits=4. Only a method that codes can be the "
-    "second. " KV_NAMED_LISTED "each stand for quant with that format on both "
-    "sides, k8v4 for keys in 8 bits and values "
-    "in 4, e4m3-int4 for any two of them, of keys and of values: snapkv+int4, "
-    "k8v4:residual=64, raw-qserve4. Atom's own keys are atom4:rope=before.",
-    "Methods that need a file have a heading of their own and are not in the "
-    "JSON of all. replay follows decisions. A plugin is a shared object, named "
-    "by its path, or by its name if a folder of KVREPLAY_PLUGINS "
-    "(FOLDER:FOLDER) holds NAME.so.",
-    "The engine sheet, beside ref/METHODS_TABLE.md: flops, flash and messages "
-    "follow from what a method asks for when it is opened for Llama-3.1-8B, a "
-    "prompt of 4,096 tokens and, where it takes one, a budget of 20 %. The "
-    "rest is "
-    "seen in a replay of a synthetic trace of the same model: three of its "
-    "layers, 8 query and 4 KV heads of each, 512 tokens of prompt and 64 "
-    "steps. Its columns:",
+    "second. " KV_NAMED_LISTED "each mean quant with that format for keys and "
+    "values. k8v4 is keys in 8 bits and values in 4; e4m3-int4 is any two of "
+    "them, for keys and for values. Examples: snapkv+int4, k8v4:residual=64, "
+    "raw-qserve4. Atom's own keys are atom4:rope=before.",
+    "Methods that need a file have their own heading and are not in the JSON "
+    "of all methods. replay follows recorded decisions. A plugin is a shared "
+    "object. Name it by its path, or as NAME if a folder in KVREPLAY_PLUGINS "
+    "(FOLDER:FOLDER) has NAME.so.",
+    "The table of --engine complements ref/METHODS_TABLE.md. flops, flash and "
+    "messages follow from what a method requests when it is opened for "
+    "Llama-3.1-8B, with a prompt of 4,096 tokens and, if it takes one, a "
+    "budget of 20 %. The rest is measured in a replay of a synthetic trace of "
+    "the same model: three layers, each with 8 query and 4 KV heads, a prompt "
+    "of 512 tokens and 64 steps. Columns:",
     KV_SHEET_COLUMNS(COLUMN) NULL};
 
-const kv_command kv_command_methods = {.name = "methods",
-                                       .summary =
-                                           "list methods and their parameters",
-                                       .operands = "[NAME | ./NAME.so]",
-                                       .words = kv_method_word,
-                                       .most = 1,
-                                       .offset = offsetof(task, names),
-                                       .options = options,
-                                       .examples = examples,
-                                       .notes = notes,
-                                       .task = &task_methods};
+const kv_command kv_command_methods = {
+    KV_COMMAND(methods, "list methods and their parameters"),
+    KV_TAKES("[NAME | ./NAME.so]", 0, 1, task, names, KV_USE_NONE),
+    .words = kv_method_word};

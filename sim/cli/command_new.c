@@ -32,8 +32,8 @@ static kv_rc check_name(const char *name, kv_err *e) {
   size_t n = strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789_");
   if (!*name || name[n] || n > MOST || *name < 'a' || *name > 'z')
     return kv_fail(e, KV_USAGE,
-                   "%s is no name for a method: take a letter, then letters, "
-                   "digits and _, all lower case, %d at most",
+                   "%s cannot name a method; use a lower-case letter, then "
+                   "lower-case letters, digits and _, at most %d in all",
                    kv_show(*name ? name : "nothing", show), MOST);
   return KV_OK;
 }
@@ -72,36 +72,28 @@ static kv_rc write_one(int i, const char *path, const char *name,
   FILE *f = fopen(path, "wx");
   if (!f && errno == EEXIST)
     return kv_fail(e, KV_USAGE,
-                   "%s is there already: take another name or another folder "
-                   "(-o)",
+                   "%s exists; choose another name or another folder (-o)",
                    kv_show(path, show));
-  if (!f)
-    return kv_fail(e, KV_RESOURCE, "%s cannot be written: %s",
-                   kv_show(path, show), strerror(errno));
+  if (!f) return kv_cannot(e, KV_RESOURCE, "write", path);
   fill(f, files[i].text, name, spec);
-  int bad = fflush(f) || ferror(f), why = errno;
+  kv_rc rc = KV_OK;
+  if (fflush(f) || ferror(f)) rc = kv_cannot(e, KV_RESOURCE, "write", path);
   fclose(f);
-  if (!bad) return KV_OK;
-  unlink(path);
-  return kv_fail(e, KV_RESOURCE, "%s cannot be written: %s",
-                 kv_show(path, show), strerror(why));
+  if (rc) unlink(path);
+  return rc;
 }
 
 static kv_rc write_all(const char *folder, const char *name, kv_err *e) {
-  char path[PATH], spec[MOST + 1], show[KV_SHOW];
+  char path[PATH], spec[MOST + 1];
   dashed(name, spec);
   if (!strcmp(spec, "all"))
     return kv_fail(e, KV_USAGE,
-                   "all means every method that is built in: take another "
-                   "name");
+                   "all means every built-in method; choose another name");
   if (kv_method_named(spec))
-    return kv_fail(e, KV_USAGE,
-                   "%s is a method that is built in: take another "
-                   "name",
+    return kv_fail(e, KV_USAGE, "%s is a built-in method; choose another name",
                    spec);
   if (mkdir(folder, 0777) && errno != EEXIST)
-    return kv_fail(e, KV_RESOURCE, "no folder %s: %s", kv_show(folder, show),
-                   strerror(errno));
+    return kv_cannot(e, KV_RESOURCE, "make the folder", folder);
   kv_rc rc = KV_OK;
   int done = 0;
   for (; !rc && done < FILES; done += !rc) {
@@ -120,8 +112,8 @@ static kv_rc work(void *self, bool *stopped, kv_err *e) {
   (void)stopped;
   if (!rc) rc = write_all(folder, name, e);
   if (!rc)
-    printf("%s/%s.c, test_%s.c, Makefile: next, make -C %s && kvreplay run "
-           "TRACE -m %s%s/%s.so -b 20%%\n",
+    printf("wrote %s/%s.c, test_%s.c, Makefile; next: make -C %s && kvreplay "
+           "run TRACE -m %s%s/%s.so -b 20%%\n",
            folder, name, name, folder, *folder == '/' ? "" : "./", folder,
            name);
   return rc;
@@ -134,25 +126,25 @@ static const kv_task task_new = {.size = sizeof(task), .work = work};
 static const kv_option options[] = {
     {KV_SLOT_TEXT, "output", 'o', "DIR", .group = "Where",
      .offset = offsetof(task, folder),
-     .help = "write to this folder (default: ./NAME); made where it is not"},
+     .help = "write to this folder (default: ./NAME), created if missing"},
     {.slot = KV_SLOT_END}};
 
 static const kv_example examples[] = {
     {"kvreplay new mine", "write mine/mine.c, a test and a Makefile"},
     {"make -C mine && kvreplay run TRACE -m ./mine/mine.so,h2o -b 20%",
-     "compile it, and see it beside another"},
+     "compile it, and compare it with another"},
     {"make -C mine check; kvreplay lawcheck ./mine/mine.so",
-     "run its test, and ask for the laws"},
+     "run its test, and check the laws"},
     {NULL, NULL}};
 
 static const char *const notes[] = {
-    "Writes a method that compiles and runs as it is: recent tokens and those "
-    "that gathered the most attention, a comment on each hook. NAME is an "
-    "identifier of C in lower case. No file that is there is overwritten.",
+    "Writes a method that compiles and runs at once: it keeps recent tokens "
+    "and those with the most attention, and has a comment on each hook. NAME "
+    "is a C identifier in lower case. No existing file is overwritten.",
     "The Makefile needs a C compiler, make and `pkg-config kvreplay` of an "
     "installed kvreplay.",
     NULL};
 
-const kv_command kv_command_new =
-    KV_COMMAND_OF_FILES("new", "write a method of your own, to begin with",
-                        "NAME", 1, task, names, KV_USE_NONE, &task_new);
+const kv_command kv_command_new = {
+    KV_COMMAND(new, "write the files of a new method, ready to edit"),
+    KV_TAKES("NAME", 1, 1, task, names, KV_USE_NONE)};

@@ -24,203 +24,197 @@
 static const kv_option options[] = {
     KV_OPTIONS_CELLS("What to run"),
     {KV_SLOT_CHOICE, "format", 'f', "FORMAT", .choices = "table|json|jsonl|csv",
-     AT(format), .group = "What to print",
-     .help = "rows on standard output as table (the default), json, jsonl or "
-             "csv"},
-    {KV_SLOT_FLAG, "wide", 0, AT(wide),
-     .help = "every column of the table, not only six (the other formats "
-             "always have them all)"},
-    KV_OPTION_DB("keep rows in an SQLite database, and until a row is there "
-                 "its layers; what this backend has there is not run again"),
-    {KV_SLOT_TEXT, "selections", 0, "FILE", AT(selections),
-     .use = KV_USE_CREATED,
-     .help = "JSON lines of what each lane keeps (one cell only)"},
-    {KV_SLOT_TEXT, "views", 0, "FILE", AT(views), .use = KV_USE_CREATED,
-     .help = "JSON lines of what each query head attends (one cell only)"},
-    {KV_SLOT_TEXT, "stored", 0, "FILE", AT(stored), .use = KV_USE_CREATED,
-     .help = "safetensors of K and V after the last step (one cell only)"},
-    {KV_SLOT_TEXT, "outputs", 0, "FILE", AT(outputs), .use = KV_USE_CREATED,
-     .help = "safetensors of the attention output (one cell only)"},
+     AT(format), .group = "What to print and store", .common = true,
+     .help = "standard output as table (the default), json, jsonl or csv"},
+    {KV_SLOT_FLAG, "wide", 0, AT(wide), .common = true,
+     .help = "print every column of the table instead of six; the other "
+             "formats always have all"},
+    KV_OPTION_DB("store rows in an SQLite database, and finished layers until "
+                 "their row is complete. Cells that it has from this backend "
+                 "are not run again"),
     {KV_SLOT_TEXT, "decisions", 0, "DIR", AT(decisions), .use = KV_USE_FOLDER,
-     .help = "a file for each cell of what it keeps and attends, called by "
-             "trace, method, parameters and budget, for replay:file=FILE and "
-             "for tools of your own"},
+     .help = "write for each cell a file of what it keeps and attends to, for "
+             "replay:file=FILE and for your own tools"},
+    {KV_SLOT_FLAG, "tokens", 0, AT(tokens),
+     .help = "also store in the database when each token leaves each lane and "
+             "how often it is shown: 8 bytes per token, layer, lane and cell. "
+             "From this kvreplay html draws which tokens survive"},
+    KV_OPTION_QUIET,
+    {KV_SLOT_TEXT, "selections", 0, "FILE", AT(selections),
+     .use = KV_USE_CREATED, .group = "Files of one cell",
+     .help = "what each lane keeps, as JSON lines"},
+    {KV_SLOT_TEXT, "views", 0, "FILE", AT(views), .use = KV_USE_CREATED,
+     .help = "what each query head attends to, as JSON lines"},
+    {KV_SLOT_TEXT, "stored", 0, "FILE", AT(stored), .use = KV_USE_CREATED,
+     .help = "K and V after the last step, as safetensors"},
+    {KV_SLOT_TEXT, "outputs", 0, "FILE", AT(outputs), .use = KV_USE_CREATED,
+     .help = "the attention output, as safetensors"},
     {KV_SLOT_LIST, "layout", 'l', "LAYOUT,...", .choices = kv_layout_choices,
-     AT(layout_text), .help = kv_layout_help},
+     AT(layout_text), .group = "Memory of a server", .help = kv_layout_help},
+    {KV_SLOT_LIST, "cache", 0, "CACHE,...", AT(cache_text),
+     .help = "also account for a cache on the device for entries in host "
+             "memory (tier=host): lru:N or lfu:N, with N entries per lane. "
+             "Prints the share of lookups found there, and the bytes per step "
+             "of the others"},
+    {KV_SLOT_COUNT, "tp", 0, "N", .min = 2, .max = 1024, AT(beside.ranks),
+     .help = "also deal the KV heads to N ranks that decide alone, as under "
+             "tensor parallelism. Prints how many lanes then decide otherwise, "
+             "and how much more than the mean the fullest rank holds"},
+    {KV_SLOT_COUNT, "chunk", 0, "N", .min = 1, .max = 1 << 24, AT(beside.chunk),
+     .help = "also replay with the prompt in pieces of N tokens: the method "
+             "compresses after each, but every token attends as recorded. "
+             "Prints how many lanes then decide otherwise, and peak bytes"},
     {KV_SLOT_FLAG, "together", 0, AT(together.asked),
-     .help = "the traces are requests that share one pool of unified pages, "
-             "each method and budget by itself: who finds no page is refused"},
+     .help = "treat the traces as requests that share one pool of unified "
+             "pages; each method and budget has its own pool. A request that "
+             "finds no free page is refused"},
     {KV_SLOT_TEXT, "pool", 0, "BYTES", AT(together.pool_text),
-     .help = "the pool of --together: 64MiB, 512KiB, 2GiB, or bytes"},
+     .help = "size of the pool of --together: 64MiB, 512KiB, 2GiB, or bytes"},
     {KV_SLOT_TEXT, "arrive", 0, "WHEN", AT(together.arrive_text),
-     .help = "when requests of --together arrive (default: all at once): 100, "
-             "one every 100 steps; poisson:100[:SEED], that on average; or a "
-             "FILE with a JSON object a line, a request each: timestamp, and "
-             "perhaps input_length and output_length"},
+     .help = "when the requests of --together arrive (default: all at once): "
+             "100, one every 100 steps; poisson:100[:SEED], the same on "
+             "average; or a FILE with one JSON object per line and request: "
+             "timestamp, and optionally input_length and output_length"},
     {KV_SLOT_COUNT, "pace", 0, "N", .min = 1, .max = 1 << 30, AT(together.pace),
-     .help = "a step takes N units of the file's timestamps (default: 1; of "
+     .help = "one step lasts N units of the file's timestamps (default: 1; for "
              "milliseconds perhaps 25)"},
     {KV_SLOT_FLAG, "wait", 0, AT(together.wait),
-     .help = "requests of --together that find no page wait, first come first "
-             "served, in place of leaving"},
+     .help = "a request of --together that finds no free page waits, first "
+             "come, first served, instead of leaving"},
     {KV_SLOT_CHOICE, "admit", 0, "WHAT", .choices = "room|peak",
      .min = KV_POOL_WAIT, AT(together.admit),
-     .help = "as --wait, and who waits is let in where there is room for its "
-             "next step (the default of --wait), or for the peak of all until "
-             "their ends, so that nobody is put back"},
-    {KV_SLOT_COUNT, "tp", 0, "N", .min = 2, .max = 1024, AT(beside.ranks),
-     .help = "also deal the KV heads to N ranks that decide alone, as tensor "
-             "parallelism does: how many lanes then decide otherwise, and how "
-             "much more than the mean the fullest rank holds"},
-    {KV_SLOT_COUNT, "chunk", 0, "N", .min = 1, .max = 1 << 24, AT(beside.chunk),
-     .help = "also give the prompt in pieces of N tokens, as servers do, and "
-             "compress after each: how many lanes then decide otherwise, and "
-             "the most bytes held"},
-    {KV_SLOT_LIST, "cache", 0, "CACHE,...", AT(cache_text),
-     .help = "also account for caches on the device of what lies in the host's "
-             "memory (tier=host): lru:N or lfu:N, N entries a lane; how many "
-             "are found there, and the bytes a step of the others"},
-    {KV_SLOT_FLAG, "tokens", 0, AT(tokens),
-     .help = "also keep in the database when each token leaves each lane and "
-             "how often it is shown, 8 bytes a token, layer, lane and cell: "
-             "what kvreport draws which tokens survive from"},
-    KV_OPTION_QUIET,
+     .help = "like --wait. room admits a waiting request when its next step "
+             "fits (the default of --wait); peak only when everything running "
+             "can finish without preemption"},
     KV_OPTION_THREADS,
     KV_OPTION_BACKEND(kv_run_options),
-    {KV_SLOT_FLAG, "twice", 't', AT(twice),
+    {KV_SLOT_FLAG, "twice", 't', AT(twice), .common = true,
      .help = "run again with the reference, portable kernels on one thread, "
              "and compare every digest"},
+    {KV_SLOT_FLAG, "dry-run", 'n', AT(dry_run), .common = true,
+     .help = "open every cell and print what would run, but run nothing; with "
+             "--shard also the predicted cost"},
     {KV_SLOT_CHOICE, "walk", 'w', "ORDER", .choices = "layers|steps", AT(walk),
-     .help = "layers (the default: one layer of the trace in memory at a "
-             "time) or steps, which keeps nothing of a trace before its end; "
-             "never changes a number"},
+     .help = "layers (the default) has one layer of the trace in memory at a "
+             "time; steps has all, and stores nothing before the trace ends. "
+             "Never changes a number"},
     {KV_SLOT_TEXT, "shard", 0, "I/N", AT(shard_text),
-     .help = "run only shard I of N, 1/N to N/N: some of the cells, so chosen "
-             "that all shards take about equally much processor time"},
+     .help = "run only shard I of N, 1/N to N/N: some of the cells. All shards "
+             "take about the same processor time"},
     {KV_SLOT_COUNT, "shards", 0, "N", .min = 1, .max = KV_SHARDS_MOST,
      AT(shards),
-     .help = "the same, for the process of a job: which shard it is stands in "
-             "the environment, as Slurm and PBS arrays, MPI and Indexed jobs "
-             "of Kubernetes set it"},
+     .help = "the same in a job: the environment says which shard this process "
+             "runs, as Slurm and PBS arrays, MPI and indexed jobs of "
+             "Kubernetes set it"},
     {KV_SLOT_TEXT, "found", 0, "FILE", AT(found_path), .use = KV_USE_CREATED,
-     .help = "also write the values that budgets in bytes came to, each "
-             "searched for anew: as budgets.csv in the folder of the traces, "
-             "or above it, later runs take them from there"},
+     .help = "also write the values that budgets in bytes come to; each is "
+             "searched for anew. Later runs read them if the file is named "
+             "budgets.csv and is in the folder of the traces, or above it"},
     KV_OPTION_STRICT,
-    {KV_SLOT_FLAG, "dry-run", 'n', AT(dry_run),
-     .help = "open every cell, print what would run, with --shard at which "
-             "predicted cost, run nothing"},
     {.slot = KV_SLOT_END}};
 
 static const kv_example examples[] = {
     {"kvreplay run chat.safetensors -m all -b 20%",
-     "every method, at a fifth of the prompt"},
+     "every method, at 20 % of the prompt"},
     {"kvreplay run *.safetensors -m h2o,snapkv -b 10%,20%,512 --db r.db",
-     "a sweep, kept in a database; repeat it to resume"},
+     "a sweep, stored in a database; repeat the command to resume"},
     {"kvreplay run chat.safetensors -m quest:page=8,kivi -b mean:25% --twice",
-     "a quarter of dense's bytes, every digest confirmed"},
+     "25 % of the uncompressed bytes; every digest is confirmed"},
     {"kvreplay run chat.safetensors -m all -b 10% --backend cuda --db r.db",
-     "on a GPU: what the database has by another backend is confirmed"},
-    {"kvreplay run chat.safetensors -m h2o -b 64 --selections kept.jsonl",
-     "what one cell keeps, line by line"},
+     "on a GPU; this confirms rows that the database has from the CPU"},
     {"kvreplay run chat.safetensors -m h2o -b 10% --decisions kept",
-     "what it decides, as a file that replay:file=... follows"},
+     "its decisions, as a file that replay:file=... follows"},
     {"kvreplay run chat.safetensors -m h2o,random -b 20% --layout "
      "slots,pages:16",
-     "what would come free in pages of sixteen tokens"},
-    {"kvreplay run a.safetensors b.safetensors -m leankv,snapkv+k8v4 -b 20% "
-     "--together --pool 64MiB --arrive 100",
-     "two requests over one pool of pages, the second 100 steps later"},
+     "how much memory comes free with pages of 16 tokens"},
     {"kvreplay run *.safetensors -m leankv --together --pool 64MiB --wait "
      "--arrive poisson:20",
-     "requests that wait for room: how long, and how full the pool is"},
+     "requests that wait for pages: how long, and how full the pool is"},
     {"kvreplay run chat.safetensors -m snapkv,adakv -b 20% --tp 2",
-     "do two ranks that know their own heads decide the same?"},
+     "do two ranks that see only their own heads decide the same?"},
     {"kvreplay run chat.safetensors -m snapkv,h2o -b 20% --chunk 512",
-     "do they decide the same where the prompt comes in pieces?"},
+     "do methods decide the same if the prompt comes in pieces?"},
     {"kvreplay run chat.safetensors -m omnikv --cache lru:64,lfu:64",
-     "how often what a step attends is on the device still"},
+     "how often what a step attends to is still on the device"},
     {"kvreplay run *.safetensors -m all -b 10%,20% --shard 2/4 --db r.%.db",
      "the second quarter of a sweep, in r.2-of-4.db"},
     {"kvreplay run *.safetensors -m all -b mean:20% -n --found budgets.csv",
-     "only searches, so that later runs need not"},
+     "only the searches, so that later runs skip them"},
     {NULL, NULL}};
 
 static const char *const notes[] = {
-    "Replays recorded attention (queries, keys and values of every layer) "
-    "through KV-cache compression methods and measures, per method and "
-    "budget, what the attention lost and what the cache held. Traces, "
-    "methods and budgets multiply: one cell each.",
-    "The table: `tokens kept` by a lane (one KV head of one layer) after the "
-    "last step, on average over lanes; `bytes held` on average over decode "
-    "steps, counted by walking what is stored, metadata, scales and page "
-    "bounds included, as a share of dense's; `on the answer`, the attention "
-    "left on the tokens that answer the trace's question, as a share of "
-    "dense's (no column where no trace has answers); `LSE error`, the "
-    "log-sum-exp of the logits of what is stored less that of all, in nats; "
-    "`output error`, the distance of the attention's output from dense's "
-    "over the length of dense's. Of these measures what is left on the answer "
-    "ranks a model's right answers best, and output error hardly does.",
-    "With --wide also what was asked (`asked`) and the entries that it came "
-    "to (`budget`), bytes at the end, on average and read a step (`end`, "
-    "`mean`, `read`), bytes looked at a step in order to choose what is read "
-    "(`scan`), KL divergence (`kl`), the 95th percentile of the output error "
-    "(`p95`) and the digest of all decisions (`journal`); `kept`, `dense`, "
-    "`needle`, `lse` and `error` are the five columns above.",
-    "Where a method was given prefill=N there are columns of the prompt's rows "
-    "behind the first chunk: `prompt error`, the distance of their output from "
-    "dense's, and `prompt mass`, the exact attention on what they attend to; "
-    "with --wide they are `prompt` and `p mass`. A prompt that is read whole "
-    "has none.",
-    "Open loop: recorded queries do not feel the approximation.",
-    "With --db a run that was interrupted or killed goes on when it is "
-    "repeated. A trace is kept layer by layer of its cells, and layers are "
-    "replayed in groups of cells so that a kill loses at most two minutes of "
-    "work; where one layer of one cell alone takes longer, the run says how "
-    "much. Files of --selections and its like need the whole trace again.",
-    "With --shard or --shards each process runs some of the cells and writes a "
-    "database of its own: % in the name that --db gives becomes 2-of-4, %% a "
-    "%. `kvreport merge` joins them. Each process computes the same cut if it "
-    "sees the same command line and the same files; --dry-run prints a shard "
-    "and the name of the cut, by which two machines can be compared. A shard "
-    "without cells is no error. The command without --shard, repeated on the "
-    "merged database, runs what is missing.",
-    "A cell that cannot run as asked is refused, with the reason in its row, "
-    "and the others run; the last line on standard error says how many, and "
-    "why. Of several traces one that cannot be read fails only its own cells. "
-    "An output file must not be an input of the command, "
-    "another output, a trace or a database. The first interrupt ends a run "
-    "within two seconds; everything finished is kept.",
-    "With --together every cell is replayed by itself, as pages decide "
-    "nothing; then all requests of a method and budget go step by step over "
-    "one pool: a block of the prompt, or a token, of each at every step. A "
-    "request that finds no page is refused and leaves, and nothing of the "
-    "others changes; or, with --wait, waits until there is one. The layout is "
-    "unified, or what --layout says: unified:code, slots or pages. Of a file "
-    "of --arrive each line is a request, of the trace whose prompt and answer "
-    "are nearest to its lengths, and it is over after output_length tokens, if "
-    "not before; without lengths traces take turns. Rows that are in the "
-    "database are replayed again.",
-    "With --tp a rank is opened and replayed as if its KV heads, with their "
-    "query heads, were all there are: no scores, messages or rows of other "
-    "ranks. `decide other`: lanes whose verbs or views differ then from those "
-    "of the whole model. What a method takes from the number of a head counts "
-    "from 0 on each rank, so the draws of random differ; a method with a file "
-    "of all heads is not asked. Such a run replays all its cells anew, and its "
-    "database does not have what ranks said.",
+    "A cell is one trace, method and budget; run replays every combination. It "
+    "sends the recorded queries, keys and values of every layer through the "
+    "method. It measures what attention lost and what the cache held. Replays "
+    "are open loop: the recorded queries do not feel the approximation.",
+    "Columns of the table. `tokens kept`: entries in a lane (one KV head of "
+    "one layer) after the last step, averaged over lanes. `bytes held`: cache "
+    "size, averaged over decode steps, as a share of the uncompressed cache; "
+    "metadata, scales and page bounds count. `on the answer`: attention left "
+    "on the tokens that answer the trace's question, as a share of the "
+    "uncompressed cache's; absent if no trace has answers. `LSE error`: the "
+    "log-sum-exp of the logits of stored entries minus that of all, in nats. "
+    "`output error`: the distance of the attention output from the "
+    "uncompressed one, divided by the length of the latter. `on the answer` "
+    "ranks methods most like a model's right answers; `output error` hardly "
+    "does.",
+    KV_NOTES_REST,
+    "With --wide the table also has the budget as typed (`asked`) and in "
+    "entries (`budget`); bytes at the end, on average and read per step "
+    "(`end`, `mean`, `read`); "
+    "bytes looked at per step to choose what to read (`scan`); KL divergence "
+    "(`kl`); the 95th percentile of the output error (`p95`); and the digest "
+    "of all decisions (`journal`). `kept`, `dense`, `needle`, `lse` and "
+    "`error` are the five columns above.",
+    "Three things have similar names. METHOD:prefill=N is chunked prefill: the "
+    "method compresses after each chunk of N prompt tokens, and tokens of "
+    "later chunks attend only to what it shows them. --chunk N is a prompt in "
+    "pieces: it compresses too, but all tokens attend as recorded. chunkkv's "
+    "chunk=N is a run of neighboring tokens that are kept or dropped together.",
+    "With chunked prefill the table has two more columns, for prompt tokens "
+    "after the first chunk. `prompt error` is the distance of their output "
+    "from the uncompressed one. `prompt mass` is the exact attention on what "
+    "they attend to. --wide calls them `prompt` and `p mass`.",
     "With --chunk every cell is replayed once more. After each piece the "
-    "method is shown the last queries against what it had kept, as if the "
-    "prompt ended there: those read so far, as with prefill=N, but of a method "
-    "that cannot read a prompt in chunks the piece's alone. Queries are the "
-    "recorded ones, which saw "
-    "everything. Compressed after the last piece alone, every method decides "
-    "as after the whole prompt, which is then held until its end. Such a run, "
-    "too, replays all its cells anew, and its database has none of it.",
-    "The exit code is 1 if digests or a row of the database differ, 3 if a "
-    "cell failed, or a method that is named, not by `all`, was refused on "
-    "every trace at every budget, or with --strict any cell was, 4 if a "
-    "backend cannot be used, 2 if no cell could run, or no request of "
-    "--together found room.",
+    "method compresses as if the prompt ended there. It sees the last queries "
+    "read so far, against the entries that it kept; a method that cannot do "
+    "chunked prefill sees only the queries of the piece. Compressing only "
+    "after the last piece would decide as after the whole prompt, but hold it "
+    "until then.",
+    "With --tp a rank is replayed as if its KV heads, with their query heads, "
+    "were the whole model. It sees no scores, messages or rows of other ranks. "
+    "`decide other` counts lanes whose verbs or views then differ from those "
+    "of the whole model. Head numbers begin at 0 on each rank, so the draws of "
+    "random differ. A method that reads a file for all heads is skipped.",
+    "Runs with --tp or --chunk replay all their cells anew, and the database "
+    "does not store what these two print.",
+    "With --together each cell is replayed by itself, because pages decide "
+    "nothing. Then all requests of a method and budget go through one pool; a "
+    "step is a block of the prompt, or a token, of each. The layout is "
+    "unified, or one of --layout: unified:code, slots or pages. A line of an "
+    "--arrive file takes the trace whose prompt and answer are closest to its "
+    "lengths, and ends after output_length tokens, if not before; without "
+    "lengths traces take turns. Rows in the database are replayed again.",
+    "With --db, repeat a command that was interrupted or killed to continue "
+    "it: a kill loses at most two minutes of work. If one layer of one cell "
+    "takes longer, the run says how long. --selections and the other files "
+    "need the whole trace again.",
+    "With --shard or --shards each process runs some of the cells and writes "
+    "its own database: % in the name after --db becomes 2-of-4, and %% becomes "
+    "%. `kvreplay merge` joins the databases. All processes must see the same "
+    "command line and files; --dry-run prints the name of the cut, to compare "
+    "two machines. A shard without cells is no error. The command without "
+    "--shard, repeated on the merged database, runs what is missing.",
+    "A cell that cannot run as asked is refused, with the reason in its row; "
+    "the last line on standard error counts refusals. A trace that cannot be "
+    "read fails only its own cells, if there are others. An output must not be "
+    "an input, another output, a trace or a database. The first interrupt ends "
+    "a run within two seconds; everything finished is kept.",
+    "The exit code is 1 if digests or a row of the database differ; 2 if no "
+    "cell could run, or no request of --together fit; 4 if a backend cannot be "
+    "used. It is 3 if a cell failed, if a method named other than by `all` was "
+    "refused on every trace at every budget, or with --strict if any cell was "
+    "refused.",
     NULL};
 
 void kv_run_options_free(kv_run_options *o) {
@@ -238,49 +232,43 @@ static kv_rc check_turns(const kv_run_options *o, kv_err *e) {
                      : o->together.asked ? "together"
                      : o->layouts.n      ? "layout"
                                          : NULL;
-  if (!o->cells.turns || !name) return KV_OK;
-  return kv_fail(e, KV_USAGE,
-                 "--%s has a place for every token after the prompt, and with "
-                 "--turns questions enter whole: leave out one of the two",
-                 name);
+  if (!o->cells.added[KV_OBSERVE_TURNS] || !name) return KV_OK;
+  return kv_fail(
+      e, KV_USAGE,
+      "--%s has one number for every token after the prompt, but with --turns "
+      "whole questions enter at once; leave one of them out",
+      name);
+}
+
+/* The first option for a file that only a replay can fill, so that no row may
+ * be taken from a database; NULL: none. All but the last describe one cell. */
+static const char *filled(const kv_run_options *o) {
+  return o->selections  ? "selections"
+         : o->views     ? "views"
+         : o->stored    ? "stored"
+         : o->outputs   ? "outputs"
+         : o->decisions ? "decisions"
+                        : NULL;
 }
 
 /* Files that describe one cell require that exactly one cell is asked for. */
 static kv_rc check_files(const kv_run_options *o, kv_err *e) {
-  const struct {
-    const char *name, *path;
-  } file[] = {{"selections", o->selections},
-              {"views", o->views},
-              {"stored", o->stored},
-              {"outputs", o->outputs}};
+  const char *name = filled(o);
   bool one = o->cells.traces.n == 1 && o->cells.specs.n == 1 &&
              o->cells.budgets.n <= 1;
-  for (int i = 0; i < 4 && !one; i++) {
-    if (file[i].path == NULL) continue;
-    return kv_fail(e, KV_USAGE,
-                   "--%s describes one cell: give one trace, one method and "
-                   "one budget",
-                   file[i].name);
-  }
-  return KV_OK;
-}
-
-bool kv_run_options_files(const kv_run_options *o) {
-  return o->selections || o->views || o->stored || o->outputs || o->decisions;
+  if (one || !name || !strcmp(name, "decisions")) return KV_OK;
+  return kv_fail(e, KV_USAGE,
+                 "--%s describes one cell; give one trace, one method and "
+                 "one budget",
+                 name);
 }
 
 /* Files whose names or contents hang on all cells. */
 static kv_rc check_shard_files(const kv_run_options *o, kv_err *e) {
-  const char *name = o->selections  ? "selections"
-                     : o->views     ? "views"
-                     : o->stored    ? "stored"
-                     : o->outputs   ? "outputs"
-                     : o->decisions ? "decisions"
-                                    : NULL;
+  const char *name = filled(o);
   if (!name) return KV_OK;
-  return kv_fail(e, KV_USAGE,
-                 "--%s is of a run that has all its cells: leave out %s", name,
-                 o->shard_text ? "--shard" : "--shards");
+  return kv_fail(e, KV_USAGE, "--%s needs all cells in one run; leave out %s",
+                 name, o->shard_text ? "--shard" : "--shards");
 }
 
 /* Which shard, and its database. Tasks of a job share a command line, and one
@@ -289,16 +277,16 @@ static kv_rc check_shard(kv_run_options *o, kv_err *e) {
   if (!o->shard_text && !o->shards) return KV_OK;
   if (o->shard_text && o->shards)
     return kv_fail(e, KV_USAGE,
-                   "--shard and --shards exclude each other: the first names "
-                   "the shard, the second looks for it in the environment");
+                   "give --shard, which names the shard, or --shards, which "
+                   "finds it in the environment, not both");
   kv_rc rc = o->shard_text ? kv_shard_parse(o->shard_text, &o->shard, e)
                            : kv_shard_find(o->shards, getenv, &o->shard, e);
   if (!rc) rc = check_shard_files(o, e);
   if (rc || !o->cells.db) return rc;
   if (o->shards && !kv_shard_distinct(o->cells.db))
     return kv_fail(e, KV_USAGE,
-                   "--shards: each shard needs a database of its own; write %% "
-                   "where its number is to stand, as in --db results.%%.db");
+                   "--shards needs a database for each shard; write %% in "
+                   "place of its number, as in --db results.%%.db");
   o->db_path = kv_shard_path(o->cells.db, o->shard);
   if (!o->db_path) return kv_no_memory(e, "a file name", strlen(o->cells.db));
   o->cells.db = o->db_path;
@@ -314,7 +302,7 @@ kv_rc kv_run_options_check(kv_registry *registry, kv_run_options *o,
   for (int i = 0; !rc && i < o->cache_text.n; i++)
     rc = kv_cache_parse(o->cache_text.item[i], &o->beside.caches, e);
   if (!rc && o->tokens && !o->cells.db)
-    rc = kv_fail(e, KV_USAGE, "--tokens is kept in a database: add --db FILE");
+    rc = kv_fail(e, KV_USAGE, "--tokens needs a database; add --db FILE");
   o->people = o->format == KV_ROWS_TABLE;
   if (o->wide && o->people) o->format = KV_ROWS_WIDE;
   if (!rc)
@@ -448,8 +436,8 @@ static kv_rc twice(task *s, bool *stopped, kv_err *e) {
  * Not with files, tokens, a pool, ranks or pieces, which must see the whole
  * replay. */
 static bool recalls(const task *s) {
-  return s->of.db && !kv_run_options_files(&s->options) &&
-         !s->options.together.asked && !kv_beside_asks(&s->options.beside);
+  return s->of.db && !filled(&s->options) && !s->options.together.asked &&
+         !kv_beside_asks(&s->options.beside);
 }
 
 /* True if layers of a trace are kept before its rows are complete. */
@@ -609,19 +597,17 @@ static void interrupted(void *self) {
   const task *s = self;
   char note[320];
   const char *kept = s->of.db ? "stored" : "printed";
-  const char *next = s->of.db
-                         ? "repeat the command: what is stored is not run "
-                           "again"
-                         : "with --db FILE a repeated command goes on from "
-                           "here";
+  const char *next =
+      s->of.db ? "repeat the command: stored results are not run again"
+               : "use --db FILE to continue an interrupted command";
   snprintf(note, sizeof note,
-           "interrupted: the rows of %d of %d traces are %s, %s of the others; "
-           "%s",
+           "interrupted: the rows of %d of %d traces are %s, and %s of the "
+           "others; %s",
            s->of.whole, traces(s), kept,
-           keeps(s) ? "and what layers were finished" : "nothing", next);
+           keeps(s) ? "all finished layers" : "nothing", next);
   if (s->options.together.asked)
     snprintf(note, sizeof note,
-             "interrupted: requests that share a pool are replayed in one go; "
+             "interrupted: requests that share a pool are replayed together; "
              "repeat the command");
   kv_note(note);
 }
@@ -694,7 +680,7 @@ static int worse(const task *s) {
   if (s->lacked || s->failed) return s->lacked ? KV_RESOURCE : KV_INPUT;
   if (!s->ran || !s->options.together.asked || s->served || s->options.dry_run)
     return KV_OK;
-  kv_note("no request found room in its pool: give --pool more");
+  kv_note("no request fit into its pool; give a larger --pool");
   return KV_USAGE;
 }
 
@@ -715,6 +701,6 @@ static void clean(void *self) {
 static const kv_task task_run = {sizeof(task), begin,    check, work,
                                  interrupted,  conclude, clean};
 
-const kv_command kv_command_run =
-    KV_COMMAND_OF_TRACES("run", "replay traces through methods and measure",
-                         kv_cells_options, traces, &task_run);
+const kv_command kv_command_run = {
+    KV_COMMAND(run, "replay traces through methods and measure"),
+    KV_TAKES("TRACE...", 1, INT_MAX, kv_cells_options, traces, KV_USE_READ)};

@@ -18,41 +18,41 @@
 static const kv_option options[] = {
     KV_OPTION_METHODS(
         "What to tune", "SPEC,...", "all",
-        "methods, as `kvreplay run` takes them; of several the best of each "
-        "stands in a table; `all` is every method once"),
-    KV_OPTION_BUDGET("BUDGET", "the budget of every method that has one, which "
-                               "is then not searched: " KV_BUDGETS),
+        "methods, written as for `kvreplay run`. Of several methods a table "
+        "shows the best of each; `all` is every method once"),
+    KV_OPTION_BUDGET("BUDGET", "a fixed budget for every method that has one, "
+                               "instead of a search: " KV_BUDGETS),
     KV_OPTION_PROMPT_LEN,
-    KV_OPTION_OBSERVE,
-    KV_OPTION_TURNS,
+    KV_OPTIONS_OBSERVE,
     {KV_SLOT_LIST, "search", 's', "RANGE,...", AT(search_text),
-     .group = "What to look for",
-     .help = "NAME=LOW:HIGH, or NAME=LOW:HIGH:STEP: a number of the method "
-             "(of two on a lane as kivi.bits) and the range to search; may be "
-             "repeated; of several methods each that has it takes it; default: "
-             "all of what -b would set, as the budget from one entry to the "
-             "longest trace's tokens"},
-    {KV_SLOT_TEXT, "least", 0, "MEASURE", AT(least),
-     .help = "what is to be as small as can be: a key of csv rows, as "
-             "bytes.mean, kr or output_error.p95; a measure alone is its mean "
-             "(output_error), and mean_bytes is bytes.mean"},
-    {KV_SLOT_TEXT, "most", 0, "MEASURE", AT(most),
-     .help = "the same for what is to be as large as can be, as needle_share"},
-    {KV_SLOT_LIST, "at-most", 0, "MEASURE=X", AT(at_most),
-     .help = "what must not be exceeded; may be repeated"},
-    {KV_SLOT_LIST, "at-least", 0, "MEASURE=X", AT(at_least),
-     .help = "what must be reached; may be repeated"},
+     .group = "What to look for", .common = true,
+     .help = "NAME=LOW:HIGH or NAME=LOW:HIGH:STEP: a numeric parameter (of two "
+             "methods on a lane kivi.bits) and its range, for every method "
+             "that has it; may be repeated. Default: the budget, from one "
+             "entry to the longest trace's tokens"},
+    {KV_SLOT_TEXT, "least", 0, "MEASURE", AT(least), .common = true,
+     .help = "minimize this measure: a key of csv rows, such as bytes.mean, kr "
+             "or output_error.p95. output_error means its mean, and mean_bytes "
+             "is bytes.mean"},
+    {KV_SLOT_TEXT, "most", 0, "MEASURE", AT(most), .common = true,
+     .help = "maximize this measure instead, such as needle_share"},
+    {KV_SLOT_LIST, "at-most", 0, "MEASURE=X", AT(at_most), .common = true,
+     .help = "an upper bound on a measure; may be repeated"},
+    {KV_SLOT_LIST, "at-least", 0, "MEASURE=X", AT(at_least), .common = true,
+     .help = "a lower bound on a measure; may be repeated"},
     {KV_SLOT_LIST, "hold-out", 0, "TRACE", AT(hold_out), .use = KV_USE_READ,
-     .help = "a trace that is not tuned on: the front is replayed on it when "
-             "the search is over, and its best judged by it; may be repeated"},
+     .common = true,
+     .help = "a trace that is not tuned on; may be repeated. After the search "
+             "the front is replayed on it. The best point must meet the bounds "
+             "there too"},
     {KV_SLOT_COUNT, "probes", 'n', "N", .min = 1, .max = KV_TUNE_MOST,
-     AT(probes), .help = "points to try at most (default: 100)"},
+     AT(probes), .common = true, .help = "try at most N points (default: 100)"},
     {KV_SLOT_CHOICE, "format", 'f', "FORMAT", .choices = "table|json|jsonl|csv",
-     AT(format), .group = "What to print",
-     .help = "the front's rows on standard output as table (the default), "
-             "json, jsonl or csv, the best first"},
-    KV_OPTION_DB("keep the rows of every probe in an SQLite database; what "
-                 "this backend has there is not run again"),
+     AT(format), .group = "What to print", .common = true,
+     .help = "the front on standard output, the best point first, as table "
+             "(the default), json, jsonl or csv"},
+    KV_OPTION_DB("store the rows of every probe in an SQLite database. Cells "
+                 "that it has from this backend are not run again"),
     KV_OPTION_QUIET,
     KV_OPTION_THREADS,
     KV_OPTION_BACKEND(kv_tune_options),
@@ -64,46 +64,43 @@ static const kv_example examples[] = {
      "the fewest bytes with an error of at most 5 %"},
     {"kvreplay tune chat.safetensors -m all --at-least needle_share=0.9 "
      "--least mean_bytes --hold-out other.safetensors --db r.db",
-     "which method? each with the fewest bytes that keep the needles"},
+     "for each method, the fewest bytes that keep the needles"},
     {"kvreplay tune a.safetensors b.safetensors -m snapkv -s budget=32:512:8 "
      "--at-most kr=0.3 --least output_error --hold-out c.safetensors",
-     "the least error in 30 % of dense's bytes, judged on another trace"},
-    {"kvreplay tune chat.safetensors -m leankv -s alpha_h=0:4,alpha_l=0:0.1 "
-     "--at-most output_error=0.05 --least mean_bytes",
-     "thresholds of two tiers of precision"},
+     "the least error in 30 % of the uncompressed bytes, judged on another "
+     "trace"},
     {"kvreplay tune chat.safetensors -m oracle-topp -s p=0.5:1 --at-least "
      "mass=0.9 --least bytes.read -f csv",
-     "the front as rows for programs; its best is on standard error"},
+     "the front as rows for programs; the best is on standard error"},
     {NULL, NULL}};
 
 static const char *const notes[] = {
-    "Tries points of the ranges, replaying many in one pass over each trace, "
-    "and prints the front: those points that no other beats in everything "
-    "that was asked for. Then comes the best of them, as a command line.",
-    "Of several methods each is searched so, one after the other, and the "
-    "best of each stands in a table, the best of all first; one without a "
-    "parameter that -b sets stands at what it takes, and what does not meet "
-    "what was asked is named below with the nearest that it came to. With "
-    "--hold-out each best is replayed on those traces, and the best of all is "
-    "the first that meets it there, too.",
-    "A point is judged by the mean of each measure over the traces. One that "
-    "is refused or fails on a trace, or has no number there, is not feasible. "
-    "Bytes of a longer trace weigh more; kr, the share of dense's bytes, does "
-    "not.",
-    "The search is the same each time: a grid over the whole ranges, which "
-    "takes at most half of the probes, then rounds that look at the neighbours "
-    "of the best two points, whose distance halves when nothing better was "
-    "found, until it is one step of each range. It promises no global optimum. "
-    "Steps are those of the parameter's table, 1 for whole numbers, else a "
-    "power of ten of which the range has a hundred, unless they are typed.",
-    "With --db every probe is a row as of `kvreplay run`: repeated, a search "
-    "that was interrupted or killed goes on, and one with more probes or "
-    "another bound begins with what is there.",
-    "The exit code is 1 if nothing meets what was asked for (the nearest is "
-    "named), if the best does not on the traces of --hold-out (of several "
-    "methods: none does), or if a row of the database differs; 2 if no point "
-    "could run, 3 if all that ran failed "
-    "or a trace is bad, 4 if a backend cannot be used.",
+    "Tries points of the ranges and replays many in one pass over each trace. "
+    "Prints the front: the points that no other point beats in every requested "
+    "measure. Then prints the best point as a command line.",
+    "With several methods each is searched in turn. The table shows the best "
+    "point of each method, the best of all first. A method without a budget "
+    "parameter counts as it is. Methods that miss the bounds follow, with "
+    "their nearest point. With --hold-out each best point is replayed on those "
+    "traces, and the first that meets the bounds there too is the best of all.",
+    KV_NOTES_REST,
+    "A point is judged by the mean of each measure over the traces. A point "
+    "that is refused or fails on a trace, or has no number there, is not "
+    "feasible. Bytes of a longer trace weigh more; kr, the share of the "
+    "uncompressed bytes, does not.",
+    "The search is the same each time. A grid over the whole ranges takes at "
+    "most half of the probes. Then each round looks at the neighbors of the "
+    "best two points; if it finds nothing better it halves their distance, "
+    "down to one step of each range. This promises no global optimum. A step "
+    "is the one you typed, or the parameter's own: 1 for whole numbers, "
+    "otherwise a power of ten that divides the range into about a hundred.",
+    "With --db, repeat an interrupted or killed search to continue it. A "
+    "search with more probes or another bound uses the rows that are there.",
+    "The exit code is 1 if nothing meets the bounds (the nearest point is "
+    "named), if the best does not meet them on the traces of --hold-out (of "
+    "several methods: none does), or if a row of the database differs. It is 2 "
+    "if no point could run, 3 if all that ran failed or a trace is bad, and 4 "
+    "if a backend cannot be used.",
     NULL};
 
 void kv_tune_options_free(kv_tune_options *o) {
@@ -169,8 +166,8 @@ static kv_rc add_range(const char *text, kv_tune_options *o, kv_err *e) {
   }
   if (rc || found) return rc;
   return kv_fail(e, KV_USAGE,
-                 "--search: none of the methods has a parameter "
-                 "%.*s; `kvreplay methods NAME` lists those of one",
+                 "--search: no method has a parameter %.*s; `kvreplay methods "
+                 "NAME` lists a method's parameters",
                  n < 64 ? (int)n : 64, text);
 }
 
@@ -208,8 +205,8 @@ static kv_rc read_space(kv_registry *registry, kv_tune_options *o,
   bool knob = !s->axes && !o->cells.budget_text.n && kv_tune_space_knob(s, 1);
   if (!s->axes && o->methods == 1)
     return kv_fail(e, KV_USAGE,
-                   "%s has nothing that -b sets and that is not given: name "
-                   "what to search, --search NAME=LOW:HIGH",
+                   "%s has no budget parameter left to search; name one with "
+                   "--search NAME=LOW:HIGH",
                    s->specs.spec[0].method->name);
   return knob ? KV_OK : kv_tune_space_check(registry, s, e);
 }
@@ -226,7 +223,7 @@ static kv_rc read_spaces(kv_registry *registry, kv_tune_options *o, kv_err *e) {
 static kv_rc read_goal(kv_tune_options *o, kv_err *e) {
   if (!o->least == !o->most)
     return kv_fail(e, KV_USAGE,
-                   "name one measure that is to be best: --least MEASURE, as "
+                   "name the measure to optimize: --least MEASURE, as in "
                    "--least mean_bytes, or --most MEASURE");
   kv_rc rc = kv_tune_goal_best(&o->goal, o->least ? o->least : o->most,
                                o->least ? 1 : -1, e);
@@ -258,10 +255,10 @@ static kv_rc read_cells(kv_registry *registry, kv_tune_options *o, kv_err *e) {
 static kv_rc check_budget(const kv_tune_space *s, kv_err *e) {
   for (int i = 0; i < s->axes; i++)
     if (s->axis[i].param == kv_spec_knob(s->specs.spec[0].method))
-      return kv_fail(e, KV_USAGE,
-                     "-b sets %s, which --search tries: leave out one of the "
-                     "two",
-                     s->axis[i].param->name);
+      return kv_fail(
+          e, KV_USAGE,
+          "-b sets %s, which --search also tries; leave one of them out",
+          s->axis[i].param->name);
   return KV_OK;
 }
 
@@ -269,7 +266,7 @@ static kv_rc check_budgets(const kv_tune_options *o, kv_err *e) {
   kv_rc rc = KV_OK;
   if (o->cells.budgets.n > 1)
     return kv_fail(e, KV_USAGE,
-                   "tune keeps to one budget: give one to -b, or search the "
+                   "tune needs a single budget; give one to -b, or search the "
                    "parameter that it sets");
   for (int i = 0; !rc && i < o->methods && o->cells.budgets.n; i++)
     rc = check_budget(&o->space[i], e);
@@ -339,8 +336,8 @@ static void interrupted(void *self) {
            "interrupted: %s%d of at most %d probes%s are done; %s", methods,
            s->whole < n ? s->method[s->whole].done : 0, s->options.probes,
            n > 1 ? " of the next" : "",
-           s->of.db ? "repeat the command: what is stored is not run again"
-                    : "with --db FILE a repeated command goes on from here");
+           s->of.db ? "repeat the command: stored results are not run again"
+                    : "use --db FILE to continue an interrupted command");
   kv_note(note);
 }
 
@@ -403,6 +400,7 @@ static void clean(void *self) {
 static const kv_task task_tune = {sizeof(kv_tuning), begin,    check, work,
                                   interrupted,       conclude, clean};
 
-const kv_command kv_command_tune = KV_COMMAND_OF_TRACES(
-    "tune", "search a method's parameters for what you ask of it",
-    kv_cells_options, traces, &task_tune);
+const kv_command kv_command_tune = {
+    KV_COMMAND(tune,
+               "find the method or parameters that best meet your bounds"),
+    KV_TAKES("TRACE...", 1, INT_MAX, kv_cells_options, traces, KV_USE_READ)};

@@ -56,11 +56,11 @@ static kv_rc check(void *self, kv_err *e) {
   if (rc) return rc;
   if (s->cells.specs.n > 1 || b->n > 1)
     return kv_fail(e, KV_USAGE,
-                   "vectors are of one cell: give one method and one budget");
+                   "vectors describe one cell; give one method and one budget");
   if (b->n && kv_budget_in_bytes(&b->budget[0]))
     return kv_fail(e, KV_USAGE,
-                   "-b %s is an amount of bytes; for vectors give entries, as "
-                   "-b 512 or -b 20%%",
+                   "-b %s is a budget in bytes; vectors need entries, as in -b "
+                   "512 or -b 20%%",
                    b->budget[0].target);
   return KV_OK;
 }
@@ -92,17 +92,18 @@ static const kv_task task_vectors = {sizeof(task), begin, check, work,
 
 static const kv_option options[] = {
     KV_OPTIONS_CELL("Which cell"),
-    {KV_SLOT_TEXT, "steps", 's', "LIST", AT(steps), .group = "What of it",
-     .help = "first, last, tokens seen, or +N for N steps after the one "
-             "before; default first,last"},
-    {KV_SLOT_TEXT, "layers", 'l', "LIST", AT(layers),
-     .help = "numbers of layers, as 0,2; default all that are recorded"},
+    {KV_SLOT_TEXT, "steps", 's', "LIST", AT(steps), .group = "What to write",
+     .common = true,
+     .help = "first, last, a number of tokens seen, or +N for N steps after "
+             "the one before (default: first,last)"},
+    {KV_SLOT_TEXT, "layers", 'l', "LIST", AT(layers), .common = true,
+     .help = "numbers of layers, such as 0,2 (default: all recorded ones)"},
     {KV_SLOT_CHOICE, "format", 'f', "FORMAT", .choices = "safetensors|raw",
-     AT(format),
-     .help = "safetensors, a file a stage (the default), or raw, a file of "
-             "nothing but bytes for each matrix"},
+     AT(format), .common = true,
+     .help = "safetensors, one file per stage (the default), or raw, one file "
+             "per matrix with nothing but its bytes"},
     {KV_SLOT_TEXT, "output", 'o', "DIR", AT(dir), .use = KV_USE_FOLDER,
-     .must = true, .help = "the folder to make (required)"},
+     .must = true, .common = true, .help = "the folder to create (required)"},
     {.slot = KV_SLOT_END}};
 
 static const kv_example examples[] = {
@@ -116,20 +117,20 @@ static const kv_example examples[] = {
     {NULL, NULL}};
 
 static const char *const notes[] = {
-    "Writes what a kernel reads, computes and decides at chosen steps, for "
-    "tests of kernels: one safetensors file a stage (q, k, v, page bounds, "
-    "scores, order, chosen or evicted, logits, chunk maxima, sums and "
-    "accumulators, out, LSE; codes, scales and page tables where the method "
-    "quantises), manifest.json with the rule that defines each, and "
-    "manifest.tsv with the offset of each matrix. What does not happen at "
-    "these steps has no file: no scores where a budget holds everything.",
-    "A step is tokens seen, the current one included: first is the prompt's "
-    "length + 1; the prompt's length itself has only what the compression "
-    "after "
-    "the prompt did. The same command writes the same bytes; the folder "
-    "appears whole or not at all.",
+    "Writes what a kernel reads, computes and decides at the chosen steps, for "
+    "tests of kernels. Each stage is one safetensors file: q, k, v, page "
+    "bounds, scores, order, chosen or evicted, logits, chunk maxima, sums and "
+    "accumulators, out, LSE; and codes, scales and page tables if the method "
+    "quantizes. manifest.json has the rule that defines each stage, "
+    "manifest.tsv the offset of each matrix. A stage that does not happen at "
+    "these steps has no file, for example scores if the budget holds "
+    "everything.",
+    "A step is the number of tokens seen, the current one included: first is "
+    "the prompt's length + 1. The prompt's length itself is the compression "
+    "after the prompt alone. The same command writes the same bytes. The "
+    "folder appears whole or not at all.",
     NULL};
 
-const kv_command kv_command_vectors = KV_COMMAND_OF_ONE(
-    "vectors", "write every stage of a method, for tests of kernels", "TRACE",
-    task, cells.traces, &task_vectors);
+const kv_command kv_command_vectors = {
+    KV_COMMAND(vectors, "write every stage of a method, for tests of kernels"),
+    KV_TAKES("TRACE", 1, 1, task, cells.traces, KV_USE_READ)};

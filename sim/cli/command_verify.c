@@ -40,14 +40,15 @@ typedef struct kv_verify_found {   /* rows */
 
 static const kv_option options[] = {
     {KV_SLOT_LIST, "traces", 't', "DIR", AT(traces), .group = "How to run",
-     .help = "look for traces here too; may be repeated"},
+     .help = "also look for traces in this folder; may be repeated"},
     {KV_SLOT_COUNT, "jobs", 'j', "N", .min = 1, .max = 4096, AT(jobs),
-     .help = "threads (default: one a processor); never changes a number"},
+     .help = "threads (default: one per processor), which never change a "
+             "number"},
     {KV_SLOT_CHOICE, "format", 'f', "FORMAT", .choices = KV_VERDICT_FORMATS,
      AT(format), .group = "What to print",
      .help = "verdicts on standard output as table (the default), json, jsonl "
              "or junit"},
-    {KV_SLOT_FLAG, "quiet", 'q', AT(quiet), .help = "no progress"},
+    {KV_SLOT_FLAG, "quiet", 'q', AT(quiet), .help = "no progress bar"},
     {.slot = KV_SLOT_END}};
 
 static const kv_example examples[] = {
@@ -55,25 +56,24 @@ static const kv_example examples[] = {
     {"KVREPLAY_ISA=portable kvreplay verify results.db -j 1",
      "the same with other kernels: an independent confirmation"},
     {"kvreplay verify traces/budgets.csv",
-     "search again for budgets that kvreplay run --found wrote"},
+     "search again for the budgets that `kvreplay run --found` wrote"},
     {"kvreplay verify results.db -f junit >verify.xml",
-     "a test case a row, for a CI system"},
+     "one test case per row, for a CI system"},
     {NULL, NULL}};
 
 static const char *const notes[] = {
-    "Runs the rows of a database again. Every digest must match: the first "
-    "that does not is printed with both values; so is the first number of the "
-    "memory layouts, caches on the device and fates of tokens that a row has, "
-    "which are computed again with it. Rows of other code - an older "
-    "revision, another plugin, another file that a method reads - are counted "
-    "and left.",
-    "The exit code is 1 where a row differs; else 3 where a trace, a plugin "
-    "(KVREPLAY_PLUGINS) or a file that a method reads is not found, or where "
-    "there was nothing to verify; 0 where all else is the same.",
-    "A table of budgets in bytes, which kvreplay run --found writes, is "
-    "verified by searching again: a row that a search would not find is an "
-    "error. Rows "
-    "of an older revision are counted and left, as no run takes them.",
+    "Runs the rows of a database again. Every digest must match; the first "
+    "that does not is printed with both values. If a row has memory layouts, "
+    "caches on the device or fates of tokens, they are computed again too, and "
+    "the first number that differs is printed. Rows of other code are counted "
+    "but not run: another revision, plugin, or file that a method reads.",
+    "The exit code is 1 if a row differs; otherwise 3 if a trace, a plugin "
+    "(KVREPLAY_PLUGINS) or a file that a method reads is not found, or if "
+    "there was nothing to verify; otherwise 0.",
+    "DB may also be a table of budgets in bytes, written by `kvreplay run "
+    "--found`. verify repeats each search, and a value that the search does "
+    "not find is an error. Rows of an older revision are counted but not "
+    "searched, because no run uses them.",
     NULL};
 
 /* --- one trace ----------------------------------------------------------- */
@@ -130,7 +130,7 @@ static void say(const char *table, const kv_found_row *row,
              (long long)now->bytes);
   kv_fail(&e, KV_DIFFERENT, "%.200s: %.120s, %.200s at %.60s: %d%s, but %s",
           table, row->trace, row->spec, row->target, (int)row->value,
-          row->bytes < 0 ? "" : " as the least, which does not fit", found);
+          row->bytes < 0 ? "" : " as the smallest, which does not fit", found);
   kv_say(&e);
 }
 
@@ -184,8 +184,8 @@ static void say_lost(const char *table, const kv_found_row *row, int n,
                      kv_verify_found *out) {
   kv_err e = {0};
   kv_fail(&e, KV_INPUT,
-          "%.200s: %d row%s not verified: there is no trace %.200s.safetensors "
-          "beside it; name its folder with --traces",
+          "%.200s: %d row%s not verified, because there is no trace "
+          "%.200s.safetensors beside it; name its folder with --traces",
           table, n, n == 1 ? " is" : "s are", row->trace);
   kv_say(&e);
   out->lost += n;
@@ -216,15 +216,14 @@ static kv_rc verify_found_all(const char *table, const kv_list *folders,
 /* Prints how many rows are what; returns the exit code of the command. */
 static int verify_found_conclude(const char *table, const kv_verify_found *n) {
   kv_err e = {0};
-  printf("%d budgets as a search finds them, %d not, %d of older revisions, %d "
-         "without their trace\n",
+  printf("%d budgets match a search, %d differ, %d are of older revisions, %d "
+         "have no trace\n",
          n->same, n->differed, n->older, n->lost);
   if (n->differed) return KV_DIFFERENT;
   if (n->lost) return KV_INPUT;
   if (n->same) return KV_OK;
   kv_fail(&e, KV_INPUT,
-          "nothing was verified: make %.200s anew, by kvreplay run "
-          "--found",
+          "nothing was verified; make %.200s again with kvreplay run --found",
           table);
   return kv_say(&e);
 }
@@ -430,15 +429,14 @@ static kv_rc run_all(task *s, bool *stopped, kv_err *e) {
 /* --- the command -------------------------------------------------------- */
 
 /* Evaluations need the model that answered them, which the package asks. */
-static const char again[] = "evaluations are verified by 'kvreplay evaluate "
-                            "--again' alone";
+static const char again[] =
+    "evaluations need 'kvreplay evaluate --again' instead";
 
 static void count(const task *s, size_t size, char *out) {
   const int *left = s->count;
   int n = snprintf(out, size,
-                   "%d rows the same, %d different, %d without their trace, %d "
-                   "without their plugin, %d without their file, %d of other "
-                   "code",
+                   "%d rows match, %d differ, %d have no trace, %d have no "
+                   "plugin, %d have no file, %d are of other code",
                    s->same, s->differed, left[KV_VERIFY_NO_TRACE],
                    left[KV_VERIFY_NO_PLUGIN], left[KV_VERIFY_NO_FILE],
                    left[KV_VERIFY_OTHER_CODE]);
@@ -474,9 +472,9 @@ static int conclude(void *self) {
   if (s->same) return KV_OK;
   kv_fail(&e, KV_INPUT,
           left[KV_VERIFY_OTHER_CODE]
-              ? "nothing was verified: every row of %s is of other code; run "
-                "its commands again%s%s"
-              : "nothing was verified: no row of %s has run%s%s",
+              ? "nothing was verified, because every row of %s is of other "
+                "code; run its commands again%s%s"
+              : "nothing was verified, because no row of %s has run%s%s",
           s->options.db.item[0], s->evaluations ? "; " : "",
           s->evaluations ? again : "");
   return kv_say(&e);
@@ -489,20 +487,18 @@ static kv_rc start(task *s, kv_err *e) {
   kv_environment_look(s->kernels->name, s->argc, s->argv, &s->environment);
   struct stat file; /* verify never makes a database */
   if (access(path, R_OK) || stat(path, &file) || !S_ISREG(file.st_mode))
-    return kv_fail(e, KV_INPUT,
-                   "there is no readable file %s: name the database that "
-                   "'kvreplay run --db' wrote",
-                   path);
+    return kv_fail(
+        e, KV_INPUT,
+        "cannot read %s; name a database that 'kvreplay run --db' wrote", path);
   if (file.st_size == 0) /* SQLite would take it for a new one */
-    return kv_fail(e, KV_INPUT,
-                   "%s is empty: name the database that 'kvreplay run --db' "
-                   "wrote",
-                   path);
+    return kv_fail(
+        e, KV_INPUT,
+        "%s is empty; name a database that 'kvreplay run --db' wrote", path);
   kv_db_wait wait = kv_job_wait(s->options.quiet, &s->progress);
   rc = kv_db_open_found(path, &wait, &s->db, e);
   if (!rc && kv_db_still(s->db))
-    kv_note("the database can only be read: what is found is told, and not "
-            "stored as confirmations");
+    kv_note("the database is read-only: results are printed but not stored as "
+            "confirmations");
   if (!rc) rc = kv_db_evaluations(s->db, &s->evaluations, e);
   return rc ? rc : kv_verify_rows_read(s->db, &s->rows, e);
 }
@@ -529,7 +525,7 @@ static kv_rc search_again(task *s, kv_err *e) {
                        .stop = kv_interrupted};
   if (s->options.format != KV_VERDICTS_TABLE)
     return kv_fail(e, KV_USAGE,
-                   "--format is of the rows of a database: leave it out");
+                   "--format is for the rows of a database; leave it out");
   kv_stop_cut(true);
   if (!rc)
     rc = verify_found_all(s->options.db.item[0], &s->options.traces, &how,
@@ -558,8 +554,8 @@ static kv_rc work(void *self, bool *stopped, kv_err *e) {
 
 static void interrupted(void *self) {
   (void)self;
-  kv_note("interrupted: what was compared is confirmed in the database; "
-          "repeat the command to verify_compare all");
+  kv_note("interrupted: compared rows are confirmed in the database; repeat "
+          "the command to compare all");
 }
 
 static void clean(void *self) {
@@ -572,6 +568,6 @@ static void clean(void *self) {
 static const kv_task task_verify = {sizeof(task), begin,    NULL, work,
                                     interrupted,  conclude, clean};
 
-const kv_command kv_command_verify = KV_COMMAND_OF_FILES(
-    "verify", "run the rows of a database again and compare digests", "DB", 1,
-    kv_verify_options, db, KV_USE_KEPT, &task_verify);
+const kv_command kv_command_verify = {
+    KV_COMMAND(verify, "run the rows of a database again and compare digests"),
+    KV_TAKES("DB", 1, 1, kv_verify_options, db, KV_USE_KEPT)};

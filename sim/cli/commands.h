@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The commands of kvreplay as one table, kv_kvreplay, from which come the
- * program, its help, the man pages and the completion (traces/option/option.h
- * says what a kv_command and a kv_task are). A command x is two tables:
- * kv_command_x, its options and words, and its kv_task, the work. Both are in
- * command_x.c.
+ * The commands of kvreplay as one table, kv_kvreplay, from which the program,
+ * its help, the man pages and the completion are made (kv_command and kv_task:
+ * traces/option/option.h). A command x is two tables in command_x.c:
+ * kv_command_x, its options and words, and its kv_task, the work.
  */
 #ifndef KV_SIM_COMMANDS_H
 #define KV_SIM_COMMANDS_H
@@ -14,27 +13,8 @@
 #include <stddef.h>
 
 /* The program: its name, its commands in the order of help, its words. For
- * kv_command_main, and for what makes man pages and completion. */
+ * kv_command_main, and for making man pages and completion. */
 extern const kv_program kv_kvreplay;
-
-/* Initialisers of a kv_command whose operands are files that are read and go
- * into the kv_list `list` of its struct `type`: one trace or more, or exactly
- * one file, which help calls `what`. word, does: its name and its summary;
- * of_task: the kv_task of its work. Its tables have the names options, examples
- * and notes where the macro stands. */
-#define KV_COMMAND_OF_TRACES(word, does, type, list, of_task)                  \
-  KV_COMMAND_OF_FILES(word, does, "TRACE...", INT_MAX, type, list,             \
-                      KV_USE_READ, of_task)
-#define KV_COMMAND_OF_ONE(word, does, what, type, list, of_task)               \
-  KV_COMMAND_OF_FILES(word, does, what, 1, type, list, KV_USE_READ, of_task)
-/* The general one: at most `many` operands, of which the command makes the use
- * `how` (kv_use). */
-#define KV_COMMAND_OF_FILES(word, does, what, many, type, list, how, of_task)  \
-  {                                                                            \
-    .name = word, .summary = does, .operands = what, .least = 1, .most = many, \
-    .offset = offsetof(type, list), .use = how, .options = options,            \
-    .examples = examples, .notes = notes, .task = of_task                      \
-  }
 
 /* Runs one command as the program would, for tests. Called like a main: argv[0]
  * is the command's name ("run"), argv[1..argc-1] its arguments. Returns the

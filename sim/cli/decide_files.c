@@ -5,6 +5,7 @@
 #include "sim/cli/decide_files.h"
 
 #include "ref/ground/sha256.h"
+#include "ref/ground/text.h"
 #include "sim/cli/commands.h"
 #include "sim/cli/show/row_label.h"
 #include "sim/run/sweep/batch.h"
@@ -191,8 +192,7 @@ static kv_rc make_folder(const char *dir, kv_err *e) {
   if (mkdir(dir, 0777) == 0) return KV_OK;
   if (errno == EEXIST && stat(dir, &there) == 0 && S_ISDIR(there.st_mode))
     return KV_OK;
-  return kv_fail(e, KV_RESOURCE, "--decisions %s: no folder can be made: %s",
-                 dir, strerror(errno));
+  return kv_cannot(e, KV_RESOURCE, "make the folder", dir);
 }
 
 const kv_watch *kv_decide_files_watch(kv_decide_files *f,
@@ -225,8 +225,7 @@ static kv_rc is_free(const kv_decide_files *f, int cell, kv_err *e) {
   kv_rc rc = KV_OK;
   if (!free_path)
     rc = kv_fail(e, KV_USAGE,
-                 "--decisions: %s is there already; remove it or name another "
-                 "folder",
+                 "--decisions: %s exists; remove it or name another folder",
                  path);
   free(path);
   return rc;

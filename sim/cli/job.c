@@ -19,8 +19,8 @@ static kv_rc read_number(const char *name, int least, int most,
   if (!text || !*text) return KV_OK;
   long n = strtol(text, &end, 10);
   if (*end || n < least || n > most)
-    return kv_fail(e, KV_USAGE, "%s is %.40s: it takes %d to %d %s", name, text,
-                   least, most, unit);
+    return kv_fail(e, KV_USAGE, "%s is %.40s; it must be from %d to %d %s",
+                   name, text, least, most, unit);
   *out = (int)n;
   return KV_OK;
 }
@@ -40,8 +40,8 @@ static void tell_wait(void *self, const char *path, long pid) {
   char note[640], who[32] = "";
   kv_progress_wipe(self);
   if (pid) snprintf(who, sizeof who, " (pid %ld)", pid);
-  snprintf(note, sizeof note, "waiting for %s, which another process%s writes",
-           path, who);
+  snprintf(note, sizeof note,
+           "waiting for %s, which another process%s is writing", path, who);
   kv_note(note);
 }
 
@@ -77,21 +77,26 @@ static void probing(void *self, const char *method, int n, int most,
   if (n == 1) kv_progress_next(&s->progress, units * most);
 }
 
+static kv_observe observed(const kv_cells_options *o) {
+  int observe = o->observe;
+  for (int i = KV_OBSERVE_TURNS; i < KV_OBSERVES; i *= 2)
+    if (o->added[i]) observe += i;
+  return (kv_observe)observe;
+}
+
 kv_batch_ask kv_job_ask(kv_job *s, const kv_replay_how *how, int i) {
-  kv_batch_ask ask = {
-      .path = s->options->traces.item[i],
-      .specs = &s->options->specs,
-      .budgets = &s->options->budgets,
-      .prompt_len = s->options->prompt_len,
-      .observe = (kv_observe)(s->options->observe +
-                              (s->options->turns ? KV_OBSERVE_TURNS : 0)),
-      .how = *how,
-      .db = s->db,
-      .keep_every = s->keep_every,
-      .layouts = s->layouts,
-      .identify = s->identify,
-      .record = s->found_path ? &s->found : NULL,
-      .probing = probing};
+  kv_batch_ask ask = {.path = s->options->traces.item[i],
+                      .specs = &s->options->specs,
+                      .budgets = &s->options->budgets,
+                      .prompt_len = s->options->prompt_len,
+                      .observe = observed(s->options),
+                      .how = *how,
+                      .db = s->db,
+                      .keep_every = s->keep_every,
+                      .layouts = s->layouts,
+                      .identify = s->identify,
+                      .record = s->found_path ? &s->found : NULL,
+                      .probing = probing};
   if (s->shares.shards) ask.shard = s->shares.shard + s->shares.first[i];
   ask.mine = s->shard.index;
   return ask;
@@ -145,7 +150,7 @@ kv_rc kv_job_open(kv_job *s, const kv_replay_how *how, kv_err *e) {
   if (!rc) tell_apart(s);
   if (!rc && s->found_path) rc = kv_found_write(&s->found, s->found_path, e);
   if (rc || lost < n) return rc;
-  return kv_fail(e, KV_INPUT, "none of the %d traces can be replayed", n);
+  return kv_fail(e, KV_INPUT, "none of the %d traces could be replayed", n);
 }
 
 kv_rc kv_job_replay(const kv_batch *b, const kv_replay_how *how, bool *stopped,
@@ -219,8 +224,8 @@ void kv_job_say_one_thread(kv_job *s, const kv_replay_how *how) {
   char note[160];
   if (!files || s->options->jobs < 2 || kv_replay_parallel(how)) return;
   snprintf(note, sizeof note,
-           "--selections, --views, --stored and --outputs are written by one "
-           "thread: this replay does not use the %d of --jobs",
+           "--selections, --views, --stored and --outputs use one thread; this "
+           "replay does not use the %d of --jobs",
            s->options->jobs);
   kv_job_tell(s, note);
 }
@@ -289,8 +294,8 @@ static void describe(const kv_job *s, size_t room, char *out) {
   for (int i = 0; i < all->shards; i++) sum += (double)all->cost[i];
   snprintf(out, room,
            "shard %d of %d (cut %s): %d of %d cells, predicted %.3f s of "
-           "processor time, %.1f %% of what all shards take; one process alone "
-           "takes %.3f s",
+           "processor time, %.1f %% of the total for all shards; a single "
+           "process needs %.3f s",
            s->shard.index, s->shard.count, all->name, cells_of(s), all->cells,
            1e-6 * mine, sum > 0 ? 100 * mine / sum : 0.0,
            1e-6 * (double)all->alone);
@@ -308,7 +313,7 @@ void kv_job_say_shard(const kv_job *s) {
   if (!s->shard.count) return;
   if (cells_of(s) == 0)
     snprintf(text, sizeof text,
-             "shard %d of %d has nothing to run: there are %d cells",
+             "shard %d of %d has nothing to run; there are only %d cells",
              s->shard.index, s->shard.count, s->shares.cells);
   else if (s->options->quiet)
     return;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the commands that replay cells share: kernels, database, the cells of
+ * Shared by the commands that replay cells: kernels, database, the cells of
  * every trace, progress, and reporting of contradictions with the database. It
- * prints, so it belongs to the program and not to the library.
+ * prints, so it is a part of the program and not of the library.
  *
- *   kv_job_begin, kv_job_start, perhaps kv_job_cut, kv_job_open
+ *   kv_job_begin, kv_job_start, optionally kv_job_cut, kv_job_open
  *   for each batch: kv_job_put_trace, kv_job_replay, for its rows kv_job_put
  *   kv_job_close (in any case; a zeroed job may be closed)
  *
@@ -26,8 +26,8 @@ typedef struct kv_job {
   const kv_kernels *kernels;       /* all replays use them */
   int argc;                        /* the command line, for the environment */
   char **argv;
-  kv_environment environment; /* machine and build, of what is stored */
-  kv_db *db;                  /* NULL: not asked for */
+  kv_environment environment; /* machine and build, for stored rows */
+  kv_db *db;                  /* NULL: no database */
   kv_batch *batch;            /* [options->traces.n] the cells, a batch a trace;
                                  from kv_job_open to kv_job_shut */
   kv_progress progress;
@@ -43,21 +43,22 @@ typedef struct kv_job {
   kv_shares shares; /* filled by kv_job_cut */
   bool identify;    /* set by the command: compute identities of traces even
                        without a database */
-  const char *found_path; /* set by the command: of a table of what searches
-                             found, which kv_job_open writes; NULL: none */
+  /* Set by the command: kv_job_open writes what searches found to this path;
+   * NULL: it does not. */
+  const char *found_path;
   kv_found found;
   bool goes_on; /* set by the command: a bad trace fails only its own cells */
 } kv_job;
 
-/* Notes the command line; call it before that is parsed. */
+/* Stores the command line; call it before parsing. */
 void kv_job_begin(kv_job *s, int argc, char **argv);
-/* Chooses kernels (KVREPLAY_ISA), reads the machine, how often layers are kept
- * (KVREPLAY_KEEP, seconds) and `tile` (KVREPLAY_TILE), and opens the database
- * options->db, if `db` and one is named; it waits while another process writes
- * it. From here to kv_job_close an interrupt is handled as
- * sim/cli/signal.h says. KV_USAGE: a variable is wrong, or the database is
- * no regular file; KV_RESOURCE, KV_INPUT: it cannot be opened, is none of ours,
- * or of a later version. */
+/* Chooses kernels (KVREPLAY_ISA), describes the machine, reads how often layers
+ * are kept (KVREPLAY_KEEP, seconds) and `tile` (KVREPLAY_TILE). If `db` is set,
+ * opens the database options->db, if named, waiting while another process
+ * writes it. From here to kv_job_close, sim/cli/signal.h handles interrupts.
+ * KV_USAGE: a variable is wrong, or the database is no regular file.
+ * KV_RESOURCE, KV_INPUT: it cannot be opened, is not ours, or has a later
+ * version. */
 kv_rc kv_job_start(const kv_cells_options *options, bool db, kv_job *s,
                    kv_err *e);
 /* How to wait for a database that another process writes: until an interrupt,
@@ -66,71 +67,72 @@ kv_db_wait kv_job_wait(bool quiet, kv_progress *progress);
 
 /* --- opening cells ------------------------------------------------------- */
 
-/* Opens every cell of every trace (s->batch), or those of the shard; budgets in
- * bytes are searched by replays as `how` says, with progress. KV_INPUT: a trace
- * is bad; with s->goes_on that is only said and its cells fail, and KV_INPUT is
- * returned where all traces are bad. KV_RESOURCE: memory or the database. */
+/* Opens every cell of every trace (s->batch), or of the shard. Budgets in bytes
+ * are searched for by replays as in `how`, with progress. KV_INPUT: a trace is
+ * bad; with s->goes_on this is only printed and its cells fail, and KV_INPUT is
+ * returned if all traces are bad. KV_RESOURCE: memory or the database. */
 kv_rc kv_job_open(kv_job *s, const kv_replay_how *how, kv_err *e);
-/* What is asked of the i-th trace, by the options. Borrows from s. */
+/* The options as they apply to the i-th trace. Borrows from s. */
 kv_batch_ask kv_job_ask(kv_job *s, const kv_replay_how *how, int i);
-/* Closes what kv_job_open opened, while the options are as they were then; the
- * job may open other cells. */
+/* Closes what kv_job_open opened; the options must be unchanged. The job may
+ * then open other cells. */
 void kv_job_shut(kv_job *s);
-/* Closes everything, the database too, and handles no more interrupts. */
+/* Closes everything, including the database, and stops handling interrupts. */
 void kv_job_close(kv_job *s);
 
 /* --- a shard of the cells ----------------------------------- */
 
-/* Cuts the cells of all traces into shard.count shards that take equally much
- * processor time as predicted for replays by `how`; kv_job_open then opens
- * those of shard.index alone. Reads the heads of all traces. KV_INPUT: one
- * cannot be read; KV_RESOURCE: memory. */
+/* Cuts the cells of all traces into shard.count shards of equal predicted
+ * processor time for replays by `how`; kv_job_open then opens only the cells of
+ * shard.index. Reads the heads of all traces. KV_INPUT: one cannot be read.
+ * KV_RESOURCE: memory. */
 kv_rc kv_job_cut(kv_job *s, const kv_replay_how *how, kv_shard shard,
                  kv_err *e);
 /* The first two print on standard output: the predicted seconds of the n-th
- * open cell of a batch, and a line about the shard. The third says that line as
- * a remark, unless quiet; or, even if quiet, that the shard has no cells. All
- * do nothing without a shard. */
+ * open cell of a batch, and a line about the shard. The third prints that line
+ * as a remark, unless quiet; or, even if quiet, that the shard has no cells.
+ * All do nothing without a shard. */
 void kv_job_print_cost(const kv_job *s, int batch, int n);
 void kv_job_print_shard(const kv_job *s);
 void kv_job_say_shard(const kv_job *s);
-/* True if the job has a shard, and a cell of any shard can run. */
+/* Does the job have a shard, and can a cell of any shard run? */
 bool kv_job_shared(const kv_job *s);
 
 /* --- replaying ----------------------------------------------------------- */
 
 /* How to replay on a backend: with the job's kernels, threads, progress and
- * interrupts. The command sets fidelity, walk, watch and the like itself. */
+ * interrupts. The command sets fidelity, walk, watch and so on itself. */
 kv_replay_how kv_job_how(kv_job *s, const kv_backend *backend);
 /* Sets how->keep so that the next replay keeps finished layers in the job's
- * database; *out is what does it and is closed with kv_keeper_close after the
- * replay. Nothing without a database. */
+ * database. Close *out with kv_keeper_close after the replay. Does nothing
+ * without a database. */
 void kv_job_keep(kv_job *s, kv_replay_how *how, kv_keeper *out);
 /* kv_replay of the cells of a batch. *stopped: an interrupt ended it, and cells
- * are not whole. KV_INPUT: the trace is bad; KV_RESOURCE: memory, or the device
- * of the backend. A cell that fails is no error: its row says so. */
+ * are incomplete. KV_INPUT: the trace is bad. KV_RESOURCE: memory, or the
+ * device of the backend. A failed cell is no error: its row says so. */
 kv_rc kv_job_replay(const kv_batch *b, const kv_replay_how *how, bool *stopped,
                     kv_err *e);
 /* Units of progress (tokens times recorded layers) of one pass over all open
  * traces. */
 int64_t kv_job_units(const kv_job *s);
-/* Says a line on standard error, even if quiet, without harm to the progress
- * bar. */
+/* Prints a line on standard error, even if quiet, without disturbing the
+ * progress bar. */
 void kv_job_tell(kv_job *s, const char *text);
-/* Says so where more threads were asked for than a watch of how->watch allows,
- * as files of one cell are written in the order of its steps by one thread. */
+/* Prints a remark if more threads were requested than a watch of how->watch
+ * allows: one thread writes the files of one cell, in the order of its steps.
+ */
 void kv_job_say_one_thread(kv_job *s, const kv_replay_how *how);
 
 /* --- the database -------------------------------------------------------- */
 
-/* Store the i-th trace, and a row of it, which comes after; nothing without a
- * database, nor a row that was refused for a layout that was asked for. A row
- * that contradicts the stored one is stored as a conflict and, unless quiet,
+/* Store the i-th trace, and then a row of it. Nothing is stored without a
+ * database, nor a row that was refused for a requested layout. A row that
+ * contradicts the stored one is stored as a conflict and, unless quiet,
  * reported by kv_job_differ: that is KV_OK. KV_RESOURCE: the database cannot be
  * written. */
 kv_rc kv_job_put_trace(kv_job *s, int i, kv_err *e);
 kv_rc kv_job_put(kv_job *s, const kv_result *r, bool quiet, kv_err *e);
-/* Says on standard error that results differ, by the sentence of `why`, and
+/* Prints on standard error that results differ, with the sentence in `why`, and
  * counts it, so that the command ends with KV_DIFFERENT. */
 void kv_job_differ(kv_job *s, const kv_err *why);
 

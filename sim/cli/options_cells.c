@@ -35,7 +35,7 @@ static kv_rc check_turns(const kv_budgets *budgets, kv_err *e) {
     if (basis == KV_BASIS_MEAN || basis == KV_BASIS_READ ||
         basis == KV_BASIS_TRAFFIC)
       return kv_fail(e, KV_USAGE,
-                     "--turns: %s is a mean over decode steps alone; take "
+                     "--turns: %s is a mean over decode steps only; use "
                      "entries, end:20%% or peak:20%%",
                      budgets->budget[i].target);
   }
@@ -52,12 +52,12 @@ kv_rc kv_cells_options_read(kv_registry *registry, kv_cells_options *o,
   kv_rc rc = KV_OK;
   if (o->prompt_len && o->observe != KV_OBSERVE_RECORDED)
     return kv_fail(e, KV_USAGE,
-                   "--prompt-len and --observe both say where decoding starts: "
-                   "name one");
+                   "--prompt-len and --observe both set where decoding starts; "
+                   "give only one");
   if (o->method_text.n == 0) {
-    return kv_fail(e, KV_USAGE,
-                   "no method: -m all runs every one, `kvreplay "
-                   "methods` lists them");
+    return kv_fail(
+        e, KV_USAGE,
+        "no method; -m all runs every one, and `kvreplay methods` lists them");
   }
   for (int i = 0; i < o->method_text.n && rc == KV_OK; i++) {
     rc = kv_specs_add(registry, o->method_text.item[i], &o->specs, e);
@@ -66,7 +66,8 @@ kv_rc kv_cells_options_read(kv_registry *registry, kv_cells_options *o,
     rc = kv_budgets_add(o->budget_text.item[i], &o->budgets, e);
   }
   if (rc == KV_OK && o->budgets.n == 0) rc = check_budgets(&o->specs, e);
-  if (rc == KV_OK && o->turns) rc = check_turns(&o->budgets, e);
+  if (rc == KV_OK && o->added[KV_OBSERVE_TURNS])
+    rc = check_turns(&o->budgets, e);
   return rc;
 }
 
@@ -159,10 +160,9 @@ kv_rc kv_traces_once(const char *used, const kv_list *on, const kv_list *out,
       char show[KV_SHOW];
       if (!same_file(a, b)) continue;
       if (i >= on->n && j < on->n)
-        return kv_fail(e, KV_USAGE,
-                       "%s is %s and held out: it can be one of the two",
+        return kv_fail(e, KV_USAGE, "%s is both %s and held out; give it once",
                        kv_show(a, show), used);
-      return kv_fail(e, KV_USAGE, "%s is named twice: a trace counts once",
+      return kv_fail(e, KV_USAGE, "%s is named twice; name a trace once",
                      kv_show(a, show));
     }
   return KV_OK;

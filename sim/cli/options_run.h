@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Options of `kvreplay run`. The option table of command_run.c fills what was
- * typed; kv_run_options_check, called by the command before any trace is
- * opened, makes the rest of it and says what contradicts itself.
+ * Options of `kvreplay run`. The option table of command_run.c fills in what
+ * was typed. The command then calls kv_run_options_check, before any trace is
+ * opened, which fills in the rest and reports contradictions.
  */
 #ifndef KV_SIM_OPTIONS_RUN_H
 #define KV_SIM_OPTIONS_RUN_H
@@ -23,8 +23,8 @@ typedef enum kv_walk { KV_WALK_LAYERS, KV_WALK_STEPS } kv_walk;
 typedef struct kv_run_options {
   kv_cells_options cells; /* first: sim/cli/options_cells.h */
   int format, walk;       /* a kv_row_format, a kv_walk */
-  bool people; /* made: the format is a table, for which identities of traces
-                  need not be computed */
+  bool people; /* made: the format is a table; identities of traces need not be
+                  computed */
   bool wide;   /* every column: a table's format is made KV_ROWS_WIDE */
   const char *backend_text;  /* as typed; NULL: ref */
   const kv_backend *backend; /* made: what it names */
@@ -34,13 +34,13 @@ typedef struct kv_run_options {
   bool tokens;  /* keep in the database when each token leaves each lane */
   const char *found_path; /* --found: a file, or NULL */
   const char *shard_text; /* --shard I/N, as typed, or NULL */
-  int shards;          /* --shards N, of which the environment says the index;
-                          0: not given */
-  kv_shard shard;      /* made: what either means; count 0: all cells */
-  char *db_path;       /* made: where the name of cells.db has a shard in it;
-                          cells.db then points to it */
-  kv_list layout_text; /* --layout, as typed */
-  kv_layout_list layouts;     /* made: the layouts to account for */
+  int shards;             /* --shards N; the environment has the index; 0: not
+                             given */
+  kv_shard shard;         /* made: the meaning of either; count 0: all cells */
+  char *db_path;          /* made if the name of cells.db contains a shard;
+                             cells.db then points to it */
+  kv_list layout_text;    /* --layout, as typed */
+  kv_layout_list layouts; /* made: the layouts to account for */
   kv_together_asked together; /* --together and its own */
   kv_list cache_text;         /* --cache, as typed */
   kv_beside_asked beside;     /* --tp, --chunk and, made, --cache */
@@ -48,17 +48,13 @@ typedef struct kv_run_options {
   const char *decisions;                             /* a folder, or NULL */
 } kv_run_options;
 
-/* Fills what is `made`, and o->cells, from what was typed, after
- * kv_options_parse; methods are looked up in `registry`, then among plugins.
+/* Fills in what is `made`, and o->cells, from what was typed, after
+ * kv_options_parse. Methods are looked up in `registry`, then among plugins.
  * KV_USAGE: options contradict each other, one is wrong, or a file to write is
- * one that a method comes from; KV_INPUT: a plugin, or a file of budgets, is
- * bad; KV_RESOURCE: memory, or the backend cannot be used here. Free with
+ * one that a method comes from. KV_INPUT: a plugin, or a file of budgets, is
+ * bad. KV_RESOURCE: memory, or the backend cannot be used here. Free with
  * kv_run_options_free, also after a failure. */
 kv_rc kv_run_options_check(kv_registry *registry, kv_run_options *o, kv_err *e);
 void kv_run_options_free(kv_run_options *o); /* accepts zeroed */
-/* True if files were asked for that only a replay can fill (--selections,
- * --views, --stored, --outputs, --decisions), so that no row may be taken from
- * a database. */
-bool kv_run_options_files(const kv_run_options *o);
 
 #endif

@@ -129,10 +129,10 @@ void kv_refusals_needless(const kv_job *s) {
   if (!n) return;
   snprintf(budget, sizeof budget, "%d", r->budget);
   if (n > 1)
-    snprintf(more, sizeof more, ", as in %d other cell%s", n - 1,
+    snprintf(more, sizeof more, "; also in %d other cell%s", n - 1,
              n > 2 ? "s" : "");
   snprintf(line, sizeof line,
-           "%s, %s: budget %s exceeds the prompt of %d tokens, and nothing is "
+           "%s, %s: budget %s exceeds the prompt of %d tokens, so nothing is "
            "dropped%s",
            kv_result_name(r), r->method, *r->target ? r->target : budget,
            r->prompt_len, more);

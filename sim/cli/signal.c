@@ -18,9 +18,8 @@
 
 enum { GRACE_MS = 1500 };
 
-static const char stuck[] =
-    "interrupted within a method that does not return; what was finished is "
-    "kept";
+static const char stuck[] = "interrupted within a method that does not return; "
+                            "finished results are kept";
 
 static atomic_int caught; /* lock-free: a handler may write it */
 

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Interrupts. The first SIGINT or SIGTERM asks for an orderly end: the command
+ * Interrupts. The first SIGINT or SIGTERM requests an orderly end: the command
  * polls kv_interrupted, leaves the cell, writes what is done and exits with
- * 130. A second one of the same kind kills. A limit on file size (SIGXFSZ)
- * becomes a failed write.
+ * 130. A second one of the same kind kills. Reaching the limit on file size
+ * (SIGXFSZ) becomes a failed write.
  *
- * A method may never return from a hook, and then nobody polls. Therefore a
- * thread waits, too, from kv_stop_watch to kv_stop_unwatch: 1.5 seconds after
+ * A method may never return from a hook, and then nothing polls. Therefore a
+ * thread also waits, from kv_stop_watch to kv_stop_unwatch. 1.5 seconds after
  * an interrupt, or at a second one of the other kind, it takes a lock that the
  * command's thread holds except while hooks run (kv_stop_cut), prints the
  * command's last words, removes temporary files and exits with 130. What was
@@ -29,27 +29,27 @@
 /* Installs the handlers of SIGINT, SIGTERM and SIGALRM, and ignores SIGXFSZ.
  * Call it once, before threads are started. */
 void kv_signals_catch(void);
-/* True once an end was asked for. From any thread; one load, cheap enough for
- * every step of a replay. */
+/* Was an end requested? For any thread; one load, cheap enough for every step
+ * of a replay. */
 bool kv_interrupted(void);
 
 /* Starts the waiting thread, unless it runs; the caller then holds the lock. If
  * no thread can be made, an alarm (SIGALRM) ends the process instead, two
  * seconds after an interrupt and with the general sentence. */
 void kv_stop_watch(void);
-/* Sets the command's last words: last(self) is called by the waiting thread
- * before it ends the process, while every other thread is in hooks or waits in
- * kv_stop_cut; it may print but must not free. NULL: one general sentence. */
+/* Sets the command's last words: the waiting thread calls last(self) before it
+ * ends the process, while every other thread is in hooks or waits in
+ * kv_stop_cut. It may print but must not free. NULL: one general sentence. */
 void kv_stop_words(void (*last)(void *self), void *self);
-/* Ends the waiting thread, or the alarm, by the thread that started it; does
- * nothing if none was started. */
+/* Ends the waiting thread, or the alarm; the thread that started it must call
+ * this. Does nothing if none was started. */
 void kv_stop_unwatch(void);
 
-/* True lets go of the lock, so that the process may be ended: hooks run. False
- * takes it back, which waits, forever if the process is being ended. Called in
- * turn by the thread of kv_stop_watch; while it is true another thread may call
- * false and then true around what it writes. Does nothing before kv_stop_watch
- * and after kv_stop_unwatch. */
+/* true releases the lock, so that the process may be ended: hooks run. false
+ * takes it back, which waits, forever if the process is being ended. The thread
+ * of kv_stop_watch calls them alternately. While the lock is released another
+ * thread may call false and then true around what it writes. Does nothing
+ * before kv_stop_watch and after kv_stop_unwatch. */
 void kv_stop_cut(bool may);
 
 #endif

@@ -43,7 +43,7 @@ static kv_rc pick_layout(kv_layout_list *layouts, bool *bytes, kv_err *e) {
     if (a->layout->task) continue;
     if (own && unified == (own->layout == &kv_layout_unified))
       return kv_fail(e, KV_USAGE,
-                     "--together has one pool: give --layout %s or %s",
+                     "--together has one pool; give --layout %s or %s",
                      own->name, a->name);
     if (!own || unified) own = a;
   }
@@ -65,17 +65,17 @@ kv_rc kv_together_read(kv_together_asked *o, const char *shard,
                                      : NULL;
   if (!o->asked && one)
     return kv_fail(e, KV_USAGE,
-                   "--%s is of requests that share: add --together", one);
+                   "--%s needs --together, whose requests share a pool", one);
   if (!o->asked) return KV_OK;
   if (shard)
     return kv_fail(e, KV_USAGE,
-                   "--together wants all requests in one process: leave out %s",
+                   "--together needs all requests in one process; leave out %s",
                    shard);
   o->how.pool = o->pool_text ? bytes_of(o->pool_text) : 0;
   if (!o->how.pool)
     return kv_fail(
         e, KV_USAGE,
-        "--together wants the size of the pool, as --pool 64MiB%s%.60s",
+        "--together needs the pool's size, as in --pool 64MiB%s%.60s",
         o->pool_text ? "; not " : "", o->pool_text ? o->pool_text : "");
   o->how.wait = o->admit  ? (kv_pool_wait)o->admit
                 : o->wait ? KV_POOL_WAIT
@@ -85,8 +85,9 @@ kv_rc kv_together_read(kv_together_asked *o, const char *shard,
     rc = kv_arrivals_read(o->arrive_text, o->pace ? o->pace : 1, &o->how.arrive,
                           e);
   if (rc || !o->pace || o->how.arrive.n) return rc;
-  return kv_fail(e, KV_USAGE,
-                 "--pace is of the timestamps in a file that --arrive names");
+  return kv_fail(
+      e, KV_USAGE,
+      "--pace scales the timestamps of a file; name one with --arrive");
 }
 
 void kv_together_asked_free(kv_together_asked *o) {
@@ -165,8 +166,8 @@ kv_rc kv_together_check(const kv_job *s, const kv_together *how, kv_err *e) {
     if (!first) first = t;
     if (!same_model(first, t))
       return kv_fail(e, KV_USAGE,
-                     "--together: a pool is of one model's requests, and %s "
-                     "has other layers, heads or rows than %s",
+                     "--together: requests must be of one model, but %s has "
+                     "other layers, heads or rows than %s",
                      t->name, first->name);
   }
   if (!first) return KV_OK; /* reported already */
@@ -313,12 +314,12 @@ static void print_pool(FILE *out, const kv_pool_result *p) {
   fprintf(out, " bytes in %" PRId64 " steps\n", p->steps);
   if (p->steps)
     fprintf(out,
-            "  in use: %.1f%% of them; %.2f requests run, at most %" PRId64
+            "  in use: %.1f%%; %.2f requests run, at most %" PRId64
             ", and %.2f wait, at most %" PRId64 "\n",
             100 * (double)p->held / (steps * (double)p->pages),
             (double)p->running / steps, p->running_peak,
             (double)p->waiting / steps, p->waiting_peak);
-  fprintf(out, "  fragmentation: %.1f%% of what was held, %s at most; ",
+  fprintf(out, "  fragmentation: %.1f%% of held bytes, %s at most; ",
           held > 0 ? 100 * (double)p->unused / held : 0.0,
           kv_number_bytes((double)p->unused_peak, most));
   if (p->page > 1)
@@ -350,10 +351,9 @@ static kv_rc print_cell(const kv_job *s, int cell, FILE *out, kv_err *e) {
 
 kv_rc kv_together_print(const kv_job *s, FILE *out, kv_err *e) {
   kv_rc rc = KV_OK;
-  fprintf(out, "\nrequests over one pool of pages, each method by itself; "
-               "steps are the pool's\n"
-               "first in, done in: steps from arrival to the first token, and "
-               "to the end\n");
+  fprintf(out, "\nrequests over one pool of pages, each method alone; steps "
+               "are the pool's\nfirst in, done in: steps from arrival to the "
+               "first token, and to the end\n");
   for (int c = 0; !rc && c < cells(s); c++) rc = print_cell(s, c, out, e);
   return rc;
 }

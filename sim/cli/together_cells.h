@@ -3,7 +3,7 @@
  * `kvreplay run --together`: the cells of one method and budget over all traces
  * are requests that share a pool of pages (sim/run/look/together.h). After the
  * job's cells are open, kv_together_check; after all traces were replayed,
- * kv_together_cells, then perhaps kv_together_print.
+ * kv_together_cells, then optionally kv_together_print.
  */
 #ifndef KV_SIM_TOGETHER_CELLS_H
 #define KV_SIM_TOGETHER_CELLS_H
@@ -11,45 +11,44 @@
 #include "sim/cli/job.h"
 #include "sim/run/look/together.h"
 
-/* What was asked for, zeroed before parsing. */
+/* The options, zeroed before parsing. */
 typedef struct kv_together_asked {
   bool asked;              /* the traces are requests that share a pool */
   const char *pool_text;   /* --pool, as typed, or NULL */
   const char *arrive_text; /* --arrive, as typed, or NULL: all at once */
-  int pace;                /* times of a file of arrivals to a step; 0: one */
-  bool wait;               /* who finds no room waits */
-  int admit;               /* a kv_pool_wait; 0: as wait says */
-  kv_together how;         /* made, but for its threads */
+  int pace;                /* units of a file's times in a step; 0: one */
+  bool wait;               /* a request that finds no memory waits */
+  int admit;               /* a kv_pool_wait; 0: by `wait` */
+  kv_together how;         /* made, except its threads */
 } kv_together_asked;
 
-/* Makes o->how of what was typed, and marks the layout whose pages are shared,
- * after adding it where none is asked for. shard: the option that
- * names a shard, or NULL. KV_USAGE: options contradict each other, or one is
- * wrong; KV_INPUT: the file of --arrive is bad; KV_RESOURCE: memory. */
+/* Makes o->how from what was typed, and marks the layout whose pages are
+ * shared, adding one if none was requested. shard: the option that names a
+ * shard, or NULL. KV_USAGE: options contradict each other, or one is wrong.
+ * KV_INPUT: the file of --arrive is bad. KV_RESOURCE: memory. */
 kv_rc kv_together_read(kv_together_asked *o, const char *shard,
                        kv_layout_list *layouts, kv_err *e);
 void kv_together_asked_free(kv_together_asked *o); /* accepts zeroed */
-/* Before the job starts, where a file says when requests arrive: makes
- * o->traces one for each of its lines, the trace whose prompt and tokens behind
- * it differ least in number from the line's lengths, the first of several; or
- * traces in turn, of lines without lengths. KV_INPUT: a trace is bad;
+/* Call it before the job starts, if a file says when requests arrive. Makes
+ * o->traces one for each line of the file: the trace whose prompt and decoded
+ * tokens differ least in number from the line's lengths, the first of several;
+ * for lines without lengths, traces in turn. KV_INPUT: a trace is bad.
  * KV_RESOURCE: memory. */
 kv_rc kv_together_deal(const kv_arrivals *a, kv_cells_options *o, kv_err *e);
-/* Can these requests share? how: the pool. KV_USAGE: the traces are not of one
- * model, or the pool has fewer pages than a request has heads. KV_OK where no
- * trace could be opened. */
+/* Can these requests share the pool `how`? KV_USAGE: the traces are of
+ * different models, or the pool has fewer pages than a request has heads. KV_OK
+ * if no trace could be opened. */
 kv_rc kv_together_check(const kv_job *s, const kv_together *how, kv_err *e);
-/* Lets the requests of each method and budget go step by step over one pool,
- * fills `together` of every row, says on standard error which request was
- * refused and which methods cannot share, and stores what pools held if there
- * is a database; a pool that differs from the stored one counts as
- * kv_job_differ. *served: some request found room to its end. KV_RESOURCE:
- * memory or the database. */
+/* Runs the requests of each method and budget step by step over one pool and
+ * fills in `together` of every row. Prints on standard error which request was
+ * refused and which methods cannot share. Stores the pools if there is a
+ * database; a pool that differs from the stored one counts as kv_job_differ.
+ * *served: some request reached its end. KV_RESOURCE: memory or the database.
+ */
 kv_rc kv_together_cells(kv_job *s, const kv_together *how, bool *served,
                         kv_err *e);
 /* Prints requests and their pool for people, below the table of rows.
- * KV_RESOURCE: memory. Whether out was written is for the caller to see
- * (ferror). */
+ * KV_RESOURCE: memory. The caller checks ferror(out). */
 kv_rc kv_together_print(const kv_job *s, FILE *out, kv_err *e);
 
 #endif

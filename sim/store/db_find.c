@@ -120,9 +120,9 @@ static kv_rc check_key(const kv_db *db, const char *key, int64_t run,
   kv_db_key(r, made);
   if (!strcmp(made, key)) return KV_OK;
   return kv_fail(e, KV_INPUT,
-                 "%s is damaged: table run, run_id %lld: its key is not that "
-                 "of its trace, prompt_len, observe, method, params, code "
-                 "and arithmetic: take another copy of it",
+                 "%s is damaged: table run, run_id %lld: its key does not "
+                 "match its trace, prompt_len, observe, method, params, code "
+                 "and arithmetic; restore it from a copy",
                  db->path, (long long)run);
 }
 

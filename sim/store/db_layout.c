@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What a run has beside its measures, stored by the first run that was asked
- * for it: memory layouts, caches on the device, and what became of every token
- * (two blobs of as many 32-bit integers, little-endian, as the trace has
+ * What a run has besides its measures, stored by the first run that was asked
+ * for it: memory layouts, caches on the device, and what happened to every
+ * token (two blobs of as many 32-bit integers, little-endian, as the trace has
  * tokens). All follow from the run's journal, so equal runs have equal ones; a
  * different one is a conflict like any other.
  */

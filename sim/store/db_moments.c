@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The mean of each decode step, which intervals are made of, as binary32.
+ * The mean of each decode step, from which intervals are computed, as binary32.
  */
 #include "sim/store/db_private.h"
 
@@ -50,11 +50,11 @@ kv_rc kv_db_put_means(kv_db *db, int64_t run, const kv_result *r, kv_err *e) {
 /* --- reading ------------------------------------------------------------ */
 
 static kv_rc bad_size(kv_db *db, int64_t run, kv_err *e) {
-  return kv_fail(e, KV_INPUT,
-                 "%s is damaged: table step_mean has not one number a step of "
-                 "run_id %lld: take another copy of it, or run the cells again "
-                 "into a new file",
-                 db->path, (long long)run);
+  return kv_fail(
+      e, KV_INPUT,
+      "%s is damaged: table step_mean must have one number per step of run_id "
+      "%lld; restore it from a copy, or run the cells again into a new file",
+      db->path, (long long)run);
 }
 
 static kv_rc take_means(kv_db *db, sqlite3_stmt *s, int64_t run, kv_result *r,

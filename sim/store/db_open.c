@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Opening: checks that the file is ours, or makes its tables, and makes it
- * durable. The
- * journal is WAL on a local file system. WAL needs memory shared between
- * processes, which a network file system does not provide, so there it is a
- * rollback journal.
+ * Opening: checks that the file is a database of this program, or makes its
+ * tables, and makes it durable. The journal is WAL on a local file system. WAL
+ * needs memory shared between processes, which a network file system does not
+ * provide, so there it is a rollback journal.
  */
 #include "sim/store/db_private.h"
 
@@ -106,14 +105,14 @@ kv_rc kv_db_recognise(kv_db *db, bool *empty, kv_err *e) {
   *empty = !id && !version && !tables;
   if (!*empty && id != KV_DB_APPLICATION)
     return kv_fail(e, KV_INPUT,
-                   "%s is a database of another program: name a new file",
+                   "%s is a database of another program; name a new file",
                    db->path);
   if (!*empty && version != kv_db_schema)
-    return kv_fail(e, KV_INPUT,
-                   "%s has schema %d, and this kvreplay reads schema %d alone: "
-                   "use the kvreplay that wrote it, or run the replays again "
-                   "and name a new file",
-                   db->path, version, kv_db_schema);
+    return kv_fail(
+        e, KV_INPUT,
+        "%s has schema %d, but this kvreplay reads only schema %d; use the "
+        "kvreplay that wrote it, or run the replays again into a new file",
+        db->path, version, kv_db_schema);
   return KV_OK;
 }
 
@@ -155,12 +154,12 @@ static kv_rc is_file(const char *path, kv_err *e) {
   struct stat s;
   char show[KV_SHOW];
   if (*path == ':')
-    return kv_fail(e, KV_USAGE, "%s is no file: write ./%s for one",
+    return kv_fail(e, KV_USAGE,
+                   "%s is not a file; for a file of that name, write ./%s",
                    kv_show(path, show), show);
   if (stat(path, &s) || S_ISREG(s.st_mode)) return KV_OK;
   return kv_fail(e, KV_USAGE,
-                 "%s is there and no regular file: name a database, or a file "
-                 "to make",
+                 "%s is not a regular file; name a database, or a new file",
                  kv_show(path, show));
 }
 

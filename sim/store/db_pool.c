@@ -2,14 +2,14 @@
  *
  * Pools of pages that requests shared (kvreplay run --together): a row a pool,
  * and one for each of its requests that ran, which refers to its run. A pool is
- * named by the digest of lines of text that say what it follows from, so that
+ * identified by the digest of lines of text that list its inputs, so that
  * anyone can compute it again:
  *
  *   layout NAME | bytes N | every N | wait 1, where requests wait |
  *   arrive NAME, where not one every N steps | request PLACE KEY, a line each,
  *   of a file behind it arrives STEP BLOCKS
  *
- * Where it is there already it is compared, and what differs is reported.
+ * If it is already stored it is compared, and differences are reported.
  */
 #include "sim/store/db_private.h"
 

@@ -2,9 +2,9 @@
  *
  * Private to sim/store/db_*.c: the connection, and the calls that prepare,
  * bind, step and read one SQLite statement. A query is kv_db_bind, kv_db_row
- * until it is false, kv_db_sound; kv_db_one and kv_db_do do all of it where one
- * number or nothing is read. Unless said otherwise a kv_rc here is KV_OK or
- * what kv_db_fail gives, with a sentence in e; e may be NULL.
+ * until it is false, kv_db_sound. kv_db_one and kv_db_do do all of it to read
+ * one number or nothing. Unless a comment says otherwise a kv_rc here is KV_OK
+ * or what kv_db_fail returns, with a sentence in e; e may be NULL.
  */
 #ifndef KV_SIM_DB_PRIVATE_H
 #define KV_SIM_DB_PRIVATE_H
@@ -15,11 +15,11 @@
 #include <stddef.h>
 
 enum {
-  KV_DB_STATEMENTS = 96, /* literals that one connection can have prepared */
-  KV_DB_FIRST_MEASURES = KV_PROMPT_ERROR, /* measures that the digest of each
-                                             run counts, there or not */
-  KV_DB_FIRST_KINDS = 5, /* kinds of bytes (ref/lane/ledger.h) that each run
-                            has a row of; later kinds may be missing */
+  KV_DB_STATEMENTS = 96, /* most prepared literals of a connection */
+  KV_DB_FIRST_MEASURES = KV_PROMPT_ERROR, /* measures that every run's digest
+                                             counts, stored or not */
+  KV_DB_FIRST_KINDS = 5, /* kinds of bytes (ref/lane/ledger.h) for which every
+                            run has a row; later kinds may be missing */
 };
 
 struct kv_db {
@@ -29,7 +29,8 @@ struct kv_db {
   bool logged;     /* opened for writing: close removes the log */
   bool still;      /* read-only: kv_db_put only compares */
   bool gathers;    /* kv_db_insert goes to the database "now" */
-  kv_db_union now; /* which is in memory, of the rows to store, with the file */
+  kv_db_union now; /* of "now", in memory, which has the rows to store, with the
+                      file */
   char *empty;     /* SQL that empties "now" */
   sqlite3_stmt *insert[KV_DB_N_TABLES][2]; /* into the file, or "now" */
   struct {
@@ -46,9 +47,9 @@ struct kv_db {
 
 /* --- db_open.c: the schema ----------------------------------- */
 
-/* Called by open. KV_OK if the file is our database, of the schema of this
- * program, or *empty. KV_INPUT: it is another program's, or has another
- * schema. */
+/* Called by open. KV_OK if the file is our database, with this program's
+ * schema, or *empty. KV_INPUT: it is another program's, or has another schema.
+ */
 kv_rc kv_db_recognise(kv_db *db, bool *empty, kv_err *e);
 /* Adds "now" to a connection. */
 kv_rc kv_db_attach_now(kv_db *db, kv_err *e);
@@ -59,14 +60,14 @@ kv_rc kv_db_attach_now(kv_db *db, kv_err *e);
  * db->wait says, at most a minute. Cannot fail. */
 void kv_db_wait_for_others(kv_db *db);
 /* One turn of that wait, for changes of the journal mode, during which SQLite
- * calls no handler: call with asked = 0, 1, .. before each new attempt; false:
- * give up. */
+ * calls no handler: call it with asked = 0, 1, .. before each new attempt;
+ * false: give up. */
 bool kv_db_wait_on(kv_db *db, int asked);
 
 /* --- db_fail.c, db_sql.c: statements -------------------------------------- */
 
-/* Makes a sentence and a code of SQLite's last error. doing: the verb of what
- * was attempted ("open", "prepare", "use", "read"). Never returns KV_OK. */
+/* Turns SQLite's last error into a sentence and a code. doing: the verb of the
+ * attempt ("open", "prepare", "use", "read"). Never returns KV_OK. */
 kv_rc kv_db_fail(kv_db *db, const char *doing, kv_err *e);
 
 /* A value for the letter b; the bytes stay the caller's. */
@@ -76,7 +77,7 @@ typedef struct kv_db_blob {
 } kv_db_blob;
 
 /* Prepares a literal (once: it is found again by its address) and binds its
- * marks in order, a letter of `types` an argument:
+ * marks in order, one argument for each letter of `types`:
  *   s const char *, NULL is null     i int64_t    n int, -1 is null
  *   d double, two marks as in kv_db_column; r double, only the readable one
  *   h const kv_digest *: 64 hex digits, NULL is null
@@ -86,42 +87,43 @@ kv_rc kv_db_bind(kv_db *db, sqlite3_stmt **out, kv_err *e, const char *sql,
                  const char *types, ...);
 /* Binds and runs a statement that returns nothing. */
 kv_rc kv_db_do(kv_db *db, kv_err *e, const char *sql, const char *types, ...);
-/* Inserts a row, unless one of its key is there: members of the struct `from`
- * (NULL where the table has none), and a letter of `types` an argument for each
- * other column, in the order of the list; none for the number of the row. */
+/* Inserts a row, unless one with its key exists: members of the struct `from`
+ * (NULL if the table has none), and one argument, by a letter of `types`, for
+ * each other column, in the order of the list; none for the number of the row.
+ */
 kv_rc kv_db_insert(kv_db *db, kv_err *e, kv_db_id table, const void *from,
                    const char *types, ...);
-/* Binds and runs a query; *out becomes the first column of its first row, and
- * stays what it is where there is no row or no integer in it. */
+/* Binds and runs a query. *out becomes the first column of its first row, and
+ * is unchanged if there is no row or no integer. */
 kv_rc kv_db_one(kv_db *db, int64_t *out, kv_err *e, const char *sql,
                 const char *types, ...);
 /* Steps to the next row. False at the end (*rc is KV_OK) or on failure; the
  * statement is then reset. */
 bool kv_db_row(kv_db *db, sqlite3_stmt *s, kv_rc *rc, kv_err *e);
-/* Ends a query before its last row. Returns rc where that is a failure, else
- * fails if memory ended while a text was read. */
+/* Ends a query before its last row. Returns rc if that is a failure, else fails
+ * if memory ran out while a text was read. */
 kv_rc kv_db_done(kv_db *db, sqlite3_stmt *s, kv_rc rc, kv_err *e);
 
-/* Begins a transaction; kv_db_end commits it if rc is KV_OK, else rolls back,
+/* Begins a transaction. kv_db_end commits it if rc is KV_OK, else rolls back,
  * and returns rc, or the failure of the commit. Not nested. */
 kv_rc kv_db_begin(kv_db *db, kv_err *e);
 kv_rc kv_db_end(kv_db *db, kv_rc rc, kv_err *e);
 
-/* Storing rows, within a transaction unless db->still: gather empties "now",
- * which kv_db_insert fills from then on; settle compares it with the file
- * (*found: they contradict, as *d says) and, where nothing does and the file
- * can be written, adds what the file has not. kv_db_insert goes to the file
- * after it. d NULL: nothing is compared. */
+/* Stores rows, within a transaction unless db->still. gather empties "now",
+ * which kv_db_insert then fills. settle compares it with the file (*found: they
+ * contradict, as *d says); if they do not and the file can be written, it adds
+ * what the file lacks. After it kv_db_insert goes to the file. d NULL: nothing
+ * is compared. */
 kv_rc kv_db_gather(kv_db *db, kv_err *e);
 kv_rc kv_db_settle(kv_db *db, bool *found, kv_db_difference *d, kv_err *e);
 
 /* --- db_value.c, db_read.c: values of the current row --------------------- */
 
 /* at: the column, from 0. None fails: a value of the wrong type or out of range
- * becomes something harmless, and its column is remembered until kv_db_sound,
- * which reports it as KV_INPUT; call that after the last value of a query, with
- * the table's name and the run_id for the sentence (0: none). Texts are
- * SQLite's, valid until the next row. */
+ * becomes something harmless, and its column is remembered until kv_db_sound
+ * reports it as KV_INPUT. Call that after the last value of a query, with the
+ * table's name and the run_id for the sentence (0: none). Texts are SQLite's,
+ * valid until the next row. */
 int64_t kv_db_whole(kv_db *db, sqlite3_stmt *s, int at, int64_t lo, int64_t hi);
 int kv_db_int(kv_db *db, sqlite3_stmt *s, int at, int lo); /* up to INT32_MAX */
 double kv_db_double(kv_db *db, sqlite3_stmt *s, int at);   /* of its bits */
@@ -131,8 +133,8 @@ const char *kv_db_object(kv_db *db, sqlite3_stmt *s, int at); /* JSON, or {} */
 /* Index of the text among n names; 0 if it is none of them. */
 int kv_db_name(kv_db *db, sqlite3_stmt *s, int at, int n,
                const char *const *names);
-/* The measure named in a column; -1 for one that this program does not know,
- * which is no damage: the caller skips it. */
+/* The measure named in a column; -1 for one that this program lacks, which is
+ * no damage: the caller skips it. */
 int kv_db_measure(kv_db *db, sqlite3_stmt *s, int at);
 void kv_db_digest(kv_db *db, sqlite3_stmt *s, int at, kv_digest *d);
 /* Reads the members of a struct from a row of all columns of a table. */
@@ -141,33 +143,33 @@ kv_rc kv_db_sound(kv_db *db, const char *table, int64_t run, kv_err *e);
 
 /* Writes n integers as 4 n bytes, little-endian on every machine. */
 void kv_db_bytes(int n, const int32_t *x, unsigned char *out);
-/* 64 lower-case hex digits; false, and zeros, for anything else. hex may be
+/* 64 lower-case hex digits; false, and zeros, for anything else, including
  * NULL. */
 bool kv_digest_read(const char *hex, kv_digest *d);
-/* The double behind its stored bits, and back; any NaN has one pattern. */
+/* The double of its stored bits, and back; any NaN has one pattern. */
 double kv_db_real(int64_t bits);
 int64_t kv_db_bits(double x);
 
 /* --- db_key.c: digests, as 64 hex digits ---------------------------------- */
 
-/* Adds the line "NAME VALUE" to a hash: keys, subjects and names of pools are
+/* Adds the line "NAME VALUE" to a hash. Keys, subjects and names of pools are
  * hashes of such lines. */
 void kv_db_line(kv_sha256 *h, const char *name, const char *value);
 void kv_db_line_int(kv_sha256 *h, const char *name, int64_t value);
-/* What stands for the code in a key: "revision N", or r->code. Returns out. */
+/* The code's part of a key: "revision N", or r->code. Returns out. */
 const char *kv_db_code(const kv_result *r, char out[80]);
 /* The key without code and arithmetic: rows with the same subject answer the
  * same question. */
 void kv_db_subject(const kv_result *r, char out[65]);
-/* Digest over the bits of the totals, and of the measures of the run and its
- * parts and the bytes of steps, without squares, drift, scanned and means of
+/* Digest over the bits of the totals, of the measures of the run and its parts,
+ * and of the bytes of steps, without squares, drift, scanned and means of
  * steps. */
 void kv_db_value(const kv_result *r, char out[65]);
-/* How many measures and numbers of a run that digest counts: digests of rows
- * that say another number (run.measures) are not compared. */
+/* How many measures and numbers of a run that digest counts. Digests of rows
+ * with another number (run.measures) are not compared. */
 int kv_db_measures(void);
 
-/* --- rows of other tables; what stores is inside the caller's transaction - */
+/* --- rows of other tables, stored inside the caller's transaction --------- */
 
 /* Inserts a trace; its request and shape may be NULL. */
 kv_rc kv_db_trace_row(kv_db *db, const char *name, const kv_digest *identity,
@@ -178,25 +180,24 @@ kv_rc kv_db_environment_row(kv_db *db, const kv_environment *v, int64_t *id,
                             kv_err *e);
 /* *run: the run's number under a key; 0 if there is none. */
 kv_rc kv_db_run_of(kv_db *db, const char *key, int64_t *run, kv_err *e);
-/* Stores that the run was asked for with r's basis and target. */
+/* Stores that the run was requested with r's basis and target. */
 kv_rc kv_db_ask_row(kv_db *db, int64_t run, const kv_result *r, kv_err *e);
 /* Deletes the layers that the backend kept of an unfinished row. */
 kv_rc kv_db_unkeep(kv_db *db, const char *key, const char *backend, kv_err *e);
-/* Reads what was measured in a run and its first confirmation, of the backend
- * that r names if it names one, into r, whose old arrays are not freed and
- * whose other names stay. KV_INPUT: the file is damaged. */
+/* Reads into r what was measured in a run, and its first confirmation (by
+ * r->backend, if set). r's old arrays are not freed and its other names stay.
+ * KV_INPUT: the file is damaged. */
 kv_rc kv_db_load(kv_db *db, int64_t run, kv_result *r, kv_err *e);
 /* The same text, kept until the database is closed; NULL: no memory. */
 const char *kv_db_word(kv_db *db, const char *text);
 
-/* --- what a run has beside its measures ----------------------------------- */
+/* --- what a run has in addition to its measures --------------------------- */
 
-/* db_moments.c: the mean of each decode step. put stores those of a new run,
- * whose r->step_mean is not NULL; load reads them into r. */
+/* db_moments.c: the mean of each decode step. put stores the means of a new
+ * run, whose r->step_mean is not NULL; load reads them into r. */
 kv_rc kv_db_put_means(kv_db *db, int64_t run, const kv_result *r, kv_err *e);
 kv_rc kv_db_load_means(kv_db *db, int64_t run, kv_result *r, kv_err *e);
-/* db_layout.c: memory layouts, caches on the device, and what became of tokens.
- */
+/* db_layout.c: memory layouts, caches on the device, and the fate of tokens. */
 kv_rc kv_db_put_layouts(kv_db *db, int64_t run, const kv_result *r, kv_err *e);
 
 #endif

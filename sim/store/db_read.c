@@ -59,10 +59,11 @@ static kv_rc load_held(kv_db *db, int64_t run, kv_bytes *b, kv_err *e) {
   }
   if (!rc) rc = kv_db_sound(db, "held", run, e);
   if (rc || known == KV_DB_FIRST_KINDS) return rc;
-  return kv_fail(e, KV_INPUT,
-                 "%s is damaged: table held lacks bytes of run_id %lld: take "
-                 "another copy of it, or run the cells again into a new file",
-                 db->path, (long long)run);
+  return kv_fail(
+      e, KV_INPUT,
+      "%s is damaged: table held lacks bytes of run_id %lld; restore it from a "
+      "copy, or run the cells again into a new file",
+      db->path, (long long)run);
 }
 
 /* Numbers of the run. Those that this program does not know are skipped; what
@@ -122,8 +123,8 @@ static kv_rc reset(kv_db *db, sqlite3_stmt *s, const char *table, int64_t run,
                    kv_err *e) {
   sqlite3_reset(s);
   return kv_fail(e, KV_INPUT,
-                 "%s is damaged: table %s has more rows of run_id %lld than "
-                 "it counts: take another copy of it",
+                 "%s is damaged: table %s has more rows of run_id %lld than it "
+                 "counts; restore it from a copy",
                  db->path, table, (long long)run);
 }
 

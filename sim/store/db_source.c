@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What rows refer to: the trace and where it lies, and the environment. Both
- * are identified by digests, so writing them again changes nothing.
+ * What rows refer to: the trace and its location, and the environment. Both are
+ * identified by digests, so writing them again changes nothing.
  */
 #include "sim/store/db_private.h"
 

@@ -3,9 +3,9 @@
  * A database that can only be read: on a read-only disk, or owned by somebody
  * else. If it was closed properly it is read like any other. If its last writer
  * was killed, or it was copied while open, its header still says that it has a
- * log. If no log file is there, the database is whole and nobody writes to it,
- * so it is opened as immutable; if there is one, which cannot be replayed on a
- * read-only disk, the database is refused.
+ * log. If no log file exists, the database is complete and nobody writes to it,
+ * so it is opened as immutable; if one exists, it cannot be replayed on a
+ * read-only disk, so the database is refused.
  */
 #include "sim/store/db_private.h"
 
@@ -61,10 +61,10 @@ static kv_rc check_schema(kv_db *db, kv_err *e) {
   bool empty = false;
   kv_rc rc = kv_db_recognise(db, &empty, e);
   if (rc || !empty) return rc;
-  return kv_fail(e, KV_RESOURCE,
-                 "%s is empty, and nothing can be written where it lies: copy "
-                 "it to a folder of yours",
-                 db->path);
+  return kv_fail(
+      e, KV_RESOURCE,
+      "%s is empty, and its folder is read-only; copy it to a folder of yours",
+      db->path);
 }
 
 static kv_rc open_still(kv_db *db, kv_err *e) {
@@ -75,9 +75,8 @@ static kv_rc open_still(kv_db *db, kv_err *e) {
                              &shared); /* another process has it open */
   if (logged && !live && kept && log.st_size)
     return kv_fail(e, KV_RESOURCE,
-                   "%s-wal holds results that are not in %s yet, and nothing "
-                   "can be written where they lie: copy both to a folder of "
-                   "yours",
+                   "%s-wal holds results that are not yet in %s, and their "
+                   "folder is read-only; copy both to a folder of yours",
                    db->path, db->path);
   name_file(db->path, logged && !live, sizeof uri, uri);
   if (sqlite3_open_v2(uri, &db->sql, SQLITE_OPEN_READONLY | SQLITE_OPEN_URI,

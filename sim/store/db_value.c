@@ -122,8 +122,8 @@ kv_rc kv_db_sound(kv_db *db, const char *table, int64_t run, kv_err *e) {
   memcpy(column, db->wrong, sizeof column);
   *db->wrong = 0;
   return kv_fail(e, KV_INPUT,
-                 "%s is damaged: column %s of table %s has a value that no "
-                 "kvreplay writes, in a row of run_id %lld: take another copy "
-                 "of it, or run the cells again into a new file",
+                 "%s is damaged: column %s of table %s has an invalid value in "
+                 "a row of run_id %lld; restore it from a copy, or run the "
+                 "cells again into a new file",
                  db->path, column, table, (long long)run);
 }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Waiting while another process writes the database: up to a minute, with a
- * message after a moment, and given up when the user interrupts. /proc/locks
- * says which process it is. (Asking for the lock itself would need a descriptor
- * of the file, and closing that would release SQLite's own locks: fcntl(2),
+ * message after a moment, ended when the user interrupts. /proc/locks shows
+ * which process it is. (Asking for the lock itself would need a descriptor of
+ * the file, and closing that would release SQLite's own locks: fcntl(2),
  * "advisory record locking".)
  */
 #include "sim/store/db_private.h"

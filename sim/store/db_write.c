@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Writing a cell. kv_db_put is one transaction: afterwards either the whole row
- * with all its parts is there, or nothing of it. The row is gathered in memory
- * as a database of its own, which joins the file (union.h); where the two
- * contradict, what differs goes to `diff`.
+ * Writing a cell. kv_db_put is one transaction: afterwards the whole row with
+ * all its parts is stored, or nothing of it. The row is collected in memory as
+ * a separate database, which is joined to the file (union.h); contradictions go
+ * to `diff`.
  */
 #include "sim/store/db_private.h"
 
@@ -162,7 +162,8 @@ static kv_rc settle(kv_db *db, const char *key, int64_t *run, bool *found,
                     kv_db_difference *d, kv_err *e) {
   kv_rc rc = kv_db_run_of(db, key, run, e);
   if (!rc && !*run && db->still)
-    rc = kv_fail(e, KV_RESOURCE, "nothing can be stored in %s", db->path);
+    rc = kv_fail(e, KV_RESOURCE,
+                 "nothing can be stored in %s, which is read-only", db->path);
   return rc ? rc : kv_db_settle(db, found, d, e);
 }
 

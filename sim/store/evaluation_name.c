@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What names an evaluation: its parts are checked, the method's code is found,
- * and all of it is hashed. Names are hashes of a few lines of text, so that
- * anyone can compute them again:
+ * The identity of an evaluation: its parts are checked, the method's code is
+ * found, and all of it is hashed. Names are hashes of a few lines of text, so
+ * that anyone can compute them again:
  *
  *   question   model HEX | task | item | question N | request HEX |
  *              prompt_len N | tokens N
@@ -44,11 +44,10 @@ static kv_rc check_texts(const kv_evaluation *r, kv_err *e) {
     memcpy(&text, (const char *)r + texts[i].at, sizeof text);
     if (texts[i].needed && !*kv_evaluation_text(text))
       return kv_fail(e, KV_USAGE,
-                     "the evaluation has no %s: it is part of its name",
+                     "the evaluation has no %s, which is part of its name",
                      texts[i].what);
     if (strchr(kv_evaluation_text(text), '\n'))
-      return kv_fail(e, KV_USAGE,
-                     "the evaluation's %s has more than one line: give one",
+      return kv_fail(e, KV_USAGE, "the evaluation's %s must be a single line",
                      texts[i].what);
   }
   return KV_OK;
@@ -57,19 +56,19 @@ static kv_rc check_texts(const kv_evaluation *r, kv_err *e) {
 static kv_rc check_basis(const char *basis, kv_err *e) {
   for (int i = 0; i < KV_BASES; i++)
     if (!strcmp(basis, kv_basis_names[i])) return KV_OK;
-  return kv_fail(e, KV_USAGE,
-                 "the evaluation's basis is %.40s: give entries, prompt, "
-                 "ratio, end, mean, peak, read or traffic, or \"\" where the "
-                 "method was asked without a budget",
-                 basis);
+  return kv_fail(
+      e, KV_USAGE,
+      "the evaluation's basis is %.40s; it must be entries, prompt, ratio, "
+      "end, mean, peak, read or traffic, or \"\" without a budget",
+      basis);
 }
 
 static kv_rc check_code(const char *code, kv_err *e) {
   enum { MOST = sizeof((kv_evaluation_name *)0)->code - 1 };
   if (strlen(code) <= MOST) return KV_OK;
   return kv_fail(e, KV_USAGE,
-                 "the evaluation's code is %.40s.., of more than %d bytes: "
-                 "give a digest of it",
+                 "the evaluation's code is %.40s.., longer than %d bytes; give "
+                 "a digest of it",
                  code, MOST);
 }
 
@@ -77,23 +76,24 @@ static kv_rc check_asked(const kv_evaluation *r, kv_err *e) {
   kv_digest d;
   if (!r || r->abi != KV_EVALUATION_ABI)
     return kv_fail(e, KV_USAGE,
-                   "the evaluation is of ABI %d and this library has %d: build "
+                   "the evaluation has ABI %d but this library has %d; build "
                    "against its header",
                    r ? r->abi : 0, KV_EVALUATION_ABI);
   kv_rc rc = check_texts(r, e);
   if (rc) return rc;
   if (r->question < 0 || r->prompt_len < 0 || r->threads < 0 ||
       r->tokens < r->prompt_len)
-    return kv_fail(e, KV_USAGE,
-                   "question %d, %d threads, %d tokens with a prompt of %d: "
-                   "counts are 0 or more, and the prompt is part of the tokens",
-                   r->question, r->threads, r->tokens, r->prompt_len);
+    return kv_fail(
+        e, KV_USAGE,
+        "question %d, %d threads, %d tokens with a prompt of %d: counts must "
+        "be 0 or more, and the prompt at most the tokens",
+        r->question, r->threads, r->tokens, r->prompt_len);
   if (!kv_digest_read(r->request_digest, &d) ||
       (*kv_evaluation_text(r->model_digest) &&
        !kv_digest_read(r->model_digest, &d)))
-    return kv_fail(e, KV_USAGE,
-                   "request_digest and model_digest are 64 hex digits each, of "
-                   "the tokens and of the model's weights");
+    return kv_fail(
+        e, KV_USAGE,
+        "request_digest and model_digest must be 64 hex digits each");
   rc = check_code(kv_evaluation_text(r->code), e);
   return rc ? rc : check_basis(kv_evaluation_text(r->basis), e);
 }

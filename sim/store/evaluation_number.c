@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The numbers of an evaluation, as sim/replay/measure/scalar.c has those of a
- * run: everything that stores, checks or shows them goes by this table. A
- * number is added by a row. kvreport, which knows no table of ours, finds unit
- * and combine in the database (table quantity).
+ * The numbers of an evaluation, like those of a run in
+ * sim/replay/measure/scalar.c: everything that stores, checks or shows them
+ * uses this table. Add a number as a row. kvreport, which does not have this
+ * table, finds unit and combine in the database (table quantity).
  */
 #include "sim/store/evaluation_part.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Private to the files that implement sim/store/evaluation.h: the handle, the
- * name of an evaluation, and its row as it is read. Unless said otherwise a
- * kv_rc is KV_OK or what kv_db_fail gives.
+ * Private to the files that implement sim/store/evaluation.h: the handle, an
+ * evaluation's key, and reading its row. Unless a comment says otherwise a
+ * kv_rc is KV_OK or what kv_db_fail returns.
  */
 #ifndef KV_SIM_EVALUATION_PART_H
 #define KV_SIM_EVALUATION_PART_H
@@ -10,7 +10,7 @@
 #include "sim/store/db_private.h"
 #include "sim/store/evaluation.h"
 
-/* Memory of texts and numbers that were read of a row; zeroed: none. */
+/* Memory of the texts and numbers of a row that was read; zeroed: none. */
 typedef struct kv_evaluation_read {
   int texts;
   char **text;         /* [texts] */
@@ -33,13 +33,13 @@ kv_rc kv_evaluations_none(kv_err *e);
 /* --- evaluation_name.c -----------------------------------------------------
  */
 
-/* What an evaluation is called in the database: digests as 64 hex digits. */
+/* The names of an evaluation in the database: digests as 64 hex digits. */
 typedef struct kv_evaluation_name {
   char key[65], model[65], question[65], platform[65];
   char code[80];            /* as kv_db_code writes it */
-  int revision, arithmetic; /* of the method; 0 where r names the code */
+  int revision, arithmetic; /* of the method; 0 if r names the code */
 } kv_evaluation_name;
-/* Checks what was asked and names it. KV_USAGE: it is not whole; or as
+/* Checks what was asked and names it. KV_USAGE: it is incomplete; or as
  * kv_spec_parse fails. */
 kv_rc kv_evaluation_name_of(const kv_evaluation *r, kv_evaluation_name *out,
                             kv_err *e);
@@ -47,17 +47,17 @@ kv_rc kv_evaluation_name_of(const kv_evaluation *r, kv_evaluation_name *out,
 /* --- evaluation_number.c ---------------------------------------------------
  */
 
-/* True where an evaluation may have a number of that name; only then *unit and
- * *combine are set, to constants (see kv_evaluation_number). */
+/* May an evaluation have a number of that name? If so, *unit and *combine are
+ * set to constants (see kv_evaluation_number). */
 bool kv_evaluated_is(const char *name, const char **unit, const char **combine);
 
 /* --- db_evaluation.c -------------------------------------------------------
  */
 
-/* *id: the evaluation's number under a key; 0: there is none. */
+/* *id: the evaluation's number under a key; 0: none. */
 kv_rc kv_evaluation_id(kv_db *db, const char *key, int64_t *id, kv_err *e);
-/* Reads what came of that evaluation into r, whose texts and values are then
- * those of *to, which holds nothing before. KV_INPUT: the file is damaged. */
+/* Reads the results of that evaluation into r. *to, empty before, then owns r's
+ * texts and values. KV_INPUT: the file is damaged. */
 kv_rc kv_evaluation_load(kv_db *db, int64_t id, kv_evaluation *r,
                          kv_evaluation_read *to, kv_err *e);
 void kv_evaluation_forget(kv_evaluation_read *read); /* frees, and zeroes it */

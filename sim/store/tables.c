@@ -3,9 +3,9 @@
  * The list of tables.h.
  *
  * A number that must be exact is stored twice: as REAL for people, and its 64
- * bits as an integer for us. Parts (part 0 is the run, then layers, KV heads,
- * bins of steps) refer to their run by a small integer that means nothing
- * outside the file: across files only keys and digests count.
+ * bits as an integer for programs. Parts (part 0 is the run, then layers, KV
+ * heads, bins of steps) refer to their run by a small integer that means
+ * nothing outside the file: across files only keys and digests count.
  */
 #include "sim/store/tables.h"
 

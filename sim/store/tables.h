@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The tables of a database as one list: a row a column says its SQL, which
- * member of a C struct it holds, and what becomes of two values under one key.
- * The schema, writing, reading, comparing and merging follow from it, in
- * kvreplay and in kvreport; so a new column is a line of tables.c, and a new
- * table an array there. Constants; any thread may read them.
+ * The tables of a database as one list. A row describes a column: its SQL, the
+ * member of a C struct that it holds, and how two values under one key are
+ * combined. The schema, writing, reading, comparing and merging follow from it,
+ * in kvreplay and in kvreport. A new column is a line of tables.c; a new table
+ * is an array there. Constants; any thread may read them.
  */
 #ifndef KV_SIM_TABLES_H
 #define KV_SIM_TABLES_H
@@ -18,41 +18,41 @@ enum {
 };                             /* PRAGMA application_id of our files */
 extern const int kv_db_schema; /* their PRAGMA user_version */
 
-/* Two values of a column in rows of one key, in two databases. */
+/* How two values of a column combine, in rows with one key in two databases. */
 typedef enum kv_db_rule {
   KV_DB_KEY,     /* part of the key */
   KV_DB_SAME,    /* a contradiction, unless one is null: then the other stays */
-  KV_DB_EQUAL,   /* a contradiction, also where one is null */
+  KV_DB_EQUAL,   /* a contradiction, also if one is null */
   KV_DB_FIRST,   /* the first stays */
   KV_DB_ANY,     /* the first that is not null stays */
   KV_DB_LESSER,  /* the lesser stays */
   KV_DB_GREATER, /* the greater stays */
   KV_DB_FOLLOWS, /* that of the row whose KV_DB_GREATER column is greater; a
-                    contradiction where these are equal */
-  KV_DB_NUMBER   /* small integer that names the row within its file */
+                    contradiction if these are equal */
+  KV_DB_NUMBER   /* small integer that identifies the row within its file */
 } kv_db_rule;
 
 typedef struct kv_db_column {
   const char *name; /* NULL: the end of an array */
   const char *sql;  /* type and constraints */
   char type; /* of the struct's member: n int; i int64_t; o int64_t, null below
-                0; d double, two columns: the readable number, null for NaN,
-                and NAME_bits, its 64 bits, which are what is read. 0: no
-                member, the caller binds it */
+                0; d double, two columns: the readable number, null for NaN, and
+                NAME_bits, its 64 bits, which are read back. 0: no member, the
+                caller binds it */
   char rule; /* a kv_db_rule */
   size_t offset; /* in the struct */
-  int64_t least; /* a smaller whole number is damage; INT64_MIN: none is */
+  int64_t least; /* a smaller integer is damage; INT64_MIN: none is */
 } kv_db_column;
 
 typedef struct kv_db_table {
   const char *name;
   const kv_db_column *column;
-  const char *rest; /* constraints beside the key, or NULL */
+  const char *rest; /* further constraints, or NULL */
   bool rows;        /* not WITHOUT ROWID */
 } kv_db_table;
 
-/* By their names; the first KV_DB_UNION are of results, each after those that
- * its rows refer to, and are merged. */
+/* The tables. The first KV_DB_UNION hold results and are merged; each comes
+ * after those that its rows refer to. */
 #define KV_DB_TABLES(x)                                                        \
   x(environment) x(trace) x(artefact) x(shard) x(run) x(held) x(scalar) x(ask) \
       x(part) x(metric) x(step_mean) x(step_cost) x(journal_digest)            \

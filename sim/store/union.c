@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * SQL that is made of the list of tables.h. In a query s is the row of `from`,
- * d the one of `to`. CROSS JOIN keeps the order of its tables: `from` is
- * scanned, `to` is asked by its keys.
+ * SQL made from the list of tables.h. In a query s is the row of `from`, d the
+ * one of `to`. CROSS JOIN keeps the order of its tables: `from` is scanned,
+ * `to` is looked up by its keys.
  */
 #include "sim/store/union.h"
 

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The union of two databases that one connection has open under two names: rows
- * of one key are compared, then those of one join the other. Rows are named by
- * what they contain; small integers are made anew, so that the union is
- * associative, commutative and idempotent. Everything follows from the list of
- * tables.h. kvreplay stores a row as the union with a database of that row.
+ * with the same key are compared, then the rows of one are added to the other.
+ * Rows are identified by what they contain; small integers are numbered anew,
+ * so the union is associative, commutative and idempotent. Everything follows
+ * from the list in tables.h. kvreplay stores a row as the union with a database
+ * that holds only that row.
  *
  * Calls return SQLITE_OK or SQLite's code. Not thread-safe.
  */
@@ -23,22 +24,23 @@ typedef struct kv_db_union {
 
 /* Two values under one key. */
 typedef struct kv_db_difference {
-  int layer;       /* the model's, where digests of a layer differ; else -1 */
-  char owner[256]; /* whose it is: "h2o:budget=64 on small" */
+  int layer;       /* the model's, if digests of a layer differ; else -1 */
+  char owner[256]; /* whose values: "h2o:budget=64 on small" */
   char what[256];  /* "bytes_end of layout slots is 96 there and 80 here" */
 } kv_db_difference;
 
 /* Looks for the first row of `from` that contradicts one of `to`: layers'
  * digests, then the tables in the order of the list. *found: there is one, in
- * *out. there, here: the words for `to` and `from`. Changes nothing. */
+ * *out. there, here: words for `to` and `from` in sentences. Changes nothing.
+ */
 int kv_db_differs(kv_db_union *u, const char *there, const char *here,
                   bool *found, kv_db_difference *out);
 /* Adds the rows of `from` to `to`, within the caller's transaction. */
 int kv_db_join(kv_db_union *u);
 void kv_db_union_close(kv_db_union *u); /* accepts zeroed */
 
-/* SQL that makes all tables, or that inserts a row of all columns into the
- * table of a database; to be freed with sqlite3_free. NULL: no memory. */
+/* SQL that creates all tables, or that inserts a row of all columns into the
+ * table of a database. Free it with sqlite3_free. NULL: no memory. */
 char *kv_db_schema_sql(const char *database);
 char *kv_db_insert_sql(const char *database, const kv_db_table *t);
 

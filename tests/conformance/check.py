@@ -2,8 +2,8 @@
 """check.py KVREPLAY: kvreplay decides as the authors' own code did, whose
 decisions stand in tests/vectors: of each case of cases.csv as many are equal,
 and ties, as it says, and none is another; at least eight methods, each on two
-traces; and methods.csv, beside cases.csv what METHODS.md opens with, has a line
-for each method but rulers. Needs numpy."""
+traces; and methods.csv, the table of METHODS.md, has a line
+for each method except baselines. Needs numpy."""
 
 import csv
 import os
@@ -30,7 +30,7 @@ with open(os.path.join(top, "methods.mk")) as f:
     names = re.findall(r"^METHODS \+= (\w+)[.]c", f.read(), flags=re.M)
 for name in names:
     with open(os.path.join(top, "ref", "methods", name + ".c")) as f:
-        if "Family: ruler" in f.read():
+        if "Family: baseline" in f.read():
             names = [x for x in names if x != name]
 with open(os.path.join(vectors.HERE, "methods.csv"), newline="") as f:
     said = {x["method"]: x["compared"] for x in csv.DictReader(f)}

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What gpu/module/ uses of CUDA's runtime, by the runtime's own names, numbers
- * and meanings (CUDA's documentation has them), so that its host part can be
+ * The part of CUDA's runtime that gpu/module/ uses, with the runtime's names,
+ * numbers and meanings (see CUDA's documentation), so that its host part can be
  * compiled by a C++ compiler and run over a runtime that fails on demand
- * (tests/cudart/cudart.h, which says what each call does here). That the
+ * (tests/cudart/cudart.h, which describes what each call does here). That the
  * declarations are CUDA's is checked where nvcc is: the same definitions are
  * compiled against its header (.ci/machines.sh).
  */

@@ -1,17 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A CUDA runtime of the host's memory and the executor's kernels that answers
- * as it is told, under the real host part of the CUDA module:
+ * A CUDA runtime made of the host's memory and the executor's kernels, which
+ * fails on demand, under the real host part of the CUDA module:
  * gpu/module/cuda.cu (tests/cudart/module.cc). Kernels run when they are
  * started, or when a graph that holds them is.
  *
- * Memory of the device is so many bytes. Its pool reserves a multiple of GRAIN
- * for each piece, keeps what was given back, gives it out again for the same
- * size alone, and returns it to the device when it is trimmed, once the stream
- * was waited for. A failure that loses a device is every later call's answer. A
- * stream that is captured may not be waited for, nor anything copied, taken or
- * given back on it: each of these, and a start that was refused, spoils the
- * recording.
+ * The device has a fixed number of bytes. Its pool reserves a multiple of GRAIN
+ * for each piece, keeps freed pieces, reuses them only for the same size, and
+ * returns them to the device when it is trimmed, after a wait for the stream.
+ * After a failure that loses a device, every later call returns it. Waiting for
+ * a captured stream, or copying, allocating or freeing on it, and a refused
+ * start, spoil the recording.
  */
 #ifndef KV_TESTS_CUDART_H
 #define KV_TESTS_CUDART_H
@@ -24,7 +23,7 @@ extern "C" {
 
 enum { CUDART_GRAIN = 1024 }; /* bytes */
 
-/* What the device says of its memory pool. */
+/* What the device reports of its memory pool. */
 typedef enum cudart_pool {
   CUDART_POOL,       /* it has one that works */
   CUDART_NO_POOL,    /* it has none */
@@ -36,7 +35,7 @@ typedef enum cudart_pool {
 } cudart_pool;
 
 /* Begins a test: a device of so many bytes that has not failed; counts of calls
- * are 0, and what is held or reserved goes on. */
+ * are 0, and held or reserved memory stays. */
 void cudart_reset(size_t bytes, cudart_pool pool);
 /* From now on the n-th call (from 0) of a function, by its name ("cudaMalloc"),
  * and times - 1 calls after it, answer with code, a cudaError_t. NULL: of any
@@ -46,8 +45,8 @@ bool cudart_failed(void); /* true: one did */
 /* How often the function was called since cudart_reset or cudart_fail; NULL:
  * those calls that cudart_fail then looked at. */
 int64_t cudart_calls(const char *call);
-/* Bytes of the device that are taken, by the pool or by arrays; and arrays,
- * graphs and pieces of pinned memory that were not given back. */
+/* Bytes of the device that are allocated, by the pool or by arrays; and arrays,
+ * graphs and pieces of pinned memory that are not freed. */
 size_t cudart_reserved(void);
 int64_t cudart_held(void);
 /* Calls since the reset that a stream being captured does not take. */

@@ -372,7 +372,7 @@ DB_TEST(tokens_are_taken_later) {
 DB_TEST(what_lacks_is_named) {
   static const char *const lacks[][2] = {
       {"UPDATE step_mean SET mean = x'00000000' WHERE measure = 'tv'",
-       "step_mean has not one number"},
+       "step_mean must have one number"},
       {"DELETE FROM held WHERE kind = 'side'", "table held lacks bytes"}};
   kv_dbplace *p = *state;
   kv_result r = kv_rows_make(0, METHOD, BUDGET, "avx2", 1);

@@ -36,7 +36,7 @@ DB_TEST(foreign_files_are_refused) {
   for (int i = 0; i < 4; i++) {
     char set[64], says[64];
     snprintf(set, sizeof set, "PRAGMA user_version = %s", schema[i]);
-    snprintf(says, sizeof says, "has schema %s, and this kvreplay", schema[i]);
+    snprintf(says, sizeof says, "has schema %s, but this kvreplay", schema[i]);
     expect_refused(p, set, says);
   }
   expect_refused(p, "PRAGMA application_id = -7", "another program");

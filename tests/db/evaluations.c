@@ -235,26 +235,26 @@ DB_TEST(what_is_not_whole_is_refused) {
     bad.member = x;                                                            \
     expect_refused(s, &bad, says);                                             \
   } while (0)
-  WITH(abi, 0, "ABI 0 and this library has 1");
+  WITH(abi, 0, "ABI 0 but this library has 1");
   WITH(task, "", "has no task");
   WITH(dtype, NULL, "has no dtype");
-  WITH(item, "a\nb", "item has more than one line");
-  WITH(question, -1, "counts are 0 or more");
-  WITH(prompt_len, 433, "the prompt is part of the tokens");
+  WITH(item, "a\nb", "item must be a single line");
+  WITH(question, -1, "counts must be 0 or more");
+  WITH(prompt_len, 433, "the prompt at most the tokens");
   WITH(request_digest, "12", "64 hex digits each");
   WITH(model_digest, "12", "64 hex digits each");
   WITH(basis, "some", "basis is some");
   WITH(method, "h2", "h2o");
   char code[81] = {0}; /* another that begins alike would be the same */
   memset(code, '7', 80);
-  WITH(code, code, "of more than 79 bytes");
-  WITH(status, "fine", "'fine' and none of ok");
-  WITH(answer_digest, "12", "answer_digest is 12");
-  WITH(value, NULL, "and no array");
+  WITH(code, code, "longer than 79 bytes");
+  WITH(status, "fine", "must be ok, refused or failed, not 'fine'");
+  WITH(answer_digest, "12", "or \"\" for none, not 12");
+  WITH(value, NULL, "but a NULL array");
   r.value[0].name = "acuracy";
-  expect_refused(s, &r.row, "no number of the name acuracy");
+  expect_refused(s, &r.row, "no number called acuracy");
   r.value[0].name = "open.";
-  expect_refused(s, &r.row, "no number of the name open.");
+  expect_refused(s, &r.row, "no number called open.");
   r.value[0].name = r.value[1].name;
   expect_refused(s, &r.row, "twice");
   r.value[0] = (kv_evaluated){"loglik", -HUGE_VAL};

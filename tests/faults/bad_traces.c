@@ -34,9 +34,9 @@ static const struct {
   meta m;
   field f; /* name NULL: none */
 } bad[] = {
-    {"format", "is pt, not kvtrace", {"format", "pt"}, {0}},
-    {"version", "is 3, neither 1 nor 2", {"version", "3"}, {0}},
-    {"layers", "neither", {"layers", "1,0"}, {0}},
+    {"format", "is pt; only kvtrace", {"format", "pt"}, {0}},
+    {"version", "is 3; only 1 and 2", {"version", "3"}, {0}},
+    {"layers", "must be `all`", {"layers", "1,0"}, {0}},
     {"heads", "do not divide", {"n_heads", "5"}, {0}},
     {"head_dim", "has shape", {"head_dim", "16"}, {0}},
     {"scale", "decimal", {"attn.scale", "nan"}, {0}},
@@ -44,7 +44,7 @@ static const struct {
     {"softcap", "defines no arithmetic", {"attn.softcap", "50"}, {0}},
     {"sliding", "defines no arithmetic", {"attn.sliding_window", "9"}, {0}},
     {"sinks", "defines no arithmetic", {"attn.sinks", "yes"}, {0}},
-    {"layout", "neither half nor", {"rope.layout", "halves"}, {0}},
+    {"layout", "must be half or", {"rope.layout", "halves"}, {0}},
     {"prompt0", "from 1 to 10", {"prompt_len", "0"}, {0}},
     {"prompt11", "from 1 to 10", {"prompt_len", "11"}, {0}},
     {"answers", "not valid JSON", {"answers", "x"}, {0}},
@@ -55,14 +55,14 @@ static const struct {
     {"short", "has shape", {0}, {"layers.1.q", F, 3, {HEADS, 9, DIM}, NULL}},
     {"empty", "no tokens", {0}, {"layers.0.k", F, 3, {KV, 0, DIM}, NULL}},
     {"double",
-     "neither F16",
+     "must be F16",
      {0},
      {"layers.0.k", KV_ST_F64, 3, {KV, TOKENS, DIM}, NULL}},
     {"mixed",
-     "another dtype",
+     "must have the dtype",
      {0},
      {"layers.1.k", KV_ST_F16, 3, {KV, TOKENS, DIM}, NULL}},
-    {"tokens", "is not I32", {0}, {"tokens", KV_ST_I64, 1, {TOKENS}, NULL}},
+    {"tokens", "must be I32", {0}, {"tokens", KV_ST_I64, 1, {TOKENS}, NULL}},
     {"position",
      "negative",
      {0},
@@ -88,16 +88,16 @@ static const struct {
      {"version", "2"},
      {"rope.inv_freq.windowed", F, 1, {DIM}, NULL}},
     {"rows",
-     "not ascending",
+     "must ascend",
      {0},
      {"layers.0.rows", KV_ST_I32, 1, {TOKENS}, backwards}},
-    {"colsum", "is not I64", {0}, {"layers.0.colsum", F, 1, {9}, NULL}},
+    {"colsum", "must be I64", {0}, {"layers.0.colsum", F, 1, {9}, NULL}},
     {"colsum_minus",
      "layers.0.colsum holds -1 at [2, 4]",
      {0},
      {"layers.0.colsum", KV_ST_I64, 2, {HEADS, PROMPT}, minus_sum}},
     {"colsum_much",
-     "layers.0.colsum holds 2199023255553 at [1, 4]: the sum of 2 "
+     "layers.0.colsum holds 2199023255553 at [1, 4]; the sum of 2 "
      "probabilities",
      {0},
      {"layers.0.colsum", KV_ST_I64, 2, {HEADS, PROMPT}, much_sum}},
@@ -144,7 +144,7 @@ static void write_foreign(const char *folder) {
   const meta model = {"model", "a\x1b]0;b\x07\xc2\x9b\u202e"
                                "c\n\u00e9"};
   tracefile_write(&model, 3, capital, 0);
-  publish(folder, "foreign", "not read: layers.0.O\\x1b[31m");
+  publish(folder, "foreign", "ignored: layers.0.O\\x1b[31m");
 }
 
 /* Angles that re-indexing alone would reach; keys that a turn takes past the
@@ -164,7 +164,7 @@ static void write_turned(const char *folder) {
                          {"layers.1.k", F, 3, {KV, TOKENS, DIM}, large},
                          {"rope.inv_freq", F, 1, {DIM / 2}, slow}};
   tracefile_write(NULL, 2, far, 0);
-  publish(folder, "turned_far", "angles of 2^24 and more");
+  publish(folder, "turned_far", "angles of 2^24 or more");
   tracefile_write(NULL, 5, wide, 0);
   publish(folder, "turned_wide", "is not finite");
 }
@@ -206,8 +206,9 @@ static void write_expanded(const char *folder) {
   tracefile_also = also;
   tracefile_write(&heads, 4, f, 0);
   tracefile_also = NULL;
-  publish(folder, "expanded",
-          "the last 2 of the 8 numbers of a key are one in all 4 KV heads");
+  publish(
+      folder, "expanded",
+      "the last 2 of the 8 numbers of a key are the same in all 4 KV heads");
 }
 
 int main(int argc, char **argv) {

@@ -35,7 +35,7 @@ static char trace[512], again[512];
 const kv_backend *kv_backend_find(const char *name, kv_err *e) {
   if (!strcmp(name, "ref")) return &kv_backend_ref;
   if (!strcmp(name, backend->name)) return backend;
-  kv_fail(e, KV_USAGE, "there is no backend '%s'", name);
+  kv_fail(e, KV_USAGE, "no backend is called '%s'", name);
   return NULL;
 }
 

@@ -63,7 +63,7 @@ static kv_digest expected[CELLS][3]; /* journal, state, output */
 const kv_backend *kv_backend_find(const char *name, kv_err *e) {
   if (!strcmp(name, "ref")) return &kv_backend_ref;
   if (!strcmp(name, backend.name)) return &backend;
-  kv_fail(e, KV_USAGE, "there is no backend '%s'", name);
+  kv_fail(e, KV_USAGE, "no backend is called '%s'", name);
   return NULL;
 }
 
@@ -240,7 +240,7 @@ static void refused_at(const char *call, int64_t n) {
            (int)n);
   nothing_left();
   if (rc != KV_RESOURCE || strchr(e.text, '\n') ||
-      !strstr(e.text, "CUDA: out of ") || !strstr(e.text, " lie unused "))
+      !strstr(e.text, "CUDA: out of ") || !strstr(e.text, " unused in "))
     fail_msg("%s: %d, '%s'", what, rc, e.text);
   assert_true(backend.lacked());
   assert_false(backend.lacked());
@@ -301,7 +301,7 @@ TEST(test_keeps) {
   void *q = device->take(1);
   assert_non_null(q);
   assert_null(device->take(PIECE));
-  snprintf(lie, sizeof lie, " and %d more lie unused", 2 * CUDART_GRAIN - 2);
+  snprintf(lie, sizeof lie, "plus %d unused in", 2 * CUDART_GRAIN - 2);
   if (!strstr(device->why_none(), lie))
     fail_msg("'%s' is not in '%s'", lie, device->why_none());
   assert_null(device->failed());

@@ -46,11 +46,11 @@ static void loads(const char *module, const char *fake, const char *want) {
 static char path[PATH_MAX];
 
 TEST(missing) {
-  loads("/nowhere/cuda.so", "good", "there is no CUDA module /nowhere/cuda.so");
+  loads("/nowhere/cuda.so", "good", "no CUDA module /nowhere/cuda.so");
 }
 
 TEST(not_a_module) {
-  loads("/dev/null", "good", "the CUDA module cannot be loaded");
+  loads("/dev/null", "good", "cannot load the CUDA module");
 }
 
 TEST(no_device) { loads(path, "refuse", "there is no such device today"); }

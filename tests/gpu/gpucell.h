@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * One cell replayed on a backend of the test's own, for tests that look at what
- * a device holds while it runs; and its digests compared with the reference's.
- * C, with cmocka.
+ * One cell replayed on the test's own backend, for tests that inspect what a
+ * device holds while it runs; and its digests compared with the reference's. C,
+ * with cmocka.
  */
 #ifndef KV_TESTS_GPU_CELL_H
 #define KV_TESTS_GPU_CELL_H

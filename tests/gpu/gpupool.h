@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Checks of a lane's pools of rows on the executor (kv_gpu_raw): every row that
- * was ever taken must be either one live entry's, whose side is as it came, or
- * free, and never both or twice. C and C++.
+ * Checks of a lane's pools of rows on the executor (kv_gpu_raw): every row ever
+ * taken must be free or belong to exactly one live entry, whose side is
+ * unchanged; never both or twice. C and C++.
  */
 #ifndef KV_TESTS_GPU_POOL_H
 #define KV_TESTS_GPU_POOL_H
@@ -21,7 +21,8 @@ static inline const char *gpupool_claim(const kv_gpu_raw *pool, int32_t row,
   return NULL;
 }
 
-/* gpupool_wrong of one side of a lane: its pool, and where its entries lie. */
+/* gpupool_wrong of one side of a lane: its pool, and its entries' references.
+ */
 static inline const char *gpupool_wrong_side(const kv_gpu_lane *l,
                                              const kv_gpu_raw *pool,
                                              const kv_cell_ref *side) {
@@ -42,7 +43,7 @@ static inline const char *gpupool_wrong_side(const kv_gpu_lane *l,
 }
 
 /* Makes a pool whose rows 0..n-1 are those of entries 0..n-1: fills in side
- * [n], and the pool but for its pages, with room [n] for its free list. Returns
+ * [n], and the pool except its pages; room [n]: for its free list. Returns
  * side. */
 static inline kv_cell_ref *gpupool_fill(int n, kv_cell_ref *side, int32_t *room,
                                         kv_gpu_raw *pool) {

@@ -12,14 +12,14 @@
 
 #include <string.h>
 
-/* What was taken and is to be given back. */
+/* What was allocated and must be freed. */
 struct gpuroom {
   void *taken[128];
   int n_taken;
 };
 
-/* n elements of device memory, every byte 0xAA; where there is none, or no
- * place to note it, the test fails. */
+/* n elements of device memory, every byte 0xAA; the test fails if there is
+ * none, or no place to record it. */
 template <class T, class N> static T *take(gpuroom *r, N n) {
   void *p = kv_emu_take((size_t)n * sizeof(T));
   assert_non_null(p);

@@ -2,9 +2,9 @@
  *
  * Kernels made up for check_watch, which starts each with BLOCKS blocks and
  * asks whether the watch (gpu/emu/emu_races.h) finds a race: most are templates
- * that are right as <true> and as <false> lack the barrier, fence or wait that
- * orders them, and so race whoever comes first. A comment says what is odd of
- * one.
+ * that are correct as <true>; as <false> they lack the barrier, fence or wait
+ * that orders them, and so race in any order of threads. A comment describes
+ * what is special in one.
  */
 #ifndef KV_TESTS_WATCHED_H
 #define KV_TESTS_WATCHED_H
@@ -18,7 +18,7 @@
 
 enum { ALL = KV_BLOCK, BLOCKS = 5, ROOM = 1 << 14 };
 
-/* What a kernel is given: device memory, all 0 at the start. */
+/* A kernel's argument: device memory, all 0 at the start. */
 typedef struct memory {
   alignas(4096) int word[ROOM];
   alignas(4096) unsigned char byte[ROOM];
@@ -144,8 +144,8 @@ template <bool RIGHT> static __global__ void stages_leave(memory *m) {
   if (block() == 0) staged<true, RIGHT>(m);
 }
 
-/* The source of a copy on its way is written behind a barrier, which is no
- * wait. */
+/* The source of a copy in flight is written after a barrier, which is no wait.
+ */
 template <bool RIGHT> static __global__ void source_changes(memory *m) {
   KV_SHARED(kv_piece, to, 1);
   int *from = own(m);
@@ -176,7 +176,7 @@ template <bool RIGHT> static __global__ void neighbours(memory *m) {
   m->byte[block() * ALL + self()] = (unsigned char)m->word[from * ALL + self()];
 }
 
-/* What all read the block that comes last writes, behind a barrier. */
+/* The last block writes what all read, after a barrier. */
 template <bool RIGHT> static __global__ void last_writes(memory *m) {
   KV_SHARED(unsigned, ticket, 1);
   m->byte[block() * ALL + self()] = (unsigned char)m->word[0];
@@ -253,7 +253,7 @@ KV_DEVICE void await(const unsigned *flag) {
   __syncthreads();
 }
 
-/* The second block hands on what it was handed, by another thread. */
+/* The second block passes on what it was given, by another thread. */
 template <bool RIGHT> static __global__ void passes(memory *m) {
   KV_SHARED(unsigned, ticket, 1);
   if (self() == 0) ticket[0] = atomicAdd(&m->ticket, 1u);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Opens and replays cells, for tests. `list` is the list of methods; where
- * there is none, it is made_up_at (tests/made/made_up.h). A cell that is opened
- * is for kv_cell_close. A failure fails the running test.
+ * Opens and replays cells, for tests. `list` is the list of methods; functions
+ * without it use made_up_at (tests/made/made_up.h). Close opened cells with
+ * kv_cell_close. A failure fails the running test.
  */
 #ifndef KV_TESTS_CELLS_H
 #define KV_TESTS_CELLS_H
@@ -26,7 +26,7 @@ void cells_open(const kv_trace *t, const char *text, kv_cell *cell);
 void cells_replay(const kv_trace *t, int n, kv_cell *const *cell,
                   kv_replay_how how);
 /* Opens as cells_ask, with these memory layouts, and replays it on the
- * reference; asked outlives the cell. False: it is refused. */
+ * reference; asked must outlive the cell. False: it is refused. */
 bool cells_lay_out(kv_registry *list, const kv_trace *t, const char *text,
                    int entries, const kv_layout_list *asked, kv_replay_how how,
                    kv_cell *cell);

@@ -265,9 +265,9 @@ TEST(wrong_tensors) {
   } all[] = {
       {1,
        {NULL, KV_ST_I32, 0, {0}, NULL},
-       "layers.1.keep is missing; every layer"},
+       "layers.1.keep is missing, and every"},
       {3, {NULL, KV_ST_I32, 0, {0}, NULL}, "tensor share is missing"},
-      {1, {"layers.1.keep", KV_ST_I64, 1, {KV}, wide}, "I64 and must be I32"},
+      {1, {"layers.1.keep", KV_ST_I64, 1, {KV}, wide}, "I64; it must be I32"},
       {3, {"share", KV_ST_F64, 2, {2, 2}, wide}, "F32, F16 or BF16"},
       {0, {"layers.0.keep", KV_ST_I32, 1, {3}, wide}, "[3] and must have [2]"},
       {3, {"share", KV_ST_F32, 1, {4}, wide}, "[4] and must have [2, 2]"},
@@ -290,7 +290,7 @@ TEST(wrong_tensors) {
   write_file(
       path, t, "kvcounts",
       "0123456789012345678901234567890123456789012345678901234567890123");
-  is_refused(path, "is for another trace");
+  is_refused(path, "belongs to another trace");
 }
 
 typedef struct toucher {
@@ -344,7 +344,7 @@ TEST(sessions_read_it) {
                             .dtype = KV_F32};
   works(kv_spec_parse(only_counts, "counts", &spec, &told));
   fails(kv_session_open_spec(&shape, &spec, NULL, PROMPT, NULL, &s, &told),
-        KV_REFUSED, "a session has none: name the file");
+        KV_REFUSED, "a session has no trace; name the file");
   kv_spec_free(&spec);
   const char *path = scratch_path("s.safetensors");
   write_right(path);
@@ -364,13 +364,13 @@ TEST(tables_are_checked) {
   m.params = p;
   p[1].name = "other";
   p[2].name = "third";
-  fails(kv_door_check(&m, "x", &told), KV_INPUT, "too many files");
+  fails(kv_door_check(&m, "x", &told), KV_INPUT, "the most files");
   p[1].name = NULL;
   p[0].fallback = "mine";
-  fails(kv_door_check(&m, "x", &told), KV_INPUT, "not KV_FILE_BESIDE");
+  fails(kv_door_check(&m, "x", &told), KV_INPUT, "default KV_FILE_BESIDE");
   p[0].fallback = NULL;
   p[0].reads = NULL;
-  fails(kv_door_check(&m, "x", &told), KV_INPUT, "asks for no tensor");
+  fails(kv_door_check(&m, "x", &told), KV_INPUT, "declares no tensor");
 }
 
 int main(void) { return tests_run("assets", start, stop); }

@@ -137,7 +137,7 @@ TEST(test_two_chunks_are_refused) {
   first = &coding;
   replay(&kv_backend_ref, "rest+coding", 0, NULL, &cell);
   assert_int_equal(cell.result.status, KV_CELL_REFUSED);
-  assert_non_null(strstr(cell.result.reason, "both add a chunk of their own"));
+  assert_non_null(strstr(cell.result.reason, "both add their own chunk"));
   kv_cell_close(&cell);
 }
 

@@ -207,13 +207,13 @@ TEST(sessions_agree) {
 TEST(sessions_keep_the_order) {
   kv_session *s = start("sieve");
   fails(feed_block(s, trace, 1, 0, PROMPT, NULL, &told), KV_USAGE,
-        "layer 1: step 40 comes before layer 0 has");
+        "layer 1: step 40 was fed before layer 0");
   feed(s, 0, 0, PROMPT);
   feed(s, 1, 0, PROMPT);
   feed(s, 0, PROMPT, 1);
   works(feed_block(s, trace, 2, 0, PROMPT, NULL, &told));
   fails(feed_block(s, trace, 2, PROMPT, 1, NULL, &told), KV_USAGE,
-        "from the first to the last");
+        "from first to last");
   kv_session_close(s);
 }
 

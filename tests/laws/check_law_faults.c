@@ -75,9 +75,9 @@ static const broken faults[] = {
     {"bytes", "window", 30, .lane = costly, .said = "metadata"},
     {"bytes", "window", 96, .lane = dearer, .said = "metadata"},
     {"full", "window", 30, .lane = moody, .said = "output of dense"},
-    {"repeat", "window", 30, .lane = moody, .said = "has another"},
-    {"observation", "snapkv", 30, .rows = true, .said = "asked for"},
-    {"lengths", "window", 30, .lane = costly, .said = "no output computed"}};
+    {"repeat", "window", 30, .lane = moody, .said = "differs from run 0"},
+    {"observation", "snapkv", 30, .rows = true, .said = "but declared"},
+    {"lengths", "window", 30, .lane = costly, .said = "no output is computed"}};
 
 static void must_see(const broken *b) {
   kv_spec spec = {0};

@@ -228,8 +228,8 @@ static void refused(const char *text, const char *word, const char *other) {
 }
 
 TEST(refusals) {
-  refused("window:budget=1/2/3", "3 budgets", "5 layers (of which 3");
-  refused("pyramidkv:budget=9/9/9/9/9", "spreads one budget", "snapkv");
+  refused("window:budget=1/2/3", "3 budgets", "5 layers (3 of them");
+  refused("pyramidkv:budget=9/9/9/9/9", "divides one budget", "snapkv");
   refused("snapkv:budget=40/40/8/40/40:window=9", "layer 2, budget 8",
           "window=9");
 }

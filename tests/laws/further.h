@@ -6,8 +6,8 @@
 #ifndef KV_TESTS_FURTHER_H
 #define KV_TESTS_FURTHER_H
 
-/* Integers and reals whose value changes what happens, with choices beside
- * them where only both together do. */
+/* Integers and reals whose value changes what happens, with a choice if only
+ * both together do. */
 static const char *const further[] = {
     "quest:page=8:skip=0",
     "quest:page=8:skip=0:share=group_max:rule=paper",

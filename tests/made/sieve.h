@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A method made up for tests of messages between layers (KV_DOWN). Layers
- * 0, 3, 6 .. are sieves: they keep and attend every token, and publish for each
- * KV head the SIEVE_PICKS tokens of largest logit in the step's row, of any
- * query head of the group (of equal ones the older). The two layers below a
- * sieve attend those tokens and the newest, at the same step; where the prompt
- * ends they keep those and the newest SIEVE_STAYS. Its twin on the executor is
- * tests/made/sieve_twin.cc.
+ * A method made up for tests of messages between layers (KV_DOWN). Layers 0, 3,
+ * 6 .. are sieves: they keep and attend every token, and publish for each KV
+ * head the SIEVE_PICKS tokens of largest logit in the step's row, of any query
+ * head of the group (of equal ones the older). The two layers below a sieve
+ * attend those tokens and the newest, at the same step; at the end of the
+ * prompt they keep those and the newest SIEVE_STAYS. Its twin on the executor
+ * is tests/made/sieve_twin.cc.
  */
 #ifndef KV_TESTS_SIEVE_H
 #define KV_TESTS_SIEVE_H
@@ -32,7 +32,7 @@ typedef struct sieve_message {
   sieve_picks of[]; /* [lanes] */
 } sieve_message;
 
-/* Whether the layer of that number is a sieve. */
+/* Is the layer of that number a sieve? */
 #define sieve_is(layer) ((layer) % SIEVE_PERIOD == 0)
 
 /* The method, "sieve"; no parameters, no budget. */

@@ -201,7 +201,8 @@ static __device__ void compress_lane(kv_gpu_at &at, kv_gpu_lane *l) {
                          need.lengths ? 0 : fold_of(at, l));
   int n = l->n, a = (int)(x >> 8 & 0xffff) % n, b = (int)(x >> 24 & 0xffff) % n;
   if (n < 6) return;
-  if (need.work) *KV_GPU_TAKE(at, char, need.work) = 1;
+  char *room = need.work ? KV_GPU_TAKE(at, char, need.work) : nullptr;
+  if (room && kv_thread() == 0) *room = 1;
   switch (x % 6) {
   case 0:
     some_go(at, l, x, a);

@@ -1,33 +1,40 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# Are the checks worth anything? Builds a copy of the tree, then seeds one
-# fault of list*.sh after the other, builds what changed, and runs the checks
-# that must notice. Exit 0 only if every one does.
+# Can the checks fail? Builds a copy of the tree, seeds one fault of faults.txt
+# after the other, builds what changed, and runs the checks that must see it.
+# Exit 0 only if each of them does. README.md says how to add a fault.
 #
-#   tests/mutants/run.sh [NAME...]   all mutants, or these
-#   tests/mutants/run.sh --watch [NAME...]   those of list_watch.sh, in a build
-#                                    by configure --enable-watch
+#   tests/mutants/run.sh [WHICH...]  all faults, or these: a line number of
+#                                    faults.txt, a check, a place
+#   tests/mutants/run.sh --watch [WHICH...]   those of checks watch:.., in a
+#                                    build by configure --enable-watch
+#   tests/mutants/run.sh --apply     does each fault change what it names? A few
+#                                    seconds; nothing is built
+#   tests/mutants/run.sh --checks    lines: a check, a file whose faults it sees
+#   tests/mutants/run.sh --drawn     the places of MUTANT_MOST of them
 #
-# Several mutants are dealt out to as many copies as there are JOBS, since
-# most of the time goes into one compilation and one link after the other.
+# Several faults are dealt out to as many copies as there are JOBS, since most
+# of the time goes into one compilation and one link after the other.
 #
 # Environment: CC, JOBS, MUTANT_DIR (kept and used again; else temporary),
 # MUTANT_MOST: that many of all, chosen by .ci/draw.sh: most of files that
 # changed, so that each is run again and again. MUTANT_PASSED=1: the checks are
-# known to pass without a fault, so they are not asked first.
-# Needs ./configure in the tree. Some minutes.
-#
-#   tests/mutants/run.sh --apply     does each mutant still apply? a second
-#   tests/mutants/run.sh --checks    lines: a check, a file whose faults it sees
-#   tests/mutants/run.sh --drawn     the names of MUTANT_MOST of them
+# known to pass without a fault, so they do not run without one first.
+# Needs ./configure in the tree.
 set -u
 here=$(cd "$(dirname "$0")" && pwd)
 src=$(cd "$here/../.." && pwd)
 jobs=${JOBS:-2}
 . "$src/.ci/draw.sh"
-export LC_ALL=C OMP_WAIT_POLICY=passive KV_QUICK=1 KV_FIRST=1
-if [ -n "${MUTANT_DIR-}" ]; then
+export LC_ALL=C OMP_WAIT_POLICY=passive KV_QUICK=1 KV_SAYS=9999
+watch=no mode=
+case ${1-} in
+--watch) watch=yes && shift ;;
+--apply) watch=all mode=apply ;;
+--*) mode=${1#--} ;;
+esac
+if [ -n "${MUTANT_DIR-}" ] && [ -z "$mode" ]; then
   mkdir -p "$MUTANT_DIR"
   work=$(cd "$MUTANT_DIR" && pwd)
 else
@@ -37,10 +44,49 @@ fi
 fresh=$work/fresh
 tree=$work/tree
 build=$work/build
-names=() survived=0 seen=0
-last=
+survived=0 seen=0
 
-say() { printf '%-24s %-24s %-20s %s\n' "$@"; }
+say() { printf '%-36s %-28s %s\n' "$@"; }
+
+# --- the list ----------------------------------------------------------------
+
+# By the index of a fault: its unit, line, checks, file, place and expression.
+unit=() line=() checks=() file=() place=() change=()
+load() {
+  local u l c f p e
+  (cd "$src" && find . \( -path './build*' -o -path ./.git -o -path ./tests \) \
+    -prune -o -type f -print | sed 's,^[.]/,,') >"$work/files"
+  awk -v watch="$watch" -f "$here/faults.awk" "$work/files" \
+    "$here/faults.txt" >"$work/faults" || exit 1
+  while IFS=$'\t' read -r u l c f p e; do
+    unit+=("$u") line+=("$l") checks+=("${c//,/ }") file+=("$f") place+=("$p")
+    change+=("$e")
+  done <"$work/faults"
+}
+
+# Is fault $1 one of those that the words behind it name?
+is_of() {
+  local i=$1 word check
+  shift
+  [ $# -gt 0 ] || return 0
+  for word; do
+    case $word in
+    "${line[i]}" | "${place[i]}" | "${place[i]%%:*}" | "${file[i]}") return ;;
+    esac
+    for check in ${checks[i]}; do
+      case $word in "$check" | "${check%%=*}") return ;; esac
+    done
+  done
+  return 1
+}
+
+# The indices of faults that these words name.
+indices() {
+  local i
+  for i in "${!unit[@]}"; do
+    if is_of "$i" "$@"; then echo "$i"; fi
+  done
+}
 
 # --- the copy ----------------------------------------------------------------
 
@@ -65,9 +111,9 @@ copy() { # fresh: the tree as it is now; tree: the one with faults
   fi
   ln -sfn "$src/traces/tiny" "$src/traces/smollm2" "$tree/traces"
   cd "$build" || exit 1
-  [ -e Makefile ] || "$tree/configure" -q --disable-shared --without-cuda \
-    ${MUTANT_WATCH:+--enable-watch} ${CC:+CC="$CC"} CFLAGS='-O1' \
-    >"$work/log" 2>&1 || stop configure
+  [ -e Makefile ] || "$tree/configure" -q --disable-static --without-cuda \
+    "--$([ "$watch" = yes ] && echo en || echo dis)able-watch" \
+    ${CC:+CC="$CC"} CFLAGS='-O1' >"$work/log" 2>&1 || stop configure
   make -s commit.h >"$work/log" 2>&1 || stop commit.h
 }
 
@@ -81,11 +127,13 @@ stop() {
 make_for() {
   local check programs= scripts=
   for check in "$@"; do
-    [ "${check#watch:}" = "$check" ] || continue # makes what it needs
     case $check in
+    watch:check_*) programs="$programs ${check#watch:}" ;;
+    watch:*) ;; # makes what it needs
     *.sh | *.cases) scripts=yes ;;
     *) programs="$programs check_$check" ;;
     esac
+    [ "$check" != module ] || scripts=yes # it loads what scripts preload
   done
   make -s -C "$build/ref" -j"$jobs" &&
     make -s -C "$build/traces" -j"$jobs" &&
@@ -94,133 +142,136 @@ make_for() {
     { [ -z "$programs" ] ||
       make -s -C "$build/tests" -j"$jobs" $programs; } &&
     { [ -z "$scripts" ] ||
-      { make -s -C "$build/analysis" -j"$jobs" &&
-        make -s -C "$build/tests" -j"$jobs" faults/bad_traces \
-          faults/sql_db faults/whole_db fill_db; }; }
+      { make -s -C "$build/sim" -j"$jobs" libkvreplay.la &&
+        make -s -C "$build/analysis" -j"$jobs" &&
+        make -s -C "$build/tests" -j"$jobs" tools; }; }
 }
 
-# A program of cmocka's goes on after a failure, and need not.
+# run_check CHECK [END]: what it says, but for what passed, to $work/said. It
+# ends after a line that matches END: a program of cmocka's goes on.
 run_check() (
   set -o pipefail
   export top_srcdir=$tree top_builddir=$build
   case $1 in
-  watch:*) timeout 600 bash "$tree/tests/watch.sh" "${1#watch:}" ;;
-  *.sh) timeout 600 bash "$tree/tests/$1" ;;
-  *.cases) timeout 600 bash "$tree/tests/cases.sh" "$tree/tests/$1" ;;
-  *) timeout 600 "$build/tests/check_$1" 2>&1 | sed '/^\[  FAILED  \]/q' ;;
-  esac >"$work/said" 2>&1
+  watch:check_*) set -- "$build/tests/${1#watch:}" "${2-}" ;;
+  watch:*) set -- "bash $tree/tests/watch.sh ${1#watch:}" "${2-}" ;;
+  *.sh) set -- "bash $tree/tests/$1" "${2-}" ;;
+  *.cases) set -- "bash $tree/tests/cases.sh $tree/tests/$1" "${2-}" ;;
+  *) set -- "$build/tests/check_$1" "${2-}" ;;
+  esac
+  timeout 600 $1 2>&1 |
+    sed -e '/^\[ *\(RUN\|OK\|PASSED\|=*\) *\]/d' ${2:+-e "/$2/q"} >"$work/said"
 )
 
 # --- faults ------------------------------------------------------------------
 
-# edit FILE OLD NEW
-edit() {
-  OLD=$2 NEW=$3 awk -v name="$1" '
-    { text = text $0 "\n" }
-    END {
-      old = ENVIRON["OLD"]
-      new = ENVIRON["NEW"]
-      at = index(text, old)
-      rest = substr(text, at + length(old))
-      if (old == "") text = new "\n" text
-      else if (!at || index(rest, old)) {
-        print "mutants: not once in " name ": " old >"/dev/stderr"
-        exit 1
-      } else text = substr(text, 1, at - 1) new rest
-      printf "%s", text
-    }' "$tree/$1" >"$tree/.edited" || return
-  cat "$tree/.edited" >"$tree/$1"
-}
-
-heal() { # the originals come back, newer than what was built of the mutant
-  local f
-  for f in $last; do cp "$fresh/$f" "$tree/$f"; done
-  last=
-}
-
-wanted() {
-  [ ${#names[@]} = 0 ] || [[ " ${names[*]} " == *" $1 "* ]]
-}
-
-mutants=()
-mutant() { mutants+=("$1"$'\x1f'"$2"$'\x1f'"$3"$'\x1f'"$4"$'\x1f'"$5"); }
-# also FILE OLD NEW: another edit of the mutant before.
-also() { mutants+=(""$'\x1f'"$1"$'\x1f'$'\x1f'"$2"$'\x1f'"$3"); }
-
-fields() {
-  local rest=$1
-  name=${rest%%$'\x1f'*} rest=${rest#*$'\x1f'}
-  file=${rest%%$'\x1f'*} rest=${rest#*$'\x1f'}
-  checks=${rest%%$'\x1f'*} rest=${rest#*$'\x1f'}
-  old=${rest%%$'\x1f'*} new=${rest#*$'\x1f'}
-}
-
-judge() { # NAME CHECKS FILE APPLIES: the mutant in the tree
-  local check
-  if [ -z "$4" ]; then
-    say "$1" "$3" - 'DOES NOT APPLY'
-    survived=$((survived + 1))
-    return
+# seed INDEX: its expression changes the function, or the file, that it names.
+seed() {
+  local path=$tree/${file[$1]} name=${place[$1]#*:} cut=$work/cut
+  rm -rf "$cut" && mkdir "$cut" && : >"$cut/before" && : >"$cut/after"
+  if [ "$name" = "${place[$1]}" ]; then
+    cp "$path" "$cut/body"
+  else
+    awk -v name="$name" -v to="$cut" -f "$here/body.awk" "$path" || {
+      say "${place[$1]}" "line ${line[$1]}" 'IS NOT DEFINED ONCE'
+      return 1
+    }
   fi
-  if ! make_for $2 >"$work/log" 2>&1; then
-    say "$1" "$3" - 'DOES NOT BUILD'
-    tail -n 5 "$work/log"
-    survived=$((survived + 1))
-    return
-  fi
-  for check in $2; do
-    if run_check "$check"; then
-      say "$1" "$3" "$check" SURVIVED
-      survived=$((survived + 1))
-    else
-      say "$1" "$3" "$check" seen
+  sed -e "${change[$1]}" "$cut/body" >"$cut/new" &&
+    ! cmp -s "$cut/body" "$cut/new" || {
+    say "${place[$1]}" "line ${line[$1]}" 'CHANGES NOTHING'
+    return 1
+  }
+  cat "$cut/before" "$cut/new" "$cut/after" >"$path"
+}
+
+programs() { # of the checks of these faults
+  local i check
+  for i; do
+    for check in ${checks[i]}; do echo "${check%%=*}"; done
+  done | sort -u
+}
+
+# judged INDEX PROGRAM RC: each check of the fault by what PROGRAM said.
+judged() {
+  local check text how
+  for check in ${checks[$1]}; do
+    text=${check#"$2"} text=${text#=} how=seen
+    [ "${check%%=*}" = "$2" ] || continue
+    case $3 in
+    0) how=SURVIVED ;;
+    77) how='SKIPPED' ;;
+    124) how='TOOK TOO LONG' ;;
+    *) [ -z "$text" ] || grep -q -e "$text" "$work/said" ||
+      how='SEEN AS ANOTHER' ;;
+    esac
+    say "${place[$1]}" "$check" "$how, $((SECONDS - start)) s"
+    if [ "$how" = seen ]; then
       seen=$((seen + 1))
+    else
+      survived=$((survived + 1))
     fi
   done
 }
 
-each() {
-  local i name file checks old new who what where applies
-  for ((i = 0; i < ${#mutants[@]}; i++)); do
-    fields "${mutants[i]}"
-    wanted "$name" || continue
-    who=$name what=$checks where=$file last=$file applies=yes
-    edit "$file" "$old" "$new" || applies=
-    while [ $((i + 1)) -lt ${#mutants[@]} ]; do
-      fields "${mutants[i + 1]}"
-      [ -z "$name" ] || break
-      i=$((i + 1))
-      last="$last $file"
-      edit "$file" "$old" "$new" || applies=
+# texts PROGRAM INDEX...: what it must say, a line a check, empty for anything.
+texts() {
+  local i program=$1 check
+  for i in "${@:2}"; do
+    for check in ${checks[i]}; do
+      check=$check=
+      [ "${check%%=*}" != "$program" ] || echo "${check#*=}" | sed 's/=$//'
     done
-    judge "$who" "$what" "$where" "$applies"
-    heal
   done
 }
 
-all_checks() {
-  local m name file checks old new
-  for m in "${mutants[@]}"; do
-    fields "$m"
-    if [ -n "$name" ] && wanted "$name"; then echo "$checks"; fi
-  done | tr ' ' '\n' | sort -u
-}
-
-all_names() {
-  local m name file checks old new
-  for m in "${mutants[@]}"; do
-    fields "$m"
-    [ -z "$name" ] || ! wanted "$name" || printf '%s\n' "$name"
+# One unit: the faults of these indices together. A program that need say one
+# thing only goes on no longer than that.
+judge() {
+  local i program all=() end text rc start=$SECONDS
+  for i; do
+    if seed "$i"; then all+=("$i"); else survived=$((survived + 1)); fi
   done
+  set -- "${all[@]}"
+  [ $# -gt 0 ] || return
+  if ! make_for $(programs "$@") >"$work/log" 2>&1; then
+    say "${place[$1]}" "line ${line[$1]}" 'DOES NOT BUILD'
+    tail -n 5 "$work/log"
+    survived=$((survived + $#))
+  else
+    for program in $(programs "$@"); do
+      mapfile -t text < <(texts "$program" "$@")
+      end=${text[0]:-^\[  FAILED  \]}
+      [ ${#text[@]} = 1 ] || end=
+      KV_FIRST=$([ -n "${text[0]}$end" ] || echo 1) run_check "$program" "$end"
+      rc=$?
+      for i; do judged "$i" "$program" "$rc"; done
+    done
+  fi
+  for i; do cp "$fresh/${file[i]}" "$tree/${file[i]}"; done # newer than built
 }
 
-# Every jobs-th mutant to a run of its own; 1 if any of them fails.
+# --- the run -----------------------------------------------------------------
+
+units() { # of these indices, a line each
+  local i
+  for i; do echo "${unit[i]} $i"; done | awk '
+    $1 != last && NR > 1 { print "" }
+    { printf "%s ", $2; last = $1 }
+    END { print "" }'
+}
+
+# Every jobs-th unit to a run of its own; 1 if any of them fails.
 deal() {
   local i worker=() dealt rc=0
   for ((i = 0; i < jobs; i++)); do
-    mapfile -t dealt < <(all_names | awk -v n="$jobs" -v i="$i" 'NR % n == i')
+    mapfile -t dealt < <(units "$@" | awk -v n="$jobs" -v i="$i" 'NR % n == i' |
+      tr -s ' ' '\n' | grep .)
     [ ${#dealt[@]} -gt 0 ] || continue
-    JOBS=1 MUTANT_DIR=$work/$i bash "$0" "${dealt[@]}" >"$work/$i.said" 2>&1 &
+    mapfile -t dealt < <(for i in "${dealt[@]}"; do echo "${line[i]}"; done)
+    JOBS=1 MUTANT_DIR=$work/$i bash "$0" \
+      $([ "$watch" = no ] || echo --watch) "${dealt[@]}" \
+      >"$work/$i.said" 2>&1 &
     worker+=("$!")
   done
   for i in "${!worker[@]}"; do
@@ -233,90 +284,71 @@ deal() {
 }
 
 pass_first() {
-  local check
-  for check in "${needed[@]}"; do
-    run_check "$check" || {
+  local program
+  for program in $(programs "$@"); do
+    run_check "$program" || {
       tail -n 20 "$work/said"
-      echo "mutants: $check fails without any mutant"
+      echo "mutants: $program fails without any fault"
       exit 1
     }
   done
 }
 
 work_through() {
-  local check
-  mapfile -t needed < <(all_checks)
+  local some
   copy
-  make_for "${needed[@]}" >"$work/log" 2>&1 || stop 'the build'
-  say mutant file check ''
-  [ "${MUTANT_PASSED-}" = 1 ] || pass_first
-  each
+  make_for $(programs "$@") >"$work/log" 2>&1 || stop 'the build'
+  [ "${MUTANT_PASSED-}" = 1 ] || pass_first "$@"
+  while read -r some; do judge $some; done < <(units "$@")
   printf 'mutants: %d seen, %d survived\n' "$seen" "$survived"
   [ "$survived" = 0 ]
 }
 
-# The names of $1 of them.
+# The places of $1 faults.
 drawn() {
-  local m name file checks old new line=
-  for m in "${mutants[@]}" $'a\x1f'; do
-    fields "$m"
-    [ -z "$name" ] || [ -z "$line" ] || echo "$line"
-    if [ -n "$name" ]; then line="$name $file"; else line="$line $file"; fi
-  done | draw_some mutants "$1" $((($1 * 3 + 3) / 4))
+  local i
+  for i in "${!unit[@]}"; do echo "${place[i]} ${file[i]}"; done | sort -u |
+    draw_some mutants "$1" $((($1 * 3 + 3) / 4))
 }
 
 each_check() {
-  local m name file checks old new check now
-  for m in "${mutants[@]}"; do
-    fields "$m"
-    [ -z "$name" ] || now=$checks
-    for check in $now; do echo "$check $file"; done
+  local i check
+  for i in "${!unit[@]}"; do
+    for check in ${checks[i]}; do echo "${check%%=*} ${file[i]}"; done
   done | sort -u
 }
 
-# Says which mutants do not apply; nothing is built.
+# Says which faults change nothing; nothing is built.
 apply() {
-  local m name file checks old new bad=0
-  work=$(mktemp -d)
-  trap 'rm -rf "$work"' EXIT
+  local i bad=0
   tree=$work/tree
-  for m in "${mutants[@]}"; do
-    fields "$m"
-    mkdir -p "$tree/$(dirname "$file")"
-    cp "$src/$file" "$tree/$file" && edit "$file" "$old" "$new" || bad=1
+  for i in "${!unit[@]}"; do
+    mkdir -p "$tree/$(dirname "${file[i]}")"
+    cp "$src/${file[i]}" "$tree/${file[i]}"
+    seed "$i" || bad=1
   done
-  [ "$bad" = 0 ] && echo "mutants: all ${#mutants[@]} edits apply"
+  [ "$bad" = 0 ] && echo "mutants: all ${#unit[@]} faults apply"
 }
 
-if [ "${1-}" = --watch ]; then
-  export MUTANT_WATCH=1
-  shift
-fi
-for list in "$here"/list*.sh; do
-  case $list in
-  */list_watch.sh)
-    [ -n "${MUTANT_WATCH-}" ] || [ "${1-}" = --apply ] || continue
-    ;;
-  *) [ -z "${MUTANT_WATCH-}" ] || continue ;;
-  esac
-  . "$list"
-done
-case ${1-} in
---apply) apply && exit || exit 1 ;;
---checks) each_check && exit ;;
---drawn) drawn "${MUTANT_MOST:-3}" && exit ;;
+load
+case $mode in
+apply) apply && exit || exit 1 ;;
+checks) each_check && exit ;;
+drawn) drawn "${MUTANT_MOST:-3}" && exit ;;
+?*) echo "mutants: no option --$mode" && exit 2 ;;
 esac
-names=("$@")
-n=$(all_names | wc -l)
-[ "$n" -gt 0 ] || { echo "mutants: no such mutant"; exit 2; }
-if [ $# = 0 ] && [ "$n" -gt "${MUTANT_MOST:-$n}" ]; then
-  mapfile -t names < <(drawn "$MUTANT_MOST")
+mapfile -t picked < <(indices "$@")
+[ ${#picked[@]} -gt 0 ] || { echo 'mutants: no such fault'; exit 2; }
+if [ $# = 0 ] && [ "${#picked[@]}" -gt "${MUTANT_MOST:-${#picked[@]}}" ]; then
+  mapfile -t places < <(drawn "$MUTANT_MOST")
+  mapfile -t picked < <(indices "${places[@]}")
 elif [ $# = 0 ] && [ -n "${KV_PART-}" ]; then
-  mapfile -t names < <(all_names | draw_part)
+  mapfile -t picked < <(units "${picked[@]}" | draw_part | tr -s ' ' '\n' |
+    grep .)
 fi
-if [ "$n" -gt 1 ] && [ "$jobs" -gt 1 ]; then
+if [ "$(units "${picked[@]}" | wc -l)" -gt 1 ] && [ "$jobs" -gt 1 ]; then
   rm -f "$work"/*.said
-  deal
+  deal "${picked[@]}"
 else
-  work_through
+  work_through "${picked[@]}"
 fi

@@ -259,20 +259,20 @@ def each_key():
             {**of, "text_config": plain, "my_kv_size": 7}))  # fmt: skip
     for what, of, said in [
             ("no list", {**OSS, "layer_types": ["full_attention"]},
-             "layer_types is no list of 24 layers"),
+             "layer_types must be a list of 24 layers"),
             ("a window's layers", made(2, 8, head_dim=8, sliding_window=8),
-             "has a sliding_window and no layer_types"),
+             "has a sliding_window but no layer_types"),
             ("a type", made(1, 8, head_dim=8, layer_types=["recurrent"]),
              "layers of type recurrent"),
             ("nothing", {}, "has no num_hidden_layers"),
-            ("heads", made(1, 8, 3, head_dim=8), "do not divide among 3"),
+            ("heads", made(1, 8, 3, head_dim=8), "do not divide by 3"),
             ("recurrent layers", {**NEXT, "linear_num_key_heads": None},
-             "what its recurrent layers keep is not known here"),
+             "what its recurrent layers keep is unknown"),
             ("experts", {**OSS, "num_experts_per_tok": 33},
              "num_experts_per_tok is 33, of 32 experts"),
             ("twice", made(2, 8, model_type="longcat_flash", head_dim=8),
              "attends twice"),
-            ("a number", made(1, 8, 0, head_dim=8), "is not a whole number")]:
+            ("a number", made(1, 8, 0, head_dim=8), "must be a whole number")]:
         check(what, said in refused(of), refused(of))
 
 

@@ -45,8 +45,8 @@ def check_asks():
     assert every == {*KNOWN.known} and len(every) > 25
     usage("did you mean h2o", "h3o", None)
     usage("budget 20x", "h2o", "20x")
-    usage("a budget a layer", "h2o", "64/32")
-    usage("a budget a layer", "h2o", "layers:8,8")
+    usage("one budget for all layers", "h2o", "64/32")
+    usage("one budget for all layers", "h2o", "layers:8,8")
 
 
 def check_files():
@@ -106,7 +106,7 @@ def check_table():
         "kivi              1/1   -3.000 *  0.5000 *    2.5   41.7%         2",
         "quant               -  -6.00 sum         -    3.0  100.0%  1 of 2 *",
         "",
-        "*: of those rows alone; compare with means of the same rows only",
+        "*: only those rows; compare with means of the same rows only",
         "",
     ], "\n".join(lines)
     assert table(rows[6:7]) == ""
@@ -150,11 +150,11 @@ def check_needless():
             ("0", "window", "200", .9), ("0", "snapkv", "100", 1.0),
             ("1", "snapkv", "200", 1.0), ("1", "h2o", "200", 1.0))
     ]  # fmt: skip
-    said = ("1, snapkv: budget 200% exceeds the prompt of 100 tokens, and "
+    said = ("1, snapkv: budget 200% exceeds the prompt of 100 tokens, so "
             "nothing is dropped")  # fmt: skip
-    assert needless(some) == said + ", as in 1 other cell", needless(some)
+    assert needless(some) == said + "; also in 1 other cell", needless(some)
     assert needless(some[:4]) == said and needless(some[:3]) == ""
-    assert needless([*some, some[-1]]) == said + ", as in 2 other cells"
+    assert needless([*some, some[-1]]) == said + "; also in 2 other cells"
 
 
 KNOWN = Methods()

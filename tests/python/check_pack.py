@@ -201,7 +201,7 @@ def check_chunks(row):
     with Folder() as f:  # killed within a chunk, then others were appended
         f.change(one, lambda x: x[:chunk(x, 1, row)[1] - 9] +
                  x[chunk(x, 2, row)[0]:])
-        packed(3, one, "has no chunk of token 120 where it should begin")
+        packed(3, one, "should continue with token 120")
     with Folder() as f:  # a rank stopped early
         f.change(one, lambda x: x[:chunk(x, 99, row)[0]])
         packed(3, one, "heads 4 to 7, has 233 of 305 tokens")
@@ -239,13 +239,13 @@ def check_lines():
             ({"heads": None}, one, "heads", "is missing"),
             ({"head_dim": "64"}, one, "head_dim", "something else"),
             ({"heads": 1 << 20, "head_dim": 1 << 16}, one, "64 MiB"),
-            ({"dtype": "F8_E4M3"}, one, "dtype", "none of F16, BF16 and F32"),
+            ({"dtype": "F8_E4M3"}, one, "dtype", "must be F16, BF16 or F32"),
             ({"dtype": "torch.bfloat16"}, one, "differ in dtype"),
             ({"o": False, "kv_heads": 4, "kv_head": 0}, one,
              "whether there is o"),
-            ({"sinks": [1, 2]}, one, "sinks", "a number for each of its heads"),
+            ({"sinks": [1, 2]}, one, "sinks", "one number for each"),
             ({"sinks": [1, 2, 3, 4]}, one, "whether there are sinks"),
-            ({"sinc": 4}, one, "sinc", "no key of the format"),
+            ({"sinc": 4}, one, "sinc", "an unknown key"),
             ({"value_dim": 16}, one, "differ in value_dim")):
         with Folder() as f:
             f.line(one, **keys)
@@ -260,19 +260,19 @@ def check_lines():
 
 def check_json():
     for keys, *words in (
-            ({"n_layers": 0}, "n_layers", "no whole number from 1"),
-            ({"n_heads": "x"}, "n_heads", "no whole number from 1"),
+            ({"n_layers": 0}, "n_layers", "must be a whole number from 1"),
+            ({"n_heads": "x"}, "n_heads", "must be a whole number from 1"),
             ({"n_layers": 3}, "layer3.rank0.chunks", "has layer 3"),
-            ({"layers": [0, 1]}, "layers is 0,1, and there are files of 0,1,2"),
+            ({"layers": [0, 1]}, "layers is 0,1, but there are files of 0,1,2"),
             ({"layers": [3, 2, 1, 0]}, "files of 0,1,2,3; list these, ascend"),
-            ({"layers": []}, "layers is no list of layers"),
-            ({"tokens": []}, "tokens is no list of numbers"),
-            ({"tokens": [1, 2]}, "trace.json", "prompt_len is 137, not"),
-            ({"tokens": ["a"]}, "tokens", "no number of 32 bits"),
+            ({"layers": []}, "layers is not a list"),
+            ({"tokens": []}, "tokens must be a list of numbers"),
+            ({"tokens": [1, 2]}, "trace.json", "prompt_len is 137; it must"),
+            ({"tokens": ["a"]}, "tokens", "other than 32-bit numbers"),
             ({"positions": [1]}, "positions has 1 of 305 tokens"),
-            ({"rope.inv_freq": [1e99]}, "rope.inv_freq", "no number"),
+            ({"rope.inv_freq": [1e99]}, "rope.inv_freq", "other than 32-bit"),
             ({"rope.inv_freq": [1]}, "rope.inv_freq", "shape"),
-            ({"rope.layout": "hlaf"}, "neither half nor interleaved"),
+            ({"rope.layout": "hlaf"}, "must be half or interleaved"),
             ({"prompt_len": 306}, "prompt_len", "from 1 to 305"),
             ({"attn.scale": None}, "attn.scale is missing"),
             ({"head_dim": 16}, "layers.0.k has shape"),
@@ -289,14 +289,14 @@ def check_json():
         packed(3, "bad/trace.json: No such file")
     with Folder() as f:
         f.change("trace.json", lambda x: b" " * 100_000_001)
-        packed(3, "bad/trace.json: the text is over 100000000 bytes long")
+        packed(3, "bad/trace.json: the text is longer than 100000000 bytes")
     with Folder() as f:
         f.change("trace.json", lambda x: x[:-9])
         packed(3, "bad/trace.json", "not valid JSON")
     with Folder() as f:
         for name in os.listdir("bad"):
             os.unlink(f"bad/{name}")
-        packed(3, "bad: holds no file NAME.chunks")
+        packed(3, "bad: has no NAME.chunks file")
 
 
 def check_rows(row, parts):
@@ -333,8 +333,8 @@ def check_out():
     with Folder():
         shutil.copy("dump.safetensors", "there.safetensors")
         for out, words in (("there.safetensors", "is a trace"),
-                           ("bad/layer0.rank0.chunks", "would write over"),
-                           ("bad/trace.json", "would write over")):
+                           ("bad/layer0.rank0.chunks", "would overwrite"),
+                           ("bad/trace.json", "would overwrite")):
             got = run(KVTRACE, "pack", "-q", "bad", "-o", out)
             assert got.returncode == 2 and words in got.stderr, got
         got = run(KVTRACE, "pack", "-q", "dump///")  # dump.safetensors is there

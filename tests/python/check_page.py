@@ -40,7 +40,7 @@ assert all(x in ids for x in fidelity), ids
 said = re.search(
     r'<h2 id="stored">.*?</h2></summary>\n<p class="rank">(.*?)</p>', text)
 said = html.unescape(said.group(1))
-for words in ("hardly ranks what a model answers", "SmolLM2-135M-Instruct",
+for words in ("hardly ranks a model's answers", "SmolLM2-135M-Instruct",
               "needle (Kendall's tau-b .78)", "(output_abs, p99: .66)"):
     assert words in said, said
 assert re.search(r"1,915 pairs of methods.*1,145 whose task", text, re.S)

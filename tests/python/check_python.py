@@ -284,18 +284,18 @@ class Traces(Case):
                 ("attn.scale is 0", dict(metadata={"attn.scale": 0})),
                 ("heads do not divide", dict(metadata={"n_kv_heads": 3})),
                 ("layers.1.q is", dict(more={"rows": [1, 2]})),
-                ("layers.1.rows do not rise", dict(
+                ("layers.1.rows must rise", dict(
                     more={"rows": np.arange(9) + 1})),
-                ("layers.1.q: (9, 8) is not [heads,", dict(
+                ("layers.1.q: (9, 8) must be [heads,", dict(
                     more={"q": big[0]})),
-                ("layers.1.q: (4, 0, 8) is not", dict(
+                ("layers.1.q: (4, 0, 8) must", dict(
                     more={"q": np.zeros((4, 0, 8), np.float32)})),
-                ("layers.1.q: no array", dict(more={"q": [[1], [1, 2]]})),
-                ("layer 1: has q, v; give q, k", dict(more={"k": None})),
-                ("layer 1: has q, k, v, Q; give", dict(more={"Q": big})),
-                ("tensor tokens: float64 is not", dict(tokens=[.5] * 9)),
+                ("layers.1.q: is not an", dict(more={"q": [[1], [1, 2]]})),
+                ("layer 1: has q, v; there are only", dict(more={"k": None})),
+                ("layer 1: has q, k, v, Q; there", dict(more={"Q": big})),
+                ("tensor tokens: float64 must", dict(tokens=[.5] * 9)),
                 ("tensor tokens: int64 is not", dict(tokens=[2**31] * 9)),
-                ("colsum: float64 is not", dict(more={"colsum": [[.5]]})),
+                ("colsum: float64 must", dict(more={"colsum": [[.5]]})),
                 ("rope.inv_freq: holds NaN", dict(inv_freq=[np.nan] * 4)),
                 ("rope.inv_freq: no array", dict(inv_freq="none")),
                 ("prompt_len is 2.5", dict(prompt_len=2.5)),
@@ -308,12 +308,12 @@ class Traces(Case):
             self.refused(sentence, write, **kwargs)
         q, good = random_layers()[0].pop("q"), random_layers()
         for sentence, layers in (
-                ("layers: give {number", {}), ("layers: give", [good[0]]),
-                ("layer 1: give a number", {**good, 1: None}),
-                ("layer x: give a number", {**good, "x": good[0]}),
-                ("layer -1: give a number", {**good, -1: good[0]}),
-                ("layer 0: has q; give q, k and v", {**good, 0: {"q": q}}),
-                ("layer 0: has nothing; give q", {**good, 0: {}})):
+                ("layers must be {number", {}), ("layers must be", [good[0]]),
+                ("layer 1: must be a number", {**good, 1: None}),
+                ("layer x: must be a number", {**good, "x": good[0]}),
+                ("layer -1: must be a number", {**good, -1: good[0]}),
+                ("layer 0: has q; there are only q", {**good, 0: {"q": q}}),
+                ("layer 0: has nothing; there are only q", {**good, 0: {}})):
             self.refused(sentence, trace.write_trace, out, layers, 5)
         for bits in 0x7fffffff, 0xffffffff, 0x7f800001:  # some round to 0
             for dtype in "f32", "f16", "bf16":

@@ -115,12 +115,12 @@ class Decisions(Case):
         view = dict(kind="view", step=p + 1)
         for sentence, kwargs in (
                 (at_last + "names one twice", dict(one=[7, 3, 7])),
-                (at_last + "no list", dict(one=[])),
-                (at_last + "no list", dict(one=[0.5])),
-                (at_last + "no list", dict(one=[[1]])),
+                (at_last + "must have a list", dict(one=[])),
+                (at_last + "must have a list", dict(one=[0.5])),
+                (at_last + "must have a list", dict(one=[[1]])),
                 (at_last + "-1 is not", dict(one=[5, -1])),
                 (at_last + f"{p} is not", dict(one=[p])),
-                (at_last + "9 is not among what has been seen: 0 to 8",
+                (at_last + "9 is not among the ones seen: 0 to 8",
                  dict(one=[9], unit="page:16")),
                 ("step 136", dict(step=136)),
                 ("step 64", dict(step=64, block=60)),
@@ -128,13 +128,13 @@ class Decisions(Case):
                 (f"step {p}", dict(kind="view")),
                 ("3 lists for 4 heads", dict(heads=3)),
                 ("4 lists for 8 heads", dict(head="query")),
-                ("recorded are [0, 1, 2, 3]", dict(drop=1)),
+                ("recorded layers are [0, 1, 2, 3]", dict(drop=1)),
                 (at_last + "16 is not among", dict(
                     one=np.array([16], np.int8), unit="page:16")),
-                ("head 0: 1 is not among what has been seen: 0 to 0", dict(
+                ("head 0: 1 is not among the ones seen: 0 to 0", dict(
                     unit="page:" + "9" * 10)),
-                ("give a text as name", dict(name=3)),
-                ("give a text as name", dict(name=None)),
+                ("name must be a text", dict(name=3)),
+                ("name must be a text", dict(name=None)),
                 ("unit", dict(unit=16)), ("prompt_len is 0", dict(
                     prompt_len=0)),
                 ("prompt_len is 1.5", dict(prompt_len=1.5)),
@@ -142,8 +142,8 @@ class Decisions(Case):
                 ("block -4", dict(block=-4)), ("block 4.0", dict(block=4.0)),
                 ("name", dict(name="")), ("unit", dict(unit="page:0")),
                 ("kind", dict(kind="both")), ("head", dict(head="all")),
-                ("views go with", dict(kind="stored+view")),
-                ("views go with", dict(views={0: {}})),
+                ("views need kind", dict(kind="stored+view")),
+                ("views need kind", dict(views={0: {}})),
                 ("8 heads", dict(head="query", **view))):
             self.refused(sentence, write, **kwargs)
         self.assertFalse(os.path.exists(at("no.safetensors")))
@@ -194,7 +194,7 @@ class Decisions(Case):
                       "was dropped at step 137", done.stdout)
 
     def test_decisions_of_a_method_come_back(self):
-        if "--decisions" not in call("KVREPLAY", "run", "--help"):
+        if "--decisions" not in call("KVREPLAY", "run", "--help=all"):
             self.skipTest("run has no --decisions")
         rows = call("KVREPLAY", "run", SMALL, "-q", "-m", "h2o", "-b", "20%",
                     "--decisions", at("dec"), "--format", "jsonl")
@@ -310,7 +310,7 @@ class Results(Case):
             with self.assertRaisesRegex(ValueError, r"none\.db: no results"):
                 results.read_results(at("none.db"))
             for read in results.read_steps, results.read_evaluations:
-                with self.assertRaisesRegex(ValueError, r"none\.db: no data"):
+                with self.assertRaisesRegex(ValueError, r"none\.db is not a"):
                     read(at("none.db"))
                 with self.assertRaises(FileNotFoundError):
                     read(at("nowhere.db"))

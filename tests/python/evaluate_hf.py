@@ -83,7 +83,7 @@ def check_refused(rows):
     """A method that cannot run leaves a row that says why, and code 3."""
     for name in {x[0] for x in rows}:
         row = rows[name, 0, "quest", "mean:3%"]
-        assert row["status"] == "refused" and "least legal" in row["reason"]
+        assert row["status"] == "refused" and "the smallest" in row["reason"]
         assert not row["values"]
 
 
@@ -175,7 +175,7 @@ def check_database():
     evaluate(*words, "--db", at("whole.db"), "-n")
     assert not os.path.exists(at("whole.db"))
     whole, said = evaluate(*words, "--db", at("whole.db"))
-    assert "0 rows are there" in said, said
+    assert "0 rows exist" in said, said
 
     def never(*_):
         raise AssertionError("computed again")
@@ -218,7 +218,7 @@ def check_known(words, whole):
     run.load = counted
     for i in 1, 1:
         got, said = evaluate(*words, "--db", at("whole.db"), model=folder)
-        assert "8 rows are there, 0 to be computed" in said, said
+        assert "8 rows exist, 0 to compute" in said, said
         assert {x: y["values"] for x, y in got.items()} == {
             x: y["values"] for x, y in whole.items()}  # fmt: skip
         assert len(loads) == i, loads
@@ -258,7 +258,7 @@ def check_killed():
     again, said = evaluate(*words)
     left = len(again) - there
     assert there > 2 and left > 0, (there, left)
-    assert f" {there} rows are there, {left} to be computed" in said, said
+    assert f" {there} rows exist, {left} to compute" in said, said
     assert 1 == asked(at("killed.db"), "SELECT max(n) FROM (SELECT count(*) AS "
                       "n FROM evaluator GROUP BY evaluation_id)")  # fmt: skip
     whole, _ = evaluate(*words[:-2])
@@ -285,7 +285,7 @@ def check_early():
     abi, binding.ABI = binding.ABI, 0
     for words in (), ("--db", at("new.db")):
         _, said = evaluate(*words, code=2)
-        assert "take the two from one version" in said, said
+        assert "use the same version of both" in said, said
     binding.ABI = abi
     run.load = old
     assert not os.path.exists(at("new.db"))
@@ -303,7 +303,7 @@ def check_bad():
     for words, code, text in (
         (["-m", "h3o"], 2, "did you mean h2o"),
         (["-m", "h2o", "-b", "20x"], 2, "budget 20x"),
-        (["-m", "h2o", "-b", "64/32"], 2, "a budget a layer"),
+        (["-m", "h2o", "-b", "64/32"], 2, "one budget for all layers"),
         (["-m", "dense", "--db", at("no", "r.db")], 3, "no folder"),
     ):
         _, said = evaluate(*words, code=code)

@@ -130,7 +130,7 @@ def check_bad():
         assert at_400["values"][z] == dense["values"][z], (z, at_400)
     assert abs(at_400["values"]["kl"]) < 1e-6 and at_400["budget"] == "68"
     assert refused["status"] == "refused", rows
-    assert "not made with score=expected: give snapkv, h2o" in said, said
+    assert "cannot have score=expected; choose snapkv, h2o" in said, said
     assert failed["status"] == "failed", rows
     assert "RandomPress(0.0, 1, 3): " in failed["reason"], failed
 
@@ -151,7 +151,7 @@ def check_database(rows):
     first, said = evaluate(*words)
     assert "3 to be computed" in said, said
     again, said = evaluate(*words)
-    assert "3 rows are there, 0 to be computed" in said, said
+    assert "3 rows exist, 0 to compute" in said, said
     name = "asked", 0, PREFIX + SAME[0], BUDGET
     assert again[name]["values"] == first[name]["values"]
     for x in "spec", "answer_digest", "budget":

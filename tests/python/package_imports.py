@@ -17,32 +17,23 @@ import kvreplay
 HEAVY = "numpy", "torch", "transformers", "kvpress"
 
 
-def loaded(line):
-    """Which of the heavy packages that line loads."""
+def loaded(name):
+    """Which of the heavy packages importing that module loads."""
     said = subprocess.run(
-        [sys.executable, "-c", f"import sys\n{line}\n"
+        [sys.executable, "-c", f"import sys, {name}\n"
          f"print(*[x for x in {HEAVY} if x in sys.modules])"],
         capture_output=True, text=True, check=True)
     return said.stdout.split()
 
 
-for line, may in (("import kvreplay", []), ("import kvreplay.results", []),
-                  ("import kvreplay.grade", []),
-                  ("import kvreplay.programs", []), ("import kvreplay.hf", []),
-                  ("import kvreplay.hf.text", []),
-                  ("import kvreplay.record", []),
-                  ("import kvreplay.train.hf", []),
-                  ("import kvreplay.train.traces", []),
-                  ("import kvreplay.evaluate", []),
-                  ("import kvreplay.claims.command", []),
-                  ("import kvreplay.capacity.command", []),
-                  ("import kvreplay.figures.command", []),
-                  ("import kvreplay.kvpress", []),
-                  ("import kvreplay.prefill", []),
-                  *((f"import kvreplay.{x}", ["numpy"]) for x in (
-                      "trace", "decisions", "scores", "session", "binding",
-                      "container"))):
-    assert {*loaded(line)} <= {*may}, (line, loaded(line))
+for name in ("", ".results", ".grade", ".programs", ".hf", ".hf.text",
+             ".record", ".train.hf", ".train.traces", ".evaluate",
+             ".claims.command", ".capacity.command", ".figures.command",
+             ".kvpress", ".prefill"):
+    assert not loaded(f"kvreplay{name}"), (name, loaded(f"kvreplay{name}"))
+for name in ("trace", "decisions", "scores", "session", "binding",
+             "container"):
+    assert {*loaded(f"kvreplay.{name}")} <= {"numpy"}, name
 
 screen = pydoc.render_doc(kvreplay, renderer=pydoc.plaintext).split("\n")[:30]
 assert max(map(len, screen)) <= 80, screen

@@ -207,9 +207,9 @@ def check_refused(from_press, model, trace):
         no(says, keep([0]), other)
     no("of no version does not run on this model by transformers "
        f"{transformers.__version__} (kvpress 0.5.5 needs one below", old)
-    no("takes a delimiter out", keep([0]), delimiter_token_id=7)
+    no("removes a delimiter", keep([0]), delimiter_token_id=7)
     model._is_stateful = True
-    no("remembers by a state", keep([0]))
+    no("keeps a recurrent state", keep([0]))
 
 
 def made_up():
@@ -227,7 +227,7 @@ def made_up():
     assert make_press("Press([1, 'a'])").hook == [1, "a"]
     assert type(make_press("DecodingPress(Press(hook=2))").hook) is Press
     for text in ("None(1)", "Press(", "Press()", "Press(open('x'))", "1 + x"):
-        refused(": give a press as in", make_press, text)
+        refused("; write a press as in", make_press, text)
     print("made-up presses")
 
 

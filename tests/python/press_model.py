@@ -169,12 +169,12 @@ def check_refused(model, ids):
     """Each by its sentence; afterwards the model attends as before."""
     sdpa, own = ALL_ATTENTION_FUNCTIONS["sdpa"], model.config.to_dict()
     for press, says in (
-        (Press("quest", budget=64), "reads some of its entries"),
-        (Press("streamingllm", budget=64), "turns keys to the places"),
-        (Press("zsmerge", budget=64), "adds to logits of merged entries"),
+        (Press("quest", budget=64), "reads only some of its entries"),
+        (Press("streamingllm", budget=64), "rotates keys to new positions"),
+        (Press("zsmerge", budget=64), "adds to the logits of merged entries"),
         (Press("snapkv:group=query_head", budget=64), "each of 8 query heads"),
         (Press("quest", budget=64), "Press(.., decode=True) runs it"),
-        (ComposedPress([Press("snapkv", 0.5)]), "not within another press"),
+        (ComposedPress([Press("snapkv", 0.5)]), "cannot be within another"),
         (Press("h2o", 0.5, decode=True, room=6), "make Press(room=)"),
         (Press("nothing", 0.5), "nothing"),
     ):

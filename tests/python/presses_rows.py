@@ -11,7 +11,7 @@ from kvpress.presses.kvzap_press import KVzapConfig, KVzapModel
 SNAP = "window=16:pooling=avg"
 FILE = "topk:score=file:scores={scores}"
 CHUNK = "chunkkv:chunk=20:count=share"
-MERGES = "a decisions file says only which tokens are kept"  # refused, so
+MERGES = "a decisions file can only say which tokens are kept"  # refused, so
 RANDOM = "random numbers, others in each run"
 SAME_TEXT = "tokens of one text have one row before rotation in layer 0"
 CLOSED = "tokens decoded after a compression feel it, and have other keys"
@@ -61,7 +61,7 @@ ROWS = [
      "expected:covariance=no:vnorm=no", "ratio:0.5", ""),
     ("ExpectedAttentionStatsPress(0.5)", FILE, "ratio:0.5", ""),
     ("FastKVzipPress(0.3)", FILE + ":threshold={threshold}", "", ""),
-    ("FinchPress(0.5)", "", "", "its rows are none of a trace's"),
+    ("FinchPress(0.5)", "", "", "its rows match no trace"),
     ("KeyDiffPress(0.5)", "keydiff:block=0", "ratio:0.5", ""),
     ("KeyRerotationPress(SnapKVPress(0.5, 16, 7))",
      f"topk:score=snapkv:{SNAP}:reindex=yes", "ratio:0.5", SAME_TEXT),

@@ -97,11 +97,11 @@ def check_resumed():
     before = os.stat(one).st_mtime_ns
     os.unlink(at("all", "two.safetensors"))
     said = record("all", "--max-new", "8", "--name", "tiny")
-    assert "2 of 3 traces are in" in said and "1 of 1" in said, said
+    assert "2 of 3 traces exist in" in said and "1 of 1" in said, said
     assert os.stat(one).st_mtime_ns == before and trace("all", "two")
     for words in ("9", "--name", "tiny"), ("8",):
         said = record("all", "--max-new", *words, code=3)
-        assert "one.safetensors is there, of another prompt" in said, said
+        assert "one.safetensors exists, but belongs to another" in said, said
     said = record("all", "--max-new", "8", "--name", "tiny", "--check")
     assert said.count("outputs differ by") == 3, said
     os.unlink(at("all", "two.safetensors"))
@@ -133,7 +133,7 @@ def check_no_room():
         said = record("small", code=4)
     finally:
         write.os.statvfs = own
-    assert "no room for" in said and not os.listdir(at("small")), said
+    assert "not enough disk" in said and not os.listdir(at("small")), said
 
 
 def check_bad_models():
@@ -147,7 +147,7 @@ def check_bad_models():
     os.mkdir(at("bad"))
     os.mkdir(at("empty"))
     refused("the folder has no config.json", at("empty"))
-    refused("there is no such folder", at("nowhere"))
+    refused("no such folder", at("nowhere"))
     refused("no such file", at("x.gguf"))
     path = saved("good", hf.model("Llama", vocab_size=260))
     name = os.path.join(path, "model.safetensors")
@@ -161,7 +161,7 @@ def check_bad_models():
     changed(model_type="llama9", architectures=["Llama9"])
     refused("llama9", path)
     changed(max_position_embeddings=64)
-    refused(":1: 66 tokens and 64 to follow, and the model has places for 64",
+    refused(":1: 66 tokens and 64 to follow exceed the model's limit of 64",
             path)  # fmt: skip
     changed(num_hidden_layers=4)
     refused("has no weights model.layers.3", path)
@@ -186,12 +186,12 @@ def check_bad_models():
     with open(gguf, "wb") as f:
         f.write(b"GGUF\3\0\0\0")
     known = importlib.util.find_spec("gguf")
-    refused("cut.gguf: no model that loads" if known else "gguf", gguf,
+    refused("cut.gguf: cannot load the model" if known else "gguf", gguf,
             code=3 if known else 4)  # fmt: skip
     lines(dict(messages=[{"role": "user", "content": "a"}]))
     refused(":1: ", MODEL)  # the bundled model has no chat template
     lines(LINES[0], dict(prompt="a", source="b", answer="b"))
-    refused(":2: the source 'b' does not stand", MODEL)
+    refused(":2: the source 'b' is not in the", MODEL)
 
 
 check_needles()

@@ -123,7 +123,7 @@ def check_command():
     before = x["scores"][3].copy()
     os.unlink(path)
     said = record("zip", "--max-new", "4", "--repeat")
-    assert "3 of 3 traces are in" in said, said
+    assert "3 of 3 traces exist in" in said, said
     assert abs(read_scores(path)["scores"][3] - before).max() < 1e-6
     specs = [f"{x}:score=file:scores={path}" for x in ("topk", "adakv")]
     rows = digests("zip", "one", *specs)
@@ -134,7 +134,7 @@ def check_command():
     with open(path, "w") as f:
         f.write("none")
     said = record("zip", "--max-new", "4", "--repeat", code=3)
-    assert "remove it to have it made again" in said, said
+    assert "remove it to compute it again" in said, said
 
 
 check_scores()

@@ -191,7 +191,7 @@ def check_command():
             **{**hf.SIZES, **SIZES, **config})).eval()  # fmt: skip
         path = saved("chunked", model)
         said = record("chunks", "--max-new", "0", model=path)
-        left = "recorded are layers 1,3, not 0,2: sees chunks of 32 tokens"
+        left = "recording layers 1,3, not 0,2: sees chunks of 32 tokens"
         assert left in said, said
         assert trace("chunks", "one").layers == [1, 3]
 

@@ -39,25 +39,25 @@ def check_prompts():
     assert got[1].where == PATH + ":3" and got[1].messages == turn
     assert got[0].asked() == {"prompt": "a b"} and got[0].new == 9, got
     for says, *lines in (
-        (":2: no JSON", {"prompt": "a"}, '{"prompt": "a'),
-        (":1: is no object", "[1]"),
-        (":1: give prompt or messages", {"answer": "a"}),
-        (":1: give prompt or messages", {"prompt": "a", "messages": turn}),
-        (":1: prompt is no text", {"prompt": " \n"}),
-        (":1: prompt is no text", {"prompt": 3}),
-        (":1: prompt is no text", '{"prompt": "half of one: \\ud83d"}'),
-        (":1: messages is no list", {"messages": []}),
-        (":1: messages is no list", {"messages": [{"role": "user"}]}),
-        (":1: answer is no text", {"prompt": "a", "answer": 3}),
-        (":1: has a source and no answer", {"prompt": "a", "source": "a"}),
-        (":1: has promt; known are", {"promt": "a"}),
-        (":1: segments is no list", {"prompt": "a", "segments": [{}]}),
-        (":1: segments is no list", {"prompt": "a", "segments": [
+        (":2: not JSON", {"prompt": "a"}, '{"prompt": "a'),
+        (":1: is not an object", "[1]"),
+        (":1: give either prompt or messages", {"answer": "a"}),
+        (":1: give either prompt or", {"prompt": "a", "messages": turn}),
+        (":1: prompt must be a text", {"prompt": " \n"}),
+        (":1: prompt must be a text", {"prompt": 3}),
+        (":1: prompt must be a text", '{"prompt": "half of one: \\ud83d"}'),
+        (":1: messages must be a list", {"messages": []}),
+        (":1: messages must be a list", {"messages": [{"role": "user"}]}),
+        (":1: answer must be a text", {"prompt": "a", "answer": 3}),
+        (":1: has a source but no answer", {"prompt": "a", "source": "a"}),
+        (":1: has promt; the keys are", {"promt": "a"}),
+        (":1: segments must be a list", {"prompt": "a", "segments": [{}]}),
+        (":1: segments must be a list", {"prompt": "a", "segments": [
             {"role": "user", "text": "a"}]}),
         (":1: id '../a' cannot name", {"prompt": "a", "id": "../a"}),
         (":1: id '.a' cannot name", {"prompt": "a", "id": ".a"}),
         (":1: id True cannot name", {"prompt": "a", "id": True}),
-        (":3: id a is that of line 1", {"prompt": "a", "id": "a"}, "",
+        (":3: id a is also the id of line 1", {"prompt": "a", "id": "a"}, "",
          {"prompt": "b", "id": "a"}),
         ("has no prompt", " "),
     ):  # fmt: skip
@@ -65,7 +65,7 @@ def check_prompts():
         refused(says, read_prompts, PATH)
     with open(PATH, "wb") as f:
         f.write(b'{"prompt": "\xff"}')
-    refused("no UTF-8 at byte 12", read_prompts, PATH)
+    refused("not UTF-8 at byte 12", read_prompts, PATH)
     text = os.path.join(folder, "a b.txt")
     with open(text, "w") as f:
         f.write("one prompt\nof two lines\n")
@@ -79,11 +79,11 @@ def check_options():
     assert read_layers("all") is None
     assert read_layers("8-11,3,9") == [3, 8, 9, 10, 11]
     for text in "", "a", "3-1", "-1", "1,", "100000", "0-":
-        refused(f"--layers {text}: give all", read_layers, text)
+        refused(f"--layers must be all", read_layers, text)
     assert read_rows("all") is None
     assert read_rows("last=256,decode") == 256 and read_rows("decode") == 0
     for text in "last=256", "last=,decode", "every=4,decode", "", "last=-1":
-        refused(f"--rows {text}: give all", read_rows, text)
+        refused(f"--rows must be all", read_rows, text)
     assert rows_kept(10, 14, None) is None is rows_kept(10, 14, 10)
     assert [*rows_kept(10, 14, 2)] == [8, 9, 10, 11, 12, 13]
     assert [*rows_kept(10, 14, 0)] == [10, 11, 12, 13]
@@ -134,8 +134,8 @@ def check_special():
             assert got[1:] == want[1:], (x, got)
     lines = said.getvalue().splitlines()
     assert len(lines) == 2 and "ends each text with </s>, which" in lines[0]
-    assert lines[1].endswith("begins with <s>, as the tokenizer begins each "
-                             "text: one of the two is left out"), lines
+    assert lines[1].endswith("begins with <s>, and the tokenizer adds it, too; "
+                             "one of the two is left out"), lines
     ends = Words(ends=True)
     assert tokenized(ends, "", True) == [0] and tokenized(ends, "", False) == []
     assert tokenized(ends, "<s>b</s>", False)[0] == 0  # of a chat template
@@ -157,9 +157,9 @@ def check_spans():
     assert asked(prompt="b is 8 so b is", answer=" 8").source == (3, 4)
     assert asked(prompt="8 is 8 so b is", answer=" 8").source is None
     assert asked(prompt="so b is", answer=" 8").source is None
-    refused("does not stand in the prompt", lambda: asked(
+    refused("is not in the prompt", lambda: asked(
         prompt="b is 8", answer="8", source="c is 8"))  # fmt: skip
-    refused("stands in the prompt 2 times: give more", lambda: asked(
+    refused("appears 2 times in the prompt; give more", lambda: asked(
         prompt="b is 8 b is 8", answer="8", source="b is 8"))  # fmt: skip
     x = asked(messages=[{"role": "user", "content": "b is 8 what is b"}],
               answer=" 8", segments=[
@@ -168,7 +168,7 @@ def check_spans():
     assert x.ids[0] != 0 and x.source == (3, 4), x  # no special tokens
     assert x.segments == [dict(start=0, end=4, role="context"),
                           dict(start=4, end=7, role="question")]  # fmt: skip
-    refused("does not stand in the prompt behind", lambda: asked(
+    refused("is not in the prompt after", lambda: asked(
         prompt="b is 8 what", segments=[
             {"role": "question", "text": "what"},
             {"role": "context", "text": "b is"}]))  # fmt: skip
@@ -238,12 +238,12 @@ def check_command():
         (2, "required: --prompts", "m"),
         (2, "number of 1 or more", "m", "--prompts", good, "-o", folder,
          "--together", "0"),
-        (2, "--rows last=3: give all", "m", "--prompts", good, "-o", folder,
+        (2, "--rows must be all", "m", "--prompts", good, "-o", folder,
          "--rows", "last=3"),
-        (3, ":1: prompt is no text", "m", "--prompts", PATH, "-o", folder),
+        (3, ":1: prompt must be a text", "m", "--prompts", PATH, "-o", folder),
         (3, "No such file", "m", "--prompts", "/none", "-o", folder),
-        (3, "is no folder", "m", "--prompts", good, "-o", good),
-        (3, "give one of the two", "m", "--prompts", good, "-o", folder,
+        (3, "is not a folder", "m", "--prompts", good, "-o", good),
+        (3, "give only one of them", "m", "--prompts", good, "-o", folder,
          "--check", "--no-o"),
         (4, "pip install numpy torch transformers", "m", "--prompts", good,
          "-o", folder),

@@ -112,7 +112,7 @@ for spec in specs:
         closed = opened.enter_context(s.fork())
         closed.close()
         refused(closed.fork, "there is no session")
-        refused(lambda: s.keep(0, 0, [0]), "decides itself", 6)
+        refused(lambda: s.keep(0, 0, [0]), "decides what its lanes keep", 6)
         for wrong, said in (
             (lambda: s.block(0, q, key, v), "has ended"),
             (lambda: s.block(2**32, q, key, v), "layer is 4294967296"),
@@ -135,19 +135,19 @@ for spec in specs:
 for more, said in (
     (dict(method="h20"), "did you mean h2o?"),
     (dict(method="foo"), "no method is called foo; `kvreplay methods`"),
-    (dict(method=None), "method is None"),
-    (dict(method="h2o\0"), "method is"),
-    (dict(n_tokens=2**32 + k.shape[1], positions=None), "n_tokens is"),
-    (dict(n_layers=2**32 + layers), "n_layers is"),
-    (dict(n_heads=8.0), "n_heads is 8.0"),
-    (dict(n_kv_heads=2**32 + k.shape[0]), "n_kv_heads is"),
-    (dict(d=2**32 + k.shape[2]), "d is"),
-    (dict(d_v=2**32 + shape["d_v"]), "d_v is"),
+    (dict(method=None), "method must be a text"),
+    (dict(method="h2o\0"), "method must be a text"),
+    (dict(n_tokens=2**32 + k.shape[1], positions=None), "n_tokens must be"),
+    (dict(n_layers=2**32 + layers), "n_layers must be"),
+    (dict(n_heads=8.0), "n_heads must be a whole number"),
+    (dict(n_kv_heads=2**32 + k.shape[0]), "n_kv_heads must be"),
+    (dict(d=2**32 + k.shape[2]), "d must be"),
+    (dict(d_v=2**32 + shape["d_v"]), "d_v must be"),
     (dict(d_v=0), "d_v is 0"),
-    (dict(prompt_len=2**32 + p), "prompt_len is"),
-    (dict(dtype="f64"), "'f64'; give f16 or bf16 or f32"),
-    (dict(dtype=["f16"]), "give f16 or bf16 or f32"),
-    (dict(scale="1"), "scale is '1'"),
+    (dict(prompt_len=2**32 + p), "prompt_len must be"),
+    (dict(dtype="f64"), "must be f16 or bf16 or f32, not 'f64'"),
+    (dict(dtype=["f16"]), "must be f16 or bf16 or f32"),
+    (dict(scale="1"), "scale must be a number"),
     (dict(fed=[]), "fed is"),
     (dict(fed=np.zeros(0, int)), "fed is"),
     (dict(fed=[0.5]), "fed is"),
@@ -156,14 +156,14 @@ for more, said in (
     (dict(fed=np.array([2**32, 1])), "4294967296"),
     (dict(fed=[layers]), f"fed[0] is {layers}"),
     (dict(positions=np.arange(k.shape[1]) + 2**32), "positions"),
-    (dict(inv_freq=[1.0]), "inv_freq holds 1 numbers"),
+    (dict(inv_freq=[1.0]), "inv_freq has 1 numbers"),
     (dict(inv_freq=["1"] * (k.shape[2] // 2)), "inv_freq is"),
 ):
     refused(lambda: Session(**{**shape, "method": "h2o", "budget": 8, **more}),
             said)
 for library in ("/no/libkvreplay.so.0", "libc.so.6"):
     refused(lambda: Session("h2o", 8, **shape, library=library),
-            f"no library of kvreplay as {library}", 4)
+            f"no kvreplay library {library}", 4)
 with Session("h2o", 8, **{**shape, "fed": np.array([1], np.int8)}) as s:
     assert s.seen == {1: 0}
     refused(lambda: s.block(0, q, key, v), "layer 0 is none")
@@ -187,15 +187,15 @@ for l in range(layers):  # all lanes, or all but one, or none
 lists = {l: {p: [chosen(l, g) if g in told[l] else list(range(p))
                  for g in range(heads)]} for l in told}
 with Session("replay", **shape) as s:
-    refused(lambda: s.keep(0, 0, [0]), "say what stays when it has ended")
+    refused(lambda: s.keep(0, 0, [0]), "compress it after the prompt")
     for l in told:
         keeps(s, l, told[l])
     s, origin = s.fork(), s  # a layer that waits is forked as it waits
     origin.close()
     for wrong, said in (
-        (lambda: s.keep(0, 0, [0]), "has been compressed already"),
+        (lambda: s.keep(0, 0, [0]), "has already been compressed"),
         (lambda: s.keep(1, heads - 1, []), "whole numbers"),
-        (lambda: s.keep(1, heads - 1, None), "name a token"),
+        (lambda: s.keep(1, heads - 1, None), "name at least one token"),
         (lambda: s.keep(1, heads - 1, [0, p]), f"none of the prompt's {p}"),
         (lambda: s.keep(1, heads - 1, [3, 0, 3]), "token 3 is named twice"),
         (lambda: s.keep(1, heads, [0]), f"there are {heads}"),

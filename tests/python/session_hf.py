@@ -176,32 +176,32 @@ def check_refused(torch, hf, SessionCache):
 
     holes = torch.ones_like(hf.IDS)
     holes[0, :3] = 0
-    refused("64 tokens and room for 63", room=63)
-    refused("65 tokens and room for 64", room=64)
+    refused("64 tokens exceed room=63", room=63)
+    refused("65 tokens exceed room=64", room=64)
     refused("a batch of 2", ids=hf.IDS.repeat(2, 1))
     refused("a batch of 2", num_beams=2)
     refused("the mask of tokens 0 to 63 hides", attention_mask=holes)
-    refused("has a sliding window and is left", "Mistral", method="h2o",
+    refused("has a sliding window, which the method", "Mistral", method="h2o",
             config=dict(sliding_window=32))  # fmt: skip
     refused("has dropout", train=True, config=dict(attention_dropout=0.1))
-    refused("remembers by a state", "Qwen3Next")
+    refused("keeps a recurrent state", "Qwen3Next")
     refused("without a session", past_key_values=None)
-    refused("attends by itself", attention="sdpa")
-    refused("takes nothing back", prompt_lookup_num_tokens=3)
+    refused("uses its own attention", attention="sdpa")
+    refused("cannot undo tokens", prompt_lookup_num_tokens=3)
     refused("rope.inv_freq", "Phi", method="streamingllm")  # part of a head
     refused("SessionCache(prompt_len=)", prefill_chunk_size=24)
-    refused("remembers by a state", "Jamba", config=HYBRID)
-    refused("remembers by a state", "FalconH1")
+    refused("keeps a recurrent state", "Jamba", config=HYBRID)
+    refused("keeps a recurrent state", "FalconH1")
     shared = dict(head_dim=16, layer_types=WINDOWS + WINDOWS[1:],
                   num_hidden_layers=5, num_kv_shared_layers=2,
                   vocab_size_per_layer_input=128)  # fmt: skip
-    refused("layer 3 reads the K and V of layer 1: a session holds every layer",
+    refused("layer 3 reads the K and V of layer 1, but a session needs",
             "Gemma3nText", config=dict(
                 shared, laurel_rank=8, altup_num_inputs=2,
                 activation_sparsity_pattern=[0.0] * 5))  # fmt: skip
     if hasattr(hf.transformers, "Gemma4TextConfig"):
         refused("layers 2,4 have heads, KV heads, d, d_v, scale and softcap (4,"
-                " 2, 32, 32, 1.0, 0.0), the others (4, 2, 16, 16, 1.0, 0.0)",
+                " 2, 32, 32, 1.0, 0.0), but the others (4, 2, 16, 16, 1.0, ",
                 "Gemma4Text", config=dict(shared, global_head_dim=32,
                                           hidden_size_per_layer_input=16)
                 )  # fmt: skip
@@ -231,7 +231,7 @@ def refused_however(hf, SessionCache):
     SessionCache.updated = None  # as if attention had come
     refusals.refused("1 of 3 layers attend", cache.update, x, x, 0)
     if hf.transformers.__version__ < "5":
-        return  # there Jamba attends by itself
+        return  # there Jamba uses its own attention
     model = hf.model("Jamba", attention="kvsession", **HYBRID)
     model._is_stateful = model.model._is_stateful = False
 
@@ -279,7 +279,7 @@ def check_forks(torch, hf, SessionCache):
         assert torch.equal(a, b), method
         of.close()
     for cache, says in (
-        (lambda: SessionCache(model, "dense").fork(), "a forward first"),
+        (lambda: SessionCache(model, "dense").fork(), "run a forward"),
         (lambda: SessionCache.of(model, half(model, SessionCache)), "feed all"),
     ):
         refusals.refused(says, cache)
@@ -319,7 +319,7 @@ def refused_again(hf, model, ids, cache):
     try:
         hf.generate(model, ids, past_key_values=cache)
     except ValueError as e:
-        assert "do not go on from them" in str(e), e
+        assert "do not continue them" in str(e), e
     else:
         raise AssertionError("another prompt on a used session")
 

@@ -46,7 +46,7 @@ def laws(path):
         assert found == dict(FULL, budget="3"), found
         expect(1, "kl is 0.3", dict(FULL, values={"kl": 0.3}), store)
         expect(1, "budget is 3 before and 4 now", dict(FULL, budget=4), store)
-        expect(2, "no number of the name acc", dict(FULL, values=dict(acc=1)),
+        expect(2, "no number called acc", dict(FULL, values=dict(acc=1)),
                store)
         expect(2, "question of the evaluation", dict(FULL, question="x"), store)
         expect(2, "kl of the evaluation", dict(FULL, values=dict(kl="x")),

@@ -69,7 +69,7 @@ def check_book():
         book.read()
         raise AssertionError("nothing says that there is no book")
     except ImportError as e:
-        assert "(no network): save https" in str(e), e
+        assert "(no network); save https" in str(e), e
     book.urllib.request.urlopen = found
     refused("not the text of https", book.read)
     want = "It was late at night.\n(I) So it was said.\n"
@@ -213,22 +213,22 @@ def check_options():
 
 def check_bad():
     t = Bytes()
-    refused("no task needle: there are niah_", make, "needle", t, 1, 1, 9)
+    refused("no task is called needle; choose from", make, "needle", t, 1, 1, 9)
     refused("no option deep; kv has ", make, "kv:deep=1", t, 1, 1, 900)
     refused("multiturn has length", make, "multiturn:depth=.5", t, 1, 1, 900)
     for x in "question=on", "depth=2", "depth=", "length=0", "length=-1":
         refused(f"{x}: give ", make, f"kv:{x}", t, 1, 1, 900)
-    refused("kv of 10 tokens: 17 tokens are the least", make, "kv", t, 1, 1, 10)
-    refused("tokens of this model at most: give a smaller", make, "prose", t,
+    refused("kv of 10 tokens: it needs at least 17", make, "kv", t, 1, 1, 10)
+    refused("tokens of this model; give a smaller", make, "prose", t,
             1, 1, 900000)  # fmt: skip
-    refused("the tokenizer loses the text", make, "kv", Loses(), 1, 1, 900)
-    refused("the model has 50", make, "kv", t, 1, 1, 900, "m", 50)
+    refused("the tokenizer changes the text", make, "kv", Loses(), 1, 1, 900)
+    refused("the model has 50 tokens", make, "kv", t, 1, 1, 900, "m", 50)
     twice = Composer("m", t, 260).span, [*b"a is 7, b is 7"], "7"
-    refused("'7', stands 2 times in the prompt", *twice)
+    refused("'7', appears 2 times in the prompt", *twice)
     (x,) = make("kv", t, 1, 1, 900)
     x.check(1000)
     refused(f"kv, item {x.id}: {len(x.prompt)} tokens and ", x.check, 900)
-    refused("the model has places for 900", x.check, 900)
+    refused("exceed the model's limit of 900", x.check, 900)
 
 
 def write(**line):
@@ -256,15 +256,15 @@ def check_user():
     assert bytes(y.prompt).endswith(b"c is 9.") and y.new == 32
     (x,) = items(prompt="one and", new=3)
     assert x.questions == (Question((), (), ()),) and x.prompt[0] == 256
-    refused(":1: m has no chat template for messages: give prompt", items,
+    refused(":1: m has no chat template for messages; give prompt", items,
             Bytes(), messages=turn)  # fmt: skip
-    refused(":1: the source 'd is 9' does not stand", items, messages=turn,
+    refused(":1: the source 'd is 9' is not in the", items, messages=turn,
             answer="9", source="d is 9")  # fmt: skip
-    refused(":1: new is no number of tokens", items, prompt="a", new=0)
-    refused(":1: has news; known are", items, prompt="a", news=1)
-    refused(":1: nothing stands before the question", items, prompt="c?",
+    refused(":1: new must be a number of tokens", items, prompt="a", new=0)
+    refused(":1: has news; the keys are", items, prompt="a", news=1)
+    refused(":1: nothing precedes the question", items, prompt="c?",
             segments=[dict(role="question", text="c?")])  # fmt: skip
-    refused("stands in the question, not", items, prompt="a b is 8",
+    refused("is in the question, not", items, prompt="a b is 8",
             answer="8", segments=[
                 dict(role="context", text="a"),
                 dict(role="question", text="b is 8")])  # fmt: skip

@@ -98,13 +98,13 @@ def weights_found(out):
 def check_kinds(torch, hf, capture):
     """Attention that is none of ours, each with its sentence; rotations."""
     four = transformers.__version__ < "5"  # there BERT attends by itself
-    bert = "the model attends by itself" if four else "it sees later tokens"
+    bert = "model computes attention itself" if four else "it sees later tokens"
     for name, says, config in (
-        ("Mamba", "has no attention that could be seen", {}),
+        ("Mamba", "has no visible attention", {}),
         ("Phi3", "beyond 62 the model turns", hf.longrope(62)),
         ("Llama", "beyond 62 the model turns", hf.dynamic(62)),
         ("Bert", bert, dict(is_decoder=False)),
-        ("Bloom", "the model attends by itself", dict(n_layer=2, n_head=4)),
+        ("Bloom", "model computes attention itself", dict(n_layer=2, n_head=4)),
         ("Doge", "adds to logits", {}),
     ):
         refused(says, capture, hf.model(name, **config), hf.IDS, 60, PATH + "x")
@@ -243,14 +243,14 @@ def check_refused_first(hf, capture):
         refused(f"metadata {key}: ", lambda: capture(
             model, hf.IDS, 60, path, **{key: "0,3"}))  # fmt: skip
     for wrong, says in (
-        (Encoding(input_ids=hf.IDS), 'take ["input_ids"]'),
+        (Encoding(input_ids=hf.IDS), 'use ["input_ids"]'),
         ([*range(64)], "the tokens are a list"),
-        (hf.IDS[0], "of shape [64]: give one sequence"),
-        (hf.IDS.reshape(2, -1), "of shape [2, 32]"),
+        (hf.IDS[0], "shape [64]; give one sequence"),
+        (hf.IDS.reshape(2, -1), "shape [2, 32]"),
     ):
         refused(says, capture, model, wrong, 60, path)
     for n in 0, 65:
-        refused(f"a prompt of {n} tokens: give 1 to 64", capture, model, hf.IDS,
+        refused(f"prompt_len is {n}; it must be from 1", capture, model, hf.IDS,
                 n, path)  # fmt: skip
 
 
@@ -317,7 +317,7 @@ def check_text():
     from kvreplay.hf.text import encode
 
     assert encode("m", Loses(), "a  b\n", 256) == [*b"a  b\n"]
-    refused("loses the text: 'xc' comes back as 'c'", encode, "m", Loses(),
+    refused("changes the text: 'xc' comes back as 'c'", encode, "m", Loses(),
             "ab xc", 256)  # fmt: skip
     refused("the model has 99", encode, "m", Loses(), "abc", 99)
     refused("has no token", encode, "m", Loses(), "", 256)

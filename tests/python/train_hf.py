@@ -174,19 +174,19 @@ def check_bad():
     window = hf.model("Mistral", vocab_size=320, sliding_window=16)
     for method, words, more, want in (
         ("less", one, dict(prompts=["no.jsonl"]), "no such file of prompts"),
-        ("less", one, dict(out=at("x")), "call it NAME.safetensors"),
+        ("less", one, dict(out=at("x")), "must be called NAME.safetensors"),
         ("less", one, dict(out=at("nowhere", "x.safetensors")), "no folder"),
         ("less", ["--budget", "600"], {}, "leaves nothing to drop"),
-        ("less", ["--layers", "9"], {}, "the model has 6, from 0 on"),
-        ("less", ["--from", TEXT], {}, "is no file of kvreplay-less"),
+        ("less", ["--layers", "9"], {}, "the model has 6 layers, from 0 on"),
+        ("less", ["--from", TEXT], {}, "is not a kvreplay-less"),
         ("less", ["--budget", "400"], {}, "no piece has more than 400"),
         ("deltakv", ["--sinks", "500"], {}, "first 500 are never coded"),
         ("deltakv", ["--from", f"{tiny}/assets/deltakv-alone.kvtiny-6l."
-                     "safetensors"], {}, "--from takes swiglu with references"),
+                     "safetensors"], {}, "--from needs swiglu with references"),
         ("deltakv", ["--from", f"{tiny}/assets/deltakv.kvtiny-6l.safetensors",
                      "--hidden", "24"], {}, "give a file of these layers"),
         ("deltakv", one, dict(model=saved("part", hf.model(
-            "StableLm", vocab_size=320))), "not all turned by plain RoPE"),
+            "StableLm", vocab_size=320))), "not all rotated by plain RoPE"),
         ("less", ["--layers", "0"], dict(model=saved("window", window),
                                          prompts=[PROMPTS]), "a window"),
         ("less", one, dict(model=at("eye"), prompts=[
@@ -201,7 +201,7 @@ def check_bad():
         packed("x", "F16", np.array([1.0, 1e6]))
         raise AssertionError("a weight that fp16 cannot hold")
     except ValueError as e:
-        assert "a weight is not finite: take a lower --rate" in str(e), e
+        assert "a weight is not finite; use a lower --rate" in str(e), e
 
 
 check_same()

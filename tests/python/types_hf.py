@@ -143,8 +143,8 @@ WORDS = ("windows", "softcap", "sinks", "RoPE in part", "two RoPEs",
          "refused")  # fmt: skip
 # A refusal, or why a layer is left, as the table has it.
 SHORT = {
-    "attends by itself": "attends by itself",
-    "has no attention that": "no attention",
+    "computes attention itself": "attends by itself",
+    "no visible attention": "no attention",
     "sees later tokens": "sees later tokens",
     r"sees chunks of": "chunks",
     "does not attend": "states",
@@ -168,7 +168,7 @@ THIS_FILE` writes this page.
 | windows, softcap, sinks | what a trace of version 2 records |
 | shared | V is a part of K: latent attention as engines store it |
 | refused | one sentence says why, before anything is written |
-| attends by itself | the model bypasses the attention interface |
+| computes attention itself | the model bypasses the attention interface |
 | no attention, states | the model or layer remembers by a state |
 | heads of another size | a trace holds layers of one head size |
 | K and V of others | the layer reads those of an earlier layer |

@@ -207,8 +207,8 @@ TEST(not_finite) {
     assert_int_equal(r.lane.fault.rc, wide ? 0 : KV_REFUSED);
     if (!wide)
       assert_string_equal(r.lane.fault.text,
-                          "layer 0, lane 0, step 4: the mean that token 1 was "
-                          "merged into is not finite as stored");
+                          "layer 0, lane 0, step 4: merging into token 1 "
+                          "gives a mean that is not finite as stored");
     end(&r);
   }
 }

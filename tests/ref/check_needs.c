@@ -124,10 +124,10 @@ TEST(test_refused) {
   }
   n = full();
   n.coding[0].sides = (kv_coded_sides)3;
-  must_refuse(&n, "needs.coding is of sides 3");
+  must_refuse(&n, "needs.coding codes sides 3");
   n = full();
   n.columns = KV_MAX_COLUMNS + 1;
-  must_refuse(&n, "needs.columns is 5; it may be 0 to 4");
+  must_refuse(&n, "needs.columns is 5; it must be from 0 to 4");
 }
 
 TEST(test_widened) {

@@ -114,7 +114,7 @@ TEST(wrong_is_named) {
   refused("1001%", "up to 1000");
   refused("0.1234567%", "6 decimals");
   refused("men:20%", "did you mean mean?");
-  refused("mean:512", "takes a percentage");
+  refused("mean:512", "needs a percentage");
   refused("entries:20%", "not a percentage");
   refused("20%,", "is empty");
   refused("20%,prompt:20.0%", "listed twice");
@@ -174,28 +174,29 @@ static void bad_file(const char *text, const char *says) {
 }
 
 TEST(wrong_lists) {
-  refused("64/", "layer 1: a budget of the list is empty");
+  refused("64/", "layer 1: a budget in the list is empty");
   refused("64/0", "layer 1: budget 0: must be at least 1");
-  refused("64/mean:5%", "is of bytes");
+  refused("64/mean:5%", "budget in bytes");
   refused("64/layers", "layer 1: budget layers");
   refused("64/32,entries:64/32", "listed twice");
   refused("20%/10%,prompt:20.0%/10%", "listed twice");
-  bad_file("layers:", "cannot read it: No such file");
-  bad_file("layers:/dev/null", "is no file of at most");
-  bad_file(file_of(""), "holds no budget");
-  bad_file(file_of("[]"), "holds no budget");
+  bad_file("layers:", "cannot open ");
+  bad_file("layers:/dev/null", "must be a regular file");
+  bad_file(file_of(""), "has no budget");
+  bad_file(file_of("[]"), "has no budget");
   bad_file(file_of("64\nfoo"), ", line 2: budget foo: write");
-  bad_file(file_of("layers:x"), ", line 1: layers:x is a list in a list");
-  bad_file(file_of("64/32"), ", line 1: 64/32 is a list in a list");
-  bad_file(file_of("[64, 0.5]"), ", layer 1: is neither a whole number");
+  bad_file(file_of("layers:x"), ", line 1: layers:x is a list within a list");
+  bad_file(file_of("64/32"), ", line 1: 64/32 is a list within a list");
+  bad_file(file_of("[64, 0.5]"), ", layer 1: must be a whole number");
   bad_file(file_of("[64, -1]"), ", layer 1: budget -1: write");
-  bad_file(file_of("[64, \"read:5%\"]"), ", layer 1: read:5% is of bytes");
-  bad_file(file_of("[64"), "line 1 is not JSON: ");
-  bad_file(file_of("[64,\n]"), "line 2 is not JSON: ");
-  bad_file(file_of("[64] 32"), "line 1 is not JSON: ");
-  bad_file(file_of("[64 32]"), "line 1 is not JSON: ");
-  bad_file(file_of("[\"64]"), "line 1 is not JSON: ");
-  bad_file(file_of("[[64]]"), ", layer 0: is neither a whole number");
+  bad_file(file_of("[64, \"read:5%\"]"),
+           ", layer 1: read:5% is a budget in bytes");
+  bad_file(file_of("[64"), "line 1 is not JSON; ");
+  bad_file(file_of("[64,\n]"), "line 2 is not JSON; ");
+  bad_file(file_of("[64] 32"), "line 1 is not JSON; ");
+  bad_file(file_of("[64 32]"), "line 1 is not JSON; ");
+  bad_file(file_of("[\"64]"), "line 1 is not JSON; ");
+  bad_file(file_of("[[64]]"), ", layer 0: must be a whole number");
 }
 
 TEST(fits_to_the_byte) {
@@ -282,7 +283,7 @@ TEST(run_lines) {
   line("run t -m dense --db", "--db needs a value", NULL);
   line("run t -m dense --db=", "--db is empty", NULL);
   line("run t -m dense -Z", "no option -Z", NULL);
-  line("run t -m dense --backend cud", "there are ref, emu and cuda", NULL);
+  line("run t -m dense --backend cud", "choose ref, emu or cuda", NULL);
 }
 
 TEST(run_values) {
@@ -310,6 +311,7 @@ TEST(run_values) {
   assert_string_equal(o.cells.db, "x");
   forget(&o);
   assert_int_equal(line("run --help --nonsense", NULL, NULL), KV_ASKED_HELP);
+  assert_int_equal(line("run --help=all", NULL, NULL), KV_ASKED_ALL);
   assert_int_equal(line("run -V", NULL, NULL), KV_ASKED_VERSION);
 }
 
@@ -360,12 +362,12 @@ TEST(a_layer_each) {
 TEST(wrong_ratios) {
   refused("ratio:1", "below 1");
   refused("ratio:1.0", "below 1");
-  refused("ratio:-0.1", "from 0 on");
-  refused("ratio:80%", "plain decimal");
+  refused("ratio:-0.1", "from 0 to below 1");
+  refused("ratio:80%", "decimal from 0");
   refused("ratio:0.1234567890123456", "at most 15 decimals");
-  refused("ratio:", "plain decimal");
+  refused("ratio:", "decimal from 0");
   refused("rato:0.8", "did you mean ratio?");
-  refused("end:ratio:0.8", "of the prompt's tokens alone");
+  refused("end:ratio:0.8", "to the prompt's tokens");
   refused("0.8", "a compression ratio (ratio:0.8)");
   refused("ratio:0.8,ratio:.80", "listed twice");
 }
@@ -375,7 +377,7 @@ TEST(nothing_left_is_usage) {
   int n;
   works(kv_budget_parse("ratio:0.9", &b, &told));
   fails(kv_budget_entries(&b, 10, &n, &told), KV_USAGE,
-        "leaves none of a prompt of 10 tokens");
+        "leaves none of the prompt's 10");
   works(kv_budget_entries(&b, 20, &n, &told));
   assert_int_equal(n, 1);
 }

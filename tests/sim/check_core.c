@@ -142,7 +142,7 @@ TEST(a_file_is_refused) {
   kv_cell cell = {0};
   open_cell("replay:file=none.safetensors", -1, &cell);
   assert_false(cell.runs);
-  assert_non_null(strstr(cell.result.reason, "nothing reads files for trace"));
+  assert_non_null(strstr(cell.result.reason, "has no file reader"));
   kv_cell_close(&cell);
 }
 

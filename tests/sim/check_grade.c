@@ -234,23 +234,23 @@ TEST(test_refusals) {
   theirs t = kernel();
   theirs_h2o(&t, decisions);
   refused(2, grade("-m h2o"), "h2o needs a budget");
-  refused(2, grade("-m h2o -b 9,10"), "one method with one");
-  refused(2, grade("-m h2o -b 9 -t x"), "--tie x");
-  refused(2, grade("-m h2o -b 9 --rtol -1"), "--rtol -1");
+  refused(2, grade("-m h2o -b 9,10"), "one method at one");
+  refused(2, grade("-m h2o -b 9 -t x"), "--tie must be");
+  refused(2, grade("-m h2o -b 9 --rtol -1"), "not '-1'");
   refused(2, grade("-m kivi"), "cannot be graded");
   refused(2, grade("-m zsmerge -b 64"), "merges entries");
   refused(2, grade("-m h2o:group=query_head -b 64"),
-          "its lists must be one per query head, or change");
+          "write one list per query head, or change");
   t.budget = 27;
   theirs_h2o(&t, decisions);
   must(1, grade("-m h2o -b 39"), ": 27 entries, not 39; they");
-  refused(2, grade("-m h2o -b 64 -p 100"), "take --prompt-len 137");
+  refused(2, grade("-m h2o -b 64 -p 100"), "use --prompt-len 137");
   refused(3, grade("-m h2o -b 64 -o %s", decisions), "layers.0.o is missing");
   must(0, grade("--help"), "--theirs");
   put_lists(16, 1, 1);
   refused(2, grade("-m h2o -b 64"), "leave the metadata block");
   put_lists(0, 1 << 20, MANY); /* read no further than it says something */
-  must(1, grade("-m h2o -b 64"), "page 0 is named twice");
+  must(1, grade("-m h2o -b 64"), "page 0 appears twice");
   refused(3, grade("-m h2o -b 64 --theirs %s", file), "metadata format");
 }
 

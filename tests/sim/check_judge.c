@@ -139,9 +139,9 @@ TEST(test_budget) {
   memset(x.theirs, true, sizeof x.theirs);
   x.s.no_list = true;
   judge(&x, 1e9, KV_GRADE_WRONG, KV_WRONG_COUNT);
-  assert_non_null(
-      strstr(kv_judged_text(&x.j, 0, 1, text),
-             ": no list for this step, so all 10 live tokens, not 6;"));
+  assert_non_null(strstr(
+      kv_judged_text(&x.j, 0, 1, text),
+      ": no list for this step, which means all 10 live tokens, not 6;"));
   x.s.by = NULL; /* nothing ranked */
   kv_judge(&x.s, 1e9, &x.j);
   assert_int_equal(x.j.why, KV_WRONG_COUNT);
@@ -373,7 +373,7 @@ TEST(test_types) {
       kv_outputs_open(out, t, t->shape.prompt_len, &usual, &o, &told),
       KV_INPUT);
   assert_non_null(
-      strstr(told.text, "tensor layers.3.o is F32 and layers.0.o is BF16;"));
+      strstr(told.text, "tensor layers.3.o is F32 but layers.0.o is BF16;"));
   kv_trace_close(t);
 }
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Memory layouts without a replay: the examples by hand of
- * sim/replay/layout/README.md, row by row; of regular indices the paper's
- * benchmark shapes and a rewrite that pays; what unified pages have no place
- * for; and what --layout refuses.
+ * Memory layouts without a replay: examples by hand, row by row, the first that
+ * of sim/replay/layout/README.md; of regular indices the paper's benchmark
+ * shapes and a rewrite that pays; what unified pages have no place for; and
+ * what --layout refuses.
  */
 #include "ref/formats/minmax.h"
 #include "sim/replay/layout/layouts.h"
@@ -134,8 +134,8 @@ static void counts(const kv_layout *p, kv_layout_state *s, int step, int kept,
   assert_int_equal(s->regular->changed, changed);
 }
 
-/* sim/replay/layout/README.md, "Masks by hand": two lanes; `lanes`: are their
- * own places changed, or the union's? */
+/* Two lanes whose bits are cleared and come back; `lanes`: are their own places
+ * changed, or the union's? */
 static void masks_of(const char *name, bool lanes) {
   const kv_shape shape = lanes_of(2, 4, 12, 8);
   const kv_needs needs = {.classes = 2, .unread = 1u << HIDDEN};
@@ -175,9 +175,8 @@ TEST(test_masks) {
 
 /* --- masks of a layer, and ranks ------------------------------------------ */
 
-/* sim/replay/layout/README.md, "Dealt to two ranks by hand": one layer of four
- * lanes, 8 tokens, of which they keep 8, 2, 3 and 3, the last two not the same.
- */
+/* Dealt to two ranks: one layer of four lanes, 8 tokens, of which they keep 8,
+ * 2, 3 and 3, the last two not the same. */
 static hand four_lanes(const char *name) {
   static kv_shape shape;
   static const kv_needs needs = {0};
@@ -221,7 +220,7 @@ TEST(test_ranks_refused) {
   kv_layout_list l = {0};
   works(kv_layouts_parse("ls:max:tp=3", &l, &told));
   fails(l.item[0].layout->suits(&l.item[0], &shape, &needs, &told), KV_REFUSED,
-        "4 KV heads cannot be dealt to 3 ranks");
+        "4 KV heads cannot be split among 3 ranks");
   kv_layout_list_free(&l);
 }
 
@@ -429,12 +428,12 @@ TEST(test_unified_refused) {
     int d;
     const char *says;
   } of[] = {{{.merges = true}, 128, "no page for merged rows"},
-            {{.tiers = 3}, 128, "2 precisions, and the method has 3"},
+            {{.tiers = 3}, 128, "2 precisions, but the method has 3"},
             {{.codings = 1,
               .coding = {{.format = &kv_format_channel, .settings = &many}}},
              128,
-             "format channel has one for 32 tokens"},
-            {{0}, 6000, "rows of 6000 and 6000 elements"}};
+             "format channel has one scale for 32 tokens"},
+            {{0}, 6000, "coded token of 6000 and 6000 elements"}};
   for (size_t i = 0; i < sizeof of / sizeof *of; i++) {
     kv_shape shape = lanes_of(1, of[i].d, TOKENS, PROMPT);
     kv_rc rc = kv_layout_unified.suits(NULL, &shape, &of[i].needs, &told);
@@ -448,16 +447,16 @@ TEST(test_unified_refused) {
 TEST(test_refused) {
   static const struct {
     const char *text, *says;
-  } bad[] = {{"ha:sum", "load what the others keep"},
-             {"ls", "wants sparse (masks) or max"},
+  } bad[] = {{"ha:sum", "load almost everything"},
+             {"ls", "must be followed by sparse (masks) or max"},
              {"hs:most", "not \"most\""},
-             {"base:max", "take tp=N"},
-             {"base:masks=lane", "no masks beside base"},
-             {"ls:max:masks=layer", "take masks=lane, or sparse"},
-             {"ha:sparse:masks=layer", "take ls:sparse or la:sparse"},
-             {"ls:sparse:masks=head", "take lane or layer"},
-             {"ls:sparse:", "take tp=N"},
-             {"ls::tp=2", "wants sparse (masks) or max"},
+             {"base:max", "use tp=N"},
+             {"base:masks=lane", "use base without masks"},
+             {"ls:max:masks=layer", "use masks=lane, or sparse"},
+             {"ha:sparse:masks=layer", "use ls:sparse or la:sparse"},
+             {"ls:sparse:masks=head", "must be lane or layer"},
+             {"ls:sparse:", "use tp=N"},
+             {"ls::tp=2", "must be followed by sparse (masks) or max"},
              {"ha:max:tp=1", "from 2 to 1024"},
              {"ha:max:tp=1025", "from 2 to 1024"},
              {"ha:max:tp=2x", "from 2 to 1024"},
@@ -467,8 +466,8 @@ TEST(test_refused) {
              {"hs:sparse,hs:sparse:masks=lane", "named twice"},
              {"la:max,la:max", "named twice"},
              {"xs:max", "ls, la, hs or ha"},
-             {"", "there is no layout"},
-             {"slot", "there is no layout"},
+             {"", "no layout is called"},
+             {"slot", "no layout is called"},
              {"slots:1", "has no settings"},
              {"pages", "from 1 to 65536"},
              {"pages:0", "from 1 to 65536"},
@@ -478,7 +477,7 @@ TEST(test_refused) {
              {"pages:+4", "from 1 to 65536"},
              {"pages:4x", "from 1 to 65536"},
              {"slots,slots", "named twice"},
-             {"slots,", "there is no layout"},
+             {"slots,", "no layout is called"},
              {"pages:4,pages:4:lane", "named twice"}};
   for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
     kv_layout_list l = {0};

@@ -327,7 +327,7 @@ TEST(unequal) {
   says(KV_ROWS_TABLE, 3, r, nothing, HAS("unequal"));
   r[1].totals.kr = 0.2;
   says(KV_ROWS_TABLE, 3, r,
-       HAS("unequal bytes, 10.0% to 20.0%: to compare, take -b mean:20%;\n"),
+       HAS("unequal bytes, 10.0% to 20.0%: to compare, use -b mean:20%;\n"),
        nothing);
   strcpy(r[1].target, "30%");
   says(KV_ROWS_TABLE, 3, r, nothing, HAS("unequal"));
@@ -356,7 +356,7 @@ TEST(full_disk) {
     kv_rc added = kv_row_writer_add(w, &r, &told);
     kv_rc closed = kv_row_writer_close(w, &told);
     assert_true(added == KV_RESOURCE || closed == KV_RESOURCE);
-    must_say("could not be written");
+    must_say("cannot write the output");
     fclose(out);
   }
 }

@@ -29,7 +29,7 @@
 TEST(test_refusals) {
   refused(4, run("-m dense --backend gone"),
           "backend gone cannot be used here: no such thing");
-  refused(2, run("-m dense --backend ref,same"), "no backend 'ref,same'");
+  refused(2, run("-m dense --backend ref,same"), "called 'ref,same'");
   failure = KV_RESOURCE;
   refused(4, run("-m dense -B bad"), "it is <broken>");
 }
@@ -182,12 +182,12 @@ TEST(test_check_refusals) {
   at_hand = 2;
   refused(2, check(" "), "no method");
   refused(2, check("-m h2o"), "h2o needs a budget");
-  refused(2, check("-m dense -B ref"), "names one");
+  refused(2, check("-m dense -B ref"), "names only one");
   refused(2, check("-m dense -B ref,"), "empty name");
-  refused(2, check("-m dense -B ref,x\ny"), "backend 'x\\x0ay'");
+  refused(2, check("-m dense -B ref,x\ny"), "called 'x\\x0ay'");
   refused(2, check("-m dense -B same,ref --db d"), "name ref first");
   refused(2, check("-m dense -B ref,ref,ref,ref,ref,ref,ref,ref,ref"),
-          "more than 8");
+          "at most 8");
   refused(2, check("-m dense -p 4000"), "has 64 tokens");
   refused(4, check("-m dense -B ref,gone"),
           "backend gone cannot be used here: no such thing");
@@ -413,18 +413,18 @@ TEST(test_verify) {
   char path[512];
   snprintf(path, sizeof path, "%s", scratch_path("v.db"));
   must(0, run("-m h2o,tova,dense,window -b 9 --db %s", path), "");
-  must(0, verify(path, "table"), "4 rows the same, 0 different, 0 without");
+  must(0, verify(path, "table"), "4 rows match, 0 differ, 0 have no");
   change(path, "journal_digest SET scores = journal WHERE layer = 1 AND "
                "run_id = (SELECT run_id FROM run WHERE method = 'h2o')");
   change(path, "run SET code = key, method = 'mine' WHERE method = 'tova'");
   change(path, "run SET revision = 99, code = 'revision 99' "
                "WHERE method = 'window'");
   assert_int_equal(verify(path, "json"), 1);
-  assert_non_null(strstr(said, "1 rows the same, 1 different, 0 without their "
-                               "trace, 1 without their plugin, 0 without "
-                               "their file, 1 of other code\n"));
-  assert_non_null(strstr(said, "1 cell is not verified: no plugin mine is "
-                               "here: set KVREPLAY_PLUGINS"));
+  assert_non_null(strstr(said, "1 rows match, 1 differ, 0 have no trace, 1 "
+                               "have no plugin, 0 have no file, 1 are of "
+                               "other code\n"));
+  assert_non_null(strstr(said, "1 cell is not verified: there is no plugin "
+                               "mine; set KVREPLAY_PLUGINS"));
   json_t *all = json_loads(heard, JSON_REJECT_DUPLICATES, NULL);
   assert_int_equal(json_array_size(all), 4);
   const json_t *d =
@@ -449,15 +449,15 @@ TEST(test_verify_nothing) {
   char path[512];
   snprintf(path, sizeof path, "%s", scratch_path("n.db"));
   must(2, run("-m snapkv:window=32 -b 9 --db %s", path), "");
-  must(3, verify(path, "table"), "0 rows the same, 0 different");
+  must(3, verify(path, "table"), "0 rows match, 0 differ");
   assert_non_null(strstr(said, "has run\n"));
   must(0, run("-m h2o -b 9 --db %s", path), "");
   change(path, "run SET revision = 99, code = 'revision 99' "
                "WHERE method = 'h2o'");
-  must(3, verify(path, "table"), "1 of other code\n");
-  assert_non_null(strstr(said, "nothing was verified: every row of "));
+  must(3, verify(path, "table"), "1 are of other code\n");
+  assert_non_null(strstr(said, "nothing was verified, because every row"));
   change(path, "run SET code = key, method = 'mine' WHERE method = 'h2o'");
-  must(3, verify(path, "table"), "1 without their plugin");
+  must(3, verify(path, "table"), "1 have no plugin");
 }
 
 int main(void) { return tests_run("run", open_trace, scratch_remove); }

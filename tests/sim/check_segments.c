@@ -149,7 +149,7 @@ TEST(as_moved_by_hand) {
 
 TEST(full_is_dense) {
   segments_mark(TURNS, segments_turns);
-  for (int o = 0; o < KV_OBSERVES; o++) {
+  for (int o = 0; o < 2 * KV_OBSERVE_TURNS; o++) {
     kv_cell cell[64], *each[64];
     int n = 0, prompt = prompt_of((kv_observe)o);
     if (segments_slow() && o != KV_OBSERVE_CONTEXT + KV_OBSERVE_TURNS) continue;

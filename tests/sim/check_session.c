@@ -495,14 +495,15 @@ TEST(room_is_kept) {
 TEST(more_than_rows_is_refused) {
   static const struct {
     const char *spec, *says;
-  } cases[] = {{"quest:page=8:skip=0", "reads some of its entries"},
-               {"twilight:skip=0", "reads some of its entries"},
-               {"oracle-topk", "reads some of its entries"},
-               {"hardkv", "reads some of its entries"},
-               {"omnikv:layers=1", "reads some of its entries"},
-               {"quest:page=8:skip=0+int4", "reads some of its entries"},
-               {"streamingllm", "turns keys to the places"},
-               {"zsmerge:variant=paper", "adds to logits of merged entries"}};
+  } cases[] = {
+      {"quest:page=8:skip=0", "reads only some of its entries"},
+      {"twilight:skip=0", "reads only some of its entries"},
+      {"oracle-topk", "reads only some of its entries"},
+      {"hardkv", "reads only some of its entries"},
+      {"omnikv:layers=1", "reads only some of its entries"},
+      {"quest:page=8:skip=0+int4", "reads only some of its entries"},
+      {"streamingllm", "rotates keys to new positions"},
+      {"zsmerge:variant=paper", "adds to the logits of merged entries"}};
   kv_trace *t = bundled_open(BUNDLED_SMALL);
   int layer = t->layer[0].data.layer;
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -537,7 +538,8 @@ TEST(nothing_is_kept) {
   fails(kv_session_keep(s, 0, 0, 1, &(uint32_t){0}, &told), KV_REFUSED,
         "is not finite");
   works(kv_session_block(s, 1, P, P, &in, &in, &in, &to, &told));
-  fails(kv_session_keep(s, 1, 0, 1, NULL, &told), KV_USAGE, "name a token");
+  fails(kv_session_keep(s, 1, 0, 1, NULL, &told), KV_USAGE,
+        "name at least one token");
   assert_int_equal(kv_session_keep(NULL, 1, 0, 1, &(uint32_t){0}, &told),
                    KV_USAGE);
   kv_session_close(s);

@@ -166,7 +166,7 @@ TEST(wrong_methods) {
                {"h2o:recent=x", "6", P, KV_USAGE, "recent"},
                {"streamingllm", "6", P, KV_REFUSED, "inv_freq"},
                {"replay:file=x", NULL, P, KV_REFUSED, "cannot open"},
-               {"oracle-evict", "6", P, KV_REFUSED, "queries still to come"},
+               {"oracle-evict", "6", P, KV_REFUSED, "future queries"},
                {"dense", NULL, 0, KV_USAGE, "prompt_len"},
                {"dense", NULL, T + 1, KV_USAGE, "prompt_len"}};
   for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {

@@ -340,7 +340,7 @@ TEST(what_is_refused) {
   works(kv_session_open_spec(&x, &spec, NULL, 9, NULL, &s, &told));
   assert_int_equal(kv_session_fork(s, &f, &told), KV_REFUSED);
   assert_null(f);
-  must_say("fickle asks for something else");
+  must_say("fickle has other needs");
   assert_int_equal(kv_session_fork(s, NULL, &told), KV_USAGE);
   fails(kv_session_fork(NULL, &f, &told), KV_USAGE, "there is no session");
   kv_session_close(s);

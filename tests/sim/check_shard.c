@@ -121,7 +121,7 @@ static const world worlds[] = {
     {4, 2, "", {OMPI("1", "4"), PMI("1", "4")}},
     {4,
      0,
-     "means shard 2 and PMI_RANK shard 3",
+     "means shard 2 but PMI_RANK shard 3",
      {PMI("2", "4"), OMPI("1", "4")}},
     {4, 3, "", {SLURM("3", "4", "1"), PMI("0", "1")}},
     {4, 3, "", {PMI("0", "1"), SLURM("3", "4", "1")}},
@@ -404,7 +404,7 @@ TEST(searches_and_refusals) {
   kv_shares_close(&s);
   const char *const bad[] = {path, "/nowhere/at.all"};
   fails(kv_shares_open(&ask, 2, bad, 2, &s, &told), KV_INPUT,
-        "cut into shards");
+        "split into shards");
   kv_shares_close(&s);
   kv_specs_free(&specs);
   kv_budgets_free(&budgets);

@@ -172,18 +172,21 @@ TEST(lists) {
 TEST(wrong_is_named) {
   refused("heavi", "did you mean heavy?");
   refused("zzzzzz", "kvreplay methods");
-  refused("heavy:recnt=4", "did you mean recent?: it has budget, recent");
+  refused("heavy:recnt=4", "did you mean recent? (it has budget, recent");
   refused("dense:recent=4", "dense has no parameters");
-  refused("heavy:recent=0", "(1 to 64); the nearest is recent=1");
+  refused("heavy:recent=0", "from 1 to 64, not 0; the nearest is recent=1");
   refused("heavy:recent=1000", "the nearest is recent=64");
-  refused("heavy:recent=2.6", "not a whole number (1 to 64); the nearest is "
-                              "recent=3");
-  refused("heavy:budget=0", "(1 to 1073741824); the nearest is budget=1");
-  refused("heavy:budget=2e9", "(1 to 1073741824); the nearest is budget=1073");
-  refused("heavy:recent=4x", "not a number");
-  refused("heavy:recent=0x10", "not a number");
-  refused("heavy:recent=nan", "not a number");
-  refused("heavy:decay=inf", "not a number");
+  refused("heavy:recent=2.6",
+          "a whole number from 1 to 64, not 2.6; the nearest is "
+          "recent=3");
+  refused("heavy:budget=0",
+          "from 1 to 1073741824, not 0; the nearest is budget=1");
+  refused("heavy:budget=2e9",
+          "from 1 to 1073741824, not 2e9; the nearest is budget=1073");
+  refused("heavy:recent=4x", "must be a number from");
+  refused("heavy:recent=0x10", "must be a number from");
+  refused("heavy:recent=nan", "must be a number from");
+  refused("heavy:decay=inf", "must be a number from");
   refused("heavy:decay=1.01", "the nearest is decay=1");
   refused("heavy:p=-0.1", "the nearest is p=0");
   refused("heavy:group=men", "mean|max|sum|query_head; did you mean mean?");
@@ -193,7 +196,7 @@ TEST(wrong_is_named) {
   refused("heavy,,dense", "empty at place 2");
   refused("heavy,", "empty at place 2");
   refused(":recent=4", "no name");
-  refused("heavy:", "a parameter is missing");
+  refused("heavy:", "write a parameter");
   refused("heavy:recent", "recent has no value; write recent=");
   refused("heavy:path=", "path= has no value");
   refused("heavy:path=a\\b", "escapes nothing");
@@ -212,7 +215,7 @@ TEST(long_values) {
   assert_int_equal(strlen(((made_up *)a.params)->path), KV_TEXT_MAX - 1);
   kv_spec_free(&a);
   text[at + KV_TEXT_MAX - 1] = 'x';
-  refused(text, "at most 1023");
+  refused(text, "the limit is 1023");
 }
 
 TEST(numbers_read_back) {

@@ -142,10 +142,10 @@ TEST(test_refused_later) {
   assert_int_equal(a.of[1].pool.operations, (2 + 2) + (3 + 3));
   assert_int_equal(a.of[1].pool.moved, 1 + 6);
   kv_together_say(&a.of[0], sizeof why, why);
-  assert_string_equal(why,
-                      "refused at step 3: it holds 2 pages and asks for 1, and "
-                      "0 of the pool's 4 are free; give --pool more, let "
-                      "requests --arrive later, or --wait");
+  assert_string_equal(
+      why, "refused at step 3: it holds 2 pages and needs 1 more, but "
+           "0 of the pool's 4 are free; give a larger --pool, let "
+           "requests --arrive later, or --wait");
 }
 
 /* Both ask for a page in the same step and none is there: the last leaves, and
@@ -181,7 +181,8 @@ TEST(test_too_small) {
   must_be(&a.of[1], 0, 0, 0, 0);
   assert_int_equal(a.of[0].pool.steps, 0);
   kv_together_say(&a.of[0], sizeof why, why);
-  assert_non_null(strstr(why, "too small for it alone: give --pool 13568 or"));
+  assert_non_null(
+      strstr(why, "give --pool 13568 or more, which it needs even"));
   fails(kv_together_pages(&(kv_together){.pool = PAGE - 1}, &shape, 1, &pages,
                           &told),
         KV_USAGE, "give 6784 bytes or more");

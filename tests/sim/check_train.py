@@ -219,21 +219,21 @@ class Numpy(Case):
         unturned = at("unturned.safetensors")
         write_trace(unturned, {0: self.traces[0].layer(0)}, 50)
         for words, code, want in (
-            (["deltakv"], 2, "there is no trace to train on"),
+            (["deltakv"], 2, "no trace to train on"),
             (["delta", a], 2, "trained delta; did you mean deltakv?"),
-            (["deltakv:k=0", a], 2, "k=0 is not in range (1 to 64)"),
-            (["deltakv:k=x", a], 2, "k=x is not a number"),
-            (["deltakv:compressor=x", a], 2, "none of swiglu|gelu"),
+            (["deltakv:k=0", a], 2, "k must be from 1 to 64, not 0"),
+            (["deltakv:k=x", a], 2, "k must be a number, not 'x'"),
+            (["deltakv:compressor=x", a], 2, "one of swiglu|gelu"),
             (["deltakv:x=1", a], 2, "training deltakv has no parameter x"),
             (["deltakv:x", a], 2, "deltakv: x is not key=value"),
-            (["palu", a, "--hold-out", a], 2, "is trained on and held out"),
-            (["palu", a, a], 2, "is trained on and trained on"),
+            (["palu", a, "--hold-out", a], 2, "trained on and held out"),
+            (["palu", a, a], 2, "trained on and trained on"),
             (["palu", a, "--rate", "2"], 2, "number above 0 and up to 1"),
             (["palu:heads=3", a], 2, "groups of 3 KV heads do not divide"),
-            (["palu:turn=3", a], 2, "turn=3 is no power of two"),
+            (["palu:turn=3", a], 2, "turn=3 must be a power of two"),
             (["palu", a, wide], 3, "one file of weights is for one model"),
             (["palu", unturned], 3, "has no RoPE frequencies"),
-            (["headkv", unturned], 3, "no trace has any (metadata answers)"),
+            (["headkv", unturned], 3, "but no trace has any"),
             (["palu", a, recorded("one.safetensors", layers=[1])], 3,
              "does not record layer [0]"),
             (["palu", at("none.safetensors")], 3, "No such file"),
@@ -401,16 +401,16 @@ class Gradients(Case):
             self.assertEqual(a.read(), b.read())
         self.assertFalse(os.path.exists(part))
         with open(part, "wb") as f:
-            f.write(b"no checkpoint")
+            f.write(b"not a checkpoint")
         said = train(*words, code=3, out="x.safetensors")
-        self.assertIn("no checkpoint, or a broken one", said)
+        self.assertIn("not a checkpoint, or a damaged one", said)
         os.unlink(part)
 
     def test_what_is_wrong_is_one_sentence(self):
         for own, want in (
-            ("deltakv:back=3", "back=3 is of the compressor gelu"),
-            ("deltakv:references=none:stride=5", "stride=5 is of references"),
-            ("deltakv:references=none:k=2", "k=2 is of references"),
+            ("deltakv:back=3", "back=3 only applies to"),
+            ("deltakv:references=none:stride=5", "stride=5 has no effect"),
+            ("deltakv:references=none:k=2", "k=2 has no effect"),
             ("less:context=8:budget=8", "leaves nothing to drop"),
         ):
             self.assertIn(want, train(own, self.paths[0], code=2))

@@ -2,7 +2,7 @@
  *
  * One lane of random fp16 rows of any length, without attention, and the
  * compression of its prompt by `zsmerge:variant=code`, which merges all entries
- * but the budget: a test of its growth and a benchmark time verbs with it.
+ * beyond the budget. A test of its growth and a benchmark time verbs with it.
  *
  *   open, run any number of times, close
  */
@@ -11,7 +11,7 @@
 
 #include "ref/lane/lane.h"
 
-/* What the functions below keep; only the lane is for the caller to read. */
+/* State of the functions below; the caller may read only the lane. */
 typedef struct compression {
   kv_shape shape;     /* one head, one layer */
   kv_needs needs;     /* of the method */
@@ -21,15 +21,15 @@ typedef struct compression {
 } compression;
 
 /* A prompt of n_tokens whose keys and values have d elements; budget: entries
- * that stay. KV_RESOURCE: memory; close it also then. One at a time: the
- * method's parameters are static. */
+ * that stay. KV_RESOURCE: memory; close it also then. Only one may be open,
+ * because the method's parameters are static. */
 kv_rc compression_open(compression *s, int n_tokens, int d, int budget,
                        kv_err *e);
 void compression_close(compression *s); /* accepts zeroed */
 
-/* Empties the lane, lets the prompt enter, gives it fixed scores in no order
- * and compresses it. Returns the processor seconds of this thread that
- * compression and sweep took. */
+/* Empties the lane, lets the prompt enter, gives it fixed unordered scores and
+ * compresses it. Returns the processor seconds of this thread for compression
+ * and sweep. */
 double compression_run(compression *s);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Pseudo-random numbers for tests, in C and C++: the same in every run. The
- * caller keeps the seed, which every call moves on.
+ * caller keeps the seed, which every call advances.
  */
 #ifndef KV_TESTS_DRAW_H
 #define KV_TESTS_DRAW_H

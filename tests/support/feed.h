@@ -10,23 +10,23 @@
 #include "sim/run/session/session.h"
 #include "traces/trace/trace.h"
 
-/* What kv_session_open wants for trace t; points into t. feed_free frees the
- * lists in it: layers, windows and sinks. */
+/* The argument of kv_session_open for trace t; points into t. feed_free frees
+ * the lists in it: layers, windows and sinks. */
 kv_session_shape feed_shape(const kv_trace *t);
 void feed_free(kv_session_shape *x);
 
 /* Feeds tokens first .. first + n - 1 of the i-th recorded layer (from 0). out:
- * NULL, or [n][n_heads][d_v] for the outputs. Returns what the session does. */
+ * NULL, or [n][n_heads][d_v] for the outputs. Returns what the session returns.
+ */
 kv_rc feed_block(kv_session *s, const kv_trace *t, int i, int first, int n,
                  float *out, kv_err *e);
 
-/* The same, but what is fed as these tokens are the rows of tokens row ..
- * row + n - 1. */
+/* The same, but feeds the rows of tokens row .. row + n - 1 as these tokens. */
 kv_rc feed_rows(kv_session *s, const kv_trace *t, int i, int row, int first,
                 int n, float *out, kv_err *e);
 
-/* Feeds the whole trace: the prompt in pieces, and layers in an order that the
- * seed draws; seed 0: the prompt at once, layer after layer. Returns the first
+/* Feeds the whole trace: the prompt in pieces, and layers in a random order by
+ * the seed; seed 0: the prompt at once, layer after layer. Returns the first
  * failure of the session; KV_RESOURCE: memory. */
 kv_rc feed_all(kv_session *s, const kv_trace *t, uint64_t seed, kv_err *e);
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Memory for tests of kernels: arrays that end where an unmapped page begins,
- * so that a kernel that reads or writes behind the last element crashes the
- * test. Nothing is freed; what goes wrong fails the running test.
+ * so that a kernel that reads or writes past the last element crashes the test.
+ * Nothing is freed; any failure fails the running test.
  */
 #ifndef KV_TESTS_GUARDED_H
 #define KV_TESTS_GUARDED_H
@@ -17,7 +17,7 @@ enum {
 };
 static unsigned char *guarded_slot[GUARDED_SLOTS];
 
-/* The address behind `size` new bytes, a multiple of 4096. */
+/* The address just past `size` new bytes, a multiple of 4096. */
 static inline unsigned char *guarded(size_t size) {
   unsigned char *p = mmap(NULL, size + 4096, PROT_READ | PROT_WRITE,
                           MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);

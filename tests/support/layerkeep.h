@@ -2,8 +2,8 @@
  *
  * A keeper of a replay (sim/replay/engine/replay.h) that saves each finished
  * layer of one cell as bytes and restores them into another cell: what a run
- * that goes on after it was killed does, here without a database. What goes
- * wrong fails the running test.
+ * that continues after it was killed does, without a database. Any failure
+ * fails the running test.
  */
 #ifndef KV_TESTS_LAYERKEEP_H
 #define KV_TESTS_LAYERKEEP_H
@@ -19,7 +19,7 @@ typedef struct layerkeep {
   bool give;                  /* restore instead of save */
 } layerkeep;
 
-/* The keeper as a replay is passed it; `self` outlives the replay. */
+/* The keeper to pass to a replay; `self` must outlive the replay. */
 kv_replay_keeper layerkeep_of(layerkeep *self);
 /* Frees the saved bytes. */
 void layerkeep_free(layerkeep *self);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Whether a test shall try a part of its cases only: in a build for a
- * sanitizer, which takes ten times as long and sees in a few cases what it sees
- * in many, and where the environment has KV_QUICK=1 (tests/replays.sh does the
- * same for scripts). For loops: for (int i = 0; i < n; i += little_step(3)).
+ * Should a test try only part of its cases? Yes in a build for a sanitizer,
+ * which takes ten times as long and finds in a few cases what it finds in many,
+ * and if the environment has KV_QUICK=1 (tests/replays.sh does the same for
+ * scripts). For loops: for (int i = 0; i < n; i += little_step(3)).
  */
 #ifndef KV_TESTS_LITTLE_H
 #define KV_TESTS_LITTLE_H
@@ -23,17 +23,17 @@ enum { LITTLE_BUILD = 1 };
 enum { LITTLE_BUILD = 0 };
 #endif
 
-/* Whether a part is enough. */
+/* Is a part enough? */
 static inline bool little(void) {
   const char *quick = getenv("KV_QUICK");
   return LITTLE_BUILD || (quick && strcmp(quick, "1") == 0);
 }
 
-/* The step of a loop: 1, or `of` where a part is enough. */
+/* The step of a loop: 1, or `of` if a part is enough. */
 static inline int little_step(int of) { return little() ? of : 1; }
 
-/* The same for a loop in which a seeded fault (tests/mutants) is seen by one
- * case alone: KV_QUICK leaves none out. */
+/* The same for a loop in which only one case detects a seeded fault
+ * (tests/mutants): KV_QUICK skips none. */
 static inline int slow_step(int of) { return LITTLE_BUILD ? of : 1; }
 
 #endif

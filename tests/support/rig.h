@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Replays one layer of one request from arrays in memory, exactly as the engine
- * would, one step at a time, so that a method's test can look at lanes, views
+ * would, one step at a time, so that a method's test can inspect lanes, views
  * and outputs after every step. The backend is the one that KV_TEST_BACKEND
- * names (ref, emu, cuda), else ref. Anything that goes wrong fails the running
- * cmocka test.
+ * names (ref, emu, cuda), by default ref. Any failure fails the running cmocka
+ * test.
  *
  *   rig_open, then rig_to a step and look, again and again, rig_close; or all
  * at once: rig_replay, and the laws at the end
@@ -27,15 +27,15 @@ typedef struct rig_case {
                              d_v elements */
   const float *inv_freq;  /* [d/2], or NULL: no rotation recorded */
   bool half;              /* k and v are held as F16, not F32 */
-  const kv_asset *asset;  /* what the method's file holds, or NULL */
+  const kv_asset *asset;  /* the contents of the method's file, or NULL */
   const kv_asset *scores; /* .. and its file of scores (score=file), or NULL */
   const int32_t *positions;  /* [n_tokens] RoPE positions, or NULL: 0.. */
   bool interleaved;          /* RoPE pairs 2 i, 2 i + 1; else i, i + d / 2 */
   const kv_backend *backend; /* that replays it; NULL: rig_backend() */
 } rig_case;
 
-/* A case's sizes in this order, then whatever else it has:
- * RIG_SHAPE(4, 2, 8, 8, 40, 20, .n_layers = 4, .layer = 2). */
+/* A case's sizes in this order, then other fields: RIG_SHAPE(4, 2, 8, 8, 40,
+ * 20, .n_layers = 4, .layer = 2). */
 #define RIG_SHAPE(of_heads, of_kv_heads, k_size, v_size, of_tokens, ...)       \
   {                                                                            \
     .heads = of_heads, .kv_heads = of_kv_heads, .d = k_size, .d_v = v_size,    \
@@ -44,29 +44,29 @@ typedef struct rig_case {
 
 typedef struct rig rig;
 
-/* The backend that KV_TEST_BACKEND names; ref where it is not set. */
+/* The backend that KV_TEST_BACKEND names; ref if not set. */
 const kv_backend *rig_backend(void);
-/* Whether the method needs a file, found beside the trace, to run. */
+/* Does the method need a file, found next to the trace, to run? */
 bool rig_wants_file(const kv_method *m);
-/* Whether a session can have it: it needs neither that nor rows to come. */
+/* Can a session run it: does it need neither that nor future rows? */
 bool rig_in_session(const kv_method *m);
 
 /* Opens the method of a specification ("h2o:budget=4") and lets the prompt
  * enter and be compressed. */
 rig *rig_open(const rig_case *c, const char *spec);
 void rig_close(rig *r); /* accepts NULL */
-/* The same of a layer below `above`, which reads the message that that one
- * published last: step the one above first. */
+/* The same of a layer below `above`, which reads the last message that `above`
+ * published: step `above` first. */
 rig *rig_below(const rig_case *c, const char *spec, rig *above);
-/* Only parses the specification and opens the method; returns what these say;
- * needs may be NULL. */
+/* Only parses the specification and opens the method; returns their code; needs
+ * may be NULL. */
 kv_rc rig_try(const rig_case *c, const char *spec, kv_needs *needs, kv_err *e);
 /* The needs of a method that must open. */
 kv_needs rig_needs(const rig_case *c, const char *spec);
 
 /* Decodes until `step` tokens are seen. */
 void rig_to(rig *r, int step);
-int rig_step(const rig *r); /* where it stands */
+int rig_step(const rig *r); /* tokens seen so far */
 
 /* The number of lanes; one of them, as it is now. */
 int rig_lanes(const rig *r);
@@ -80,7 +80,8 @@ const kv_view *rig_view(const rig *r, int head);
 const float *rig_out(const rig *r, int head);
 /* Writes the token ids that the head attended to; returns how many. */
 int rig_seen(const rig *r, int head, uint32_t *out);
-/* Fails unless these are exactly those, in this order; -1 ends them. */
+/* Fails unless rig_seen gives exactly these ids, in this order; -1 ends them.
+ */
 void rig_saw(const rig *r, int head, const int *ids);
 
 /* What a replay that fails on its way says. */
@@ -90,21 +91,22 @@ void rig_fails(const rig_case *c, const char *spec, const char *sentence);
 
 /* Runs to the end and closes the layer; the rig can only be closed then. */
 kv_layer_digests rig_digests(rig *r);
-/* The digests of a whole replay; whether two are equal. */
+/* The digests of a whole replay; are two equal? */
 kv_layer_digests rig_replay(const rig_case *c, const char *spec);
 bool rig_same(const kv_digest *a, const kv_digest *b);
 
-/* Sets c's q, k and v to random numbers in [-2, 2), which the seed decides;
+/* Sets c's q, k and v to random numbers in [-2, 2), determined by the seed;
  * rig_data_free frees them and sets them to NULL. */
 void rig_data(rig_case *c, uint32_t seed);
 void rig_data_free(rig_case *c);
 
-/* The eight tokens of the worked cases: one head, d = 2, and values that are
- * the unit vectors, so that an output is the probabilities by token. */
+/* The eight tokens of the worked cases: one head, d = 2; values are the unit
+ * vectors, so that an output is the probabilities by token. */
 extern const float rig_key8[16], rig_query8[16], rig_unit8[64];
-/* The case of them. */
+/* Their case. */
 rig_case rig_eight(int prompt_len);
-/* Fails unless the head's output is, to 2e-6, p[8], probabilities by token. */
+/* Fails unless the head's output is p[8], probabilities by token, within 2e-6.
+ */
 void rig_shares(const rig *r, int head, const double *p);
 
 /* --- laws --------------------------------------------------------------- */
@@ -120,14 +122,14 @@ rig_bound rig_at_most, rig_grown, rig_each;
 
 /* Fails unless at every step ids are distinct and in range, lanes are not
  * empty, views ascend and have indexes below the step, weights add up to at
- * most the tokens seen, and to all where nothing was dropped, and entries are
- * at most bound(c, step, ctx) (NULL: not looked at); and a second replay has
- * the same digests. */
+ * most the tokens seen, and to all if nothing was dropped, and entries are at
+ * most bound(c, step, ctx) (NULL: not checked); and a second replay has the
+ * same digests. */
 void rig_law(const rig_case *c, const char *spec, rig_bound *bound,
              const void *ctx);
 /* Fails unless the output digest is that of dense. */
 void rig_law_dense(const rig_case *c, const char *spec);
-/* Fails unless open refuses with rc and a sentence that has both words. */
+/* Fails unless open refuses with rc and a sentence that contains both words. */
 void rig_law_refused(const rig_case *c, const char *spec, kv_rc rc,
                      const char *word, const char *other);
 

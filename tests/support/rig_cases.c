@@ -9,7 +9,6 @@
 #include "sim/replay/measure/cost.h"
 #include "tests/support/rig.h"
 
-#include <assert.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,7 +18,7 @@ enum { WORDS = 4096, LINES = 800, CASES = 64, OWNED = 64, MOST = 512 };
 
 typedef struct cases { /* a file */
   char path[64];
-  char *text, *line[LINES + 1]; /* line[0] is line number 1 */
+  char text[1 << 18], *line[LINES + 1]; /* line[0] is line number 1 */
   int lines, before; /* how many; those before the first case begin each */
 } cases;
 
@@ -42,7 +41,7 @@ typedef struct run { /* a case */
   int first, end, at; /* lines [first, end); the one in hand */
   bool done;
   char line[1 << 15], *word[WORDS]; /* of the line in hand */
-  int words;
+  int words, checks;
   rig_case c;
   float *own[OWNED];
   int owned;
@@ -53,14 +52,15 @@ typedef struct run { /* a case */
 
 /* --- words and numbers --------------------------------------------------- */
 
-/* Splits the line in hand at spaces, but within "quotes"; # begins a comment. A
- * line that begins with spaces goes on from the one before it. */
+/* Splits the line in hand at spaces, but not within "quotes"; # begins a
+ * comment. A line that begins with spaces continues the line before it. */
 static void split(run *x) {
   char *p = x->line;
-  size_t n = 0;
+  size_t n = 0, last;
   x->words = 0;
   do {
     const char *more = x->file->line[x->at];
+    last = n;
     more += strspn(more, " ");
     n += (size_t)snprintf(x->line + n, sizeof x->line - n, "%s%s", n ? " " : "",
                           more);
@@ -73,6 +73,7 @@ static void split(run *x) {
     p += strcspn(p, quoted ? "\"" : " ");
     if (*p) *p++ = 0;
   }
+  if (*p && p < x->line + last) fail_msg("the line goes on after a comment");
 }
 
 static double number(const char *text) {
@@ -84,7 +85,9 @@ static double number(const char *text) {
 
 static int whole(const run *x, int word) {
   if (word >= x->words) fail_msg("a number is missing");
-  return (int)number(x->word[word]);
+  double v = number(x->word[word]);
+  if (v != (int)v) fail_msg("'%s' is not a whole number", x->word[word]);
+  return (int)v;
 }
 
 /* Ids from word `from` on: 3, or 3-7 for all of them; -1 ends them. */
@@ -102,8 +105,7 @@ static const int *ids(const run *x, int from) {
   return out;
 }
 
-/* Two units of the last digit of the line's longest number; of short ones,
- * which are exact, as of six digits. */
+/* Two units of the line's last digit; short numbers are exact to six. */
 static double near(const run *x, int from) {
   size_t digits = 0;
   for (int i = from; i < x->words; i++) {
@@ -114,8 +116,7 @@ static double near(const run *x, int from) {
   return 2 * pow(10, digits < 4 ? -6 : -(double)digits);
 }
 
-/* Words from `from` on are the first of n numbers got(ctx, 0), got(ctx, 1), ..
- */
+/* Words from `from` on are the first of n numbers got(ctx, 0), .. */
 static void close_to(const run *x, int from, const char *what, int n,
                      double got(const void *, int), const void *ctx) {
   if (x->words <= from || x->words - from > n)
@@ -146,6 +147,7 @@ typedef struct named_number {
 
 /* Words from `from` on are names, each with the number that it should be. */
 static void are(const run *x, int from, const named_number *of) {
+  if (from >= x->words) fail_msg("a name is missing");
   for (; from < x->words; from += 2) {
     int i = 0;
     while (of[i].name && strcmp(of[i].name, x->word[from])) i++;
@@ -270,31 +272,29 @@ static void add(run *x, table *t, const char *name, int from) {
   if (i == t->tensors) t->tensors++;
 }
 
-static void begin_file(run *x, table *t, const char *path) {
+static void begin_file(run *x, table *t, const kv_asset **of,
+                       const char *path) {
   *t = (table){.layers = x->c.n_layers ? x->c.n_layers : 1};
   meta(t, "version", "1");
   t->asset = (kv_asset){.path = path, .texts = 1, .of_trace = true};
+  *of = &t->asset;
 }
 
-/* tensor NAME SIZES NUMBERS: one more of the file, in the method's order, or
- * again one that it has. */
+/* tensor NAME SIZES NUMBERS: adds it to the file, or replaces it. */
 static void tensor(run *x) {
-  if (!x->c.asset) begin_file(x, &x->file_of, "file.safetensors");
-  x->c.asset = &x->file_of.asset;
+  if (!x->c.asset) begin_file(x, &x->file_of, &x->c.asset, "file.safetensors");
   add(x, &x->file_of, x->word[1], 2);
 }
 
 /* file SIZES NUMBERS: a file of one tensor. */
 static void file(run *x) {
-  begin_file(x, &x->file_of, "file.safetensors");
-  x->c.asset = &x->file_of.asset;
+  begin_file(x, &x->file_of, &x->c.asset, "file.safetensors");
   add(x, &x->file_of, "", 1);
 }
 
 static void scores(run *x) {
-  begin_file(x, &x->scores, "scores.safetensors");
+  begin_file(x, &x->scores, &x->c.scores, "scores.safetensors");
   x->scores.layers = 1;
-  x->c.scores = &x->scores.asset;
   add(x, &x->scores, "", 1);
 }
 
@@ -391,9 +391,7 @@ static void counts(run *x) {
   int was = x->c.layer;
   for (x->c.layer = 0; x->c.layer < x->words - 2; x->c.layer++) {
     begin(x);
-    if (rig_lane(x->rig, 0)->n != whole(x, 2 + x->c.layer))
-      fail_msg("layer %d: %d entries, expected %s", x->c.layer,
-               rig_lane(x->rig, 0)->n, x->word[2 + x->c.layer]);
+    equal("entries", rig_lane(x->rig, 0)->n, whole(x, 2 + x->c.layer));
   }
   x->c.layer = was;
 }
@@ -543,18 +541,19 @@ static void shares(run *x, int which, int from) {
 
 static const struct {
   const char *word;
+  int most; /* words behind it, 0: any */
   void (*look)(run *, int which, int from);
 } look[] = {
-    {"holds", holds},     {"sees", sees},       {"count", count},
-    {"attends", attends}, {"shares", shares},   {"out", out},
-    {"column", column},   {"key", key},         {"value", value},
-    {"weights", weights}, {"keys-in", keys_in}, {"values-in", values_in},
-    {"class", class_has}, {"bytes", bytes},     {"lanes", lanes},
-    {"reads", reads},     {NULL, NULL}};
+    {"holds", 0, holds},         {"sees", 0, sees},       {"count", 1, count},
+    {"attends", 1, attends},     {"shares", 0, shares},   {"out", 0, out},
+    {"column", 0, column},       {"key", 0, key},         {"value", 0, value},
+    {"weights", 0, weights},     {"keys-in", 0, keys_in}, {"bytes", 0, bytes},
+    {"class", 0, class_has},     {"lanes", 1, lanes},     {"reads", 3, reads},
+    {"values-in", 0, values_in}, {NULL, 0, NULL}};
 
 /* STEP [lane N | head N] WORD .. */
 static void at_step(run *x) {
-  int step = whole(x, 0), from = 1, which = 0;
+  int step = whole(x, 0), from = 1, which = 0, i = 0;
   if (!x->rig) fail_msg("no `run` before it");
   if (x->words > 3 &&
       (!strcmp(x->word[1], "lane") || !strcmp(x->word[1], "head"))) {
@@ -563,12 +562,11 @@ static void at_step(run *x) {
   }
   if (x->above) rig_to(x->above, step);
   rig_to(x->rig, step);
-  for (int i = 0; from < x->words && look[i].word; i++)
-    if (!strcmp(look[i].word, x->word[from])) {
-      look[i].look(x, which, from + 1);
-      return;
-    }
-  fail_msg("no such line");
+  if (from == x->words) fail_msg("a word is missing");
+  while (look[i].word && strcmp(look[i].word, x->word[from])) i++;
+  if (!look[i].word || (look[i].most && x->words > from + 1 + look[i].most))
+    fail_msg("no such line, or a word too many");
+  look[i].look(x, which, from + 1);
 }
 
 /* --- laws ---------------------------------------------------------------- */
@@ -671,64 +669,71 @@ static void needs(run *x) {
 
 /* --- cases --------------------------------------------------------------- */
 
-static const struct {
+typedef struct line {
   const char *word;
-  int least; /* words of the line at least */
+  int least, most; /* words of the line; most 0: any */
   void (*run)(run *);
-} lines[] = {{"request", 3, request},
-             {"seed", 2, seed},
-             {"prompt", 2, prompt},
-             {"method", 2, prefix},
-             {"layers", 2, layers},
-             {"layer", 2, layer},
-             {"scale", 2, scale},
-             {"half", 1, half},
-             {"turns", 2, turns},
-             {"queries", 2, queries},
-             {"keys", 2, keys},
-             {"values", 2, values},
-             {"file", 5, file},
-             {"tensor", 5, tensor},
-             {"meta", 3, meta_of_file},
-             {"dim", 4, dim},
-             {"element", 4, element},
-             {"value-of", 4, value_of},
-             {"scores", 5, scores},
-             {"scores-version", 2, scores_version},
-             {"scores-of-another", 1, scores_of_another},
-             {"no-file", 1, no_file},
-             {"run", 2, begin},
-             {"below", 2, below},
-             {"keeps", 2, keeps},
-             {"counts", 3, counts},
-             {"sound", 2, sound},
-             {"dense", 2, dense},
-             {"same", 3, alike},
-             {"as", 3, alike},
-             {"decides-as", 3, alike},
-             {"unlike", 3, alike},
-             {"below-as", 3, below_as},
-             {"below-unlike", 3, below_as},
-             {"refused", 4, refused},
-             {"usage", 4, refused},
-             {"fails", 3, fails},
-             {"needs", 4, needs},
-             {NULL, 0, NULL}};
+} line;
+
+static const line given[] = {{"request", 3, 8, request},
+                             {"seed", 2, 2, seed},
+                             {"prompt", 2, 2, prompt},
+                             {"method", 2, 2, prefix},
+                             {"layers", 2, 2, layers},
+                             {"layer", 2, 2, layer},
+                             {"scale", 2, 2, scale},
+                             {"half", 1, 1, half},
+                             {"queries", 2, 0, queries},
+                             {"turns", 2, 0, turns},
+                             {"keys", 2, 0, keys},
+                             {"values", 2, 0, values},
+                             {"tensor", 5, 0, tensor},
+                             {"file", 5, 0, file},
+                             {"element", 4, 4, element},
+                             {"dim", 4, 4, dim},
+                             {"scores", 5, 0, scores},
+                             {"meta", 3, 3, meta_of_file},
+                             {"no-file", 1, 1, no_file},
+                             {"value-of", 4, 0, value_of},
+                             {"run", 2, 2, begin},
+                             {"below", 2, 2, below},
+                             {"scores-version", 2, 2, scores_version},
+                             {"scores-of-another", 1, 1, scores_of_another},
+                             {NULL, 0, 0, NULL}};
+static const line checks[] = {{"keeps", 2, 0, keeps},
+                              {"counts", 3, 0, counts},
+                              {"sound", 2, 6, sound},
+                              {"dense", 2, 2, dense},
+                              {"same", 3, 3, alike},
+                              {"unlike", 3, 3, alike},
+                              {"as", 3, 3, alike},
+                              {"decides-as", 3, 3, alike},
+                              {"below-as", 3, 3, below_as},
+                              {"below-unlike", 3, 3, below_as},
+                              {"refused", 4, 4, refused},
+                              {"usage", 4, 4, refused},
+                              {"fails", 3, 3, fails},
+                              {"needs", 4, 0, needs},
+                              {NULL, 0, 0, NULL}};
+
+/* Carries out the line in hand, if the table has it. */
+static bool found(const line *in, run *x) {
+  while (in->word && strcmp(in->word, x->word[0])) in++;
+  if (!in->word) return false;
+  if (x->words < in->least || (in->most && x->words > in->most))
+    fail_msg("a word is missing, or one too many");
+  in->run(x);
+  return true;
+}
 
 static void carry_out(run *x) {
   split(x);
-  if (!x->words) return;
-  if (*x->word[0] >= '0' && *x->word[0] <= '9') {
+  if (!x->words || found(given, x)) return;
+  x->checks++;
+  if (*x->word[0] >= '0' && *x->word[0] <= '9')
     at_step(x);
-    return;
-  }
-  for (int i = 0; lines[i].word; i++)
-    if (!strcmp(lines[i].word, x->word[0])) {
-      if (x->words < lines[i].least) fail_msg("a word is missing");
-      lines[i].run(x);
-      return;
-    }
-  fail_msg("no line begins with '%s'", x->word[0]);
+  else if (!found(checks, x))
+    fail_msg("no line begins with '%s'", x->word[0]);
 }
 
 static void one_case(void **state) {
@@ -737,7 +742,10 @@ static void one_case(void **state) {
   x->end = x->file->before;
   for (x->at = 0; x->at < x->end; x->at++) carry_out(x);
   x->end = end;
+  x->checks = 0;
   for (x->at = first; x->at < end; x->at++) carry_out(x);
+  x->at = first - 1;
+  if (!x->checks) fail_msg("the case checks nothing");
   x->done = true;
 }
 
@@ -755,46 +763,38 @@ static int after(void **state) {
 static bool read_file(const char *name, cases *f) {
   const char *top = getenv("top_srcdir");
   char path[1024];
-  size_t room = 1 << 20, n = 0;
   snprintf(f->path, sizeof f->path, "tests/methods/%s.txt", name);
   snprintf(path, sizeof path, "%s/%s", top ? top : ".", f->path);
   FILE *in = fopen(path, "r");
-  f->text = calloc(1, room);
-  if (in) n = fread(f->text, 1, room - 1, in), fclose(in);
-  for (char *p = f->text; n && *p && f->lines < LINES;) {
+  if (in) f->text[fread(f->text, 1, sizeof f->text - 1, in)] = 0, fclose(in);
+  for (char *p = f->text; *p && f->lines <= LINES;) {
     f->line[f->lines++] = p;
     p += strcspn(p, "\n");
     if (*p) *p++ = 0;
   }
-  if (f->lines == LINES) print_error("%s: too many lines\n", f->path);
-  return n > 0 && f->lines < LINES;
+  if (!f->lines || f->lines > LINES)
+    print_error("%s: missing, empty or too long\n", f->path);
+  return f->lines && f->lines <= LINES;
 }
 
 int rig_cases(const char *name) {
-  cases *f = calloc(1, sizeof *f);
-  run *all = calloc(CASES, sizeof *all);
+  static cases f;
+  static run all[CASES];
   struct CMUnitTest test[CASES];
-  int n = 0, failed = 1;
-  if (!f || !all) abort();
-  if (!read_file(name, f)) print_error("%s: cannot be read\n", f->path);
-  for (int i = 0; i < f->lines; i++) {
-    assert(n < CASES);
-    if (strncmp(f->line[i], "case ", 5) != 0) continue;
-    if (n)
-      all[n - 1].end = i;
-    else
-      f->before = i;
-    snprintf(all[n].name, sizeof all->name, "%s: %s", name, f->line[i] + 5);
-    all[n].file = f;
-    all[n].first = i + 1;
-    all[n].end = f->lines;
-    test[n] = (struct CMUnitTest){all[n].name, one_case, NULL, after, &all[n]};
-    n++;
+  int n = 0;
+  memset(&f, 0, sizeof f);
+  memset(all, 0, sizeof all);
+  if (!read_file(name, &f)) return 1;
+  for (int i = 0; i < f.lines; i++) {
+    if (strncmp(f.line[i], "case ", 5) != 0) continue;
+    assert_true(n < CASES);
+    run *x = &all[n];
+    *(n ? &all[n - 1].end : &f.before) = i;
+    snprintf(x->name, sizeof x->name, "%s: %s", name, f.line[i] + 5);
+    x->file = &f;
+    x->first = i + 1;
+    x->end = f.lines;
+    test[n++] = (struct CMUnitTest){x->name, one_case, NULL, after, x};
   }
-  if (n && f->lines < LINES)
-    failed = _cmocka_run_group_tests(name, test, (size_t)n, NULL, NULL);
-  free(f->text);
-  free(f);
-  free(all);
-  return failed;
+  return n ? _cmocka_run_group_tests(name, test, (size_t)n, NULL, NULL) : 1;
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Runs the cases of a method's file, tests/methods/NAME.txt, on the rig. What a
- * line of such a file may say is in tests/methods/README.md. A line that fails
- * is printed with its file and number, behind what the rig says it got.
+ * Runs the cases of a method's file, tests/methods/NAME.txt, on the rig.
+ * tests/methods/README.md defines the lines of such a file. A line that fails
+ * is printed with its file and number, after the rig's own message.
  */
 #ifndef KV_TESTS_RIG_CASES_H
 #define KV_TESTS_RIG_CASES_H

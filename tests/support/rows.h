@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Made-up results, the same every time, for tests of the database and of the
- * report: fields within the ranges of real ones, from formulas. Their traces
- * are called made_up_N, so that nobody takes them for measurements.
+ * report: fields from formulas, within realistic ranges. Their traces are
+ * called made_up_N, so that nobody mistakes them for measurements.
  */
 #ifndef KV_TESTS_ROWS_H
 #define KV_TESTS_ROWS_H
@@ -17,11 +17,11 @@ enum { KV_ROWS_METHODS = 15, KV_ROWS_BUDGETS = 4 };
  * every budget. isa (kernel set) and threads are those of its confirmation. */
 kv_result kv_rows_make(int trace, int method, int budget, const char *isa,
                        int threads);
-/* Whether a method has a budget. */
+/* Does a method have a budget? */
 bool kv_rows_has_budget(int method);
 
-/* The number-th made-up environment (machine, versions), which says nothing of
- * this machine. */
+/* The number-th made-up environment (machine, versions), independent of this
+ * machine. */
 kv_environment kv_rows_environment(int number);
 
 #endif

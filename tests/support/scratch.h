@@ -8,8 +8,8 @@
 
 #include <stddef.h>
 
-/* Setup and teardown of a cmocka group; 0, or not. The first also sets
- * XDG_CACHE_HOME, so that the cache of trace identities lies in the folder. */
+/* Setup and teardown of a cmocka group; 0 on success. The first also sets
+ * XDG_CACHE_HOME, so that the cache of trace identities is in the folder. */
 int scratch_make(void **state);
 int scratch_remove(void **state);
 
@@ -19,7 +19,7 @@ const char *scratch_folder(void);
 /* FOLDER/name, in one of four static buffers taken in turn. */
 const char *scratch_path(const char *name);
 
-/* How many entries the folder has, `.` and `..` among them. */
+/* How many entries the folder has, including `.` and `..`. */
 int scratch_entries(void);
 
 /* Writes a file of n bytes; a failure fails the running test. */

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * For every test program, C or C++: cmocka, after the headers that it wants
- * included before it, and tests that need no list: what TEST defines, tests_run
- * runs.
+ * For every test program, C or C++: includes cmocka after the headers that it
+ * requires, and collects tests: tests_run runs those that TEST defines.
  */
 #ifndef KV_TESTS_TEST_H
 #define KV_TESTS_TEST_H
@@ -41,16 +40,17 @@ static inline void tests_add(int line, const char *name, CMUnitTestFunction f,
   tests_all[i] = t;
 }
 
-/* Runs the file's tests as a group; set_up and tear_down, of all of them, may
- * be NULL. What main returns: 0 if all pass. */
+/* Runs the file's tests as a group; set_up and tear_down, for all of them, may
+ * be NULL. Returns main's result: 0 if there are some and all pass. */
 static inline int tests_run(const char *name, CMFixtureFunction set_up,
                             CMFixtureFunction tear_down) {
+  if (!tests_n) return 1;
   return _cmocka_run_group_tests(name, tests_all, (size_t)tests_n, set_up,
                                  tear_down);
 }
 
-/* Begins a test: TEST(name) { .. }. TEST_ON: one that looks at its `state`, of
- * a fixture of its own, or, with NULL for both, of its group's. */
+/* Begins a test: TEST(name) { .. }. TEST_ON: a test that uses its `state`, from
+ * its own fixture or, with NULL for both, from its group's. */
 #define TEST(name) TESTS_ADD(name, NULL, NULL, no_state)
 #define TEST_ON(name, set_up, tear_down)                                       \
   TESTS_ADD(name, set_up, tear_down, state)

@@ -2,8 +2,8 @@
  *
  * One layer with one lane, for tests of the measures (sim/replay/measure):
  * random binary32 data, verbs that change the lane at random, views of any
- * shape, the exact row of attention (truth) and the state of the measures. What
- * goes wrong fails the running test.
+ * shape, the exact row of attention (truth) and the state of the measures. Any
+ * failure fails the running test.
  *
  *   open; for each token: kv_lane_append, perhaps verbs, then see, then attend;
  *   close
@@ -32,12 +32,12 @@ typedef struct world {
   const kv_kernels *kernels;
   kv_lane lane;
   int rep[T];       /* oldest token that a token was merged with */
-  kv_truth *truth;  /* the exact row in hand */
+  kv_truth *truth;  /* the current exact row */
   kv_fidelity *fid; /* the measures */
   kv_attend_scratch attend;
   kv_view view[MOST];  /* of each query head of the lane's KV head, */
   kv_run run[MOST][T]; /* and their runs */
-  /* Of the token in hand, by query head: logits, output, log-sum-exp. */
+  /* Of the current token, by query head: logits, output, log-sum-exp. */
   float s[MOST * T], out[MOST * DV], lse[MOST];
 } world;
 
@@ -45,8 +45,8 @@ typedef struct world {
 extern const kv_needle world_answer[ANSWERS];
 
 /* Makes layer 3 with `kv` KV heads of `group` query heads each, and lane number
- * `lane` of it. lanes: whether a lane is a KV head's or a query head's. merges:
- * the lane may be merged (world_merge); else it may be coded (world_code). */
+ * `lane` of it. lanes: is a lane a KV head's or a query head's? merges: the
+ * lane may be merged (world_merge); else it may be coded (world_code). */
 void world_open(world *w, int kv, int group, kv_lanes lanes, int lane,
                 bool merges);
 void world_close(world *w);
@@ -55,7 +55,7 @@ void world_close(world *w);
 void world_see_all(world *w);
 void world_see_some(world *w);
 /* Computes the exact row of token t and the attention over the views, with junk
- * in the logits outside of them; returns what the measures are to be shown. */
+ * in the logits outside of them; returns the input of the measures. */
 kv_seen world_attend(world *w, int t);
 
 /* One verb on entries drawn at random: keep, merge (and sweep; nothing if the

@@ -118,7 +118,7 @@ TEST_ON(by_name, empty, empty) {
   put_damaged("assets", "less.some_M"); /* who reads it says so */
   finds(KV_OK, "/assets/less.some_M.safetensors");
   model = NULL;
-  finds(KV_REFUSED, "metadata names none");
+  finds(KV_REFUSED, "metadata names no model");
 }
 
 /* --- by what it is -------------------------------------------------------- */
@@ -147,7 +147,7 @@ TEST_ON(by_content, empty, empty) {
 TEST_ON(of_another, empty, empty) {
   digest = ONE;
   put("assets", "less.some_M", "some/M", TWO);
-  finds(KV_REFUSED, "less.some_M.safetensors is of another one");
+  finds(KV_REFUSED, "less.some_M.safetensors has another model_digest");
   put("assets", "less.a", "some/M", NULL); /* older than digests */
   finds(KV_OK, "/assets/less.a.safetensors");
   put("assets", "less.a", NULL, ONE);
@@ -160,7 +160,7 @@ TEST_ON(of_two, empty, empty) {
   digest = ONE;
   put("assets", "less.a", NULL, ONE);
   put("assets", "less.b", NULL, ONE);
-  finds(KV_REFUSED, "are both for this model: name one");
+  finds(KV_REFUSED, "are both for this model; name one");
   put("assets", "less.some_M", NULL, ONE); /* called so, too */
   finds(KV_OK, "/assets/less.some_M.safetensors");
 }

@@ -234,18 +234,22 @@ TEST(wrong_words) {
       {{"trace", "00000000000000000000000000000000"
                  "00000000000000000000000000000000"},
        KV_REFUSED,
-       "for another trace"},
+       "to another trace"},
       {{"kind", "kept"}, KV_INPUT, "kind is kept"},
       {{"head", NULL}, KV_INPUT, "head is missing"},
-      {{"head", "query"}, KV_INPUT, "indptr has not one number per step"},
+      {{"head", "query"},
+       KV_INPUT,
+       "indptr must have one number for each step"},
       {{"unit", "page:0"}, KV_INPUT, "unit is page:0"},
       {{"unit", "word"}, KV_INPUT, "write token or page:N"},
       {{"reindex", "yes"}, KV_INPUT, "reindex is yes"},
       {{"block", "-1"}, KV_INPUT, "block is -1"},
-      {{"prompt_len", "7"}, KV_REFUSED, "take --prompt-len 7"},
-      {{"kind", "view"}, KV_REFUSED, "views begin after the prompt"},
+      {{"prompt_len", "7"}, KV_REFUSED, "use --prompt-len 7"},
+      {{"kind", "view"}, KV_REFUSED, "views must start after the prompt"},
       {{"kind", "stored+view"}, KV_REFUSED, "view.steps is missing"},
-      {{"unit", "page:2"}, KV_REFUSED, "page 3 has no live token among 6 seen"},
+      {{"unit", "page:2"},
+       KV_REFUSED,
+       "page 3 has no live token among the 6 seen"},
   };
   for (size_t i = 0; i < sizeof all / sizeof *all; i++)
     is_refused(&all[i].m, &right, LAYERS, all[i].rc, all[i].word);
@@ -258,18 +262,18 @@ TEST(wrong_lists) {
     kv_rc rc;
     const char *word;
   } all[] = {
-      {0, 1, 6, KV_INPUT, "steps does not ascend"},
-      {0, 1, 11, KV_INPUT, "steps does not ascend within"},
-      {0, 0, 0, KV_INPUT, "steps does not ascend within"},
-      {0, 0, 5, KV_REFUSED, "step 5, layer 0, lane 0: the prompt enters as a"},
-      {1, 0, 1, KV_INPUT, "indptr does not begin at 0"},
+      {0, 1, 6, KV_INPUT, "steps must ascend"},
+      {0, 1, 11, KV_INPUT, "steps must ascend within"},
+      {0, 0, 0, KV_INPUT, "steps must ascend within"},
+      {0, 0, 5, KV_REFUSED, "step 5, layer 0, lane 0: the prompt of 6 tokens"},
+      {1, 0, 1, KV_INPUT, "indptr must start at 0"},
       {1, 2, 3, KV_INPUT, "indptr descends"},
       {1, 4, 16, KV_INPUT, "and end at the number of positions"},
       {1, 1, 0, KV_REFUSED, "step 6, layer 0, lane 0: the list is empty"},
-      {2, 1, 0, KV_REFUSED, "step 6, layer 0, lane 0: position 0 is named"},
-      {2, 4, -1, KV_REFUSED, "position -1 is none of the trace's 10"},
-      {2, 4, 10, KV_REFUSED, "position 10 is none of the trace's 10"},
-      {2, 6, 6, KV_REFUSED, "position 6 is not live: it arrives with step 7"},
+      {2, 1, 0, KV_REFUSED, "step 6, layer 0, lane 0: position 0 appears"},
+      {2, 4, -1, KV_REFUSED, "position -1 is outside the trace's 10"},
+      {2, 4, 10, KV_REFUSED, "position 10 is outside the trace's 10"},
+      {2, 6, 6, KV_REFUSED, "position 6 is not live: it arrives at step 7"},
       {2, 8, 1, KV_REFUSED,
        "step 8, layer 0, lane 0: position 1 is not live: it was dropped at "
        "step 6"},
@@ -293,7 +297,7 @@ TEST(steps_of_blocks) {
   kv_decisions_file *f = NULL;
   lists l = right;
   l.step[0] = 5;
-  is_refused(&block, &l, LAYERS, KV_REFUSED, "no block ends here");
+  is_refused(&block, &l, LAYERS, KV_REFUSED, "no block ends at this step");
   l = (lists){1, 3, 3, {3}, {0, 2, 3}, {0, 2, 1}};
   works(open_file(write_file(&block, &l, LAYERS), &f, &told));
   assert_int_equal(f->form.block, 3);

@@ -121,7 +121,7 @@ static const kv_backend *wrap(const kv_backend *b) {
 const kv_backend *kv_backend_find(const char *name, kv_err *e) {
   if (!strcmp(name, "ref")) return wrap(&kv_backend_ref);
   if (!strcmp(name, "emu")) return wrap(&kv_backend_emu);
-  kv_fail(e, KV_USAGE, "there is no backend '%s'", name);
+  kv_fail(e, KV_USAGE, "no backend is called '%s'", name);
   return NULL;
 }
 

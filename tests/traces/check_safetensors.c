@@ -85,11 +85,11 @@ static const wrong wrongs[] = {
      "tensor a: unknown dtype F7"},
     {"{\"a\":{\"dtype\":\"f32\",\"shape\":[],\"data_offsets\":[0,4]}}", 4,
      "unknown dtype f32"},
-    {"{\"a\":" T("4", "0", "4") "}", 4, "shape is not a list"},
-    {"{\"a\":" T("[-1]", "0", "4") "}", 4, "no whole number"},
-    {"{\"a\":" T("[4.0]", "0", "4") "}", 4, "no whole number"},
-    {"{\"a\":" T("[4e0]", "0", "4") "}", 4, "no whole number"},
-    {"{\"a\":" T("[\"4\"]", "0", "4") "}", 4, "no whole number"},
+    {"{\"a\":" T("4", "0", "4") "}", 4, "shape that is not a list"},
+    {"{\"a\":" T("[-1]", "0", "4") "}", 4, "other than whole numbers"},
+    {"{\"a\":" T("[4.0]", "0", "4") "}", 4, "other than whole numbers"},
+    {"{\"a\":" T("[4e0]", "0", "4") "}", 4, "other than whole numbers"},
+    {"{\"a\":" T("[\"4\"]", "0", "4") "}", 4, "other than whole numbers"},
     {"{\"a\":" T("[4]", "-1", "4") "}", 4, "pair of whole numbers"},
     {"{\"a\":" T("[4]", "0", "4.0") "}", 4, "pair of whole numbers"},
     {"{\"a\":" T("[4]", "0", "4,4") "}", 4, "pair of whole numbers"},
@@ -97,7 +97,7 @@ static const wrong wrongs[] = {
      "pair of whole numbers"},
     {"{\"a\":{\"dtype\":\"U8\",\"shape\":[4],\"data_offsets\":[0,4],"
      "\"strides\":[1]}}",
-     4, "has fields beside"},
+     4, "has fields other than"},
     {"{\"a\":" T("[18446744073709551615]", "0", "4") "}", 4, "not valid JSON"},
     {"{\"a\":" T("[9223372036854775807,3]", "0", "4") "}", 4, "overflows"},
     {"{\"a\":" T("[4294967296,4294967296]", "0", "4") "}", 4, "overflows"},
@@ -149,10 +149,10 @@ TEST(wrong_lengths_are_refused) {
   uint64_t n = 100000001;
   memcpy(b, &n, 8);
   scratch_write(scratch_path("huge.st"), 16, b);
-  refuse(scratch_path("huge.st"), "huge.st", "the limit is 100000000");
+  refuse(scratch_path("huge.st"), "huge.st", "the limit of 100000000");
   memset(b, 0xff, 8);
   scratch_write(scratch_path("most.st"), 16, b);
-  refuse(scratch_path("most.st"), "most.st", "the limit is 100000000");
+  refuse(scratch_path("most.st"), "most.st", "the limit of 100000000");
   refuse(scratch_path("none.st"), "none.st", "No such file");
   refuse(scratch_folder(), scratch_folder(), "not a regular file");
 }
@@ -207,15 +207,15 @@ TEST(wrong_indexes_are_refused) {
       {"[]", "i.index.json", "weight_map"},
       {"{\"weight_map\":{}}", "i.index.json", "no shard"},
       {"{\"weight_map\":{\"a\":1}}", "i.index.json", "does not name a file"},
-      {"{\"weight_map\":{\"a\":\"../x.st\"}}", "i.index.json", "leaves"},
-      {"{\"weight_map\":{\"a\":\"/x.st\"}}", "i.index.json", "leaves"},
-      {"{\"weight_map\":{\"a\":\"x\\\\y.st\"}}", "i.index.json", "leaves"},
-      {"{\"weight_map\":{\"a\":\"..\"}}", "i.index.json", "leaves"},
-      {"{\"weight_map\":{\"a\":\"\"}}", "i.index.json", "leaves"},
+      {"{\"weight_map\":{\"a\":\"../x.st\"}}", "i.index.json", "outside"},
+      {"{\"weight_map\":{\"a\":\"/x.st\"}}", "i.index.json", "outside"},
+      {"{\"weight_map\":{\"a\":\"x\\\\y.st\"}}", "i.index.json", "outside"},
+      {"{\"weight_map\":{\"a\":\"..\"}}", "i.index.json", "outside"},
+      {"{\"weight_map\":{\"a\":\"\"}}", "i.index.json", "outside"},
       {"{\"weight_map\":{\"a\":\"gone.st\"}}", "gone.st", "No such file"},
       {"{\"weight_map\":{\"b\":\"p.st\"}}", "p.st", "tensor b is not in it"},
       {"{\"weight_map\":{\"a\":\"p.st\",\"b\":\"q.st\"}}", "q.st",
-       "tensor a stands in two shards"},
+       "tensor a appears in two shards"},
       {"{\"weight_map\":{\"a\":\"r.st\"}}", "i.index.json", "hold 2 tensors"},
       {"{\"weight_map\":{\"a\":\"p.st\",\"c\":\"m.st\"}}", "m.st",
        "disagree about metadata k"},

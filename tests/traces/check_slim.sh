@@ -158,17 +158,17 @@ grep -q '"status": "refused", "reason": "[^"]*rows' out ||
 # --- refused ----------------------------------------------------------------
 
 out=(-q -o x.safetensors)
-refused 2 'nothing is to be left out' "$kvtrace" slim "$v1" "${out[@]}"
+refused 2 'nothing to leave out' "$kvtrace" slim "$v1" "${out[@]}"
 refused 2 'layer 7 is not recorded' "$kvtrace" slim "$v1" "${out[@]}" --layers 7
-refused 2 '--layers 3-1: give all, or' "$kvtrace" slim "$v1" "${out[@]}" \
+refused 2 '--layers must be all, or' "$kvtrace" slim "$v1" "${out[@]}" \
   --layers 3-1
-refused 2 '--rows last=5: give all, or' "$kvtrace" slim "$v1" "${out[@]}" \
+refused 2 '--rows must be all,' "$kvtrace" slim "$v1" "${out[@]}" \
   --rows last=5
-refused 2 '--rows last=5decode: give' "$kvtrace" slim "$v1" "${out[@]}" \
+refused 2 'decode, not ' "$kvtrace" slim "$v1" "${out[@]}" \
   --rows last=5decode
-refused 2 'would write over' "$kvtrace" slim s.safetensors -q \
+refused 2 'would overwrite' "$kvtrace" slim s.safetensors -q \
   -o s.safetensors --no-o
-refused 3 'layer 0 has neither the query rows of all of the prompt nor' \
+refused 3 'layer 0 has neither all of the prompt' \
   "$kvtrace" slim none.safetensors "${out[@]}" --rows decode
 worked "$kvtrace" synth -q -o p.safetensors -t 40 -p 40
 refused 2 'no query row of layer 0 is left' "$kvtrace" slim p.safetensors \
@@ -221,7 +221,7 @@ END
 config '{"num_hidden_layers": 4, "num_attention_heads": 8, "head_dim": 16,
   "layer_types": ["conv", "full_attention", "conv", "sliding_attention"]}'
 refused 2 'give --dtype' "$kvtrace" plan model
-refused 2 'names layer 2; there are 2 that can be recorded, from 1 to 3' \
+refused 2 'names layer 2, but only 2 can be recorded, from 1 to 3' \
   "$kvtrace" plan model --dtype f32 --layers 1-2
 config '{"num_hidden_layers": 2, "num_attention_heads": 8, "kv_lora_rank": 64,
   "qk_nope_head_dim": 12, "qk_rope_head_dim": 4, "v_head_dim": 8}'
@@ -230,14 +230,14 @@ same latent "$(kinds model --dtype f16 --rows last=100,decode)" \
 config '{"num_attention_heads": 8}'
 refused 3 'has no num_hidden_layers' "$kvtrace" plan model
 config '{"num_hidden_layers": 2, "n_head": 0}'
-refused 3 'n_head is not a whole number from 1 to' "$kvtrace" plan model
+refused 3 'n_head must be a whole number from 1 to' "$kvtrace" plan model
 config '{"num_hidden_layers": 2, "n_head": 8, "num_key_value_heads": 3}'
-refused 3 'do not divide among 3 KV heads' "$kvtrace" plan model
+refused 3 'do not divide by 3 KV heads' "$kvtrace" plan model
 config '{"num_hidden_layers": '
 refused 3 'is not valid JSON' "$kvtrace" plan model
 refused 2 'did you mean gemma-3-12b?' "$kvtrace" plan gemma
 refused 2 'leaves no prompt' "$kvtrace" plan tiny -t 9 --decode 9
 echo '{"n_layer": 99999, "n_head": 65536, "head_dim": 65536}' >big.json
-refused 2 'beyond 2^62 bytes' "$kvtrace" plan big.json -t 8388608 \
+refused 2 'exceed 2^62 bytes' "$kvtrace" plan big.json -t 8388608 \
   --dtype f32
 concluded

@@ -67,12 +67,12 @@ static const struct {
   const char *reason;
 } bad_metas[] = {
     {{"format", NULL}, "missing"},
-    {{"format", "pt"}, "is pt, not kvtrace"},
-    {{"version", "3"}, "is 3, neither 1 nor 2"},
+    {{"format", "pt"}, "is pt; only kvtrace"},
+    {{"version", "3"}, "is 3; only 1 and 2"},
     {{"n_layers", NULL}, "missing"},
     {{"n_layers", "0"}, "is 0"},
     {{"n_layers", "two"}, "is two"},
-    {{"n_heads", "5"}, "5 query heads do not divide among 2"},
+    {{"n_heads", "5"}, "5 query heads do not divide by 2"},
     {{"n_heads", "-4"}, "is -4"},
     {{"n_heads", "8"}, "has shape [4, 10, 8], not [8, 10, 8]"},
     {{"n_kv_heads", "1"}, "has shape [2, 10, 8], not [1, 10, 8]"},
@@ -80,14 +80,14 @@ static const struct {
     {{"head_dim", "16"}, "has shape [2, 10, 8], not [2, 10, 16]"},
     {{"head_dim", "8.0"}, "is 8.0"},
     {{"layers", NULL}, "missing"},
-    {{"layers", ""}, "neither"},
-    {{"layers", "2"}, "neither"},
-    {{"layers", "1,0"}, "neither"},
-    {{"layers", "0,0"}, "neither"},
-    {{"layers", "0,"}, "neither"},
-    {{"layers", "[0,1"}, "neither"},
-    {{"layers", "0,1]"}, "neither"},
-    {{"layers", "some"}, "neither"},
+    {{"layers", ""}, "must be `all`"},
+    {{"layers", "2"}, "must be `all`"},
+    {{"layers", "1,0"}, "must be `all`"},
+    {{"layers", "0,0"}, "must be `all`"},
+    {{"layers", "0,"}, "must be `all`"},
+    {{"layers", "[0,1"}, "must be `all`"},
+    {{"layers", "0,1]"}, "must be `all`"},
+    {{"layers", "some"}, "must be `all`"},
     {{"attn.scale", NULL}, "missing"},
     {{"attn.scale", "x"}, "decimal"},
     {{"attn.scale", "inf"}, "decimal"},
@@ -95,14 +95,14 @@ static const struct {
     {{"attn.scale", "0x1p-3"}, "decimal"},
     {{"attn.scale", "1e99"}, "decimal"},
     {{"attn.scale", "0,1"}, "decimal"},
-    {{"attn.scale", "0"}, "above zero"},
-    {{"rope.scale", "-1"}, "above zero"},
+    {{"attn.scale", "0"}, "above 0"},
+    {{"rope.scale", "-1"}, "above 0"},
     {{"rope.scale", "one"}, "decimal"},
     {{"attn.softcap", "50"}, "version 1 defines no arithmetic"},
     {{"attn.sliding_window", "4096"}, "version 1 defines no arithmetic"},
     {{"attn.sinks", "yes"}, "version 1 defines no arithmetic"},
     {{"rope.layout", NULL}, "missing"},
-    {{"rope.layout", "halves"}, "neither half nor interleaved"},
+    {{"rope.layout", "halves"}, "must be half or interleaved"},
     {{"prompt_len", NULL}, "missing"},
     {{"prompt_len", "0"}, "from 1 to 10"},
     {{"prompt_len", "11"}, "from 1 to 10"},
@@ -122,7 +122,7 @@ static const struct {
      "item 0"},
     {{"answers", "[{\"start\":2,\"end\":3,\"source_start\":5,"
                  "\"source_end\":6}]"},
-     "behind the answer"},
+     "after the answer"},
     {{"answers", "[{\"start\":2,\"end\":3.0,\"source_start\":0,"
                  "\"source_end\":1}]"},
      "item 0"},
@@ -153,7 +153,7 @@ static const struct {
     {{"layers.0.v", F, -1, {0}, NULL}, "missing"},
     {{"layers.0.q", F, -1, {0}, NULL}, "missing"},
     {{"layers.1.k", F, -1, {0}, NULL}, "missing"},
-    {{"layers.0.k", F, 2, {KV * TOKENS, DIM}, NULL}, "is not [n_kv_heads"},
+    {{"layers.0.k", F, 2, {KV * TOKENS, DIM}, NULL}, "must be [n_kv_heads"},
     {{"layers.1.k", F, 2, {KV * TOKENS, DIM}, NULL},
      "has shape [20, 8], not [2, 10, 8]"},
     {{"layers.1.v", F, 3, {KV, TOKENS, 4}, NULL},
@@ -164,26 +164,28 @@ static const struct {
     {{"layers.1.o", F, 3, {HEADS, TOKENS, 4}, NULL}, "has shape"},
     {{"layers.0.k", F, 3, {KV, 0, DIM}, NULL}, "holds no tokens"},
     {{"layers.0.v", F, 3, {KV, TOKENS, 0}, NULL}, "impossible"},
-    {{"layers.1.k", KV_ST_F16, 3, {KV, TOKENS, DIM}, NULL}, "another dtype"},
-    {{"layers.0.v", KV_ST_BF16, 3, {KV, TOKENS, DIM}, NULL}, "another dtype"},
-    {{"layers.0.q", KV_ST_I32, 3, {HEADS, TOKENS, DIM}, NULL}, "neither F16"},
-    {{"layers.0.k", KV_ST_F64, 3, {KV, TOKENS, DIM}, NULL}, "neither F16"},
-    {{"layers.1.o", KV_ST_U8, 3, {HEADS, TOKENS, DIM}, NULL}, "neither F16"},
-    {{"layers.0.colsum", F, 2, {HEADS, PROMPT}, NULL}, "is not I64"},
+    {{"layers.1.k", KV_ST_F16, 3, {KV, TOKENS, DIM}, NULL},
+     "must have the dtype"},
+    {{"layers.0.v", KV_ST_BF16, 3, {KV, TOKENS, DIM}, NULL},
+     "must have the dtype"},
+    {{"layers.0.q", KV_ST_I32, 3, {HEADS, TOKENS, DIM}, NULL}, "must be F16"},
+    {{"layers.0.k", KV_ST_F64, 3, {KV, TOKENS, DIM}, NULL}, "must be F16"},
+    {{"layers.1.o", KV_ST_U8, 3, {HEADS, TOKENS, DIM}, NULL}, "must be F16"},
+    {{"layers.0.colsum", F, 2, {HEADS, PROMPT}, NULL}, "must be I64"},
     {{"layers.0.colsum", KV_ST_I64, 2, {HEADS, TOKENS}, NULL},
      "has shape [4, 10], not [4, 6]"},
-    {{"tokens", KV_ST_I64, 1, {TOKENS}, NULL}, "is not I32"},
+    {{"tokens", KV_ST_I64, 1, {TOKENS}, NULL}, "must be I32"},
     {{"tokens", KV_ST_I32, 1, {9}, NULL}, "has shape [9], not [10]"},
     {{"positions", KV_ST_I32, 1, {11}, NULL}, "has shape [11], not [10]"},
-    {{"positions", KV_ST_U32, 1, {TOKENS}, NULL}, "is not I32"},
+    {{"positions", KV_ST_U32, 1, {TOKENS}, NULL}, "must be I32"},
     {{"positions", KV_ST_I32, 1, {TOKENS}, below}, "negative"},
     {{"rope.inv_freq", F, 1, {DIM}, NULL}, "has shape [8], not [4]"},
-    {{"rope.inv_freq", KV_ST_F16, 1, {DIM / 2}, NULL}, "is not F32"},
+    {{"rope.inv_freq", KV_ST_F16, 1, {DIM / 2}, NULL}, "must be F32"},
     {{"rope.inv_freq", F, 1, {DIM / 2}, nan_frequency}, "NaN"},
     {{"rope.inv_freq", F, 1, {DIM / 2}, fast_frequency}, "2^24"},
     {{"layers.0.rows", KV_ST_I32, 1, {9}, NULL}, "has shape [9], not [10]"},
-    {{"layers.0.rows", KV_ST_I64, 1, {TOKENS}, NULL}, "is not I32"},
-    {{"layers.0.rows", KV_ST_I32, 1, {TOKENS}, backwards}, "not ascending"},
+    {{"layers.0.rows", KV_ST_I64, 1, {TOKENS}, NULL}, "must be I32"},
+    {{"layers.0.rows", KV_ST_I32, 1, {TOKENS}, backwards}, "must ascend"},
     {{"layers.0.rows", KV_ST_I32, 1, {TOKENS}, outside}, "outside"},
     {{"layers.0.rows", KV_ST_I32, 1, {TOKENS}, below}, "outside"},
 };
@@ -234,7 +236,7 @@ TEST(odd_dimensions_have_no_rope) {
   assert_null(t->rope.inv_freq);
   kv_trace_close(t);
   write_odd(true);
-  tracefile_refused("rope.inv_freq", "head_dim is odd");
+  tracefile_refused("rope.inv_freq", "needs an even head_dim");
 }
 
 /* --- data --------------------------------------------------------------- */
@@ -259,7 +261,7 @@ TEST(row_subsets_keep_every_decode_row) {
   kv_trace_close(t);
   some[2].data = gap;
   tracefile_write(NULL, 3, some, 0);
-  tracefile_refused("layers.1.rows", "row 7 is missing and prompt_len is 6");
+  tracefile_refused("layers.1.rows", "row 7 is missing (prompt_len is 6)");
   const meta all = {"prompt_len", "10"}; /* no decode step: any rows do */
   tracefile_write(&all, 3, some, 0);
   t = tracefile_open();

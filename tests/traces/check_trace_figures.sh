@@ -23,7 +23,7 @@ look() {
 }
 refused 2 'required: -d/--db; ' \
   "$kvreplay" attention "${traces[@]}"
-refused 2 '4097 is no whole number from 1 to 4096' \
+refused 2 'must be a whole number from 1 to 4096, not 4097' \
   "$kvreplay" attention "${traces[@]}" -d "$db" -j 4097
 look attention "${traces[@]}"
 grep -qx 'text_400: 95 % of the mass of a row needs 37.4 of 232.5 tokens' \
@@ -35,13 +35,13 @@ look residuals "${traces[@]}"
 [ "$(grep -c '^  nearest of K.* (8[36].[0-9] % of all earlier ones are)' \
   "$tmp/said")" = 4 ] || fail "residuals says: $(cat "$tmp/said")"
 look residuals "${traces[@]}"
-[ "$(grep -c ': there already$' "$tmp/said")" = 2 ] || fail 'residuals twice'
+[ "$(grep -c ': exists already$' "$tmp/said")" = 2 ] || fail 'residuals twice'
 look residuals -w "$alone" "${traces[0]}"
 grep -q 'latent 96.*left 0.0096 (without references, as it learned)$' \
   "$tmp/said" ||
   fail "residuals with weights says: $(cat "$tmp/said")"
 look residuals -w "$alone" "${traces[0]}"
-grep -q 'there already' "$tmp/said" || fail 'residuals with weights twice'
+grep -q 'exists already' "$tmp/said" || fail 'residuals with weights twice'
 
 pictures=()
 [ ! -d "$db.figures" ] || pictures=("$db.figures")

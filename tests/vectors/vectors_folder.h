@@ -16,12 +16,12 @@
 typedef struct matrix {
   char stage[32];        /* what it is: "q", "k", "entries", "keep", ... */
   char type[8];          /* F32, F16, BF16, or a whole-number type */
-  char file[160];        /* where its bytes lie, from `offset` on */
+  char file[160];        /* the file of its bytes, which begin at `offset` */
   int layer, step, head; /* head: query head or lane; step 0: of the layer */
-  int again;             /* 0, 1, .. of a stage that comes again at a place */
+  int again;             /* 0, 1, .. for a stage repeated at a place */
   int rows, width, offset, bytes;
   int32_t *id; /* its bytes */
-  float *x;    /* the same as binary32, where they are floats */
+  float *x;    /* the same as binary32, if they are floats */
 } matrix;
 
 enum { MOST = 1 << 14 };
@@ -87,9 +87,8 @@ static matrix *find(const char *stage, const matrix *by, int step, int head) {
 }
 
 /* The rows of K (stage "k", read "k_read") or V of a lane's entries at the step
- * of `by`, [entries]: as the step reads them where it says so, else as
- * recorded.
- */
+ * of `by`, [entries]: as the step reads them if the folder has that, else as
+ * recorded. */
 static inline const float **rows(const char *stage, const char *read,
                                  const matrix *by, int lane) {
   const matrix *entries = find("entries", by, by->step, lane);

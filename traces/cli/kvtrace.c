@@ -12,26 +12,26 @@ static const kv_command *const commands[] = {
     &kv_command_pack, &kv_command_plan,  &kv_command_synth,   NULL};
 
 static const kv_example examples[] = {
-    {"kvtrace info traces/tiny/haystack_8.safetensors", "what a trace is"},
+    {"kvtrace info traces/tiny/haystack_8.safetensors", "what it contains"},
     {"kvtrace check traces/tiny/haystack_8.safetensors",
-     "every number of it, and its outputs recomputed"},
+     "scan every number, and recompute the outputs"},
     {NULL, NULL}};
 
 static const char *const notes[] = {
-    "Looks at, checks, converts and makes attention traces: safetensors files "
-    "of the queries, keys and values of a request.",
+    "A trace is a safetensors file with the queries, keys and values of one "
+    "request.",
     NULL};
 
 static const kv_example environment[] = {KV_ENVIRONMENT_ISA, {NULL, NULL}};
 
 static const kv_brought brought[] = {
-    {"prefill", "measure how sparsely a prompt could be read",
-     "type make install, or pip install . in kvreplay's source tree"},
-    {NULL, NULL, NULL}};
+    {"prefill", "measure how sparse the attention of a prompt is",
+     "type make install, or pip install . in kvreplay's source tree", NULL},
+    {NULL, NULL, NULL, NULL}};
 
 static const kv_program program = {
     .name = "kvtrace",
-    .alone = {.summary = "look at, check, convert and make attention traces",
+    .alone = {.summary = "inspect, check, convert and make attention traces",
               .operands = "COMMAND",
               .examples = examples,
               .notes = notes},

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the commands of kvtrace share; a command is a file of its own. A command
- * prints its data to standard output and returns an error as a sentence, which
- * its caller (traces/option/program.h) prints.
+ * Shared by the commands of kvtrace, each a file of its own. A command prints
+ * its data to standard output and returns an error as a sentence, which its
+ * caller (traces/option/program.h) prints.
  */
 #ifndef KV_TRACES_KVTRACE_H
 #define KV_TRACES_KVTRACE_H
@@ -24,9 +24,7 @@ typedef struct kv_one_trace {
   int json;     /* 1: --format json; 0: a table */
 } kv_one_trace;
 
-#define KV_ONE_TRACE                                                           \
-  .operands = "TRACE", .least = 1, .most = 1,                                  \
-  .offset = offsetof(kv_one_trace, path), .use = KV_USE_READ
+#define KV_ONE_TRACE KV_TAKES("TRACE", 1, 1, kv_one_trace, path, KV_USE_READ)
 #define KV_OPTION_FORMAT                                                       \
   {                                                                            \
     .slot = KV_SLOT_CHOICE, .name = "format", .letter = 'f',                   \
@@ -36,9 +34,10 @@ typedef struct kv_one_trace {
   }
 #define KV_DTYPES "F16|BF16|F32" /* choices, in the order of kv_dtype */
 
-/* Of a command that makes a trace smaller, or says how small it would be: what
- * KV_KEEPING_OPTIONS stores, of which kv_keeping_read makes `keep`, for
- * kv_keep_free. KV_USAGE, naming the option; KV_RESOURCE: memory. */
+/* For commands that make a trace smaller, or say how small it would be:
+ * KV_KEEPING_OPTIONS stores rows and layers; kv_keeping_read makes `keep` from
+ * them; free it with kv_keep_free. KV_USAGE, naming the option; KV_RESOURCE:
+ * memory. */
 typedef struct kv_keeping {
   const char *rows, *layers; /* as typed, or NULL */
   kv_keep keep;
@@ -53,48 +52,50 @@ kv_rc kv_keeping_read(kv_keeping *k, kv_err *e);
    "ROWS",                                                                     \
    .offset = offsetof(task, member.rows),                                      \
    .group = "What to leave out",                                               \
-   .help = "query rows that stay: last=256,decode, those of the prompt's "     \
-           "last 256 tokens and of decode steps; decode (default: all)"},      \
+   .help = "query rows that stay: decode; or last=256,decode, also those of "  \
+           "the prompt's last 256 tokens (default: all)"},                     \
       {KV_SLOT_TEXT,                                                           \
        "layers",                                                               \
        0,                                                                      \
        "LIST",                                                                 \
        .offset = offsetof(task, member.layers),                                \
-       .help = "layers that stay, as 0,3,8-11 (default: all)"},                \
+       .help = "layers that stay, such as 0,3,8-11 (default: all)"},           \
       {KV_SLOT_FLAG, "no-o", .offset = offsetof(task, member.keep.no_o),       \
-       .help = "no outputs: kvtrace check has nothing to compare then"},       \
+       .help =                                                                 \
+           "leave out outputs; kvtrace check then has nothing to compare"},    \
   {                                                                            \
     KV_SLOT_FLAG, "no-sums",                                                   \
         .offset = offsetof(task, member.keep.no_sums),                         \
-        .help = "no column sums: h2o and its like are refused then"            \
+        .help = "leave out column sums; methods like h2o are then refused"     \
   }
 
-/* Choices of a model, the i-th of kv_geometries, NULL behind the last; and all
- * of them in a sentence. */
+/* Names of models, by index in kv_geometries, NULL past the last; and all of
+ * them in a sentence. */
 const char *kv_model_name(int i);
 #define KV_MODELS                                                              \
   "llama-3.1-8b, llama-3.1-70b, qwen2.5-7b, qwen2.5-32b, qwen3-4b, qwen3-8b, " \
   "mistral-7b, llama-2-7b, llama-2-13b, falcon-7b, gemma-3-12b, gpt-oss-20b "  \
   "and tiny"
 
-/* For a command that writes a trace: after kv_stop_on_signals, SIGINT and
+/* For a command that writes a trace. After kv_stop_on_signals, SIGINT and
  * SIGTERM set kv_stop_asked to their number instead of ending the process, and
- * a file beyond the size limit is a failed write instead of SIGXFSZ. */
+ * writing beyond the size limit is a failed write instead of SIGXFSZ. */
 extern volatile sig_atomic_t kv_stop_asked;
 void kv_stop_on_signals(void);
 
-/* To return what writing returned: if it failed and a signal came, prints e's
- * sentence and makes *stopped true, so that the exit code is 130; else it is
- * false. Returns rc. */
+/* Call it with the result of writing. If writing failed and a signal came, it
+ * prints e's sentence and sets *stopped to true, so that the exit code is 130;
+ * else *stopped is false. Returns rc. */
 kv_rc kv_stop_heard(kv_rc rc, bool *stopped, const kv_err *e);
 
-/* Before computing: *out as kv_choose_kernels, and says on standard error if
- * fewer threads than OpenMP's default can be started. KV_USAGE as that one. */
+/* Call it before computing: *out as in kv_choose_kernels; says on standard
+ * error if fewer threads than OpenMP's default can be started. KV_USAGE as
+ * there. */
 kv_rc kv_compute_setup(const kv_kernels **out, kv_err *e);
 
-/* Prints and frees JSON text made between kv_json_begin (traces/text/json.h)
- * and this call, which is in place of kv_json_end. KV_RESOURCE: memory failed
- * since then; KV_INPUT: text is NULL, as `path`, the trace's, is not UTF-8. */
+/* Prints and frees JSON text that was made since kv_json_begin
+ * (traces/text/json.h); replaces kv_json_end. KV_RESOURCE: memory failed since
+ * then. KV_INPUT: text is NULL because `path`, the trace's, is not UTF-8. */
 kv_rc kv_print_json(const char *path, char *text, kv_err *e);
 
 #endif

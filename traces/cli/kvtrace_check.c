@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * kvtrace check: structure, every number, the recorded outputs and column sums
- * against recomputed ones, layer by layer, with pages given back on the way.
- * Exit 1 when one is further away than rounding of the recording explains.
- * Tensors that nobody reads are named, which changes no exit code.
+ * against recomputed ones, layer by layer, with pages released on the way. Exit
+ * 1 if a difference is larger than rounding of the recording explains. Unused
+ * tensors are listed, which changes no exit code.
  */
 #include <jansson.h>
 #include <stdbool.h>
@@ -117,8 +117,8 @@ static void print_sums_of(int layer, const kv_check_sums *s) {
            layer, s->head, s->column, s->theirs, s->ours,
            (long long)s->different);
   else
-    printf("column sums: layer %d, query head %d: %.0f in all, not %.0f as its "
-           "rows have; %lld heads differ\n",
+    printf("column sums: layer %d, query head %d: %.0f in all, but its rows "
+           "add up to %.0f; %lld heads differ\n",
            layer, s->head, s->theirs, s->ours, (long long)s->different);
 }
 
@@ -132,8 +132,8 @@ static void print_sums(const report *r) {
   }
   if (again) printf("column sums: recomputed in %d layers, ok\n", again);
   if (weighed)
-    printf("column sums: in %d layers prompt rows are missing, each head's "
-           "together ok\n",
+    printf("column sums: %d layers lack prompt rows, but each head's total is "
+           "ok\n",
            weighed);
 }
 
@@ -194,24 +194,19 @@ static const kv_option options[] = {KV_OPTION_FORMAT, {.slot = KV_SLOT_END}};
 
 static const kv_example examples[] = {
     {"kvtrace check traces/tiny/haystack_8.safetensors",
-     "layer by layer, with the largest difference"},
+     "the largest difference of each layer"},
     {"kvtrace check --format json recording.safetensors", "for programs"},
     {NULL, NULL}};
 
 static const char *const notes[] = {
-    "Column sums are recomputed, too, where every prompt row is there. Tensors "
-    "that the format does not know are named in a note, which is no fault.",
-    "The exit code is 1 where outputs or column sums differ by more than "
-    "rounding of the recording explains.",
+    "Column sums are recomputed if every prompt row was recorded. Tensors "
+    "outside the format are named in a note; they are no error.",
+    "The exit code is 1 if outputs or column sums differ by more than the "
+    "rounding of the recording.",
     NULL};
 
 static const kv_task task_check = {.size = sizeof(kv_one_trace), .work = work};
 
 const kv_command kv_command_check = {
-    .name = "check",
-    .summary = "scan every number, recompute outputs and column sums",
-    KV_ONE_TRACE,
-    .options = options,
-    .examples = examples,
-    .notes = notes,
-    .task = &task_check};
+    KV_COMMAND(check, "scan every number, recompute outputs and column sums"),
+    KV_ONE_TRACE};

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * kvtrace convert: a trace in another type, for kernels that read that type.
- * An interrupt ends it between two pieces, and nothing is left behind.
+ * kvtrace convert: a trace in another type, for kernels that read that type. An
+ * interrupt ends it between two pieces and leaves no file.
  */
 #define _GNU_SOURCE 1
 #include <inttypes.h>
@@ -33,12 +33,12 @@ static void tell(const kv_convert *c, const char *path) {
   snprintf(note, sizeof note, "wrote %s; %" PRId64 " numbers were rounded",
            kv_show(path, a), c->changed);
   kv_note(note);
-  tell_layers(c->o_left_out, "outputs of %d layer%s left out: they are of the "
-                             "numbers before rounding");
+  tell_layers(c->o_left_out, "outputs of %d layer%s left out, because they "
+                             "belong to the numbers before rounding");
   tell_layers(c->sums_again, "column sums of %d layer%s recomputed from the "
                              "rounded numbers");
-  tell_layers(c->sums_left_out, "column sums of %d layer%s left out: not every "
-                                "prompt row is there to recompute them");
+  tell_layers(c->sums_left_out, "column sums of %d layer%s left out, because "
+                                "prompt rows to recompute them are missing");
 }
 
 static kv_rc write_it(const task *s, kv_convert *c, kv_err *e) {
@@ -76,8 +76,8 @@ static const kv_option options[] = {
     {KV_SLOT_TEXT, "out", 'o', "FILE", AT(out), .use = KV_USE_CREATED,
      .must = true, .group = "Result", .help = "where to write it (required)"},
     {KV_SLOT_CHOICE, "dtype", 'd', "TYPE", .choices = KV_DTYPES, AT(dtype),
-     .must = true, .help = "of q, k and v: F16, BF16 or F32 (required)"},
-    {KV_SLOT_FLAG, "quiet", 'q', AT(quiet), .help = "no progress"},
+     .must = true, .help = "type of q, k and v: F16, BF16 or F32 (required)"},
+    {KV_SLOT_FLAG, "quiet", 'q', AT(quiet), .help = "no progress bar"},
     {.slot = KV_SLOT_END}};
 
 static const kv_example examples[] = {
@@ -86,18 +86,13 @@ static const kv_example examples[] = {
     {NULL, NULL}};
 
 static const char *const notes[] = {
-    "All else is carried over. Where a number changed, the model's outputs are "
-    "left out, as they are of the numbers before, and column sums are made "
-    "anew from the rounded ones, or left out where prompt rows are missing.",
+    "Everything else is copied. If a number changed, the model's outputs are "
+    "left out, because they belong to the old numbers. Column sums are then "
+    "recomputed from the rounded numbers, or left out if prompt rows are "
+    "missing.",
     NULL};
 
 static const kv_task task_convert = {.size = sizeof(task), .work = work};
 
 const kv_command kv_command_convert = {
-    .name = "convert",
-    .summary = "write a trace in another type, each number the nearest of it",
-    KV_ONE_TRACE,
-    .options = options,
-    .examples = examples,
-    .notes = notes,
-    .task = &task_convert};
+    KV_COMMAND(convert, "write a trace in another number type"), KV_ONE_TRACE};

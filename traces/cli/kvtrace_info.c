@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * kvtrace info: what a trace is, from headers, metadata and a few rows of keys
- * (traces/trace/expanded.h); with
- * --identity also its SHA-256, which reads the whole file once; with
- * --attention what its heads attend to, which computes every recorded row.
+ * kvtrace info: describes a trace, from headers, metadata and a few rows of
+ * keys (traces/trace/expanded.h); with --identity also its SHA-256, which reads
+ * the whole file once; with --attention what its heads attend to, which
+ * computes every recorded row.
  */
 #define _GNU_SOURCE 1
 #include <jansson.h>
@@ -262,36 +262,33 @@ static void release(void *self) { free(((task *)self)->heads); }
 static const kv_option options[] = {
     KV_OPTION_FORMAT,
     {KV_SLOT_FLAG, "identity", 'i', .offset = offsetof(task, identity),
-     .help = "also the trace's SHA-256, which reads all of it"},
+     .help = "also print the trace's SHA-256, which reads the whole file"},
     {KV_SLOT_FLAG, "attention", 'a', .offset = offsetof(task, attention),
-     .help = "also what each head attends to, which computes all of it"},
+     .help = "also print what each head attends to, which takes a computation"},
     {.slot = KV_SLOT_END}};
 
 static const kv_example examples[] = {
-    {"kvtrace info traces/tiny/haystack_8.safetensors", "what it is"},
+    {"kvtrace info traces/tiny/haystack_8.safetensors",
+     "what the trace contains"},
     {"kvtrace info --format json big.safetensors.index.json",
-     "the same of a set of shards, for programs"},
+     "a set of shards, as JSON"},
     {"kvtrace info --attention traces/tiny/haystack_8.safetensors",
-     "which heads look near, at token 0, or for an answer"},
+     "which heads attend nearby, to token 0, or to an answer"},
     {NULL, NULL}};
 
 static const char *const notes[] = {
-    "The figures of attention are means over the recorded rows from token 64 "
-    "on: entropy in nats, the mass on token 0 (first) and on the 32 newest "
-    "tokens (recent), and the share of the tokens seen that 95 % of the mass "
-    "needs (tokens); and, over the rows that predict an answer, the mass on "
-    "the token which it repeats (needle).",
-    "The word is the first that holds: retrieval, a needle of 0.3; sink, 0.3 "
-    "on token 0; local, 0.5 on the newest; broad.",
+    "With --attention: means over the recorded rows from token 64 on. "
+    "entropy: in nats. first: mass on token 0. recent: mass on the 32 newest "
+    "tokens. tokens: share of the tokens that 95 % of the mass needs. needle: "
+    "mass on the token that the answer repeats, over the rows that predict an "
+    "answer.",
+    "The word after each head is the first that applies: retrieval (needle of "
+    "at least 0.3), sink (first of at least 0.3), local (recent of at least "
+    "0.5) or broad.",
     NULL};
 
 static const kv_task task_info = {
     .size = sizeof(task), .work = work, .free = release};
 
-const kv_command kv_command_info = {.name = "info",
-                                    .summary = "show what a trace is",
-                                    KV_ONE_TRACE,
-                                    .options = options,
-                                    .examples = examples,
-                                    .notes = notes,
-                                    .task = &task_info};
+const kv_command kv_command_info = {
+    KV_COMMAND(info, "show what a trace contains"), KV_ONE_TRACE};

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * kvtrace pack: one trace of the chunks that the ranks of an inference engine
- * appended to a folder. An interrupt ends it between two pieces, and nothing is
- * left behind.
+ * kvtrace pack: makes one trace of the chunks that the ranks of an inference
+ * engine appended to a folder. An interrupt ends it between two pieces and
+ * leaves no file.
  */
 #define _GNU_SOURCE 1
 #include <stdio.h>
@@ -39,8 +39,10 @@ static kv_rc choose_out(task *s, kv_err *e) {
   while (n > 1 && folder[n - 1] == '/') n--;
   if (s->out) return KV_OK;
   if (!is_named(n, folder))
-    return kv_fail(e, KV_USAGE, "%s: no name to call the trace by; give --out",
-                   kv_show(folder, a));
+    return kv_fail(
+        e, KV_USAGE,
+        "%s: cannot derive the trace's name from this folder; give --out",
+        kv_show(folder, a));
   if (asprintf(&s->made, "%.*s.safetensors", (int)n, folder) < 0) {
     s->made = NULL;
     return kv_no_memory(e, "a file name", n);
@@ -111,9 +113,9 @@ static const kv_option options[] = {
      .group = "Result",
      .help = "where to write it (default: FOLDER.safetensors)"},
     {KV_SLOT_COUNT, "tokens", 't', "N", .min = 1, .max = 1 << 30, AT(tokens),
-     .help = "the first N alone, as where a process was killed (default: as "
-             "many as trace.json lists, else all)"},
-    {KV_SLOT_FLAG, "quiet", 'q', AT(quiet), .help = "no progress"},
+     .help = "only the first N tokens, for example if a process was killed "
+             "(default: as many as trace.json lists, otherwise all)"},
+    {KV_SLOT_FLAG, "quiet", 'q', AT(quiet), .help = "no progress bar"},
     {.slot = KV_SLOT_END}};
 
 static const kv_example examples[] = {
@@ -122,25 +124,17 @@ static const kv_example examples[] = {
     {NULL, NULL}};
 
 static const char *const notes[] = {
-    "FOLDER holds trace.json, with metadata and token ids, and for each rank "
-    "and layer a file NAME.chunks: a line of JSON, then rows of q, k, v and "
-    "perhaps o as they come, a prompt in pieces and decode steps one by one "
-    "(traces/PACK.md). A KV head that several ranks hold is compared and "
-    "stored once.",
+    "FOLDER contains trace.json, with metadata and token ids, and a file "
+    "NAME.chunks for each rank and layer. Such a file has a line of JSON, then "
+    "rows of q, k, v and optionally o in order of arrival: the prompt in "
+    "pieces, then decode steps one by one (traces/PACK.md). A KV head that "
+    "several ranks have is compared and stored once.",
     NULL};
 
 static const kv_task task_pack = {
     .size = sizeof(task), .work = work, .free = clean};
 
 const kv_command kv_command_pack = {
-    .name = "pack",
-    .summary = "make a trace of what an inference engine appended to a folder",
-    .operands = "FOLDER",
-    .least = 1,
-    .most = 1,
-    .offset = offsetof(task, folder),
-    .use = KV_USE_NONE,
-    .options = options,
-    .examples = examples,
-    .notes = notes,
-    .task = &task_pack};
+    KV_COMMAND(pack,
+               "make a trace from the files that an inference engine wrote"),
+    KV_TAKES("FOLDER", 1, 1, task, folder, KV_USE_NONE)};

@@ -71,7 +71,7 @@ static kv_rc no_such(const char *text, kv_err *e) {
   int n = 0;
   while (n < 64 && (names[n] = kv_model_name(n))) n++;
   return kv_no_such("model, config.json or trace", text, n, names,
-                    "models are " KV_MODELS, e);
+                    "the models are " KV_MODELS, e);
 }
 
 static kv_rc read_source(const char *from, kv_plan *out, kv_err *e) {
@@ -100,13 +100,13 @@ static kv_rc choose(task *s, kv_err *e) {
   p->prompt_len = p->n_tokens - decode;
   if (p->prompt_len < 1)
     return kv_fail(e, KV_USAGE,
-                   "--decode %d leaves no prompt: the request has %d tokens, "
+                   "--decode %d leaves no prompt; the request has %d tokens, "
                    "decode steps included",
                    decode, p->n_tokens);
   if (s->dtype != ANY) kv_plan_type(&s->plan, (kv_dtype)s->dtype);
   if (s->plan.typed) return KV_OK;
   return kv_fail(e, KV_USAGE,
-                 "%s: names no type of numbers that a trace has; give --dtype",
+                 "%s: names no dtype that a trace can have; give --dtype",
                  kv_show(s->of.path.item[0], a));
 }
 
@@ -215,28 +215,30 @@ static const kv_option options[] = {
      .help = "decode steps among them (default: the trace's, or with --tokens "
              "min(256, tokens / 8))"},
     {KV_SLOT_CHOICE, "dtype", 'd', "TYPE", .choices = KV_DTYPES, AT(dtype),
-     .help = "of q, k, v and o: F16, BF16 or F32 (default: the model's own)"},
+     .help =
+         "type of q, k, v and o: F16, BF16 or F32 (default: the model's own)"},
     KV_KEEPING_OPTIONS(task, what),
     {KV_SLOT_FLAG, "drop-tokens", AT(what.keep.no_tokens),
-     .help = "no token ids"},
+     .help = "leave out token ids"},
     {.slot = KV_SLOT_END}};
 
 static const kv_example examples[] = {
-    {"kvtrace plan llama-3.1-8b -t 131072", "a long prompt of a known model"},
+    {"kvtrace plan llama-3.1-8b -t 131072", "a long prompt of a listed model"},
     {"kvtrace plan ~/models/mine/config.json -t 8192 --rows last=256,decode",
-     "of any model, in full and with fewer query rows"},
+     "any model, with all query rows and with fewer"},
     {"kvtrace plan chat.safetensors --layers 0,8-11 --no-o --format json",
-     "what kvtrace slim would make of a trace, for programs"},
+     "the size that kvtrace slim would reach, as JSON"},
     {NULL, NULL}};
 
 static const char *const notes[] = {
-    "SOURCE is a model (" KV_MODELS "), the config.json of one or the folder "
-    "that has it, or a trace.",
-    "Bytes are those of the tensors, as kvreplay record and kvtrace slim "
-    "write them; a file has a header of some kilobytes beside them. Of a "
-    "config.json those layers count that attend; multi-head latent attention "
-    "is as a forward expands it. Of a trace, full is the trace itself or, with "
-    "--tokens or --decode, a recording of such a request with all query rows.",
+    "SOURCE is a model (" KV_MODELS "), the config.json of a model or its "
+    "folder, or a trace.",
+    "Bytes are those of the tensors that kvreplay record and kvtrace slim "
+    "write, without the file's header of some kilobytes. In a config.json only "
+    "layers with attention count. Multi-head latent attention counts as a "
+    "forward pass expands it. For a trace, full is the trace itself. With "
+    "--tokens or --decode it is a recording of such a request with all query "
+    "rows.",
     NULL};
 
 static const kv_task task_plan = {.size = sizeof(task),
@@ -245,16 +247,7 @@ static const kv_task task_plan = {.size = sizeof(task),
                                   .work = work,
                                   .free = clean};
 
-const kv_command kv_command_plan = {.name = "plan",
-                                    .summary =
-                                        "what a trace of a model would cost",
-                                    .operands = "SOURCE",
-                                    .words = kv_model_name,
-                                    .least = 1,
-                                    .most = 1,
-                                    .offset = offsetof(kv_one_trace, path),
-                                    .use = KV_USE_READ,
-                                    .options = options,
-                                    .examples = examples,
-                                    .notes = notes,
-                                    .task = &task_plan};
+const kv_command kv_command_plan = {
+    KV_COMMAND(plan, "how large a trace of a model would be"),
+    KV_TAKES("SOURCE", 1, 1, kv_one_trace, path, KV_USE_READ),
+    .words = kv_model_name};

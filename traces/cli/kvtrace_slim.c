@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * kvtrace slim: a smaller trace from a full one. An interrupt ends it between
- * two pieces, and nothing is left behind.
+ * two pieces and leaves no file.
  */
 #include <stdio.h>
 
@@ -70,37 +70,33 @@ static void clean(void *self) { kv_keep_free(&((task *)self)->what.keep); }
 static const kv_option options[] = {
     {KV_SLOT_TEXT, "out", 'o', "FILE", AT(out), .use = KV_USE_CREATED,
      .must = true, .group = "Result", .help = "where to write it (required)"},
-    {KV_SLOT_FLAG, "quiet", 'q', AT(quiet), .help = "no progress"},
+    {KV_SLOT_FLAG, "quiet", 'q', AT(quiet), .help = "no progress bar"},
     KV_KEEPING_OPTIONS(task, what),
     {KV_SLOT_FLAG, "drop-tokens", AT(what.keep.no_tokens),
-     .help = "no token ids, from which the text could be read"},
+     .help = "leave out token ids, which reveal the text"},
     {.slot = KV_SLOT_END}};
 
 static const kv_example examples[] = {
     {"kvtrace slim chat.safetensors --rows last=256,decode -o s.safetensors",
-     "the observation window's query rows, and column sums for h2o"},
+     "query rows of the observation window only, and column sums for h2o"},
     {"kvtrace slim chat.safetensors --layers 0,8-11 --no-o -o l.safetensors",
      "some layers, and no outputs"},
     {NULL, NULL}};
 
 static const char *const notes[] = {
-    "K, V and what stays are as they were, byte for byte. A layer that loses "
-    "query rows of the prompt gets column sums of all of them: a method that "
-    "reads sums, such as h2o, decides on them as on the full trace, to the "
-    "bit; one that needs the rows is refused by a sentence that names them. "
-    "kvtrace plan says how large the result will be.",
-    "Column sums take the prompt's attention once, on all threads; all else is "
-    "copied. Metadata slimmed says what was left out.",
+    "K, V and everything that stays are the same bytes. A layer that loses "
+    "query rows of the prompt gets column sums of all of them. A method that "
+    "reads sums, such as h2o, then decides exactly as on the full trace. A "
+    "method that needs the rows is refused. `kvtrace plan` says how large the "
+    "result will be.",
+    "Column sums need the prompt's attention once, on all threads; the rest is "
+    "copied. The metadata `slimmed` says what was left out.",
     NULL};
 
 static const kv_task task_slim = {
     .size = sizeof(task), .check = check, .work = work, .free = clean};
 
 const kv_command kv_command_slim = {
-    .name = "slim",
-    .summary = "make a trace smaller: fewer query rows, layers, no outputs",
-    KV_ONE_TRACE,
-    .options = options,
-    .examples = examples,
-    .notes = notes,
-    .task = &task_slim};
+    KV_COMMAND(slim,
+               "make a trace smaller: fewer query rows or layers, no outputs"),
+    KV_ONE_TRACE};

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * kvtrace synth: writes a synthetic trace. An interrupt ends it between two
- * batches of rows, and nothing is left behind.
+ * batches of rows and leaves no file.
  */
 #include "traces/cli/kvtrace.h"
 
@@ -56,14 +56,13 @@ static kv_rc choose_shape(task *s, kv_err *e) {
   take(s->full_every, &g->full_every);
   take(s->sinks, &g->sinks);
   if (s->full_every && !g->window)
-    return kv_fail(
-        e, KV_USAGE,
-        "--full-every says which layers have no --window; give both");
+    return kv_fail(e, KV_USAGE,
+                   "--full-every selects layers without --window; give both");
   if (s->dtype != ANY) g->dtype = (kv_dtype)s->dtype;
   s->what.prompt_len = kv_synth_prompt(s->tokens);
   take(s->prompt_len, &s->what.prompt_len);
   if (s->what.prompt_len <= s->tokens) return KV_OK;
-  return kv_fail(e, KV_USAGE, "--prompt-len %d is more than the %d of --tokens",
+  return kv_fail(e, KV_USAGE, "--prompt-len %d exceeds the %d of --tokens",
                  s->prompt_len, s->tokens);
 }
 
@@ -80,7 +79,8 @@ static kv_rc choose_layers(task *s, kv_err *e) {
     if (end == text || *text < '0' || *text > '9' || l <= last || l >= most ||
         (*end && *end != ','))
       return kv_fail(e, KV_USAGE,
-                     "--record wants ascending layers below %d, as 8,24", most);
+                     "--record must list ascending layers below %d, as in 8,24",
+                     most);
     s->list[s->what.n_recorded++] = last = (int)l;
     if (*end == 0) return KV_OK;
   }
@@ -96,7 +96,7 @@ static kv_rc check(void *self, kv_err *e) {
   if (s->softcap && (!kv_text_float(s->softcap, &s->what.softcap) ||
                      !(s->what.softcap >= 1 && s->what.softcap <= 1000)))
     return kv_fail(e, KV_USAGE,
-                   "--softcap is %.40s, not a number from 1 to 1000",
+                   "--softcap must be a number from 1 to 1000, not '%.40s'",
                    s->softcap);
   kv_rc rc = choose_shape(s, e);
   return rc ? rc : choose_layers(s, e);
@@ -135,14 +135,14 @@ static const kv_option options[] = {
     {KV_SLOT_TEXT, "out", 'o', "FILE", AT(out), .use = KV_USE_SYNTHETIC,
      .must = true, .group = "Result", .help = "where to write it (required)"},
     {KV_SLOT_FLAG, "output", AT(output),
-     .help = "record o as well: quadratic in tokens"},
+     .help = "also record o; the time is quadratic in tokens"},
     {KV_SLOT_TEXT, "record", 0, "LIST", AT(record),
-     .help = "layers to record, as 8,24 (default: all)"},
-    {KV_SLOT_FLAG, "quiet", 'q', AT(quiet), .help = "no progress"},
+     .help = "layers to record, such as 8,24 (default: all)"},
+    {KV_SLOT_FLAG, "quiet", 'q', AT(quiet), .help = "no progress bar"},
     {KV_SLOT_CHOICE, "like", 0, "MODEL", .words = kv_model_name, AT(like),
-     .group = "Shape", .help = "a model to take the shape of (default: tiny)"},
+     .group = "Shape", .help = "take the shape of this model (default: tiny)"},
     {KV_SLOT_COUNT, "layers", 0, "N", .min = 1, .max = 100000, AT(layers),
-     .help = "layers of the model (what is not given is as MODEL)"},
+     .help = "layers of the model (default, also below: as --like)"},
     {KV_SLOT_COUNT, "heads", 0, "N", .min = 1, .max = 65536, AT(heads),
      .help = "query heads"},
     {KV_SLOT_COUNT, "kv-heads", 0, "N", .min = 1, .max = 65536, AT(kv_heads),
@@ -150,48 +150,42 @@ static const kv_option options[] = {
     {KV_SLOT_COUNT, "dim", 0, "N", .min = 8, .max = 1024, AT(dim),
      .help = "head dimension, a multiple of 4"},
     {KV_SLOT_CHOICE, "dtype", 0, "TYPE", .choices = KV_DTYPES, AT(dtype),
-     .help = "of q, k and v: F16, BF16 or F32"},
+     .help = "type of q, k and v: F16, BF16 or F32"},
     {KV_SLOT_COUNT, "window", 0, "N", .min = 2, .max = 1 << 23, AT(window),
-     .help = "sliding window of the layers, in tokens: a trace of version 2"},
+     .help = "sliding window of the layers, in tokens (trace version 2)"},
     {KV_SLOT_COUNT, "full-every", 0, "N", .min = 1, .max = 100000,
      AT(full_every),
      .help = "every N-th layer has no window (Gemma 3: 6; gpt-oss: 2)"},
     {KV_SLOT_FLAG, "shared", AT(shared),
-     .help = "V is K, stored once, as latent attention has it: version 2"},
+     .help = "V is K, stored once, as in latent attention (trace version 2)"},
     {KV_SLOT_FLAG, "sinks", AT(sinks),
-     .help = "learned sinks for every head, as gpt-oss: version 2"},
+     .help = "learned sinks for every head, as in gpt-oss (trace version 2)"},
     {KV_SLOT_TEXT, "softcap", 0, "X", AT(softcap),
-     .help = "cap on logits (Gemma 2: 50): a trace of version 2"},
+     .help = "cap on logits (Gemma 2: 50; trace version 2)"},
     {KV_SLOT_COUNT, "tokens", 't', "N", .min = 1, .max = 1 << 23, AT(tokens),
      .group = "Request", .help = "prompt and decode steps (default: 1024)"},
     {KV_SLOT_COUNT, "prompt-len", 'p', "N", .min = 1, .max = 1 << 23,
      AT(prompt_len),
      .help = "tokens of the prompt (default: all but min(256, tokens / 8))"},
     {KV_SLOT_WIDE, "seed", 's', "N", AT(seed),
-     .help = "another seed, another trace (default: 1)"},
+     .help = "seed of the random numbers (default: 1)"},
     {.slot = KV_SLOT_END}};
 
 static const kv_example examples[] = {
     {"kvtrace synth -o s.safetensors --tokens 2048 --seed 7",
-     "a small one, the same on every machine"},
+     "a small trace, the same on every machine"},
     {"kvtrace synth -o big.safetensors --like llama-3.1-8b --record 8,24 "
      "-t 8448",
-     "two layers of a large model's geometry"},
+     "two layers with the shape of a large model"},
     {NULL, NULL}};
 
 static const char *const notes[] = {
-    "Models: " KV_MODELS ". Only their shapes are used, with the windows, "
-    "sinks and frequencies of gemma-3-12b and gpt-oss-20b; nothing in the "
-    "result is real.",
+    "Models: " KV_MODELS ". Only their shapes are used, and the windows, sinks "
+    "and frequencies of gemma-3-12b and gpt-oss-20b. The numbers are made up.",
     NULL};
 
 static const kv_task task_synth = {sizeof(task), begin, check, work,
                                    NULL,         NULL,  clean};
 
 const kv_command kv_command_synth = {
-    .name = "synth",
-    .summary = "make a synthetic trace, the same on every machine",
-    .options = options,
-    .examples = examples,
-    .notes = notes,
-    .task = &task_synth};
+    KV_COMMAND(synth, "make a synthetic trace, the same on every machine")};

@@ -53,7 +53,7 @@ kv_rc kv_print_json(const char *path, char *text, kv_err *e) {
     rc = kv_no_memory(e, "what is printed", 0);
   } else if (!text) {
     rc = kv_fail(e, KV_INPUT,
-                 "%s: its path is not UTF-8, so JSON cannot hold it",
+                 "%s: the path is not UTF-8, so JSON cannot hold it",
                  kv_show(path, a));
   } else {
     puts(text);

@@ -66,9 +66,8 @@ static bool lies_in(const char *folder, const char *file) {
 static kv_rc clash(const kv_place *out, const kv_place *in, const char *path,
                    kv_err *e) {
   char a[KV_SHOW], b[KV_SHOW];
-  return kv_fail(e, KV_USAGE,
-                 "%s %s would write over %s, %s; name another file", out->what,
-                 kv_show(out->path, a), kv_show(path, b), in->what);
+  return kv_fail(e, KV_USAGE, "%s %s would overwrite %s, %s; name another file",
+                 out->what, kv_show(out->path, a), kv_show(path, b), in->what);
 }
 
 /* The database's log, shared memory and rollback journal are part of it: none
@@ -123,8 +122,8 @@ static kv_rc apart_from_other(const kv_place *a, const kv_place *b, kv_err *e) {
   if (!dir->folder || file->folder || !lies_in(dir->path, file->path))
     return KV_OK;
   return kv_fail(e, KV_USAGE,
-                 "%s %s lies in %s %s, where other files are made; name "
-                 "another place",
+                 "%s %s is inside %s %s, where other files are written; name "
+                 "another folder",
                  file->what, kv_show(file->path, x), dir->what,
                  kv_show(dir->path, y));
 }
@@ -164,8 +163,8 @@ static kv_rc spares(const kv_place *out, kv_err *e) {
     is = out->synthetic ? "a recorded trace" : "a trace";
   if (!is) return KV_OK;
   return kv_fail(e, KV_USAGE,
-                 "%s %s is %s, which is not written over; name another file, "
-                 "or remove it first",
+                 "%s %s is %s, which is not overwritten; name another file, or "
+                 "remove it first",
                  out->what, kv_show(out->path, a), is);
 }
 

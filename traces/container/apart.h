@@ -2,12 +2,13 @@
  *
  * Refuses a command line whose output would overwrite one of its inputs,
  * another output, a trace or an SQLite database. The parser of command lines
- * (traces/option/option.h) asks before a command begins to work.
+ * (traces/option/option.h) calls this before a command begins to work.
  *
- * Files are compared by device and inode, so that links and other spellings of
- * a path are the file that they lead to; a file that does not exist yet is
+ * Files are compared by device and inode, so links and other spellings of a
+ * path count as the file that they lead to. A file that does not exist yet is
  * compared by the inode of its folder and its name. Cost: a few calls of stat
- * for each pair, an input's index, and the header of what would be replaced.
+ * for each pair, reading an input's index, and reading the header of what would
+ * be replaced.
  */
 #ifndef KV_TRACES_APART_H
 #define KV_TRACES_APART_H
@@ -20,28 +21,28 @@
 typedef struct kv_place {
   const char *what; /* begins the sentence of an error: "--views", "the trace"
                      */
-  const char *path; /* NULL: not given; such a place is skipped */
+  const char *path; /* NULL: not given; the place is skipped */
   bool database;    /* input: an SQLite database, to which the files PATH-wal,
                        PATH-shm and PATH-journal belong */
   bool folder;      /* output: a folder in which files are created; no output
-                       file may lie directly in it */
-  bool instead;     /* output: written in place of standard output, so that both
-                       may be one file */
+                       file may be directly in it */
+  bool instead;     /* output: written instead of standard output, so both may
+                       be one file */
   bool synthetic;   /* output: may replace a trace that `kvtrace synth` wrote */
 } kv_place;
 
-/* Checks in[inputs] and out[outputs], which may be NULL where the count is 0;
+/* Checks in[inputs] and out[outputs], which may be NULL if the count is 0;
  * standard output counts as an output, too. The shards of an input
  * NAME.safetensors.index.json count as inputs. Two inputs may be one file;
  * devices and pipes may be named twice. KV_USAGE: an output is an input or
- * another output, lies in an output folder, or would replace a trace or a
- * database, or an input is a file that belongs to a database; the sentence
- * names what clashes. KV_RESOURCE: no memory. */
+ * another output, is in an output folder, or would replace a trace or a
+ * database; or an input is a file that belongs to a database. The sentence
+ * names both. KV_RESOURCE: no memory. */
 kv_rc kv_places_apart(int inputs, const kv_place *in, int outputs,
                       const kv_place *out, kv_err *e);
 
-/* Whether path is a regular file that begins as an SQLite database does; false
- * also where it cannot be read. */
+/* Does path name a regular file that begins as an SQLite database does? False
+ * if it cannot be read. */
 bool kv_is_sqlite(const char *path);
 
 #endif

@@ -43,10 +43,7 @@ int64_t kv_chunks_token(const kv_chunks *c) {
 }
 
 static kv_rc unreadable(const char *path, kv_err *e) {
-  char a[KV_SHOW];
-  int why = errno;
-  return kv_fail(e, KV_INPUT, "%s: cannot be read: %s", kv_show(path, a),
-                 strerror(why));
+  return kv_cannot(e, KV_INPUT, "read", path);
 }
 
 /* Up to `bytes` bytes from `at` on; how many there are, -1: errno says why. */
@@ -99,8 +96,8 @@ static kv_rc read_line(int fd, kv_chunks *c, kv_err *e) {
   if (n > 0) end = memchr(text, '\n', (size_t)n);
   if (!rc && !end)
     rc = kv_fail(e, KV_INPUT,
-                 "%s: has no first line that says layer and heads; remove it "
-                 "if its writer was killed before that, else write one",
+                 "%s: has no first line with layer and heads; if its writer "
+                 "was killed before writing it, remove the file",
                  kv_show(c->path, a));
   if (!rc)
     rc = kv_st_json(c->path, "first line", (size_t)(end - text),
@@ -120,7 +117,7 @@ kv_rc kv_chunks_open(const char *path, kv_chunks *out, kv_err *e) {
       open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a pipe may be one */
   kv_rc rc = fd < 0 || fstat(fd, &out->seen) ? unreadable(path, e) : KV_OK;
   if (!rc && !S_ISREG(out->seen.st_mode))
-    rc = kv_fail(e, KV_INPUT, "%s: is no regular file", kv_show(path, a));
+    rc = kv_fail(e, KV_INPUT, "%s: is not a regular file", kv_show(path, a));
   if (!rc) rc = read_line(fd, out, e);
   if (!rc) rc = walk(fd, out, e);
   if (fd >= 0) close(fd);
@@ -154,13 +151,13 @@ kv_rc kv_chunks_tell(const kv_chunks *c, int whole, kv_err *e) {
     snprintf(how, sizeof how, "lacks tokens %d to %" PRId64, c->tokens, at - 1);
   else if (c->end == KV_CHUNKS_TWICE)
     snprintf(how, sizeof how,
-             "has token %" PRId64 " twice, as where a second request was "
-             "written to one folder",
+             "has token %" PRId64
+             " twice; was a second request written to this folder?",
              at);
   else
     snprintf(how, sizeof how,
-             "has no chunk of token %d where it should begin, but one of "
-             "%" PRId64 " tokens from %" PRId64 " on",
+             "should continue with token %d, but its next chunk has %" PRId64
+             " tokens from %" PRId64 " on",
              c->tokens, c->next_tokens, at);
   return kv_fail(e, KV_INPUT, "%s: layer %d, heads %d to %d, %s%s",
                  kv_show(c->path, a), c->layer, c->head, c->head + c->heads - 1,
@@ -180,9 +177,10 @@ typedef struct source {
 
 static kv_rc changed(const source *s, kv_err *e) {
   char a[KV_SHOW];
-  return kv_fail(e, KV_INPUT,
-                 "%s: was changed while it was read; pack when nobody writes",
-                 kv_show(s->c->path, a));
+  return kv_fail(
+      e, KV_INPUT,
+      "%s: was changed while it was read; pack after all writers have finished",
+      kv_show(s->c->path, a));
 }
 
 /* At least `bytes` bytes from s->at on; *out: where they are. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The first line of a file of chunks: traces/container/chunks_line.h. A key
- * that is not known is refused, for a mistyped one would be left out silently.
+ * The first line of a file of chunks: traces/container/chunks_line.h. An
+ * unknown key is refused, because a mistyped one would be ignored silently.
  */
 #include "traces/container/chunks_line.h"
 
@@ -60,8 +60,8 @@ static kv_rc read_count(const char *path, const json_t *line, const count *x,
   json_int_t n = json_is_integer(y) ? json_integer_value(y) : -1;
   if (n < x->least || n > x->most)
     return kv_fail(e, KV_INPUT,
-                   "%s: %s of its first line is %s, not a whole number from "
-                   "%d to %d",
+                   "%s: %s of its first line is %s; it must be a whole number "
+                   "from %d to %d",
                    kv_show(path, a), x->key, y ? "something else" : "missing",
                    x->least, x->most);
   *out = (int)n;
@@ -77,7 +77,7 @@ static kv_rc read_type(const char *path, const json_t *line, kv_chunks *out,
     out->dtype = types[i].type;
     if (strcmp(name, types[i].name) == 0) return KV_OK;
   }
-  return tell(path, "dtype", "is none of F16, BF16 and F32", e);
+  return tell(path, "dtype", "must be F16, BF16 or F32", e);
 }
 
 static kv_rc read_sinks(const char *path, const json_t *line, kv_chunks *out,
@@ -85,14 +85,15 @@ static kv_rc read_sinks(const char *path, const json_t *line, kv_chunks *out,
   const json_t *list = json_object_get(line, "sinks");
   if (!list) return KV_OK;
   if (json_array_size(list) != (size_t)out->heads)
-    return tell(path, "sinks", "is no list of a number for each of its heads",
-                e);
+    return tell(path, "sinks",
+                "must be a list of one number for each of its heads", e);
   out->sinks = calloc((size_t)out->heads, sizeof *out->sinks);
   if (!out->sinks)
     return kv_no_memory(e, "sinks", (size_t)out->heads * sizeof *out->sinks);
   for (int h = 0; h < out->heads; h++) {
     const json_t *x = json_array_get(list, (size_t)h);
-    if (!json_is_number(x)) return tell(path, "sinks", "holds no number", e);
+    if (!json_is_number(x))
+      return tell(path, "sinks", "holds something other than numbers", e);
     out->sinks[h] = (float)json_number_value(x);
   }
   return KV_OK;
@@ -109,7 +110,7 @@ static kv_rc check_keys(const char *path, const json_t *line, kv_err *e) {
   const char *key;
   json_t *value;
   json_object_foreach(other, key, value) {
-    if (!known(key)) return tell(path, key, "is no key of the format", e);
+    if (!known(key)) return tell(path, key, "is an unknown key", e);
   }
   return KV_OK;
 }
@@ -117,19 +118,20 @@ static kv_rc check_keys(const char *path, const json_t *line, kv_err *e) {
 kv_rc kv_chunks_line(const char *path, const json_t *line, kv_chunks *out,
                      kv_err *e) {
   const json_t *o = json_object_get(line, "o");
-  if (!json_is_object(line)) return tell(path, "all", "is no JSON object", e);
+  if (!json_is_object(line))
+    return tell(path, "all", "is not a JSON object", e);
   kv_rc rc = check_keys(path, line, e);
   for (int i = 0; !rc && i < COUNTS; i++)
     rc = read_count(path, line, &counts[i],
                     (int *)(void *)((char *)out + counts[i].offset), e);
   if (!rc) rc = read_type(path, line, out, e);
   if (!rc && o && !json_is_boolean(o))
-    rc = tell(path, "o", "is neither true nor false", e);
+    rc = tell(path, "o", "must be true or false", e);
   if (rc) return rc;
   out->o = json_is_true(o);
   if (out->d_v == 0) out->d_v = out->d;
   for (const char *x = "qkvo"; *x; x++)
     if (kv_chunks_row(out, *x) > ROW_MOST)
-      return tell(path, "head_dim", "makes rows of over 64 MiB a token", e);
+      return tell(path, "head_dim", "gives rows of over 64 MiB a token", e);
   return read_sinks(path, line, out, e);
 }

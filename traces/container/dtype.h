@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The element types that the safetensors format has, for its reader and its
- * writer (header.h and writer.h in this folder). A trace uses F16, BF16, F32,
- * I32 and I64 only; files of other tensors may hold any.
+ * The element types of the safetensors format, for its reader and its writer
+ * (header.h and writer.h in this folder). A trace uses only F16, BF16, F32, I32
+ * and I64.
  */
 #ifndef KV_TRACES_DTYPE_H
 #define KV_TRACES_DTYPE_H
@@ -34,11 +34,11 @@ typedef enum kv_st_dtype {
 } kv_st_dtype;
 
 /* Its name in a header ("F8_E4M3"; static) and its width in bits: 8 for BOOL, 4
- * for F4. Anything but one of the types above asserts. */
+ * for F4. Asserts that it is one of the types above. */
 const char *kv_st_dtype_name(kv_st_dtype type);
 unsigned kv_st_dtype_bits(kv_st_dtype type);
 
-/* The type of that name (case counts), or KV_ST_DTYPES: there is none. */
+/* The type of that name (case matters), or KV_ST_DTYPES. */
 kv_st_dtype kv_st_dtype_find(const char *name);
 
 #endif

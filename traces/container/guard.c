@@ -91,8 +91,8 @@ kv_rc kv_guard_add(void *start, size_t bytes, atomic_int *damaged, kv_err *e) {
   pthread_mutex_lock(&lock);
   while (i < SLOTS && atomic_load(&slot[i].start) != 0) i++;
   if (i == SLOTS || (guarded == 0 && install() != 0)) {
-    rc =
-        kv_fail(e, KV_RESOURCE, "more than %d files are mapped at once", SLOTS);
+    rc = kv_fail(e, KV_RESOURCE,
+                 "more than %d files are mapped at once; give fewer", SLOTS);
   } else {
     guarded++;
     atomic_store(&slot[i].damaged, damaged);

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Lets a program survive that a file becomes shorter while it is mapped.
- * Reading such a page raises SIGBUS, which would kill the program and what it
- * has computed so far. In a guarded range the page and all behind it read as
- * zeros instead, and a flag is set: ask for the flag before you believe a
- * result. A SIGBUS elsewhere goes to the handler that was installed before.
+ * Lets a program survive a file that becomes shorter while it is mapped.
+ * Reading such a page raises SIGBUS, which would kill the program and lose its
+ * results so far. In a guarded range that page and all after it read as zeros
+ * instead, and a flag is set: check the flag before you trust a result. A
+ * SIGBUS elsewhere goes to the handler that was installed before.
  *
- * Used by the reader of safetensors, a range a file. The handler is installed
+ * The reader of safetensors uses one range a file. The handler is installed
  * with the first range and removed with the last, unless another was installed
  * over it. Both functions may be called from any thread; do not remove a range
  * while another thread reads it.

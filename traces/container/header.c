@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Checks in the order of traces/container/header.h's promise: length field,
- * UTF-8, JSON, the type of every value, then the walk along the offsets (each
+ * Checks in the order that traces/container/header.h states: length field,
+ * UTF-8, JSON, the type of every value, then a walk along the offsets (each
  * tensor begins where the one before ended, its bytes are its shape times its
- * type), and at last that the file ends where the data does.
+ * type), and last that the file ends where the data does.
  */
 #include "traces/container/header.h"
 
@@ -69,13 +69,15 @@ static int natural(const json_t *value, uint64_t *out) {
 }
 
 static kv_rc read_shape(parser *p, const json_t *list, kv_st_tensor *t) {
-  if (!json_is_array(list)) return tell(p, t->name, "shape is not a list");
+  if (!json_is_array(list))
+    return tell(p, t->name, "has a shape that is not a list");
   uint64_t *shape = p->h->shapes + p->shapes_used;
   t->rank = (int)json_array_size(list);
   t->shape = shape;
   for (int i = 0; i < t->rank; i++) {
     if (!natural(json_array_get(list, (size_t)i), &shape[i])) {
-      return tell(p, t->name, "shape holds something that is no whole number");
+      return tell(p, t->name,
+                  "has a shape with something other than whole numbers");
     }
   }
   p->shapes_used += (size_t)t->rank;
@@ -87,7 +89,7 @@ static kv_rc read_offsets(parser *p, const json_t *list, const char *name,
   if (!json_is_array(list) || json_array_size(list) != 2 ||
       !natural(json_array_get(list, 0), &at->begin) ||
       !natural(json_array_get(list, 1), &at->end)) {
-    return tell(p, name, "data_offsets is not a pair of whole numbers");
+    return tell(p, name, "must have a pair of whole numbers as data_offsets");
   }
   return KV_OK;
 }
@@ -108,7 +110,8 @@ static kv_rc read_entry(parser *p, const json_t *entry, kv_st_tensor *t,
   rc = read_offsets(p, json_object_get(entry, "data_offsets"), t->name, at);
   if (rc) return rc;
   if (json_object_size(entry) != 3) {
-    return tell(p, t->name, "has fields beside dtype, shape and data_offsets");
+    return tell(p, t->name,
+                "has fields other than dtype, shape and data_offsets");
   }
   return KV_OK;
 }
@@ -125,7 +128,7 @@ static kv_rc read_meta(parser *p, json_t *meta) {
   json_object_foreach(meta, key, value) {
     if (json_is_string(value)) continue;
     return kv_fail(p->e, KV_INPUT,
-                   "%s: metadata %s is not a string; all values must be",
+                   "%s: metadata %s is not a string, as all metadata must be",
                    kv_show(p->file, a), kv_show(key, b));
   }
   return KV_OK;
@@ -197,11 +200,11 @@ static kv_rc measure(const parser *p, const kv_st_tensor *t, uint64_t *bytes) {
   uint64_t n = 1;
   for (int i = 0; i < t->rank; i++) {
     if (__builtin_mul_overflow(n, t->shape[i], &n)) {
-      return tell(p, t->name, "the shape overflows 64 bits");
+      return tell(p, t->name, "has a shape that overflows 64 bits");
     }
   }
   if (__builtin_mul_overflow(n, kv_st_dtype_bits(t->dtype), &n)) {
-    return tell(p, t->name, "the shape overflows 64 bits");
+    return tell(p, t->name, "has a shape that overflows 64 bits");
   }
   if (n % 8 != 0) return tell(p, t->name, "does not end on a whole byte");
   *bytes = n / 8;
@@ -251,8 +254,8 @@ static kv_rc read_length(const parser *p, const unsigned char *map,
   memcpy(n, map, FIELD);
   if (*n > HEADER_MOST) {
     return kv_fail(p->e, KV_INPUT,
-                   "%s: the header says it is %llu bytes long; the limit is "
-                   "%d: this is hardly a safetensors file",
+                   "%s: the header claims %llu bytes, over the limit of %d; "
+                   "this is probably not a safetensors file",
                    a, (unsigned long long)*n, (int)HEADER_MOST);
   }
   if (*n > p->size - FIELD) {
@@ -276,8 +279,8 @@ static void tell_padding(const char *file, size_t n, const unsigned char *text,
   if (m == n || kv_st_json(file, "header", m, text, &root, &other)) return;
   json_decref(root);
   kv_fail(e, KV_INPUT,
-          "%s: the header is padded with %zu zero bytes; the format wants "
-          "blanks (0x20): whoever wrote the file must write those",
+          "%s: the header is padded with %zu zero bytes instead of blanks "
+          "(0x20); fix the program that wrote the file",
           kv_show(file, a), n - m);
 }
 

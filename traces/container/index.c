@@ -38,13 +38,12 @@ static kv_rc slurp(const char *path, const char *what, size_t *n,
   } while (*n == room && room <= INDEX_MOST);
   if (ferror(f)) goto bad;
   if (*n <= INDEX_MOST) goto out;
-  rc = kv_fail(e, KV_INPUT, "%s: the %s is over %d bytes long",
+  rc = kv_fail(e, KV_INPUT, "%s: the %s is longer than %d bytes",
                kv_show(path, a), what, (int)INDEX_MOST);
   goto out;
 bad:
   rc = errno == ENOMEM ? kv_no_memory(e, what, 0)
-                       : kv_fail(e, KV_INPUT, "%s: cannot read it: %s",
-                                 kv_show(path, a), strerror(errno));
+                       : kv_cannot(e, KV_INPUT, "read", path);
 out:
   if (f) fclose(f);
   if (rc) {
@@ -82,7 +81,7 @@ static kv_rc collect(json_t *map, kv_st_index *x, kv_err *e) {
   json_object_foreach(map, name, value) {
     const char *file = json_string_value(value);
     if (!file) return bad(x, "does not name a file", name, e);
-    if (leaves(file)) return bad(x, "leaves the folder", file, e);
+    if (leaves(file)) return bad(x, "names a file outside the folder", file, e);
     x->entry[x->n].name = name;
     x->file[x->n++] = file;
   }
@@ -97,7 +96,7 @@ static kv_rc number(json_t *map, kv_st_index *x, kv_err *e) {
     x->file[kept++] = x->file[i];
   }
   if (kept == 0 || kept > SHARDS_MOST) {
-    return bad(x, "names no shard, or over a thousand", "weight_map", e);
+    return bad(x, "names no shard, or more than a thousand", "weight_map", e);
   }
   x->n_files = (int)kept;
   for (size_t i = 0; i < x->n; i++) {
@@ -132,7 +131,7 @@ kv_rc kv_st_index_read(const char *path, kv_st_index *out, kv_err *e) {
   if (rc) return rc;
   json_t *map = json_object_get(out->root, "weight_map");
   if (!json_is_object(map)) {
-    rc = bad(out, "is not there or not an object", "weight_map", e);
+    rc = bad(out, "is missing or not an object", "weight_map", e);
   }
   if (!rc) rc = collect(map, out, e);
   if (!rc) rc = number(map, out, e);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Reads NAME.safetensors.index.json, the index of a set of safetensors files
- * ("shards"), which says which file holds which tensor. Programs open a set by
- * safetensors.h of this folder, which also compares the index with the shards.
- * File names must lie in the index's own folder; keys of the JSON other than
- * weight_map are ignored. Cost: linear in the index, of at most 100 MB.
+ * ("shards"), which says which file has which tensor. Programs open a set
+ * through safetensors.h of this folder, which also compares the index with the
+ * shards. File names must be in the index's own folder; keys of the JSON other
+ * than weight_map are ignored. Cost: linear in the index, of at most 100 MB.
  */
 #ifndef KV_TRACES_INDEX_H
 #define KV_TRACES_INDEX_H
@@ -29,12 +29,12 @@ typedef struct kv_st_index {
   int n_files;        /* shards, 1 to 1000 */
 } kv_st_index;
 
-/* Whether path is called as an index is: it ends in .index.json. */
+/* Does path have the name of an index? It then ends in .index.json. */
 bool kv_st_is_index(const char *path);
 
-/* Reads a file of JSON, of at most 100 MB; *out, any JSON value, is for
- * json_decref. what: the file, in a sentence, as "index". KV_INPUT: it cannot
- * be read or is malformed; KV_RESOURCE: memory. *out is NULL then. */
+/* Reads a file of JSON, of at most 100 MB; free *out, any JSON value, with
+ * json_decref. what: the file's name in messages, as "index". KV_INPUT: it
+ * cannot be read or is malformed. KV_RESOURCE: memory. *out is NULL then. */
 kv_rc kv_st_json_file(const char *path, const char *what, json_t **out,
                       kv_err *e);
 
@@ -45,7 +45,8 @@ kv_rc kv_st_index_read(const char *path, kv_st_index *out, kv_err *e);
 /* Frees what was read; an empty index and NULL are accepted. */
 void kv_st_index_free(kv_st_index *x);
 
-/* Path of the shard file[i], beside the index; for free(). NULL: no memory. */
+/* Path of the shard file[i], in the index's folder; free() it. NULL: no memory.
+ */
 char *kv_st_index_path(const kv_st_index *x, int i);
 
 #endif

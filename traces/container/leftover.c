@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The list of traces/container/leftover.h. Adding and dropping take turns;
- * removing waits for nobody, takes paths out and frees none.
+ * removing never waits, takes paths out and frees none.
  */
 #include "traces/container/leftover.h"
 

@@ -22,8 +22,8 @@
 static kv_rc complain(const kv_newfile *f, const char *what, kv_err *e) {
   char a[KV_SHOW];
   int why = errno;
-  return kv_fail(e, KV_RESOURCE, "%s: cannot %s: %s; nothing was written",
-                 kv_show(f->path, a), what, strerror(why));
+  return kv_fail(e, KV_RESOURCE, "cannot %s %s: %s; nothing was written", what,
+                 kv_show(f->path, a), strerror(why));
 }
 
 /* Where the file name begins within path. */
@@ -48,8 +48,8 @@ kv_rc kv_newfile_room(const char *path, uint64_t bytes, kv_err *e) {
   double unit = (double)disk.f_frsize, there = unit * (double)disk.f_bavail;
   if ((double)bytes <= there) return KV_OK;
   return kv_fail(e, KV_RESOURCE,
-                 "%s: needs %.4g GB and its disk has %.4g GB free; make room "
-                 "or name another disk; nothing was written",
+                 "%s: needs %.4g GB but its disk has %.4g GB free; free space "
+                 "or use another disk; nothing was written",
                  kv_show(path, a), 1e-9 * (double)bytes, 1e-9 * there);
 }
 
@@ -77,7 +77,7 @@ static kv_rc create(kv_newfile *f, kv_err *e) {
     f->temporary = NULL;
     if (errno != EEXIST) break;
   }
-  return complain(f, "create a file beside it", e);
+  return complain(f, "create", e);
 }
 
 kv_rc kv_newfile_may(const char *path, kv_err *e) {
@@ -85,16 +85,15 @@ kv_rc kv_newfile_may(const char *path, kv_err *e) {
   char a[KV_SHOW];
   if (strcmp(path, "-") == 0)
     return kv_fail(e, KV_USAGE,
-                   "-: this goes to a file, not to the standard output; name "
-                   "one (./- for one of that name)");
+                   "-: the result is a file and cannot go to standard output; "
+                   "name a file (./- for a file called -)");
   if (stat(path, &there) == 0 && !S_ISREG(there.st_mode))
-    return kv_fail(e, KV_USAGE,
-                   "%s: is there and no regular file; name another",
+    return kv_fail(e, KV_USAGE, "%s: is not a regular file; name another",
                    kv_show(path, a));
   if (kv_is_sqlite(path))
     return kv_fail(e, KV_USAGE,
-                   "%s: is an SQLite database, which is not written over; "
-                   "name another file",
+                   "%s: is an SQLite database, which is not overwritten; name "
+                   "another file",
                    kv_show(path, a));
   return KV_OK;
 }
@@ -124,7 +123,7 @@ kv_rc kv_newfile_write(kv_newfile *f, uint64_t bytes, const void *data,
     size_t n = bytes < (uint64_t)1 << 30 ? (size_t)bytes : (size_t)1 << 30;
     ssize_t wrote = write(f->fd, from, n);
     if (wrote < 0 && errno == EINTR) continue;
-    if (wrote < 0) return complain(f, "write it", e);
+    if (wrote < 0) return complain(f, "write", e);
     from += wrote;
     bytes -= (uint64_t)wrote;
   }
@@ -137,7 +136,7 @@ kv_rc kv_newfile_flush(kv_newfile *f, kv_err *e) {
   bad |= close(f->fd) != 0 && !bad ? (kept = errno, 1) : 0;
   f->fd = -1;
   errno = kept;
-  return bad ? complain(f, "flush it to the disk", e) : KV_OK;
+  return bad ? complain(f, "flush", e) : KV_OK;
 }
 
 /* The rename itself must reach the disk: the folder is flushed. Some file
@@ -155,7 +154,7 @@ static void flush_folder(const char *path) {
 kv_rc kv_newfile_publish(int n, kv_newfile *f, kv_err *e) {
   for (int i = 0; i < n; i++) {
     if (rename(f[i].temporary, f[i].path) != 0) {
-      kv_rc rc = complain(&f[i], "give it its name", e);
+      kv_rc rc = complain(&f[i], "rename", e);
       while (i-- > 0) unlink(f[i].path);
       return rc;
     }

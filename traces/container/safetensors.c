@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The set behind traces/container/safetensors.h: map each file, parse its
- * header, join tensors and metadata into two sorted tables.
+ * The set of traces/container/safetensors.h: map each file, parse its header,
+ * join tensors and metadata into two sorted tables.
  */
 #define _GNU_SOURCE 1
 #include "traces/container/safetensors.h"
@@ -42,18 +42,15 @@ struct kv_st {
 };
 
 static kv_rc complain(const char *path, const char *what, kv_err *e) {
-  char a[KV_SHOW];
-  kv_rc rc = errno == ENOMEM || errno == EMFILE || errno == ENFILE ? KV_RESOURCE
-                                                                   : KV_INPUT;
-  return kv_fail(e, rc, "%s: cannot %s: %s", kv_show(path, a), what,
-                 strerror(errno));
+  bool ours = errno == ENOMEM || errno == EMFILE || errno == ENFILE;
+  return kv_cannot(e, ours ? KV_RESOURCE : KV_INPUT, what, path);
 }
 
 static kv_rc map_file(part *f, kv_err *e) {
   char a[KV_SHOW];
   f->fd = open(f->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-  if (f->fd < 0) return complain(f->path, "open it", e);
-  if (fstat(f->fd, &f->seen) != 0) return complain(f->path, "look at it", e);
+  if (f->fd < 0) return complain(f->path, "open", e);
+  if (fstat(f->fd, &f->seen) != 0) return complain(f->path, "open", e);
   if (!S_ISREG(f->seen.st_mode)) {
     return kv_fail(e, KV_INPUT, "%s: is not a regular file",
                    kv_show(f->path, a));
@@ -68,7 +65,7 @@ static kv_rc map_file(part *f, kv_err *e) {
     return kv_guard_add(f->map, (size_t)f->size, &f->damaged, e);
   }
   f->map = NULL;
-  return complain(f->path, "map it", e);
+  return complain(f->path, "map", e);
 }
 
 /* Opens part i of the set at path, which becomes the part's own. */
@@ -81,7 +78,7 @@ static kv_rc open_part(char *path, part *f, kv_err *e) {
   rc = kv_st_header_parse(path, f->size, f->map, &f->header, e);
   if (rc == KV_OK || !atomic_load(&f->damaged)) return rc;
   char a[KV_SHOW];
-  return kv_fail(e, KV_INPUT, "%s: shrank while it was opened",
+  return kv_fail(e, KV_INPUT, "%s: shrank while it was opened; write it again",
                  kv_show(path, a));
 }
 
@@ -111,7 +108,7 @@ static kv_rc join_tensors(kv_st *s, kv_err *e) {
   for (size_t i = 1; i < s->n; i++) {
     if (strcmp(s->tensor[i - 1].name, s->tensor[i].name) != 0) continue;
     char a[KV_SHOW], b[KV_SHOW];
-    return kv_fail(e, KV_INPUT, "%s: tensor %s stands in two shards",
+    return kv_fail(e, KV_INPUT, "%s: tensor %s appears in two shards",
                    kv_show(s->file[s->tensor[i].file].path, a),
                    kv_show(s->tensor[i].name, b));
   }
@@ -167,15 +164,13 @@ static kv_rc compare(const kv_st_index *x, const kv_st *s, kv_err *e) {
     const kv_st_tensor *t = kv_st_find(s, x->entry[i].name);
     if (t && t->file == x->entry[i].file) continue;
     return kv_fail(e, KV_INPUT,
-                   "%s: tensor %s is not in it, but the index "
-                   "says so",
+                   "%s: tensor %s is missing, although the index lists it",
                    kv_show(s->file[x->entry[i].file].path, a),
                    kv_show(x->entry[i].name, b));
   }
   if (s->n == x->n) return KV_OK;
   return kv_fail(e, KV_INPUT,
-                 "%s: the shards hold %zu tensors, the index "
-                 "names %zu",
+                 "%s: the shards hold %zu tensors, but the index lists %zu",
                  kv_show(x->path, a), s->n, x->n);
 }
 
@@ -275,7 +270,7 @@ kv_rc kv_st_damaged(const kv_st *s, kv_err *e) {
     }
     return kv_fail(e, KV_INPUT,
                    "%s: the file shrank or was rewritten while it was read; "
-                   "write it anew and repeat the command",
+                   "write it again and repeat the command",
                    kv_show(x->path, a));
   }
   return KV_OK;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The writer of traces/container/writer.h. The first append fixes the layout:
- * tensors are dealt to shards in order, and each shard's header is written
+ * tensors are assigned to shards in order, and each shard's header is written
  * before its data. Files go through traces/container/newfile.h.
  */
 #define _GNU_SOURCE 1

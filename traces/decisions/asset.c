@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Reading an asset: traces/decisions/asset.h. What is asked for is found and
- * checked first (asset_find.c), then one block of memory is taken and filled.
+ * Reading an asset: traces/decisions/asset.h. The requested tensors are first
+ * found and checked (asset_find.c), then one block of memory is allocated and
+ * filled.
  */
 #include "traces/decisions/asset.h"
 
@@ -30,14 +31,15 @@ static kv_rc check_prompt(const kv_asset *a, const kv_trace *t, int prompt_len,
   uint64_t n = (uint64_t)t->shape.prompt_len;
   char show[KV_SHOW];
   if (text && (!kv_text_count(text, INT32_MAX, &n) || n == 0))
-    return kv_fail(e, KV_INPUT,
-                   "%s: metadata prompt_len is %s; write a number of tokens",
-                   a->path, kv_show(text, show));
+    return kv_fail(
+        e, KV_INPUT,
+        "%s: metadata prompt_len is %s; it must be a number of tokens", a->path,
+        kv_show(text, show));
   if ((int)n == prompt_len) return KV_OK;
-  return kv_fail(e, KV_REFUSED,
-                 "%s is for decoding from token %d on, not %d; take "
-                 "--prompt-len %d",
-                 a->path, (int)n, prompt_len, (int)n);
+  return kv_fail(
+      e, KV_REFUSED,
+      "%s needs decoding to start at token %d, not %d; use --prompt-len %d",
+      a->path, (int)n, prompt_len, (int)n);
 }
 
 static kv_rc check_trace(kv_asset *a, const kv_trace *t, int prompt_len,
@@ -48,19 +50,19 @@ static kv_rc check_trace(kv_asset *a, const kv_trace *t, int prompt_len,
   if (!want) return KV_OK;
   if (strlen(want) != 64 || strspn(want, "0123456789abcdef") != 64)
     return kv_fail(e, KV_INPUT,
-                   "%s: metadata trace is %s; write the trace's identity, as "
-                   "kvtrace info prints",
+                   "%s: metadata trace is %s; write the trace's identity, "
+                   "which kvtrace info prints",
                    a->path, kv_show(want, show));
   if (!t->own)
     return kv_fail(e, KV_REFUSED,
-                   "%s is for one recorded trace, which a session is not",
+                   "%s belongs to one recorded trace, but a session has none",
                    a->path);
   kv_rc rc = kv_trace_identity(t, &identity, e);
   if (rc) return rc;
   kv_digest_hex(&identity, hex);
   if (strcmp(hex, want) != 0)
     return kv_fail(e, KV_REFUSED,
-                   "%s is for another trace (%.12s..., this is %.12s...)",
+                   "%s belongs to another trace (%.12s..., this is %.12s...)",
                    a->path, want, hex);
   a->of_trace = true;
   return check_prompt(a, t, prompt_len, e);
@@ -105,9 +107,10 @@ static kv_rc open_one(const char *path, kv_st **files, kv_err *e) {
   char show[KV_SHOW];
   size_t n = strlen(path);
   if (n > 5 && strcmp(path + n - 5, ".json") == 0)
-    return kv_fail(e, KV_INPUT,
-                   "%s is the index of several files; a method reads one file",
-                   kv_show(path, show));
+    return kv_fail(
+        e, KV_INPUT,
+        "%s is the index of several files, but a method reads a single file",
+        kv_show(path, show));
   return kv_st_open(path, files, e);
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Which file of a method is for a trace's model: kv_asset_beside of
- * traces/decisions/asset.h. Only headers of files are read, and only of those
+ * Finds a method's file for a trace's model: kv_asset_beside of
+ * traces/decisions/asset.h. Reads only headers of files, and only of those
  * whose names begin with the method's.
  */
 #define _GNU_SOURCE 1
@@ -147,12 +147,12 @@ static kv_rc find(const char *named, search *s, kv_err *e) {
   if (s->digest && s->best < SAME) look_elsewhere(s);
   if (*s->second)
     return kv_fail(e, KV_REFUSED,
-                   "%s and %s are both for this model: name one of them",
+                   "%s and %s are both for this model; name one of them",
                    kv_show(s->path, a), s->second);
   if (s->best != OTHERS) return KV_OK;
   return kv_fail(e, KV_REFUSED,
-                 "no file of %s for this model: %s is of another one, by its "
-                 "model_digest, the trace's being %.12s...",
+                 "no file of %s for this model: %s has another model_digest "
+                 "(the trace's is %.12s...)",
                  s->method, kv_show(s->path, a), s->digest);
 }
 
@@ -168,15 +168,15 @@ kv_rc kv_asset_beside(const kv_trace *t, const char *method, size_t room,
   }
   if (!s.model && !s.digest)
     return kv_fail(e, KV_REFUSED,
-                   t->own ? "%s reads a file that is called by the model, and "
-                            "the trace's metadata names none: name the file"
-                          : "%s reads a file that lies beside a trace, and a "
-                            "session has none: name the file",
+                   t->own ? "%s reads a file named after the model, but the "
+                            "trace's metadata names no model; name the file"
+                          : "%s reads a file beside the trace, but a session "
+                            "has no trace; name the file",
                    method);
   if (by_name(t, &s, room < sizeof named ? room : sizeof named, named))
     return find(named, &s, e);
   return kv_fail(e, KV_REFUSED,
                  "the path of the file that %s reads beside the trace is too "
-                 "long: name a file",
+                 "long; name a file",
                  method);
 }

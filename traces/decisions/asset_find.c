@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The tensors of an asset: each is found by name, its type and shape are
- * compared with what the method asks for, and its numbers are copied, floats
- * as binary32. One that serves all layers is there once.
+ * compared with what the method requires, and its numbers are copied, floats as
+ * binary32. A tensor for all layers is stored once.
  */
 #include "traces/decisions/asset_part.h"
 
@@ -156,17 +156,16 @@ static kv_rc check(const finder *f, const kv_tensor_ask *ask, int l,
   bool free = ask->unwindowed && f->trace->layer[l].data.window;
   if (!x && (ask->optional || free)) return KV_OK;
   if (!x)
-    return kv_fail(e, KV_REFUSED, "%s: tensor %s is missing%s", a->path, name,
-                   kv_tensor_layered(ask)
-                       ? "; every layer that the trace records needs one"
-                       : "");
+    return kv_fail(
+        e, KV_REFUSED, "%s: tensor %s is missing%s", a->path, name,
+        kv_tensor_layered(ask) ? ", and every recorded layer needs one" : "");
   if (form_of(x->dtype, ask->type) == NONE)
-    return kv_fail(e, KV_INPUT, "%s: tensor %s is %s and must be %s", a->path,
+    return kv_fail(e, KV_INPUT, "%s: tensor %s is %s; it must be %s", a->path,
                    name, kv_st_dtype_name(x->dtype), wanted[ask->type]);
   if (!fits(&f->trace->shape, ask, x)) {
     show_list(x->rank, x->shape, have);
     show_asked(&f->trace->shape, ask, want);
-    return kv_fail(e, KV_INPUT, "%s: tensor %s has shape %s and must have %s",
+    return kv_fail(e, KV_INPUT, "%s: tensor %s has shape %s; it must have %s",
                    a->path, name, have, want);
   }
   for (int i = 0; i < x->rank; i++) out->dim[i] = (int64_t)x->shape[i];

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Decisions in memory: traces/decisions/given.h. The tensors are those that a
- * file would have, in one block that this file alone writes.
+ * file would have, in one block that only this file writes.
  */
 #include "traces/decisions/given.h"
 
@@ -118,16 +118,16 @@ static kv_rc check(int layer, int head, int prompt_len, int n,
   bool *named = kv_zalloc((size_t)prompt_len, sizeof *named);
   if (!named) return kv_no_memory(e, "decisions", (size_t)prompt_len);
   if (n < 1)
-    rc =
-        kv_fail(e, KV_USAGE, "layer %d, lane %d: nothing is kept; name a token",
-                layer, head);
+    rc = kv_fail(e, KV_USAGE,
+                 "layer %d, lane %d: nothing is kept; name at least one token",
+                 layer, head);
   for (int i = 0; !rc && i < n; i++) {
     if (id[i] >= (uint32_t)prompt_len)
       rc = kv_fail(e, KV_USAGE,
-                   "layer %d, lane %d: token %u is none of the prompt's %d",
+                   "layer %d, lane %d: token %u is outside the prompt's %d",
                    layer, head, id[i], prompt_len);
     else if (named[id[i]])
-      rc = kv_fail(e, KV_USAGE, "layer %d, lane %d: token %u is named twice",
+      rc = kv_fail(e, KV_USAGE, "layer %d, lane %d: token %u appears twice",
                    layer, head, id[i]);
     else
       named[id[i]] = true;

@@ -1,28 +1,28 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""A folder of traces, each with one needle: for the needle map of the page.
+"""Makes a folder of traces with one needle each, for the report's needle map.
 
     needles.py OUT [--lengths 256,512,1024] [--depths 0,25,50,75,100]
         [--seeds 1] [--model MODEL [--text FILE]]
 
-A prompt of LENGTH tokens is prose with one definition, "key K7Q2: 83914;",
-that much of the prose before it (0: at its begin, 100: at its end); the decode
-steps ask for it and give the answer. The model is the bundled one, computed
-here in binary32, and the prose what it wrote itself (traces/tiny); so this
-needs numpy and nothing else, and gives the same questions everywhere.
+A prompt of LENGTH tokens is prose with one definition, "key K7Q2: 83914;".
+DEPTH percent of the prose is before it. The decode steps ask for the definition
+and give the answer. The model is the bundled one, computed here in binary32,
+and the prose is its own (traces/tiny). So needles.py needs only numpy, and
+makes the same questions everywhere.
 
---model records any MODEL that `kvreplay record` takes: the lengths are of its
-own tokens, a few more with the question and the chat template, and the prose is
-FILE's, which must be as long. OUT/needles.jsonl keeps the prompts; a trace that
-is there is not made again.
+--model records any MODEL that `kvreplay record` takes. Lengths are then in its
+own tokens, without the question and the chat template. The prose is FILE, which
+must be long enough. OUT/needles.jsonl has the prompts; existing traces are not
+made again.
 
 Then, for all of them at once,
 
     kvreplay run OUT/*.safetensors -m all -b 10% --db needles.db
-    kvreport html needles.db -o needles.html
+    kvreplay html needles.db -o needles.html
 
-kvreport finds depth and length in the name: needle_DEPTH_of_LENGTH, and what
-follows a further "_" is as one likes (here the seed, from the second on).
+kvreplay html reads depth and length from the name, needle_DEPTH_of_LENGTH. You
+can add "_" and anything after it (here the seed, from the second on).
 """
 
 import argparse

@@ -6,7 +6,6 @@
  */
 #include "traces/option/help.h"
 
-#include "traces/option/further.h"
 #include <string.h>
 
 static void put_words(FILE *out, const char *choices, kv_naming *words) {
@@ -47,6 +46,16 @@ static void options(FILE *out, const kv_command *c) {
   fputs("\" ;;\n", out);
 }
 
+/* Commands of another program: its own completion, where that is. */
+static void others(FILE *out, const kv_program *p) {
+  for (const kv_brought *x = p->brought; x && x->name; x++)
+    if (x->program)
+      fprintf(out,
+              "    %s) declare -F _%s >/dev/null || . \"${BASH_SOURCE[0]%%/*}/"
+              "%s\" 2>/dev/null && _%s; return ;;\n",
+              x->name, x->program, x->program, x->program);
+}
+
 static const char choose[] =
     "  esac\n"
     "  if [ -n \"$closed\" ]; then\n"
@@ -74,8 +83,6 @@ static const char choose[] =
     "}\n";
 
 void kv_help_completion(FILE *out, const kv_program *p) {
-  char further[KV_FURTHER_MOST][KV_FURTHER_ROOM];
-  int more;
   fprintf(
       out,
       "# SPDX-License-Identifier: Apache-2.0\n"
@@ -89,14 +96,15 @@ void kv_help_completion(FILE *out, const kv_program *p) {
       p->name, p->name);
   for (int i = 0; p->commands[i]; i++)
     fprintf(out, "%s ", p->commands[i]->name);
-  more = kv_further_list(p->name, further);
-  for (int i = 0; i < more; i++) fprintf(out, "%s ", further[i]);
+  for (const kv_brought *x = p->brought; x && x->name; x++)
+    fprintf(out, "%s ", x->name);
   fputs("--help --version\" -- \"$cur\"))\n"
         "    return\n"
         "  fi\n"
         "  case $command in\n",
         out);
   for (int i = 0; p->commands[i]; i++) options(out, p->commands[i]);
+  others(out, p);
   fputs("  esac\n  case $command:$prev in\n", out);
   for (int i = 0; p->commands[i]; i++) values(out, p->commands[i]);
   fputs(choose, out);

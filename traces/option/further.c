@@ -4,9 +4,9 @@
  */
 #include "config.h"
 
+#include "ref/ground/text.h"
 #include "traces/option/further.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <limits.h>
 #include <stdbool.h>
@@ -41,54 +41,17 @@ static bool is_program(const char *path) {
   return !stat(path, &is) && S_ISREG(is.st_mode) && !access(path, X_OK);
 }
 
-kv_rc kv_further_run(const char *program, char **argv, kv_err *e) {
+kv_rc kv_further_run(const char *file, char *called, char **argv, kv_err *e) {
   const char *at = own;
   char folder[PATH_MAX], path[2 * PATH_MAX], *name = argv[0];
-  if (strchr(name, '/')) return KV_OK;
+  if (strchr(file, '/')) return KV_OK;
   while (next(&at, folder)) {
-    int n = snprintf(path, sizeof path, "%s/%s-%s", folder, program, name);
+    int n = snprintf(path, sizeof path, "%s/%s", folder, file);
     if (n >= (int)sizeof path || !is_program(path)) continue;
-    argv[0] = path;
+    argv[0] = called ? called : path;
     execv(path, argv);
     argv[0] = name;
-    return kv_fail(e, KV_RESOURCE, "%s cannot be started: %s", path,
-                   strerror(errno));
+    return kv_cannot(e, KV_RESOURCE, "start", path);
   }
   return KV_OK;
-}
-
-/* Puts a name where the order wants it, if it is not there and has room. */
-static int put(const char *name, int n,
-               char names[KV_FURTHER_MOST][KV_FURTHER_ROOM]) {
-  int i = 0;
-  while (i < n && strcmp(names[i], name) < 0) i++;
-  if (n == KV_FURTHER_MOST || (i < n && !strcmp(names[i], name))) return n;
-  memmove(names[i + 1], names[i], (size_t)(n - i) * sizeof names[0]);
-  memcpy(names[i], name, strlen(name) + 1);
-  return n + 1;
-}
-
-static int look(const char *folder, const char *program, int n,
-                char names[KV_FURTHER_MOST][KV_FURTHER_ROOM]) {
-  size_t n_own = strlen(program);
-  char path[2 * PATH_MAX];
-  DIR *d = opendir(folder);
-  for (struct dirent *x; d && (x = readdir(d));) {
-    const char *name = x->d_name + n_own + 1;
-    if (strncmp(x->d_name, program, n_own) || x->d_name[n_own] != '-') continue;
-    if (!*name || strlen(name) >= KV_FURTHER_ROOM) continue;
-    snprintf(path, sizeof path, "%s/%s", folder, x->d_name);
-    if (is_program(path)) n = put(name, n, names);
-  }
-  if (d) closedir(d);
-  return n;
-}
-
-int kv_further_list(const char *program,
-                    char names[KV_FURTHER_MOST][KV_FURTHER_ROOM]) {
-  const char *at = own;
-  char folder[PATH_MAX];
-  int n = 0;
-  while (next(&at, folder)) n = look(folder, program, n, names);
-  return n;
 }

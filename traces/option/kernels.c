@@ -33,8 +33,8 @@ int kv_choose_threads(int jobs) {
   int can = kv_threads_can(wanted);
   if (can < wanted && !told) {
     snprintf(note, sizeof note,
-             "only %d of %d threads can be made here (ulimit -u, or the "
-             "machine's limit): slower, and the same numbers",
+             "only %d of %d threads can be made (ulimit -u, or the machine's "
+             "limit); slower, but with the same numbers",
              can, wanted);
     kv_note(note);
     told = true;

@@ -55,19 +55,25 @@ static void notes(FILE *out, const kv_command *c) {
   if (c->notes == NULL) return;
   fputs(".SH DESCRIPTION\n", out);
   for (int i = 0; c->notes[i]; i++) {
+    if (!*c->notes[i]) continue; /* KV_NOTES_REST */
     if (i) fputs(".PP\n", out);
     line(out, c->notes[i]);
   }
 }
 
+static void command(FILE *out, const char *program, const char *name,
+                    const char *does) {
+  fprintf(out, ".TP\n.B %s\n", name);
+  plain(out, does);
+  fprintf(out, "; see\n.BR %s\\-%s (1)\n", program, name);
+}
+
 static void commands(FILE *out, const kv_program *p) {
   fputs(".SH COMMANDS\n", out);
-  for (int i = 0; p->commands[i]; i++) {
-    const kv_command *c = p->commands[i];
-    fprintf(out, ".TP\n.B %s\n", c->name);
-    plain(out, c->summary);
-    fprintf(out, "; see\n.BR %s\\-%s (1)\n", p->name, c->name);
-  }
+  for (int i = 0; p->commands[i]; i++)
+    command(out, p->name, p->commands[i]->name, p->commands[i]->summary);
+  for (const kv_brought *x = p->brought; x && x->name; x++)
+    command(out, x->program ? x->program : p->name, x->name, x->does);
 }
 
 static void examples(FILE *out, const kv_command *c) {

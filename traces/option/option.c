@@ -18,12 +18,15 @@ const kv_option kv_common_options[] = {
      .name = "help",
      .letter = 'h',
      .min = KV_ASKED_HELP,
+     .max = KV_ASKED_ALL,
+     .common = true,
      .group = "About",
      .help = "print this text"},
     {.slot = KV_SLOT_HELP,
      .name = "version",
      .letter = 'V',
      .min = KV_ASKED_VERSION,
+     .common = true,
      .help = "print version, commit, compiler, flags and kernel set"},
     {.slot = KV_SLOT_END}};
 
@@ -53,7 +56,10 @@ static void build(const kv_command *c, form *f) {
     assert(f->n < MOST && "a command has few options");
     f->option[f->n] = o;
     f->wide[f->n] =
-        (struct option){o->name, o->argument ? required_argument : no_argument,
+        (struct option){o->name,
+                        o->argument                         ? required_argument
+                        : o->slot == KV_SLOT_HELP && o->max ? optional_argument
+                                                            : no_argument,
                         NULL, FIRST + f->n};
     f->n++;
     if (!o->letter) continue;
@@ -75,8 +81,8 @@ static kv_rc count(const kv_option *o, const char *text, int *out, kv_err *e) {
   char show[KV_SHOW];
   if (!kv_text_count(text, (uint64_t)o->max, &value) ||
       value < (uint64_t)o->min) {
-    return kv_fail(e, KV_USAGE, "--%s %s is not a number from %d to %d",
-                   o->name, kv_show(text, show), o->min, o->max);
+    return kv_fail(e, KV_USAGE, "--%s must be a number from %d to %d, not '%s'",
+                   o->name, o->min, o->max, kv_show(text, show));
   }
   *out = (int)value;
   return KV_OK;
@@ -86,8 +92,9 @@ static kv_rc wide(const kv_option *o, const char *text, uint64_t *out,
                   kv_err *e) {
   char show[KV_SHOW];
   if (kv_text_count(text, UINT64_MAX, out)) return KV_OK;
-  return kv_fail(e, KV_USAGE, "--%s %s is not a whole number below 2^64",
-                 o->name, kv_show(text, show));
+  return kv_fail(e, KV_USAGE,
+                 "--%s must be a whole number below 2^64, not '%s'", o->name,
+                 kv_show(text, show));
 }
 
 /* What an option chooses from; copy holds the text of its choices. */
@@ -118,8 +125,8 @@ static kv_rc choose(const kv_option *o, const char *text, int *out, kv_err *e) {
     return KV_OK;
   }
   const char *near = kv_text_nearest(text, n, name);
-  return kv_fail(e, KV_USAGE, "--%s %s is none of %s%s%s%s", o->name,
-                 kv_show(text, show), all, near ? "; did you mean " : "",
+  return kv_fail(e, KV_USAGE, "--%s must be one of %s, not '%s'%s%s%s", o->name,
+                 all, kv_show(text, show), near ? "; did you mean " : "",
                  near ? near : "", near ? "?" : "");
 }
 
@@ -241,8 +248,10 @@ kv_rc kv_options_parse(const kv_command *c, int argc, char **argv, void *values,
     int at = place(&f, got);
     const kv_option *o = f.option[at];
     if (o->slot == KV_SLOT_HELP) {
-      *asked = (kv_asked)o->min;
-      return KV_OK;
+      *asked = (kv_asked)(optarg ? o->max : o->min);
+      if (!optarg || !strcmp(optarg, "all")) return KV_OK;
+      return kv_fail(e, KV_USAGE, "--%s=%.40s is not --%s=all", o->name, optarg,
+                     o->name);
     }
     f.given[at] = true;
     rc = store(o, argc, o->argument ? optarg : NULL, values, e);

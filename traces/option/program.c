@@ -12,6 +12,7 @@
 #include "traces/option/help.h"
 #include <assert.h>
 #include <errno.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -43,7 +44,7 @@ static int version(const kv_program *p) {
 
 static int answer(const kv_program *p, const kv_command *c, kv_asked asked) {
   if (asked == KV_ASKED_VERSION) return version(p);
-  kv_help_print(stdout, p, c);
+  kv_help_print(stdout, p, c, asked == KV_ASKED_ALL);
   return KV_OK;
 }
 
@@ -54,20 +55,27 @@ static const kv_command *find(const kv_program *p, const char *name) {
   return NULL;
 }
 
+static const kv_brought *brought(const kv_program *p, const char *name) {
+  for (const kv_brought *x = p->brought; x && x->name; x++)
+    if (!strcmp(x->name, name)) return x;
+  return NULL;
+}
+
 static kv_rc missing(const kv_program *p, const char *name, kv_err *e) {
   const char *names[KV_MOST_COMMANDS];
   char where[64];
   int n = 0;
-  for (const kv_brought *x = p->brought; x && x->name; x++)
-    if (!strcmp(x->name, name))
-      return kv_fail(e, KV_RESOURCE,
-                     "%s is a command of the Python package, and there is no "
-                     "%s-%s on the path: %s",
-                     name, p->name, name, x->install);
-  for (; p->commands[n]; n++) {
-    assert(n < KV_MOST_COMMANDS && "a program has few commands");
-    names[n] = p->commands[n]->name;
-  }
+  const kv_brought *x = brought(p, name);
+  if (x)
+    return kv_fail(e, KV_RESOURCE,
+                   "%s is a command of %s, and there is no %s%s%s on the path: "
+                   "%s",
+                   name, x->program ? x->program : "the Python package",
+                   x->program ? x->program : p->name, x->program ? "" : "-",
+                   x->program ? "" : name, x->install);
+  for (int i = 0; p->commands[i]; i++) names[n++] = p->commands[i]->name;
+  for (x = p->brought; x && x->name; x++) names[n++] = x->name;
+  assert(n <= KV_MOST_COMMANDS && "a program has few commands");
   snprintf(where, sizeof where, "`%s --help` lists them", p->name);
   return kv_no_such("command", name, n, names, where, e);
 }
@@ -75,7 +83,12 @@ static kv_rc missing(const kv_program *p, const char *name, kv_err *e) {
 /* A command that the table does not have. */
 static int elsewhere(const kv_program *p, char **argv) {
   kv_err e = {0};
-  if (!kv_further_run(p->name, argv, &e)) missing(p, argv[0], &e);
+  const kv_brought *x = brought(p, argv[0]);
+  bool other = x && x->program;
+  char file[PATH_MAX];
+  snprintf(file, sizeof file, "%s-%s", p->name, argv[0]);
+  if (!kv_further_run(other ? x->program : file, other ? file : NULL, argv, &e))
+    missing(p, argv[0], &e);
   return kv_say(&e);
 }
 
@@ -153,15 +166,17 @@ static int alone(const kv_program *p, int argc, char **argv) {
   return kv_say(&e);
 }
 
-int kv_command_main(const kv_program *p, int argc, char **argv) {
+int kv_command_main(const kv_program *program, int argc, char **argv) {
   kv_err e = {0};
+  kv_program called = *program, *p = &called;
+  size_t n = p->also && argc ? strlen(p->also) : 0;
+  bool other = n && !strncmp(argv[0], p->also, n) && argv[0][n] == '-';
+  if (other) p->name = p->also, argv[0] += n + 1;
   speaker = p->name;
-  int code = argc < 2 || argv[1][0] == '-'
+  int code = other ? kv_command_call(p, argc, argv)
+             : argc < 2 || argv[1][0] == '-'
                  ? alone(p, argc, argv)
                  : kv_command_call(p, argc - 1, argv + 1);
-  bool lost = fflush(stdout) || ferror(stdout);
-  if (code || !lost) return code; /* an error was printed */
-  kv_fail(&e, KV_RESOURCE, "standard output cannot be written: %s",
-          strerror(errno));
+  if (code || !kv_flush(stdout, &e)) return code; /* an error was printed */
   return kv_say(&e);
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The watch over jansson's memory: traces/text/json.h. From the first failure
- * on the reader is fed no more text and lives on a reserve, so that it ends in
- * good order; what it made is thrown away before the reserve is.
+ * Jansson's memory: traces/text/json.h. After the first failed allocation the
+ * reader gets no more text and allocates from a reserve, so that it ends in
+ * order; its result is freed before the reserve is.
  */
 #include "traces/text/json.h"
 

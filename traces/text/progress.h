@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Progress of a long command: a bar with rate and time left where the output is
- * a terminal, a line every five seconds where it is not, nothing when quiet.
- * Never part of a result.
+ * Progress of a long command: a bar with rate and time left on a terminal, a
+ * line every five seconds elsewhere, nothing when quiet. Never part of a
+ * result.
  *
  *   start, then add from any thread and next by one, wipe before a message, end
  *
  * An addition costs an atomic operation and a look at the clock; the thread
- * that finds the display older than 0.1 s redraws it. Nothing here fails.
+ * that finds the display older than 0.1 s redraws it. Nothing fails.
  */
 #ifndef KV_TRACES_PROGRESS_H
 #define KV_TRACES_PROGRESS_H
@@ -18,15 +18,15 @@
 #include <stdio.h>
 
 typedef struct kv_progress {
-  FILE *out;        /* where to; NULL: quiet */
-  const char *what; /* stands before the bar */
+  FILE *out;        /* NULL: quiet */
+  const char *what; /* printed before the bar */
   const char *unit; /* of the rate, in the plural: "tokens" */
   int64_t total;    /* units of this work, at least 1 */
   bool terminal;
   double started;       /* seconds of CLOCK_MONOTONIC */
   _Atomic int64_t done; /* units */
   _Atomic int64_t next; /* when to draw, microseconds after started */
-  bool drawn;           /* a bar stands on the terminal's line */
+  bool drawn;           /* the terminal's line shows a bar */
 } kv_progress;
 
 /* Begins a work of `total` units (less than 1 counts as 1). what and unit must
@@ -35,12 +35,12 @@ typedef struct kv_progress {
 void kv_progress_start(kv_progress *p, FILE *out, const char *what,
                        const char *unit, int64_t total, bool quiet);
 
-/* Begins another work: count, rate and time left anew, but not the clock that
- * says when to draw, so that many short works print no more than a long one.
- * No thread may add meanwhile. */
+/* Begins another work: count, rate and time left start anew. The clock that
+ * says when to draw does not, so many short works print no more than a long
+ * one. No thread may add meanwhile. */
 void kv_progress_next(kv_progress *p, int64_t total);
 
-/* `units` more are done, and draws if it is time. */
+/* Adds `units` that are done, and draws if it is time. */
 void kv_progress_add(kv_progress *p, int64_t units);
 
 /* Clears the bar, so that a message can be printed; others may add meanwhile.

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * kv_check_layer of traces/trace/check.h. Work is dealt in blocks of rows; each
- * block leaves its own sums, which are added in order afterwards, so that
- * threads cannot change a digit.
+ * kv_check_layer of traces/trace/check.h. Work is divided into blocks of rows;
+ * each has its own sums, which are added in order afterwards, so that the
+ * number of threads changes no digit.
  */
 #include "traces/trace/check.h"
 

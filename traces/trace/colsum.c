@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Column sums: traces/trace/colsum.h. Each row's probabilities in fixed point
- * onto their columns. Blocks of rows are dealt to threads, each with sums of
- * its own.
+ * Column sums: traces/trace/colsum.h. Adds each row's probabilities in fixed
+ * point to their columns. Blocks of rows are distributed over threads, each
+ * with its own sums.
  */
 #include "traces/trace/colsum.h"
 
@@ -43,11 +43,12 @@ kv_rc kv_colsum_scan(const kv_trace *t, int i, kv_err *e) {
     int64_t sum = kv_colsum_at(x, at), rows = (int64_t)(p - at % p);
     if (x->window && rows > x->window) rows = x->window;
     if (sum >= 0 && sum <= rows * KV_COLSUM_ONE) continue;
-    return kv_fail(e, KV_INPUT,
-                   "%s: tensor layers.%d.colsum holds %lld at [%zu, %zu]: the "
-                   "sum of %lld probabilities times 2^40 is 0 to %lld",
-                   kv_show(t->path, a), x->layer, (long long)sum, at / p,
-                   at % p, (long long)rows, (long long)(rows * KV_COLSUM_ONE));
+    return kv_fail(
+        e, KV_INPUT,
+        "%s: tensor layers.%d.colsum holds %lld at [%zu, %zu]; the sum of %lld "
+        "probabilities times 2^40 must be from 0 to %lld",
+        kv_show(t->path, a), x->layer, (long long)sum, at / p, at % p,
+        (long long)rows, (long long)(rows * KV_COLSUM_ONE));
   }
   return KV_OK;
 }
@@ -111,10 +112,10 @@ static kv_rc do_head(const job *w, kv_err *e) {
   }
   if (lacking) return kv_no_memory(e, "column sums", (size_t)p * sizeof(float));
   if (!bad) return kv_rewrite_go_on(w->stop, e);
-  return kv_fail(e, KV_INPUT,
-                 "layer %d: a logit of the prompt is not finite, so that it "
-                 "has no column sums",
-                 w->data->layer);
+  return kv_fail(
+      e, KV_INPUT,
+      "layer %d: a logit of the prompt is not finite, so it has no column sums",
+      w->data->layer);
 }
 
 kv_rc kv_colsum_head(const kv_shape *shape, const kv_layer_data *data, int g,

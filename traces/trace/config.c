@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The geometry that a config.json of Hugging Face transformers describes:
- * kv_plan_of_config of traces/trace/plan.h. Architectures have names of their
- * own for one number; those that are known are tried in order, in text_config
- * where there is one.
+ * kv_plan_of_config of traces/trace/plan.h. Architectures name the same number
+ * differently; the known names are tried in order, in text_config if it exists.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -61,16 +60,16 @@ static kv_rc number(const job *w, const char *keys, int most, int otherwise,
   *out = otherwise;
   if (!x && otherwise) return KV_OK;
   if (!x)
-    return kv_fail(e, KV_INPUT,
-                   "%s: has no %.*s, so it describes no model whose attention "
-                   "could be recorded",
-                   kv_show(w->path, a), (int)strcspn(keys, " "), keys);
+    return kv_fail(
+        e, KV_INPUT,
+        "%s: has no %.*s, so it does not describe a model with attention",
+        kv_show(w->path, a), (int)strcspn(keys, " "), keys);
   json_int_t value = json_integer_value(x);
   if (json_is_integer(x) && value >= 1 && value <= most) {
     *out = (int)value;
     return KV_OK;
   }
-  return kv_fail(e, KV_INPUT, "%s: %s is not a whole number from 1 to %d",
+  return kv_fail(e, KV_INPUT, "%s: %s must be a whole number from 1 to %d",
                  kv_show(w->path, a), key, most);
 }
 
@@ -100,8 +99,7 @@ static kv_rc read_heads(const job *w, kv_shape *s, kv_err *e) {
                 "multi_query_group_num",
                 NUMBER_MOST, k ? k->kv_heads : s->n_heads, &s->n_kv_heads, e);
   if (rc || s->n_heads % s->n_kv_heads == 0) return rc;
-  return kv_fail(e, KV_INPUT,
-                 "%s: %d query heads do not divide among %d KV heads",
+  return kv_fail(e, KV_INPUT, "%s: %d query heads do not divide by %d KV heads",
                  kv_show(w->path, a), s->n_heads, s->n_kv_heads);
 }
 
@@ -160,7 +158,7 @@ static kv_rc read_rule(const job *w, int n, rule *out, kv_err *e) {
   *out = (rule){.types = find(w->text, "layer_types layers_block_type", key),
                 .every = 1};
   if (out->types && json_array_size(out->types) < (size_t)n)
-    return kv_fail(e, KV_INPUT, "%s: %s is no list of %d layers",
+    return kv_fail(e, KV_INPUT, "%s: %s must be a list of %d layers",
                    kv_show(w->path, a), key, n);
   if (!out->types) out->types = find(w->text, "block_types", key);
   out->numbers = find(w->text, "attn_layer_indices full_attn_idxs", key);
@@ -191,7 +189,7 @@ static kv_rc read_layers(const job *w, kv_plan *out, kv_err *e) {
     if (attends_at(&by, l))
       out->layer[out->n++] = (kv_plan_layer){.layer = l, .outputs = true};
   if (out->n) return KV_OK;
-  return kv_fail(e, KV_INPUT, "%s: no layer of it attends",
+  return kv_fail(e, KV_INPUT, "%s: no layer has attention",
                  kv_show(w->path, a));
 }
 

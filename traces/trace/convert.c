@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Converting a trace: traces/trace/convert.h. A first pass over q, k and v
- * finds what has no place in the type and whether any number changes, which
+ * finds numbers that do not fit the type and whether any number changes, which
  * decides what is declared; the second one writes.
  */
 #include "traces/trace/convert.h"
@@ -86,8 +86,8 @@ static kv_rc beyond(const job *w, const kv_st_tensor *x, size_t at, float value,
   size_t d = (size_t)x->shape[2], rows = (size_t)x->shape[1];
   char a[KV_SHOW];
   return kv_fail(e, KV_INPUT,
-                 "%s: tensor %s holds %g at [%zu, %zu, %zu], which is beyond "
-                 "%s; choose a wider type",
+                 "%s: tensor %s holds %g at [%zu, %zu, %zu], outside the range "
+                 "of %s; choose a wider type",
                  kv_show(w->c->from->path, a), x->name, (double)value,
                  at / d / rows, at / d % rows, at % d,
                  kv_st_dtype_name(stored[w->c->dtype]));

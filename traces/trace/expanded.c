@@ -79,12 +79,12 @@ const char *kv_expanded_text(const kv_trace *t, const kv_expanded *x,
   long here = (long)s->n_kv_heads * (s->d + s->d_v);
   char own[96] = "a latent vector and that part";
   if (x->latent) snprintf(own, sizeof own, "%d numbers", x->latent);
-  snprintf(out, KV_EXPANDED_TEXT,
-           "the %s %d of the %d numbers of a key are one in all %d KV heads, "
-           "as multi-head latent attention expands them: nobody stores such a "
-           "cache. The model's own holds %s a token and layer, where K and V "
-           "here, which bytes and shares of dense are of, are %ld numbers",
-           x->first ? "first" : "last", x->shared, s->d, s->n_kv_heads, own,
-           here);
+  snprintf(
+      out, KV_EXPANDED_TEXT,
+      "the %s %d of the %d numbers of a key are the same in all %d KV heads, "
+      "as multi-head latent attention expands them; no engine stores such a "
+      "cache. The model's own cache holds %s a token and layer, but K and V in "
+      "this trace, on which bytes and shares are based, are %ld numbers",
+      x->first ? "first" : "last", x->shared, s->d, s->n_kv_heads, own, here);
   return out;
 }

@@ -21,7 +21,7 @@ static kv_rc check_angles(const kv_trace *t, const char *name, const float *w,
     if (p < 0)
       return kv_trace_tell(t, "positions", "holds a negative position", e);
     if ((float)p * most < 0x1p24f) continue;
-    return kv_trace_tell(t, name, "gives angles of 2^24 and more", e);
+    return kv_trace_tell(t, name, "gives angles of 2^24 or more", e);
   }
   return KV_OK;
 }
@@ -32,7 +32,7 @@ static kv_rc read_frequencies(kv_trace *t, const char *name, float **out,
   const kv_st_tensor *y = kv_st_find(t->own->files, name);
   if (!y) return KV_OK;
   if (t->shape.d % 2)
-    return kv_trace_tell(t, name, "is there, but head_dim is odd", e);
+    return kv_trace_tell(t, name, "needs an even head_dim", e);
   kv_rc rc =
       kv_trace_copy(t, y, KV_ST_F32, (uint64_t)t->shape.d / 2, (void **)out, e);
   return rc ? rc : check_angles(t, name, *out, e);
@@ -48,7 +48,6 @@ kv_rc kv_trace_read_rope(kv_trace *t, kv_err *e) {
   rc = read_frequencies(t, "rope.inv_freq.windowed", &w->windowed_inv_freq, e);
   t->windowed_inv_freq = w->windowed_inv_freq;
   if (rc || !w->windowed_inv_freq || w->inv_freq) return rc;
-  return kv_trace_tell(
-      t, "rope.inv_freq.windowed",
-      "is there, and rope.inv_freq, of the other layers, is not", e);
+  return kv_trace_tell(t, "rope.inv_freq.windowed",
+                       "needs rope.inv_freq, of the other layers, too", e);
 }

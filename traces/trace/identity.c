@@ -192,7 +192,8 @@ kv_rc kv_trace_stated(const kv_trace *t, kv_digest *out, kv_err *e) {
   char a[KV_SHOW], b[KV_SHOW];
   if (!text || (read_hex(text, out) && !text[64])) return KV_OK;
   return kv_fail(e, KV_INPUT,
-                 "%s: metadata " KV_REQUEST_KEY " is %s, not 64 digits 0-9a-f",
+                 "%s: metadata " KV_REQUEST_KEY
+                 " is %s; it must be 64 digits 0-9a-f",
                  kv_show(t->path, a), kv_show(text, b));
 }
 

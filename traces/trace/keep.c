@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What is kept, read from text: traces/trace/keep.h.
+ * Parses what to keep from text: traces/trace/keep.h.
  */
 #include "traces/trace/keep.h"
 
@@ -31,8 +31,8 @@ kv_rc kv_keep_rows(const char *text, int *last, kv_err *e) {
   }
   if (comma && *last >= 0 && strcmp(at, "decode") == 0) return KV_OK;
   return kv_fail(e, KV_USAGE,
-                 "--rows %s: give all, or last=256,decode (the prompt's last "
-                 "256 rows and those of all decode steps), or decode",
+                 "--rows must be all, last=256,decode (the prompt's last 256 "
+                 "rows and those of all decode steps), or decode, not '%s'",
                  kv_show(text, a));
 }
 
@@ -67,12 +67,11 @@ kv_rc kv_keep_layers(const char *text, kv_keep *keep, kv_err *e) {
   if (strcmp(text, "all") == 0) return KV_OK;
   bool *named = calloc(KV_KEEP_LAYERS, sizeof *named);
   if (!named) return kv_no_memory(e, "the layers", KV_KEEP_LAYERS);
-  kv_rc rc = mark(text, named)
-                 ? collect(named, keep, e)
-                 : kv_fail(e, KV_USAGE,
-                           "--layers %s: give all, or numbers and spans such "
-                           "as 0,3,8-11",
-                           kv_show(text, a));
+  kv_rc rc = mark(text, named) ? collect(named, keep, e)
+                               : kv_fail(e, KV_USAGE,
+                                         "--layers must be all, or numbers and "
+                                         "spans such as 0,3,8-11, not '%s'",
+                                         kv_show(text, a));
   free(named);
   return rc;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What of a full trace a smaller one keeps, as it is typed for `kvtrace slim`,
- * `kvtrace plan` and `kvreplay record`, whose words these are.
+ * The part of a full trace that a smaller one keeps, as typed for `kvtrace
+ * slim`, `kvtrace plan` and `kvreplay record`.
  */
 #ifndef KV_TRACES_KEEP_H
 #define KV_TRACES_KEEP_H
@@ -12,18 +12,18 @@
 #include "ref/ground/err.h"
 
 enum {
-  KV_KEEP_ALL = INT_MAX,  /* of kv_keep.last */
-  KV_KEEP_LAYERS = 100000 /* numbers of layers that may be named */
+  KV_KEEP_ALL = INT_MAX,  /* value of kv_keep.last */
+  KV_KEEP_LAYERS = 100000 /* layer numbers must be below this */
 };
 
 typedef struct kv_keep {
-  int last;     /* query rows of the prompt, its last so many; KV_KEEP_ALL: all.
-                   Those of decode steps always stay */
-  int n_layers; /* 0: all layers */
-  int *layers;  /* [n_layers] their numbers in the model, ascending */
-  bool no_o;    /* outputs are left out, */
-  bool no_tokens; /* or token ids, */
-  bool no_sums;   /* or column sums, also where rows are missing */
+  int last;       /* the prompt's last so many query rows are kept; KV_KEEP_ALL:
+                     all. Rows of decode steps are always kept */
+  int n_layers;   /* 0: all layers */
+  int *layers;    /* [n_layers] their numbers in the model, ascending */
+  bool no_o;      /* leave out outputs */
+  bool no_tokens; /* leave out token ids */
+  bool no_sums;   /* leave out column sums, even if rows are missing */
 } kv_keep;
 
 /* Reads "all", "decode" or "last=N,decode" into *last. KV_USAGE. */
@@ -33,10 +33,10 @@ kv_rc kv_keep_rows(const char *text, int *last, kv_err *e);
  * order, into keep->layers and n_layers. KV_USAGE; KV_RESOURCE: memory. */
 kv_rc kv_keep_layers(const char *text, kv_keep *keep, kv_err *e);
 
-/* Whether it keeps this layer of the model. */
+/* Does it keep this layer of the model? */
 bool kv_keep_has(const kv_keep *keep, int layer);
 
-/* The first token of the prompt whose query row stays; prompt_len: none. */
+/* The first token of the prompt whose query row is kept; prompt_len: none. */
 int kv_keep_first(const kv_keep *keep, int prompt_len);
 
 /* Frees the layers; *keep may be zeroed. */

@@ -26,9 +26,10 @@ kv_rc kv_meta_count(const char *file, const kv_st *s, const char *key,
     *out = (int)value;
     return KV_OK;
   }
-  return kv_fail(e, KV_INPUT,
-                 "%s: metadata %s is %s, not a whole number from %d to %d",
-                 kv_show(file, a), key, kv_show(text, b), least, most);
+  return kv_fail(
+      e, KV_INPUT,
+      "%s: metadata %s is %s; it must be a whole number from %d to %d",
+      kv_show(file, a), key, kv_show(text, b), least, most);
 }
 
 kv_rc kv_meta_float(const char *file, const kv_st *s, const char *key,
@@ -40,7 +41,7 @@ kv_rc kv_meta_float(const char *file, const kv_st *s, const char *key,
   }
   if (!text) return tell(file, key, "is missing", e);
   if (kv_text_float(text, out)) return KV_OK;
-  return tell(file, key, "is not a finite decimal number", e);
+  return tell(file, key, "must be a finite decimal number", e);
 }
 
 static kv_rc all_layers(int n_layers, int *n, int *list) {
@@ -67,7 +68,7 @@ static int next_layer(const char **text, int *out) {
 static kv_rc list_layers(const char *file, const char *text, int n_layers,
                          int *n, int *list, kv_err *e) {
   static const char reason[] =
-      "is neither `all` nor an ascending list of layers of the model";
+      "must be `all` or an ascending list of layers of the model";
   int brackets = *text == '[', last = -1, l;
   text += brackets;
   for (*n = 0;; text++) {
@@ -101,7 +102,7 @@ kv_rc kv_meta_layout(const char *file, const kv_st *s, int *interleaved,
   if (!text) return tell(file, "rope.layout", "is missing", e);
   *interleaved = strcmp(text, "interleaved") == 0;
   if (*interleaved || strcmp(text, "half") == 0) return KV_OK;
-  return tell(file, "rope.layout", "is neither half nor interleaved", e);
+  return tell(file, "rope.layout", "must be half or interleaved", e);
 }
 
 /* A key's list of objects; NULL in *out where the key is absent. */
@@ -171,13 +172,13 @@ static kv_rc read_answer(const char *file, const json_t *item, size_t i,
   if (!range(item, "start", "end", 1, n_tokens, &a->start, &a->end) ||
       !range(item, "source_start", "source_end", 0, n_tokens, &a->source_start,
              &a->source_end)) {
-    return bad_item(file, "answers", i,
-                    "has no start, end, source_start and source_end within "
-                    "the tokens",
-                    e);
+    return bad_item(
+        file, "answers", i,
+        "must have start, end, source_start and source_end within the tokens",
+        e);
   }
   if (a->source_start < a->start) return KV_OK;
-  return bad_item(file, "answers", i, "has its source behind the answer", e);
+  return bad_item(file, "answers", i, "has its source after the answer", e);
 }
 
 kv_rc kv_meta_answers(const char *file, const kv_st *s, int n_tokens, int *n,
@@ -196,14 +197,14 @@ static kv_rc read_segment(const char *file, const json_t *item, size_t i,
   const char *role = json_string_value(json_object_get(item, "role"));
   if (!range(item, "start", "end", 0, n_tokens, &g->start, &g->end)) {
     return bad_item(file, "segments", i,
-                    "has no start and end within the tokens", e);
+                    "must have start and end within the tokens", e);
   }
   for (unsigned r = 0; role && r < 3; r++) {
     g->role = (kv_role)r;
     if (strcmp(role, roles[r]) == 0) return KV_OK;
   }
   return bad_item(file, "segments", i,
-                  "has a role beside context, question and answer", e);
+                  "must have the role context, question or answer", e);
 }
 
 kv_rc kv_meta_segments(const char *file, const kv_st *s, int n_tokens, int *n,

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What an open trace owns behind the public fields of kv_trace, for what of
- * traces/ needs the file itself; all of it is freed by kv_trace_close. A
- * kv_trace whose `own` is NULL is a session's: it has no file.
+ * What an open trace owns in addition to the public fields of kv_trace, for
+ * code of traces/ that needs the file itself. kv_trace_close frees it. A
+ * kv_trace whose `own` is NULL has no file: it is a session's.
  */
 #ifndef KV_TRACES_OWN_H
 #define KV_TRACES_OWN_H
@@ -12,10 +12,10 @@
 #include "traces/container/safetensors.h"
 #include "traces/trace/trace.h"
 
-/* Bytes of a tensor's name, "layers.2147483647.colsum" and a NUL among them. */
+/* Bytes of a tensor's name, enough for "layers.2147483647.colsum" and a NUL. */
 enum { KV_TENSOR_NAME = 40 };
 
-/* Aligned copies of what is small; kv_trace points to them. */
+/* Aligned copies of small tensors; kv_trace points to them. */
 struct kv_trace_own {
   kv_st *files;
   char *path, *name; /* as in kv_trace */
@@ -26,7 +26,7 @@ struct kv_trace_own {
   float *inv_freq;          /* [d / 2], or NULL */
   float *windowed_inv_freq; /* the same */
   uint8_t *windowed;        /* [the model's layers], or NULL */
-  float **sinks; /* [n_layers] of [n_heads]; NULL where a layer has none */
+  float **sinks; /* [n_layers] of [n_heads]; NULL if a layer has none */
 };
 
 /* What reads a trace that has a file; in asset.c of a later room
@@ -42,14 +42,13 @@ kv_rc kv_trace_copy(const kv_trace *t, const kv_st_tensor *x, kv_st_dtype type,
                     uint64_t n, void **out, kv_err *e);
 
 /* identity.c: the request that a copy without token ids says it holds, in 64
- * digits; *out stays where it does not. KV_INPUT: it is something else. */
+ * digits; *out is unchanged if it does not. KV_INPUT: it is something else. */
 #define KV_REQUEST_KEY "request_digest"
 kv_rc kv_trace_stated(const kv_trace *t, kv_digest *out, kv_err *e);
 
 /* frequencies.c: reads rope.inv_freq, with it the metadata rope.layout, and, of
- * version 2, rope.inv_freq.windowed into t, where they are there. Call when
- * positions have been read. KV_INPUT, naming what is wrong; KV_RESOURCE:
- * memory. */
+ * version 2, rope.inv_freq.windowed into t, if they exist. Call when positions
+ * have been read. KV_INPUT, naming what is wrong; KV_RESOURCE: memory. */
 kv_rc kv_trace_read_rope(kv_trace *t, kv_err *e);
 
 #endif

@@ -59,10 +59,9 @@ static kv_rc find_files(kv_pack *p, kv_err *e) {
   if (n < 0 && errno == ENOMEM)
     rc = kv_no_memory(e, "the names of files", 0);
   else if (n < 0)
-    rc = kv_fail(e, KV_INPUT, "%s: cannot be read as a folder: %s",
-                 kv_show(p->folder, a), strerror(errno));
+    rc = kv_cannot(e, KV_INPUT, "read the folder", p->folder);
   else if (n == 0)
-    rc = kv_fail(e, KV_INPUT, "%s: holds no file NAME.chunks to pack",
+    rc = kv_fail(e, KV_INPUT, "%s: has no NAME.chunks file to pack",
                  kv_show(p->folder, a));
   if (!rc) rc = open_all(p, n, name, e);
   for (int i = 0; i < n; i++) free(name[i]);
@@ -96,7 +95,7 @@ static kv_rc check_file(const kv_pack *p, const kv_chunks *x,
     return KV_OK;
   return kv_fail(e, KV_INPUT,
                  "%s: layer %d has query heads %d to %d and KV heads %d to %d, "
-                 "where the model has %d and %d",
+                 "but the model has %d and %d",
                  kv_show(x->path, a), x->layer, x->head, x->head + x->heads - 1,
                  x->kv_head, x->kv_head + x->kv_heads - 1, p->n_heads,
                  p->n_kv_heads);
@@ -122,7 +121,7 @@ static kv_rc check_heads(const kv_pack *p, int n, const kv_chunks *x,
     if (x[i].head < next)
       return kv_fail(e, KV_INPUT,
                      "%s and %s both have query head %d of layer %d; remove "
-                     "the one of another run",
+                     "the file of another run",
                      kv_show(x[i - 1].path, a), kv_show(x[i].path, b),
                      x[i].head, x->layer);
   }
@@ -178,12 +177,12 @@ static kv_rc expect_layers(const kv_pack *p, kv_err *e) {
     l++;
   if (l < p->n_layers)
     return kv_fail(e, KV_INPUT,
-                   "%s: no file has layer %d of the model's %d; where it was "
-                   "not to be recorded, `layers` of trace.json says which were",
+                   "%s: no file has layer %d of the model's %d; if it was not "
+                   "recorded, list the recorded ones as `layers` in trace.json",
                    kv_show(p->folder, a), l, p->n_layers);
   if (l == p->facts.layers) return KV_OK;
   const kv_chunks *more = &p->file[p->first[l]];
-  return kv_fail(e, KV_INPUT, "%s: has layer %d, where the model has %d",
+  return kv_fail(e, KV_INPUT, "%s: has layer %d, but the model has %d",
                  kv_show(more->path, a), more->layer, p->n_layers);
 }
 

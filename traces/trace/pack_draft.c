@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Would it be a trace? The result of a pack without its rows, as a file in
- * memory (memfd) whose rows are a hole, so that it takes no room whatever its
- * size; kv_trace_open judges it as it will judge the result. What is wrong is
- * then said before hours of writing, not after them.
+ * Would it be a trace? Makes the result of a pack without its rows, as a file
+ * in memory (memfd) whose rows are a hole, so that it takes no memory whatever
+ * its size; kv_trace_open checks it as it will check the result. Errors are
+ * then reported before hours of writing, not after.
  */
 #define _GNU_SOURCE 1
 #include <errno.h>
@@ -62,7 +62,7 @@ static kv_rc fill(const kv_pack *p, int fd, kv_err *e) {
   }
   if (good) return KV_OK;
   return kv_fail(e, KV_RESOURCE,
-                 "%s: cannot be tried in memory: %s; nothing was written",
+                 "%s: cannot be tested in memory: %s; nothing was written",
                  kv_show(p->folder, a), strerror(errno));
 }
 
@@ -81,7 +81,8 @@ kv_rc kv_pack_try(const kv_pack *p, kv_err *e) {
   kv_trace *t = NULL;
   int fd = memfd_create("kvtrace-pack", MFD_CLOEXEC);
   if (fd < 0)
-    return kv_fail(e, KV_RESOURCE, "no file in memory: %s", strerror(errno));
+    return kv_fail(e, KV_RESOURCE, "cannot make a file in memory: %s",
+                   strerror(errno));
   snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
   kv_rc rc = fill(p, fd, e);
   if (!rc) {

@@ -34,13 +34,13 @@ kv_rc kv_pack_json_read(const char *folder, kv_pack_json *out, kv_err *e) {
   }
   if (access(out->path, F_OK))
     return kv_fail(e, KV_INPUT,
-                   "%s: %s; it says what no rank knows, such as prompt_len "
-                   "(traces/PACK.md)",
+                   "%s: %s; write what the ranks cannot know, such as "
+                   "prompt_len, into it (traces/PACK.md)",
                    kv_show(out->path, a), strerror(errno));
   kv_rc rc = kv_st_json_file(out->path, "text", &out->root, e);
   return rc || json_is_object(out->root)
              ? rc
-             : tell(out, "all of it", "is no JSON object", e);
+             : tell(out, "all of it", "is not a JSON object", e);
 }
 
 void kv_pack_json_free(kv_pack_json *j) {
@@ -61,7 +61,7 @@ kv_rc kv_pack_json_count(const kv_pack_json *j, const char *key, int most,
     n = (uint64_t)json_integer_value(x);
   if (json_is_string(x)) kv_text_count(json_string_value(x), INT32_MAX, &n);
   if (n < 1 || n > (uint64_t)most)
-    return kv_fail(e, KV_INPUT, "%s: %s is no whole number from 1 to %d",
+    return kv_fail(e, KV_INPUT, "%s: %s must be a whole number from 1 to %d",
                    kv_show(j->path, a), key, most);
   *out = (int)n;
   return KV_OK;
@@ -88,13 +88,13 @@ static kv_rc take_list(const kv_pack_json *j, const char *key,
   *n = 0;
   if (!list || json_is_null(list)) return KV_OK;
   if (json_array_size(list) == 0)
-    return tell(j, key, "is no list of numbers", e);
+    return tell(j, key, "must be a list of numbers", e);
   size_t count = json_array_size(list);
   char *at = *out = calloc(count, 4);
   if (!at) return kv_no_memory(e, key, 4 * count);
   for (size_t i = 0; i < count; i++, at += 4)
     if (!take(json_array_get(list, i), at))
-      return tell(j, key, "holds what is no number of 32 bits", e);
+      return tell(j, key, "holds something other than 32-bit numbers", e);
   *n = (int)count;
   return KV_OK;
 }

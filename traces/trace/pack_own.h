@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A folder of chunks as traces/trace/pack*.c know it; traces/trace/pack.h says
- * what it is for.
+ * Private to traces/trace/pack*.c: an open folder of chunks
+ * (traces/trace/pack.h).
  */
 #ifndef KV_TRACES_PACK_OWN_H
 #define KV_TRACES_PACK_OWN_H
@@ -20,7 +20,7 @@ typedef struct kv_pack_tensor {
   int rank;
   uint64_t shape[3];
   uint64_t bytes;
-  const void *data; /* of a small one; NULL: rows, which the files hold */
+  const void *data; /* of a small tensor; NULL: rows, which are in the files */
 } kv_pack_tensor;
 
 struct kv_pack {
@@ -34,19 +34,20 @@ struct kv_pack {
   float *inv_freq;                   /* of rope.inv_freq, or NULL */
   float *windowed;                   /* of rope.inv_freq.windowed, or NULL */
   float *sinks;                      /* [facts.layers][n_heads], or NULL */
-  kv_pack_tensor *tensor; /* [n] in the order of the result: the small ones,
-                             then of each layer q, k, v, o, sinks */
+  kv_pack_tensor *tensor; /* [n] in the order of the result: small ones, then q,
+                             k, v, o, sinks of each layer */
   int n;
   json_t *meta; /* metadata of the result: texts */
 };
 
-/* pack_tensors.c: fills sinks, tensor and meta once files, layers and tokens
- * are known. KV_INPUT: a list of trace.json is wrong; KV_RESOURCE: memory. */
+/* pack_tensors.c: fills in sinks, tensor and meta after files, layers and
+ * tokens are known. KV_INPUT: a list of trace.json is wrong. KV_RESOURCE:
+ * memory. */
 kv_rc kv_pack_lay_out(kv_pack *p, kv_err *e);
 
-/* pack_draft.c: whether the tensors and metadata of p make a trace, by
- * kv_trace_open of a file in memory that has no rows yet. KV_INPUT, naming
- * trace.json and what is wrong; KV_RESOURCE: memory. */
+/* pack_draft.c: checks that the tensors and metadata of p make a trace, by
+ * kv_trace_open of a file in memory without rows. KV_INPUT, naming trace.json
+ * and the fault; KV_RESOURCE: memory. */
 kv_rc kv_pack_try(const kv_pack *p, kv_err *e);
 
 #endif

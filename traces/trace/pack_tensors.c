@@ -95,10 +95,10 @@ static kv_rc check_listed(const kv_pack *p, const char *layers, kv_err *e) {
   kv_rc rc =
       same ? KV_OK
            : kv_fail(e, KV_INPUT,
-                     "%s: layers is %s, and there are files of %s; list these, "
+                     "%s: layers is %s, but there are files of %s; list these, "
                      "ascending",
                      kv_show(p->json.path, a),
-                     text && *text ? kv_show(text, b) : "no list of layers",
+                     text && *text ? kv_show(text, b) : "not a list",
                      kv_show(layers, c));
   free(listed);
   return rc;

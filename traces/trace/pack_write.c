@@ -2,8 +2,8 @@
  *
  * Writing a folder of chunks as a trace (kv_pack_write of traces/trace/pack.h).
  * An engine has [tokens][heads][d] and a trace [heads][tokens][d]: the files of
- * a layer are read once, from end to end, and their rows put where they belong
- * in memory, which is written when the layer is whole.
+ * a layer are read once, from end to end, and their rows are reordered in
+ * memory, which is written when the layer is complete.
  */
 #define _GNU_SOURCE 1
 #include <stdlib.h>
@@ -47,7 +47,7 @@ static kv_rc unequal(const job *w, char part, int g, int token, kv_err *e) {
   char a[KV_SHOW], b[KV_SHOW];
   return kv_fail(e, KV_INPUT,
                  "%s and %s differ in %c of layer %d, KV head %d, token %d, "
-                 "which both hold",
+                 "which both have",
                  kv_show(w->now->path, a), kv_show(w->of[g]->path, b), part,
                  w->now->layer, g, token);
 }

@@ -71,7 +71,7 @@ size_t kv_trace_unread(const kv_trace *t, char out[KV_UNREAD_TEXT]) {
              kv_show(name[i], show));
   }
   snprintf(out, KV_UNREAD_TEXT,
-           "%zu tensor%s none of the format's and %s not read: %.360s%s", n,
+           "%zu tensor%s unknown to the format and %s ignored: %.360s%s", n,
            n == 1 ? " is" : "s are", n == 1 ? "was" : "were", list,
            n > NAMED ? ", ..." : "");
   return n;

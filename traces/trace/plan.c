@@ -82,11 +82,10 @@ static kv_rc check(const kv_plan *p, const kv_keep *keep, kv_err *e) {
   for (int k = 0, i = 0; k < keep->n_layers; k++) {
     while (i < p->n && p->layer[i].layer < keep->layers[k]) i++;
     if (i < p->n && p->layer[i].layer == keep->layers[k]) continue;
-    return kv_fail(e, KV_USAGE,
-                   "--layers names layer %d; there are %d that can be "
-                   "recorded, from %d to %d",
-                   keep->layers[k], p->n, p->layer[0].layer,
-                   p->layer[p->n - 1].layer);
+    return kv_fail(
+        e, KV_USAGE,
+        "--layers names layer %d, but only %d can be recorded, from %d to %d",
+        keep->layers[k], p->n, p->layer[0].layer, p->layer[p->n - 1].layer);
   }
   return KV_OK;
 }
@@ -133,14 +132,14 @@ kv_rc kv_plan_cost(const kv_plan *p, const kv_keep *keep, kv_cost *out,
   kv_rc rc = check(p, keep, e);
   if (rc) return rc;
   if (beyond(p))
-    return kv_fail(e, KV_USAGE, "such a trace is beyond 2^62 bytes");
+    return kv_fail(e, KV_USAGE, "such a trace would exceed 2^62 bytes");
   for (int i = 0; i < p->n; i++)
     if (kv_keep_has(keep, p->layer[i].layer))
       add_layer(p, &p->layer[i], keep, out);
   if (out->rows == 0)
     return kv_fail(e, KV_USAGE,
-                   "no query row is left: there are no decode steps, and "
-                   "--rows decode takes these alone; give last=N");
+                   "no query row is left, because there are no decode steps "
+                   "and --rows decode keeps only those; give last=N");
   out->rest += (int64_t)p->frequencies * (s->d / 2) * (int64_t)sizeof(float);
   out->rest += 4 * (int64_t)s->n_tokens *
                ((p->tokens && !keep->no_tokens) + p->positions);

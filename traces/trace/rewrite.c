@@ -28,7 +28,8 @@ kv_rc kv_rewrite_apart(const kv_trace *from, const char *doing,
     same = x->st_dev == there.st_dev && x->st_ino == there.st_ino;
   }
   if (!same) return KV_OK;
-  return kv_fail(e, KV_USAGE, "%s is what is %s; give the result another name",
+  return kv_fail(e, KV_USAGE,
+                 "%s is the trace being %s; give the result another name",
                  kv_show(path, a), doing);
 }
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What every command that writes one trace from another does: it keeps its
- * hands off the files that are read, carries metadata over, and copies bytes in
- * pieces between which an interrupt is heard. For convert.c and slim.c of this
- * folder; memory is nothing but the writer's.
+ * Shared by commands that write one trace from another (convert.c and slim.c of
+ * this folder): never overwrite files that are read, copy metadata, and copy
+ * bytes in pieces between which an interrupt is noticed. Uses no memory except
+ * the writer's.
  */
 #ifndef KV_TRACES_REWRITE_H
 #define KV_TRACES_REWRITE_H
@@ -21,11 +21,11 @@ typedef struct kv_rewrite {
 } kv_rewrite;
 
 /* KV_USAGE if a result at path, or a shard of it, would replace one of the
- * files of `from`. doing: what is done to the trace, as "converted". */
+ * files of `from`. doing: what happens to the trace, as "converted". */
 kv_rc kv_rewrite_apart(const kv_trace *from, const char *doing,
                        const char *path, kv_err *e);
 
-/* Gives the writer all metadata of the trace; call before what replaces some.
+/* Passes all metadata of the trace to the writer; call it before replacing any.
  * KV_RESOURCE: memory. */
 kv_rc kv_rewrite_meta(const kv_rewrite *w, kv_err *e);
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Rows of probabilities: traces/trace/rows.h. The largest logit, the
- * fixed-point sum of exponentials, and each times that sum's reciprocal.
+ * Rows of probabilities: traces/trace/rows.h. Finds the largest logit and the
+ * fixed-point sum of exponentials, and multiplies each by that sum's
+ * reciprocal.
  */
 #include "traces/trace/rows.h"
 

@@ -4,8 +4,8 @@
  * pages back, noticing damage (traces/trace/trace.h).
  *
  * A number is not finite when its exponent is all ones. Elements, at any
- * address, are looked at as integers without a branch inside a block, so that
- * the compiler takes many at once.
+ * address, are tested as integers without a branch inside a block, so that the
+ * compiler vectorises.
  */
 #define _GNU_SOURCE 1
 #include <stdint.h>
@@ -81,8 +81,8 @@ static kv_rc scan_shared(const kv_trace *t, int i, kv_err *e) {
     if (memcmp((const char *)x->k + r * k, (const char *)x->v + r * v, v) == 0)
       continue;
     return kv_fail(e, KV_INPUT,
-                   "%s: tensor layers.%d.v is not the first %d numbers of k at "
-                   "[%zu, %zu], as kv.shared says",
+                   "%s: tensor layers.%d.v must be the first %d numbers of k "
+                   "(kv.shared), but differs at [%zu, %zu]",
                    kv_show(t->path, a), x->layer, p->d_v,
                    r / (size_t)p->n_tokens, r % (size_t)p->n_tokens);
   }

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The second opinion through BLIS: S = Q K' and O = P V by its sgemm, the
- * softmax between them in binary64. Nothing of the canonical arithmetic is
- * used, so a mistake there shows. Single-threaded: BLIS' barriers spin, which
- * shared processors do not forgive. Its figures are for people; no decision
- * and no digest depends on them.
+ * softmax between them in binary64. It uses nothing of the canonical
+ * arithmetic, so a mistake there shows. Single-threaded, because BLIS' barriers
+ * spin, which is slow on shared processors. Its figures are for people; no
+ * decision and no digest depends on them.
  */
 #define _GNU_SOURCE 1
 #include "config.h"

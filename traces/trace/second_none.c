@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The second opinion of a program that was built without BLIS: none, and it
- * says so. The sibling is second_blis.c.
+ * The second opinion of a program built without BLIS: reports that there is
+ * none. The alternative is second_blis.c.
  */
 #include "traces/trace/check.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Making a trace smaller: traces/trace/slim.h. Tensors go from file to file in
- * the order in which they lie; where q loses rows, the column sums before it
- * and the numbers of the rows behind it are new.
+ * Making a trace smaller: traces/trace/slim.h. Tensors are copied in file
+ * order; if q loses rows, the column sums before it and the numbers of the rows
+ * after it are new.
  */
 #include "traces/trace/slim.h"
 
@@ -136,16 +136,17 @@ static kv_rc check_layer(const kv_slim *s, int i, kv_err *e) {
   char a[KV_SHOW];
   int gone = rows_gone(s, i);
   if (gone == x->n_rows)
-    return kv_fail(e, KV_USAGE,
-                   "%s: no query row of layer %d is left: it has no decode "
-                   "steps, and --rows decode takes these alone; give last=N",
-                   kv_show(s->from->path, a), x->layer);
+    return kv_fail(
+        e, KV_USAGE,
+        "%s: no query row of layer %d is left, because it has no decode steps "
+        "and --rows decode keeps only those; give last=N",
+        kv_show(s->from->path, a), x->layer);
   if (!gone || s->keep->no_sums || x->colsum || kv_colsum_can(s->from, i))
     return KV_OK;
   return kv_fail(e, KV_INPUT,
-                 "%s: layer %d has neither the query rows of all of the prompt "
-                 "nor their column sums, so that what goes cannot be summed; "
-                 "give --no-sums to do without",
+                 "%s: layer %d has neither all of the prompt's query rows nor "
+                 "their column sums, so dropped rows cannot be summed; give "
+                 "--no-sums to do without",
                  kv_show(s->from->path, a), x->layer);
 }
 
@@ -155,10 +156,10 @@ static kv_rc check_layers(const kv_slim *s, kv_err *e) {
     int i = 0, layer = s->keep->layers[k];
     while (i < s->from->n_layers && data_of(s, i)->layer != layer) i++;
     if (i == s->from->n_layers)
-      return kv_fail(e, KV_USAGE,
-                     "%s: layer %d is not recorded; kvtrace info says which "
-                     "are",
-                     kv_show(s->from->path, a), layer);
+      return kv_fail(
+          e, KV_USAGE,
+          "%s: layer %d is not recorded; kvtrace info lists the recorded ones",
+          kv_show(s->from->path, a), layer);
   }
   return KV_OK;
 }
@@ -169,7 +170,7 @@ static kv_rc check(kv_slim *s, kv_err *e) {
   if (!rc && k->last == KV_KEEP_ALL && !k->n_layers && !k->no_o &&
       !k->no_tokens && !k->no_sums)
     rc = kv_fail(e, KV_USAGE,
-                 "nothing is to be left out: give --rows, --layers, --no-o, "
+                 "nothing to leave out; give --rows, --layers, --no-o, "
                  "--drop-tokens or --no-sums");
   for (int i = 0; !rc && i < s->from->n_layers; i++) {
     if (!kv_keep_has(k, data_of(s, i)->layer)) continue;

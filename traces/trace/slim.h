@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Writes a smaller trace from a full one, for `kvtrace slim`: of q and o the
- * last rows of the prompt and those of decode steps, of the layers some, no o,
- * no token ids (kv_keep). A layer that loses query rows of the prompt gets
- * column sums of all of them instead, in the canonical arithmetic, so that a
- * method which reads sums decides on it to the bit as on the full trace; one
- * that has sums and not the rows keeps its own. K, V and all else stay as they
- * are, byte for byte; metadata gains `slimmed`, what was left out, and without
- * token ids `request_digest`, by which the request is known (kv_trace_request).
+ * Writes a smaller trace from a full one, for `kvtrace slim`: q and o only of
+ * the last rows of the prompt and of decode steps, some of the layers, no o, no
+ * token ids (kv_keep). A layer that loses query rows of the prompt gets their
+ * column sums instead, in the canonical arithmetic, so that a method which
+ * reads sums decides to the bit as on the full trace. A layer that already has
+ * sums instead of rows keeps them. K, V and everything else are copied byte for
+ * byte. Metadata gains `slimmed`, what was left out, and, without token ids,
+ * `request_digest`, which identifies the request (kv_trace_request).
  *
- * Written as a stream: memory is the layer in hand, mapped from its file, the
+ * Written as a stream. Memory is the current layer, mapped from its file, the
  * sums of one KV head and, while sums are computed, what kv_colsum_head takes
  * (traces/trace/colsum.h). The result does not depend on the number of threads.
  */
@@ -32,17 +32,17 @@ typedef struct kv_slim {
   void *self; /* first argument of tick */
   /* Set by kv_slim_write: */
   int layers;    /* layers written */
-  int sums_made; /* of them with column sums computed here */
+  int sums_made; /* how many of them got column sums */
 } kv_slim;
 
-/* Bytes of all tensors of the result, and all that tick will be told of. */
+/* Bytes of all tensors of the result; tick reports as many. */
 int64_t kv_slim_bytes(const kv_slim *s);
 
 /* Writes the result to path, NAME.safetensors. KV_USAGE: `keep` leaves nothing
- * out, names a layer that is not recorded, or keeps no query row of one; path
- * is one of the trace's own files, or may not be written
+ * out, names a layer that is not recorded, or keeps no query row of a layer; or
+ * path is one of the trace's own files, or must not be written
  * (traces/container/newfile.h). KV_INPUT: as kv_trace_scan_layer and
- * kv_colsum_head, or a layer has neither the rows nor the sums that are wanted.
+ * kv_colsum_head, or a layer has neither the rows nor the sums that are needed.
  * KV_RESOURCE: memory or disk, or *stop was set. After a failure nothing is
  * left behind. */
 kv_rc kv_slim_write(kv_slim *s, const kv_kernels *kernel, const char *path,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Small synthetic traces from a struct of eight fields, for the laws of
- * kvreplay lawcheck and for tests, where a replay shall take no time.
+ * kvreplay lawcheck and for tests, whose replays must be fast.
  */
 #ifndef KV_TRACES_SMALL_H
 #define KV_TRACES_SMALL_H

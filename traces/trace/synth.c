@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Writing a synthetic trace (traces/trace/synth.h): declare everything, then
- * make rows in batches, in parallel, and append them in order. Outputs, where
- * asked for, are recomputed one KV head at a time from rows made again.
+ * make rows in batches, in parallel, and append them in order. Outputs, if
+ * requested, are recomputed one KV head at a time from rows made again.
  */
 #include "traces/trace/synth.h"
 
@@ -41,14 +41,11 @@ static kv_rc check(const kv_synth *s, kv_err *e) {
   const kv_geometry *g = &s->like;
   if (g->d < 8 || g->d > KV_SYNTH_DIM || g->d % 4) {
     return kv_fail(e, KV_USAGE,
-                   "the head dimension %d is not a multiple of 4 "
-                   "from 8 to %d",
+                   "the head dimension %d must be a multiple of 4 from 8 to %d",
                    g->d, (int)KV_SYNTH_DIM);
   }
   if (g->n_heads < 1 || g->n_kv_heads < 1 || g->n_heads % g->n_kv_heads) {
-    return kv_fail(e, KV_USAGE,
-                   "%d query heads do not divide among %d KV "
-                   "heads",
+    return kv_fail(e, KV_USAGE, "%d query heads do not divide by %d KV heads",
                    g->n_heads, g->n_kv_heads);
   }
   if (g->n_layers < 1 || s->n_tokens < 1 || s->n_tokens > 1 << 23) {
@@ -59,8 +56,7 @@ static kv_rc check(const kv_synth *s, kv_err *e) {
   }
   if (s->prompt_len >= 1 && s->prompt_len <= s->n_tokens) return KV_OK;
   return kv_fail(e, KV_USAGE,
-                 "the prompt length %d is not from 1 to %d, the "
-                 "tokens",
+                 "the prompt length %d must be from 1 to %d, the tokens",
                  s->prompt_len, s->n_tokens);
 }
 

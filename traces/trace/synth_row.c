@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Rows of traces/trace/synth_row.h. Random numbers are counted, not drawn: a
- * 64-bit key from the coordinates, and splitmix64's step at the wanted place. A
- * Gaussian is the sum of twelve 16-bit integers, exact in binary32.
+ * Rows of traces/trace/synth_row.h. Random numbers are a function of
+ * coordinates, without state: a 64-bit key from the coordinates, and
+ * splitmix64's step at the wanted place. A Gaussian is the sum of twelve 16-bit
+ * integers, exact in binary32.
  */
 #include "traces/trace/synth_row.h"
 

@@ -71,11 +71,11 @@ static int number_type(const kv_st_tensor *x, kv_dtype *out) {
 static kv_rc float_tensor(const kv_trace *t, const kv_st_tensor *x,
                           const kv_dtype *same, kv_dtype *out, kv_err *e) {
   if (!number_type(x, out)) {
-    return kv_trace_tell(t, x->name, "is neither F16 nor BF16 nor F32", e);
+    return kv_trace_tell(t, x->name, "must be F16, BF16 or F32", e);
   }
   if (same && *same != *out) {
     return kv_trace_tell(t, x->name,
-                         "has another dtype than the first layer's k", e);
+                         "must have the dtype of the first layer's k", e);
   }
   return KV_OK;
 }
@@ -85,7 +85,7 @@ kv_rc kv_trace_copy(const kv_trace *t, const kv_st_tensor *x, kv_st_dtype type,
                     uint64_t n, void **out, kv_err *e) {
   if (x->dtype != type) {
     return kv_trace_tell(t, x->name,
-                         type == KV_ST_I32 ? "is not I32" : "is not F32", e);
+                         type == KV_ST_I32 ? "must be I32" : "must be F32", e);
   }
   kv_rc rc = expect(t, x, 1, &n, e);
   if (rc) return rc;
@@ -118,13 +118,12 @@ static kv_rc read_shape(kv_trace *t, kv_err *e) {
   char a[KV_SHOW];
   if (p->n_heads % p->n_kv_heads) {
     return kv_fail(e, KV_INPUT,
-                   "%s: %d query heads do not divide among %d KV heads",
+                   "%s: %d query heads do not divide by %d KV heads",
                    kv_show(f, a), p->n_heads, p->n_kv_heads);
   }
   if (p->scale > 0 && t->rope_scale > 0) return KV_OK;
   return kv_fail(e, KV_INPUT,
-                 "%s: metadata attn.scale and rope.scale must be "
-                 "above zero",
+                 "%s: metadata attn.scale and rope.scale must be above 0",
                  kv_show(f, a));
 }
 
@@ -139,11 +138,11 @@ static kv_rc read_extent(kv_trace *t, int l, kv_err *e) {
   if (rc) return rc;
   if (k->rank != 3 || v->rank != 3) {
     return kv_trace_tell(t, k->rank != 3 ? k->name : v->name,
-                         "is not [n_kv_heads, tokens, dimension]", e);
+                         "must be [n_kv_heads, tokens, dimension]", e);
   }
   if (k->shape[1] < 1 || k->shape[1] > TOKENS_MOST) {
     return kv_trace_tell(t, k->name,
-                         "holds no tokens, or over a thousand million", e);
+                         "holds no tokens, or more than a thousand million", e);
   }
   if (v->shape[2] < 1 || v->shape[2] > DIM_MOST) {
     return kv_trace_tell(t, v->name, "has an impossible dimension", e);
@@ -177,7 +176,7 @@ static kv_rc check_rows(const kv_trace *t, const char *name, int n,
       return kv_trace_tell(t, name, "names a row outside the tokens", e);
     }
     if (i > 0 && rows[i] <= rows[i - 1]) {
-      return kv_trace_tell(t, name, "is not ascending", e);
+      return kv_trace_tell(t, name, "must ascend", e);
     }
   }
   return KV_OK;
@@ -209,8 +208,8 @@ static kv_rc read_rows(kv_trace *t, int i, kv_err *e) {
   if (first > t->first_decode) t->first_decode = first;
   if (t->shape.prompt_len >= first) return KV_OK;
   return kv_fail(e, KV_INPUT,
-                 "%s: tensor %s does not hold every decode row: "
-                 "row %d is missing and prompt_len is %d",
+                 "%s: tensor %s must have every decode row, but row %d is "
+                 "missing (prompt_len is %d)",
                  kv_show(t->path, a), name, first - 1, t->shape.prompt_len);
 }
 
@@ -255,7 +254,7 @@ static kv_rc read_colsum(kv_trace *t, kv_recorded *r, kv_err *e) {
   const kv_st_tensor *y = find(t, r->data.layer, "colsum", name);
   if (!y) return KV_OK;
   const uint64_t want[2] = {(uint64_t)p->n_heads, (uint64_t)p->prompt_len};
-  if (y->dtype != KV_ST_I64) return kv_trace_tell(t, name, "is not I64", e);
+  if (y->dtype != KV_ST_I64) return kv_trace_tell(t, name, "must be I64", e);
   kv_rc rc = expect(t, y, 2, want, e);
   if (!rc) {
     r->data.colsum = y->data;

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Opens attention traces: a kv_trace (ref/lane/trace.h) is mapped from its file
- * (traces/README.md describes the format).
- * kv_trace_open checks everything but the numbers of q, k, v, o and colsum, so
- * that what it returns holds together; kv_trace_scan_layer and, of o,
- * kv_trace_scan_output check those, layer by layer, before they are used.
+ * Opens attention traces: maps a kv_trace (ref/lane/trace.h) from its file
+ * (format: traces/README.md). kv_trace_open checks everything except the
+ * numbers of q, k, v, o and colsum, so its result is consistent.
+ * kv_trace_scan_layer and, for o, kv_trace_scan_output check those numbers,
+ * layer by layer, before they are used.
  *
  *   open; a layer: scan, use, release_layer; damaged; close
  *
  * Memory: tables of a few bytes a token; q, k, v, o and colsum stay in the file
  * and are read through the map, unaligned. A file that is shortened meanwhile
- * reads as zeros: before a result is believed, kv_trace_damaged must say KV_OK.
- * All that is returned belongs to the trace. Open and close by one thread; any
- * number may read in between. i is the i-th recorded layer, from 0.
+ * reads as zeros, so kv_trace_damaged must return KV_OK before a result is
+ * trusted. Everything returned belongs to the trace. One thread opens and
+ * closes; any number may read in between. i is the i-th recorded layer, from 0.
  */
 #ifndef KV_TRACES_TRACE_H
 #define KV_TRACES_TRACE_H
@@ -29,56 +29,55 @@
 kv_rc kv_trace_open(const char *path, kv_trace **out, kv_err *e);
 void kv_trace_close(kv_trace *t); /* accepts NULL */
 
-/* What `name` of a trace at that path is; for free(). NULL: no memory. */
+/* The `name` of a trace at that path; free it with free(). NULL: no memory. */
 char *kv_trace_stem(const char *path);
 
 /* The metadata value of a key, or NULL. */
 const char *kv_trace_meta(const kv_trace *t, const char *key);
 
-/* Index of the first of n elements at data (of any alignment) that is NaN or
- * Inf; n if there is none. */
+/* Index of the first NaN or Inf among n elements at data (any alignment); n if
+ * there is none. */
 size_t kv_first_not_finite(kv_dtype type, size_t n, const void *data);
 
-/* Reads all of q, k, v and colsum of a layer, or all of o, if it is recorded.
+/* Reads all of q, k, v and colsum of a layer, or all of o, if recorded.
  * KV_INPUT, naming tensor and index: NaN, Inf, a column sum that no
- * probabilities give, or v that is no part of k though kv.shared says so; or
+ * probabilities give, v that is not a part of k although kv.shared says so, or
  * the file has changed. */
 kv_rc kv_trace_scan_layer(const kv_trace *t, int i, kv_err *e);
 kv_rc kv_trace_scan_output(const kv_trace *t, int i, kv_err *e);
 
-/* KV_INPUT, naming what it is, unless attention is plain in every recorded
- * layer: over all tokens so far, without cap or sinks, V beside K. For who
- * computes nothing else. who: what asks, as "kvreplay train". */
+/* KV_INPUT, naming the reason, unless attention is plain in every recorded
+ * layer: over all tokens so far, without cap or sinks, V separate from K. For
+ * callers that compute nothing else. who: the caller, as "kvreplay train". */
 kv_rc kv_trace_expect_plain(const kv_trace *t, const char *who, kv_err *e);
 
-/* Lets the system take back the memory of a layer; it is read from the disk
- * again when used. */
+/* Lets the system reclaim the memory of a layer; it is read from the disk again
+ * when used. */
 void kv_trace_release_layer(const kv_trace *t, int i);
 
 /* KV_INPUT once a file was shortened or rewritten after it was opened. */
 kv_rc kv_trace_damaged(const kv_trace *t, kv_err *e);
 
-/* The trace's identity, whatever its file is called and however it is cut into
- * shards: SHA-256 over the tensors (name, type, shape, SHA-256 of the bytes) in
- * bytewise order of names and the metadata without `created` and `recorder`.
- * Reads the whole file unless the cache knows it. The cache (kvreplay/identity
- * in XDG_CACHE_HOME, else in ~/.cache) is keyed by device, inode, size and time
- * of modification; if it cannot be used, or a file was modified less than two
- * seconds ago, that is no error. KV_INPUT: the file has changed; KV_RESOURCE:
+/* The trace's identity, whatever its file's name and shards: SHA-256 over the
+ * tensors (name, type, shape, SHA-256 of the bytes), in bytewise order of
+ * names, and the metadata without `created` and `recorder`. Reads the whole
+ * file unless the cache has it. The cache (kvreplay/identity in XDG_CACHE_HOME,
+ * else in ~/.cache) is keyed by device, inode, size and modification time. It
+ * is skipped, without an error, if it cannot be used or a file was modified
+ * less than two seconds ago. KV_INPUT: the file has changed. KV_RESOURCE:
  * memory. */
 kv_rc kv_trace_identity(const kv_trace *t, kv_digest *out, kv_err *e);
 
-/* The request that the trace holds, the same of two recordings of it: SHA-256
- * over model_digest and the token ids; where the trace lacks one of these, over
- * q, k and v rounded to F16, from the same cache. A trace without token ids may
- * say in metadata request_digest which it holds, as kvtrace slim makes it; it
- * is believed. The prompt's length, with
- * which a request is one, is not in it: a run may set its own. */
+/* The request that the trace holds, the same for two recordings of it: SHA-256
+ * over model_digest and the token ids. If the trace lacks either: over q, k and
+ * v rounded to F16, from the same cache. A trace without token ids may name its
+ * request in the metadata request_digest, as kvtrace slim writes it, which is
+ * trusted. The prompt's length is not included: a run may set its own. */
 kv_rc kv_trace_request(const kv_trace *t, kv_digest *out, kv_err *e);
 
-/* Which tensor of the format `name` is. One of a recorded layer: returns its
- * index i, and *part is "q", "k", "v", "o", "rows", "colsum" or "sinks". Else
- * -1; *part is "tokens", "positions", "rope.inv_freq" or
+/* Which tensor of the format `name` is. For a recorded layer's tensor: returns
+ * its index i, and *part is "q", "k", "v", "o", "rows", "colsum" or "sinks".
+ * Else -1; *part is "tokens", "positions", "rope.inv_freq" or
  * "rope.inv_freq.windowed", or NULL: the format has no such tensor, and it is
  * not read. */
 int kv_trace_part(const kv_trace *t, const char *name, const char **part);
@@ -89,8 +88,7 @@ int kv_trace_part(const kv_trace *t, const char *name, const char **part);
 enum { KV_UNREAD_TEXT = 512 }; /* bytes, with the NUL */
 size_t kv_trace_unread(const kv_trace *t, char out[KV_UNREAD_TEXT]);
 
-/* The open file, for tensors beyond the ones above
- * (traces/container/safetensors.h). */
+/* The open file, for other tensors (traces/container/safetensors.h). */
 struct kv_st;
 const struct kv_st *kv_trace_files(const kv_trace *t);
 

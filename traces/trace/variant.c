@@ -47,13 +47,13 @@ static kv_rc check_keys(const char *file, const kv_st *s, int version,
     if (is_none(kv_st_meta(s, key))) continue;
     if (version == 1 && among(key, added))
       return tell(file, key,
-                  "is set: version 1 defines no arithmetic for it and would "
-                  "give a wrong truth",
+                  "is set, but version 1 defines no arithmetic for it, so "
+                  "results would be wrong",
                   e);
     if (version == 2 && says_how(key) && !among(key, known))
       return tell(file, key,
-                  "is nothing that this program can compute: it needs a newer "
-                  "kvreplay, or a trace without it",
+                  "is unknown to this program; use a newer kvreplay, or a "
+                  "trace without it",
                   e);
   }
   return KV_OK;
@@ -64,13 +64,11 @@ kv_rc kv_variant_version(const char *file, const kv_st *s, kv_err *e) {
   char a[KV_SHOW], b[KV_SHOW];
   if (!format || strcmp(format, "kvtrace") != 0)
     return kv_fail(e, KV_INPUT,
-                   "%s: metadata format is %s, not kvtrace: no trace that "
-                   "this program can read",
+                   "%s: metadata format is %s; only kvtrace can be read",
                    kv_show(file, a), format ? kv_show(format, b) : "missing");
   if (!v || (strcmp(v, "1") != 0 && strcmp(v, "2") != 0))
     return kv_fail(e, KV_INPUT,
-                   "%s: metadata version is %s, neither 1 nor 2: no trace that "
-                   "this program can read",
+                   "%s: metadata version is %s; only 1 and 2 can be read",
                    kv_show(file, a), v ? kv_show(v, b) : "missing");
   return check_keys(file, s, *v - '0', e);
 }
@@ -118,8 +116,8 @@ static kv_rc read_windows(kv_trace *t, const kv_st *s, kv_err *e) {
   if (!windowed) return kv_no_memory(e, "windows", (size_t)n);
   if (good) return KV_OK;
   return tell(t->path, "attn.sliding_window",
-              "is neither a number of tokens, at least 2, nor a list of one "
-              "for each layer of the model, in which 0 is none",
+              "must be a number of tokens, at least 2, or a list with one "
+              "number for each layer of the model, 0 for no window",
               e);
 }
 
@@ -131,7 +129,7 @@ static kv_rc read_softcap(kv_trace *t, const kv_st *s, kv_err *e) {
   if (!text || is_none(text)) return KV_OK;
   if (!kv_text_float(text, &cap) || !(cap >= 0x1p-20f && cap <= 0x1p20f))
     return tell(t->path, "attn.softcap",
-                "is not a decimal number from 2^-20 to 2^20", e);
+                "must be a decimal number from 2^-20 to 2^20", e);
   t->shape.softcap = cap;
   return KV_OK;
 }
@@ -142,9 +140,9 @@ static kv_rc read_shared(kv_trace *t, const kv_st *s, kv_err *e) {
   const char *text = kv_st_meta(s, "kv.shared");
   if (!text || is_none(text)) return KV_OK;
   if (strcmp(text, "first") != 0)
-    return tell(t->path, "kv.shared", "is neither none nor first", e);
+    return tell(t->path, "kv.shared", "must be none or first", e);
   if (t->shape.d_v > t->shape.d)
-    return tell(t->path, "kv.shared", "is first, and v has more numbers than k",
+    return tell(t->path, "kv.shared", "is first, but v has more numbers than k",
                 e);
   t->shape.shared = 1;
   return KV_OK;
@@ -181,27 +179,27 @@ kv_rc kv_trace_expect_plain(const kv_trace *t, const char *who, kv_err *e) {
   char a[KV_SHOW];
   if (t->shape.shared)
     return kv_fail(e, KV_INPUT,
-                   "%s: V is a part of K (kv.shared), which %s does not know; "
-                   "name a trace without it",
+                   "%s: V is a part of K (kv.shared), which %s cannot handle; "
+                   "give a trace without it",
                    kv_show(t->path, a), who);
   if (t->shape.softcap > 0)
     return kv_fail(e, KV_INPUT,
-                   "%s: logits have a cap (attn.softcap), which %s does not "
-                   "know; name a trace without one",
+                   "%s: logits have a cap (attn.softcap), which %s cannot "
+                   "handle; give a trace without one",
                    kv_show(t->path, a), who);
   for (int i = 0; i < t->n_layers; i++)
     if (t->layer[i].data.sinks)
       return kv_fail(e, KV_INPUT,
-                     "%s: layer %d has learned sinks, which %s does not know; "
-                     "name a trace without them",
+                     "%s: layer %d has learned sinks, which %s cannot handle; "
+                     "give a trace without them",
                      kv_show(t->path, a), t->layer[i].data.layer, who);
   for (int i = 0; i < t->n_layers; i++)
     if (t->layer[i].data.window)
-      return kv_fail(e, KV_INPUT,
-                     "%s: layer %d has a sliding window of %d tokens, and %s "
-                     "looks at layers that see all of them; name a trace of "
-                     "such layers alone",
-                     kv_show(t->path, a), t->layer[i].data.layer,
-                     t->layer[i].data.window, who);
+      return kv_fail(
+          e, KV_INPUT,
+          "%s: layer %d has a sliding window of %d tokens, but %s needs layers "
+          "that see all of them; give a trace of such layers only",
+          kv_show(t->path, a), t->layer[i].data.layer, t->layer[i].data.window,
+          who);
   return KV_OK;
 }

@@ -94,9 +94,9 @@ static kv_rc of_file(kv_served *m, kv_err *e) {
       good && is_shape(m) && json_array_size(window) == json_array_size(layer);
   if (good) rc = take_memory(m, e);
   if (!rc && !(good && fill(layer, window, m)))
-    rc =
-        kv_fail(e, KV_INPUT, "%s: is no model as `kvreplay lengths` prints one",
-                kv_show(m->name, a));
+    rc = kv_fail(e, KV_INPUT,
+                 "%s is not a model as `kvreplay lengths` prints one",
+                 kv_show(m->name, a));
   json_decref(in);
   return rc;
 }
@@ -114,7 +114,7 @@ static kv_rc no_such(const char *text, kv_err *e) {
   int n = 0;
   while (n < 64 && (names[n] = kv_served_name(n))) n++;
   return kv_no_such("model or config.json", text, n, names,
-                    "`kvtrace plan --help` names those that are known", e);
+                    "`kvtrace plan --help` lists the known ones", e);
 }
 
 kv_rc kv_served_open(const char *text, kv_served *out, kv_err *e) {

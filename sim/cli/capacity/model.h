@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The model of which `kvreplay lengths` replays a request: its shape, from the
- * table of models (traces/trace/models.csv) or from a JSON file of the same
- * keys that the command prints, which is what sim/python/kvreplay/capacity
- * makes of a config.json.
+ * The model for which `kvreplay lengths` replays a request: its shape, from the
+ * table of models (traces/trace/models.csv) or from a JSON file with the keys
+ * that the command prints. sim/python/kvreplay/capacity makes such a file from
+ * a config.json.
  */
 #ifndef KV_SIM_CAPACITY_MODEL_H
 #define KV_SIM_CAPACITY_MODEL_H
@@ -17,17 +17,18 @@ typedef struct kv_served {
   int n_layers;     /* layers that have a cache */
   int *layer;       /* [n_layers] their numbers in the model, ascending */
   int *window;      /* [n_layers] sliding windows in tokens; 0: none */
-  float *inv_freq;  /* [d / 2] RoPE's frequencies; of a file those of 10000,
-                       which change no length */
-  kv_parameters weights; /* of a file zeros */
-  char refused[256];     /* of a file: not "": no method is replayed, and why */
+  float *inv_freq;  /* [d / 2] RoPE's frequencies; with a file those of base
+                       10000, which change no length */
+  kv_parameters weights; /* zeros with a file */
+  char refused[256];     /* with a file: not "": no method is replayed; the
+                            reason */
 } kv_served;
 
 extern const char *const kv_served_types[3]; /* as a file names a kv_dtype */
 
-/* *out: the model that `text` names, one of the table or a file. KV_USAGE:
- * there is none, with the nearest name; KV_INPUT: the file is bad;
- * KV_RESOURCE: memory. Close it also after a failure; text outlives it. */
+/* *out: the model that `text` names, from the table or a file. KV_USAGE: no
+ * such model, with the nearest name. KV_INPUT: the file is bad. KV_RESOURCE:
+ * memory. Close it also after a failure; text outlives it. */
 kv_rc kv_served_open(const char *text, kv_served *out, kv_err *e);
 void kv_served_close(kv_served *m); /* frees and zeroes; accepts zeroed */
 /* The i-th name of the table of models, NULL past the last: for completion. */

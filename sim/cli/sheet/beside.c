@@ -87,10 +87,10 @@ static kv_rc beside_run(const kv_trace *t, kv_beside *b,
 kv_rc kv_ranks_can(const kv_trace *t, int ranks, kv_err *e) {
   int heads = t->shape.n_kv_heads;
   if (ranks >= 2 && heads % ranks == 0) return KV_OK;
-  return kv_fail(e, KV_USAGE,
-                 "%d KV heads cannot be dealt to %d ranks: take a number from "
-                 "2 on that divides them",
-                 heads, ranks);
+  return kv_fail(
+      e, KV_USAGE,
+      "%d KV heads cannot be split among %d ranks; choose a divisor from 2 on",
+      heads, ranks);
 }
 
 /* --- a rank's heads ------------------------------------------------------ */
@@ -187,9 +187,9 @@ static void choose(int ranks, int n, kv_cell *const *cell,
   for (int i = 0; i < n; i++) {
     out[i] = (kv_ranks_result){.ranks = ranks};
     if (!whole[i] || !kv_result_ran(&cell[i]->result))
-      beside_say("it did not run", out[i].why);
+      beside_say("the method did not run", out[i].why);
     else if (cell[i]->asset)
-      beside_say("its file is of all heads", out[i].why);
+      beside_say("its file is for all heads", out[i].why);
   }
 }
 
@@ -237,7 +237,7 @@ static bool has_queries(const kv_trace *t, int prompt_len) {
 /* Why a cell is not asked; NULL: it is. */
 static const char *unasked(const kv_trace *t, int chunk, const kv_cell *c,
                            const kv_decided *whole) {
-  if (!whole || !kv_result_ran(&c->result)) return "it did not run";
+  if (!whole || !kv_result_ran(&c->result)) return "the method did not run";
   if (c->turns) return "its later questions are prompts of their own (--turns)";
   if (c->shape.chunk) return "its prompt is read in chunks already (prefill)";
   if (c->shape.prompt_len <= chunk)

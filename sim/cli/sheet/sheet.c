@@ -462,9 +462,9 @@ static void notes(const kv_sheets *s, FILE *out) {
                s->of[k].method);
     if (*s->of[k].why) fprintf(out, "%s: %s\n", s->of[k].method, s->of[k].why);
   }
-  if (*made) fprintf(out, "with a file of seeded numbers: %s\n", made);
+  if (*made) fprintf(out, "with a file of random numbers: %s\n", made);
   fputs("Llama-3.1-8B, a prompt of 4,096 tokens, budgets of 20 %; -: no, none, "
-        "0;\n`kvreplay methods --help` says what the columns are\n",
+        "0;\n`kvreplay methods --help` explains the columns\n",
         out);
 }
 

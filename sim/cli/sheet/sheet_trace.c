@@ -24,7 +24,8 @@ kv_rc kv_sheet_trace_open(const kv_kernels *kernels, kv_sheet_trace *x,
   if (!mkdtemp(x->folder)) {
     kv_rc rc =
         kv_fail(e, KV_RESOURCE,
-                "no folder %s for a synthetic trace: set TMPDIR", x->folder);
+                "cannot make the folder %s for a synthetic trace; set TMPDIR",
+                x->folder);
     x->folder[0] = 0;
     return rc;
   }
@@ -145,7 +146,7 @@ kv_rc kv_sheet_trace_file(const kv_sheet_trace *x, kv_spec *spec, bool *made,
     name_file(x, method, sizeof f->path, f->path);
     if (access(f->path, F_OK)) rc = write_file(method, f->path, e);
     if (rc == KV_REFUSED)
-      return kv_fail(e, rc, "%s reads a file: write %s:%s=FILE", method, method,
+      return kv_fail(e, rc, "%s needs a file; write %s:%s=FILE", method, method,
                      p->name);
     *made = true;
   }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The synthetic trace of the engine sheet and the files that methods read on
- * it, in a temporary folder that close removes. For sheet.c alone; open,
- * file, close, by one thread.
+ * The synthetic trace of the engine sheet, and the files that methods read for
+ * it, in a temporary folder that close removes. Only for sheet.c; open, file,
+ * close, by one thread.
  */
 #ifndef KV_SIM_SHEET_TRACE_H
 #define KV_SIM_SHEET_TRACE_H
@@ -22,9 +22,9 @@ kv_rc kv_sheet_trace_open(const kv_kernels *kernels, kv_sheet_trace *x,
                           kv_err *e);
 void kv_sheet_trace_close(kv_sheet_trace *x); /* accepts zeroed */
 
-/* Names the files of a specification that it reads, that nobody named and that
- * it does not run without: fills each with seeded numbers. *made: there was
- * one. KV_REFUSED: it is not known what such a file holds; KV_RESOURCE. */
+/* Names the files that a specification requires and nobody named, and fills
+ * each with seeded numbers. *made: there was one. KV_REFUSED: the contents of
+ * such a file are unknown. KV_RESOURCE: memory or disk. */
 kv_rc kv_sheet_trace_file(const kv_sheet_trace *x, kv_spec *spec, bool *made,
                           kv_err *e);
 

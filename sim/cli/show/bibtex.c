@@ -143,8 +143,8 @@ kv_rc kv_paper_next(const char *method, const char **text, kv_paper *out,
   *out = (kv_paper){.key = ""};
   if (read_paper(from, end, out)) return KV_OK;
   return kv_fail(e, KV_USAGE,
-                 "the paper of %s is \"%.*s\": write it as \"%s\", several "
-                 "with \"; \" between them, or as \"none: WHY\"",
+                 "the paper of %s is \"%.*s\"; write it as \"%s\", several "
+                 "separated by \"; \", or \"none: WHY\"",
                  method, (int)(end - from), from, shape);
 }
 

@@ -25,12 +25,12 @@ kv_rc kv_tune_goal_bound(kv_tune_goal *g, const char *option, const char *text,
   size_t n = number ? (size_t)(number - text) : 0;
   kv_tune_measure m = {.sign = sign};
   if (!n || n >= sizeof name || !kv_number_parse(number + 1, &m.bound))
-    return kv_fail(e, KV_USAGE,
-                   "%s %s: write MEASURE=NUMBER, as output_error=0.05", option,
-                   kv_show(text, show));
+    return kv_fail(
+        e, KV_USAGE,
+        "%s must be MEASURE=NUMBER, as in output_error=0.05, not '%s'", option,
+        kv_show(text, show));
   if (g->n == KV_TUNE_MEASURES)
-    return kv_fail(e, KV_USAGE, "at most %d bounds can be asked for",
-                   KV_TUNE_MEASURES - 1);
+    return kv_fail(e, KV_USAGE, "give at most %d bounds", KV_TUNE_MEASURES - 1);
   snprintf(name, sizeof name, "%.*s", (int)n, text);
   kv_rc rc = kv_tune_key_find(name, m.key, e);
   if (!rc) g->measure[g->n++] = m;

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What is asked of a tuned method: one measure that is to be least or most, and
- * bounds on others. A point is judged by its rows, one a trace: of each measure
- * it has the mean over the traces, of lse_error that of its size. A row that
- * did not run, or that has no number where one is asked for, leaves its point
- * without a score.
+ * The goal of a tuning: one measure that must be smallest or largest, and
+ * bounds on others. A point is judged by its rows, one a trace: by the mean of
+ * each measure over the traces, for lse_error of its absolute value. A row that
+ * did not run, or that lacks a needed number, leaves its point without a score.
  */
 #ifndef KV_SIM_TUNE_GOAL_H
 #define KV_SIM_TUNE_GOAL_H
@@ -12,35 +11,34 @@
 #include "sim/cli/show/key.h"
 #include "sim/run/tune/search.h"
 
-enum { KV_TUNE_MEASURES = 9 }; /* what is to be best, and its bounds, at most */
+enum { KV_TUNE_MEASURES = 9 }; /* most measures: the goal and its bounds */
 
 typedef struct kv_tune_measure {
   char key[KV_TUNE_KEY]; /* of a row, as kv_tune_key_find gives it */
   int sign;              /* 1: less is better; -1: more is */
-  double bound;          /* at most (sign 1), or at least; not of the first */
+  double bound;          /* at most (sign 1), or at least; not for the first */
 } kv_tune_measure;
 
-/* Zeroed: nothing is asked yet. */
+/* Zeroed: no goal yet. */
 typedef struct kv_tune_goal {
   int n;
-  kv_tune_measure measure[KV_TUNE_MEASURES]; /* [n], the first is to be best */
+  kv_tune_measure measure[KV_TUNE_MEASURES]; /* [n]; the first is optimised */
 } kv_tune_goal;
 
-/* What the rows of one point say. */
+/* The result of the rows of one point. */
 typedef struct kv_tune_judgement {
   kv_tune_score score;           /* ran is false: a row lacks a number */
   double mean[KV_TUNE_MEASURES]; /* [n] over the rows, if score.ran */
-  int lacks;   /* the first row that has no number; -1: all have */
-  int measure; /* of which measure; -1: the row did not run */
+  int lacks;   /* the first row that lacks a number; -1: none */
+  int measure; /* the measure that it lacks; -1: the row did not run */
 } kv_tune_judgement;
 
-/* Sets the measure that is to be least (sign 1) or most (-1), by any of its
- * names. Call it first. KV_USAGE: there is no such measure; KV_RESOURCE:
- * memory. */
+/* Sets the measure to minimise (sign 1) or maximise (-1), by any of its names.
+ * Call it first. KV_USAGE: no such measure. KV_RESOURCE: memory. */
 kv_rc kv_tune_goal_best(kv_tune_goal *g, const char *name, int sign, kv_err *e);
 /* Adds the bound `text`, MEASURE=NUMBER: at most (sign 1) or at least (-1).
- * option: its name in a sentence, "--at-most". KV_USAGE: it is no such thing,
- * or one bound too many; KV_RESOURCE: memory. */
+ * option: its name in messages, "--at-most". KV_USAGE: it is malformed, or one
+ * bound too many. KV_RESOURCE: memory. */
 kv_rc kv_tune_goal_bound(kv_tune_goal *g, const char *option, const char *text,
                          int sign, kv_err *e);
 
@@ -48,11 +46,11 @@ kv_rc kv_tune_goal_bound(kv_tune_goal *g, const char *option, const char *text,
 kv_tune_judgement kv_tune_judge(const kv_tune_goal *g, int rows,
                                 const kv_result *row);
 
-/* The points of the search that no other beats: none is at least as good in
- * every measure and better in one, or as good in all and before it in the order
- * of kv_tune_point_compare. judged: [s->n] of all points. Writes their numbers
- * to out[0 .. s->n), the best of the search first, then by the first measure
- * and by order; returns how many. */
+/* The points of the search that no other beats. A point beats another if it is
+ * at least as good in every measure and better in one, or equal in all and
+ * earlier by kv_tune_point_compare. judged: [s->n] of all points. Writes their
+ * numbers to out[0 .. s->n), the best of the search first, then by the first
+ * measure and by order; returns how many. */
 int kv_tune_front(const kv_tune_goal *g, const kv_tune_search *s,
                   const kv_tune_judgement *judged, int *out);
 

@@ -9,7 +9,6 @@
 #include "sim/cli/show/junit.h"
 #include "sim/cli/show/row_label.h"
 #include "sim/cli/show/xml.h"
-#include <errno.h>
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>
@@ -479,7 +478,5 @@ kv_rc kv_grade_print(const kv_grade_report *r, kv_grade_format format,
   if (format == KV_GRADES_TABLE) rc = table(r, out, e);
   if (format == KV_GRADES_JSON) grade_json(r, out);
   if (format == KV_GRADES_JUNIT) grade_junit(r, out);
-  if (rc || (fflush(out) == 0 && !ferror(out))) return rc;
-  return kv_fail(e, KV_RESOURCE, "the grades could not be written: %s",
-                 strerror(errno));
+  return rc ? rc : kv_flush(out, e);
 }

@@ -17,13 +17,13 @@ typedef enum kv_grade_format {
   KV_GRADES_JUNIT
 } kv_grade_format;
 
-/* What is to be printed: the results of a grading (kv_grading_layers) and what
- * they are of. Everything is borrowed; a zeroed report has nothing wrong. */
+/* What to print: the results of a grading (kv_grading_layers) and their
+ * context. Everything is borrowed. A zeroed report has nothing wrong. */
 typedef struct kv_grade_report {
   const kv_result *row;            /* trace, method and budget of the cell */
   const kv_decisions_file *theirs; /* their decisions, for the name */
-  double tie;                      /* that was used, as a share of the cut */
-  bool follow_ours; /* the replay went on with ours, not with theirs */
+  double tie;                      /* used, as a share of the cut */
+  bool follow_ours; /* the replay continued with ours, not with theirs */
   bool all;         /* list everything wrong, not only the first */
   int page;         /* tokens of an item in their file: 1, or a page's */
   int layers;
@@ -36,7 +36,7 @@ typedef struct kv_grade_report {
 kv_rc kv_grade_print(const kv_grade_report *r, kv_grade_format format,
                      FILE *out, kv_err *e);
 
-/* True if a decision, or a row of the outputs, is wrong. */
+/* Is any decision, or any row of the outputs, wrong? */
 bool kv_grade_failed(const kv_grade_report *r);
 
 #endif

@@ -21,10 +21,10 @@ enum { KV_JUNIT_OUTCOMES = 4 };
  * outcome. */
 void kv_junit_begin(FILE *out, const char *suite,
                     const int count[KV_JUNIT_OUTCOMES]);
-/* One testcase. classname: what it is of (the trace); name: pieces that are
- * joined, ended by NULL; message: why it did not pass. more: called with self
- * to write escaped lines below the message; NULL: there are none. Neither is
- * used if it passed. */
+/* Writes one testcase. classname: the trace; name: pieces that are joined,
+ * ended by NULL; message: why it did not pass. more: called with self to write
+ * escaped lines below the message, or NULL. message and more are unused if it
+ * passed. */
 void kv_junit_case(FILE *out, const char *classname, const char *const *name,
                    kv_junit_outcome outcome, const char *message,
                    void (*more)(const void *self, FILE *out), const void *self);

@@ -2,9 +2,9 @@
  *
  * Numbers of a row by name. The names are the keys of CSV rows, as kv_row_walk
  * gives them (sim/cli/show/rows.h), so that there is one list: "bytes.mean",
- * "output_error.p95", "kr". Short ones stand for them: a measure alone for its
- * mean (output_error), bytes.end for its total, and mean_bytes or bytes_mean
- * for bytes.mean.
+ * "output_error.p95", "kr". Short forms: a measure alone means its mean
+ * (output_error), bytes.end its total, and mean_bytes or bytes_mean means
+ * bytes.mean.
  */
 #ifndef KV_SIM_TUNE_KEY_H
 #define KV_SIM_TUNE_KEY_H
@@ -12,13 +12,13 @@
 #include "ref/ground/err.h"
 #include "sim/replay/measure/result.h"
 
-enum { KV_TUNE_KEY = 64 }; /* bytes of a key, its end included */
+enum { KV_TUNE_KEY = 64 }; /* bytes of a key, NUL included */
 
-/* Writes the key that a name stands for. KV_USAGE: it is no number of a row;
- * the sentence says what was meant; KV_RESOURCE: memory. */
+/* Writes the key that a name stands for. KV_USAGE: no number of a row has it;
+ * the sentence suggests one. KV_RESOURCE: memory. */
 kv_rc kv_tune_key_find(const char *name, char out[KV_TUNE_KEY], kv_err *e);
-/* *out: the number of a result under a key. False: it has none there, as a cell
- * that did not run. Walks over the whole row. */
+/* *out: the number of a result under a key. False: it has none, for example
+ * because the cell did not run. Walks over the whole row. */
 bool kv_tune_key_value(const kv_result *r, const char *key, double *out);
 
 #endif

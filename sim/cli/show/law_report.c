@@ -5,10 +5,10 @@
 #include "sim/cli/show/law_report.h"
 
 #include "ref/ground/json.h"
+#include "ref/ground/text.h"
 #include "sim/cli/show/junit.h"
 #include "sim/run/laws/lawcheck.h"
 #include "traces/option/help.h"
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -111,19 +111,13 @@ static void table(const kv_law_report *r, int n, const char *const *laws) {
     int refused = kv_law_report_count(r, laws[i], KV_LAW_REFUSED);
     fprintf(r->out, "%-9s holds in %d cells", laws[i],
             kv_law_report_count(r, laws[i], KV_LAW_HOLDS));
-    if (refused) fprintf(r->out, ", cannot be asked in %d", refused);
+    if (refused) fprintf(r->out, ", not applicable in %d", refused);
     fputs("\n          ", r->out);
     kv_help_wrap(r->out, 10, 10, kv_lawcheck_statement(laws[i]));
   }
 }
 
 /* --- the stream --------------------------------------------------------- */
-
-static kv_rc look(FILE *out, kv_err *e) {
-  if (fflush(out) == 0 && !ferror(out)) return KV_OK;
-  return kv_fail(e, KV_RESOURCE, "the answers could not be written: %s",
-                 strerror(errno));
-}
 
 kv_rc kv_law_report_add(kv_law_report *r, const kv_law_answer *a, kv_err *e) {
   kv_rc rc = keep(r, a, e);
@@ -135,7 +129,7 @@ kv_rc kv_law_report_add(kv_law_report *r, const kv_law_answer *a, kv_err *e) {
     fputs(r->n > 1 ? ",\n" : "[\n", r->out);
     object(r->out, a);
   }
-  return look(r->out, e);
+  return kv_flush(r->out, e);
 }
 
 int kv_law_report_count(const kv_law_report *r, const char *law,
@@ -151,7 +145,7 @@ kv_rc kv_law_report_close(kv_law_report *r, int n, const char *const *laws,
   if (r->format == KV_LAWS_TABLE) table(r, n, laws);
   if (r->format == KV_LAWS_JSON) fputs(r->n ? "\n]\n" : "[]\n", r->out);
   if (r->format == KV_LAWS_JUNIT) junit(r);
-  kv_rc rc = look(r->out, e);
+  kv_rc rc = kv_flush(r->out, e);
   for (int i = 0; i < r->n; i++) free_answer(&r->answer[i]);
   free(r->answer);
   r->answer = NULL;

@@ -50,8 +50,8 @@ typedef struct kv_law_report {
 /* Makes *r an empty report to out. Close it, also after a failure. */
 void kv_law_report_open(kv_law_format format, bool quiet, FILE *out,
                         kv_law_report *r);
-/* Adds an answer, and prints it where the format does so at once. KV_RESOURCE:
- * out cannot be written, or there is no memory. */
+/* Adds an answer, and prints it if the format prints at once. KV_RESOURCE: out
+ * cannot be written, or there is no memory. */
 kv_rc kv_law_report_add(kv_law_report *r, const kv_law_answer *a, kv_err *e);
 /* How many answers there are of a law, by name, with an outcome. */
 int kv_law_report_count(const kv_law_report *r, const char *law,

@@ -16,7 +16,8 @@ static kv_rc add(kv_law_traces *t, const char *name, kv_lawcheck_stop *stop,
                  kv_err *e) {
   kv_trace *trace = NULL;
   if (t->n == KV_LAW_TRACES)
-    return kv_fail(e, KV_USAGE, "more than %d traces", KV_LAW_TRACES);
+    return kv_fail(e, KV_USAGE, "more than %d traces; give fewer",
+                   KV_LAW_TRACES);
   int i = t->n++;
   t->trace[i].name = name;
   t->trace[i].file = NULL;
@@ -39,7 +40,8 @@ kv_rc kv_law_traces_open(const kv_list *only, kv_lawcheck_stop *stop,
            base && *base && strlen(base) < 40 ? base : "/tmp");
   if (!mkdtemp(t->folder)) {
     kv_rc rc = kv_fail(e, KV_RESOURCE,
-                       "no folder %s for made traces: set TMPDIR", t->folder);
+                       "cannot make the folder %s for made traces; set TMPDIR",
+                       t->folder);
     t->folder[0] = 0;
     return rc;
   }

@@ -2,7 +2,7 @@
  *
  * The traces that `kvreplay lawcheck` uses: the user's files, and synthetic
  * ones (made:NAME), which are written to a temporary folder that close removes.
- * Opened once, before any law is asked. One thread, and no other children.
+ * Open it once, before any law is checked. One thread, and no other children.
  */
 #ifndef KV_SIM_LAW_TRACES_H
 #define KV_SIM_LAW_TRACES_H
@@ -10,7 +10,7 @@
 #include "sim/run/laws/lawcheck.h"
 #include "traces/option/option.h"
 
-enum { KV_LAW_TRACES = 64 }; /* at most */
+enum { KV_LAW_TRACES = 64 }; /* most traces */
 
 typedef struct kv_law_traces {
   char folder[64]; /* for the synthetic ones; "": it could not be made */
@@ -21,12 +21,11 @@ typedef struct kv_law_traces {
   } trace[KV_LAW_TRACES]; /* the first n, in the order of the list */
 } kv_law_traces;
 
-/* Takes the traces of the list into *t, zeroed before: a file is opened once to
- * see that it can be, made:NAME is made; of an empty list all synthetic ones
- * are. They are made in child processes until stop() says true. KV_USAGE: more
- * than KV_LAW_TRACES, or no such made:NAME; KV_INPUT: a trace is bad;
- * KV_RESOURCE: memory, disk (TMPDIR), or interrupted. Close it, also after a
- * failure. */
+/* Takes the traces of the list into *t, zeroed before. A file is opened once to
+ * check it; made:NAME is made; an empty list means all synthetic ones. They are
+ * made in child processes until stop() returns true. KV_USAGE: more than
+ * KV_LAW_TRACES, or no such made:NAME. KV_INPUT: a trace is bad. KV_RESOURCE:
+ * memory, disk (TMPDIR), or interrupted. Close it, also after a failure. */
 kv_rc kv_law_traces_open(const kv_list *only, kv_lawcheck_stop *stop,
                          kv_law_traces *t, kv_err *e);
 void kv_law_traces_close(kv_law_traces *t); /* accepts zeroed */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The name of a row's method in tables and file names: without the budget,
- * which has a column of its own. A row of a method or parameter that this
- * program does not know is called by its specification, as stored.
+ * which has its own column. A row with a method or parameter that this program
+ * does not have is named by its specification, as stored.
  */
 #ifndef KV_SIM_ROW_LABEL_H
 #define KV_SIM_ROW_LABEL_H
@@ -14,9 +14,9 @@ typedef struct kv_row_label {
   char *brief; /* "snapkv:window=16": the name, and the parameters that differ
                   from their defaults; or the label that the user, or the
                   method's file, gave */
-  char *full;  /* also the parameters that open worked out */
-  bool ambiguous; /* set by a caller that has seen another row with this brief
-                     label and another full one: show `full` */
+  char *full;  /* also the parameters that open resolved */
+  bool ambiguous; /* set by a caller that has another row with this brief label
+                     and another full one: show `full` */
 } kv_row_label;
 
 /* Makes the label of a result, complete or not; both texts are the label's.

@@ -278,8 +278,8 @@ static void declared(const kv_result *r, kv_row_line *l) {
   if (!m || !m->declares || said == 0) return;
   kv_number_bytes((double)said, text);
   snprintf(l->note, sizeof l->note,
-           "declares %s of its bytes at the end (columns, meta): taken on "
-           "trust, not measured",
+           "declares %s of its bytes at the end (columns, meta), which are not "
+           "measured",
            text);
 }
 
@@ -291,8 +291,7 @@ static void lent(const kv_result *r, kv_row_line *l) {
   if (r->totals.asset <= 0) return;
   kv_number_bytes((double)r->totals.asset, text);
   snprintf(l->note + n, sizeof l->note - n,
-           "%sis lent %s bytes of a file, once for all requests: they are in "
-           "none of the numbers",
+           "%sreads a file of %s bytes, shared by all requests and not counted",
            n ? "; " : "", text);
 }
 
@@ -304,8 +303,8 @@ static void fetched(const kv_result *r, kv_row_line *l) {
   if (r->totals.fetched <= 0) return;
   kv_number_bytes((double)r->totals.fetched / steps, text);
   snprintf(l->note + n, sizeof l->note - n,
-           "%sfetches %s bytes a step from the host's memory: they are a part "
-           "of what is read",
+           "%sfetches %s bytes a step from host memory, which are part of the "
+           "bytes read",
            n ? "; " : "", text);
 }
 
@@ -589,18 +588,17 @@ static void group(const form *f, const char *trace) {
 }
 
 static const char wide_words[] =
-    "end, mean, read: bytes at the end, on average, read a step "
-    "(K = 1024); dense: mean share of dense's bytes;\n"
-    "scan: bytes looked at a step in order to choose what is read;\n"
-    "needle: mass on the needles, dense is 1; lse: log-sum-exp of what is "
-    "stored less that of all; kl: of attention;\n"
-    "error, p95: of the output, relative; it does not rank right answers "
+    "end, mean, read: bytes at the end, averaged over steps, read per step (K "
+    "= 1024); dense: mean as a share of dense's;\n"
+    "scan: bytes looked at per step to choose what is read;\n"
+    "needle: attention left on the needles, dense is 1; lse: log-sum-exp of "
+    "stored entries minus all; kl: of the attention;\n"
+    "error, p95: relative error of the output; it does not rank right answers "
     "as needle does (README.md);\n";
 
 static const char wide_prompt_words[] =
-    "prompt, p mass: of a prompt's rows that is read in chunks (prefill=N), "
-    "output error, exact mass of what they\n"
-    "attend to;\n";
+    "prompt, p mass: output error and exact attention mass of prompt rows, "
+    "when the prompt is read in chunks (prefill=N);\n";
 
 /* The headings, one a line, of the columns that are there. */
 static void words(const form *f) {
@@ -609,26 +607,25 @@ static void words(const form *f) {
     if (f->shown[KV_ROW_PROMPT]) fputs(wide_prompt_words, f->out);
     return;
   }
-  fputs("tokens kept: after the last step, a lane (layer and KV head);\n"
-        "bytes held: on average, everything counted, as a share of dense's;\n",
+  fputs("tokens kept: in the cache after the last step, per lane (layer and KV "
+        "head);\nbytes held: cache size as a share of dense's, averaged over "
+        "steps;\n",
         f->out);
   if (f->shown[KV_ROW_NEEDLE])
-    fputs("on the answer: attention left on the tokens that answer, dense is "
-          "1;\n",
+    fputs("on the answer: attention left on the answer's tokens, dense is 1;\n",
           f->out);
-  fputs(
-      "LSE error: log-sum-exp of what is stored less that of all, nats;\n"
-      "output error: relative; it ranks right answers worse than those before "
-      "it;\n",
-      f->out);
+  fputs("LSE error: log-sum-exp of the stored entries minus that of all, "
+        "nats;\noutput error: relative; it ranks right answers worse than the "
+        "measures before it;\n",
+        f->out);
   if (f->shown[KV_ROW_PROMPT])
-    fputs("prompt error, prompt mass: of a prompt's rows that is read in "
-          "chunks (prefill=N): output error, and the\n"
-          "exact attention on what they attend to;\n",
+    fputs("prompt error, prompt mass: of prompt rows after the first chunk "
+          "(prefill=N): output error, and the exact\n"
+          "attention on what they attend to;\n",
           f->out);
-  fputs(
-      "--wide: bytes read and scanned, KL divergence, percentiles, digests;\n",
-      f->out);
+  fputs("--wide adds bytes read and scanned, KL divergence, percentiles, "
+        "digests;\n",
+        f->out);
 }
 
 /* What a line holds, in percent of dense; -1: not known, or by no budget. */
@@ -656,7 +653,7 @@ static void unequal(const form *f) {
   if (!least) return;
   const char *asked = least->cell[KV_ROW_ASKED];
   bool share = strchr(asked, '%') && !strchr(asked, ':');
-  fprintf(f->out, "unequal bytes, %.1f%% to %.1f%%: to compare, take ",
+  fprintf(f->out, "unequal bytes, %.1f%% to %.1f%%: to compare, use ",
           held(least), most);
   if (share)
     fprintf(f->out, "-b mean:%s;\n", asked);

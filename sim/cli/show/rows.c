@@ -4,7 +4,7 @@
  */
 #include "sim/cli/show/rows.h"
 
-#include <errno.h>
+#include "ref/ground/text.h"
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -43,21 +43,15 @@ kv_rc kv_row_writer_open(kv_row_format format, FILE *out, bool colour,
   return x->form->begin(x->state, out, colour, e);
 }
 
-static kv_rc look(FILE *out, kv_err *e) {
-  if (fflush(out) == 0 && !ferror(out)) return KV_OK;
-  return kv_fail(e, KV_RESOURCE, "the rows could not be written: %s",
-                 strerror(errno));
-}
-
 kv_rc kv_row_writer_add(kv_row_writer *w, const kv_result *r, kv_err *e) {
   kv_rc rc = w->form->row(w->state, r, e);
-  return rc ? rc : look(w->out, e);
+  return rc ? rc : kv_flush(w->out, e);
 }
 
 kv_rc kv_row_writer_close(kv_row_writer *w, kv_err *e) {
   if (w == NULL) return KV_OK;
   w->form->end(w->state);
-  kv_rc rc = look(w->out, e);
+  kv_rc rc = kv_flush(w->out, e);
   kv_row_writer_drop(w);
   return rc;
 }

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Rows of results for people and programs, in one of five formats: open a
- * writer, add each result, close. kv_row_walk alone decides what a row
- * contains, as a sequence of named values; a sink formats them. JSON nests the
- * names, CSV joins them with points; the table for people picks its own
- * columns. Rows of refused and failed cells have null in place of digests,
- * bytes and measures.
+ * writer, add each result, close. Only kv_row_walk decides what a row contains,
+ * as a sequence of named values; a sink formats them. JSON nests the names, CSV
+ * joins them with points; the table for people has its own columns. Rows of
+ * refused and failed cells have null instead of digests, bytes and measures.
  */
 #ifndef KV_SIM_ROWS_H
 #define KV_SIM_ROWS_H
@@ -15,15 +14,15 @@
 #include <stdio.h>
 
 typedef enum kv_row_format {
-  KV_ROWS_TABLE, /* six columns, five where no trace has answers */
+  KV_ROWS_TABLE, /* six columns, five if no trace has answers */
   KV_ROWS_JSON,  /* one array */
   KV_ROWS_JSONL, /* one object a line */
   KV_ROWS_CSV,
-  KV_ROWS_WIDE /* a table of all columns: what --wide makes of KV_ROWS_TABLE */
+  KV_ROWS_WIDE /* a table of all columns: KV_ROWS_TABLE with --wide */
 } kv_row_format;
 
-/* Written into each row as "schema", for programs that parse rows. It grows if
- * a key changes its meaning or is removed; new keys leave it as it is. */
+/* Written into each row as "schema", for programs that parse rows. It rises if
+ * a key changes its meaning or is removed; new keys do not change it. */
 enum { KV_ROW_SCHEMA = 1 };
 
 /* What receives a row's values, each with its key; keys and texts are valid
@@ -41,9 +40,9 @@ typedef struct kv_row_sink {
   void (*json)(void *self, const char *key, const char *json); /* valid JSON */
 } kv_row_sink;
 
-/* Gives all values of r to the sink, always with the same keys in the same
- * order but for layouts, pools, ranks, pieces and caches, which only runs have
- * that asked for them. */
+/* Passes all values of r to the sink, always with the same keys in the same
+ * order. Only runs with the option have layouts, pools, ranks, pieces and
+ * caches. */
 void kv_row_walk(const kv_result *r, const kv_row_sink *to);
 
 /* Writes rows to out. JSON, JSON lines and CSV appear row by row; the table is
@@ -66,8 +65,8 @@ kv_rc kv_row_writer_close(kv_row_writer *w, kv_err *e);
  * first row. Accepts NULL. */
 void kv_row_writer_drop(kv_row_writer *w);
 
-/* True if out is a terminal and attributes are wanted (NO_COLOR, TERM=dumb and
- * no TERM say no). */
+/* Is out a terminal where attributes are wanted? NO_COLOR, TERM=dumb and a
+ * missing TERM say no. */
 bool kv_colour_wanted(FILE *out);
 
 /* The formats, used by kv_row_writer: begin once, row for each, end, free. A

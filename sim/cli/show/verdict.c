@@ -6,9 +6,9 @@
 #include "sim/cli/show/verdict.h"
 
 #include "ref/ground/json.h"
+#include "ref/ground/text.h"
 #include "sim/cli/show/junit.h"
 #include "sim/cli/show/row_label.h"
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -74,12 +74,6 @@ static void object(FILE *out, const kv_verdict *v) {
 
 /* --- the stream --------------------------------------------------------- */
 
-static kv_rc look(FILE *out, kv_err *e) {
-  if (fflush(out) == 0 && !ferror(out)) return KV_OK;
-  return kv_fail(e, KV_RESOURCE, "the verdicts could not be written: %s",
-                 strerror(errno));
-}
-
 void kv_verdicts_open(kv_verdict_format format, const char *suite, FILE *out,
                       kv_verdicts *w) {
   *w = (kv_verdicts){.format = format, .suite = suite, .out = out};
@@ -110,7 +104,7 @@ kv_rc kv_verdicts_add(kv_verdicts *w, const kv_verdict *v, kv_err *e) {
     object(w->out, v);
     fputc('\n', w->out);
   }
-  return look(w->out, e);
+  return kv_flush(w->out, e);
 }
 
 kv_rc kv_verdicts_close(kv_verdicts *w, kv_err *e) {
@@ -118,7 +112,7 @@ kv_rc kv_verdicts_close(kv_verdicts *w, kv_err *e) {
   if (w->format == KV_VERDICTS_TABLE) rc = verdicts_table(w, e);
   if (w->format == KV_VERDICTS_JSON) fputs(w->n ? "\n]\n" : "[]\n", w->out);
   if (w->format == KV_VERDICTS_JUNIT) verdicts_junit(w);
-  if (!rc) rc = look(w->out, e);
+  if (!rc) rc = kv_flush(w->out, e);
   kv_verdicts_drop(w);
   return rc;
 }

@@ -18,14 +18,14 @@ typedef enum kv_verdict_format {
   KV_VERDICTS_JUNIT  /* a test case a verdict */
 } kv_verdict_format;
 
-/* What came of a cell: it agrees, it differs, or why it was not compared. */
+/* The result for a cell: it agrees, it differs, or why it was not compared. */
 typedef enum kv_outcome {
   KV_EQUAL,
   KV_DIFFERS,
   KV_NOT_RUN, /* refused: the row says why, or `absent` is set */
-  KV_GAVE_UP, /* failed on the first backend, or the device of the other had no
-                 memory for it: `difference` says which failed */
-  /* For a stored row that was not run again; `difference` says why: */
+  KV_GAVE_UP, /* failed on the first backend, or the other's device lacked
+                 memory for it: `difference` says which */
+  /* A stored row was not run again; `difference` says why: */
   KV_NOT_FOUND, /* its trace, plugin or file was not found */
   KV_SUPERSEDED /* other code computed it */
 } kv_outcome;
@@ -35,13 +35,13 @@ extern const char *const kv_outcome_names[KV_OUTCOMES]; /* "equal", .. */
 
 /* One verdict. The texts outlive the writer. */
 typedef struct kv_verdict {
-  const kv_result *row; /* the cell as the first backend, or the database, has
-                           it; outlives the writer */
-  const char *first;    /* what is compared with: a backend, or "database" */
-  const char *backend;  /* that is compared */
+  const kv_result *row; /* the cell on the first backend, or in the database;
+                           outlives the writer */
+  const char *first;    /* the other side: a backend, or "database" */
+  const char *backend;  /* the backend that is compared with it */
   kv_outcome outcome;
-  bool absent; /* KV_NOT_RUN: this backend does not have the method */
-  kv_difference difference; /* what differs, or, as a sentence, why it was not
+  bool absent;              /* KV_NOT_RUN: this backend lacks the method */
+  kv_difference difference; /* the difference, or a sentence why it was not
                                compared */
 } kv_verdict;
 
@@ -63,7 +63,7 @@ typedef struct kv_verdicts {
 /* Makes *w an empty stream to out. */
 void kv_verdicts_open(kv_verdict_format format, const char *suite, FILE *out,
                       kv_verdicts *w);
-/* Adds a copy of the verdict, and prints it where the format does so at once.
+/* Adds a copy of the verdict, and prints it if the format does so at once.
  * KV_RESOURCE: out cannot be written, or there is no memory. */
 kv_rc kv_verdicts_add(kv_verdicts *w, const kv_verdict *v, kv_err *e);
 /* Prints what is left, flushes and frees, also on failure. KV_RESOURCE: as

@@ -10,8 +10,8 @@
 
 #include <stdio.h>
 
-/* Writes text, with & < > " as entities, so that it may stand between tags or
- * in an attribute. */
+/* Writes text with & < > " as entities, for use between tags or in an
+ * attribute. */
 void kv_xml_escape(FILE *out, const char *text);
 /* Writes ` name="value"`, with a space in front and the value escaped. */
 void kv_xml_attribute(FILE *out, const char *name, const char *value);

@@ -1,16 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Decisions as a store follows them that has one set of tokens for all lanes of
-all layers, as Hard-KV's dynamic base: a token goes only when no query head of
-any layer selects it. Two passes: the first decides, the second has the bytes.
+"""Makes decisions with one set of tokens for all lanes of all layers.
+
+This is Hard-KV's dynamic base: a token leaves only when no query head of any
+layer selects it. It takes two passes: the first decides, the second has the
+bytes.
 
     kvreplay run chat.safetensors -m hardkv:upper=1564:lower=128 --decisions d
     python3 -m kvreplay.base chat.safetensors d/*.safetensors base.safetensors
     kvreplay run chat.safetensors -m replay:file=base.safetensors
 
-Each query head attends at each step to what it attended to in the first pass;
-what is stored is what any of them will attend to from then on, as only all
-layers together can know. Memory: a bit a token, query head and step. Needs
-numpy.
+At each step a query head attends to the same tokens as in the first pass. The
+store keeps every token that any of them attends to from then on. Memory: one
+bit per token, query head and step. Needs numpy.
 """
 
 from __future__ import annotations
@@ -61,10 +62,10 @@ def share(path: str | os.PathLike[str], trace: Trace,
     in pieces, or re-indexed."""
     d = read_decisions(path)
     plain = d["unit"] == "token" and not d["reindex"] and not d.get("block")
-    need(d["trace"] == trace.identity, path, "is of another trace: give the "
+    need(d["trace"] == trace.identity, path, "is of another trace; give the "
          "one that was replayed")
-    need(plain and not any(trace.windows), path, "give decisions in tokens, of "
-         "one prompt at once, without reindex or sliding windows")
+    need(plain and not any(trace.windows), path, "decisions must be tokens, of "
+         "one prompt read at once, without reindex or sliding windows")
     first = d.get("prompt_len", trace.prompt_len)
     need(first < trace.n_tokens, path, "nothing is decoded")
     views = d["lists"] if d["kind"] == "view" else d["views"]

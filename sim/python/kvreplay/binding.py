@@ -109,15 +109,14 @@ def load(path: Optional[str]) -> c.CDLL:
     except (OSError, AttributeError) as why:
         raise SessionError(
             4,
-            f"no library of kvreplay as {path} ({why}): install kvreplay and "
-            "run ldconfig, or set KVREPLAY_LIBRARY to the path of "
-            "libkvreplay.so.0",
+            f"no kvreplay library {path} ({why}); install kvreplay and run "
+            "ldconfig, or set KVREPLAY_LIBRARY to the path of libkvreplay.so.0",
         ) from None
     if lib.kv_session_abi() != ABI:
         raise SessionError(
             2,
-            f"the library's session has ABI {lib.kv_session_abi()}, "
-            f"this package's is {ABI}: take the two from one version",
+            f"the library's session has ABI {lib.kv_session_abi()}, but this "
+            f"package's is {ABI}; use the same version of both",
         )
     lib.kv_session_spec.restype = c.c_char_p
     for name in "spec", "lanes", "close":
@@ -132,7 +131,8 @@ def whole(name: str, x: Any) -> int:
     except TypeError:
         n = None
     if n is None or not -(2**31) <= n < 2**31:
-        raise SessionError(2, f"{name} is {x!r}, not a whole number of 32 bits")
+        raise SessionError(2, f"{name} must be a whole number of 32 bits, not "
+                           f"{x!r}")
     return n
 
 
@@ -140,7 +140,7 @@ def number_of(name: str, x: Any, zero: str) -> float:
     """A number; zero: what 0 is for."""
     if not isinstance(x, (int, float, np.number)):
         raise SessionError(
-            2, f"{name} is {x!r}; give a number, or 0 for {zero}"
+            2, f"{name} must be a number, or 0 for {zero}, not {x!r}"
         )
     return float(x)
 
@@ -148,14 +148,16 @@ def number_of(name: str, x: Any, zero: str) -> float:
 def text_of(name: str, x: object) -> bytes:
     """A text as C holds it."""
     if not isinstance(x, str) or "\0" in x:
-        raise SessionError(2, f"{name} is {x!r}; give text as behind -m or -b")
+        raise SessionError(2, f"{name} must be a text as given to -m or -b, "
+                           f"not {x!r}")
     return x.encode()
 
 
 def choice_of(name: str, x: object, choices: Mapping[str, int]) -> int:
     """The number of one of the texts."""
     if not isinstance(x, str) or x not in choices:
-        raise SessionError(2, f"{name} is {x!r}; give {' or '.join(choices)}")
+        raise SessionError(2, f"{name} must be {' or '.join(choices)}, not "
+                           f"{x!r}")
     return choices[x]
 
 
@@ -167,7 +169,7 @@ def array_of(
         return None, None
     a = np.asarray(values)
     if n is not None and a.size != n:
-        raise SessionError(2, f"{name} holds {a.size} numbers and not {n}")
+        raise SessionError(2, f"{name} has {a.size} numbers; it must have {n}")
     if a.ndim != 1 or not a.size or a.dtype.kind not in kinds:
         raise SessionError(
             2,

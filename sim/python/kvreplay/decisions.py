@@ -35,17 +35,17 @@ def _lists(at: str, given: Steps, heads: int, page: int,
     """Steps, indptr and positions of {step: [a list a head]}, if sound."""
     lists: list[Array] = []
     for s in sorted(given):
-        need(s in due, at, f"step {s} is none (they count the tokens seen) at"
-             " which a view is taken, or lanes are compressed")
+        need(s in due, at, f"step {s} is not a step (a number of tokens seen) "
+             "at which a view is taken, or lanes are compressed")
         need(len(given[s]) == heads, at, f"step {s}: {len(given[s])} lists "
              f"for {heads} heads")
         for h, x in enumerate(map(np.asarray, given[s])):
             head = f"{at}: step {s}, head {h}"
-            need(x.ndim == 1 and x.size and x.dtype.kind in "iu", head, "no "
-                 "list of at least one token or page, by number")
+            need(x.ndim == 1 and x.size and x.dtype.kind in "iu", head,
+                 "must have a list of at least one token or page, by number")
             bad = x[(x < 0) | (x > (s - 1) // page)]  # a product may wrap
-            need(not bad.size, head, *bad[:1], " is not among what has been "
-                 f"seen: 0 to {(s - 1) // page}")
+            need(not bad.size, head, *bad[:1], " is not among the ones seen: 0 "
+                 f"to {(s - 1) // page}")
             need(np.unique(x).size == x.size, head, "names one twice")
             lists.append(x)
     return (sorted(given), np.cumsum([0, *map(len, lists)]),
@@ -68,15 +68,15 @@ def write_decisions(path: str | os.PathLike[str], trace: Trace, name: str,
     heads = {"kv": trace.n_kv_heads, "query": trace.n_heads}
     need(isinstance(name, str) and name and of and kind in (
        "stored", "view", "stored+view") and {head, view_head} <= {*heads},
-         path, "give a text as name, kind stored, view or stored+view, head "
-         "kv or query, unit token or page:N")
+         path, "name must be a text; kind stored, view or stored+view; head kv "
+         "or query; unit token or page:N")
     need(("+" in kind) == bool(views) and head + view_head != "querykv", path,
-         "views go with kind stored+view, of query heads where lists are")
+         "views need kind stored+view, of query heads if the lists are")
     first = trace.prompt_len if prompt_len is None else prompt_len
     last, block = trace.n_tokens + 1, block or None
     need(all(isinstance(x, (int, np.integer)) and x > 0 for x in (
-       first, block or last)) and first < last, path, f"prompt_len is {first}"
-         f", block {block}; give None or a number, 1 to {last - 1}")
+       first, block or last)) and first < last, path, f"prompt_len is {first}, "
+         f"block {block}; each must be None or a number, 1 to {last - 1}")
     page, tensors = int(of and of[1] or 1), {}
     decode = range(first + 1, last)
     compresses = {*range(first, last), *range(block or last, last, block or 1)}
@@ -86,7 +86,8 @@ def write_decisions(path: str | os.PathLike[str], trace: Trace, name: str,
             ("view.", views or {}, heads[view_head], page, decode))
     for part, given, n, size, due in parts:
         need(part and not given or sorted(given) == trace.layers, path,
-             f"lists for layers {[*given]}, recorded are {trace.layers}")
+             f"there are lists for layers {[*given]}, but the recorded layers "
+             f"are {trace.layers}")
         for l in given:
             found = _lists(f"{path}: layer {l}", given[l], n, size, due)
             for x, y in zip(_LISTS, found):
@@ -114,13 +115,13 @@ def read_decisions(path: str | os.PathLike[str]) -> dict[str, Any]:
                  for x in _LISTS]
         need(at and all(x[0] == y and len(x[1]) == 1 for x, y in zip(
            found, _LISTS.values())), path, name, "steps: give layers.N. or "
-             f"layers.N.view. of {_LISTS}, all three vectors")
+             f"layers.N.view. with {_LISTS}, all three vectors")
         s, e, p = map(array, found)
         n, lists = max(1, (len(e) - 1) // max(1, len(s))), np.split(p, e[1:-1])
         need(len(e) == 1 + n * len(s) and (s[1:] > s[:-1]).all() and
              (e[1:] >= e[:-1]).all() and [*e[:1], *e[-1:]] == [0, len(p)],
-             path, name, "indptr: give rising steps, and 0 and the end of "
-             "each list, the last at the number of positions")
+             path, name, "indptr: steps must rise, and indptr must have 0 and "
+             "the end of each list, the last at the number of positions")
         assert at  # as need() has just seen
         out["views" if at[2] else "lists"][int(at[1])] = {
             int(x): lists[i * n:i * n + n] for i, x in enumerate(s)}

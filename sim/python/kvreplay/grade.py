@@ -92,8 +92,8 @@ def grade(trace: Path, method: str, budget: Union[str, int, None],
                               capture_output=True, stdin=subprocess.DEVNULL)
     except FileNotFoundError:
         raise FileNotFoundError(
-            f"no program {words[0]}: install the wheel of kvreplay, or put the "
-            "folder of kvreplay on the PATH") from None
+            f"no program {words[0]}; install kvreplay's wheel, or put "
+            "kvreplay's folder on the PATH") from None
     if done.returncode > 1:
         said = done.stderr.strip().split("\n")[-1] or (
             f"kvreplay grade ended with code {done.returncode}")

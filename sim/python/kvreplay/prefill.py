@@ -1,24 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Measure how sparsely a prompt could be read, in blocks of tokens.
+"""Measures how sparse the attention of a prompt is, in blocks of tokens.
 
     kvtrace prefill -b 16 traces/tiny/haystack_8.safetensors
         # heads whose prompt could be read sparsely, and by which pattern
     kvtrace prefill -f csv --map 2 chat.safetensors
-        # where the heads of layer 2 look: sinks, near tokens, documents
+        # what the heads of layer 2 attend to: sinks, near tokens, documents
 
 A pair is a block of queries and a block of keys that one of them sees. Its mass
 is the sum of its probabilities. The fewest pairs with 95 % of a head's mass are
-the largest ones, which nobody knows beforehand. A pattern takes as many pairs
-by its own rule, and what is printed is the share of the mass that it has then.
+the largest ones, which nobody knows beforehand. A pattern chooses as many pairs
+by its own rule; prefill prints the share of the mass that they have.
 
 vertical-slash: columns and diagonals by the attention of the prompt's last
 block of rows, as in FlexPrefill (Lai et al. 2025), after MInference (Jiang et
 al. 2024). A-shape: the first column, the main diagonal, and those next to it.
-block top-k: of each query block as many key blocks, by the product of mean
+block top-k: for each query block as many key blocks, by the product of mean
 query and mean key, as in MInference's block-sparse pattern.
 
-All query rows of the prompt must be recorded. A map's masses are means over a
-query block's rows. So a line of it adds up to 1, or less beside learned sinks.
+All query rows of the prompt must be recorded. A map has means over a query
+block's rows. So a line of it adds up to 1, or less with learned sinks.
 
 Exit codes: 0 done; 2 wrong usage; 3 a bad trace; 4 no memory or package.
 """
@@ -57,12 +57,12 @@ def parser() -> argparse.ArgumentParser:
     p.add_argument("trace", metavar="TRACE")
     add = p.add_argument_group("what to measure").add_argument
     add("-b", "--block", type=up_to(1 << 20), default=64, metavar="N",
-        help="tokens of a block (default 64)")  # fmt: skip
+        help="tokens per block (default 64)")  # fmt: skip
     add("-s", "--share", type=up_to(100), default=95, metavar="PERCENT",
-        help="of a head's mass that the pairs must hold (default 95)")
-    add("-m", "--map", type=up_to(1 << 20, 0), metavar="LAYER", help="instead: "
-        "the attention map of a layer, a row for each head and pair of blocks "
-        "(csv or json)")  # fmt: skip
+        help="percent of a head's mass that the pairs must hold (default 95)")
+    add("-m", "--map", type=up_to(1 << 20, 0), metavar="LAYER", help="instead "
+        "print the attention map of a layer, one row per head and pair of "
+        "blocks (csv or json)")  # fmt: skip
     add = p.add_argument_group("what to print").add_argument
     add("-f", "--format", choices=["table", "json", "csv"], default="table",
         help="table (the default), json or csv")  # fmt: skip
@@ -198,9 +198,9 @@ def check(t: Trace, layer: int) -> None:
 
     rows, p = t.rows(layer), t.prompt_len
     have = int((rows < p).sum())
-    need(have == p, t.path, f"layer {layer} has query rows of {have} of the "
-         f"prompt's {p} tokens, and sparse prefill is about all of them; give "
-         "a trace that was recorded with --rows all")  # fmt: skip
+    need(have == p, t.path, f"layer {layer} has query rows of only {have} of "
+         f"the prompt's {p} tokens, but sparse prefill needs all; give a trace "
+         "recorded with --rows all")  # fmt: skip
     for name, x in zip("qkv", (t.q(layer), t.k(layer), t.v(layer))):
         bad = np.argwhere(~np.isfinite(x))
         need(not len(bad), t.path, f"tensor layers.{layer}.{name} holds NaN or "
@@ -222,7 +222,7 @@ def drawn(t: Trace, a: argparse.Namespace) -> List[dict[str, Any]]:
     """A row a head and pair of blocks of a layer."""
     if a.map not in t.layers:
         raise Usage(f"{t.path}: layer {a.map} is not recorded; kvtrace info "
-                    "--format json lists those that are")
+                    "--format json lists the recorded ones")
     check(t, a.map)
     found = []
     for h in range(t.n_heads):
@@ -248,8 +248,8 @@ def table(name: str, t: Trace, a: argparse.Namespace,
           rows: List[dict[str, Any]]) -> str:
     """A line a head, a layer and the whole."""
     out = [f"{name}: a prompt of {t.prompt_len} tokens in blocks of {a.block}",
-           f"pairs: fewest of a query and a key block with {a.share} % of the "
-           "mass; then what\na pattern of as many pairs has of it\n",
+           f"pairs: the fewest pairs of a query and a key block with {a.share} "
+           "% of the mass; then\nthe mass in a pattern of as many pairs\n",
            "layer  head    pairs" + "".join(
                f"  {x:>14}" for x in PATTERNS.values())]  # fmt: skip
     for layer in t.layers:
@@ -264,8 +264,8 @@ def go(a: argparse.Namespace) -> int:
     from .trace import read_trace
 
     if a.map is not None and a.format == "table":
-        raise Usage("--map has a row for every pair of blocks, too many for a "
-                    "table; give --format csv or json")
+        raise Usage("--map gives a row for every pair of blocks, too many for "
+                    "a table; use --format csv or json")
     t = read_trace(a.trace)
     rows = measured(t, a) if a.map is None else drawn(t, a)
     name = os.path.basename(a.trace).split(".safetensors")[0]

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Where the wheel's programs, library and headers lie: the console commands
-kvreplay, kvtrace and kvreport, which this module becomes, and `python -m
-kvreplay`, which prints the folder: native/ of the package, or of the build
-that `pip install -e .` made. The package as it lies in the source tree has
-none of them."""
+kvreplay, kvtrace and kvreport, which this module becomes: native/ of the
+package, or of the build that `pip install -e .` made. The package as it lies
+in the source tree has none of them, and takes the programs of the PATH."""
 
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -56,31 +56,39 @@ def called(*words: str) -> subprocess.CompletedProcess[str]:
             stdin=subprocess.DEVNULL)  # fmt: skip
     except FileNotFoundError:
         raise ImportError(
-            f"no program {words[0]}: install the wheel of kvreplay, or put its "
-            "folder on the PATH"
+            f"no program {words[0]}; install kvreplay's wheel, or put "
+            "kvreplay's folder on the PATH"
         ) from None
 
 
-def main() -> int:
-    """The program that sys.argv[0] is called like, in the place of this
-    process, with the same arguments. Further commands that lie beside it
-    (kvreplay-record) are found from there, too, where no environment was
-    activated. Returns, with an exit code, only where it cannot be started."""
+def version() -> str:
+    """kvreplay.__version__: what configure.ac says of the source tree that this
+    lies in, else what the program says; "unknown" where neither is there."""
+    said = ""
+    tree = os.path.join(os.path.dirname(__file__), "../../../configure.ac")
+    if os.path.exists(tree):
+        with open(tree, encoding="utf-8") as f:
+            said = f.read()
+    elif find("kvreplay"):
+        said = called("kvreplay", "--version").stdout
+    found = re.search(r"\bkvreplay[],[ ]+(\d[^]\s]*)", said)
+    return found[1] if found else "unknown"
+
+
+def main(own: str | None = None) -> int:
+    """The program own, else the wheel's that sys.argv[0] is called like, in the
+    place of this process, with the same arguments. Further commands that lie
+    beside it (kvreplay-record) are found from there, too, where no environment
+    was activated. Returns, with an exit code, only where it cannot be started.
+    """
     beside, name = os.path.split(os.path.abspath(sys.argv[0]))
-    own = os.path.join(FOLDER, "bin", name)
+    own = own or os.path.join(FOLDER, "bin", name)
     path = os.environ.get("PATH", os.defpath).split(os.pathsep)
     if beside not in path:
         os.environ["PATH"] = os.pathsep.join([*path, beside])
     try:
         os.execv(own, [own, *sys.argv[1:]])
     except OSError as e:
-        print(f"{name}: {own}: {e.strerror}: install the wheel of kvreplay "
-              "for this machine again", file=sys.stderr)
+        print(f"{name}: {own}: {e.strerror}; install kvreplay's wheel for this "
+              "machine again", file=sys.stderr)
     return 4
-
-
-def html() -> int:
-    """`kvreplay html`, for who expects it there: kvreport's command."""
-    folder = os.path.dirname(os.path.abspath(sys.argv[0]))
-    sys.argv[:1] = [os.path.join(folder, "kvreport"), "html"]
-    return main()

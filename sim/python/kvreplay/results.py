@@ -51,8 +51,7 @@ def _open(path: Path) -> sqlite3.Connection:
         if os.path.exists(path + tail) and os.path.getsize(path + tail):
             raise PermissionError(
                 f"{path}: {path + tail} holds results that are not in it yet, "
-                "and nothing can be written there: copy both to a folder "
-                "of yours")
+                "and the folder is read-only; copy both to a folder of yours")
     return sqlite3.connect("file:" + urllib.parse.quote(path) +
                            "?immutable=1", uri=True)
 
@@ -68,7 +67,7 @@ def _reading(path: Path) -> Iterator[sqlite3.Connection]:
             yield db
     except sqlite3.Error as e:
         raise ValueError(
-            f"{path}: no database of kvreplay run --db: {e}") from e
+            f"{path} is not a kvreplay database: {e}") from e
 
 
 def _newest(rows: Iterable[sqlite3.Row], first: Mapping[int, str]
@@ -155,9 +154,8 @@ def read_results(path: Path) -> list[Row]:
                 b"[" + b",".join(text.splitlines()) + b"]")]
     except (AttributeError, RecursionError, TypeError, ValueError,
             sqlite3.Error) as e:
-        raise ValueError(f"{path}: no results; give a database of "
-                         "kvreplay run --db, or what --format json or jsonl "
-                         "printed") from e
+        raise ValueError(f"{path}: no results; give a database of kvreplay run "
+                         "--db, or the output of --format json or jsonl") from e
     texts = {"identity", "request", "code", "reason", "target", "journal",
              "state", "output"}
     keys = {y: None if y in texts else math.nan for x in rows for y in x}
@@ -233,8 +231,8 @@ def paired(a: Sequence[float], b: Sequence[float]) -> tuple[float, float]:
     """interval of a - b, step by step: of two runs on one trace. What makes a
     step hard for both is not in it, so it is narrower than two intervals."""
     if len(a) != len(b):
-        raise ValueError(f"{len(a)} steps against {len(b)}: not of one trace "
-                         "and prompt")
+        raise ValueError(f"{len(a)} steps against {len(b)}: they are not of "
+                         "one trace and prompt")
     return interval([x - y for x, y in zip(a, b)])
 
 

@@ -27,13 +27,13 @@ def _sound(at: str, x: Any, heads: int, least: int,
     x = np.asarray(x)
     need(x.ndim == 2 and x.dtype.kind in "fiu" and x.shape[0] == heads and
          least <= x.shape[1] <= most, at, f"scores are {x.dtype} ",
-         list(x.shape), f", give numbers [{heads} KV heads, {least} tokens], or"
-         f" up to {most} tokens")
+         list(x.shape), f"; they must be numbers [{heads} KV heads, {least} "
+         f"tokens], or up to {most} tokens")
     with np.errstate(over="ignore"):
         own: np.ndarray = np.asarray(x, np.float32)
     bad = np.argwhere(~np.isfinite(own))
-    need(not bad.size, at, *(f"head {h}, token {t}: {own[h, t]} is no finite "
-         "float32" for h, t in bad[:1]))
+    need(not bad.size, at, *(f"head {h}, token {t}: {own[h, t]} is not a "
+                             "finite float32" for h, t in bad[:1]))
     return own
 
 
@@ -46,14 +46,15 @@ def write_scores(path: str, trace: Trace, scorer: str,
     the first on. A layer with a sliding window may be left out, but for
     windowed=compress. prompt_len: where the replay decodes from, None: as the
     trace does."""
-    need(isinstance(scorer, str) and scorer, path, "give a text as scorer")
+    need(isinstance(scorer, str) and scorer, path, "scorer must be a text")
     first = trace.prompt_len if prompt_len is None else prompt_len
     need(isinstance(first, (int, np.integer)) and 0 < first <= trace.n_tokens,
-         path, f"prompt_len is {first}; give None or a number, 1 to "
+         path, f"prompt_len is {first}; it must be None or a number, 1 to "
          f"{trace.n_tokens}")
     lack = [x for x in trace.layers if x not in scores and not trace.windows[x]]
     need(scores and not lack and {*scores} <= {*trace.layers}, path,
-         f"scores for layers {[*scores]}, recorded are {trace.layers}")
+         f"there are scores for layers {[*scores]}, but the recorded layers "
+         f"are {trace.layers}")
     meta = dict(format="kvscores", version="1", trace=trace.identity,
                 scorer=scorer)
     if prompt_len is not None:
@@ -73,7 +74,7 @@ def read_scores(path: str | os.PathLike[str]) -> dict[str, Any]:
     out: dict[str, Any] = dict(meta, scores={})
     if "prompt_len" in meta:
         need(meta["prompt_len"].isdecimal(), path, "prompt_len is ",
-             meta["prompt_len"], ", no number")
+             meta["prompt_len"], ", not a number")
         out["prompt_len"] = int(meta["prompt_len"])
     for name, x in tensors.items():
         at = re.fullmatch(r"layers\.([0-9]{1,9})\.scores", name)

@@ -55,12 +55,13 @@ class Trace:
             bad = x in _ADDED if self.version == "1" else x.startswith(
                 ("attn.", "rope.", "kv.")) and x not in _KNOWN
             need(not bad or metadata[x] == "none", path, "metadata ", x,
-                 f" is set: version {self.version} has no arithmetic for it")
+                 f" is set, but version {self.version} has no arithmetic for "
+                 "it")
         self.n_layers, self.n_heads, self.n_kv_heads, self.head_dim = (
             self._number(x, int, y) for x, y in dict(n_layers=10**5, n_heads=
             2**20, n_kv_heads=2**20, head_dim=2**16).items())
-        need(self.n_heads % self.n_kv_heads == 0, path, self.n_heads, " query"
-             " heads do not divide among ", self.n_kv_heads, " KV heads")
+        need(self.n_heads % self.n_kv_heads == 0, path, self.n_heads,
+             " query heads do not divide by ", self.n_kv_heads, " KV heads")
         self.scale = self._number("attn.scale", float)
         self.softcap = self._number("attn.softcap", float, 2**20) if (
             metadata.get("attn.softcap", "none") != "none") else 0
@@ -74,7 +75,7 @@ class Trace:
         k, v = (tensors.get(f"layers.{self.layers[0]}.{x}") for x in "kv")
         need(k and v and len(k[1]) == len(v[1]) == 3 and k[0] in
              FLOATS.values(), path, "k or v of layer ", self.layers[0],
-             " is not there as F16, BF16 or F32 [n_kv_heads, tokens, d]")
+             " must be F16, BF16 or F32 [n_kv_heads, tokens, d]")
         assert k and v  # as need() has just seen
         self.n_tokens, self.value_dim = k[1][1], v[1][2]
         self.prompt_len = self._number("prompt_len", int, self.n_tokens)
@@ -174,7 +175,7 @@ class Trace:
             got: list[Any] = [] + json.loads(self.metadata.get(key, "[]"))
             if all(0 <= x["start"] <= x["end"] <= self.n_tokens for x in got):
                 return got
-            why: object = "a span leaves the tokens"
+            why: object = "a span is outside the tokens"
         except (KeyError, RecursionError, TypeError, ValueError) as e:
             why = e
         need(False, self.path, "metadata ", key, ": ", why)
@@ -203,7 +204,7 @@ class Trace:
             self._get(at + "sinks", ["F32"], heads)
         rows = self._get(at + "rows", ["I32"], *of)
         need(rows is None or np.all(np.diff(rows, prepend=-1, append=n) > 0),
-             self.path, at, f"rows do not rise from 0 on, to {n - 1} at most")
+             self.path, at, f"rows must rise from 0 to at most {n - 1}")
 
 
 def read_trace(path: str | os.PathLike[str]) -> Trace:
@@ -218,24 +219,24 @@ def _given(name: str, x: Any, dtype: Optional[str]) -> Tensor:
     try:
         x = np.asarray(x, "f4" if last in _FREE else None)
     except (TypeError, ValueError):
-        need(False, where, "no array of numbers")
+        need(False, where, "is not an array of numbers")
     if last not in (*_FREE, *"qkvo"):
         need(x.dtype.kind in "iu" and (x.astype(NUMPY[whole]) == x).all(),
-             where, x.dtype, " is not all whole numbers that fit ", whole)
+             where, x.dtype, " must be whole numbers that fit ", whole)
         return tensor(whole, x)
     want = str(dtype).upper() if dtype and last in "qkvo" else FLOATS.get(
         x.dtype.name)
     need(x.dtype.name in FLOATS and want in FLOATS.values(), where, x.dtype,
          " as ", want, "; make it float32, and dtype 'f16', 'bf16' or 'f32'")
     need(last not in "qkvo" or x.ndim == 3 and x.size, where, x.shape,
-         " is not [heads, tokens, d], none of them 0")
+         " must be [heads, tokens, d], none of them 0")
     wide = widen(x)
     with np.errstate(over="ignore"):
         x = bfloat16(wide) if want == "BF16" else wide.astype(
             NUMPY[str(want)])
     bad = np.argwhere(~(np.isfinite(wide) & np.isfinite(widen(x))))
     need(not len(bad), where, "holds NaN or Inf at ",
-         *bad[:1].tolist(), "; mend it, or write a wider dtype")
+         *bad[:1].tolist(), "; fix it, or write a wider dtype")
     return tensor(str(want), x)
 
 
@@ -246,7 +247,8 @@ def _texts(path: str, given: Any) -> dict[str, str]:
             y, separators=(",", ":"), default=np.generic.item)
             for x, y in dict(given).items()}
     except (TypeError, ValueError) as e:
-        need(False, path, "metadata: ", e, "; give texts, numbers, lists")
+        need(False, path, "metadata: ", e, "; it must be a text, number or "
+             "list")
         return {}
 
 
@@ -265,16 +267,16 @@ def write_trace(path: str | os.PathLike[str],
     given: dict[str, Any] = {
         "tokens": tokens, "positions": positions, "rope.inv_freq": inv_freq,
         "rope.inv_freq.windowed": windowed_inv_freq}
-    need(isinstance(layers, dict) and layers, path, "layers: give {number: "
-         "{name: array}}, at least one layer")
+    need(isinstance(layers, dict) and layers, path, "layers must be "
+         "{number: {name: array}}, at least one layer")
     for l, x in layers.items():
         at = f"{path}: layer {l}"
         need(isinstance(l, (int, np.integer)) and l is not True and l >= 0
-             and isinstance(x, dict), at, "give a number and {name: array}")
+             and isinstance(x, dict), at, "must be a number and {name: array}")
         x = {name: y for name, y in x.items() if y is not None}
         need({*"qkv"} <= {*x} <= {*"qkvo", "rows", "colsum", "sinks"}, at,
-             "has ", ", ".join(map(str, x)) or "nothing", "; give q, k and v, "
-             "perhaps o, rows, colsum and sinks")
+             "has ", ", ".join(map(str, x)) or "nothing", "; there are only q, "
+             "k and v, and perhaps o, rows, colsum and sinks")
         given.update((f"layers.{l}.{name}", y) for name, y in x.items())
     tensors = {name: _given(name, x, dtype) for name, x in given.items()
                if x is not None}

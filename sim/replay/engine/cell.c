@@ -50,19 +50,19 @@ static bool sums_serve(const kv_cell *c, const kv_layer_data *data) {
 static const char *cannot_turn(const kv_trace *t) {
   if (!t->rope.inv_freq)
     return "re-indexed positions need rope.inv_freq, which the trace does not "
-           "hold; take positions=original or reindex=no";
+           "have; use positions=original or reindex=no";
   if (kv_rope_reaches(&t->rope, t->shape.d, t->shape.n_tokens)) return NULL;
-  return "re-indexed positions would turn keys by angles of 2^24 and more; "
-         "take positions=original or reindex=no";
+  return "re-indexed positions would turn keys by angles of 2^24 or more; use "
+         "positions=original or reindex=no";
 }
 
 /* Why they cannot be used by a method that reads them; NULL: they can. */
 static const char *cannot_read(const kv_trace *t) {
   return t->rope.inv_freq ? NULL
-                          : "keys or queries as before their rotation need "
-                            "rope.inv_freq, which the trace does not hold: "
+                          : "keys or queries before their rotation need "
+                            "rope.inv_freq, which the trace does not have; "
                             "record it again with the model's frequencies, or "
-                            "take another method; kivi has rope=after";
+                            "use another method (kivi has rope=after)";
 }
 
 /* Refuses a cell that needs something the trace does not hold, before anything
@@ -165,8 +165,8 @@ kv_rc kv_cell_ask(kv_cell *c, void *params, kv_needs *needs, kv_err *e) {
   if (!mode) return rc ? rc : kv_needs_check(needs, e);
   kv_float_ground();
   return kv_fail(e, KV_REFUSED,
-                 "open of %s returns with %s: a hook that changes the "
-                 "floating-point mode restores it before it returns",
+                 "open of %s returns with %s; a hook that changes the "
+                 "floating-point mode must restore it",
                  m->name, mode);
 }
 
@@ -414,18 +414,19 @@ static bool has_rows(const kv_cell *c, int index) {
 /* Why the cell cannot, a sentence without its subject; NULL: it can. */
 static const char *cannot(const kv_cell *c) {
   if (!c->plan.needs.chunks)
-    return "does not read a prompt in chunks yet (needs.chunks); leave prefill "
+    return "cannot read a prompt in chunks yet (needs.chunks); leave prefill "
            "out";
   if (c->window)
-    return "reads no prompt in chunks where layers have a sliding window; "
+    return "cannot read a prompt in chunks when layers have a sliding window; "
            "leave prefill out";
   if (c->turns)
-    return "reads later questions as prompts of their own, which are not cut "
+    return "reads later questions as prompts of their own, which cannot be cut "
            "into chunks; leave prefill or --turns out";
   for (int i = 0; i < c->trace->n_layers; i++)
     if (!has_rows(c, i))
-      return "reads its prompt in chunks whose queries the trace does not "
-             "record, all rows of the prompt; record it with them";
+      return "needs the queries of all prompt rows to read the prompt in "
+             "chunks, and the trace does not record them; record it again with "
+             "them";
   return NULL;
 }
 
@@ -526,8 +527,8 @@ static kv_rc expect_reader(const kv_cell *c, int i, kv_err *e) {
   const kv_trace_reads *reads = c->trace->reads;
   if (reads && reads->asset_open && reads->asset_beside) return KV_OK;
   return kv_fail(e, KV_REFUSED,
-                 "%s reads a file, and nothing reads files for trace %s: set "
-                 "its reads, or give the cell the file as it was read",
+                 "%s needs a file, but trace %s has no file reader; set its "
+                 "reads, or give the cell the opened file",
                  kv_spec_reader(&c->spec, i)->name, c->trace->name);
 }
 
@@ -537,7 +538,7 @@ static kv_rc look_beside(const kv_cell *c, int i, kv_file *f, kv_err *e) {
   const char *name = kv_spec_reader(&c->spec, i)->name;
   char show[KV_TEXT_MAX];
   if (!p->fallback)
-    return kv_fail(e, KV_USAGE, "%s reads a file: write %s:%s=NAME.safetensors",
+    return kv_fail(e, KV_USAGE, "%s needs a file; write %s:%s=NAME.safetensors",
                    name, name, p->name);
   kv_rc rc =
       c->trace->reads->asset_beside(c->trace, name, sizeof f->path, f->path, e);
@@ -626,8 +627,8 @@ kv_rc kv_cell_lay_out(kv_cell *c, const kv_layout_list *asked, kv_err *e) {
   kv_result *r = &c->result;
   if (!asked || !asked->n) return KV_OK;
   if (c->shape.shared && c->runs) {
-    kv_cell_refuse(c, "layouts keep K and V apart, and the trace's V is a part "
-                      "of its K (kv.shared); leave --layout out");
+    kv_cell_refuse(c, "layouts store K and V separately, but this trace's V is "
+                      "a part of its K (kv.shared); leave --layout out");
     c->result.of_layout = true;
   }
   suit(c, asked);

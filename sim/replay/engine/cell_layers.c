@@ -93,7 +93,7 @@ static kv_rc join_layer(kv_cell *c, int l, kv_err *e) {
   const char *other = kv_needs_widen(&c->plan.needs, &c->layer[l].needs);
   if (!other) return KV_OK;
   return kv_fail(e, KV_REFUSED,
-                 "%s holds other things at budget %d (layer %d) than at %d "
+                 "%s stores other data at budget %d (layer %d) than at %d "
                  "(layer 0): its needs.%s differs; give such layers one budget",
                  c->spec.method->name, c->spec.layers[l], l, c->spec.layers[0],
                  other);
@@ -104,13 +104,13 @@ static kv_rc check_list(const kv_cell *c, kv_err *e) {
   int n = c->shape.n_layers;
   if (m->spreads && !kv_cell_slides(c))
     return kv_fail(e, KV_REFUSED,
-                   "%s spreads one budget over the layers by a rule of its "
-                   "own; give it one number, or snapkv the list",
+                   "%s divides one budget among the layers by its own rule; "
+                   "give it one number, or give the list to snapkv",
                    m->name);
   if (c->spec.n_layers == n) return KV_OK;
   return kv_fail(e, KV_REFUSED,
-                 "the list has %d budgets, the model %d layers (of which %d "
-                 "are recorded); give each layer of the model one",
+                 "the list has %d budgets but the model has %d layers (%d of "
+                 "them recorded); give one budget for each layer of the model",
                  c->spec.n_layers, n, c->trace->n_layers);
 }
 

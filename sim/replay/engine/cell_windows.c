@@ -2,12 +2,12 @@
  *
  * Layers with a sliding window: contract in sim/replay/engine/cell.h. Engines
  * keep of such a layer what the next token can see, its last W - 1 tokens,
- * whatever is done to other layers; so does a replay, unless windowed=compress.
+ * independently of other layers; so does a replay, unless windowed=compress.
  * These layers run the method `window` with that budget in place of the cell's
- * method, with stores and plans of their own: after the token of a step has
- * entered they hold and see exactly the W tokens that the model's own attention
- * does. With windowed=compress they run the cell's method in the cell's stores,
- * and backends drop what the window has passed (kv_plan.slides).
+ * method, with their own stores and plans: after the token of a step has
+ * entered they hold and see exactly the W tokens that the model's attention
+ * sees. With windowed=compress they run the cell's method in the cell's stores,
+ * and backends drop tokens that have left the window (kv_plan.slides).
  */
 #include "sim/replay/engine/cell.h"
 
@@ -78,22 +78,22 @@ static bool rows_fit(const kv_cell *c) {
 static const char *cannot_slide(const kv_cell *c) {
   const kv_needs *n = &c->plan.needs;
   if (n->across != KV_ALONE)
-    return "has layers read what others choose, of which a window hides most";
+    return "lets layers read what others choose, most of which a window hides";
   if (n->merges)
-    return "merges entries, and what is merged cannot leave a window with one "
-           "of its tokens";
+    return "merges entries, and a merged entry cannot leave a window when one "
+           "of its tokens does";
   if (n->reindex)
     return "gives entries new positions, which would change with every token "
            "that leaves";
   if (n->rope && c->trace->windowed_inv_freq)
-    return "turns keys and queries back, and rope.inv_freq.windowed of this "
-           "trace is turned by nobody";
+    return "rotates keys and queries back, but cannot use this trace's "
+           "rope.inv_freq.windowed";
   if (!n->slides)
-    return "holds what it knows of tokens by their places, and these change "
-           "with every token that leaves";
+    return "indexes its state by entry, and the index changes with every token "
+           "that leaves";
   if (!rows_fit(c))
-    return "has more rows that move with entries (needs.slid) than its state "
-           "(needs.lane_state) has room for";
+    return "moves more rows with entries (needs.slid) than its state "
+           "(needs.lane_state) holds";
   return NULL;
 }
 
@@ -106,8 +106,8 @@ static void need_tensors(kv_cell *c, const kv_asset *a) {
       if (!c->window[l] || !a->ask[i].unwindowed) continue;
       if (a->tensor[l * a->asked + i].data) continue;
       snprintf(text, sizeof text,
-               "%s: tensor %s of layer %d is missing, which has a sliding "
-               "window; write it, too, or take windowed=leave",
+               "%s: tensor %s is missing for layer %d, which has a sliding "
+               "window; write it, too, or use windowed=leave",
                a->path, a->ask[i].name, a->layer[l]);
       kv_cell_refuse(c, text);
       return;
@@ -123,7 +123,7 @@ static void open_slides(kv_cell *c) {
   c->plan.needs.lengths = false; /* what leaves depends on what was chosen */
   if (!why) return;
   snprintf(text, sizeof text,
-           "within a sliding window %s cannot run: it %s; take windowed=leave",
+           "%s cannot run within a sliding window: it %s; use windowed=leave",
            c->spec.method->name, why);
   kv_cell_refuse(c, text);
 }
@@ -174,13 +174,13 @@ kv_rc kv_cell_open_windows(kv_cell *c, kv_err *e) {
   }
   int n = count_windows(c->trace);
   if (c->runs && n == c->trace->n_layers && c->spec.method != &kv_method_dense)
-    kv_cell_refuse(c, "every recorded layer has a sliding window and is left "
-                      "to it, so no layer is left for the method; take "
-                      "windowed=compress, record layers without one, or run "
-                      "dense");
+    kv_cell_refuse(
+        c, "every recorded layer has a sliding window, which the method leaves "
+           "alone, so it has no layer to compress; use windowed=compress, "
+           "record layers without a window, or run dense");
   if (c->runs && c->plan.needs.lanes == QUERY_HEAD)
-    kv_cell_refuse(c, "tokens are kept for each query head, and layers with a "
-                      "sliding window keep them for each KV head; take a "
-                      "method, or group=, that keeps them for KV heads");
+    kv_cell_refuse(c, "the method keeps tokens for each query head, but layers "
+                      "with a sliding window keep them for each KV head; use a "
+                      "method or group= that keeps them for KV heads");
   return open_layers(c, e);
 }

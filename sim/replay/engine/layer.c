@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * A layer of the model in flight, from kv_layer_open to kv_layer_close:
- * contract in sim/replay/engine/layer.h. Which cells share the engine's calls
- * (sim/replay/engine/order.h), what is computed for all of them, and what is
- * measured, told and laid out between. One thread calls at a time; those of its
- * team each take other KV heads.
+ * contract in sim/replay/engine/layer.h. Decides which cells share the engine's
+ * calls (sim/replay/engine/order.h), what is computed once for all of them, and
+ * what is measured, reported and laid out between calls. One thread calls at a
+ * time; the threads of its team each take different KV heads.
  */
 #include "sim/replay/engine/layer.h"
 

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * One layer in flight: the stores of all cells on it, the calls of the engine
- * in the order that every walk shares (sim/replay/engine/order.h), and the
- * measuring between them. There is no branch on a method here: methods differ
- * by the data in kv_needs.
+ * One layer in flight: the stores of all cells on it, the engine's calls in the
+ * order that every walk shares (sim/replay/engine/order.h), and the measuring
+ * between them. There is no branch on a method: methods differ by the data in
+ * kv_needs.
  *
  * Work on different KV heads is independent; a kv_team says how many threads
  * share it. kv_layer_open, kv_layer_take_tile and kv_worker_open return
- * KV_RESOURCE for want of memory. After them only stores on a device take
- * memory, when a layer begins and when tokens enter; want of it is then a fault
- * of the store (kv_layer_failed). The walks of a replay
- * (sim/replay/engine/replay.c) and sessions use it.
+ * KV_RESOURCE without memory. After them only stores on a device allocate, when
+ * a layer begins and when tokens enter; failing there is a fault of the store
+ * (kv_layer_failed). Used by the walks of a replay (sim/replay/engine/replay.c)
+ * and by sessions.
  */
 #ifndef KV_SIM_LAYER_H
 #define KV_SIM_LAYER_H
@@ -21,19 +21,20 @@
 /* What one thread needs. */
 typedef struct kv_worker {
   kv_scratch *scratch; /* the backend's */
-  kv_truth *truth;     /* NULL where only the cost is asked for */
+  kv_truth *truth;     /* NULL if only the cost is measured */
   uint8_t *mark;       /* kv_cost_mark_size bytes, zeroed */
   double *seconds;     /* [cells] spent on each; callers read and zero them */
-  /* [cells] each: scratch for the cells that are replayed together: their
-   * stores, their indexes, and what the engine's calls need of them. */
+  /* [cells] each: scratch for the cells replayed together: their stores, their
+   * indexes, and their part in the engine's calls. */
   kv_store **store;
   int *who;
   struct kv_rider *rider;
 } kv_worker;
 
 /* Opens a worker, zeroed before, for cells with plan[cells], all of that shape.
- * It does not open w->truth: a caller that wants fidelity does. Close it also
- * after a failure: kv_worker_close closes both and accepts a zeroed worker. */
+ * It does not open w->truth: a caller that measures fidelity does. Close the
+ * worker also after a failure. kv_worker_close also closes the truth and
+ * accepts a zeroed worker. */
 kv_rc kv_worker_open(const kv_backend *backend, const kv_shape *shape,
                      const kv_plan *const *plan, int cells, kv_worker *w,
                      kv_err *e);
@@ -44,16 +45,16 @@ void kv_worker_close(const kv_backend *backend, kv_worker *w);
 typedef struct kv_team {
   kv_worker *worker; /* [workers] */
   int workers;       /* >= 1 */
-  /* Asked within a prompt: true, and then for good: the layer is not wanted any
-   * more. NULL: it is. */
+  /* NULL, or polled within a prompt; once true, and then always, the layer's
+   * results are no longer wanted. */
   bool (*stop)(void);
 } kv_team;
 
-/* Callbacks of a replay: `compressed` after each compression that was due, with
- * the lane as it is then; `seen` after each attended row of a decode step,
- * `row` of a prompt that is read in chunks; `finished` after the last step of a
- * layer. Each may be NULL. concurrent: callbacks may run
- * concurrently for different layers and KV heads. If it is false in any watch,
+/* Callbacks of a replay; each may be NULL. `compressed`: after each compression
+ * that was due, with the lane as it then is. `seen`: after each attended row of
+ * a decode step; `row`: the same in a prompt that is read in chunks.
+ * `finished`: after the last step of a layer. concurrent: callbacks may run at
+ * the same time for different layers and KV heads; if it is false in any watch,
  * the replay uses a single thread. */
 typedef struct kv_watch {
   void *self; /* first argument of each; then the model's layer */
@@ -68,9 +69,9 @@ typedef struct kv_watch {
 
 typedef struct kv_layer kv_layer;
 
-/* Opens the stores of cell[cells] on that backend: one cell or more, prepared
- * (kv_cell_prepare), and opened for the same trace, prompt_len and observe.
- * Backend, cells and watch (or NULL) must outlive *out. */
+/* Opens the stores of cell[cells], at least one, on that backend. The cells are
+ * prepared (kv_cell_prepare), and opened for the same trace, prompt_len and
+ * observe. Backend, cells and watch (or NULL) must outlive *out. */
 kv_rc kv_layer_open(const kv_backend *backend, kv_cell *const *cell, int cells,
                     const kv_watch *watch, kv_layer **out, kv_err *e);
 void kv_layer_close(kv_layer *l); /* accepts NULL */
@@ -98,7 +99,7 @@ void kv_layer_begin(kv_layer *l, int index);
 void kv_layer_prompt(kv_layer *l, const kv_team *team);
 void kv_layer_block(kv_layer *l, int cell, int first, int count,
                     const kv_team *team);
-/* Token t of a prompt that is read in chunks, behind the first, which is a
+/* Token t of a prompt that is read in chunks, after the first chunk, which is a
  * block: in order. The last one of a chunk closes it. */
 void kv_layer_prompt_row(kv_layer *l, int cell, int t, const kv_team *team);
 void kv_layer_step(kv_layer *l, int t, const kv_team *team);

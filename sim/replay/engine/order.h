@@ -1,25 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The order in which the engine calls a backend (ref/backend/backend.h), in one
- * place. Walks over a trace and sessions (sim/replay/engine/layer.c), the
- * comparison of two backends (sim/run/compare/compare.c) and the tests' rig all
- * use these functions, and observe between the calls through the callbacks of
- * kv_order:
+ * place. Used by walks over a trace and sessions (sim/replay/engine/layer.c),
+ * by the comparison of two backends (sim/run/compare/compare.c) and by tests.
+ * They observe between the calls through the callbacks of kv_order:
  *
- *   first, once for the layer: receive, where layers publish messages
+ *   first, once for the layer: receive, if layers publish messages
  *   a block of the prompt, one KV head: append for its lanes; observation;
  *   compress for its lanes
  *   a decode step, one KV head, lane after lane: append; view;
  *   materialise; attend; compress
  *   a row of a later chunk (kv_shape.chunk), one KV head: as a decode step, but
- *   compress; after the last one observation of the chunk, and compress
+ *   without compress; after the last one observation of the chunk, and compress
  *   then, once for the layer: compress_layer; publish, as receive; end_step;
- *   after a row that is not its chunk's last, end_step alone
+ *   after a row that is not its chunk's last, only end_step
  *
  * The caller begins the layer before the first block and finishes it after the
- * last step. Different KV heads may be worked on at the same time, each with
- * its own kv_order and scratches. Nothing here fails: what goes wrong is a
- * fault of the store.
+ * last step. Threads may work on different KV heads at the same time, each with
+ * its own kv_order and scratches. Nothing here fails: errors become faults of
+ * the store.
  */
 #ifndef KV_SIM_ORDER_H
 #define KV_SIM_ORDER_H
@@ -27,25 +26,25 @@
 #include "ref/backend/backend.h"
 #include "sim/replay/engine/messages.h"
 
-/* One store, of one cell, that goes through the layer. */
+/* One store, of one cell, that passes through the layer. */
 typedef struct kv_rider {
-  const kv_backend *backend; /* whose functions are called, */
-  kv_store *store;           /* with its store */
-  kv_scratch *scratch;       /* and a scratch of the thread */
-  bool alone; /* compute its prompt's observation separately. Riders that are
-                 not alone share one pass; they must have the same backend and
-                 scratch and hold the same, unchanged tokens */
-  /* Messages of its layers, where needs.across of its plan is KV_DOWN, else
-   * NULL: those that the layer reads, and those that it adds to (the same but
-   * where a layer is gone through more than once). */
+  const kv_backend *backend; /* its functions are called */
+  kv_store *store;           /* with this store */
+  kv_scratch *scratch;       /* and this scratch, which is the thread's */
+  bool alone; /* compute its prompt's observation separately. All other riders
+                 share one pass; they must have the same backend and scratch and
+                 hold the same, unchanged tokens */
+  /* If its plan's needs.across is KV_DOWN, else NULL: the messages that the
+   * layer reads, and those that it adds to. The same, unless a layer is
+   * replayed more than once. */
   const kv_messages *above;
   kv_messages *below;
-  double *seconds; /* seconds spent in its own calls are added; or NULL */
+  double *seconds; /* or NULL; seconds spent in its own calls are added */
 } kv_rider;
 
 /* Riders advance together: all make a call before any makes the next. In a
- * decode step several riders need a scratch each and must have equally many
- * lanes. */
+ * decode step several riders need a scratch each and the same number of lanes.
+ */
 typedef struct kv_order {
   int riders;
   const kv_rider *rider; /* [riders] */
@@ -64,27 +63,26 @@ typedef struct kv_order {
   void (*closes)(void *self, int who);
 } kv_order;
 
-/* Shows the stores what the layers above have published at the block or step
- * that comes next. Call before its first KV head. */
+/* Passes the stores what the layers above have published at the next block or
+ * step. Call it before the first KV head. */
 void kv_order_receive(const kv_order *o);
 /* Enters tokens first..first+count-1 of the prompt for KV head g. */
 void kv_order_prompt(const kv_order *o, int g, int first, int count);
 /* Row t of a later chunk of the prompt, KV head g: its token enters and
- * attends. After the last one of a chunk kv_order_rows_end follows for each KV
- * head, and kv_order_close; after others kv_order_row_close. */
+ * attends. After a chunk's last row call kv_order_rows_end for each KV head,
+ * then kv_order_close; after other rows kv_order_row_close. */
 void kv_order_row(const kv_order *o, int g, int t);
 void kv_order_rows_end(const kv_order *o, int g, int first, int count);
 void kv_order_row_close(const kv_order *o);
 /* Lets the riders compute the attention of decode steps t..t+steps-1 of KV head
- * g before they come (ref/backend/ahead.h). known: exact queries and logits of
- * the first of these rows, the others behind it; NULL where one is not finite.
- */
+ * g ahead (ref/backend/ahead.h). known: exact queries and logits of these rows,
+ * one after another; NULL if one is not finite. */
 void kv_order_ahead(const kv_order *o, int g, int t, int steps,
                     const kv_known *known);
-/* Decodes token t for KV head g: the decode step above. */
+/* Decodes token t for KV head g, as above. */
 void kv_order_decode(const kv_order *o, int g, int t);
-/* Closes the block or step of the layer: compress_layer, what is published, and
- * end_step. Call after all KV heads. */
+/* Closes the block or step of the layer: compress_layer, publish, end_step.
+ * Call it after all KV heads. */
 void kv_order_close(const kv_order *o);
 
 #endif

@@ -2,9 +2,10 @@
  *
  * One pass over a trace: its memory, the parts kept from before, the rows at
  * its end, and the two walks: which worker replays which layer, in which order,
- * and which cells go together. A kv_flight is one thread's, which may share its
- * layer's KV heads among all; what several threads write is atomic or written
- * in a critical section. Times are seconds, as omp_get_wtime gives them.
+ * and which cells go together. A kv_flight belongs to one thread, which may
+ * share its layer's KV heads among all threads; data that several threads write
+ * is atomic or written in a critical section. Times are seconds of
+ * omp_get_wtime.
  */
 #include "sim/replay/engine/replay.h"
 
@@ -149,8 +150,8 @@ static kv_rc look_again(const kv_pass *p, int index, kv_err *e) {
   kv_err why = {0};
   if (!scan(p->trace, index, &why)) return KV_OK;
   return kv_fail(e, KV_INPUT,
-                 "%s, and did not before: the file was rewritten while it was "
-                 "read; write it anew and repeat the command",
+                 "%s; the file was rewritten while it was read, so write it "
+                 "again and repeat the command",
                  why.text);
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The list of layouts, and what --layout says: a new layout is a row here, its
- * words below, and a file.
+ * The list of layouts, and the values of --layout: a new layout needs a row
+ * here, its words below, and a file.
  */
 #include "sim/replay/layout/layout.h"
 
@@ -20,15 +20,15 @@ const char kv_layout_choices[] =
     "hs:max|ha:sparse|ha:max";
 
 const char kv_layout_help[] =
-    "also account for memory layouts: slots (one a row), "
-    "pages:N[:lane|layer|model] (pages of N tokens, with a table for "
-    "each lane, layer, or the model), unified[:paper|code] (pages of "
-    "two precisions, as LeanKV has them), or indices that one graph "
-    "of kernels can use: base (one set of tokens for all lanes), ls, "
-    "la (one a layer), hs, ha (one a lane), with :sparse (masks; of ls "
-    "and la :masks=layer, one a layer) or :max (rewritten; with "
-    ":masks=lane only where entries go), and :tp=N "
-    "(the fullest of N ranks that share the KV heads)";
+    "also account for memory layouts. slots: one slot per row. "
+    "pages:N[:lane|layer|model]: pages of N tokens, with a table for "
+    "each lane, each layer or the model. unified[:paper|code]: LeanKV's "
+    "pages of two precisions. Or indices that one graph of kernels can "
+    "use: base (one set of tokens for all lanes), ls, la (one per "
+    "layer), hs, ha (one per lane); with :sparse (masks; for ls and la "
+    ":masks=layer, one per layer) or :max (rewritten; with :masks=lane "
+    "only if entries leave). :tp=N counts the fullest of N ranks that "
+    "share the KV heads";
 
 void kv_layout_list_free(kv_layout_list *l) {
   free(l->item);
@@ -38,7 +38,7 @@ void kv_layout_list_free(kv_layout_list *l) {
 kv_rc kv_layout_parse_plain(const char *settings, kv_layout_asked *out,
                             kv_err *e) {
   if (settings)
-    return kv_fail(e, KV_USAGE, "layout %s has no settings, and not \"%s\"",
+    return kv_fail(e, KV_USAGE, "layout %s has no settings, but got \"%s\"",
                    out->layout->name, settings);
   out->page = 1;
   snprintf(out->name, sizeof out->name, "%s", out->layout->name);
@@ -55,7 +55,7 @@ static kv_rc parse(const char *text, kv_layout_asked *out, kv_err *e) {
     return l->parse(text[n] ? text + n + 1 : NULL, out, e);
   }
   return kv_fail(e, KV_USAGE,
-                 "there is no layout \"%.40s\": take slots, "
+                 "no layout is called \"%.40s\"; choose slots, "
                  "pages:N[:lane|layer|model], unified[:paper|code], base, or "
                  "ls, la, hs or ha with :sparse or :max",
                  text);
@@ -67,7 +67,8 @@ static kv_rc add(const char *text, kv_layout_list *out, kv_err *e) {
   if (rc) return rc;
   for (int i = 0; i < out->n; i++)
     if (!strcmp(out->item[i].name, asked.name))
-      return kv_fail(e, KV_USAGE, "layout %s is named twice", asked.name);
+      return kv_fail(e, KV_USAGE, "layout %s is named twice; name it once",
+                     asked.name);
   kv_layout_asked *grown =
       realloc(out->item, ((size_t)out->n + 1) * sizeof *grown);
   if (!grown) return kv_no_memory(e, "layouts", sizeof *grown);

@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * pages:N[:lane|layer|model]: rows lie in pages of N tokens, and only a page
- * without any row left becomes free.
+ * pages:N[:lane|layer|model]: rows are in pages of N tokens, and a page becomes
+ * free only when its last row is left.
  *
  * A pool holds one side in one format. Page p of a pool holds the rows of
  * tokens pN .. pN+N-1 (by the places of entries) for everything that shares a
  * table: a lane, the lanes of a layer, or all layers. So rows fill pages in the
  * order of append and never move; a row that is recoded leaves its page, and
  * the new one is written into the page of its token in the new format's pool.
- * So is a merged one that is not written where the raw one was
- * (kv_means_in_place). A page is held from the first row written into
- * it until the last one leaves. The raw page into which the next token will be
- * appended is always held, until it is full.
+ * The same applies to a merged row that is not written over the raw one
+ * (kv_means_in_place). A page is held from the first row written into it until
+ * the last one leaves. The raw page into which the next token will be appended
+ * is always held, until it is full.
  *
- * Invariants: pages taken - pages given back = pages held; a page has at least
- * 0 and, of raw and merged rows, at most N rows of each lane; the rows in pages
+ * Invariants: pages taken - pages freed = pages held; a page has at least 0
+ * and, of raw and merged rows, at most N rows of each lane; the rows in pages
  * are those that were written and have not left.
  */
 #include "sim/replay/layout/layout.h"
@@ -50,8 +50,8 @@ static const char *const scopes[] = {"lane", "layer", "model"};
 
 static kv_rc refuse(const char *settings, kv_err *e) {
   return kv_fail(e, KV_USAGE,
-                 "layout pages wants a number of tokens from 1 to %d, and "
-                 "then lane, layer or model, as in pages:16:layer; not \"%s\"",
+                 "layout pages needs a number of tokens from 1 to %d, then "
+                 "lane, layer or model, as in pages:16:layer, not \"%s\"",
                  KV_MOST_PAGE, settings ? settings : "");
 }
 

@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * base, and ls, la, hs, ha with :sparse or :max: regular indices, by which one
- * captured graph can serve all layers (sim/replay/layout/regular.h has what
- * each costs, regular.c what --layout says).
+ * captured graph can serve all layers (costs: sim/replay/layout/regular.h;
+ * words of --layout: regular.c).
  *
- * A lane holds a token as long as a row of its entry is stored, K or V, in
- * whatever format, and the entry is of a class that views hold: of another
- * (needs.unread) it is a clear bit of the masks, and a rewrite leaves it out.
- * From that a layer has the length of each lane and the union over its lanes;
- * base also needs which tokens these are. A layer is changed when its lanes
- * (hs, ha) or their union (ls, la) have lost a token in a block, or a bit came
- * back: then masks are written anew, or the layer is rewritten. Where lanes are
- * dealt to ranks all this is of each rank's.
+ * A lane holds a token while a row of its entry is stored, K or V, in any
+ * format, and the entry's class is in views. An entry of another class
+ * (needs.unread) is a clear bit of the masks, and a rewrite drops it. This
+ * gives the length of each lane and the union over a layer's lanes; base also
+ * needs which tokens these are. A layer is changed when its lanes (hs, ha) or
+ * their union (ls, la) have lost a token in a block, or a bit came back: then
+ * masks are rewritten, or the layer is. If lanes are distributed over ranks,
+ * all this applies to each rank.
  *
- * Bits turn when the block is compressed, those that come back first, so that a
- * union has not lost in between what another lane hands over.
+ * Bits change when the block is compressed, those that come back first, so that
+ * a union does not lose in between a token that another lane gets.
  *
  * Invariants: the longest lane <= the union <= the sum of lanes; a lane has no
  * token that is not in the union.

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * slots: one slot for each row, exactly as large as the row, free as soon as
- * the row is left. There is never slack, so its bytes are the payload that the
- * ledger counts: the cost of a store that can free single rows, with which
- * other layouts are compared.
+ * slots: one slot for each row, exactly as large as the row, freed as soon as
+ * the row is left. There is no slack, so its bytes are the payload that the
+ * ledger counts: the cost of a store that can free single rows, the baseline
+ * for other layouts.
  */
 #include "sim/replay/layout/layout.h"
 

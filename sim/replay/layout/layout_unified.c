@@ -1,22 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * unified[:paper|code]: tokens lie in unified pages, as LeanKV has them
+ * unified[:paper|code]: tokens are in unified pages, as in LeanKV
  * (ref/PAGES.md). A tier is a pair of formats, of K and of V, that stored
- * entries really have after a compression: raw rows that a compression recodes
- * never lie in a page. There are two at most, and the one of which a page holds
- * fewer is the high one. What is counted are the pages of the real page
- * manager, of which each layer in flight has one, with as many pages as it may
- * ask for.
+ * entries have after a compression: raw rows that a compression recodes are
+ * never in a page. There are at most two tiers; the one with fewer tokens a
+ * page is the high one. The count is of the pages of the real page manager, of
+ * which each layer in flight has one, with as many pages as it may request.
  *
- * Blocks of the prompt, and of later prompts, reserve pages, compress, and give
- * back what they do not need; a step of decoding takes pages and gives none.
- * Rows that were left came free if they never lay in a page (raw rows that a
- * compression coded or dropped), or if the page went back in which they lay: a
- * page that was reserved and never written to frees nothing.
+ * Blocks of the prompt, and of later prompts, reserve pages, compress, and
+ * return unneeded pages; a step of decoding takes pages and returns none. Rows
+ * that are left become free if they were never in a page (raw rows that a
+ * compression coded or dropped), or if their page was returned: returning a
+ * page that was reserved but never written frees nothing.
  *
- * Invariants: kv_pages_sound; pages are those that a walk over the tables
- * finds; every stored entry is in a tier; tokens seen are the entries of the
- * high tier, of the low tier, and those that were dropped.
+ * Invariants: kv_pages_sound; the pages are those found by a walk over the
+ * tables; every stored entry is in a tier; tokens seen = entries of the high
+ * tier + of the low tier + dropped.
  */
 #include "sim/replay/layout/layout.h"
 
@@ -53,8 +52,8 @@ static kv_rc parse(const char *settings, kv_layout_asked *out, kv_err *e) {
   bool code = settings && !strcmp(settings, "code");
   if (settings && !code && strcmp(settings, "paper"))
     return kv_fail(e, KV_USAGE,
-                   "layout unified wants paper or code, as in unified:code; "
-                   "not \"%s\"",
+                   "layout unified must be followed by paper or code, as in "
+                   "unified:code, not \"%s\"",
                    settings);
   out->page = 1;
   out->variant = code ? KV_PAGES_CODE : KV_PAGES_PAPER;
@@ -66,34 +65,35 @@ static kv_rc suits(const kv_layout_asked *asked, const kv_shape *shape,
                    const kv_needs *needs, kv_err *e) {
   (void)asked;
   if (needs->merges)
-    return kv_fail(e, KV_REFUSED,
-                   "layout unified has no page for merged rows: ask for slots "
-                   "or pages:N");
+    return kv_fail(
+        e, KV_REFUSED,
+        "layout unified has no page for merged rows; use slots or pages:N");
   if (needs->tiers > KV_TIERS)
     return kv_fail(e, KV_REFUSED,
-                   "layout unified has pages for %d precisions, and the method "
-                   "has %d: ask for slots or pages:N",
+                   "layout unified has pages of %d precisions, but the method "
+                   "has %d; use slots or pages:N",
                    (int)KV_TIERS, needs->tiers);
   for (int i = 0; i < needs->codings; i++) {
     int members = kv_coding_members(&needs->coding[i]);
     if (needs->coding[i].format->layered)
-      return kv_fail(e, KV_REFUSED,
-                     "layout unified has a page for a token of one KV head, "
-                     "and format %s codes a token of all of them together: ask "
-                     "for slots or pages:N",
-                     needs->coding[i].format->name);
+      return kv_fail(
+          e, KV_REFUSED,
+          "layout unified stores a token of one KV head in a page, but format "
+          "%s codes a token of all KV heads together; use slots or pages:N",
+          needs->coding[i].format->name);
     if (members > 1)
-      return kv_fail(e, KV_REFUSED,
-                     "layout unified keeps a token's scales beside its codes, "
-                     "and format %s has one for %d tokens: ask for slots or "
-                     "pages:N",
-                     needs->coding[i].format->name, members);
+      return kv_fail(
+          e, KV_REFUSED,
+          "layout unified stores a token's scales with its codes, but format "
+          "%s has one scale for %d tokens; use slots or pages:N",
+          needs->coding[i].format->name, members);
   }
   if (!kv_page_bytes(shape->d, shape->d_v))
-    return kv_fail(e, KV_REFUSED,
-                   "layout unified has no page for rows of %d and %d elements: "
-                   "a coded token is larger than its largest, 8,000 bytes",
-                   shape->d, shape->d_v);
+    return kv_fail(
+        e, KV_REFUSED,
+        "layout unified has pages of at most 8,000 bytes, but a coded token of "
+        "%d and %d elements is larger; use slots or pages:N",
+        shape->d, shape->d_v);
   return KV_OK;
 }
 
@@ -216,8 +216,8 @@ static int find(const unified *s, const int16_t format[KV_SIDES]) {
 static void refuse(unified *s, const char *what) {
   if (s->books.fault) return;
   snprintf(s->why, sizeof s->why,
-           "layout unified: after %d tokens %s: ask for slots or pages:N",
-           s->step, what);
+           "layout unified: after %d tokens %s; use slots or pages:N", s->step,
+           what);
   s->books.fault = s->why;
 }
 
@@ -228,10 +228,10 @@ static void add_tier(unified *s, const int16_t format[KV_SIDES]) {
   t.payload = kv_page_payload(&token);
   t.tokens = kv_page_map_of(s->page, &token).tokens;
   if (s->tiers == KV_TIERS)
-    refuse(s, "entries are stored in a third pair of formats, and there are "
-              "two tiers");
+    refuse(s, "entries are stored in a third pair of formats, but there are "
+              "only two tiers");
   else if (!t.tokens)
-    refuse(s, "an entry is stored that is larger than a page");
+    refuse(s, "a stored entry is larger than a page");
   else
     s->tier[s->tiers++] = t;
 }

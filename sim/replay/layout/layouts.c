@@ -344,8 +344,10 @@ kv_rc kv_layouts_flight_end(kv_layouts_flight *f, kv_err *e) {
     if (s->fault) return kv_fail(e, KV_USAGE, "%s", s->fault);
     if (layout->end) layout->end(s);
     if (!layout->sound(s))
-      return kv_fail(e, KV_INTERNAL, "layout %s: its books do not agree",
-                     a->asked->name);
+      return kv_fail(
+          e, KV_INTERNAL,
+          "layout %s: its counts do not add up; please report the command",
+          a->asked->name);
     for (int b = 0; b < l->points; b++)
       kv_counter_add(&kv_layout_block_of(l, a, row, b)->freed, s->freed[b]);
     kv_layout_tables *t = &a->tables[row];

@@ -1,22 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The layouts of one cell: the account of what each of them held, block by
- * block, and what feeds it. A cell opens the account (kv_layouts); each layer
- * in flight opens a kv_layouts_flight, which has a replica of every lane, kept
- * up to date by reading its records, and a state of every layout; at the end
- * kv_layouts_finish sums up.
+ * block, and what feeds it. A cell opens the account (kv_layouts). Each layer
+ * in flight opens a kv_layouts_flight: a replica of every lane, kept up to date
+ * from its records, and a state of every layout. At the end kv_layouts_finish
+ * sums up.
  *
- * Like the ledger (sim/replay/measure/cost.h), the account is fed integers that
- * are added, maximised or or-ed, so it depends neither on threads nor on the
- * order of layers, and what one layer fed can be written, read and cleared by
- * itself.
+ * As in the ledger (sim/replay/measure/cost.h), all inputs are integers that
+ * are added, maximised or or-ed. So the account depends neither on threads nor
+ * on the order of layers, and one layer's part can be written, read and cleared
+ * by itself.
  *
  * Memory: for a layer in flight 44 bytes a token and lane (ref/lane/records.h),
- * and for each layout of pages 12 bytes a page and pool; for the account 56
- * bytes a block and layout, and, if layers share pages, a bit for each block,
- * page and pool (with layers held apart, as much for each layer); where what
- * lanes hold is recorded, 8 bytes a block, layer and lane; of regular indices
- * 96 bytes a block and rank, and in flight 2 bytes a token and lane, 15 where a
+ * and for each layout of pages 12 bytes a page and pool. For the account 56
+ * bytes a block and layout; if layers share pages, also one bit for each block,
+ * page and pool (with layers kept apart, as much for each layer); if what lanes
+ * hold is recorded, 8 bytes a block, layer and lane. Regular indices take 96
+ * bytes a block and rank, and in flight 2 bytes a token and lane, or 15 if a
  * class of entries (kv_retier) is never read.
  */
 #ifndef KV_SIM_LAYOUTS_H
@@ -37,17 +37,17 @@ kv_rc kv_layouts_open(const kv_layout_list *asked, const kv_shape *shape,
                       bool apart, kv_layouts **out, kv_err *e);
 void kv_layouts_close(kv_layouts *l); /* accepts NULL */
 
-/* One layer's share, by its index: as kv_cost_layer_* of
+/* One layer's share, by its index, as kv_cost_layer_* of
  * sim/replay/measure/cost.h. */
 void kv_layouts_layer_begin(kv_layouts *l, int layer);
 void kv_layouts_layer_copy(kv_layouts *l, int layer, kv_copier *x);
-/* A hash of the layouts' names in their order, by which bytes of other layouts
- * are told apart. */
+/* A hash of the layouts' names in order; it distinguishes bytes of other
+ * layouts. */
 int64_t kv_layouts_name(const kv_layouts *l);
 
-/* Fills the r->n_layouts elements of r->layout, whose names are there already.
- * Call after kv_cost_finish: slack is computed against the payload of its
- * steps. KV_RESOURCE: memory. */
+/* Fills in the r->n_layouts elements of r->layout, whose names are set. Call it
+ * after kv_cost_finish: slack is computed against the payload of its steps.
+ * KV_RESOURCE: memory. */
 kv_rc kv_layouts_finish(const kv_layouts *l, kv_result *r, kv_err *e);
 
 /* --- a layer in flight --------------------------------------------------- */
@@ -59,16 +59,16 @@ kv_rc kv_layouts_flight_open(kv_layouts *l, kv_layouts_flight **out, kv_err *e);
 void kv_layouts_flight_close(kv_layouts_flight *f); /* accepts NULL */
 /* The index-th recorded layer begins. */
 void kv_layouts_flight_begin(kv_layouts_flight *f, int layer);
-/* For each block (numbered from 0, the prompt's first), after which `step`
- * tokens are seen: call `enter`; then `follow` for each lane after it was
- * compressed, while its records are still there; then `close_block`. None
- * fails: what goes wrong is kept for kv_layouts_flight_end. */
+/* For each block, numbered from 0, after which `step` tokens are seen: call
+ * `enter`; then `follow` for each lane after its compression, while its records
+ * exist; then `close_block`. None fails: kv_layouts_flight_end reports errors.
+ */
 void kv_layouts_flight_enter(kv_layouts_flight *f, int block, int step);
 void kv_layouts_flight_follow(kv_layouts_flight *f, const kv_lane *lane);
 void kv_layouts_flight_close_block(kv_layouts_flight *f);
-/* Ends the layer. KV_USAGE: what the method stores has no place in a layout
- * that was asked for. KV_INTERNAL: a record makes no sense, or a layout's
- * counts do not agree. */
+/* Ends the layer. KV_USAGE: a requested layout cannot hold what the method
+ * stores. KV_INTERNAL: a record makes no sense, or a layout's counts do not
+ * agree. */
 kv_rc kv_layouts_flight_end(kv_layouts_flight *f, kv_err *e);
 
 /* --- what was held, block by block, for pools of requests ---------------- */
@@ -76,33 +76,31 @@ kv_rc kv_layouts_flight_end(kv_layouts_flight *f, kv_err *e);
 /* Tokens seen at the end of a block, 0 <= block < points. */
 int kv_layouts_seen(const kv_layouts *l, int block);
 
-/* The larger of two. */
 static inline int64_t kv_larger(int64_t a, int64_t b) { return a > b ? a : b; }
 
-/* What a request holds at a block, in bytes, of a layout without page tables.
- */
+/* Bytes that a request holds at a block, in a layout without page tables. */
 typedef struct kv_layout_point {
-  int64_t most, bytes; /* while its layers compress one after another, and then;
-                          most is not less */
-  int64_t payload; /* of bytes, those in which rows lie; before the prompt's end
-                      it is not known and all bytes count */
-  int64_t map;     /* of the tables that say where rows lie */
+  int64_t most, bytes; /* most while its layers compress one after another;
+                          then; most >= bytes */
+  int64_t payload; /* bytes of these that hold rows; before the prompt's end it
+                      is unknown, and all count */
+  int64_t map;     /* of the tables that say where rows are */
 } kv_layout_point;
 
-/* The layout that was asked to record it (kv_layout_asked.record), of a
- * replayed cell; it lives as long as the account. */
+/* What the layout with kv_layout_asked.record has recorded of a replayed cell;
+ * valid as long as the account. */
 typedef struct kv_layout_record {
   const kv_layouts *layouts;
-  const kv_layout_asked *asked; /* NULL: none was */
+  const kv_layout_asked *asked; /* NULL: no layout records */
   const kv_shape *shape;
   int layers, lanes;  /* recorded ones; of a layer */
   int blocks, points; /* of the prompt; in all, decode steps included */
   /* With page tables, [layers][points][lanes] tokens by tier, [layers][points]
-   * entries that changed theirs, and [layers][KV_TIERS]; else NULL. */
+   * entries that changed their tier, and [layers][KV_TIERS]; else NULL. */
   const kv_pages_count *count;
   const int64_t *moved;
   const kv_layout_tier *tier;
-  const kv_layout_point *point; /* [points] without; else NULL */
+  const kv_layout_point *point; /* [points] without page tables; else NULL */
 } kv_layout_record;
 
 kv_layout_record kv_layouts_recorded(const kv_layouts *l);

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Private to sim/replay/layout/layouts*.c: the counters in
- * which the layouts of one cell are accounted for, block by block (a block: a
- * piece of the prompt, or a decode step). [rows]: one, or one a layer where
- * layers are held apart; [points]: blocks.
+ * Private to sim/replay/layout/layouts*.c: the counters of one cell's layouts,
+ * block by block (a block: a piece of the prompt, or a decode step). [rows]: 1,
+ * or one a layer if layers are kept apart. [points]: blocks.
  */
 #ifndef KV_SIM_LAYOUTS_PART_H
 #define KV_SIM_LAYOUTS_PART_H
@@ -16,28 +15,29 @@ typedef _Atomic uint64_t kv_layout_bits; /* or-ed by several threads */
 
 /* One block of a layout, summed over layers. */
 typedef struct kv_layout_block {
-  kv_counter pages, bytes; /* held after it was compressed */
+  kv_counter pages, bytes; /* held after its compression */
   kv_counter freed;        /* bytes of rows in pages that became free */
   kv_counter vacated;      /* bytes of rows that were left */
-  kv_counter more_pages, more_bytes; /* what one layer held before or while it
-                        was compressed beyond what it held then: a maximum */
-  kv_counter unused;                 /* bytes of pages in which nothing lies */
+  /* What one layer held before or during its compression beyond what it held
+   * afterwards: a maximum. */
+  kv_counter more_pages, more_bytes;
+  kv_counter unused; /* bytes of pages that hold no row */
 } kv_layout_block;
 
 /* One block of a layout of regular indices (--layout base, ls, la, hs, ha) on
- * one rank, in entries, summed over layers but for the maxima. */
+ * one rank, in entries, summed over layers except for maxima. */
 typedef struct kv_layout_regular {
-  kv_counter kept;    /* of all lanes */
-  kv_counter fullest; /* of the longest lane: a maximum */
-  kv_counter longest; /* of each layer's longest lane */
-  kv_counter joined;  /* of each layer's union over its lanes */
-  kv_counter widest;  /* the largest such union: a maximum */
-  /* Of layers whose indices changed: how many, their kept and joined. */
+  kv_counter kept;    /* in all lanes */
+  kv_counter fullest; /* in the longest lane: a maximum */
+  kv_counter longest; /* in each layer's longest lane */
+  kv_counter joined;  /* in each layer's union over its lanes */
+  kv_counter widest;  /* in the largest such union: a maximum */
+  /* Layers whose indices changed: how many, their kept and joined. */
   kv_counter changed, changed_kept, changed_joined;
   kv_counter stored, masked, vacated; /* bytes, as in kv_regular_layer */
 } kv_layout_regular;
 
-/* Of a layout with page tables, over all blocks, as in kv_layout_state. */
+/* A layout with page tables, over all blocks, as in kv_layout_state. */
 typedef struct kv_layout_tables {
   kv_counter moved, operations, entries;
 } kv_layout_tables;
@@ -47,21 +47,21 @@ typedef struct kv_layout_account {
   const kv_layout_asked *asked;
   kv_layout_block *at; /* [rows][points] */
   int ranks;
-  kv_layout_regular *regular; /* [rows][points][ranks] where it has a task */
+  kv_layout_regular *regular; /* [rows][points][ranks] if it has a task */
   kv_layout_tables *tables;   /* [rows] */
-  /* Where asked->record, of a layout with page tables, by layer, whatever rows
-   * there are; else NULL. */
+  /* If asked->record and the layout has page tables, else NULL; by layer,
+   * whatever rows there are. */
   kv_pages_count *count; /* [layers][points][lanes] tokens by tier */
-  int64_t *moved;        /* [layers][points] entries that changed theirs */
+  int64_t *moved;        /* [layers][points] entries that changed their tier */
   kv_layout_tier *tier;  /* [layers][KV_TIERS] */
-  /* Where asked->record, of other layouts; else NULL. */
+  /* If asked->record and it has none, else NULL. */
   kv_layout_point *point; /* [points], made by kv_layouts_finish */
-  /* Where layers share pages: */
+  /* If layers share pages: */
   kv_layout_shared shared; /* pages 0: they do not */
-  size_t words;            /* words of bits for a block: 64 pages each */
-  kv_layout_bits *held;    /* [rows][points][words] pages held by any layer; of
+  size_t words;            /* words of bits a block: 64 pages each */
+  kv_layout_bits *held;    /* [rows][points][words] pages held by any layer; in
                               base: tokens */
-  kv_counter *wrote;       /* [rows][shared.pages] rows ever written into it */
+  kv_counter *wrote;       /* [rows][shared.pages] rows ever written to it */
   kv_counter *left;        /* the same: block in which the last layer left it */
 } kv_layout_account;
 
@@ -70,33 +70,32 @@ struct kv_layouts {
   const kv_needs *needs;
   int layers, lanes;     /* recorded ones; of a layer */
   int blocks;            /* of the prompt */
-  int points;            /* blocks in all, decode steps included */
-  int rows;              /* layers if held apart, else 1 */
+  int points;            /* all blocks, decode steps included */
+  int rows;              /* layers if kept apart, else 1 */
   int n;                 /* layouts */
   kv_layout_account *of; /* [n] */
 };
 
-/* A layout that has page tables of its own. */
+/* Does the layout have page tables of its own? */
 static inline bool kv_layout_tabled(const kv_layout *l) {
   return l->compressed && !l->task;
 }
 
-/* Adds a step of the row, after a block whose vacated and freed rows r counts
- * already: pages and bytes held, and of these slack. The means of r are sums
- * until kv_layouts_finish divides them. */
+/* Adds a step to the row r, after a block whose vacated and freed rows r
+ * already counts: pages and bytes held, and slack, a part of bytes. The means
+ * in r are sums until kv_layouts_finish divides them. */
 void kv_layouts_take_step(kv_layout_result *r, int64_t pages, int64_t bytes,
                           int64_t slack, kv_layout_step *step);
 
-/* Fills r, but for dividing its means, from account a of a layout of regular
- * indices, after the replay; of several ranks with the one that holds most. r
- * has its name and steps, and is 0 elsewhere. `of`: the cell's row, whose steps
- * are there; joined: two rooms of a->words words, whose contents are lost.
- * Cannot fail. */
+/* Fills in r, without dividing its means, from account a of a layout of regular
+ * indices, after the replay; of several ranks the one that holds most. r has
+ * its name and steps, and is 0 elsewhere. `of`: the cell's row, with its steps;
+ * joined: two scratch buffers of a->words words. Cannot fail. */
 void kv_layouts_regular(const kv_layouts *l, const kv_layout_account *a,
                         uint64_t *const joined[2], const kv_result *of,
                         kv_layout_result *r);
 
-/* The counters, and the bits of pages held, of one row and block of account a.
+/* The counters, or the bits of pages held, of one row and block of account a.
  */
 static inline kv_layout_block *kv_layout_block_of(const kv_layouts *l,
                                                   const kv_layout_account *a,

@@ -2,7 +2,7 @@
  *
  * Summing up the account of a layout of regular indices for a row of results:
  * counts of a block over all layers, put into the formulas of
- * sim/replay/layout/regular.h, for each rank to which lanes are dealt.
+ * sim/replay/layout/regular.h, for each rank that has lanes.
  */
 #include "sim/replay/layout/layouts_part.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Regular indices (sim/replay/layout/regular.h): their costs, and what --layout
- * says of them, as "ls:sparse:masks=layer:tp=2".
+ * Regular indices (sim/replay/layout/regular.h): their costs, and their words
+ * of --layout, such as "ls:sparse:masks=layer:tp=2".
  */
 #include "sim/replay/layout/regular.h"
 
@@ -78,12 +78,11 @@ void kv_regular_step(kv_regular_race *r, int64_t held, int64_t all) {
 /* --- what --layout says of regular indices ------------------------------- */
 
 static kv_rc refuse_sum(const char *name, kv_err *e) {
-  return kv_fail(e, KV_USAGE,
-                 "layout %s:sum is not offered, for indices as long as all "
-                 "lanes together make each of them load what the others keep, "
-                 "about as much as without dropping anything: take %s:max or "
-                 "%s:sparse",
-                 name, name, name);
+  return kv_fail(
+      e, KV_USAGE,
+      "layout %s:sum does not exist, because indices as long as all lanes "
+      "together make each lane load almost everything; use %s:max or %s:sparse",
+      name, name, name);
 }
 
 static bool lanes_share(const kv_layout_asked *a) {
@@ -97,8 +96,8 @@ static kv_rc take_how(const char *word, kv_layout_asked *out, kv_err *e) {
   if (out->sparse || !strcmp(word, "max")) return KV_OK;
   if (!strcmp(word, "sum")) return refuse_sum(name, e);
   return kv_fail(e, KV_USAGE,
-                 "layout %s wants sparse (masks) or max (rewritten), as in "
-                 "%s:max; not \"%s\"",
+                 "layout %s must be followed by sparse (masks) or max "
+                 "(rewritten), as in %s:max, not \"%s\"",
                  name, name, word);
 }
 
@@ -106,17 +105,18 @@ static kv_rc take_masks(const char *what, kv_layout_asked *out, kv_err *e) {
   const char *name = out->layout->name;
   out->one_mask = !strcmp(what, "layer");
   if (!out->one_mask && strcmp(what, "lane"))
-    return kv_fail(e, KV_USAGE, "layout %s: masks=%s: take lane or layer", name,
+    return kv_fail(e, KV_USAGE,
+                   "layout %s: masks must be lane or layer, not %s", name,
                    what);
   if (out->layout->task == KV_REGULAR_BASE || (out->one_mask && !out->sparse))
-    return kv_fail(e, KV_USAGE, "layout %s: masks=%s: take %s", name, what,
-                   *name == 'b' ? "no masks beside base"
-                                : "masks=lane, or sparse");
+    return kv_fail(
+        e, KV_USAGE, "layout %s cannot have masks=%s; use %s", name, what,
+        *name == 'b' ? "base without masks" : "masks=lane, or sparse");
   out->stays = !out->sparse;
   if (!out->one_mask || lanes_share(out)) return KV_OK;
   return kv_fail(e, KV_USAGE,
-                 "layout %s: a mask a layer is for sets that a layer's lanes "
-                 "share: take ls:sparse or la:sparse, or masks=lane",
+                 "layout %s: one mask a layer needs sets that the layer's "
+                 "lanes share; use ls:sparse or la:sparse, or masks=lane",
                  name);
 }
 
@@ -125,7 +125,7 @@ static kv_rc take_ranks(const char *what, kv_layout_asked *out, kv_err *e) {
   long n = strtol(what, &end, 10);
   if (*what < '0' || *what > '9' || *end || n < 2 || n > KV_MOST_RANKS)
     return kv_fail(e, KV_USAGE,
-                   "layout %s: tp=%s: take a number of ranks from 2 to %d",
+                   "layout %s: tp=%s must be a number of ranks from 2 to %d",
                    out->layout->name, what, KV_MOST_RANKS);
   out->ranks = (int)n;
   return KV_OK;
@@ -140,8 +140,8 @@ static kv_rc take_more(const char *word, kv_layout_asked *out, kv_err *e) {
     if (!strncmp(word, of[i].key, strlen(of[i].key)))
       return of[i].take(word + strlen(of[i].key), out, e);
   return kv_fail(e, KV_USAGE,
-                 "layout %s has no setting \"%s\": take tp=N or, beside "
-                 "sparse, masks=lane or masks=layer",
+                 "layout %s has no setting \"%s\"; use tp=N or, with sparse, "
+                 "masks=lane or masks=layer",
                  out->layout->name, word);
 }
 
@@ -179,8 +179,8 @@ kv_rc kv_regular_suits(const kv_layout_asked *asked, const kv_shape *shape,
   (void)needs;
   if (!asked->ranks || shape->n_kv_heads % asked->ranks == 0) return KV_OK;
   return kv_fail(e, KV_REFUSED,
-                 "layout %s: %d KV heads cannot be dealt to %d ranks: take a "
-                 "number that divides them",
+                 "layout %s: %d KV heads cannot be split among %d ranks; "
+                 "choose a divisor from 2 on",
                  asked->name, shape->n_kv_heads, asked->ranks);
 }
 

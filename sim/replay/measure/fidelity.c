@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Where the values of fidelity lie. sim/replay/measure/fidelity_total.c
- * aggregates them.
+ * Stores the values of fidelity; sim/replay/measure/fidelity_total.c aggregates
+ * them.
  */
 #include "sim/replay/measure/fidelity_part.h"
 #include <assert.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Private to sim/replay/measure: where the values of fidelity lie until they
- * are aggregated, and which decode row looks for which needle (the tokens that
- * an answer repeats). Threads work on different layers or heads and share
+ * Private to sim/replay/measure: where the values of fidelity are kept until
+ * they are aggregated, and which decode row looks for which needle (the tokens
+ * that an answer repeats). Threads work on different layers or heads and share
  * nothing.
  */
 #ifndef KV_SIM_FIDELITY_PART_H
@@ -28,7 +28,7 @@ struct kv_fidelity {
   int searches;          /* rows that look for a needle */
   kv_search *search;     /* [searches], steps ascending */
   int32_t *search_at;    /* [steps] index in search, or -1 */
-  int rows;              /* of the prompt behind its first chunk */
+  int rows;              /* of the prompt after its first chunk */
   int width[KV_MEASURES];    /* values of a head: steps, searches, rows or 0 */
   size_t start[KV_MEASURES]; /* of a measure's values in its layer's slice */
   size_t values;             /* of a layer, all measures */
@@ -47,20 +47,19 @@ static inline double *kv_fidelity_head(const kv_fidelity *f, kv_measure m,
   return slice + f->start[m] + (size_t)h * (size_t)f->width[m];
 }
 
-/* Plans which decode row looks for which token, for n needles: allocates
- * f->search and f->search_at, and fills them and f->searches. KV_RESOURCE:
- * memory. */
+/* Plans which decode row looks for which token, for n needles. Allocates and
+ * fills f->search and f->search_at, and sets f->searches. KV_RESOURCE: memory.
+ */
 kv_rc kv_search_plan(kv_fidelity *f, int n, const kv_needle *needle, kv_err *e);
 
-/* Fills the needle measures of search `at` (an index in f->search) for query
- * head h of the layer of index `layer`, whose tokens have the exact
- * probabilities exact[] and whose view gave place i the share share[i] (p^ of a
- * whole entry). */
+/* Fills in the needle measures of search `at` (an index in f->search) for query
+ * head h of the layer of index `layer`. exact[]: the tokens' exact
+ * probabilities; share[i]: p^ of the whole entry at place i of the view. */
 void kv_search_row(kv_fidelity *f, int layer, int h, int at,
                    const kv_lane *lane, const kv_view *view, const float *exact,
                    const float *share);
 
-/* True if the view is of every entry of the lane. */
+/* Does the view hold every entry of the lane? */
 static inline bool kv_view_whole(const kv_view *v, const kv_lane *l) {
   return v->entries == l->n;
 }

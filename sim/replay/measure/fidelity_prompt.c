@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What rows of decoding and of a prompt have in common when they are measured,
- * and the measures of rows of a prompt that is read in chunks. Cost: O(t) a
- * head, no allocation.
+ * The common part of measuring rows of decoding and of a prompt, and the
+ * measures of rows of a prompt that is read in chunks. Cost: O(t) a head, no
+ * allocation.
  */
 #include "sim/replay/measure/row_part.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What is stored beside the view: the LSE and the exact mass of all live
- * entries. Contract in sim/replay/measure/fidelity.h.
+ * Measures of all stored entries, not only those in view: their LSE and exact
+ * mass. Contract in sim/replay/measure/fidelity.h.
  */
 #include "sim/replay/measure/row_part.h"
 

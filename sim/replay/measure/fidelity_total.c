@@ -2,11 +2,11 @@
  *
  * The aggregation of fidelity: per layer, per KV head, per bin of steps and
  * over the run; and the mean of each step. Values are taken layers ascending,
- * heads ascending, steps ascending, so that no sum depends on who computed
- * what when.
+ * heads ascending, steps ascending, so that no sum depends on threads or
+ * timing.
  *
- * What is together at most as many values as one layer has, or ROOM, is
- * aggregated in memory; more is walked in passes (kv_tally), to the same bits.
+ * Up to as many values as one layer has, or ROOM, are aggregated in memory;
+ * more are walked in passes (kv_tally), to the same bits.
  */
 #include "sim/replay/measure/fidelity_part.h"
 #include <math.h>

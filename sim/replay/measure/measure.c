@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The table of measures, from the list in measure.h, and what is made of two of
- * them.
+ * The table of measures, from the list in measure.h, and values derived from
+ * two of them.
  */
 #include "sim/replay/measure/measure.h"
 

@@ -13,25 +13,25 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* What a head has values of. */
+/* What a measure has values for. */
 typedef enum kv_measured {
   KV_OF_STEPS,    /* decode steps */
-  KV_OF_SEARCHES, /* those that look for a needle, a token that the answer
-                     repeats */
-  KV_OF_PROMPT    /* rows of the prompt behind its first chunk, where it is read
-                     in chunks */
+  KV_OF_SEARCHES, /* decode steps that look for a needle, a token that the
+                     answer repeats */
+  KV_OF_PROMPT    /* rows of the prompt after its first chunk, if it is read in
+                     chunks */
 } kv_measured;
 
-/* The list of measures, and the only one: enum and table here, and in kvreport
- * columns, comparisons and ranks (analysis/measures.h is made of it). A row:
+/* The one list of measures. The enum and table here, and kvreport's columns,
+ * comparisons and ranks (analysis/measures.h) are made from it. A row:
  *   X(NAME, name, of, better, unit, columns, title, phrase)
  * name: JSON key and SQL value. of: a kv_measured. better: MORE, LESS, SIZE
- * (less of its absolute value) or NEITHER. unit: "" where it is a share or a
- * ratio. columns: the statistics that the view `cell` has of it; se: standard
- * error of the mean. title: heading for people. phrase: what `kvreport compare`
- * calls it; "": it does not compare by it.
- * A row D is derived, in SQL by analysis/sql/views.sql, and has no place in a
- * kv_result. A new row X stands at the end: values are stored in this order. */
+ * (less of its absolute value) or NEITHER. unit: "" for a share or a ratio.
+ * columns: its statistics in the view `cell`; se: standard error of the mean.
+ * title: heading for people. phrase: what `kvreport compare` calls it; "": it
+ * does not compare by it. A row D is derived in SQL by analysis/sql/views.sql
+ * and is not stored in a kv_result. Add a new row X at the end: values are
+ * stored in this order. */
 #define KV_MEASURES_EACH(X, D)                                                 \
   /* |o^ - o|2 / |o|2 */                                                       \
   X(OUTPUT_ERROR, output_error, STEPS, LESS, "", "mean se p50 p95 p99 max",    \
@@ -108,20 +108,20 @@ typedef enum kv_measure {
 typedef struct kv_measure_info {
   const char *name;  /* JSON key and SQL value */
   const char *title; /* heading for people */
-  const char *unit;  /* "" where it is a share or a ratio */
+  const char *unit;  /* "" for a share or a ratio */
   int better;        /* -1 smaller, +1 larger, 0 neither, or its size */
   kv_measured of;
 } kv_measure_info;
 
 extern const kv_measure_info kv_measure_table[KV_MEASURES]; /* by kv_measure */
 
-/* Has it values at decode steps? The others are of the prompt's rows. */
+/* Does it have values at decode steps? The others have them for prompt rows. */
 static inline bool kv_measure_of_steps(int m) {
   return kv_measure_table[m].of != KV_OF_PROMPT;
 }
 
-/* Aggregate of values that are not NaN; count 0 means null, and the rest is 0.
- * Percentiles by nearest rank: the ceil(q * count)-th smallest. */
+/* Aggregate of the values that are not NaN. count 0 means null; the rest is
+ * then 0. Percentiles by nearest rank: the ceil(q * count)-th smallest. */
 typedef struct kv_stat {
   int64_t count;
   double mean, p50, p95, p99, max;
@@ -129,26 +129,26 @@ typedef struct kv_stat {
                      variance. NaN: not recorded */
 } kv_stat;
 
-/* Statistics of n values. NaN stands for null and is left out. The mean adds in
- * the order given, and so do the squares about it, one chain each; afterwards
- * value[] is reordered. */
+/* Statistics of n values. NaN stands for null and is left out. The mean, and
+ * the squares about it, are one chain each in the order given. Reorders
+ * value[]. */
 kv_stat kv_stat_of(double *value, int64_t n);
 
-/* The same, to the bit but that a percentile of -0 is 0, of more values than
- * memory should hold: whoever has them gives them in the same order once a
- * pass.
+/* The same, to the bit (except that a percentile of -0 is 0), for more values
+ * than memory should hold. The caller passes them once a pass, always in the
+ * same order:
  *   kv_tally_begin(t);
  *   while (kv_tally_pass(t)) for (each x) kv_tally_add(t, x);
- *   t->stat is what kv_stat_of gives.
- * Percentiles are found by counting 16 bits of the values a pass, from the
- * top. Memory: 1.5 MiB, whatever the number of values; five passes. */
+ *   t->stat is the result.
+ * Percentiles are found by counting 16 bits of the values a pass, from the top.
+ * Memory: 1.5 MiB, whatever the number of values; five passes. */
 enum { KV_TALLY_RANKS = 3, KV_TALLY_DIGITS = 1 << 16 };
 typedef struct kv_tally {
   kv_stat stat; /* the result, after the last pass */
-  int pass;     /* the one in hand, from 0; -1: none has begun */
+  int pass;     /* the current one, from 0; -1: none has begun */
   double sum;   /* of pass 0 */
-  /* Of p50, p95 and p99: */
-  int64_t rank[KV_TALLY_RANKS];    /* place among values of the same prefix */
+  /* For p50, p95 and p99: */
+  int64_t rank[KV_TALLY_RANKS];    /* rank among values of the same prefix */
   uint64_t prefix[KV_TALLY_RANKS]; /* upper bits that are known */
   int64_t at[KV_TALLY_RANKS][KV_TALLY_DIGITS]; /* values by their next bits */
 } kv_tally;
@@ -157,10 +157,10 @@ bool kv_tally_pass(kv_tally *t);          /* false: that was the last pass */
 void kv_tally_add(kv_tally *t, double x); /* NaN is left out */
 
 /* needle_mass relative to needle_dense: the share of the exact attention on the
- * needles that the method leaves on them. A quotient of the two means, so that
- * rows that hardly look for their needle do not dominate it. 1 for dense; above
- * 1 if the method draws attention to the needle. NaN if one of the two was not
- * measured or dense puts nothing on it. s: [KV_MEASURES]. */
+ * needles that the method leaves there. A quotient of the two means, so that
+ * rows that hardly look for their needle do not dominate. 1 for dense; above 1
+ * if the method draws attention to the needle. NaN if either was not measured
+ * or dense puts nothing on it. s: [KV_MEASURES]. */
 double kv_needle_share(const kv_stat *s);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Needles: which decode row should look for which token, and what became of
- * that token. If two answers claim a row, the first one listed gets it.
+ * Needles: which decode row should find which token, and what happened to that
+ * token. If two answers claim a row, the first one listed gets it.
  */
 #include "sim/replay/measure/fidelity_part.h"
 #include <stdlib.h>

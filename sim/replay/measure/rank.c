@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Where several top-k sets of a row end. The sets are nested, so the largest is
- * selected from all tokens and each smaller one from the one before. Selecting
- * is narrowing: a sample of the values, in order, says between which two the
- * k-th largest lies; one pass counts what is above and collects what is between
- * them. Cost: O(n) plus O(k), one pass over all tokens.
+ * selected from all tokens and each smaller one from the one before. Selection
+ * narrows: a sorted sample of the values shows between which two the k-th
+ * largest is; one pass counts the values above and collects those between.
+ * Cost: O(n) plus O(k), one pass over all tokens.
  */
 #include "ref/ground/arith.h"
 #include "sim/replay/measure/truth.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A spill: sim/replay/measure/spill.h. The file is unlinked as soon as it is
- * there, so that nothing is left of it whatever ends the program.
+ * A spill: sim/replay/measure/spill.h. The file is unlinked as soon as it
+ * exists, so that nothing of it remains however the program ends.
  */
 #define _GNU_SOURCE 1
 #include "sim/replay/measure/spill.h"
@@ -53,8 +53,8 @@ static kv_rc map_file(kv_spill *s, kv_err *e) {
     return KV_OK;
   }
   return kv_fail(e, KV_RESOURCE,
-                 "%s has no room for %zu bytes of measured values (%s): name "
-                 "a folder that has by TMPDIR, or give fewer methods at once",
+                 "%s lacks %zu bytes for measured values (%s); set TMPDIR to a "
+                 "folder with more space, or give fewer methods at once",
                  kv_plain(folder(), sizeof show, show), s->bytes,
                  strerror(why));
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Aggregates of values: kv_stat_of, of those in memory, and kv_tally, of those
- * that are given once a pass. What both compute alike is one function, so that
- * they give the same bits.
+ * Aggregates of values: kv_stat_of, for values in memory, and kv_tally, for
+ * values passed once a pass. They share one function for what both compute, so
+ * that they give the same bits.
  *
  * Pass 0 counts, sums and finds the maximum; pass 1 adds the squares about the
  * mean. Percentiles are found in passes 1 to 4: a value's bits are turned into

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The exact attention of several rows at once. A replay knows every
- * query in advance, so a tile of steps goes through K and V in one pass: each
- * key and value is read from memory once for all of them, and the arithmetic,
- * not the memory, sets the pace. Bits are those of the rows one by one, for
- * every pair of a query and a chunk keeps its order (arithmetic 1 and 3).
+ * The exact attention of several rows at once. A replay knows every query in
+ * advance, so a tile of steps passes through K and V once: each key and value
+ * is read from memory once for all of them, so arithmetic, not memory, limits
+ * the speed. The bits equal those of single rows, because every pair of a query
+ * and a chunk keeps its order (arithmetic 1 and 3).
  *
- * A tile has room for `steps` rows of `heads` KV heads, whose places in it,
- * `head`, are numbered from 0; different threads may fill different places. t
- * is a row's token, g a KV head of the model, G query heads of a KV head, T
- * tokens of the trace. Memory: 4 bytes a token, query head and step. A layer in
- * flight (sim/replay/engine/layer.h) has one, and each truth
+ * A tile holds `steps` rows of `heads` KV heads. Its places, `head`, are
+ * numbered from 0; different threads may fill different places. t is a row's
+ * token, g a KV head of the model, G the query heads of a KV head, T the tokens
+ * of the trace. Memory: 4 bytes a token, query head and step. A layer in flight
+ * (sim/replay/engine/layer.h) has one, and each truth
  * (sim/replay/measure/truth.h) one of a single row. Only opening can fail.
  */
 #ifndef KV_SIM_TILE_H
@@ -22,15 +22,16 @@ typedef struct kv_tile {
   const kv_shape *shape;
   const kv_kernels *kernels;
   int steps;     /* most rows of a tile */
-  int heads;     /* KV heads that it has room for */
-  int *t, *rows; /* [heads] of the last fill: rows t..t+rows-1 are there */
+  int heads;     /* KV heads that it holds */
+  int *t, *rows; /* [heads] the last fill: rows t..t+rows-1 are valid */
   size_t stride; /* of s: T rounded up to 16 */
   float *q;      /* [heads][steps][G][d] fp32 */
-  float *s;      /* [heads][steps][G][stride] logits, arithmetic 1; beyond a
-                    row's own token, and before the layer's window: junk */
+  float *s;      /* [heads][steps][G][stride] logits, arithmetic 1; undefined
+                    after a row's own token, and before the layer's window */
   float *out;    /* [heads][steps][G][d_v], arithmetic 3 */
   float *lse;    /* [heads][steps][G] */
-  bool *finite;  /* [heads][steps]: all logits are; else out and lse are junk */
+  bool *finite;  /* [heads][steps] are all logits finite? Else out and lse are
+                    undefined */
 } kv_tile;
 
 /* One row of one KV head: its part of the arrays above, valid until the place
@@ -46,22 +47,22 @@ kv_rc kv_tile_open(const kv_shape *shape, const kv_kernels *kernels, int heads,
                    int steps, kv_tile **out, kv_err *e);
 void kv_tile_close(kv_tile *x); /* accepts NULL */
 
-/* How many steps a tile of all KV heads has where `asked` are wanted, or, for
- * 0, as many as pay: at least 1, at most the `rows` that attend and what
- * KV_TILE_BYTES hold. KV_TILE_MOST: the most that may be asked for. */
+/* Steps of a tile of all KV heads: `asked`, or, for 0, as many as pay. At least
+ * 1, at most the `rows` that attend and what KV_TILE_BYTES hold. KV_TILE_MOST:
+ * the most that a user may ask for. */
 enum { KV_TILE_BYTES = 32 << 20, KV_TILE_MOST = 64 };
 int kv_tile_steps(const kv_shape *shape, int rows, int asked);
 
-/* Computes rows t..t+rows-1, from the first of which on every query is recorded
- * (asserted), rows <= steps, of KV head g of a layer into place `head`. attend:
+/* Computes rows t..t+rows-1, rows <= steps, of KV head g of a layer into place
+ * `head`. From row t on every query must be recorded (asserted). attend:
  * scratch for steps * G heads. */
 void kv_tile_fill(kv_tile *x, int head, const kv_layer_data *data, int g, int t,
                   int rows, kv_attend_scratch *attend);
-/* True if row t of that place is there. */
+/* Does that place hold row t? */
 bool kv_tile_has(const kv_tile *x, int head, int t);
 /* That row, which must be there (asserted). */
 kv_tile_row kv_tile_at(const kv_tile *x, int head, int t);
-/* True if all rows of that place are finite. */
+/* Are all rows of that place finite? */
 bool kv_tile_sound(const kv_tile *x, int head);
 
 #endif

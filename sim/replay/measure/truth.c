@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The exact row: logits and output from a tile, probabilities without chunks,
- * and what the measures take from them.
+ * and values of these for the measures.
  */
 #include "sim/replay/measure/truth.h"
 #include "ref/ground/arith.h"

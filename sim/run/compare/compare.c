@@ -3,8 +3,8 @@
  * Two backends side by side on one layer: contract in
  * sim/run/compare/compare.h. Walks two stores through the engine's calls; finds
  * the first record of the two journals that differs, and in it the first word,
- * named by its meaning (ref/lane/journal.h); says of replays that could not go
- * on why.
+ * named by its meaning (ref/lane/journal.h); reports why a replay could not
+ * continue.
  */
 #include "ref/lane/records.h"
 #include "sim/replay/engine/order.h"

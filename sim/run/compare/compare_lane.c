@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Compares two lanes, and two attended rows: finds the first word that differs
- * and writes the sentence about it. Scores that two backends were shown in a
- * step are recorded, to find the first that differs, and its selection.
+ * and writes the sentence about it. The scores that selections of two backends
+ * saw in a step are recorded, to find the first that differs, and its
+ * selection.
  */
 #include "sim/run/compare/compare_part.h"
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Grading a replay (sim/run/grade/grade.h): the reference replays a cell, and
- * each decision of a foreign kernel (theirs) is judged beside the method's own
+ * each decision of a foreign kernel (theirs) is compared with the method's own
  * (ours). A wrapped copy of the method calls its hooks, with its own needs, and
- * reports. One thread. What makes grading impossible is kept in g->fault, the
- * first alone, and ends it after the replay.
+ * reports. One thread. The first error that makes grading impossible is kept in
+ * g->fault and ends grading after the replay.
  */
 #include "sim/run/grade/grade.h"
 
@@ -273,7 +273,7 @@ static void look_at_verbs(kv_grading *g, const kv_lane *l) {
   if (!other || g->fault.rc) return;
   kv_fail(&g->fault, KV_REFUSED,
           "%s compresses with more than one keep (layer %d, step %d, lane %d), "
-          "which lists cannot be compared with",
+          "so lists cannot be compared with it",
           g->real->name, l->data->layer, l->step, l->lane);
 }
 
@@ -435,19 +435,18 @@ static kv_rc refuse_block(const kv_grading *g, kv_err *e) {
   if (ours == 0)
     return kv_fail(
         e, KV_REFUSED,
-        "%.120s takes the prompt %d tokens at a time and %s all at "
-        "once; leave the metadata block out, and compress only after "
-        "the prompt",
+        "%.120s reads the prompt %d tokens at a time, but %s reads it at once; "
+        "leave the metadata block out, and compress only after the prompt",
         path, theirs, name);
   if (theirs == 0)
     return kv_fail(e, KV_REFUSED,
-                   "%.120s takes the prompt all at once and %s %d tokens at a "
-                   "time; write the metadata block=%d",
+                   "%.120s reads the prompt at once, but %s reads %d tokens at "
+                   "a time; write the metadata block=%d",
                    path, name, ours, ours);
   return kv_fail(
       e, KV_REFUSED,
-      "%.120s takes the prompt %d tokens at a time and %s %d; its "
-      "lists must compress after each %d, with the metadata block=%d",
+      "%.120s reads the prompt %d tokens at a time, but %s %d; its lists must "
+      "compress after each %d, with the metadata block=%d",
       path, theirs, name, ours, ours, ours);
 }
 
@@ -458,9 +457,8 @@ static kv_rc check(const kv_grading *g, int lanes, kv_err *e) {
   const char *path = g->theirs_file->path, *name = g->real->name;
   if (d->stores && d->stored_heads != lanes)
     return kv_fail(e, KV_REFUSED,
-                   "%.120s has %d lists a layer where %s stores %d lanes; its "
-                   "lists must be one per %s head, or change the method's "
-                   "group",
+                   "%.120s has %d lists a layer, but %s stores %d lanes; write "
+                   "one list per %s head, or change the method's group",
                    path, d->stored_heads, name, lanes,
                    lanes == g->cell->shape.n_heads ? "query" : "KV");
   if (d->stores && d->block != g->needs.block) return refuse_block(g, e);
@@ -477,8 +475,8 @@ static kv_rc can(const kv_cell *c, kv_err *e) {
   bool selects = !part[0].needs->codings && !plan->needs.merges;
   if (selects || !kv_decide_can(c, &why)) return KV_OK;
   return kv_fail(e, KV_REFUSED,
-                 "%s %s entries, which lists of tokens cannot say: it cannot "
-                 "be graded; `kvreplay methods` lists others",
+                 "%s %s entries, which lists of tokens cannot express, so it "
+                 "cannot be graded; `kvreplay methods` lists other methods",
                  c->spec.method->name,
                  c->plan.needs.merges ? "merges" : "codes");
 }
@@ -529,8 +527,8 @@ kv_rc kv_grading_layers(const kv_grading *g, const kv_graded_layer **out,
   }
   if (n == 0)
     return kv_fail(e, KV_REFUSED,
-                   "%.120s says nothing that %s decides on this trace: there "
-                   "is nothing to grade",
+                   "%.120s has no decision that %s makes on this trace, so "
+                   "there is nothing to grade",
                    g->theirs_file->path, g->real->name);
   *out = g->layer;
   return KV_OK;

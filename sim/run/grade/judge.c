@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Judging a decision, and saying how it was judged: sim/run/grade/judge.h.
+ * Judging a decision, and describing the judgement: sim/run/grade/judge.h.
  */
 #include "sim/run/grade/judge.h"
 
@@ -174,21 +174,21 @@ static void runs(text *t, const char *verb, int n, const kv_apart *a) {
 static void fault(text *t, const kv_judged *j, int page) {
   const char *what = page > 1 ? "page" : "position";
   if (j->why == KV_WRONG_RANGE)
-    add(t, "%s %d is none of the trace's", what, j->item);
+    add(t, "%s %d is outside the trace", what, j->item);
   if (j->why == KV_WRONG_CAUSALITY)
     add(t, "%s %d has not arrived yet", what, j->item);
   if (j->why == KV_WRONG_NOT_LIVE)
-    add(t, "%s %d is not live any more", what, j->item);
+    add(t, "%s %d is no longer live", what, j->item);
   if (j->why == KV_WRONG_DUPLICATE)
-    add(t, "%s %d is named twice", what, j->item);
+    add(t, "%s %d appears twice", what, j->item);
   if (j->why == KV_WRONG_EMPTY) add(t, "the list is empty");
   if (j->why == KV_WRONG_FORCED) add(t, "no score decides here");
   if (j->why == KV_WRONG_PART) add(t, "part of a page");
   if (j->why == KV_WRONG_COUNT && !j->no_list)
     add(t, "%d entries, not %d", j->theirs, j->ours);
   if (j->why == KV_WRONG_COUNT && j->no_list)
-    add(t, "no list for this step, so all %d live tokens, not %d", j->theirs,
-        j->ours);
+    add(t, "no list for this step, which means all %d live tokens, not %d",
+        j->theirs, j->ours);
   if (j->why == KV_WRONG_SCORE) add(t, "no tie");
   if (j->why == KV_WRONG_ORDER) add(t, "the same entries in another order");
 }

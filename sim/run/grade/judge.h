@@ -3,11 +3,11 @@
  * Judges one decision, ours and theirs: are they equal, do they differ only
  * where scores are too close to the cut to tell (a tie), or is theirs wrong?
  *
- * A selection ranks indexes; an index stands for `unit` entries (1, or the
- * method's page), all of which have its score; who takes a part of them alone
- * is wrong. What the method keeps or leaves whatever the scores are (windows,
- * sinks, the last page) has no score and is never a tie. The cut is the lowest
- * score that was chosen.
+ * A selection ranks indexes. An index stands for `unit` entries (1, or the
+ * method's page), which all have its score; taking only some of them is wrong.
+ * What the method keeps or leaves whatever the scores are (windows, sinks, the
+ * last page) has no score and is never a tie. The cut is the lowest chosen
+ * score.
  *
  * Pure functions; nothing allocates.
  */
@@ -21,8 +21,8 @@ typedef enum kv_grade { KV_GRADE_EQUAL, KV_GRADE_TIE, KV_GRADE_WRONG } kv_grade;
 enum { KV_GRADES = 3 };
 extern const char *const kv_grade_names[KV_GRADES]; /* equal tie wrong */
 
-/* Why a decision is wrong; the first that applies in the order of the checks:
- * of their list, then of the two sides. */
+/* Why a decision is wrong: the first reason that applies, in the order of the
+ * checks, first of their list, then of the two sides. */
 typedef enum kv_wrong {
   KV_WRONG_NOT,       /* not wrong */
   KV_WRONG_RANGE,     /* not a token of the trace */
@@ -30,7 +30,7 @@ typedef enum kv_wrong {
   KV_WRONG_NOT_LIVE,  /* a token that was dropped */
   KV_WRONG_DUPLICATE, /* named twice */
   KV_WRONG_EMPTY,     /* nothing named */
-  KV_WRONG_FORCED,    /* differs where no score decides */
+  KV_WRONG_FORCED,    /* differs although no score decides */
   KV_WRONG_PART,      /* takes part of an index that is chosen as a whole */
   KV_WRONG_COUNT,     /* another number of entries */
   KV_WRONG_SCORE,     /* further from the cut than a tie allows */
@@ -38,19 +38,19 @@ typedef enum kv_wrong {
 } kv_wrong;
 extern const char *const kv_wrong_names[]; /* by kv_wrong: "", "range", .. */
 
-/* A recorded selection of ours: the score of index i < n, and what became of
- * it: left, chosen, or not taking part. */
+/* A recorded selection of ours: the score of index i < n, and its fate: left,
+ * chosen, or not taking part. */
 enum { KV_LEFT, KV_CHOSEN, KV_UNRANKED };
 typedef struct kv_ranked {
   const bool *flags; /* where the method wrote its choice; only the address is
                         compared */
   int n;             /* indexes */
   int unit;          /* entries of an index: 1, or those of a page */
-  int first; /* the entry that index 0 begins with: sinks before it have none */
-  float *score;   /* [n] */
-  uint8_t *fate;  /* [n] KV_LEFT, KV_CHOSEN, KV_UNRANKED */
-  bool has_cut;   /* something was chosen, and something was left */
-  float cut;      /* over all lanes that were ranked together */
+  int first;     /* the first entry of index 0: sinks before it have no score */
+  float *score;  /* [n] */
+  uint8_t *fate; /* [n] KV_LEFT, KV_CHOSEN, KV_UNRANKED */
+  bool has_cut;  /* something was chosen, and something was left */
+  float cut;     /* over all lanes that were ranked together */
   bool any_count; /* the number may differ in this lane: lanes share a budget,
                      or a mass decides */
 } kv_ranked;
@@ -58,9 +58,9 @@ typedef struct kv_ranked {
 /* One decision of both, over the live entries of a lane. */
 typedef struct kv_sides {
   int n;               /* live entries */
-  const uint32_t *id;  /* [n] their tokens, of a merged entry the oldest */
+  const uint32_t *id;  /* [n] their tokens; the oldest of a merged entry */
   const bool *ours;    /* [n] the entry is attended, or stays */
-  const bool *theirs;  /* [n] the same of theirs */
+  const bool *theirs;  /* [n] the same for theirs */
   bool reordered;      /* order matters, and theirs differs */
   bool no_list;        /* their file has no list here, which means all */
   kv_wrong fault;      /* found while reading their list */
@@ -72,9 +72,9 @@ typedef struct kv_sides {
 typedef struct kv_apart {
   int32_t first, last; /* tokens */
   bool scored;         /* a score decided on them */
-  float score;         /* it; 0 if there is none */
+  float score;         /* that score; 0 if there is none */
 } kv_apart;
-/* Runs that are kept of either kind; bytes of a sentence. */
+/* Most runs kept of either kind; bytes of a sentence. */
 enum { KV_MOST_APART = 64, KV_VERDICT_TEXT = 512 };
 
 /* The judgement of one decision. */
@@ -83,25 +83,26 @@ typedef struct kv_judged {
   kv_wrong why;     /* KV_WRONG_NOT unless the grade is wrong */
   int layer, step;  /* the model's layer, tokens seen; set by the caller */
   int lane, head;   /* set by the caller; head -1: a lane's compression */
-  int32_t item;     /* the token or page at fault, where `why` is of one */
+  int32_t item;     /* the token or page at fault, if `why` is about one */
   bool no_list;     /* their file has no list: all live entries */
   int ours, theirs; /* number of entries in each */
   bool has_cut;     /* there is a cut: */
-  float cut;        /* the least score that was chosen */
-  double least_tie; /* least --tie with which it is not wrong; infinite: none */
-  int took,
-      left; /* runs of tokens only they took, or left; the first are below */
+  float cut;        /* the lowest chosen score */
+  double least_tie; /* smallest --tie with which it is not wrong; infinite: none
+                     */
+  /* Runs of tokens that only they took, or left; the first are below. */
+  int took, left;
   kv_apart taken[KV_MOST_APART], missed[KV_MOST_APART];
 } kv_judged;
 
 /* Judges one decision. tie: the share of the cut within which a score may fall
- * on either side of it, >= 0. Leaves layer, step, lane and head of out as they
- * are, fills the rest. Cannot fail. */
+ * on either side of it, >= 0. Leaves layer, step, lane and head of out
+ * unchanged, fills in the rest. Cannot fail. */
 void kv_judge(const kv_sides *s, double tie, kv_judged *out);
 
-/* *out: the score of the entry's index. True if that score decided as it went
- * on our side (`ours`: it was chosen); false: it is not ranked, or went
- * otherwise, or `by` is NULL. */
+/* *out: the score of the entry's index. True if that score decided as our side
+ * did (`ours`: it was chosen). False: it is not ranked, or ours went the other
+ * way, or `by` is NULL. */
 bool kv_judge_score(const kv_ranked *by, int entry, bool ours, float *out);
 
 /* Writes x, finite and >= 0, as text: "8.1e-3", two digits, rounded up so that

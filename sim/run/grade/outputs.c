@@ -242,13 +242,14 @@ static kv_rc find(const kv_outputs *o, int index, const char *what, int rank,
   for (int i = 0; fits && i < rank; i++) fits = t->shape[i] == shape[i];
   if (!fits)
     return kv_fail(e, KV_INPUT,
-                   "%s: tensor %s is not of shape [%d, %d%s]: query heads, "
+                   "%s: tensor %s must have shape [%d, %d%s]: query heads, "
                    "steps after the prompt of %d tokens%s",
                    kv_show(o->path, show), name, s->n_heads, o->steps,
                    rank == 3 ? ", d_v" : "", o->prompt_len,
                    rank == 3 ? ", elements" : "");
   if (t->dtype != KV_ST_F32 && t->dtype != KV_ST_F16 && t->dtype != KV_ST_BF16)
-    return kv_fail(e, KV_INPUT, "%s: tensor %s is %s; write F32, F16 or BF16",
+    return kv_fail(e, KV_INPUT,
+                   "%s: tensor %s is %s; it must be F32, F16 or BF16",
                    kv_show(o->path, show), name, kv_st_dtype_name(t->dtype));
   *out = (side){(const char *)t->data, t->dtype};
   return KV_OK;
@@ -260,7 +261,7 @@ static kv_rc check_types(const kv_outputs *o, kv_err *e) {
   for (int i = 1; i < o->trace->n_layers; i++)
     if (o->o[i].type != o->o[0].type)
       return kv_fail(e, KV_INPUT,
-                     "%s: tensor layers.%d.o is %s and layers.%d.o is %s; "
+                     "%s: tensor layers.%d.o is %s but layers.%d.o is %s; "
                      "write all outputs in one type",
                      kv_show(o->path, show), o->trace->layer[i].data.layer,
                      kv_st_dtype_name(o->o[i].type),

@@ -6,12 +6,12 @@
  *   a keep by flags: the last selection that wrote those flags
  *   a keep by list: the last one that explains it, entry by entry or page by
  *   page (kv_needs_page)
- *   a view: the last one; over no more indexes than the lane has pages, it
- *   ranked pages, else entries
+ *   a view: the last one. It ranked pages if it has no more indexes than the
+ *   lane has pages, else entries
  *
- * Open once; for each hook forget, add every selection that it makes, then ask;
- * close. One thread. Memory: scores and a byte for each index of the selections
- * of one hook, kept for the next.
+ * Open once. For each hook forget, add every selection that it makes, then ask
+ * for the deciding one. Close. One thread. Memory: scores and a byte for each
+ * index of one hook's selections, reused for the next.
  */
 #ifndef KV_SIM_RANKED_H
 #define KV_SIM_RANKED_H
@@ -25,13 +25,13 @@ typedef struct kv_ranks {
                         several lanes has one for each */
   size_t width;      /* most indexes of a selection: n_tokens + 1 */
   bool shared;    /* a selection of this hook ranked several lanes together */
-  bool no_memory; /* memory ended: selections are missing */
+  bool no_memory; /* memory ran out: selections are missing */
 } kv_ranks;
 
 /* Makes *r empty; n_tokens: of the trace. Allocates nothing yet. */
 void kv_ranks_open(int n_tokens, kv_ranks *r);
 void kv_ranks_close(kv_ranks *r); /* accepts zeroed */
-/* Forgets all selections: call it when another hook begins. */
+/* Forgets all selections: call it when the next hook begins. */
 void kv_ranks_forget(kv_ranks *r);
 /* Records a selection, copying its scores; sets r->no_memory if it cannot. */
 void kv_ranks_add(kv_ranks *r, const kv_selection *s);
@@ -39,8 +39,7 @@ void kv_ranks_add(kv_ranks *r, const kv_selection *s);
 /* The selection that decided a keep, or a view (see above), valid until the
  * next forget; NULL: none. page: tokens of a page of the method, 1 without
  * pages; n: entries of the lane; ours: [n] those that stay. flags: the array
- * [n] of choices that the keep was given; the selection is the last one that
- * wrote into it. NULL: it was given a list. */
+ * [n] that the keep was called with; NULL: it was called with a list. */
 const kv_ranked *kv_ranks_of_keep(kv_ranks *r, int page, const bool *flags,
                                   int n, const bool *ours);
 const kv_ranked *kv_ranks_of_view(kv_ranks *r, int page, int n);

@@ -52,12 +52,11 @@ void kv_fence_found(const char *law, const char *format, ...) {
 }
 
 static void absent_rows(void) {
-  kv_fence_found("observation",
-                 "reads rows that are not there: needs.want does not ask "
-                 "for%s%s%s%s",
-                 now.absent & KV_Q ? " q" : "", now.absent & KV_S ? " s" : "",
-                 now.absent & KV_P ? " p" : "",
-                 now.absent & KV_SUM ? " sum" : "");
+  kv_fence_found(
+      "observation",
+      "reads rows that do not exist: needs.want does not declare%s%s%s%s",
+      now.absent & KV_Q ? " q" : "", now.absent & KV_S ? " s" : "",
+      now.absent & KV_P ? " p" : "", now.absent & KV_SUM ? " sum" : "");
 }
 
 void kv_fence_crashed(const char *signal, uintptr_t at) {
@@ -69,14 +68,15 @@ void kv_fence_crashed(const char *signal, uintptr_t at) {
   if (null && now.absent) absent_rows();
   if (null && now.no_logits)
     kv_fence_found("observation",
-                   "reads logits that are not there: needs.view_logits does "
-                   "not ask for them (%s)",
+                   "reads logits that do not exist: needs.view_logits does not "
+                   "declare them (%s)",
                    signal);
   kv_fence_found("hooks", "died of %s", signal);
 }
 
 void kv_fence_forks(void) {
-  if (now.hook) kv_fence_found("hooks", "forks: hooks begin no process");
+  if (now.hook)
+    kv_fence_found("hooks", "forks; hooks must not start a process");
 }
 
 /* --- a hook's surroundings ---------------------------------------------- */
@@ -173,7 +173,7 @@ static void check_shown(const kv_call *c) {
   if (!c->view) return;
   size_t n = behind_view(c, &rest);
   if (kv_fence_marked(rest, n) < n)
-    kv_fence_found("hooks", "writes outside of the room that a view has");
+    kv_fence_found("hooks", "writes outside the memory of its view");
   check_view(c->lane[0], c->view);
 }
 
@@ -205,8 +205,8 @@ static void check_blind(const kv_method *m, kv_call c, const kv_view *given) {
   free(turned);
   free(run);
   if (!same)
-    kv_fence_found("views", "follows the query, and declares nothing that it "
-                            "looks at: `scanned` of needs.meta");
+    kv_fence_found("views", "depends on the query but declares nothing that it "
+                            "looks at (`scanned` of needs.meta)");
 }
 
 /* --- hooks -------------------------------------------------------------- */
@@ -286,7 +286,7 @@ static kv_rc open(const kv_shape *shape, void *params, kv_needs *needs,
   if (rc) return rc;
   kv_err wrong = {0};
   if (kv_needs_check(needs, &wrong))
-    kv_fence_found("needs", "fills needs that cannot be: %s", wrong.text);
+    kv_fence_found("needs", "fills needs with invalid values: %s", wrong.text);
   needs->lane_state += KV_FENCE;
   needs->work = kv_fence_room(shape, needs->work);
   return KV_OK;

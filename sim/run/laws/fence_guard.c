@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Memory that a hook may read but not write: sim/run/laws/fence.h. Its
- * parameters, the shape, the tensors of its file, the rows it is shown (other
- * methods see them too), other lanes, and everything of its own lane that only
- * memory operations change. A write of the value that was already there is not
- * detected.
+ * Memory that a hook may read but not write: sim/run/laws/fence.h. These are
+ * its parameters, the shape, the tensors of its file, the rows that it sees
+ * (other methods see them too), other lanes, and everything of its own lane
+ * that only memory operations may change. A write of the value that was already
+ * there is not detected.
  */
 #include "sim/run/laws/fence_part.h"
 
@@ -162,11 +162,10 @@ static void look_at(const known *k) {
   const char *name = changed(k, verbs);
   if (name)
     kv_fence_found("hooks",
-                   "writes the lane's %s, which is not for hooks to "
-                   "write: they change lanes by verbs",
+                   "writes the lane's %s; hooks may only change lanes by verbs",
                    name);
   if (!verbs && entries_of(k->lane) != k->entries)
-    kv_fence_found("hooks", "writes the lane's entries, and calls no verb");
+    kv_fence_found("hooks", "writes the lane's entries without calling a verb");
 }
 
 /* --- around a hook ------------------------------------------------------ */
@@ -186,12 +185,11 @@ void kv_fence_guard_before(const kv_at *at, const kv_rows *rows) {
 void kv_fence_guard_after(const kv_at *at, const kv_lane *const *lane, int n,
                           const kv_rows *rows) {
   if (memcmp(params, at->params, method->params_size) != 0)
-    kv_fence_found("hooks", "writes its parameters, which are all lanes'");
+    kv_fence_found("hooks", "writes its parameters, which all lanes share");
   if (memcmp(&shape, at->shape, sizeof shape) != 0)
-    kv_fence_found("hooks", "writes the shape, which is everybody's");
+    kv_fence_found("hooks", "writes the shape, which everything shares");
   if (lent_of(at) != lent)
-    kv_fence_found("hooks",
-                   "writes its file's tensors, which are lent to all hooks");
+    kv_fence_found("hooks", "writes its file's tensors, which all hooks share");
   for (int i = 0; i < lanes; i++) {
     const known *k = &list[i];
     if (is_among(k->lane, lane, n))
@@ -202,6 +200,6 @@ void kv_fence_guard_after(const kv_at *at, const kv_lane *const *lane, int n,
                      k->was.lane);
   }
   if (rows && rows_of(at, rows) != shown)
-    kv_fence_found("hooks",
-                   "writes the rows it is shown, which are other methods' too");
+    kv_fence_found(
+        "hooks", "writes the rows it is shown, which other methods also read");
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Marks memory that a hook has no reason to write: behind a lane's state, and
- * behind its entries in the arrays with a number for each entry.
+ * Marks memory that a hook has no reason to write: after a lane's state, and
+ * after its entries in the arrays with a number for each entry.
  */
 #include "sim/run/laws/fence_part.h"
 
@@ -64,7 +64,7 @@ void kv_fence_beyond(const kv_lane *l, int n) {
   spare all[SPARES];
   int count = spares_of(l, all);
   if (!is_marked((char *)l->own + state_of(l->needs), KV_FENCE))
-    kv_fence_found("hooks", "writes outside of the lane_state it asked for");
+    kv_fence_found("hooks", "writes outside the lane_state that it declared");
   for (int i = 0; i < count; i++)
     if (!is_marked((char *)all[i].base + (size_t)n * all[i].size,
                    bytes_of(l, &all[i], n)))

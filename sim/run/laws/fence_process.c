@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What a hook leaves in its process: sim/run/laws/fence.h. Memory allocated or
- * mapped, threads, and files that it closed although they were not its own.
- * Where libc or the system does not report it, nothing is found.
+ * What a hook leaves in its process: sim/run/laws/fence.h. Allocated or mapped
+ * memory, threads, and files that it closed although they were not its own. If
+ * libc or the system does not report these, nothing is found.
  */
 #include "sim/run/laws/fence_part.h"
 
@@ -66,15 +66,14 @@ void kv_fence_process_after(void) {
   size_t arena, now = held(&arena);
   for (int f = STDIN_FILENO; f <= STDERR_FILENO; f++)
     if (fcntl(f, F_GETFD) < 0)
-      kv_fence_found("hooks", "closes files that it has not opened");
+      kv_fence_found("hooks", "closes files that it did not open");
   if (threads() > before.threads)
-    kv_fence_found("hooks", "begins a thread and leaves it running");
+    kv_fence_found("hooks", "starts a thread and leaves it running");
   if (now > before.held)
-    kv_fence_found("hooks", "allocates memory and keeps it; hooks take it from "
-                            "at->work, or ask for lane_state");
+    kv_fence_found("hooks", "allocates memory and keeps it; take it from "
+                            "at->work, or declare lane_state");
   size_t more = mapped(arena);
   if (before.mapped && more > before.mapped && ++grew >= TIMES)
-    kv_fence_found("hooks",
-                   "maps memory and keeps it; hooks take it from at->work, "
-                   "or ask for lane_state");
+    kv_fence_found("hooks", "maps memory and keeps it; take it from at->work, "
+                            "or declare lane_state");
 }

@@ -55,8 +55,8 @@ static void *give(kv_work *w, size_t n) {
   size_t bytes = n <= w->size ? padded(n) : SIZE_MAX;
   if (bytes > w->size - w->used)
     kv_fence_found("hooks",
-                   "takes %zu bytes of a workspace that has %zu left: needs."
-                   "work covers what hooks take",
+                   "takes %zu bytes of a workspace that has %zu left; "
+                   "needs.work must cover what hooks take",
                    n, w->size - w->used);
   w->used += bytes;
   if (n == 0) return now.next;
@@ -95,7 +95,7 @@ static void broken(const take *before, const char *at, const char *next) {
   bool nearer = before > now.top && before < end &&
                 next - at < at - (before->at + before->n);
   if (now.top == end)
-    kv_fence_found("hooks", "writes to a workspace of which it took nothing");
+    kv_fence_found("hooks", "writes to a workspace from which it took nothing");
   if (before == end || nearer)
     kv_fence_found("hooks", "writes %zu bytes before take %d of the workspace",
                    (size_t)(next - at), number + 1);

@@ -40,7 +40,7 @@ static kv_rc view_holds(const kv_lane *l, int h, const kv_view *v, int step,
   for (int r = 0; r < v->runs; r++) {
     const kv_run *run = &v->run[r];
     if (run->count < 1 || run->first <= end)
-      return kv_law_broken(l, e, "head %d: runs do not ascend or touch", h);
+      return kv_law_broken(l, e, "head %d: runs do not ascend, or touch", h);
     end = run->first + run->count;
     if (end > l->n)
       return kv_law_broken(l, e, "head %d sees entry %d of %d", h, end - 1,
@@ -89,7 +89,7 @@ static kv_rc views_hold(const kv_seen *seen, int step, kv_err *e) {
     if (rc) return rc;
     if (l->needs->unread) {
       if (!is_by_class(l, &seen->view[h]))
-        return kv_law_broken(l, e, "head %d: classes say another view", h);
+        return kv_law_broken(l, e, "head %d: classes give another view", h);
     } else if (!is_recorded(l, h, &seen->view[h], step, l->views.word, &next))
       return kv_law_broken(l, e, "head %d: the journal has another view", h);
   }
@@ -265,14 +265,14 @@ static kv_rc same_cost(const kv_result *seen, const kv_result *cost,
       continue;
     return kv_fail(e, KV_DIFFERENT,
                    "step %d stores %" PRId64 " bytes and reads %" PRId64
-                   "; with no output computed it stores %" PRId64
-                   " and reads %" PRId64,
+                   ", but %" PRId64 " and %" PRId64
+                   " when no output is computed",
                    a->step, a->bytes, a->read, b->bytes, b->read);
   }
   if (seen->totals.peak == cost->totals.peak) return KV_OK;
   return kv_fail(e, KV_DIFFERENT,
-                 "the peak is %" PRId64
-                 " bytes, with no output computed %" PRId64,
+                 "the peak is %" PRId64 " bytes, but %" PRId64
+                 " when no output is computed",
                  seen->totals.peak, cost->totals.peak);
 }
 
@@ -283,16 +283,17 @@ static kv_rc same_stored(const kv_result *seen, const kv_result *blind,
     if (a->bytes == b->bytes && a->codes == b->codes) continue;
     return kv_fail(e, KV_DIFFERENT,
                    "step %d stores %" PRId64 " bytes, %" PRId64
-                   " of them codes; with no query shown it stores %" PRId64
-                   ", %" PRId64 ": needs.lengths must be false",
+                   " of them codes, but %" PRId64 " and %" PRId64
+                   " when no query is shown; needs.lengths must be false",
                    a->step, a->bytes, a->codes, b->bytes, b->codes);
   }
   if (seen->totals.peak == blind->totals.peak &&
       memcmp(&seen->totals.end, &blind->totals.end, sizeof(kv_bytes)) == 0)
     return KV_OK;
   return kv_fail(e, KV_DIFFERENT,
-                 "the peak is %" PRId64 " bytes, with no query shown %" PRId64
-                 ", or kinds of bytes differ: needs.lengths must be false",
+                 "the peak is %" PRId64 " bytes, but %" PRId64
+                 " when no query is shown, or kinds of bytes differ; "
+                 "needs.lengths must be false",
                  seen->totals.peak, blind->totals.peak);
 }
 
@@ -426,9 +427,10 @@ static kv_rc law_full(const kv_law_case *c, const kv_law_run *first,
   else if (!rc)
     rc = kv_law_dense(c, &dense, e);
   if (!rc && !same(&a, &dense))
-    rc = kv_fail(e, KV_DIFFERENT,
-                 "%s, given every token, does not give the output of dense",
-                 c->spec->method->name);
+    rc = kv_fail(
+        e, KV_DIFFERENT,
+        "with a budget of every token, %s differs from the output of dense",
+        c->spec->method->name);
   kv_spec_free(&full);
   return rc;
 }
@@ -442,7 +444,7 @@ static kv_rc compare(const kv_law_run *a, const kv_law_run *b, int run,
   if (!same(&a->state, &b->state)) what = "state";
   if (!same(&a->journal, &b->journal)) what = "journal";
   if (!what) return KV_OK;
-  return kv_fail(e, KV_DIFFERENT, "run %d has another %s than run 0", run,
+  return kv_fail(e, KV_DIFFERENT, "run %d differs from run 0 in its %s", run,
                  what);
 }
 
@@ -588,8 +590,8 @@ static kv_rc law_observation(const kv_law_case *c, const kv_law_run *first,
                                       : n.prompt <= asked.prompt;
   if (!prompt || !decode)
     rc = kv_fail(e, KV_DIFFERENT,
-                 "probabilities of %lld prompt and %lld decode rows; asked for "
-                 "were %lld and %lld",
+                 "the method got probabilities of %lld prompt rows and %lld "
+                 "decode rows but declared %lld and %lld",
                  (long long)n.prompt, (long long)n.decode,
                  (long long)asked.prompt, (long long)asked.decode);
 out:
@@ -607,48 +609,42 @@ typedef struct rule {
 } rule;
 
 static const rule list[] = {
-    {{"tokens",
-      "a lane is never empty, holds no token twice and none of the future, and "
-      "no more entries than tokens seen"},
+    {{"tokens", "a lane is never empty, has no token twice and none of the "
+                "future, and no more entries than tokens seen"},
      &law_tokens,
      NULL},
-    {{"views",
-      "a view is ascending maximal runs of live entries, of tokens up to the "
-      "query's, and is what the journal says"},
+    {{"views", "a view is ascending maximal runs of live entries, of tokens up "
+               "to the query's, and matches the journal"},
      &law_views,
      NULL},
-    {{"weights",
-      "weights are at least 1 and add up, with what was dropped, to the tokens "
-      "seen; every token is a member of one entry, and members are as many as "
-      "the weight says"},
+    {{"weights", "weights are at least 1 and add up, with dropped tokens, to "
+                 "the tokens seen; every token is a member of one entry, and "
+                 "an entry has as many members as its weight"},
      &law_weights,
      NULL},
-    {{"journal",
-      "whoever carries out the records of the journal arrives at the lane that "
-      "the store holds: ids, weights, formats, order"},
+    {{"journal", "replaying the journal gives the lane that the store holds: "
+                 "ids, weights, formats, order"},
      &law_journal,
      NULL},
-    {{"bytes",
-      "the ledger charges what the entries of the lane, their groups, columns "
-      "and declared memory cost"},
+    {{"bytes", "the ledger charges what the lane's entries, groups, columns "
+               "and declared memory cost"},
      &law_bytes,
      NULL},
-    {{"full", "a budget of every token gives the output of dense to the bit"},
+    {{"full", "a budget of every token gives dense's output to the bit"},
      NULL,
      law_full},
-    {{"repeat",
-      "digests are the same again: other threads, other kernels, the other "
-      "walk, with and without measures"},
+    {{"repeat", "digests do not change with threads, kernels, the other walk, "
+                "or measures"},
      NULL,
      law_repeat},
     {{"observation",
-      "probabilities are computed for the prompt rows that were asked for, and "
-      "at decode steps only if they were"},
+      "probabilities are computed for the prompt rows that the method "
+      "declares, and at decode steps only if it declares them"},
      NULL,
      law_observation},
     {{"lengths",
-      "the replays of a search for bytes, which compute no output, store and "
-      "read the same; so does who says that lengths decide, shown no query"},
+      "a search for bytes, which computes no output, stores and reads the "
+      "same; so does a method that says lengths decide, shown no query"},
      NULL,
      law_lengths}};
 

@@ -32,8 +32,8 @@ static kv_rc modes_hold(const kv_law_case *c, kv_err *e) {
   const char *mode = kv_door_mode(kv_fence_inner());
   if (mode)
     return kv_fail(e, KV_DIFFERENT,
-                   "loading it leaves %s: a constructor does that, such as "
-                   "linking with -ffast-math brings",
+                   "loading it leaves %s; a constructor causes that, for "
+                   "example by linking with -ffast-math",
                    mode);
   return look(c, KV_FENCE_MODES, e);
 }
@@ -56,7 +56,7 @@ static kv_rc needs_hold(const kv_law_case *c, kv_err *e) {
     kv_err why = {0};
     rc = open_one(c, &cell[i], &why);
     if (rc && i && cell[i].plan.method)
-      rc = kv_fail(e, KV_DIFFERENT, "open number %d refuses: %s", i + 1,
+      rc = kv_fail(e, KV_DIFFERENT, "open fails on call %d: %s", i + 1,
                    why.text);
     else if (rc)
       kv_fail(e, rc, "%s", why.text);
@@ -67,7 +67,7 @@ static kv_rc needs_hold(const kv_law_case *c, kv_err *e) {
       what = "the parameters";
     if (what)
       rc = kv_fail(e, KV_DIFFERENT,
-                   "open fills %s otherwise when it is called again", what);
+                   "open fills %s differently when it is called again", what);
   }
   for (int i = 0; i < TIMES; i++) kv_cell_close(&cell[i]);
   return rc;
@@ -129,8 +129,8 @@ static kv_rc budget_holds(const kv_law_case *c, kv_err *e) {
     rc = kv_fail(e, KV_REFUSED, "no budget, or a small one");
   if (!rc && n.least_stored > budget && n.least_attended > budget + 1)
     rc = kv_fail(e, KV_DIFFERENT,
-                 "of a budget of %d, every layer stores %.1f or more entries a "
-                 "lane after the prompt and attends %.1f or more",
+                 "with a budget of %d, every layer stores %.1f or more entries "
+                 "a lane after the prompt and attends to %.1f or more",
                  budget, n.least_stored, n.least_attended);
   kv_cell_close(&cell);
   return rc;
@@ -140,18 +140,16 @@ static const struct {
   kv_law law;
   kv_rc (*holds)(const kv_law_case *c, kv_err *e);
 } list[] = {
-    {{"hooks",
-      "hooks return, use the verbs as they may be used, write no memory but "
-      "what is theirs to write, and keep no memory, thread or process"},
+    {{"hooks", "hooks return, use verbs as allowed, write only memory of their "
+               "own, and keep no memory, thread or process"},
      hooks_hold},
-    {{"modes",
-      "hooks, and loading, leave the floating-point mode as they found it: "
-      "rounding to nearest, nothing flushed to zero, no traps"},
+    {{"modes", "hooks, and loading, leave the floating-point mode unchanged: "
+               "rounding to nearest, nothing flushed to zero, no traps"},
      modes_hold},
-    {{"needs", "open says the same again for the same parameters"}, needs_hold},
-    {{"budget",
-      "some layer stores, after the prompt, or attends at most a budget of "
-      "entries a lane"},
+    {{"needs", "open gives the same result again for the same parameters"},
+     needs_hold},
+    {{"budget", "some layer stores, after the prompt, or attends to at most a "
+                "budget of entries a lane"},
      budget_holds}};
 
 const kv_law *kv_law_guest_at(int index) {

@@ -2,9 +2,9 @@
  *
  * Laws and synthetic traces by name, and checking: contract in
  * sim/run/laws/lawcheck.h. Laws are checked in child processes, so that a
- * method that crashes or hangs ends a child alone: lawcheck_hear in the parent
- * starts one and waits, lawcheck_work is what it does, and its answer comes
- * back in memory that both share.
+ * method that crashes or hangs ends only a child: lawcheck_hear in the parent
+ * starts one and waits, lawcheck_work runs in it, and its answer returns in
+ * shared memory.
  */
 #include "sim/run/laws/lawcheck.h"
 
@@ -107,7 +107,7 @@ static void say_died(const kv_lawcheck_task *t, const kv_child_end *end,
 
 static void say_stuck(const patience *p, kv_lawcheck_said *out) {
   char words[120];
-  snprintf(words, sizeof words, "does not return: given up after %d s",
+  snprintf(words, sizeof words, "did not return within %d s",
            p->task.page->post.inside ? p->seconds : ENGINE);
   blame(&p->task.page->post, words, out);
 }
@@ -126,8 +126,8 @@ static void say_done(const kv_lawcheck_task *t, const kv_child_end *end,
 static void say_left(const kv_child_end *end, kv_lawcheck_said *out) {
   *out = (kv_lawcheck_said){.law = "hooks"};
   kv_fail(&out->e, KV_DIFFERENT,
-          "%d process%s that it began outlived it, and had to be ended: hooks "
-          "begin none",
+          "left %d process%s running, which had to be ended; hooks must not "
+          "start any",
           end->left, end->left == 1 ? "" : "es");
 }
 
@@ -407,8 +407,8 @@ static kv_rc hear(kv_lawcheck_task *t, kv_lawcheck_said *out, kv_err *e) {
   const char *what = rc || out->e.rc ? NULL : unlike(&first, &t->page->run);
   if (what)
     kv_fail(&out->e, KV_DIFFERENT,
-            "another process finds another %s: something is decided by the "
-            "process, by an address or by the time",
+            "another process computes another %s; the result depends on the "
+            "process, an address or the time",
             what);
   return rc;
 }
@@ -434,13 +434,12 @@ kv_rc kv_lawcheck_make(const char *name, const char *file,
       snprintf(names + n, sizeof names - n, "%s%s", i ? ", " : "",
                places[i].small.name);
     }
-    return kv_fail(e, KV_USAGE, "no made trace is called %s; there are %s",
+    return kv_fail(e, KV_USAGE, "no made trace is called %s; choose from %s",
                    kv_show(name, show), names);
   }
   kv_rc rc = with_page(&t, stop, &said, e);
   if (!rc && said.e.rc == KV_DIFFERENT) /* the child died */
-    return kv_fail(e, KV_RESOURCE, "%s could not be made: %s", name,
-                   said.e.text);
+    return kv_fail(e, KV_RESOURCE, "cannot make %s: %s", name, said.e.text);
   return rc || !said.e.rc ? rc : kv_fail(e, said.e.rc, "%s", said.e.text);
 }
 

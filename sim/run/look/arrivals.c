@@ -46,9 +46,9 @@ static kv_rc of_poisson(const char *text, kv_arrivals *out, kv_err *e) {
   if (!every_of(text, n, &out->every) ||
       (text[n] && !kv_text_count(text + n + 1, UINT32_MAX, &out->seed)))
     return kv_fail(e, KV_USAGE,
-                   "--arrive poisson:EVERY[:SEED] wants the steps between two "
-                   "on average, 1 to %d, and perhaps a seed, as in "
-                   "poisson:100:7; not poisson:%.40s",
+                   "--arrive poisson:EVERY[:SEED] needs the average steps "
+                   "between two requests, 1 to %d, and perhaps a seed, as in "
+                   "poisson:100:7, not poisson:%.40s",
                    MOST_EVERY, text);
   snprintf(out->name, sizeof out->name, "poisson:%u", (unsigned)out->seed);
   return KV_OK;
@@ -86,19 +86,17 @@ static kv_rc take(lines *s, const json_t *in, kv_arrivals *out, kv_err *e) {
   double t = json_number_value(time);
   kv_arrival x = {0};
   if (!json_is_number(time) || !(t >= 0 && t < MOST_TIME))
-    return wrong(s, out->n,
-                 "timestamp is to be a number from 0 to below 2^53; larger "
-                 "ones are not exact",
+    return wrong(s, out->n, "timestamp must be a number from 0 to below 2^53",
                  e);
   if (!tokens_of(in, "input_length", &x.prompt) ||
       !tokens_of(in, "output_length", &x.output))
     return wrong(s, out->n,
-                 "input_length and output_length are to be whole numbers of "
+                 "input_length and output_length must be whole numbers of "
                  "tokens, 1 to 2^30",
                  e);
   if (!out->n) s->first = s->last = t;
   if (t < s->last)
-    return wrong(s, out->n, "it arrives before the line above it: sort them",
+    return wrong(s, out->n, "arrives before the line above it; sort the lines",
                  e);
   s->last = t;
   x.step = (int64_t)((t - s->first) / s->pace);
@@ -118,7 +116,8 @@ static kv_rc take_line(lines *s, size_t n, const char *line, kv_arrivals *out,
   bool short_of = false;
   json_error_t why;
   if (out->n == KV_ARRIVALS_MOST)
-    return wrong(s, out->n, "there are too many: give the first 65536 or fewer",
+    return wrong(s, out->n,
+                 "there are too many requests; give the first 65536 or fewer",
                  e);
   json_t *in = n > MOST_LINE ? NULL
                              : kv_json_load(n, (const unsigned char *)line,
@@ -127,7 +126,7 @@ static kv_rc take_line(lines *s, size_t n, const char *line, kv_arrivals *out,
   if (short_of)
     rc = kv_no_memory(e, "a line of arrivals", n);
   else if (!json_is_object(in))
-    rc = wrong(s, out->n, "is no JSON object with a timestamp", e);
+    rc = wrong(s, out->n, "must be a JSON object with a timestamp", e);
   else
     rc = take(s, in, out, e);
   json_decref(in);
@@ -141,18 +140,17 @@ static kv_rc of_file(const char *path, int pace, kv_arrivals *out, kv_err *e) {
   ssize_t n;
   kv_rc rc = KV_OK;
   if (!s.f)
-    return kv_fail(e, KV_USAGE,
-                   "--arrive wants steps between two requests, "
-                   "poisson:EVERY[:SEED], or a file of times, and %s: %s",
-                   kv_show(path, shown), strerror(errno));
+    return kv_fail(
+        e, KV_USAGE,
+        "--arrive must be steps between two requests, poisson:EVERY[:SEED], or "
+        "a file of times; cannot open %s: %s",
+        kv_show(path, shown), strerror(errno));
   while (!rc && (n = getline(&line, &size, s.f)) > 0)
     if (line[strspn(line, " \t\r\n")])
       rc = take_line(&s, (size_t)n, line, out, e);
-  if (!rc && ferror(s.f))
-    rc = kv_fail(e, KV_INPUT, "%s: cannot be read: %s", kv_show(path, shown),
-                 strerror(errno));
+  if (!rc && ferror(s.f)) rc = kv_cannot(e, KV_INPUT, "read", path);
   if (!rc && !out->n)
-    rc = kv_fail(e, KV_INPUT, "%s: has no line: a request is one",
+    rc = kv_fail(e, KV_INPUT, "%s: has no line; write one line per request",
                  kv_show(path, shown));
   snprintf(out->name, sizeof out->name, "file");
   free(line);

@@ -132,13 +132,14 @@ kv_rc kv_decide_can(const kv_cell *c, kv_err *e) {
   const kv_needs *n = &c->plan.needs;
   if (kv_cell_slides(c))
     return kv_fail(e, KV_REFUSED,
-                   "decisions cannot say what leaves a sliding window; take "
-                   "windowed=leave, or no file of %s",
+                   "decisions cannot express what leaves a sliding window, so "
+                   "%s gets no file; use windowed=leave",
                    c->spec.method->name);
   if (!n->merges && !n->codings) return KV_OK;
-  return kv_fail(e, KV_REFUSED,
-                 "%s %s entries, which decisions cannot say; no file of it",
-                 c->spec.method->name, n->merges ? "merges" : "codes");
+  return kv_fail(
+      e, KV_REFUSED,
+      "%s %s entries, which decisions cannot express, so it gets no file",
+      c->spec.method->name, n->merges ? "merges" : "codes");
 }
 
 void kv_decide_close(kv_decide *d) {
@@ -254,7 +255,7 @@ kv_rc kv_decide_write(kv_decide *d, const char *path, const char *name,
   if (!rc && d->early)
     rc = kv_fail(e, KV_REFUSED,
                  "%s changes memory before it attends, which decisions cannot "
-                 "say; no file of it",
+                 "express, so it gets no file",
                  d->cell->spec.method->name);
   if (!rc) rc = kv_trace_identity(d->cell->trace, &identity, e);
   if (!rc)

@@ -29,14 +29,14 @@ static kv_rc add(size_t length, const char *text, kv_cache_list *list,
   kv_cache_ask asked;
   if (!read_ask(length, text, &asked))
     return kv_fail(e, KV_USAGE,
-                   "--cache '%.*s' is no cache: give lru:N or lfu:N, N "
-                   "entries a lane, 0 to %d",
-                   length < 60 ? (int)length : 60, text, 1 << 30);
+                   "--cache must be lru:N or lfu:N with N entries a lane, "
+                   "0 to %d, not '%.*s'",
+                   1 << 30, length < 60 ? (int)length : 60, text);
   for (int i = 0; i < list->n; i++)
     if (!strcmp(list->of[i].name, asked.name)) return KV_OK;
   if (list->n == KV_CACHES_MOST)
     return kv_fail(e, KV_USAGE,
-                   "--cache %s: there is room for %d caches at a time",
+                   "--cache %s is one too many; give at most %d caches",
                    asked.name, KV_CACHES_MOST);
   list->of[list->n++] = asked;
   return KV_OK;

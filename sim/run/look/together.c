@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Requests that share a pool: sim/run/look/together.h. A pool of pages or
- * bytes, opening one, and its steps. Called by one thread, which has the page
- * manager and the walk over tables use how->threads.
+ * bytes, opening one, and its steps. Called by one thread; the page manager and
+ * the walk over tables use how->threads.
  */
 #include "sim/run/look/together.h"
 
@@ -171,8 +171,8 @@ kv_rc kv_together_pages(const kv_together *how, const kv_shape *shape,
   return kv_fail(
       e, KV_USAGE,
       "--pool %" PRId64 " holds %" PRId64 " pages of %" PRId64
-      " bytes, and a request has one at least for each of its %" PRId64
-      " heads: give %" PRId64 " bytes or more",
+      " bytes, but a request needs at least one for each of its %" PRId64
+      " heads; give %" PRId64 " bytes or more",
       pool, *pages, page, heads, heads * page);
 }
 
@@ -246,9 +246,9 @@ static kv_rc open_request(kv_pool *x, const kv_layout_record *first, int i,
     r->points = of->blocks + x->how->arrive.at[i].output;
   out->blocks = r->points;
   if (!same_model(of, first))
-    return kv_fail(e, KV_REFUSED,
-                   "requests share a pool if they have the same layers, heads "
-                   "and rows, and these have not");
+    return kv_fail(
+        e, KV_REFUSED,
+        "requests that share a pool must have the same layers, heads and rows");
   x->result.requests++;
   r->need = kv_zalloc((size_t)of->points, sizeof *r->need);
   if (!r->need)
@@ -278,10 +278,11 @@ static kv_rc open_manager(kv_pool *x, int most_tokens, kv_err *e) {
   int64_t most = (int64_t)x->n * x->heads * s.table; /* that could be asked */
   if (x->result.pages < most) most = x->result.pages;
   if (most > INT32_MAX)
-    return kv_fail(e, KV_REFUSED,
-                   "a pool has %d pages at most, and these requests could use "
-                   "%" PRId64 ": give a smaller --pool",
-                   INT32_MAX, most);
+    return kv_fail(
+        e, KV_REFUSED,
+        "a pool has at most %d pages, but these requests could use %" PRId64
+        "; give a smaller --pool",
+        INT32_MAX, most);
   s.pages = (int32_t)most;
   x->result.entries = (int64_t)x->n * x->heads * s.table;
   return kv_pages_open(&s, x->how->threads, &x->p, e);
@@ -682,7 +683,9 @@ static kv_rc run(kv_pool *x, kv_err *e) {
   if (rc ||
       (sound && !pool_used(x) && (x->how->bytes || kv_pages_sound(&x->p))))
     return rc;
-  return kv_fail(e, KV_INTERNAL, "the books of a pool of pages do not agree");
+  return kv_fail(
+      e, KV_INTERNAL,
+      "the counts of a pool of pages do not add up; please report the command");
 }
 
 kv_rc kv_together_run(const kv_together *how, int n,
@@ -710,17 +713,16 @@ void kv_together_say(const kv_together_result *r, size_t size, char *out) {
   int64_t needs = r->holds + r->wanted, pages = r->pool.pages;
   int at = snprintf(out, size,
                     "refused at step %" PRId64 ": it holds %" PRId64
-                    " %s and asks for %" PRId64 ", and %" PRId64
+                    " %s and needs %" PRId64 " more, but %" PRId64
                     " of the pool's %" PRId64 " are free; ",
                     r->refused, r->holds, r->pool.page > 1 ? "pages" : "bytes",
                     r->wanted, r->spare, pages);
   if (at < 0 || (size_t)at >= size) return;
   if (needs > pages)
     snprintf(out + at, size - (size_t)at,
-             "the pool is too small for it alone: give --pool %" PRId64
-             " or more",
+             "give --pool %" PRId64 " or more, which it needs even alone",
              needs * r->pool.page);
   else
     snprintf(out + at, size - (size_t)at,
-             "give --pool more, let requests --arrive later, or --wait");
+             "give a larger --pool, let requests --arrive later, or --wait");
 }

@@ -14,7 +14,6 @@
 #include "traces/trace/trace.h"
 #include <assert.h>
 #include <dirent.h>
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -167,17 +166,17 @@ static kv_rc bad_step(const char *piece, const kv_shape *s, int64_t step,
   char show[KV_SHOW];
   if (step < 0)
     return kv_fail(e, KV_USAGE,
-                   "--steps: %s is no step: write first, last, a number of "
+                   "--steps: %s is not a step; write first, last, a number of "
                    "tokens seen, or +N for N steps later",
                    kv_show(piece, show));
   if (s->n_tokens == s->prompt_len)
     return kv_fail(e, KV_USAGE,
-                   "--steps: %s: all %d tokens are prompt, no step decodes; "
-                   "lower --prompt-len",
+                   "--steps: %s: all %d tokens are prompt, so there is no "
+                   "decode step; lower --prompt-len",
                    kv_show(piece, show), s->n_tokens);
   return kv_fail(e, KV_USAGE,
-                 "--steps: %s is step %lld; steps are %d (after the prompt) "
-                 "to %d tokens seen",
+                 "--steps: %s is step %lld; it must be from %d (after the "
+                 "prompt) to %d tokens seen",
                  kv_show(piece, show), (long long)step, s->prompt_len,
                  s->n_tokens);
 }
@@ -225,10 +224,10 @@ kv_rc kv_vectors_layers(const char *text, const kv_trace *t, int *n, int **out,
                      kv_show(whole, show));
     int i = index_of(t, number);
     if (i < 0)
-      return kv_fail(e, KV_USAGE,
-                     "--layers: %s has no layer %s; `kvtrace info` says which "
-                     "it has",
-                     kv_show(t->path, show), piece);
+      return kv_fail(
+          e, KV_USAGE,
+          "--layers: %s has no layer %s; `kvtrace info` lists its layers",
+          kv_show(t->path, show), piece);
     (*out)[(*n)++] = i;
   }
   *n = sort(*n, *out);
@@ -322,7 +321,7 @@ static kv_rc check_folder(const char *dir, kv_err *e) {
   if (d) closedir(d);
   if (d && names <= 2) return KV_OK;
   return kv_fail(e, KV_USAGE,
-                 "-o %s: is there and is not an empty folder; name a new one",
+                 "-o %s exists and is not an empty folder; name a new one",
                  dir);
 }
 
@@ -342,8 +341,7 @@ static char *part_of(const char *dir, kv_err *e) {
 
 static kv_rc make_folder(const kv_vectors *v, const char *part, kv_err *e) {
   if (mkdir(part, 0777) == 0) return KV_OK;
-  return kv_fail(e, KV_RESOURCE, "-o %s: no folder can be made: %s",
-                 v->ask->dir, strerror(errno));
+  return kv_cannot(e, KV_RESOURCE, "make the folder", v->ask->dir);
 }
 
 /* Allocates nothing: memory may have ended. */
@@ -368,7 +366,7 @@ static kv_rc publish(const kv_vectors *v, const char *part, kv_err *e) {
   if (!rc) rc = kv_vectors_manifest(v, part, e);
   if (!rc) rc = kv_trace_damaged(v->cell->trace, e);
   if (!rc && rename(part, v->ask->dir))
-    rc = kv_fail(e, KV_RESOURCE, "-o %s: %s", v->ask->dir, strerror(errno));
+    rc = kv_cannot(e, KV_RESOURCE, "make the folder", v->ask->dir);
   return rc;
 }
 

@@ -40,7 +40,7 @@ static bool grow(kv_vectors *v) {
 void kv_vectors_no_memory(kv_vectors *v, size_t bytes) {
   if (v->fault.rc) return;
   kv_fail(&v->fault, KV_RESOURCE,
-          "not enough memory for vectors (%zu bytes): ask for fewer --steps or "
+          "not enough memory for vectors (%zu bytes); name fewer --steps or "
           "--layers",
           bytes);
 }

@@ -7,7 +7,7 @@
  *     scale=                                         (one line)
  *   stage layer step head again dtype rows width offset bytes file
  *
- * Columns are parted by tabs; scale is hexadecimal; step is 0 and head -1
+ * Columns are separated by tabs; scale is hexadecimal; step is 0 and head -1
  * where a matrix has none; offset counts from the start of the file.
  */
 #include "sim/run/look/vectors_part.h"
@@ -16,6 +16,7 @@
 #include "ref/ground/filehash.h"
 #include "ref/ground/json.h"
 #include "ref/ground/number.h"
+#include "ref/ground/text.h"
 #include "traces/trace/trace.h"
 #include <errno.h>
 #include <stdio.h>
@@ -57,8 +58,7 @@ static kv_rc data_start(manifest *m, int stage, int64_t *start, kv_err *e) {
     bytes += (int64_t)kv_vector_bytes(x);
   }
   if (stat(path_of(m, name), &there))
-    return kv_fail(e, KV_RESOURCE, "%s cannot be read: %s", m->path,
-                   strerror(errno));
+    return kv_cannot(e, KV_RESOURCE, "read", m->path);
   *start = (int64_t)there.st_size - bytes;
   return KV_OK;
 }
@@ -242,8 +242,8 @@ static kv_rc write_file(manifest *m, const char *name, writes *write,
   int why = errno;
   if (out && fclose(out)) bad = true;
   if (!bad) return KV_OK;
-  return kv_fail(e, KV_RESOURCE, "%s cannot be written: %s", path_of(m, name),
-                 strerror(why));
+  errno = why;
+  return kv_cannot(e, KV_RESOURCE, "write", path_of(m, name));
 }
 
 kv_rc kv_vectors_manifest(const kv_vectors *v, const char *dir, kv_err *e) {

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Private to sim/run/look/vectors*.c: the stages of a step whose data
- * `kvreplay vectors` writes, and the matrices collected for them. Everything is
- * collected in memory by one thread while the cell is replayed, and written
- * after it.
+ * Private to sim/run/look/vectors*.c: the stages of a step whose data `kvreplay
+ * vectors` writes, and the matrices collected for them. One thread collects
+ * everything in memory while the cell is replayed, and writes it afterwards.
  */
 #ifndef KV_SIM_VECTORS_PART_H
 #define KV_SIM_VECTORS_PART_H
@@ -68,16 +67,17 @@ typedef struct kv_vectors_stage {
   const char *rule;  /* how it is computed, in one line of text */
 } kv_vectors_stage;
 
-/* Those of the enum, by its numbers. */
+/* The stages of the enum, by number. */
 extern const kv_vectors_stage kv_vectors_stages[KV_V_STAGES];
 
 /* One matrix. */
 typedef struct kv_vector {
   int stage;          /* its number: of the enum, or of the method's own */
   int layer;          /* the model's number */
-  int step;           /* tokens seen; 0: it is of no step */
-  int head;           /* what the stage's `of` counts; -1: it is of the layer */
-  int again;          /* counts, from 0, those that else had the same name */
+  int step;           /* tokens seen; 0: no step */
+  int head;           /* what the stage's `of` counts; -1: the layer */
+  int again;          /* counts, from 0, matrices that otherwise have the same
+                         name */
   kv_st_dtype type;   /* of an element */
   size_t rows, width; /* may be 0 rows */
   const void *data;   /* [rows][width]: own, or the trace's */
@@ -86,67 +86,65 @@ typedef struct kv_vector {
 
 /* A collection. */
 typedef struct kv_vectors {
-  const kv_vectors_ask *ask; /* what is asked for, and its cell */
+  const kv_vectors_ask *ask; /* the request */
   const kv_cell *cell;
   const kv_method *method; /* the cell's own */
   kv_around around;        /* wraps its hooks, to know which one is running */
   kv_method shown;         /* the wrapped table, in the plan while replaying */
-  kv_selecting looks;      /* is told of the selections made in hooks */
+  kv_selecting looks;      /* receives the selections made in hooks */
   kv_watch watch;          /* of the replay */
   int n, room;
   kv_vector *vector; /* [n] of room, as they were collected */
   float *row, *sc;   /* scratch: [d] of a query; [d] of a rotation */
-  /* The hook that is running, for the selections made in it; at NULL: none. */
+  /* The running hook, for the selections made in it; at NULL: none. */
   const kv_at *at;
-  kv_lane *const *lane; /* [lanes] that it is called for */
+  kv_lane *const *lane; /* [lanes] its lanes */
   int lanes;
-  int head;     /* the query head whose view is chosen; -1: it compresses */
+  int head;     /* the query head whose view is chosen; -1: a compression */
   kv_err fault; /* the first error; nothing is collected after it */
 } kv_vectors;
 
-/* vectors_collect.c. Adds the matrix `like`, whose `again` is counted here.
- * Where like->data is NULL it gets memory of its own, zeroed, which is returned
- * to be filled; else data is borrowed, and NULL is returned. NULL also after a
- * fault, or if memory ends, which then is the fault. */
+/* vectors_collect.c. Adds the matrix `like` and sets its `again`. If like->data
+ * is NULL it gets memory of its own, zeroed, which is returned for the caller
+ * to fill; else data is borrowed, and NULL is returned. NULL also after a
+ * fault, or without memory, which is then the fault. */
 void *kv_vectors_put(kv_vectors *v, const kv_vector *like);
-/* Sets the fault: memory ended. Keeps an earlier fault. */
+/* Sets the fault: memory ran out. Keeps an earlier fault. */
 void kv_vectors_no_memory(kv_vectors *v, size_t bytes);
-/* True if matrices of that step (tokens seen) are asked for, and there is no
- * fault. */
+/* Are matrices of that step (tokens seen) requested, and is there no fault? */
 bool kv_vectors_wants(const kv_vectors *v, int step);
-/* Begins an empty collection for ask, which outlives it, by the thread that
- * replays; one at a time in a thread, as selections are noted through its
+/* Begins an empty collection for ask, which outlives it, in the thread that
+ * replays; one at a time in a thread, because it observes selections through
  * kv_selecting_now. KV_RESOURCE: memory. Close it, also after a failure. */
 kv_rc kv_vectors_open(kv_vectors *v, const kv_vectors_ask *ask, kv_err *e);
 void kv_vectors_close(kv_vectors *v);
-/* Collects q, k and v of a layer, up to the last step asked for, before the
- * layer begins; the trace stays open as long as v. */
+/* Collects q, k and v of a layer, up to the last requested step, before the
+ * layer begins. The trace must stay open as long as v. */
 void kv_vectors_inputs(kv_vectors *v, const kv_layer_data *data);
 
-/* vectors_seen.c: the replay's callback `seen`, self the collection: collects
- * what a lane's query heads attended at a step that is asked for, and computes
- * it a second time. What differs is the fault, KV_INTERNAL. */
+/* vectors_seen.c: the replay's callback `seen`; self is the collection.
+ * Collects what a lane's query heads attended at a requested step, and computes
+ * it a second time. A difference is the fault, KV_INTERNAL. */
 void kv_vectors_seen(void *self, int layer, int step, const kv_seen *seen);
 
-/* vectors_manifest.c: writes the manifests into dir, where the stages' files
- * already are. KV_RESOURCE: memory, or a file cannot be read or written. */
+/* vectors_manifest.c: writes the manifests into dir, which already has the
+ * stages' files. KV_RESOURCE: memory, or a file cannot be read or written. */
 kv_rc kv_vectors_manifest(const kv_vectors *v, const char *dir, kv_err *e);
 
 /* Stage i of the cell, 0 <= i < kv_vectors_stage_count: the common ones first,
  * then its method's own. */
 kv_vectors_stage kv_vectors_stage_at(const kv_vectors *v, int i);
 int kv_vectors_stage_count(const kv_vectors *v);
-/* Writes the full rule of stage i, as the manifest has it; for stages of
- * codings, with the rules of each coding's format (kv_format_rules). Asserted
- * to fit. */
+/* Writes the full rule of stage i, as in the manifest; for stages of codings,
+ * with the rules of each coding's format (kv_format_rules). Asserted to fit. */
 enum { KV_VECTORS_RULE = 2048 };
 void kv_vectors_rule(const kv_vectors *v, int i, char out[KV_VECTORS_RULE]);
 /* Writes the matrix's name within its stage, "layers.2.steps.138.heads.0", and
  * returns out. */
 enum { KV_VECTOR_NAME = 80 };
 const char *kv_vector_name(const kv_vector *x, char out[KV_VECTOR_NAME]);
-/* Writes the name of its file, without the folder: the stage's, or raw one of
- * its own. Returns out. */
+/* Writes the name of its file, without the folder: the stage's or, if raw, its
+ * own. Returns out. */
 enum { KV_VECTOR_FILE = 160 };
 const char *kv_vector_file(const kv_vectors *v, const kv_vector *x,
                            char out[KV_VECTOR_FILE]);

@@ -162,7 +162,7 @@ static void differs(const step *s, int head, const char *what) {
   if (s->v->fault.rc) return;
   kv_fail(&s->v->fault, KV_INTERNAL,
           "%s, layer %d, step %d, query head %d: %s computed from the vectors "
-          "is not the engine's; please report the command",
+          "differs from the engine's; please report the command",
           s->v->cell->result.spec, s->layer, s->step, head, what);
 }
 

@@ -6,9 +6,9 @@
  */
 #include "sim/run/look/watch.h"
 
+#include "ref/ground/text.h"
 #include "traces/container/newfile.h"
 #include "traces/container/writer.h"
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -164,8 +164,7 @@ static int watch_layer(const kv_watch_files *w, int layer) {
 /* --- JSON lines --------------------------------------------------------- */
 
 static kv_rc cannot(const text_file *t, kv_err *e) {
-  return kv_fail(e, KV_RESOURCE, "%s cannot be written: %s", t->file.path,
-                 strerror(errno));
+  return kv_cannot(e, KV_RESOURCE, "write", t->file.path);
 }
 
 static kv_rc text_open(text_file *t, const char *path, kv_err *e) {

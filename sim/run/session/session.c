@@ -26,7 +26,7 @@ static kv_rc session_check_variant(const kv_session_shape *x, kv_err *e);
 int kv_session_abi(void) { return KV_SESSION_ABI; }
 
 kv_rc kv_session_none(kv_err *e) {
-  return kv_fail(e, KV_USAGE, "there is no session: kv_session_open makes one");
+  return kv_fail(e, KV_USAGE, "there is no session; kv_session_open makes one");
 }
 
 /* --- the shape ---------------------------------------------------------- */
@@ -43,8 +43,8 @@ enum {
 static kv_rc count(const char *what, int value, int least, int most,
                    kv_err *e) {
   if (value >= least && value <= most) return KV_OK;
-  return kv_fail(e, KV_USAGE, "%s is %d and must be between %d and %d", what,
-                 value, least, most);
+  return kv_fail(e, KV_USAGE, "%s is %d; it must be from %d to %d", what, value,
+                 least, most);
 }
 
 static kv_rc check_counts(const kv_session_shape *x, int prompt_len,
@@ -60,17 +60,17 @@ static kv_rc check_counts(const kv_session_shape *x, int prompt_len,
   if (rc) return rc;
   if (x->n_heads % x->n_kv_heads)
     return kv_fail(e, KV_USAGE,
-                   "%d query heads do not divide among %d KV heads; repeated "
-                   "KV heads are given once",
+                   "%d query heads do not divide by %d KV heads; count "
+                   "repeated KV heads once",
                    x->n_heads, x->n_kv_heads);
   if ((int64_t)(x->n_heads / x->n_kv_heads) * x->n_tokens > GROUP_TOKENS_MOST)
     return kv_fail(e, KV_USAGE,
-                   "%d tokens and %d query heads a KV head are more than a "
-                   "session can hold; lower n_tokens",
+                   "%d tokens and %d query heads a KV head exceed a session's "
+                   "limit; lower n_tokens",
                    x->n_tokens, x->n_heads / x->n_kv_heads);
   if (!kv_finite(x->scale) || x->scale < 0)
     return kv_fail(e, KV_USAGE,
-                   "scale is %g and must be above 0, or 0 for 1/sqrt(d)",
+                   "scale is %g; it must be above 0, or 0 for 1/sqrt(d)",
                    (double)x->scale);
   return KV_OK;
 }
@@ -78,22 +78,23 @@ static kv_rc check_counts(const kv_session_shape *x, int prompt_len,
 static kv_rc check_fed(const kv_session_shape *x, kv_err *e) {
   if (x->n_fed == 0) return KV_OK;
   if (x->n_fed < 0 || x->n_fed > x->n_layers || !x->fed)
-    return kv_fail(e, KV_USAGE,
-                   "n_fed is %d: give as many of the %d layers in fed, or 0 "
-                   "for all",
-                   x->n_fed, x->n_layers);
+    return kv_fail(
+        e, KV_USAGE,
+        "n_fed is %d; give that many of the %d layers in fed, or 0 for all",
+        x->n_fed, x->n_layers);
   for (int i = 0; i < x->n_fed; i++)
     if (x->fed[i] < (i ? x->fed[i - 1] + 1 : 0) || x->fed[i] >= x->n_layers)
-      return kv_fail(e, KV_USAGE,
-                     "fed[%d] is %d: layers are numbered 0 to %d, ascending", i,
-                     x->fed[i], x->n_layers - 1);
+      return kv_fail(
+          e, KV_USAGE,
+          "fed[%d] is %d; layers are numbered 0 to %d and must ascend", i,
+          x->fed[i], x->n_layers - 1);
   return KV_OK;
 }
 
 static kv_rc check_rope(const kv_session_shape *x, kv_err *e) {
   float most = 0;
   if (x->inv_freq && x->d % 2)
-    return kv_fail(e, KV_USAGE, "inv_freq is given, but d is odd: %d", x->d);
+    return kv_fail(e, KV_USAGE, "inv_freq needs an even d, not %d", x->d);
   for (int i = 0; x->inv_freq && i < x->d / 2; i++) {
     float w = fabsf(x->inv_freq[i]);
     if (!kv_finite(w))
@@ -103,7 +104,8 @@ static kv_rc check_rope(const kv_session_shape *x, kv_err *e) {
   for (int i = 0; i < x->n_tokens; i++) {
     int p = x->positions ? x->positions[i] : i;
     if (p < 0)
-      return kv_fail(e, KV_USAGE, "positions[%d] is %d, below 0", i, p);
+      return kv_fail(e, KV_USAGE, "positions[%d] is %d; it must be 0 or more",
+                     i, p);
     if ((float)p * most >= 0x1p24f)
       return kv_fail(e, KV_USAGE,
                      "inv_freq gives an angle of 2^24 or more at token %d", i);
@@ -114,7 +116,7 @@ static kv_rc check_rope(const kv_session_shape *x, kv_err *e) {
 static kv_rc check_shape(const kv_session_shape *x, int prompt_len, kv_err *e) {
   if (x->abi != KV_SESSION_ABI)
     return kv_fail(e, KV_USAGE,
-                   "the shape says ABI %d and this library has %d: build "
+                   "the shape has ABI %d but this library has %d; build "
                    "against its header",
                    x->abi, KV_SESSION_ABI);
   kv_rc rc = check_counts(x, prompt_len, e);
@@ -302,9 +304,9 @@ static kv_rc make_cell(kv_session *s, const kv_spec *spec, const char *budget,
   kv_rc rc = budget ? kv_budget_parse(budget, &b, e) : KV_OK;
   if (!rc && budget && kv_budget_in_bytes(&b))
     rc = kv_fail(e, KV_USAGE,
-                 "budget %s is one of bytes, which takes a search over a "
-                 "recorded trace; give entries (512), a share of the prompt "
-                 "(20%%) or a compression ratio (ratio:0.8)",
+                 "budget %s is in bytes, which needs a search over a recorded "
+                 "trace; give entries (512), a share of the prompt (20%%) or a "
+                 "compression ratio (ratio:0.8)",
                  budget);
   if (!rc && budget && !b.layers)
     rc = kv_budget_entries(&b, s->trace.shape.prompt_len, &asked.entries, e);
@@ -317,9 +319,8 @@ static kv_rc make_cell(kv_session *s, const kv_spec *spec, const char *budget,
     rc = kv_fail(e, KV_REFUSED, "%s", s->cell.result.reason);
   if (!rc && s->cell.plan.needs.future)
     rc = kv_fail(e, KV_REFUSED,
-                 "%s decides by what queries still to come attend to, and here "
-                 "tokens come one by one; replay a recorded trace with it "
-                 "(kvreplay run)",
+                 "%s decides by future queries, which a session does not have; "
+                 "replay a recorded trace with it (kvreplay run)",
                  spec->method->name);
   return rc;
 }
@@ -369,7 +370,7 @@ kv_rc kv_session_open(const kv_session_shape *shape, const char *text,
                       const char *budget, int prompt_len, kv_session **out,
                       kv_err *e) {
   kv_spec spec = {0};
-  if (!out) return kv_fail(e, KV_USAGE, "there is no place for the session");
+  if (!out) return kv_fail(e, KV_USAGE, "the pointer for the session is NULL");
   *out = NULL;
   if (!shape || !text)
     return kv_fail(e, KV_USAGE, "a session needs a shape and a method");
@@ -415,8 +416,7 @@ void kv_session_close(kv_session *s) {
 
 static kv_rc check_frequencies(const kv_session_shape *x, kv_err *e) {
   if (x->inv_freq_windowed && !x->inv_freq)
-    return kv_fail(e, KV_USAGE,
-                   "inv_freq_windowed is given and inv_freq is not; give both");
+    return kv_fail(e, KV_USAGE, "inv_freq_windowed needs inv_freq; give both");
   for (int i = 0; x->inv_freq_windowed && i < x->d / 2; i++)
     if (!kv_finite(x->inv_freq_windowed[i]))
       return kv_fail(e, KV_USAGE, "inv_freq_windowed[%d] is not finite", i);
@@ -429,14 +429,14 @@ static kv_rc check_frequencies(const kv_session_shape *x, kv_err *e) {
 static kv_rc session_check_variant(const kv_session_shape *x, kv_err *e) {
   if (!kv_finite(x->softcap) || x->softcap < 0)
     return kv_fail(e, KV_USAGE,
-                   "softcap is %g and must be above 0, or 0 for none",
+                   "softcap is %g; it must be above 0, or 0 for none",
                    (double)x->softcap);
   for (int l = 0; x->window && l < x->n_layers; l++)
     if (x->window[l] < 0 || x->window[l] == 1)
-      return kv_fail(e, KV_USAGE,
-                     "window[%d] is %d: a layer sees 2 tokens or more, or "
-                     "with 0 all",
-                     l, x->window[l]);
+      return kv_fail(
+          e, KV_USAGE,
+          "window[%d] is %d; it must be 2 tokens or more, or 0 for no window",
+          l, x->window[l]);
   for (int i = 0; x->sinks && i < x->n_layers * x->n_heads; i++)
     if (!kv_finite(x->sinks[i]))
       return kv_fail(e, KV_USAGE,
@@ -527,22 +527,22 @@ static kv_rc check(const kv_session *s, const kv_fed *f, int layer, int lane,
   int p = s->cell.shape.prompt_len;
   if (!s->given)
     return kv_fail(e, KV_REFUSED,
-                   "%s decides itself what its lanes keep: open the session "
-                   "with the method replay, without a file, to say it",
+                   "%s decides what its lanes keep; to decide it yourself, "
+                   "open the session with method replay, without a file",
                    kv_session_spec(s));
   if (f->fault.rc) return kv_fail(e, KV_REFUSED, "%s", f->fault.text);
   if (lane < 0 || lane >= s->lanes)
-    return kv_fail(e, KV_USAGE, "lane %d: there are %d, from 0 on", lane,
-                   s->lanes);
+    return kv_fail(e, KV_USAGE, "lane %d: it must be one of %d, from 0 on",
+                   lane, s->lanes);
   if (f->arrived < p)
     return kv_fail(e, KV_USAGE,
-                   "layer %d has seen %d tokens of its prompt of %d: say what "
-                   "stays when it has ended",
+                   "layer %d has seen %d tokens of its prompt of %d; compress "
+                   "it after the prompt",
                    layer, f->arrived, p);
   if (f->entered >= p)
     return kv_fail(e, KV_USAGE,
-                   "layer %d has been compressed already: its lanes are told "
-                   "once, between the prompt and its first decode step",
+                   "layer %d has already been compressed; its lanes can be set "
+                   "only once, between the prompt and its first decode step",
                    layer);
   return KV_OK;
 }
@@ -685,18 +685,18 @@ static void fork_copy(const kv_session *s, kv_session *to) {
 
 kv_rc kv_session_fork(const kv_session *s, kv_session **out, kv_err *e) {
   kv_session *to = NULL;
-  if (!out) return kv_fail(e, KV_USAGE, "there is no place for the session");
+  if (!out) return kv_fail(e, KV_USAGE, "the pointer for the session is NULL");
   *out = NULL;
   if (!s) return kv_session_none(e);
   kv_rc rc = open_like(s, &to, e);
   if (rc) return rc;
   if (!alike(s, to)) {
     kv_session_close(to);
-    return kv_fail(e, KV_REFUSED,
-                   "%s asks for something else when it is opened again: its "
-                   "open must go by parameters and shape alone; feed a second "
-                   "session instead",
-                   kv_session_spec(s));
+    return kv_fail(
+        e, KV_REFUSED,
+        "%s has other needs when it is opened again, but its open must depend "
+        "only on parameters and shape; feed a second session instead",
+        kv_session_spec(s));
   }
   fork_copy(s, to);
   *out = to;

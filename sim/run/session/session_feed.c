@@ -2,7 +2,7 @@
  *
  * Feeding tokens into a session: they are checked and copied, then enter
  * through the same engine calls as in a walk over a trace. Reading it: what it
- * holds, attended and costs, and its digests.
+ * holds, what it attended, its costs and digests.
  */
 #include "sim/run/session/session_part.h"
 
@@ -62,8 +62,8 @@ static kv_rc take_run(kv_session *s, const kv_side *side, int layer, int token,
   for (int i = skip; i < count; i++, in += row, out += size)
     if (convert(s, side, from, in, out) >= 0)
       return tell(side, layer, token + i, head,
-                  "is not exact in the dtype that the session stores; round "
-                  "it first, or open the session with the dtype of k and v",
+                  "is not exact in the session's dtype; round it first, or "
+                  "open the session with the dtype of k and v",
                   e);
   return KV_OK;
 }
@@ -255,8 +255,10 @@ kv_rc kv_session_find(const kv_session *s, int layer, kv_fed **out, kv_err *e) {
     else
       high = middle;
   }
-  return kv_fail(e, KV_USAGE,
-                 "layer %d is none that this session was opened for", layer);
+  return kv_fail(
+      e, KV_USAGE,
+      "layer %d is not one of the layers that this session was opened for",
+      layer);
 }
 
 /* --- does it fit? ------------------------------------------------------- */
@@ -264,10 +266,10 @@ kv_rc kv_session_find(const kv_session *s, int layer, kv_fed **out, kv_err *e) {
 static kv_rc check_out(int layer, const kv_session_out *out, kv_err *e) {
   if (!out) return KV_OK;
   if (out->data && out->dtype >= KV_F16 && out->dtype <= KV_F32) return KV_OK;
-  return kv_fail(e, KV_USAGE,
-                 "layer %d: out needs a place and a dtype; F16 is %d, BF16 "
-                 "%d, F32 %d",
-                 layer, KV_F16, KV_BF16, KV_F32);
+  return kv_fail(
+      e, KV_USAGE,
+      "layer %d: out needs a pointer and a dtype; F16 is %d, BF16 %d, F32 %d",
+      layer, KV_F16, KV_BF16, KV_F32);
 }
 
 static kv_rc check_order(const kv_session *s, const kv_fed *f, int layer,
@@ -279,31 +281,30 @@ static kv_rc check_order(const kv_session *s, const kv_fed *f, int layer,
                    "the session has ended with its digests; open another");
   if (f->fault.rc) return kv_fail(e, KV_REFUSED, "%s", f->fault.text);
   if (n < 1 || step < 1)
-    return kv_fail(e, KV_USAGE, "layer %d: %d tokens up to step %d are none",
+    return kv_fail(e, KV_USAGE, "layer %d: cannot feed %d tokens up to step %d",
                    layer, n, step);
   if (step > most || n > most)
-    return kv_fail(e, KV_USAGE,
-                   "layer %d: step %d with %d tokens is past the %d that the "
-                   "session has room for",
-                   layer, step, n, most);
-  if (step - n != f->arrived)
-    return kv_fail(e, KV_USAGE,
-                   "layer %d has seen %d tokens; %d tokens up to step %d do "
-                   "not follow them",
-                   layer, f->arrived, n, step);
-  if (s->cell.messages && f > s->fed && f[-1].arrived < step)
-    return kv_fail(e, KV_USAGE,
-                   "layer %d: step %d comes before layer %d has it, and this "
-                   "method's layers read what those above publish; feed the "
-                   "layers of a step from the first to the last",
-                   layer, step, f[-1].data->layer);
-  if (s->cell.messages && chunk && step < p && step % chunk)
     return kv_fail(
         e, KV_USAGE,
-        "layer %d: step %d is within a chunk of prefill=%d, at whose "
-        "end this method's layers read what those above publish; end "
-        "a piece at a chunk's end",
-        layer, step, chunk);
+        "layer %d: step %d with %d tokens exceeds the session's %d tokens",
+        layer, step, n, most);
+  if (step - n != f->arrived)
+    return kv_fail(
+        e, KV_USAGE,
+        "layer %d has seen %d tokens, so %d tokens up to step %d do not follow",
+        layer, f->arrived, n, step);
+  if (s->cell.messages && f > s->fed && f[-1].arrived < step)
+    return kv_fail(e, KV_USAGE,
+                   "layer %d: step %d was fed before layer %d's, but this "
+                   "method's layers read messages from the layers above; feed "
+                   "the layers of a step from first to last",
+                   layer, step, f[-1].data->layer);
+  if (s->cell.messages && chunk && step < p && step % chunk)
+    return kv_fail(e, KV_USAGE,
+                   "layer %d: step %d is within a chunk of prefill=%d, at "
+                   "whose end this method's layers read messages from the "
+                   "layers above; end a piece at a chunk's end",
+                   layer, step, chunk);
   if (f->arrived < p && step > p)
     return kv_fail(e, KV_USAGE,
                    "layer %d: the prompt ends at %d, within these tokens up "
@@ -311,8 +312,8 @@ static kv_rc check_order(const kv_session *s, const kv_fed *f, int layer,
                    layer, p, step);
   if (f->arrived >= p && n != 1)
     return kv_fail(e, KV_USAGE,
-                   "layer %d: %d tokens at once after the prompt; decode "
-                   "steps come one by one",
+                   "layer %d: %d tokens at once after the prompt; feed decode "
+                   "steps one by one",
                    layer, n);
   return KV_OK;
 }
@@ -323,7 +324,7 @@ static kv_rc check_queries(const kv_session *s, const kv_fed *f, int layer,
   bool first = f->arrived == 0 || f->arrived >= s->cell.shape.prompt_len;
   if (first || !q || (int)f->data->q_dtype == q->dtype) return KV_OK;
   return kv_fail(e, KV_USAGE,
-                 "layer %d: q has another dtype than before in its prompt",
+                 "layer %d: q must have the same dtype throughout the prompt",
                  layer);
 }
 
@@ -475,7 +476,8 @@ int kv_session_lanes(const kv_session *s) { return s ? s->lanes : 0; }
 
 static kv_rc check_index(const char *what, int i, int n, kv_err *e) {
   if (i >= 0 && i < n) return KV_OK;
-  return kv_fail(e, KV_USAGE, "%s %d: there are %d, from 0 on", what, i, n);
+  return kv_fail(e, KV_USAGE, "%s %d: it must be one of %d, from 0 on", what, i,
+                 n);
 }
 
 /* How many elements fit into the caller's array. */
@@ -509,11 +511,11 @@ static bool reads_part(const kv_method *m, const kv_needs *n) {
 /* Why attention over the lane's rows is not the method's; NULL: it is. */
 static const char *more_than_rows(const kv_method *m, const kv_lane *l) {
   if (reads_part(m, l->needs))
-    return "reads some of its entries, others at each step";
-  if (m->chunk) return "adds to attention what no row holds";
-  if (l->needs->reindex) return "turns keys to the places that they have";
+    return "reads only some of its entries, and others at each step";
+  if (m->chunk) return "adds a part to attention that no row holds";
+  if (l->needs->reindex) return "rotates keys to new positions";
   for (int i = 0; i < l->n; i++)
-    if (kv_lane_bias(l, i) != 0) return "adds to logits of merged entries";
+    if (kv_lane_bias(l, i) != 0) return "adds to the logits of merged entries";
   return NULL;
 }
 
@@ -529,8 +531,8 @@ kv_rc kv_session_held(const kv_session *s, int layer, int lane, int room,
   const char *why = more_than_rows(plan->method, l);
   if (why)
     return kv_fail(e, KV_REFUSED,
-                   "%s %s: K and V of its entries do not say what it attends; "
-                   "feed the session the decode steps, too",
+                   "%s %s, so K and V of its entries do not give its "
+                   "attention; feed the session the decode steps, too",
                    kv_session_spec(s), why);
   fenv_t mode;
   fegetenv(&mode);
@@ -547,7 +549,7 @@ static kv_rc check_decoded(const kv_session *s, const kv_fed *f, int layer,
                            kv_err *e) {
   if (f->entered > s->cell.shape.prompt_len) return KV_OK;
   return kv_fail(e, KV_USAGE,
-                 "layer %d has seen %d tokens of its prompt of %d: there is "
+                 "layer %d has seen %d tokens of its prompt of %d, so there is "
                  "no decode step to look at yet",
                  layer, f->arrived, s->cell.shape.prompt_len);
 }
@@ -578,7 +580,7 @@ kv_rc kv_session_lse(const kv_session *s, int layer, float *lse, kv_err *e) {
   kv_rc rc = kv_session_find(s, layer, &f, e);
   if (!rc) rc = check_decoded(s, f, layer, e);
   if (rc) return rc;
-  if (!lse) return kv_fail(e, KV_USAGE, "there is no place for the sums");
+  if (!lse) return kv_fail(e, KV_USAGE, "the pointer for the sums is NULL");
   memcpy(lse, f->lse, (size_t)s->cell.shape.n_heads * sizeof *lse);
   return KV_OK;
 }
@@ -596,11 +598,10 @@ kv_rc kv_session_end_step(kv_session *s, int step, kv_err *e) {
   if (!s) return kv_session_none(e);
   if (s->ended)
     return kv_fail(e, KV_USAGE,
-                   "the session has ended: step %d cannot be closed", step);
+                   "the session has ended, so step %d cannot be closed", step);
   if (step <= s->closed)
     return kv_fail(e, KV_USAGE,
-                   "the ledger is closed up to step %d; %d is "
-                   "over",
+                   "the ledger is closed up to step %d, so step %d is over",
                    s->closed, step);
   for (int i = 0; i < s->trace.n_layers; i++)
     if (s->fed[i].arrived < step || s->fed[i].fault.rc)
@@ -610,7 +611,7 @@ kv_rc kv_session_end_step(kv_session *s, int step, kv_err *e) {
                      s->fed[i].fault.rc ? " and failed" : "");
   if (block_of(s, step) < 0)
     return kv_fail(e, KV_USAGE,
-                   "step %d is within the prompt and no block ends there",
+                   "step %d is within the prompt, and no block ends there",
                    step);
   kv_rc rc = KV_OK;
   for (int i = 0; !rc && i < s->trace.n_layers; i++)
@@ -626,7 +627,7 @@ const char *kv_session_byte_kind(int i) {
 
 kv_rc kv_session_ledger(const kv_session *s, kv_session_bytes *out, kv_err *e) {
   if (!s) return kv_session_none(e);
-  if (!out) return kv_fail(e, KV_USAGE, "there is no place for the ledger");
+  if (!out) return kv_fail(e, KV_USAGE, "the pointer for the ledger is NULL");
   *out = (kv_session_bytes){.step = s->closed};
   if (s->closed == 0) return KV_OK;
   kv_cost_now now = kv_cost_until(s->cell.cost, block_of(s, s->closed));
@@ -650,10 +651,10 @@ static kv_rc check_end(const kv_session *s, kv_err *e) {
                      "of %d",
                      layer, f->arrived, s->cell.shape.prompt_len);
     if (f->arrived != first)
-      return kv_fail(e, KV_USAGE,
-                     "no digest yet: layer %d has seen %d tokens and layer %d "
-                     "%d",
-                     s->trace.layer[0].data.layer, first, layer, f->arrived);
+      return kv_fail(
+          e, KV_USAGE,
+          "no digest yet: layer %d has seen %d tokens, but layer %d %d",
+          s->trace.layer[0].data.layer, first, layer, f->arrived);
   }
   return KV_OK;
 }

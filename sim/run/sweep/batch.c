@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Opening all cells of a trace, or, of one that is bad, failing all:
+ * Opening all cells of a trace, or failing all of a bad one:
  * sim/run/sweep/batch.h.
  */
 #include "sim/run/sweep/batch.h"
@@ -155,8 +155,7 @@ kv_rc kv_batch_again(const kv_batch *from, const kv_kernels *kernels, kv_db *db,
                       &b->cell[i], e);
     if (!rc && kv_result_ran(&c->result) && !kv_result_ran(&b->cell[i].result))
       rc = kv_fail(e, KV_INTERNAL,
-                   "%s: what it ran with is refused when it is asked for by "
-                   "name: %s",
+                   "%s: what it ran with is refused when given by name: %s",
                    c->result.spec, b->cell[i].result.reason);
     if (!rc) rc = kv_cell_lay_out(&b->cell[i], c->lay_out, e);
     kv_result *r = &b->cell[i].result;

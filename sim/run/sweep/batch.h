@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * A batch: all cells of one trace, or those of a shard, in the order of the
- * command line (methods, then budgets). All are opened, searches for budgets in
- * bytes included, before they are replayed:
+ * command line (methods, then budgets). All are opened, which includes searches
+ * for budgets in bytes, before any is replayed:
  *   kv_batch_open; with a database kv_batch_recall; kv_replay of b.each;
  *   kv_batch_close
- * Where the trace cannot be opened, kv_batch_lost makes rows that say so.
+ * If the trace cannot be opened, kv_batch_lost makes rows that say so.
  */
 #ifndef KV_SIM_BATCH_H
 #define KV_SIM_BATCH_H
@@ -24,21 +24,21 @@ typedef struct kv_batch_probe {
 typedef struct kv_batch {
   kv_trace *trace;    /* NULL if it could not be opened (kv_batch_lost) */
   bool owns;          /* close the trace with the batch */
-  bool has_identity;  /* it was computed: for a database, or asked for */
+  bool has_identity;  /* it was computed, for a database or on request */
   kv_digest identity; /* of the trace */
-  kv_digest request;  /* that it holds; of a batch with a database */
+  kv_digest request;  /* of the trace; in a batch with a database */
   int prompt_len;     /* of all cells, in tokens */
-  kv_err blind;       /* rc KV_REFUSED: why what ask.observe names is not there,
-                         and no cell runs */
-  bool tokens; /* the caller's, before recall: what became of tokens is asked
-                  for, so that a row without it runs */
+  kv_err blind;       /* rc KV_REFUSED: why the trace lacks what ask.observe
+                         names; no cell then runs */
+  bool tokens; /* the caller's, before recall: the fate of tokens is requested,
+                  so a row without it runs */
   int cells;
   kv_cell *cell;  /* [cells]; they do not move */
   kv_cell **each; /* [cells] pointers to them, for kv_replay */
-  kv_found found; /* searches that were made before, beside the trace */
+  kv_found found; /* earlier searches, from the file next to the trace */
   int n_probes;
   kv_batch_probe *probe; /* [n_probes] of all searches: budgets of one method
-                            ask some places together */
+                            share some places */
 } kv_batch;
 
 /* What to open a batch for; all of it is borrowed until the batch is closed. */
@@ -48,75 +48,74 @@ typedef struct kv_batch_ask {
   const kv_budgets *budgets; /* -b; n 0: none were given */
   int prompt_len;            /* tokens; 0: as observe says */
   kv_observe observe;        /* where the prompt ends (sim/ask/observe.h) */
-  kv_replay_how how; /* how to replay; searches for byte budgets replay */
+  kv_replay_how how; /* how to replay; searches for byte budgets replay, too */
   kv_db *db;         /* or NULL; its rows and searches are reused */
   double keep_every; /* seconds; probes that take longer are kept in db */
   const kv_layout_list *layouts; /* of all cells, or NULL; borrowed */
-  const int *shard; /* the shard of each cell, in the order of the batch, of
-                       which only those of `mine` are opened; NULL: all are */
+  const int *shard; /* the shard of each cell, in the order of the batch; only
+                       cells of `mine` are opened. NULL: all are */
   int mine;         /* a shard's number, from 1 */
   bool identify;    /* compute the trace's identity even without db */
-  kv_found *record; /* or NULL; the answers of all searches are added, each by
+  kv_found *record; /* or NULL; gets the answers of all searches, each made by
                        replays, whatever was found before */
-  /* Called before a search makes its n-th (from 1) of at most `most` probes,
-   * each a replay of `units` units of how.tick unless db has it; or NULL. self
-   * is that of `how`. */
+  /* Or NULL; called before the n-th probe (from 1) of at most `most` of a
+   * search. A probe is a replay of `units` units of how.tick, unless db has it.
+   * self is how.self. */
   void (*probing)(void *self, const char *method, int n, int most,
                   int64_t units);
 } kv_batch_ask;
 
-/* True if the cell of that number, among those the specifications and budgets
- * ask for, is to be opened. */
+/* Must the cell of that number, among those of the specifications and budgets,
+ * be opened? */
 static inline bool kv_batch_mine(const kv_batch_ask *ask, int cell) {
   return !ask->shard || ask->shard[cell] == ask->mine;
 }
 
-/* True if the j-th budget (j = 0 if there are none) makes a cell of its own for
- * the specification. *b is that budget, or NULL if it does not set the knob: of
- * several such budgets only the first makes a cell. */
+/* Does the j-th budget (j = 0 if there are none) make a cell of its own for the
+ * specification? *b is that budget, or NULL if it does not set the knob: only
+ * the first of several such budgets makes a cell. */
 bool kv_batch_asks(const kv_spec *spec, const kv_budgets *all, int j,
                    const kv_budget **b);
-/* Opens the trace and its cells, which searches for budgets in bytes. Fails as
+/* Opens the trace and its cells, which searches for budgets in bytes. Fails if
  * the trace (KV_INPUT), a specification (KV_USAGE), or a search's replay fails.
  * Close *out also then. */
 kv_rc kv_batch_open(const kv_batch_ask *ask, kv_batch *out, kv_err *e);
 /* For kv_batch_open and shares. *prompt_len: where the replays of trace t start
- * to decode, in tokens. KV_USAGE if the prompt_len asked for is not one of the
- * trace. KV_REFUSED: what ask->observe names is not there, and *prompt_len is
- * the trace's own. */
+ * to decode, in tokens. KV_USAGE if the requested prompt_len does not fit the
+ * trace. KV_REFUSED: the trace lacks what ask->observe names, and *prompt_len
+ * is the trace's own. */
 kv_rc kv_batch_prompt(const kv_batch_ask *ask, const kv_trace *t,
                       int *prompt_len, kv_err *e);
-/* Opens the same cells again for another kernel set, with budgets as already
- * resolved; the trace stays owned by `from`. Of the cells whose rows ran those
- * are to run that this kernel set has not confirmed in db; without one (NULL)
- * those that `from` replayed. KV_INTERNAL: a cell that ran is now refused. */
+/* Opens the same cells again for another kernel set, with the resolved budgets;
+ * the trace stays owned by `from`. Of the cells whose rows ran, those run that
+ * this kernel set has not confirmed in db; without db (NULL), those that `from`
+ * replayed. KV_INTERNAL: a cell that ran is now refused. */
 kv_rc kv_batch_again(const kv_batch *from, const kv_kernels *kernels, kv_db *db,
                      kv_batch *out, kv_err *e);
 void kv_batch_close(kv_batch *b); /* accepts zeroed */
 
-/* sim/run/sweep/batch.c. kv_batch_lost makes the cells that a trace which
- * cannot be opened would have, all failed with the reason `why`. kv_batch_fail
- * makes those cells of a batch fail that were to run, where its trace turns out
- * to be bad. Such rows are not results and are not put into a database. */
+/* sim/run/sweep/batch.c. kv_batch_lost makes the cells of a trace that cannot
+ * be opened, all failed with the reason `why`. kv_batch_fail fails those cells
+ * of a batch that were to run, if its trace turns out to be bad. Such rows are
+ * not results and are not stored in a database. */
 kv_rc kv_batch_lost(const kv_batch_ask *ask, const kv_err *why, kv_batch *out,
                     kv_err *e);
 void kv_batch_fail(kv_batch *b, const kv_err *why);
 
-/* Fills the rows of cells that the database already has from the batch's
- * backend; they do not run again. Rows that only other backends computed are
- * run, to confirm them, and those that lack a layout or the tokens that were
- * asked for. Fails as the database does. */
+/* Fills in the rows of cells that the database already has from the batch's
+ * backend; they do not run again. Rows that only other backends computed run,
+ * to confirm them; so do rows that lack a requested layout or the fate of
+ * tokens. Fails as the database does. */
 kv_rc kv_batch_recall(kv_batch *b, kv_db *db, kv_err *e);
 
-/* sim/run/sweep/search.c: *value is what a budget in bytes means for a method
- * of the batch's trace: the value of its knob (kv_asked_cell.entries), by
- * replays, or the database. KV_REFUSED: no value fits, or none that the method
- * takes. */
+/* sim/run/sweep/search.c: *value is the knob's value (kv_asked_cell.entries)
+ * that a budget in bytes means for a method on the batch's trace, found by
+ * replays or in the database. KV_REFUSED: no value fits, or the method accepts
+ * none that does. */
 kv_rc kv_batch_search(const kv_batch_ask *ask, kv_batch *b, const kv_spec *spec,
                       const kv_budget *budget, int *value, kv_err *e);
-/* True if a search for bytes of that basis replays an opened cell's plan
- * without queries (kv_backend_blind), because lengths alone decide what is
- * stored. */
+/* Does a search for bytes of that basis replay an opened cell's plan without
+ * queries (kv_backend_blind)? It does if only lengths decide what is stored. */
 bool kv_batch_blind(const kv_plan *plan, kv_basis basis);
 
 #endif

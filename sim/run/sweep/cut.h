@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Deals cells out to shards so that the most expensive shard is as cheap as can
- * be found; for sim/run/sweep/shares.h. Cells of one trace in one shard share
- * the exact attention and the prompt's observation, so whoever has one cell of
- * a trace pays for those, and further cells of it are cheap.
+ * Divides cells among shards so that the most expensive shard is as cheap as
+ * possible; for sim/run/sweep/shares.h. Cells of one trace in one shard share
+ * the exact attention and the prompt's observation: the first cell of a trace
+ * pays for these, and further ones are cheap.
  *
  * Method: MULTIFIT (Coffman, Garey and Johnson 1978). For a limit on the cost
- * of a shard, cells are put, the most expensive first, into the first shard
- * that has room, but for those of a trace first into shards that have paid for
- * it. Bisection finds the least limit that suffices. Where it makes no
- * difference of 1 %, the cells of a trace are taken in a mixed order instead,
- * so that what is predicted badly is not all in one shard.
+ * of a shard, cells are placed, the most expensive first, into the first shard
+ * if they fit; shards that have paid for the cell's trace are tried first.
+ * Bisection finds the smallest limit that suffices. If it makes a difference of
+ * less than 1 %, the cells of a trace are taken in a mixed order instead, so
+ * that badly predicted cells are not all in one shard.
  *
  * Integers only, no random numbers, no clock: the same costs give the same cut
  * on every machine, and each cell has one shard. Time: some dozens of steps for
- * each cell and shard; memory: about 32 bytes a cell.
+ * each cell and shard. Memory: about 32 bytes a cell.
  */
 #ifndef KV_SIM_CUT_H
 #define KV_SIM_CUT_H
@@ -26,13 +26,14 @@
 typedef struct kv_cut_cell {
   int trace;      /* 0 .. traces - 1 */
   int64_t own;    /* >= 0 */
-  int64_t shared; /* >= 0: of what the trace's cells share, the part that this
-                     one needs; of several in a shard the largest counts */
+  int64_t shared; /* >= 0: the part of the trace's shared work that this cell
+                     needs; of several cells in a shard the largest counts */
 } kv_cut_cell;
 
 /* Writes shard[cells], 0 .. shards - 1, the shard of each cell, and
- * cost[shards], what each shard costs. shared[traces]: what a trace costs a
- * shard beside its cells' own; shards >= 1 (asserted). KV_RESOURCE: memory. */
+ * cost[shards], the cost of each shard. shared[traces]: what a trace costs a
+ * shard in addition to its cells; shards >= 1 (asserted). KV_RESOURCE: memory.
+ */
 kv_rc kv_cut(int cells, const kv_cut_cell *cell, int traces,
              const int64_t *shared, int shards, int *shard, int64_t *cost,
              kv_err *e);

@@ -114,15 +114,15 @@ kv_rc kv_found_read(const char *path, kv_found *out, kv_err *e) {
   FILE *f = begin(path);
   *out = (kv_found){0};
   if (!f)
-    return kv_fail(e, KV_INPUT, "%s is no table of found budgets",
+    return kv_fail(e, KV_INPUT, "%s is not a table of found budgets",
                    kv_show(path, show));
   for (int n = 2; !rc && fgets(line, sizeof line, f); n++) {
     kv_found_row row;
     rc = parse(line, &row)
              ? kv_found_add(out, &row, e)
              : kv_fail(e, KV_INPUT,
-                       "%s, line %d is no found budget: make the table anew, "
-                       "by kvreplay run --found",
+                       "%s, line %d is not a found budget; make the table "
+                       "again with kvreplay run --found",
                        kv_show(path, show), n);
   }
   fclose(f);

@@ -67,7 +67,7 @@ static void tell_read(kv_keeper *k, const bool *there) {
   if (k->dropped) {
     snprintf(text, sizeof text,
              "%.80s: %d kept layers of cells are damaged, or of another build "
-             "of kvreplay: they are dropped and replayed again",
+             "of kvreplay, and are replayed again",
              trace, k->dropped);
     k->note(k->self, text);
   }
@@ -117,7 +117,7 @@ static kv_rc begin(void *self, int n, kv_cell *const *cell, bool *there,
 static kv_rc write_part(kv_keeper *k, int cell, int layer, kv_err *e) {
   const kv_cell *c = k->cell[cell];
   if (!*build_of(k))
-    return kv_fail(e, KV_RESOURCE, "the program cannot read its own file");
+    return kv_fail(e, KV_RESOURCE, "cannot read the program's own file");
   kv_partial_write(c, layer, k->part);
   kv_db_partial p = {layer, build_of(k), kv_partial_size(c), k->part};
   return kv_db_keep(k->db, &k->whose[cell], &p, e);
@@ -128,7 +128,7 @@ static void tell_full(kv_keeper *k, const kv_err *why) {
   if (k->said_full) return;
   k->said_full = true;
   snprintf(text, sizeof text,
-           "finished layers could not be kept, and the run goes on: %s",
+           "finished layers could not be kept, but the run goes on: %s",
            why->text);
   k->note(k->self, text);
 }
@@ -180,8 +180,8 @@ static void slow(void *self, const kv_cell *first, int n, double seconds) {
   char more[32] = "";
   if (n > 1) snprintf(more, sizeof more, " and %d other cells", n - 1);
   snprintf(text, sizeof text,
-           "%.80s: a kill may lose %.0f seconds of work: so long takes one "
-           "layer of %.120s%s, which is the least that is kept",
+           "%.80s: a kill may lose %.0f seconds of work, the time of one layer "
+           "of %.120s%s",
            first->result.trace, seconds, first->result.spec, more);
 #pragma omp critical(kv_database)
   {

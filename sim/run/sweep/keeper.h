@@ -1,23 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Stores the progress of a replay in the results database, layer by layer of
- * each cell, until the cell's row is there. Repeating the command replays only
- * the rest. Open a keeper, pass &k.hooks as kv_replay_how.keep, put the rows,
- * close it; a keeper serves one replay.
+ * each cell, until the database has the cell's row. Repeating the command
+ * replays only the rest. Open a keeper, pass &k.hooks as kv_replay_how.keep,
+ * put the rows, close it; a keeper serves one replay.
  *
- * If the process is killed, what is lost is the work in flight (at most a group
- * of cells on one layer, which the replay keeps below KV_KEEP_MOST seconds if
- * it can (sim/replay/engine/groups.h), and reports if it cannot) and layers
- * that ended within `every` seconds of the last transaction, which the next
- * layer to end writes. Nothing is written before the replay is that old.
+ * If the process is killed, two things are lost. First, the work in flight: at
+ * most a group of cells on one layer, which the replay keeps below KV_KEEP_MOST
+ * seconds if it can (sim/replay/engine/groups.h), and reports if it cannot.
+ * Second, layers that ended within `every` seconds of the last transaction,
+ * which the next layer to end writes. Nothing is written before the replay is
+ * that old.
  *
- * A stored part is used only by the very program that wrote it: the build is
- * identified by its version, commit and the SHA-256 of its executable. If the
- * database cannot take parts, the run goes on: that is reported once, and they
- * are tried again when the next layer ends.
+ * Only the very program that wrote a stored part uses it: a build is identified
+ * by its version, commit and the SHA-256 of its executable. If the database
+ * cannot store parts, the run continues: this is reported once, and storing is
+ * tried again when the next layer ends.
  *
- * Disk space: sim/replay/engine/cell.h for each cell and layer, freed when
- * the rows are put.
+ * Disk space: sim/replay/engine/cell.h for each cell and layer, freed when the
+ * rows are put.
  */
 #ifndef KV_SIM_KEEPER_H
 #define KV_SIM_KEEPER_H
@@ -37,20 +38,20 @@ typedef struct kv_keeper {
   void *self; /* first argument of note, which shows a remark to the user, from
                  any thread */
   void (*note)(void *self, const char *text);
-  /* The keeper's own, from when the replay begins: */
+  /* The keeper's own, after the replay begins: */
   kv_cell *const *cell; /* [cells] those of the replay */
-  kv_db_whose *whose;   /* [cells] under what their parts are stored */
+  kv_db_whose *whose;   /* [cells] the keys of their parts */
   int cells, layers;
   bool *pending;             /* [cells][layers] ended and not written */
   void *part;                /* scratch for one part */
   double wrote;              /* omp_get_wtime of the last write, or of begin */
-  char build[128];           /* names this program; "": not known */
+  char build[128];           /* identifies this program; "": not known */
   int dropped;               /* parts that could not be used */
-  bool said_full, said_slow; /* that note was given */
+  bool said_full, said_slow; /* that note was shown */
 } kv_keeper;
 
-/* Opens a keeper, which may not move afterwards: hooks points to it. Cannot
- * fail. Other threads may use db inside a section critical(kv_database), as the
+/* Opens a keeper. It must not move afterwards: hooks points to it. Cannot fail.
+ * Other threads may use db inside a section critical(kv_database), as the
  * keeper does. */
 void kv_keeper_open(kv_db *db, double every,
                     void (*note)(void *self, const char *text), void *self,

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Searching for byte budgets by the measured ledger. Each probe replays the
- * method with one budget B, by the reference, for its cost alone; if lengths
- * alone decide what is stored (needs.lengths), without reading queries. The
- * batch remembers probes; a database stores the answer and, until there is one,
- * the probes.
+ * method with one budget B, on the reference, only for its cost; if only
+ * lengths decide what is stored (needs.lengths), without reading queries. The
+ * batch remembers probes; a database stores the answer and, until then, the
+ * probes.
  */
 #include "ref/ground/text.h"
 #include "sim/ask/param.h"

@@ -23,17 +23,17 @@ kv_rc kv_shard_parse(const char *text, kv_shard *out, kv_err *e) {
   read = read && kv_text_count(index, KV_SHARDS_MOST, &i) &&
          kv_text_count(slash + 1, KV_SHARDS_MOST, &n);
   if (!read)
-    return kv_fail(e, KV_USAGE,
-                   "--shard %s: write the shard and how many there are, 1/4 to "
-                   "4/4; there can be %d",
-                   kv_show(text, show), KV_SHARDS_MOST);
+    return kv_fail(
+        e, KV_USAGE,
+        "--shard must be SHARD/SHARDS, 1/4 to 4/4, not '%s'; the limit is %d",
+        kv_show(text, show), KV_SHARDS_MOST);
   if (n == 0)
-    return kv_fail(e, KV_USAGE, "--shard %s: there is at least one shard, 1/1",
-                   text);
+    return kv_fail(e, KV_USAGE,
+                   "--shard must have at least one shard, 1/1, not '%s'", text);
   if (i == 0 || i > n)
     return kv_fail(e, KV_USAGE,
-                   "--shard %s: shards are counted from 1: the first is 1/%d, "
-                   "the last %d/%d",
+                   "--shard %s: shards are counted from 1, so the first is "
+                   "1/%d and the last %d/%d",
                    text, (int)n, (int)n, (int)n);
   *out = (kv_shard){(int)i, (int)n};
   return KV_OK;
@@ -105,8 +105,8 @@ static kv_rc number(kv_lookup *lookup, const char *name, int *out, kv_err *e) {
   if (!text) return KV_OK;
   if (!kv_text_count(text, INT_MAX, &value))
     return kv_fail(e, KV_USAGE,
-                   "--shards: the variable %s is %s, which is no number; name "
-                   "the shard by --shard",
+                   "--shards: the variable %s is %s, not a number; name the "
+                   "shard by --shard",
                    name, *text ? kv_show(text, show) : "empty");
   *out = (int)value;
   return KV_OK;
@@ -114,8 +114,8 @@ static kv_rc number(kv_lookup *lookup, const char *name, int *out, kv_err *e) {
 
 static kv_rc outside(const source *s, int index, int n, kv_err *e) {
   return kv_fail(e, KV_USAGE,
-                 "--shards %d: %s is %d, which is no index of %d tasks; submit "
-                 "them by %s%d%s, or name the shard by --shard",
+                 "--shards %d: %s is %d, not an index of %d tasks; submit them "
+                 "by %s%d%s, or name the shard by --shard",
                  n, s->index, index, n, s->how, n, s->rest);
 }
 
@@ -158,8 +158,8 @@ static kv_rc agree(int n, int heard, const said *s, kv_err *e) {
   for (int i = 1; i < heard; i++)
     if (s[i].shard != s[0].shard)
       return kv_fail(e, KV_USAGE,
-                     "--shards %d: %s means shard %d and %s shard %d; say "
-                     "which by --shard",
+                     "--shards %d: %s means shard %d but %s shard %d; name the "
+                     "shard by --shard",
                      n, s[0].from->index, s[0].shard, s[i].from->index,
                      s[i].shard);
   return KV_OK;
@@ -174,7 +174,7 @@ kv_rc kv_shard_find(int n, kv_lookup *lookup, kv_shard *out, kv_err *e) {
   if (rc) return rc;
   if (heard == 0)
     return kv_fail(e, KV_USAGE,
-                   "--shards %d: no task index in the environment (a Slurm or "
+                   "--shards %d: the environment has no task index (a Slurm or "
                    "PBS array, a rank of MPI, an Indexed job of Kubernetes); "
                    "name the shard by --shard 1/%d",
                    n, n);

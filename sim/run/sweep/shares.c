@@ -239,7 +239,7 @@ kv_rc kv_shares_open(const kv_batch_ask *ask, int traces,
   for (int i = 0; !rc && i < traces; i++) {
     rc = weigh_trace(&p, path[i], i, &why);
     if (rc == KV_INPUT)
-      kv_fail(e, rc, "%.400s; a run cannot be cut into shards without it",
+      kv_fail(e, rc, "%.400s; the run cannot be split into shards without it",
               why.text);
     else if (rc)
       kv_fail(e, rc, "%s", why.text);

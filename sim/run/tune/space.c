@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Grids of parameters, and the specifications of their points:
- * sim/run/tune/space.h. What a value may be is asked of the parser of
- * specifications, so that the sentences are the same.
+ * sim/run/tune/space.h. The parser of specifications checks values, so that the
+ * error messages are the same.
  */
 #include "sim/run/tune/space.h"
 
@@ -27,7 +27,7 @@ kv_rc kv_tune_space_open(kv_registry *registry, const char *text,
   kv_rc rc = kv_specs_add(registry, text, &s->specs, e);
   if (rc) return rc;
   if (s->specs.n != 1)
-    return kv_fail(e, KV_USAGE, "a search is through one method at a time");
+    return kv_fail(e, KV_USAGE, "tune searches one method at a time");
   s->text = strdup(text);
   return s->text ? KV_OK : kv_no_memory(e, "a specification", strlen(text));
 }
@@ -79,11 +79,11 @@ static kv_rc find(const kv_tune_space *s, const char *name, kv_tune_axis *a,
   kv_kind kind = a->param->kind;
   if (kind == KV_CHOICE)
     return kv_fail(e, KV_USAGE,
-                   "--search: %s is a choice (%s), and numbers are searched: "
-                   "run tune once for each",
+                   "--search: %s is a choice (%s), but only numbers can be "
+                   "searched; run tune once for each",
                    name, a->param->choices);
   if (kind == KV_TEXT || kind == KV_FILE)
-    return kv_fail(e, KV_USAGE, "--search: %s is no number", name);
+    return kv_fail(e, KV_USAGE, "--search: %s is not a number", name);
   return KV_OK;
 }
 
@@ -103,10 +103,10 @@ static double step_of(const kv_param *p, double span) {
 
 static kv_rc no_range(const char *text, kv_err *e) {
   char show[KV_SHOW];
-  return kv_fail(e, KV_USAGE,
-                 "--search %s is no range: write NAME=LOW:HIGH, or "
-                 "NAME=LOW:HIGH:STEP",
-                 kv_show(text, show));
+  return kv_fail(
+      e, KV_USAGE,
+      "--search must be NAME=LOW:HIGH or NAME=LOW:HIGH:STEP, not '%s'",
+      kv_show(text, show));
 }
 
 /* A grid that ends within a millionth of a step below high ends at high. */
@@ -114,20 +114,21 @@ static kv_rc lay(kv_tune_axis *a, double high, const char *step, kv_err *e) {
   const char *name = a->param->name;
   if (high < a->low)
     return kv_fail(e, KV_USAGE,
-                   "--search: the range of %s is reversed: write %s=%s:%s",
+                   "--search: the range of %s is reversed; write %s=%s:%s",
                    name, name, a->last, a->first);
   a->step = step_of(a->param, high - a->low);
   if (step && (!kv_number_parse(step, &a->step) || !(a->step > 0)))
-    return kv_fail(e, KV_USAGE, "--search: the step %.40s of %s is none", step,
+    return kv_fail(e, KV_USAGE,
+                   "--search: the step %.40s of %s must be above 0", step,
                    name);
   if (a->param->kind == KV_INT && a->step != rint(a->step))
     return kv_fail(e, KV_USAGE,
-                   "--search: the step of %s is a whole number, not %.40s",
+                   "--search: the step of %s must be a whole number, not %.40s",
                    name, step ? step : "a part of one");
   double points = floor((high - a->low) / a->step + 1e-6) + 1;
   if (points > KV_TUNE_GRID)
     return kv_fail(e, KV_USAGE,
-                   "--search: %s would have more than %d values; take a "
+                   "--search: %s would have more than %d values; give a "
                    "narrower range or a larger step",
                    name, (int)KV_TUNE_GRID);
   a->points = (int)points;
@@ -151,7 +152,7 @@ static kv_rc add(kv_tune_space *s, char *text, const char *whole, kv_err *e) {
       strlen(low) >= KV_TUNE_TEXT || strlen(last) >= KV_TUNE_TEXT)
     return no_range(whole, e);
   if (s->axes == KV_TUNE_AXES)
-    return kv_fail(e, KV_USAGE, "--search takes at most %d parameters",
+    return kv_fail(e, KV_USAGE, "--search allows at most %d parameters",
                    (int)KV_TUNE_AXES);
   kv_rc rc = find(s, text, &a, e);
   strcpy(a.first, low);

@@ -3,9 +3,9 @@
  * The benchmark of the kernels on a device: what its themes share. All themes
  * first check the kernels that they time, on a smaller size, bit for bit
  * against plain loops on the host or the reference; then they time them. The
- * themes' own device memory comes from bench_take and goes back with
- * bench_give, at the end of each check and each timing. Whatever goes wrong
- * ends the program with one sentence, but for a replay (device_replay.cuh).
+ * themes' own device memory comes from bench_take and is freed by bench_give at
+ * the end of each check and each timing. Any failure ends the program with one
+ * sentence, except in a replay (device_replay.cuh).
  *
  * With KV_BENCH_CHECK_ONLY the same files are C++ for the executor: the checks
  * run, and with --quick the timing of theme replay, which needs no device
@@ -104,7 +104,7 @@ template <class T> static T *bench_get(bench *b, const T *from, size_t n) {
   return to;
 }
 
-/* Ends the program where the device's bytes are not the host's. */
+/* Ends the program if the device's bytes are not the host's. */
 static void bench_same(const char *what, const void *device, const void *host,
                        size_t bytes) {
   const char *x = (const char *)device, *y = (const char *)host;

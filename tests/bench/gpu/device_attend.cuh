@@ -28,7 +28,7 @@ static __global__ void all_halves(float *one, float *two) {
   kv_two_halves((h + 1) << 16 | h, two + h);
 }
 
-/* The device's conversion is the reference's, but for NaN. */
+/* The device's conversion is the reference's, except for NaN. */
 static void check_halves(bench *b) {
   size_t all = 65536;
   float *one = bench_take<float>(b, all), *two = bench_take<float>(b, all);

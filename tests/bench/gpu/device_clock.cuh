@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What only a device has: its clock, a copy by its driver, and what it calls
- * itself. Times are the device's own, between two events in the stream, so
- * they hold no work of the host as long as the host is ahead: what a lap has
- * before the first event keeps the device busy meanwhile.
+ * What only a device has: its clock, a copy by its driver, and its name. Times
+ * are the device's own, between two events in the stream, so they include no
+ * work of the host while the host is ahead: the part of a lap before the first
+ * event keeps the device busy meanwhile.
  */
 #ifndef KV_TESTS_BENCH_DEVICE_CLOCK_CUH
 #define KV_TESTS_BENCH_DEVICE_CLOCK_CUH
@@ -96,8 +96,8 @@ static int cuda_number(cudaDeviceAttr which) {
   return x;
 }
 
-/* A text of one line, or "not said": the driver's release is not the
- * runtime's to tell. */
+/* A text of one line, or "not said": the runtime does not know the driver's
+ * release. */
 static void driver_release(size_t n, char *to) {
   FILE *f = fopen("/proc/driver/nvidia/version", "r");
   if (!f || !fgets(to, (int)n, f)) snprintf(to, n, "not said");

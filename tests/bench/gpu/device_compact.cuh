@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Theme compact: the page manager's one launch a step, for 32 layers of 8 KV
- * heads and 1 to 64 requests with 1,024 tokens behind them, each head with
- * counts of its own; as a share of a step of decoding: 16 GB of weights, read,
- * and the attention of 32 layers over fp16 rows. Ring and tables must be
- * those of ref/pages/pages.h.
+ * heads and 1 to 64 requests that have seen 1,024 tokens, each head with its
+ * own counts; as a share of a step of decoding: 16 GB of weights, read, and the
+ * attention of 32 layers over fp16 rows. Ring and tables must be those of
+ * ref/pages/pages.h.
  */
 #ifndef KV_TESTS_BENCH_DEVICE_COMPACT_CUH
 #define KV_TESTS_BENCH_DEVICE_COMPACT_CUH

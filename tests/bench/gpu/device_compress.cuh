@@ -2,8 +2,9 @@
  *
  * Theme compress: what the compression of h2o, budget 4,096, costs against a
  * decode step of it (append, logits, view, attention, observation, observe):
- * where one token goes at every step, and where 128 go after 128 steps, a 128th
- * of that. 256 lanes of groups of 4: 32 requests on a layer of 8 KV heads.
+ * with one token dropped at every step, and with 128 dropped after 128 steps, a
+ * 128th of that. 256 lanes of groups of 4: 32 requests on a layer of 8 KV
+ * heads.
  */
 #ifndef KV_TESTS_BENCH_DEVICE_COMPRESS_CUH
 #define KV_TESTS_BENCH_DEVICE_COMPRESS_CUH

@@ -3,12 +3,12 @@
  * Theme delta: what a decode step over DeltaKV's residual latents costs on a
  * layer of Llama-3.1-8B's shape, 8 KV heads of d = 128 with 4 query heads each,
  * fp16: vectors of 2,048, latent vectors of 512 decoded by a linear layer,
- * every tenth token a reference, the 4 nearest named. Of what is compressed a
- * step attends 17 %, evenly spread, and 8 sinks and the newest 192. The stages
- * one after another through memory, each timed, against the one kernel that
- * makes rows where they are attended; attention over every token's fp16 rows
- * beside them; and the search for references: of all tokens of a prompt at
- * once, and of 128, which is what decoding has every 128 steps.
+ * every tenth token a reference, the 4 nearest named. A step attends 17 % of
+ * the compressed tokens, evenly spread, 8 sinks and the newest 192. Compares
+ * the stages through memory, each timed, with the one kernel that makes rows
+ * where they are attended, and with attention over every token's fp16 rows.
+ * Also times the search for references: for all tokens of a prompt at once, and
+ * for 128, as decoding has every 128 steps.
  */
 #ifndef KV_TESTS_BENCH_DEVICE_DELTA_CUH
 #define KV_TESTS_BENCH_DEVICE_DELTA_CUH
@@ -186,9 +186,9 @@ static void delta_same_names(const deltas *x) {
   free(token);
 }
 
-/* Of one lane and side what the host has: rows as they came [rows][LANES_D],
- * the decoder's rows [LANES_D][latent]; and of the layer latent vectors, names
- * and turns. */
+/* The host's data of one lane and side: unchanged rows [rows][LANES_D], the
+ * decoder's rows [LANES_D][latent]; and of the layer latent vectors, names and
+ * turns. */
 typedef struct delta_host {
   float *row, *last, *z, *turns;
   int32_t *named;

@@ -30,7 +30,7 @@ KV_FN int32_t paged_slot(int mix, int j) {
   return 2 * j + (mix == PAGED_LOW);
 }
 
-/* The lanes' tokens are coded, and lie in pages. */
+/* Makes the lanes' tokens coded ones, in pages. */
 static __global__ void refer_to_pages(kv_gpu_layer l, const kv_gpu_paged *p,
                                       int n, int mix) {
   kv_gpu_lane *lane = &l.lane[blockIdx.x];

@@ -2,11 +2,10 @@
  *
  * Theme replay: all methods that device_replay.h has over a trace, on the
  * device and by the reference, as kvreplay runs them: prompt, decode steps,
- * compression, journal, digests.
- * The check compares digests and bytes on a short trace; where both are timed,
- * what was timed is compared, too. Times are wall clock, of one run each, and
- * hold the host's part of the work; opening the cells, and making and reading
- * the trace for the first time, are not in them.
+ * compression, journal, digests. The check compares digests and bytes on a
+ * short trace; if both are timed, the timed results are also compared. Times
+ * are wall clock, of one run each, and include the host's part of the work, but
+ * not opening the cells, or making and first reading the trace.
  */
 #ifndef KV_TESTS_BENCH_DEVICE_REPLAY_CUH
 #define KV_TESTS_BENCH_DEVICE_REPLAY_CUH
@@ -21,7 +20,7 @@ typedef struct replay_case {
   double limit; /* seconds a pass */
 } replay_case;
 
-/* A pass. False: it failed, which stands in the table as owed; if the device
+/* A pass. False: it failed, which the table shows as owed; if the device
  * failed, the program ends. */
 static bool replay_runs(bench *b, replays *r, int pass, const char *backend,
                         int threads, double limit, replay_took *t) {
@@ -37,8 +36,9 @@ static void replay_compared(const replays *r) {
   if (!replays_same(r, why)) bench_fail("%s", why);
 }
 
-/* Seconds for a pass of the check: a device that hangs is told from one that
- * works, while the executor takes the time that its build and machine need. */
+/* Seconds for a pass of the check: a device that hangs is distinguished from
+ * one that works, while the executor takes the time that its build and machine
+ * need. */
 static double replay_patience(void) { return bench_times ? 120 : HUGE_VAL; }
 
 static void replay_check(bench *b) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The peer of theme top: CUB's segmented radix sort of scores with their
- * indexes, largest first. Nothing where the toolkit has no CUB.
+ * indexes, largest first. Empty if the toolkit has no CUB.
  */
 #ifndef KV_TESTS_BENCH_DEVICE_SORT_CUH
 #define KV_TESTS_BENCH_DEVICE_SORT_CUH
@@ -44,7 +44,7 @@ static __global__ void sort_number(int *index, size_t all, int n) {
 }
 
 /* Its first k of lane 0 are those that kv_gpu_top has flagged there, if the
- * last of them has no equal behind it. */
+ * last of them has no equal after it. */
 static void sort_check(const sorter *s) {
   const tops *t = s->t;
   int *order = bench_get(t->b, s->index_out, (size_t)t->n);

@@ -66,7 +66,7 @@ static double bench_fma(const bench *b) {
   return 128.0 * b->sms * 0.9 * b->clock;
 }
 
-/* What this machine or its time did not allow: no number stands for it. */
+/* A row for what this machine or its time did not allow, without a number. */
 static void table_owed(const bench *b, const char *what, const char *why) {
   printf("%-44s owed: %s\n", what, why);
   fflush(stdout);

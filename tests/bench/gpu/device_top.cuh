@@ -57,7 +57,7 @@ static void top_run(void *self, void *stream) {
             t->k, t->keep);
 }
 
-/* Does entry i stand among the k first of n? By counting those before it. */
+/* Is entry i among the k first of n? By counting those before it. */
 static bool host_in_top(int n, const float *s, int k, int i) {
   int before = 0;
   for (int j = 0; j < n && before < k; j++)

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A backend "lame" for tests of gpu/host: the executor, of which calls of the
- * kinds below are counted and fail on demand. After a failure, as
- * gpu/shared/device.h demands, none of them has an effect and the device says
- * GPUDEVICE_SENTENCE. That there is no memory is not such a failure: the call
- * returns NULL, and the device goes on.
+ * A backend "lame" for tests of gpu/host: the executor; it counts calls of the
+ * kinds below and lets them fail on demand. After a failure, as
+ * gpu/shared/device.h requires, no call has an effect and failed() returns
+ * GPUDEVICE_SENTENCE. Lack of memory is no such failure: the call returns NULL,
+ * and the device continues.
  *
  *   open once; reset; perhaps fail or refuse; run; counted and held
  */
@@ -31,10 +31,10 @@ typedef struct gpudevice_count {
   int64_t puts, gets, fetches, waits, clears, tells, records, replays;
   int64_t windows;
   int64_t sent, read;    /* bytes to the device, and from it */
-  int64_t taken, pinned; /* bytes asked for of device and of pinned memory */
+  int64_t taken, pinned; /* requested bytes of device and of pinned memory */
 } gpudevice_count;
 
-/* The backend; NULL where the build has no executor. */
+/* The backend; NULL if the build has no executor. */
 const kv_backend *gpudevice_open(void);
 /* Counts from 0, forgets a failure; nothing will fail. */
 void gpudevice_reset(void);
@@ -42,12 +42,12 @@ void gpudevice_reset(void);
 void gpudevice_fail(gpudevice_kind kind, int64_t n);
 /* The same, and the n-th call for memory will return NULL. */
 void gpudevice_refuse(int64_t n);
-/* Whether that call has come, or the failing one. */
+/* Has that call happened, or the failing one? */
 bool gpudevice_refused(void);
 bool gpudevice_failed(void);
 /* The counts since the last reset. */
 gpudevice_count gpudevice_counted(void);
-/* How many pieces of memory and recorded sequences were not given back. */
+/* How many pieces of memory and recorded sequences are not freed. */
 int64_t gpudevice_held(void);
 
 #endif

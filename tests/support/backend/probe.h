@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The executor as a backend for tests: besides the methods of the registry it
- * has the twins of those of tests/made, and it counts how many query rows its
- * kernels compute probabilities of, or logits of every entry.
+ * has the twins of those of tests/made. It counts the query rows for which its
+ * kernels compute probabilities, or logits of every entry.
  */
 #ifndef KV_TESTS_PROBE_H
 #define KV_TESTS_PROBE_H

@@ -91,7 +91,7 @@ const kv_backend *kv_backend_find(const char *name, kv_err *e) {
   if (!strcmp(name, "gone"))
     kv_fail(e, KV_RESOURCE, "backend gone cannot be used here: no such thing");
   else
-    kv_fail(e, KV_USAGE, "there is no backend '%s'", name);
+    kv_fail(e, KV_USAGE, "no backend is called '%s'", name);
   return NULL;
 }
 

@@ -22,23 +22,23 @@ enum { STEP = 40, LAYER = 1 }; /* tokens seen; the model's layer */
 extern kv_rc failure; /* the code of bad and worse */
 extern int die_at;    /* "same" kills the process at its die_at-th compression;
                          0: never */
-extern int at_hand;   /* backends that need not be named: the first of ref, same
-                       */
+extern int at_hand;   /* backends usable without being named: the first of ref,
+                         same */
 /* Counted: layers begun on "same". */
 extern int begun;
 
-/* Calls `check -q TRACE` or `run -q TRACE` with the words of a line, which is
- * made as printf does: returns the exit code; what was printed is in heard and
- * said (tests/support/program/command.h). */
+/* Calls `check -q TRACE` or `run -q TRACE` with the words of a line formatted
+ * as by printf. Returns the exit code; the output is in heard and said
+ * (tests/support/program/command.h). */
 int check(const char *line, ...) __attribute__((format(printf, 1, 2)));
 int run(const char *line, ...) __attribute__((format(printf, 1, 2)));
 
 /* Setup of the cmocka group: a small trace in a scratch folder
  * (scratch_remove), whose name needs escapes in HTML and in a shell, and
- * KVREPLAY_ISA unset. Returns 0, or 1 if one of these cannot be. */
+ * KVREPLAY_ISA unset. Returns 0, or 1 on failure. */
 int open_trace(void **state);
 extern char trace_path[512];
-/* In place of open_trace, for a process that goes on with another's trace. */
+/* In place of open_trace, for a process that continues with another's trace. */
 void take_trace(const char *path);
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * A backend that changes one thing at one place, for tests of
- * sim/run/compare/compare.h, which must find that place and name it. Linked
- * into each test program that uses it. What goes wrong fails the running test.
+ * sim/run/compare/compare.h, which must find and name that place. Linked into
+ * each test program that uses it. Any failure fails the running test.
  */
 #ifndef KV_TESTS_TAMPER_H
 #define KV_TESTS_TAMPER_H
@@ -29,10 +29,10 @@ extern kv_backend odd;
 extern void (*on_lane)(kv_lane *l);
 extern void (*on_row)(kv_store *s, kv_scratch *x);
 extern int at_step;    /* tokens seen */
-extern bool only_then; /* not when compare replays it once more: as by chance */
-/* Whether this is that lane and step. */
+extern bool only_then; /* not in compare's second replay: a chance fault */
+/* Is this that lane and step? */
 bool tampers_here(const kv_lane *l);
-/* Sets odd anew, without functions, at_step 80. Call it first. */
+/* Resets odd: no functions, at_step 80. Call it first. */
 void set_odd(void);
 
 /* Replays a method (one of tests/made/made_up.h) at a budget in entries (-1:

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The reference with one kernel that is off by an ulp, for backends of tests:
- * of page ULP_PAGE the bound that Quest ranks pages by is the next larger float
- * in magnitude. That changes scores, but seldom a choice.
+ * Quest's bound of page ULP_PAGE is the next larger float in magnitude. That
+ * changes scores, but seldom a choice.
  */
 #ifndef KV_TESTS_ULP_H
 #define KV_TESTS_ULP_H

@@ -2,7 +2,7 @@
  *
  * `kvreplay grade` called in this process, on a bundled trace, with the files
  * of a made-up kernel (tests/support/kernels/theirs.h). Linked into each test
- * program that uses it. What goes wrong fails the running test.
+ * program that uses it. Any failure fails the running test.
  */
 #ifndef KV_TESTS_GRADED_H
 #define KV_TESTS_GRADED_H
@@ -22,14 +22,13 @@
 extern kv_trace *trace;
 extern char file[600], decisions[600], outputs[512], db[512];
 
-/* Before the first test: 0 when all is there. After the last. */
+/* Before the first test: 0 on success. After the last. */
 int graded_open(void);
 void graded_close(void);
 
 /* Calls `grade TRACE --theirs DECISIONS` with the words of a line, which is
  * made as printf does: returns the exit code; what it printed is in heard and
- * said.
- */
+ * said. */
 int grade(const char *line, ...) __attribute__((format(printf, 1, 2)));
 
 /* What it printed, as JSON, for json_decref; the whole number of a key of o;
@@ -38,7 +37,7 @@ json_t *parsed(void);
 int64_t integer(const json_t *o, const char *key);
 int64_t counted(const char *key);
 
-/* A kernel without a fault: budget 64, pages of 16, outputs in F32. */
+/* A kernel with no fault: budget 64, pages of 16, outputs in F32. */
 theirs kernel(void);
 
 #endif

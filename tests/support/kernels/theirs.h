@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Made-up kernels of other people, for tests of `kvreplay grade`: quest, h2o
- * and snapkv in plain loops and binary64, perhaps with scores rounded to bf16,
- * and perhaps with one fault at one step of one head or lane. They write
- * decisions and outputs as such a kernel's author would. What goes wrong fails
- * the running test.
+ * Made-up kernels of third parties, for tests of `kvreplay grade`: quest, h2o
+ * and snapkv in plain loops and binary64, optionally with scores rounded to
+ * bf16, and with one fault at one step of one head or lane. They write
+ * decisions and outputs as such a kernel's author would. Any failure fails the
+ * running test.
  */
 #ifndef KV_TESTS_THEIRS_H
 #define KV_TESTS_THEIRS_H
@@ -17,11 +17,11 @@ typedef enum theirs_fault {
   RIGHT,
   /* quest: */
   SHIFTED,   /* a page is the one after it */
-  UNFORCED,  /* the last page must earn its place */
+  UNFORCED,  /* the last page is not forced, but ranked */
   STALE,     /* boxes without the last token of each page */
   MAPPED,    /* keys of another KV head */
   SWAPPED,   /* the lowest ranks instead of the highest */
-  GROUP_MAX, /* the group's best bound for their sum */
+  GROUP_MAX, /* the group's best bound instead of the sum */
   MORE,      /* a page, or a token, above the budget */
   DUPLICATE, /* one page twice */
   OUTSIDE,   /* a page beyond the trace */
@@ -37,7 +37,7 @@ typedef enum theirs_fault {
 typedef struct theirs {
   const kv_trace *trace;
   int budget, page; /* tokens */
-  bool group;       /* quest: all that read a KV head choose together */
+  bool group;       /* quest: query heads of a KV head choose together */
   bool bf16;        /* scores */
   bool permuted;    /* lists in no order */
   kv_dtype output;  /* of the outputs, and of the weights of values */

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Random requests for a page manager (jobs of ref/pages/plan.h): they arrive,
- * are compressed, decode and end, some in each call. One that is refused as it
- * arrives is not there; one that is refused later ends with its next job. Which
- * manager answers is the caller's choice.
+ * are compressed, decode and end, some in each call. One refused on arrival
+ * does not exist; one refused later ends with its next job. The caller chooses
+ * the manager that answers.
  *
  *   begin; then draw, let a manager answer, learn; again and again
  */
@@ -20,9 +20,9 @@ typedef struct pagewalk {
   int heads; /* of a request, at most PAGEWALK_HEADS */
   bool low;  /* there is a low tier */
   kv_pages_phase last[PAGEWALK_REQUESTS]; /* phase of a request's last job;
-                                             KV_PAGES_END: there is none */
+                                             KV_PAGES_END: none */
   int32_t seen[PAGEWALK_REQUESTS];        /* tokens, at most PAGEWALK_MOST */
-  /* Tokens that a head keeps, by tier: now, and after the jobs in hand. */
+  /* Tokens that a head keeps, by tier: now, and after the current jobs. */
   kv_pages_count count[PAGEWALK_REQUESTS][PAGEWALK_HEADS],
       next[PAGEWALK_REQUESTS][PAGEWALK_HEADS];
 } pagewalk;

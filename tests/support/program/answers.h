@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Made-up evaluations, the same every time, for tests of the database and of
- * the report, as tests/support/rows.h has runs: texts and numbers from
- * formulas. Their model is called made-up, so that nobody takes them for
+ * the report, like the runs of tests/support/rows.h: texts and numbers from
+ * formulas. Their model is called made-up, so that nobody mistakes them for
  * measurements.
  */
 #ifndef KV_TESTS_ANSWERS_H
@@ -28,8 +28,8 @@ typedef struct kv_answers_row {
 void kv_answers_make(int task, int item, int question, int method,
                      kv_answers_row *out);
 /* Puts those of items first..last - 1, of all tasks, questions and methods,
- * into the database at path. flip: one of them has another answer, as a wrong
- * kernel would give. Goes on after KV_DIFFERENT, which it then returns. */
+ * into the database at path. flip: one of them has another answer, as from a
+ * wrong kernel. Continues after KV_DIFFERENT, which it then returns. */
 kv_rc kv_answers_put(const char *path, int first, int last, int flip,
                      kv_err *e);
 

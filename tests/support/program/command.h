@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Calls a command of kvreplay in this process and keeps what it prints, so that
- * a test program may link backends of its own. The folder of
- * tests/support/scratch.h must be there. What goes wrong here fails the running
- * cmocka test.
+ * a test program may link its own backends. The folder of
+ * tests/support/scratch.h must exist. Any failure here fails the running cmocka
+ * test.
  */
 #ifndef KV_TESTS_COMMAND_H
 #define KV_TESTS_COMMAND_H
@@ -11,8 +11,8 @@
 #include <stdarg.h>
 #include <stdint.h>
 
-/* Standard output and standard error of the last call, as texts; what is longer
- * is cut. */
+/* Standard output and standard error of the last call, as texts, truncated if
+ * longer. */
 enum { COMMAND_LENGTH = 1 << 21 };
 extern char heard[COMMAND_LENGTH], said[COMMAND_LENGTH];
 
@@ -20,8 +20,8 @@ extern char heard[COMMAND_LENGTH], said[COMMAND_LENGTH];
 typedef int command(int argc, char **argv);
 
 /* Calls f with the words up to a NULL, words[0] being the command's name; or
- * with those and the words of a line, split at blanks, which is made as printf
- * does. Returns the exit code. */
+ * with these and the words of a line formatted as by printf, split at blanks.
+ * Returns the exit code. */
 int command_call(command *f, const char *const *words);
 int command_line(command *f, const char *const *words, const char *format,
                  va_list more);

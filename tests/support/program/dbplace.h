@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * An open database in a temporary folder below the working one, for tests:
- * setup and teardown of cmocka, and what such tests ask again and again.
+ * setup and teardown of cmocka, and queries that such tests share.
  */
 #ifndef KV_TESTS_DBPLACE_H
 #define KV_TESTS_DBPLACE_H
@@ -14,8 +14,8 @@ typedef struct kv_dbplace {
 } kv_dbplace;
 
 /* Setup and teardown of a test: *state is a kv_dbplace *, which close frees,
- * with the database and its folder. open returns -1 where it fails, else 0;
- * close returns 0. */
+ * with the database and its folder. open returns -1 on failure, else 0; close
+ * returns 0. */
 int kv_dbplace_open(void **state);
 int kv_dbplace_close(void **state);
 /* Begins a test that has one (TEST_ON of tests/support/test.h). */
@@ -28,10 +28,10 @@ int64_t kv_dbplace_number(kv_db *db, const char *sql);
 void kv_dbplace_gives(const kv_dbplace *p, const char *sql, int64_t n);
 /* Recomputes the key of each row with a result (status 'ok') of the database at
  * path, after a test has changed fields that are part of it. Aborts the program
- * where that fails. */
+ * on failure. */
 void kv_dbplace_rekey(const char *path);
-/* What a command knows of r before it computes it: which cell it is, and none
- * of its measures. For kv_db_find, then kv_result_free. */
+/* What a command knows of r before it computes it: its cell's identity, without
+ * measures. For kv_db_find, then kv_result_free. */
 kv_result kv_dbplace_names(const kv_result *r);
 /* kv_db_put of r, as computed in the made-up environment
  * kv_rows_environment(0) of tests/support/rows.h; returns its code. */

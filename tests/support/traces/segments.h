@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * A small trace with questions, and cells on it that end the prompt or observe
- * by its segments, on the backend that KV_TEST_BACKEND names (ref where it is
- * not set). What goes wrong fails the running test.
+ * by its segments, on the backend that KV_TEST_BACKEND names (ref if not set).
+ * Any failure fails the running test.
  */
 #ifndef KV_TESTS_SEGMENTS_H
 #define KV_TESTS_SEGMENTS_H
@@ -27,9 +27,9 @@ extern kv_trace *segments_trace;
 /* Setup and teardown of a cmocka group: the trace, in a scratch folder. */
 int segments_make(void **state);
 int segments_close(void **state);
-/* The trace has segment[n] from now on, which is not copied. */
+/* From now on the trace has segment[n], which is not copied. */
 void segments_mark(int n, kv_segment *segment);
-/* Whether the backend is not the reference, so that a test shall do less. */
+/* Is the backend not the reference, so that a test should do less? */
 bool segments_slow(void);
 
 /* Opens a cell: specification, budget in entries (if it wants one), prompt

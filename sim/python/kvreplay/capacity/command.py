@@ -26,48 +26,47 @@ HALVES = {"bf16": 4, "fp16": 4, "fp32": 8, "fp8": 2, "int8": 2, "int4": 1}
 def parser() -> argparse.ArgumentParser:
     form = argparse.RawDescriptionHelpFormatter
     p = Parser(prog=NAME, description=DOC, formatter_class=form)
-    add = p.add_argument_group("who is served").add_argument
-    add("-M", "--model", required=True, help="a model of the table of `kvtrace "
-        "plan --help`, a config.json or its folder (required)")  # fmt: skip
+    add = p.add_argument_group("model and requests").add_argument
+    add("-M", "--model", required=True, help="a model listed by `kvtrace plan "
+        "--help`, a config.json or its folder (required)")  # fmt: skip
     add("-c", "--context", type=up_to(1 << 22), required=True, metavar="N",
         help="tokens of each user's prompt (required)")  # fmt: skip
     add("-o", "--output", type=up_to(1 << 20), default=1024, metavar="N",
         help="tokens decoded after it (default 1024)")  # fmt: skip
     add("--cache", metavar="TYPE", type=str.upper, default="MODEL",
-        choices=["MODEL", "F16", "BF16", "F32"], help="type of K and V as they "
-        "come: model (its own, the default), F16, BF16 or F32")  # fmt: skip
-    add = p.add_argument_group("by which method").add_argument
+        choices=["MODEL", "F16", "BF16", "F32"], help="type of K and V before "
+        "compression: model (the default), F16, BF16 or F32")  # fmt: skip
+    add = p.add_argument_group("methods").add_argument
     add("-m", "--methods", metavar="SPEC,...", required=True, action="append",
-        help="methods, as `kvreplay run` takes them")  # fmt: skip
+        help="methods, written as for `kvreplay run`")  # fmt: skip
     add("-b", "--budget", metavar="LIST", action="append", default=[],
         help="budgets for every method that has one: 512, 20%% of the prompt, "
-        "ratio:0.8, or bytes (mean:20%%), for which each method's value is "
-        "searched")  # fmt: skip
-    add = p.add_argument_group("on what").add_argument
+        "ratio:0.8, or bytes (mean:20%%), which need a search")  # fmt: skip
+    add = p.add_argument_group("node").add_argument
     add("-g", "--gpu", required=True, metavar="NAME", help="the device "
         f"(required): {', '.join(gpus())}")  # fmt: skip
     add("--gpus", type=up_to(4096), default=1, metavar="N",
         help="devices of the node (default 1)")  # fmt: skip
     add("--tp", type=up_to(4096), metavar="N", help="devices that share the "
         "model's heads (tensor parallelism; default: as many as possible); "
-        "each such group serves for itself")  # fmt: skip
+        "each such group serves its own users")  # fmt: skip
     add("-w", "--weights", default="bf16", metavar="TYPE", help="type of the "
         f"model's weights: {', '.join(HALVES)} (default bf16), or their bytes "
         "(141.1e9)")  # fmt: skip
-    add("--percent", type=up_to(100), default=90, metavar="N", help="of each "
-        "device's memory that weights and caches may take (default 90, as "
+    add("--percent", type=up_to(100), default=90, metavar="N", help="percent "
+        "of each device's memory for weights and caches (default 90, like "
         "vLLM's gpu_memory_utilization)")  # fmt: skip
     add("--users", type=up_to(1 << 24), default=0, metavar="N",
-        help="tokens/s while so many decode (default: as many as fit)")
+        help="tokens/s while N users decode (default: as many as fit)")
     add("-d", "--db", metavar="FILE", help="rows of `kvreplay run`, for "
-        "methods whose bytes depend on traces: the middle of its traces and, "
-        "in brackets, those at 10 and 90 %%")  # fmt: skip
+        "methods whose bytes depend on traces: the median of the traces and, "
+        "in brackets, the 10th and 90th percentile")  # fmt: skip
     add = p.add_argument_group("what to print").add_argument
     add("-f", "--format", choices=["table", "csv", "json"], default="table",
-        help="table (the default), csv or json; these have exact bytes, and "
-        "those of the tables of a user's pages, as LeanKV's are")  # fmt: skip
+        help="table (the default), csv or json; the last two have exact bytes, "
+        "and bytes of a user's page tables, as in LeanKV")  # fmt: skip
     add("-j", "--jobs", type=up_to(4096), metavar="N", help="threads (default: "
-        "one a processor), which never change a number")  # fmt: skip
+        "one per processor), which never change a number")  # fmt: skip
     return p
 
 
@@ -99,7 +98,7 @@ def weights_of(text: str, m: Model) -> int:
     """Bytes of all weights."""
     if text in HALVES:
         if m.weights.all == 0:
-            raise Usage(f"how many weights {m.name} has is not known: give "
+            raise Usage(f"the number of weights of {m.name} is unknown; give "
                         "their bytes, --weights 141.1e9")
         return part(m.weights.all, HALVES[text], 2)
     try:
@@ -107,8 +106,8 @@ def weights_of(text: str, m: Model) -> int:
         if not 0 <= n < 2.0**62:
             raise ValueError
     except ValueError:
-        raise Usage(f"--weights {text} is neither {', '.join(HALVES)} nor a "
-                    "number of bytes (141.1e9)") from None
+        raise Usage(f"--weights must be {', '.join(HALVES)} or a number of "
+                    f"bytes (141.1e9), not {text}") from None
     return int(n)
 
 
@@ -120,18 +119,18 @@ def node_of(a: argparse.Namespace, m: Model) -> Node:
     node = Node(device(a.gpu), a.gpus, tp, a.percent, weights_of(a.weights, m),
                 a.users, m, a.context, a.output)
     if a.gpus % tp:
-        raise Usage(f"--gpus {a.gpus} is no multiple of --tp {tp}: groups of "
-                    f"{tp} devices share the model")
+        raise Usage(f"--gpus {a.gpus} must be a multiple of --tp {tp}, because "
+                    f"groups of {tp} devices share the model")
     wrong = [h for h in heads if h % tp]
     if wrong:
-        raise Usage(f"--tp {tp} does not divide the {wrong[0]} KV heads of "
-                    f"{m.name}: each rank holds as many")
+        raise Usage(f"--tp {tp} must divide the {wrong[0]} KV heads of "
+                    f"{m.name}, because each rank holds as many")
     if node.room() <= 0:
         raise Usage(
-            f"the weights of {m.name}, {1e-9 * node.weights:.1f} GB over --tp "
+            f"the weights of {m.name}, {1e-09 * node.weights:.1f} GB over --tp "
             f"{tp}, leave nothing of {a.percent} % of the "
-            f"{1e-9 * node.gpu.bytes:.1f} GB of {node.gpu.name}: take more "
-            "devices, a greater --tp or smaller --weights")
+            f"{1e-09 * node.gpu.bytes:.1f} GB of {node.gpu.name}; use more "
+            "devices, a larger --tp or smaller --weights")
     return node
 
 

@@ -61,9 +61,9 @@ class Config:
             try:
                 root = json.load(f)
             except (ValueError, RecursionError) as e:
-                raise self.bad(f"is no JSON: {e}") from None
+                raise self.bad(f"is not JSON: {e}") from None
         if not isinstance(root, dict):
-            raise self.bad("is no JSON object")
+            raise self.bad("is not a JSON object")
         self.root = self.text = root
         for key in "text_config", "llm_config", "language_config":
             if isinstance(root.get(key), dict):
@@ -78,8 +78,8 @@ class Config:
                            "counted here")
         if odd:
             raise self.bad(
-                f"{odd} may change what a cache holds, and how is not known "
-                "here: name a model of the table, or take the key out if it "
+                f"{odd} may change what a cache holds, but its effect is "
+                "unknown; name a model of the table, or remove the key if it "
                 "changes nothing")
 
     def bad(self, said: str) -> ValueError:
@@ -101,16 +101,16 @@ class Config:
                  self.get(*keys))  # fmt: skip
         x = default if x is None else x
         if x is None:
-            raise self.bad(f"has no {keys[0]}, so it describes no model whose "
-                           "cache could be counted")
+            raise self.bad(f"has no {keys[0]}, so it does not describe a model "
+                           "whose cache could be counted")
         if type(x) is not int or not 1 <= x <= MOST:
-            raise self.bad(f"{keys[0]} is not a whole number from 1 to {MOST}")
+            raise self.bad(f"{keys[0]} must be a whole number from 1 to {MOST}")
         return x
 
     def listed(self, key: str, n: int) -> list[Any] | None:
         x = self.get(key)
         if x is not None and (not isinstance(x, list) or len(x) < n):
-            raise self.bad(f"{key} is no list of {n} layers")
+            raise self.bad(f"{key} must be a list of {n} layers")
         return x
 
     def sees(self, *keys: str) -> bool:
@@ -128,7 +128,7 @@ def kinds(c: Config, n: int) -> list[str]:
         wrong = [x for x in types if x not in KINDS]
         if wrong or len(types) < n:
             raise c.bad(f"what its layers of type {(wrong or ['?'])[0]} keep "
-                        "is not known here: name a model of the table")
+                        "is unknown; name a model of the table")
         return [KINDS[x] for x in types]
     if c.type == "falcon_h1":
         return ["both"] * n
@@ -160,8 +160,8 @@ def sliding(c: Config, n: int) -> list[str]:
         return ["sliding" if i >= first else "full" for i in range(n)]
     if c.type in ALL_SLIDE:
         return ["sliding"] * n
-    raise c.bad("has a sliding_window and no layer_types that say which layers "
-                "it is of; add them, or name a model of the table")
+    raise c.bad("has a sliding_window but no layer_types that say which layers "
+                "have it; add them, or name a model of the table")
 
 
 def window(c: Config) -> int:
@@ -184,7 +184,7 @@ def heads_of(c: Config, i: int, heads: int) -> tuple[int, Mapping[str, Any]]:
         if x.get("no_op") or x.get("replace_with_linear"):
             return 0, own
         if not isinstance(x.get("n_heads_in_group"), int):
-            raise c.bad(f"block_configs says no n_heads_in_group of layer {i}")
+            raise c.bad(f"block_configs has no n_heads_in_group for layer {i}")
         return heads // x["n_heads_in_group"], own
     if each is not None:
         return c.number("num_key_value_heads_per_layer", of={
@@ -210,7 +210,7 @@ def cache(c: Config, i: int, kind: str, heads: int) -> Cache | None:
     if kv == 0:
         return None
     if heads % kv:
-        raise c.bad(f"{heads} query heads do not divide among {kv} KV heads")
+        raise c.bad(f"{heads} query heads do not divide by {kv} KV heads")
     if c.sees("head_dim", "kv_channels"):
         d = c.number("head_dim", "kv_channels", of=own)
     else:
@@ -224,7 +224,7 @@ def cache(c: Config, i: int, kind: str, heads: int) -> Cache | None:
     if kind == "sliding":
         w = window(c)
         if w == 0 and c.get("use_sliding_window") is not False:
-            raise c.bad("has sliding layers and no sliding_window")
+            raise c.bad("has sliding layers but no sliding_window")
     if kind == "chunked":
         chunk = c.number("attention_chunk_size")
     return Cache(i, kv, d, v, heads * (d + v), 0 if w == 1 else w, chunk)
@@ -245,11 +245,11 @@ def caches(c: Config, of: list[str], heads: int) -> list[Cache]:
             continue
         owner = max((j for j in found if of[j] == kind), default=-1)
         if owner < 0:
-            raise c.bad(f"num_kv_shared_layers leaves layer {i} no layer of "
-                        "its kind to share with")
+            raise c.bad(f"num_kv_shared_layers leaves layer {i} without a "
+                        "layer of its kind to share with")
         found[owner] = found[owner]._replace(readers=found[owner].readers + 1)
     if not found:
-        raise c.bad("no layer of it attends")
+        raise c.bad("no layer has attention")
     return list(found.values())
 
 
@@ -261,8 +261,8 @@ def state(c: Config, kind: str, size: int) -> int:
     real = SIZE[DTYPES.get(str(text), "F32")]
     if kind == "linear" and not c.sees("mamba_d_state", "ssm_state_size"):
         if not c.sees("linear_num_key_heads"):
-            raise c.bad("what its recurrent layers keep is not known here: "
-                        "name a model of the table")
+            raise c.bad("what its recurrent layers keep is unknown; name a "
+                        "model of the table")
         k = c.number("linear_num_key_heads") * c.number("linear_key_head_dim")
         v = c.number("linear_num_value_heads")
         d = c.number("linear_value_head_dim")

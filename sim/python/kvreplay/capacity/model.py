@@ -82,17 +82,17 @@ class Model(NamedTuple):
         dense says what it stores; empty: they are."""
         c = self.caches
         if c[0].latent:
-            return ("works by KV heads, and this model keeps one latent a "
-                    "token for all heads: only dense is known")
+            return ("works by KV heads, but this model keeps one latent per "
+                    "token for all heads; only dense is known")
         if any(x.readers > 1 for x in c):
-            return ("decides by a layer's own queries, and layers of this "
-                    "model share K and V: only dense is known")
+            return ("decides by a layer's own queries, but layers of this "
+                    "model share K and V; only dense is known")
         if any(x.chunk for x in c):
-            return ("keeps tokens of all the text, and layers of this model "
-                    "attend to chunks: only dense is known")
+            return ("keeps tokens of the whole text, but layers of this model "
+                    "attend to chunks; only dense is known")
         if len({x[1:4] for x in c}) > 1:
-            return ("is replayed with the same heads in every layer, and "
-                    "those of this model differ: only dense is known")
+            return ("is replayed with the same heads in every layer, but those "
+                    "of this model differ; only dense is known")
         return ""
 
     def ranks(self) -> list[int]:

@@ -2,13 +2,13 @@
 """Do the papers' claims hold? A verdict for each, from numbers of this machine.
 
     kvreplay claims TRACE... --db r.db -o CLAIMS.md --html claims.html
-    kvreplay claims --only 4,5,9,14,27        # those that need no trace
+    kvreplay claims --only 4,5,9,14,27        # these need no trace
     kvreplay claims --list                    # claims and their commands
 
-What each claim needs is run by kvreplay itself (`run`, `attention`,
-`residuals`, `selection`, `capacity`), into one database: what is there is not
-run again, so a command that was stopped goes on when it is repeated. Then each
-claim's numbers are asked for, and its conditions say one of
+claims runs the commands that each claim needs (`run`, `attention`, `residuals`,
+`selection`, `capacity`) and stores their results in one database. Results that
+the database has are not computed again, so repeat a stopped command to continue
+it. The verdict on a claim is one of
 
     holds
     direction holds, size not
@@ -16,24 +16,22 @@ claim's numbers are asked for, and its conditions say one of
     not asked                   and why
     cannot be checked here      and why
 
-A claim is looked at as arithmetic (the paper's own numbers), in replays (a row
-a model, means over its traces), on a device (--device, what
-tests/bench/gpu/device --csv printed) and in what a model answered (--answers, a
-database of `kvreplay evaluate`, or what `kvreport table --answers -f csv`
-printed of one, without the tasks that dense fails). The verdict of the claim is
-that of its weakest row. Answers stand beside, a row a task, and decide nothing:
-the means of a task cannot tell two methods apart.
+The evidence is arithmetic (the paper's own numbers); replays, with a row per
+model and means over its traces; a device (--device); and answers of a model
+(--answers). The weakest row decides the verdict. Answers have a row per task
+and decide nothing, because the means of a task cannot tell two methods apart.
+Tasks that dense fails are left out.
 
-Traces that decode few steps say little of drift and of rewritten lanes, so for
-these a trace of T tokens is decoded from T/4 on, if all its query rows are
-recorded. Two traces of one name are refused. All of it on the bundled traces
-(traces/tiny, but for retrieval_8_small, and traces/smollm2) takes a minute of
-processor time and a database of 30 MB.
+Drift and rewritten lanes need many decode steps. For these claims a trace of T
+tokens is decoded from T/4 on, if all its query rows are recorded. Two traces of
+one name are refused. All claims on the bundled traces (traces/tiny without
+retrieval_8_small, and traces/smollm2) take a minute of processor time and a
+database of 30 MB.
 
-Exit codes: 0 every claim that was asked for has its verdict, whichever it is; 2
-wrong usage; 3 a bad input file, or a command that could not run all (its claims
-say from what they were judged); 4 no memory, disk or program; 130 interrupted,
-what was finished stays in the database.
+Exit codes: 0 every requested claim has a verdict, whatever it is; 2 wrong
+usage; 3 a bad input file, or a command that could not run everything (its
+claims say what they were judged by); 4 no memory, disk or program; 130
+interrupted; finished results stay in the database.
 """
 
 from __future__ import annotations

@@ -27,8 +27,8 @@ def chosen(claims: List[Claim], only: Optional[str]) -> List[Claim]:
     for x in asked:
         if x not in known:
             raise argparse.ArgumentTypeError(
-                f"argument --only: there is no claim {x}: `{NAME} --list` has "
-                "their numbers")
+                f"argument --only: no claim has number {x}; `{NAME} --list` "
+                "has the numbers")
     return [x for x in claims if x["number"] in asked]
 
 
@@ -37,26 +37,26 @@ def parser() -> argparse.ArgumentParser:
         prog=NAME, description=DOC, allow_abbrev=False,
         formatter_class=argparse.RawDescriptionHelpFormatter)  # fmt: skip
     add = p.add_argument
-    add("traces", metavar="TRACE", nargs="*", help="recorded attention; traces "
-        "of several models are told apart")  # fmt: skip
-    add("-d", "--db", metavar="FILE", help="the database that gets what is run "
-        "(default: one that is not kept)")  # fmt: skip
+    add("traces", metavar="TRACE", nargs="*", help="recorded attention; may be "
+        "of several models")  # fmt: skip
+    add("-d", "--db", metavar="FILE", help="the database for all results "
+        "(default: a temporary one)")  # fmt: skip
     add("--answers", metavar="FILE", action="append", default=[],
-        help="a database of `kvreplay evaluate`, or CSV of `kvreport table "
+        help="a database of `kvreplay evaluate`, or CSV of `kvreplay table "
         "--answers`; may be repeated")  # fmt: skip
-    add("--device", metavar="FILE", help="CSV of the benchmark `device`")
-    add("--only", metavar="LIST", help="of claims: 4,5,14 (default: all)")
-    add("--list", action="store_true", help="print claims and the commands "
-        "that they need, and run none")  # fmt: skip
+    add("--device", metavar="FILE", help="CSV of tests/bench/gpu/device")
+    add("--only", metavar="LIST", help="only these claims: 4,5,14")
+    add("--list", action="store_true", help="print the claims and the "
+        "commands that they need; run nothing")  # fmt: skip
     add("--from", dest="found", metavar="FILE", help="judge the numbers of an "
-        "earlier -f json again, and run nothing")  # fmt: skip
+        "earlier -f json again; run nothing")  # fmt: skip
     add("-f", "--format", choices=sorted(page.FORMATS), default="md",
-        help="of -o (default: md, Markdown)")  # fmt: skip
+        help="format of -o (default: md, Markdown)")  # fmt: skip
     add("-o", "--output", metavar="FILE", default="-",
-        help="(default: standard output)")  # fmt: skip
-    add("--html", metavar="FILE", help="the same as a web page, beside it")
-    add("--json", metavar="FILE", help="the numbers, for --from, beside it")
-    add("-q", "--quiet", action="store_true", help="no progress")
+        help="the report (default: standard output)")  # fmt: skip
+    add("--html", metavar="FILE", help="also write a web page")
+    add("--json", metavar="FILE", help="also write the numbers, for --from")
+    add("-q", "--quiet", action="store_true", help="no progress bar")
     return p
 
 
@@ -106,7 +106,7 @@ def go(a: argparse.Namespace, table: Table, claims: List[Claim]) -> int:
                  *[x for x in (a.output,) if x != "-"])  # fmt: skip
     for path in (*a.traces, *a.answers, a.device, a.found):
         if path and not os.path.isfile(path):
-            raise ValueError(f"{path}: there is no such file")
+            raise ValueError(f"{path}: no such file")
     if a.list:
         write(a.output, listed(claims))
         return 0
@@ -135,7 +135,8 @@ def main(argv: Optional[List[str]] = None) -> int:
     code."""
     a, table = parser().parse_args(argv), Table()
     if a.found and (a.traces or a.answers or a.device):
-        parser().error("--from has its numbers: give no traces or results")
+        parser().error("--from already has its numbers; give no traces or "
+                       "results")
     try:
         claims = chosen(table.claims(), a.only)
     except argparse.ArgumentTypeError as e:

@@ -82,14 +82,13 @@ HEAD = """<!-- SPDX-License-Identifier: Apache-2.0 -->
 <!-- made by `kvreplay claims`; what it says is not written by hand -->
 # The papers' claims
 
-What papers claim, in our words, beside what this machine finds: `kvreplay
-claims TRACE... --db r.db` runs what is missing and prints this page, and
-`kvreplay claims --help` says how a verdict is reached. A row is arithmetic, a
-model's replays, a device, or a model's answers; the claim has the verdict of
-its weakest row, and a claim of several parts is a claim for each part. Replays
-are open loop, and models that are replayed here are small: a claim that does
-not hold on them may hold on the paper's. Answers stand beside, without a
-verdict: means of a task cannot tell two methods apart. There is no claim 20: it
+What papers claim, in our words, and what this machine finds. `kvreplay claims
+TRACE... --db r.db` runs what is missing and prints this page. Each claim is
+checked by arithmetic, by replays of a model, on a device or by a model's
+answers, and gets the verdict of its weakest check (`kvreplay claims --help`).
+Replays are open loop, and the models here are small: a claim that does not hold
+on them may hold on the paper's. Answers are shown without a verdict, because
+means over a task cannot distinguish two methods. There is no claim 20, which
 was a setting.
 """
 
@@ -102,13 +101,14 @@ def markdown(claims: Sequence[Claim], source: Sequence[Row],
         cells = [x["number"], f"{x['paper']}, {x['place']}",
                  *(y.replace("|", "\\|") for y in (x["says"], verdict_of(x)))]
         out.append(f"| {' | '.join(cells)} |")
-    out += ["", "## What each verdict is from", ""]
+    out += ["", "## Commands and numbers", ""]
     for x in claims:
-        out += [f"### {x['number']}. {x['says']}", "",
-                f"{x['paper']}, {x['place']}: **{verdict_of(x)}**", ""]
+        rows = found(x)
+        if not rows:
+            continue
+        out += [f"### {x['number']}. {x['says']}", ""]
         if commands(x):
             out += [*(f"    {y}" for y in commands(x)), ""]
-        rows = found(x)
         out += [f"- {text}" + f" - *{v}*" * bool(v) for text, v in rows]
         out += [""] * bool(rows)
     return "\n".join(out).rstrip("\n") + "\n"

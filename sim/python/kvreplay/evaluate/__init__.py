@@ -1,37 +1,37 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Does a model still answer when a method holds its KV cache? (closed loop)
+"""Checks whether a model still answers while a method manages its KV cache.
 
     kvreplay evaluate MODEL --tasks niah_single_2,kv -m snapkv,keydiff \\
         -b mean:25% --db r.db
 
-MODEL is a folder, a name on the hub, or a .gguf file. Each method compresses
-the prompt; then the model is asked, and decodes with what the method left. A
-row of the table, and of the database, is a question, a method and a budget:
+This is closed loop: each method compresses the prompt, then the model is asked,
+and decodes with what the method kept. MODEL is a folder, a name on the hub, or
+a .gguf file. The database has a row per question, method and budget. The table
+has a line per method and budget:
 
-    right   its greedy answer has what is accepted, as whole words and numbers
-    loglik  of the right answer, in nats a token; of several tasks, by task
-    kl      KL(dense || method) of the next token, in nats, mean over dense's
-            own answer
-    agree   tokens until its greedy answer leaves dense's
-    held    bytes, on average over the question and the right answer (dense's
-            own where there is none), as a share of dense's
-    rows    questions that it answered; 12 of 15 *: the others were refused, or
-            failed, and means are of those alone
+    right   questions whose greedy answer contains an accepted one, as whole
+            words and numbers
+    loglik  log-likelihood of the right answer, in nats per token; several tasks
+            have a column each
+    kl      KL(dense || method) of the next token, in nats, averaged over
+            dense's own answer
+    agree   tokens until the greedy answer differs from dense's
+    held    bytes, averaged over the question and the right answer (dense's own
+            if there is none), as a share of dense's
+    rows    questions answered. 12 of 15 *: the others were refused or failed,
+            and means are over the 12
 
-Budgets are those of `kvreplay run`, and found by it on a trace of the same
-tokens; the row has what it measured there (the open loop), too. The method
-`dense` is always among them. A task that dense answers to less than 60 % says
-nothing about methods, and is shown so.
+dense, the uncompressed cache, is always included. A task that dense answers
+less than 60 % right says nothing about methods, and is marked. Budgets are
+those of `kvreplay run`. evaluate finds them on a trace of the same tokens, and
+stores what was measured there too, in open loop.
 
-With --kvpress each method has kvpress's press of its name beside it, with as
-many entries: kvpress/snapkv.
-
-With --db a run that was interrupted or killed goes on when it is repeated.
-Shards of one run write a database each, which `kvreport merge` joins.
+With --db, repeat a run that was interrupted or killed to continue it. Each
+shard of a run writes its own database; `kvreplay merge` joins them.
 
 Exit codes: 0 all was evaluated, 1 --again found another answer, 2 wrong usage,
-3 a bad model, file or item, or a method that no cell could run with, 4 no
-memory, disk or package, 130 interrupted; what was finished stays.
+3 a bad model, file or item, or a method without any cell, 4 no memory, disk or
+package, 130 interrupted; finished rows stay.
 """
 
 from __future__ import annotations

@@ -50,8 +50,8 @@ def basis_of(text: str) -> str:
     """What a budget that `kvreplay run` takes counts."""
     name, colon, _ = text.partition(":")
     if "/" in text or name == "layers":
-        raise Usage(f"-b {text}: a budget a layer is none here: give 20%, 512, "
-                    "mean:25% or the like")  # fmt: skip
+        raise Usage(f"-b {text}: evaluate needs one budget for all layers; "
+                    "give 20%, 512, mean:25% or the like")  # fmt: skip
     return name if colon else "prompt" if text.endswith("%") else "entries"
 
 

@@ -21,7 +21,7 @@ NAME = "kvreplay evaluate"
 def shard(text: str) -> Tuple[int, int]:
     found = re.fullmatch(r"([1-9]\d{0,5})/([1-9]\d{0,5})", text)
     if not found or int(found[1]) > int(found[2]):
-        raise ValueError(f"{text}: give 1/4 to 4/4, say")
+        raise ValueError(f"must be a shard such as 1/4, up to 4/4, not {text}")
     return int(found[1]), int(found[2])
 
 
@@ -39,7 +39,7 @@ def depth(text: str) -> float:
         if not 0 <= float(text) <= 1:
             raise ValueError
     except ValueError:
-        raise ValueError(f"{text}: give a number from 0 to 1") from None
+        raise ValueError(f"must be a number from 0 to 1, not {text}") from None
     return float(text)
 
 
@@ -50,40 +50,41 @@ def parser() -> argparse.ArgumentParser:
     add = p.add_argument
     add("model", metavar="MODEL")
     add("--tasks", type=option(tasks), metavar="LIST",
-        help="made from a seed, of " + ", ".join(NAMES) + ", or all (default: "
-        "niah_single_2, a needle in prose)")  # fmt: skip
-    add("--prompts", metavar="FILE", help="your own, as JSON lines of "
-        "`kvreplay record`: messages and answer")  # fmt: skip
+        help="tasks made from a seed: " + ", ".join(NAMES) + ", or all "
+        "(default: niah_single_2, a needle in prose)")  # fmt: skip
+    add("--prompts", metavar="FILE", help="your own questions, as JSON "
+        "lines of `kvreplay record` with messages and answer")  # fmt: skip
     add("--items", type=whole(1), default=10, metavar="N",
-        help="of each task (default: 10)")  # fmt: skip
+        help="questions per task (default: 10)")  # fmt: skip
     add("--length", type=whole(16), default=1024, metavar="N",
         help="tokens of a prompt (default: 1024)")  # fmt: skip
-    add("--depth", type=option(depth), metavar="X", help="where the answer "
-        "stands, 0 to 1 (default: at several in turn)")  # fmt: skip
-    add("--seed", type=whole(0), default=1, metavar="N", help="(default: 1)")
+    add("--depth", type=option(depth), metavar="X", help="position of the "
+        "answer in the prompt, 0 to 1 (default: several in turn)")  # fmt: skip
+    add("--seed", type=whole(0), default=1, metavar="N",
+        help="seed of the tasks (default: 1)")  # fmt: skip
     add("-m", "--methods", default="dense", metavar="SPEC,...",
-        help="as of `kvreplay run`: snapkv,quest:page=16,snapkv+int4, or all"
+        help="as for `kvreplay run`: snapkv,quest:page=16,snapkv+int4, or all"
         )  # fmt: skip
-    add("-b", "--budget", metavar="LIST", help="as of `kvreplay run`: 20%%, "
+    add("-b", "--budget", metavar="LIST", help="as for `kvreplay run`: 20%%, "
         "512, mean:25%%, end:25%%, read:25%%")  # fmt: skip
-    add("--kvpress", action="store_true", help="beside each method kvpress's "
-        "press of its name, with as many entries")  # fmt: skip
-    add("--new", type=whole(1), metavar="N", help="tokens that are generated, "
-        "at most (default: the task's)")  # fmt: skip
-    add("-d", "--db", metavar="FILE", help="keep rows in an SQLite database; "
-        "what is there is not computed again")  # fmt: skip
-    add("--again", action="store_true", help="compute what is there, too, and "
+    add("--kvpress", action="store_true", help="also run kvpress's press of "
+        "the same name, with as many entries: kvpress/snapkv")  # fmt: skip
+    add("--new", type=whole(1), metavar="N", help="most tokens to generate "
+        "(default: the task's)")  # fmt: skip
+    add("-d", "--db", metavar="FILE", help="store rows in an SQLite "
+        "database. Rows that it has are not computed again")  # fmt: skip
+    add("--again", action="store_true", help="compute stored rows again, and "
         "compare")  # fmt: skip
     add("--shard", type=option(shard), default=(1, 1), metavar="I/N",
-        help="only items I, I + N, ..; %% in the name that --db gives becomes "
+        help="only items I, I + N, ..; %% in the name after --db becomes "
         "2-of-4")  # fmt: skip
     add("--threads", type=whole(1), metavar="N",
-        help="(default: one a processor)")  # fmt: skip
+        help="threads (default: one per processor)")  # fmt: skip
     add("-f", "--format", choices=["table", "jsonl"], default="table",
-        help="of what is printed (default: table)")  # fmt: skip
-    add("-n", "--dry-run", action="store_true", help="say what would be "
-        "computed, compute nothing")  # fmt: skip
-    add_model(p, "of the model and of its cache", "", device=False)
+        help="standard output (default: table)")  # fmt: skip
+    add("-n", "--dry-run", action="store_true", help="print what would be "
+        "computed, but compute nothing")  # fmt: skip
+    add_model(p, "number type of the model and its cache", "", device=False)
     return p
 
 

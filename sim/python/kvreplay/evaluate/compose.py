@@ -76,8 +76,8 @@ class Composer:
                         Prompt(self.name, "", messages=messages))  # fmt: skip
         last = x.context or first
         if text.count(last) != 1:
-            raise ValueError(f"{self.name}: its chat template changes what a "
-                             "user says: take another model")  # fmt: skip
+            raise ValueError(f"{self.name}: its chat template changes the "
+                             "user's text; use another model")  # fmt: skip
         cut = text.index(last) + len(last)
         return text[:cut], text[cut:] + ask.begin
 
@@ -108,14 +108,14 @@ class Composer:
         n = least(high // 2, min(high, most + 1), lambda k: k > most or over(k))
         if n <= 1 and over(1):
             raise ValueError(
-                f"{self.length(draft(1), ends)} tokens are the least that it "
-                "takes: give a greater length"
+                f"it needs at least {self.length(draft(1), ends)} tokens; give "
+                "a greater length"
             )
         x = draft(n - 1)
         if n > most and self.length(x, ends) < length * 3 // 4:
             raise ValueError(
-                f"its text has {self.length(x, ends)} tokens of this model at "
-                "most: give a smaller length"
+                f"its text has at most {self.length(x, ends)} tokens of this "
+                "model; give a smaller length"
             )
         return x
 
@@ -144,8 +144,9 @@ class Composer:
         n, span = find(self.tokenizer, prompt, source)
         if n != 1 or span is None:
             raise ValueError(
-                f"what answers it, {source[:40]!r}, stands {n} times in the "
-                "prompt as this tokenizer has it: take another model or seed"
+                f"the answer's source, {source[:40]!r}, appears {n} times in "
+                "the prompt as this tokenizer reads it; use another model or "
+                "seed"
             )
         return span
 

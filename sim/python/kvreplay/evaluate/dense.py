@@ -37,8 +37,9 @@ class Dense:
         turned = self.model.turned
         x = (turned(call.q[0]), turned(call.k[0, :, -n:]),
              call.v[0, :, -n:].to(self.model.dtype))  # fmt: skip
-        need(all(map(finite, x)), f"layer {layer}: q, k or v hold NaN or Inf: "
-             "the model's weights do, or its type is too narrow (--dtype f32)"
+        need(all(map(finite, x)), f"layer {layer}: q, k or v hold NaN or Inf, "
+             "because the model's weights do or its type is too narrow "
+             "(--dtype f32)"
              )  # fmt: skip
         self.pieces[-1].rows[layer] = x
         return out

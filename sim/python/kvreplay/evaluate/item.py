@@ -65,13 +65,13 @@ def item_of(task: str, name: str, tokenizer: Any, x: Prompt, size: int) -> Item:
         end = part["start"]
     if not 0 < end:
         raise ValueError(
-            f"{x.where}: nothing stands before the question: give segments of "
-            "a context, too"
+            f"{x.where}: nothing precedes the question; give context segments, "
+            "too"
         )
     if source and source[1] > end:
         raise ValueError(
-            f"{x.where}: what answers it stands in the question, not in the "
-            "context before it: give the source's text in the context"
+            f"{x.where}: the answer's source is in the question, not in the "
+            "context before it; give the source's text in the context"
         )
     question = Question(
         tuple(asked.ids[end:]),

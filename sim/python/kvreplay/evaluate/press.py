@@ -81,8 +81,8 @@ def expression(name: str, params: Dict[str, Any], prompt: int) -> str:
     words = {x: said.get(y, y) for x, y in params.items()}
     words["r"] = ratio(prompt, params["budget"])
     score = words.get("score", SCORERS[0])
-    need(score in SCORERS, f"the press of {name} is not made with score="
-         f"{score}: give {', '.join(SCORERS)}")  # fmt: skip
+    need(score in SCORERS, f"the press of {name} cannot have score={score}; "
+         f"choose {', '.join(SCORERS)}")  # fmt: skip
     if "score" in words:
         words["scorer"] = PRESSES[score].format(**words)
     return PRESSES[name].format(**words)

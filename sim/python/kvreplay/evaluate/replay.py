@@ -95,8 +95,8 @@ class Traces:
                 raise ValueError(said(done))
             raise ValueError(
                 f"{len(methods)} methods at {max(1, len(budgets))} budgets are "
-                f"{len(rows)} cells: two of {','.join(methods)} are the same; "
-                "leave one out"
+                f"{len(rows)} cells, because two of {','.join(methods)} are "
+                "the same; leave one out"
             )
         return rows
 

@@ -151,8 +151,8 @@ class Evaluation:
         work = [(x, y) for x in items if (y := self.missing(x))]
         cells = sum(len(x) for _, y in work for x in y.values())
         if not self.a.quiet or self.a.dry_run:
-            self.say(f"{len(items)} items, {len(self.rows)} rows are there, "
-                     f"{cells} to be computed")  # fmt: skip
+            self.say(f"{len(items)} items, {len(self.rows)} rows exist, "
+                     f"{cells} to compute")  # fmt: skip
         return [] if self.a.dry_run else work
 
     def compute(self, driver: Driver, work: Work) -> None:
@@ -250,7 +250,7 @@ def with_store(
         if not model:
             model, _, found = loaded(a, path)
             need(found == known, f"{a.model}: its files changed while it was "
-                 "loaded: repeat the command")  # fmt: skip
+                 "loaded; repeat the command")  # fmt: skip
         metadata = dict(model=name, model_digest=known.digest)
         with contextlib.closing(
             Driver(model, tokenizer, ends_of(model.model), threads, metadata,

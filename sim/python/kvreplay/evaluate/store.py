@@ -69,8 +69,8 @@ def _loaded(path: Optional[str]) -> c.CDLL:
     if found != ABI:
         raise StoreError(
             2,
-            f"the library's evaluations have ABI {found}, this package's "
-            f"{ABI}: take the two from one version",
+            f"the library's evaluations have ABI {found}, but this package's "
+            f"is {ABI}; use the same version of both",
         )
     lib.kv_evaluations_close.argtypes = [c.c_void_p]
     return lib
@@ -80,7 +80,8 @@ def _text(name: str, x: object) -> bytes:
     if x is None:
         return b""
     if not isinstance(x, str) or "\0" in x:
-        raise StoreError(2, f"{name} of the evaluation is {x!r}, no text")
+        raise StoreError(2, f"{name} of the evaluation must be a text, not "
+                         f"{x!r}")
     return x.encode("utf-8", "replace")
 
 
@@ -96,7 +97,7 @@ def _number(name: str, x: Any) -> float:
         return float(x)
     except (TypeError, ValueError):
         raise StoreError(
-            2, f"{name} of the evaluation is {x!r}, no number"
+            2, f"{name} of the evaluation must be a number, not {x!r}"
         ) from None
 
 

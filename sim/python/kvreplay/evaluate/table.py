@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import Any, Dict, Iterable, List, Optional, Sequence
 
 LEAST = 0.6  # of a task that dense must answer
-SOME = "*: of those rows alone; compare with means of the same rows only"
+SOME = "*: only those rows; compare with means of the same rows only"
 Row = Dict[str, Any]
 
 
@@ -151,7 +151,7 @@ def needless(rows: Sequence[Row]) -> str:
     if not found:
         return ""
     x, n = found[0], len(found) - 1
-    more = f", as in {n} other cell{'s' * (n > 1)}" if n else ""
+    more = f"; also in {n} other cell{'s' * (n > 1)}" if n else ""
     return (f"{x['item']}, {x['method']}: budget {x['target'] or x['budget']} "
-            f"exceeds the prompt of {x['prompt_len']} tokens, and nothing is "
+            f"exceeds the prompt of {x['prompt_len']} tokens, so nothing is "
             f"dropped{more}")  # fmt: skip

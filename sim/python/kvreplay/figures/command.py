@@ -58,55 +58,56 @@ OWN = {"attention": " AND figure LIKE 'attention.%'",
        " 'selection.%'"}
 DOC = {
     "attention": """\
-What a trace's heads attend to, after LeanKV's paper.
+Counts which tokens the heads of a trace attend to, after LeanKV's paper.
 
-How few tokens have 95 % of the mass of a row of attention, by layer and KV
-head, and how scores of tokens spread beside the norms of their values. A row is
-one query head's at one recorded token. Figure `rows` counts those from token 64
-on; `critical` and `seen` are sums over them, of the fewest tokens with 95 % of
-the mass and of the tokens that a row sees. A token's score is the mean of its
-probabilities over the recorded rows from its own on, of the query heads of a KV
-head the largest; a token with less than 16 rows has none. Class c of a score or
-a norm begins at 10^(c / 3); the first and the last class have what is beyond.
+A row is the attention of one query head at one recorded token. For each layer
+and KV head, attention finds how few tokens have 95 % of the mass of a row, and
+how scores of tokens spread against the norms of their values. The figure `rows`
+counts the rows from token 64 on. `critical` sums over them the fewest tokens
+with 95 % of the mass, `seen` the tokens that a row sees. A token's score is the
+mean of its probabilities over the recorded rows from its own on, and the
+largest over the query heads of a KV head. A token with less than 16 rows has
+none. Class c of a score or a norm begins at 10^(c / 3); the first and the last
+class have everything beyond.
 """,
     "residuals": """\
-How alike a trace's tokens are, after DeltaKV's paper.
+Measures how similar the tokens of a trace are, after DeltaKV's paper.
 
-Tokens from the 17th on are looked at in two spaces: kv, the keys before their
-rotation and the values of a layer's KV heads together, where the nearest
-earlier token is that of the least squared distance, as DeltaKV has it; and k,
-the keys alone, where it is that of the largest cosine, as the figure of its
-authors has it. What is left: of the token as it is (raw), without the nearest
-earlier one, without one that a hash of layer and position draws (random), and,
-in kv, without the mean of the 4 nearest references of stride 10: the first 8
-tokens and every tenth.
+Looks at tokens from the 17th on, in two spaces. kv: keys before their rotation
+and values of all KV heads of a layer; the nearest earlier token has the least
+squared distance, as in DeltaKV. k: the keys alone; the nearest has the largest
+cosine, as in the authors' figure. The residual is the token itself (raw), or
+the token minus the nearest earlier one, minus one that a hash of layer and
+position draws (random), or in kv minus the mean of the 4 nearest references of
+stride 10: the first 8 tokens and every tenth.
 
-Where a file of DeltaKV's compressors is for the model (assets/ beside the
-trace, or -w) its latent vectors z are counted, too, and the squares that tokens
-miss which are rebuilt of them: f_d(f_c(token) - f_c(mean)) + mean (nearest) and
-f_d(f_c(token)) (none).
+If there is a file of DeltaKV's compressors for the model (in assets/ beside the
+trace, or with -w), residuals also measures its latent vectors z. And it
+measures the squared error of tokens rebuilt from them: f_d(f_c(token) -
+f_c(mean)) + mean (nearest) and f_d(f_c(token)) (none).
 
 Entropies are those of keys and values coded like CacheGen (arXiv 2310.07240):
-no coder with one table a channel needs less. Deltas: of ten tokens the first
-has 8 bits, of the others the difference to it is coded; tokens: each as it is.
+no coder with one table per channel needs less. Deltas: of ten tokens the first
+has 8 bits, and the others are coded as the difference to it. Tokens: each is
+coded as it is.
 """,
     "selection": """\
-What shares of the probability select, after Hard-KV's paper.
+Counts the tokens that hold 60 and 90 % of the probability, after Hard-KV.
 
-Of at most 16 rows of each layer and KV head, from token 64 on, the tokens that
-hold 60 and 90 % of the probability: of attention itself (vanilla), of logits
-pooled like SnapKV's and of R-KV's score, at temperature 1 (before) and at the
-one that makes the same number of tokens hold the same mass (after). A row's
-logits are the largest of a KV head's query heads. Nothing is dropped. Beside it
-the log-sum-exp of each row, and how many KV heads select the tokens of each
-64th of the trace. The arithmetic is hardkv's (ref/parts/votes.h),
-but for the cosines of keys, which are binary64.
+Takes at most 16 rows of each layer and KV head, from token 64 on. The
+probabilities are those of attention itself (vanilla), of logits pooled like
+SnapKV's, and of R-KV's score; at temperature 1 (before) and at the temperature
+at which the same number of tokens holds the same mass (after). A row's logits
+are the largest of a KV head's query heads. Nothing is dropped. selection also
+stores the log-sum-exp of each row, and how many KV heads select the tokens of
+each 64th of the trace. The arithmetic is hardkv's (ref/parts/votes.h), except
+for the cosines of keys, which are binary64.
 """,
 }
 LAST = """\
-Numbers go into table `figure` of the database, a number a row. Where matplotlib
-is installed the figures of these traces are drawn, an SVG file each, in the
-folder FILE.figures. A trace that the database has is not computed again.
+Numbers go into table `figure` of the database, one per row. If matplotlib is
+installed, the figures of these traces are drawn as SVG files in the folder
+FILE.figures. A trace that the database has is not computed again.
 """
 TYPES = {"float16": "F16", "uint16": "BF16", "float32": "F32"}
 
@@ -131,27 +132,27 @@ def parser(name: str) -> argparse.ArgumentParser:
     add("traces", metavar="TRACE", nargs="+")
     if name == "residuals":
         add("-w", "--weights", metavar="FILE", action="append", default=[],
-            help="a compressor of deltakv (kvreplay train) that tokens are "
-            "rebuilt by, beside the one in assets/; may be repeated")
-    add("-d", "--db", metavar="FILE", required=True, help="the database that "
-        "gets it, made where there is none (required)")
+            help="rebuild tokens with this compressor of deltakv (kvreplay "
+            "train) too, beside the one in assets/; may be repeated")
+    add("-d", "--db", metavar="FILE", required=True, help="the database for "
+        "the numbers, created if missing (required)")
     add("-j", "--jobs", type=up_to(4096), metavar="N", help="threads of numpy "
-        "(default: one a processor)")
-    add("-q", "--quiet", action="store_true", help="no progress")
+        "(default: one per processor)")
+    add("-q", "--quiet", action="store_true", help="no progress bar")
     return p
 
 
 def plain(t: Trace, name: str) -> None:
     """ValueError of a trace whose attention these figures do not know."""
-    who = f"which kvreplay {name} does not know; name a trace without "
+    who = f"which kvreplay {name} cannot handle; give a trace without "
     need(not t.shared, t.path, f"V is a part of K (kv.shared), {who}it")
     need(not t.softcap, t.path, f"logits have a cap (attn.softcap), {who}one")
     for l in t.layers:
         need(t.sinks(l) is None, t.path, f"layer {l} has learned sinks, {who}"
              "them")
         need(not t.windows[l], t.path, f"layer {l} has a sliding window of "
-             f"{t.windows[l]} tokens, and kvreplay {name} looks at layers that "
-             "see all of them; name a trace of such layers alone")
+             f"{t.windows[l]} tokens, but kvreplay {name} needs layers that "
+             "see all of them; give a trace of such layers only")
 
 
 class Store:
@@ -250,7 +251,7 @@ def go(name: str, a: argparse.Namespace) -> None:
             more = [opened(t, a.weights)]
         rows = store.find(t.identity, name)
         if there(t, name, rows, *more or [[]]):
-            print(f"{called}: there already", flush=True)
+            print(f"{called}: exists already", flush=True)
         else:
             rows = Rows(computed(t, name, of, more, a.quiet))
             store.put(t, called, rows, *more or [[]])

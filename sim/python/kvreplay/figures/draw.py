@@ -427,8 +427,8 @@ def figures(store: Store, command: str, traces: Dict[str, str],
     try:
         import matplotlib
     except ImportError:
-        print(f"kvreplay {command}: no pictures: needs matplotlib: pip install "
-              "matplotlib", file=sys.stderr)
+        print(f"kvreplay {command}: no pictures without matplotlib: pip "
+              "install matplotlib", file=sys.stderr)
         return
     if "text.parse_math" in matplotlib.rcParams:  # a $ of a trace's name
         matplotlib.rcParams["text.parse_math"] = False

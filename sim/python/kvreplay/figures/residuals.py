@@ -28,11 +28,11 @@ M64 = 2**64 - 1
 
 def check(t: Trace) -> None:
     n = t.n_tokens
-    need(n > FROM, t.path + f" has {n} token" + "s" * (n > 1), "only those "
-         f"from the {FROM + 1}th on are compared with earlier ones; take a "
-         "longer trace")
-    need(t.inv_freq is not None, t.path, "keys as before their rotation need "
-         "rope.inv_freq, which the trace does not hold: record it again with "
+    need(n > FROM, t.path + f" has {n} token" + "s" * (n > 1),
+         f"only those from token {FROM + 1} on are compared with earlier ones; "
+         "give a longer trace")
+    need(t.inv_freq is not None, t.path, "keys before their rotation need "
+         "rope.inv_freq, which the trace does not have; record it again with "
          "the model's frequencies")
 
 

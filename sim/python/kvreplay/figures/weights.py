@@ -37,8 +37,8 @@ class Weights:
         self.kind = meta.get("compressor", "nothing")
         need(self.kind in ("swiglu", "gelu"), path, "metadata compressor is ",
              self.kind, ", not swiglu or gelu")
-        need(meta.get("trace", t.identity) == t.identity, path, "is for "
-             "another trace, by its metadata")
+        need(meta.get("trace", t.identity) == t.identity, path,
+             "belongs to another trace, by its metadata")
         self.name, self.beside = os.path.basename(path), beside
         self.alone = meta.get("trained_references") == "none"
         digits = re.match("[0-9]+", meta.get("trained_length", ""))
@@ -81,8 +81,8 @@ class Weights:
                 x = self._of.get(at + f"{name}.{part}")
                 need(gated and part == "bias" or x is not None and
                      x.shape == dims and np.isfinite(x).all(), path,
-                     f"{name}.{part} of layer {l} is not {[*dims]} finite "
-                     "numbers, as this model and the other tensors need it")
+                     f"{name}.{part} of layer {l} must be {[*dims]} finite "
+                     "numbers for this model and the other tensors")
 
     def _rows(self, path: str, name: str) -> int:
         need(name in self._of, path, "has no tensor ", name)

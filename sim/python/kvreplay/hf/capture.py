@@ -49,8 +49,8 @@ def capture(
     given = sorted(WRITTEN & {*metadata})
     need(
         not given,
-        f"metadata {', '.join(given)}: is what the recorder finds and writes "
-        "itself, and cannot be given",
+        f"metadata {', '.join(given)}: the recorder finds and writes this "
+        "itself; leave it out",
     )
     check_ids(ids, prompt_len)
     check_turned_once(model, prompt_len, ids.shape[1])

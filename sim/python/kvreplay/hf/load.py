@@ -53,17 +53,18 @@ def check_model(name: str, tokenizer: bool = True) -> None:
     """Of a folder here, before transformers looks: what it says worst."""
     if not os.path.isdir(name):
         need(name.count("/") < 2 and name[:1] not in "./~", name,
-             "there is no such folder: give that of a model, a .gguf file or a "
-             "hub's name")  # fmt: skip
+             "no such folder; give a model's folder, a .gguf file or a hub "
+             "name")  # fmt: skip
         return
     config = os.path.join(name, "config.json")
-    need(os.path.isfile(config), name, "the folder has no config.json: give "
-         "that of a model as transformers saves it, or a .gguf")  # fmt: skip
+    need(os.path.isfile(config), name, "the folder has no config.json; give a "
+         "model's folder as transformers saves it, or a .gguf "
+         "file")  # fmt: skip
     names = sorted(os.listdir(name))
     need(not tokenizer or any(
         x.startswith(TOKENIZERS) or x.endswith(".model") for x in names),
-         name, "the folder has no tokenizer (tokenizer.json, ...): copy that "
-         "of the model into it")  # fmt: skip
+         name, "the folder has no tokenizer (tokenizer.json, ...); copy the "
+         "model's tokenizer into it")  # fmt: skip
     for file in names:
         if file.endswith(".safetensors"):
             load_file(os.path.join(name, file))  # as long as it says?
@@ -112,12 +113,12 @@ def load(
     except (ImportError, MemoryError, torch.cuda.OutOfMemoryError):
         raise
     except Exception as e:  # of any library that reads one
-        raise ValueError(f"{name}: no model that loads: {said(e)}") from e
+        raise ValueError(f"{name}: cannot load the model: {said(e)}") from e
     lacks = sorted(
         x for x in info["missing_keys"] if not any(y in x for y in MADE)
     )
     need(not lacks, name, f"has no weights {lacks[0] if lacks else ''} (",
-         len(lacks), " in all), and a model without would be random: give its "
+         len(lacks), " in all), and would be random without them; give the "
          "whole checkpoint")  # fmt: skip
     if device:
         try:

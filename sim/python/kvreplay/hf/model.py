@@ -105,8 +105,8 @@ def layer_of(module: Any) -> int:
     if isinstance(layer, int):
         return layer
     raise ValueError(
-        f"{type(module).__name__} does not say of which layer it is: take "
-        "another model"
+        f"{type(module).__name__} does not say which layer it is; use another "
+        "model"
     )
 
 

@@ -33,7 +33,7 @@ def up_to(most: int, least: int = 1) -> Callable[[str], int]:
         except ValueError:
             pass
         raise argparse.ArgumentTypeError(
-            f"{text} is no whole number from {least} to {most}")
+            f"must be a whole number from {least} to {most}, not {text}")
 
     return read
 
@@ -67,15 +67,15 @@ def add_model(
     p: argparse.ArgumentParser, dtype: str, name: str, device: bool = True
 ) -> None:
     """--dtype, --device (where sessions on the CPU do not attend), --name and
-    --quiet. dtype, name: what they are of, as the command's help says it."""
+    --quiet. dtype: the help of the first; name: where the name is used."""
     add = p.add_argument
     add("--dtype", choices=["auto", "f32", "bf16", "f16"], default="auto",
         help=f"{dtype} (default: the model's own; f32 of a .gguf)")  # fmt: skip
     if device:
-        add("--device", help="such as cuda:0 (default: cpu)")
-    add("--name", help=f"what the model is called{name} (default: the name of "
-        "its folder or file, or on the hub)")  # fmt: skip
-    add("-q", "--quiet", action="store_true", help="no progress")
+        add("--device", help="of the model, such as cuda:0 (default: cpu)")
+    add("--name", help=f"name of the model{name} (default: the name of its "
+        "folder or file, or on the hub)")  # fmt: skip
+    add("-q", "--quiet", action="store_true", help="no progress bar")
 
 
 def say_as(name: str) -> Callable[..., None]:

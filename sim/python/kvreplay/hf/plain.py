@@ -30,18 +30,18 @@ def check_ids(ids: Any, prompt_len: int) -> None:
     shape: Any = getattr(ids, "shape", None)
     need(
         shape is not None,
-        f"the tokens are a {type(ids).__name__}, not a tensor [1, T]: of what "
-        'a tokenizer or a chat template gives take ["input_ids"]',
+        f'the tokens are a {type(ids).__name__}, not a tensor [1, T]; use '
+        '["input_ids"] of what a tokenizer or chat template returns',
     )
     need(
         len(shape) == 2 and shape[0] == 1 and shape[1],
-        f"the tokens are of shape {[*shape]}: give one sequence, [1, T], as "
-        "ids[None] is of one dimension",
+        f"the tokens have shape {[*shape]}; give one sequence, [1, T], as "
+        "ids[None] of one dimension",
     )
     need(
         0 < prompt_len <= shape[1],
-        f"a prompt of {prompt_len} tokens: give 1 to {shape[1]}, what follows "
-        "are decode steps",
+        f"prompt_len is {prompt_len}; it must be from 1 to {shape[1]}, and the "
+        "tokens after it are decode steps",
     )
 
 
@@ -50,7 +50,7 @@ def check_layers(model: Any, known: Collection[str] = TYPES) -> None:
     config = model.config.get_text_config()
     kinds: Any = getattr(config, "layer_types", None) or ()
     others = sorted({*kinds} - {*known})
-    need(not others, f"layers of {', '.join(others)}: take another model")
+    need(not others, f"layers of {', '.join(others)}; use another model")
 
 
 def stateful(model: Any) -> bool:
@@ -63,10 +63,10 @@ def check_stateless(model: Any) -> None:
     """ValueError where the model remembers by more than keys and values."""
     need(
         not stateful(model),
-        f"{type(model).__name__} remembers by a state, which a cache of keys "
-        "and values does not hold, so it would generate other tokens: take "
-        "another model (of one that attends in some of its layers "
-        "`kvreplay record` records these)",
+        f"{type(model).__name__} keeps a recurrent state, which a cache of "
+        "keys and values does not hold, so it would generate other tokens; use "
+        "another model (`kvreplay record` can record the attention layers of a "
+        "hybrid model)",
     )
 
 
@@ -152,8 +152,8 @@ def check_mask(x: LayerCall, n_seen: int, window: Optional[int] = None) -> None:
     if mask is None:
         need(
             window is None,
-            f"layer {layer} says that it sees {window} tokens, and sees all "
-            f"{n_seen}: give {window} at most",
+            f"layer {layer} has a window of {window} tokens but sees all "
+            f"{n_seen}; give at most {window}",
         )
         return
     if shows(mask, n, n_seen, window):
@@ -162,13 +162,13 @@ def check_mask(x: LayerCall, n_seen: int, window: Optional[int] = None) -> None:
     what = "chunks" if chunks else "a sliding window"
     need(
         window or not said or said >= n_seen,
-        f"layer {layer} sees {said} tokens ({what}) and {n_seen} are given, of"
-        f" which {where} earlier ones: give {said} tokens at most",
+        f"layer {layer} sees {said} tokens ({what}), but {n_seen} are given, "
+        f"{where} earlier ones; give at most {said} tokens",
     )
     need(
         False,
         f"layer {layer}: {where} earlier ones (padding, chunks), shows later "
-        "ones or adds to logits: give one sequence, not padded",
+        "ones or adds to logits; give one sequence without padding",
     )
 
 
@@ -184,18 +184,18 @@ def check_plain(
     (batch, _, n, _), kwargs = x.q.shape, x.more
     need(
         batch == sequences,
-        f"a batch of {batch}: give one sequence, and one beam",
+        f"a batch of {batch}: give one sequence and one beam",
     )
     names = [y for y in OTHERS if y not in known and kwargs.get(y) is not None]
     names += ["dropout"] if kwargs.get("dropout") else []
     causal = kwargs.get("is_causal")  # None: as torch's own attention takes it
     causal = getattr(x.module, "is_causal", True) if causal is None else causal
     if x.mask is None and n > 1 and not causal:
-        names += ["is_causal=False, it sees later tokens"]
+        names += ["is_causal=False, so it sees later tokens"]
     need(
         not names,
-        f"the model's attention has {', '.join(names)}: there is no "
-        "arithmetic for it; take another model (for dropout: model.eval())",
+        f"the model's attention has {', '.join(names)}, which is not "
+        "supported; use another model (for dropout: model.eval())",
     )
     check_mask(x, n_seen, window)
 

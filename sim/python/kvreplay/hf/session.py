@@ -1,36 +1,33 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A Hugging Face model whose KV cache is a kvreplay session: any decoder with
-the attention interface generates under any method, exact, and feels
-the approximation (closed loop). Batch 1, greedy or sampled, on any device;
-attention runs on the CPU. RECORD.md says how near `dense` is to the
-model's own attention, and what a session costs.
+"""Lets a Hugging Face model generate with a kvreplay session as its KV cache.
 
     python -m kvreplay.hf.session MODEL quest:page=16:skip=0 256 "Once upon" 32
 
-(256 is the budget, - for a method without one; 32 tokens are added.)
-
-In a program of your own:
+256 is the budget (- for a method without one), and the model adds 32 tokens.
+Any decoder with the attention interface works under any method, exactly and in
+closed loop: it feels the approximation. Batch 1, greedy or sampled, on any
+device; attention runs on the CPU. RECORD.md says how close `dense` is to the
+model's own attention, and what a session costs. In your own program:
 
     cache = SessionCache(model, "h2o", 256, room=4096)
     model.set_attn_implementation("kvsession")  # or load the model with it
     ids = model.generate(**inputs, past_key_values=cache, max_new_tokens=9)
     cache.session.ledger(), cache.session.digest()
 
-(From transformers 5.24 on the word is cache=cache; either is seen.)
-Several answers to one prompt, which is fed once: after a forward over it
+From transformers 5.24 on, cache=cache works too. For several answers to one
+prompt, feed it once in a forward pass, then
 
     for question in questions:
         with cache.fork() as own: model.generate(question, cache=own, ...)
 
-and SessionCache.of(model, session) is that of a session fed otherwise.
+SessionCache.of(model, session) uses a session that you fed otherwise.
 
-The first forward is the prompt: its tokens see all before them (exactly,
-whatever the model's own kernel would round); methods compress when it ended.
-A prompt that comes in several forwards - generate(prefill_chunk_size=) - is
-SessionCache(prompt_len=). All later tokens are decode steps, also those of
-another generate(), whose ids must begin with those that the cache has seen;
-generate() of a model that has a SessionCache looks whether they do.
-cache.reset() begins anew.
+The first forward pass is the prompt. Its tokens see all tokens before them
+exactly, without the rounding of the model's own kernel, and methods compress at
+its end. For a prompt in several forward passes - generate(prefill_chunk_size=)
+- give SessionCache(prompt_len=). All later tokens are decode steps, also in
+another generate(), whose ids must begin with the ids that the cache has seen;
+generate() checks this. cache.reset() starts anew.
 """
 
 from __future__ import annotations
@@ -113,8 +110,8 @@ class SessionCache(DynamicCache):
         seen = set(session.seen.values())
         need(
             len(seen) == 1 and min(seen) >= session.prompt_len,
-            f"layers have seen {sorted(seen)} tokens: feed all of them the "
-            f"prompt of {session.prompt_len}, and as many steps, before",
+            f"layers have seen {sorted(seen)} tokens; first feed all of them "
+            f"the prompt of {session.prompt_len}, and equally many steps",
         )
         cache = cls(
             model,
@@ -139,7 +136,8 @@ class SessionCache(DynamicCache):
         """A second cache in the state of this one (Session.fork): each answer
         to a prompt that was fed once has one of its own."""
         session, other = self.session, copy(self)
-        need(session, "nothing was seen: give the prompt a forward first")
+        need(session, "no tokens were seen; run a forward over the prompt "
+             "first")
         assert session  # as need() has just seen
         other.session, other.seen = session.fork(), dict(self.seen)
         return other
@@ -168,13 +166,13 @@ class SessionCache(DynamicCache):
         own, SessionCache.updated = SessionCache.updated is not None, None
         need(
             not own,
-            "the model attends by itself: model.set_attn_implementation("
-            "'kvsession') first",
+            "the model uses its own attention; call "
+            "model.set_attn_implementation('kvsession') first",
         )
         need(
             n <= self.room,
-            f"{n} tokens and room for {self.room}: make SessionCache(room=) "
-            "as large as prompt and answers",
+            f"{n} tokens exceed room={self.room}; make SessionCache(room=) as "
+            "large as prompt and answers",
         )
         self.check_layer(layer_idx, n)
         self.seen[layer_idx], SessionCache.updated = n, self
@@ -186,16 +184,17 @@ class SessionCache(DynamicCache):
         self.first = self.first or n
         need(
             n <= self.limit or self.first > self.limit,
-            f"beyond {self.limit} tokens the model turns its keys by other "
-            "frequencies, and would compute those of the prompt anew, which a "
-            f"session does not: stay within {self.limit}, or give a prompt of "
-            "more",
+            f"beyond {self.limit} tokens the model rotates its keys by other "
+            "frequencies and would recompute the prompt's keys, which a "
+            f"session does not do; stay within {self.limit}, or give a longer "
+            "prompt",
         )
         need(
             layer not in self.seen
             or len(self.seen) == config.num_hidden_layers,
-            f"{len(self.seen)} of {config.num_hidden_layers} layers attend: "
-            "what the others remember no session holds; take another model",
+            f"only {len(self.seen)} of {config.num_hidden_layers} layers have "
+            "attention, and a session cannot hold the state of the others; use "
+            "another model",
         )
 
     def get_seq_length(self, layer_idx: Optional[int] = 0, *args: Any) -> int:
@@ -209,7 +208,7 @@ class SessionCache(DynamicCache):
 
     def crop(self, *args: Any) -> None:
         raise NotImplementedError(
-            "a session takes nothing back: generate without assistance"
+            "a session cannot undo tokens; generate without assistance"
         )
 
     reorder_cache = batch_repeat_interleave = batch_select_indices = crop
@@ -231,9 +230,9 @@ class SessionCache(DynamicCache):
         old = ids[:, :0] if self.ids is None else self.ids[:, :n].to(ids.device)
         need(
             ids.shape[1] > n and torch.equal(ids[:, : old.shape[1]], old),
-            f"the cache has seen {n} tokens, and the {ids.shape[1]} given do "
-            "not go on from them: give all of these and more, or cache.reset()"
-            " for another prompt",
+            f"the cache has seen {n} tokens, and the given {ids.shape[1]} do "
+            "not continue them; give all of these and more, or call "
+            "cache.reset() for another prompt",
         )
         return ids
 
@@ -268,8 +267,8 @@ def generate(
     chunk = getattr(config[0], "prefill_chunk_size", None)
     need(
         not kwargs.get("prefill_chunk_size", chunk) or cache.prompt_len,
-        "prefill_chunk_size: make SessionCache(prompt_len=) the number of "
-        "tokens of the prompt, which else ends with the first chunk",
+        "prefill_chunk_size: make SessionCache(prompt_len=) the number of the "
+        "prompt's tokens, or the prompt ends with the first chunk",
     )
     cache.ids = cache.begin(ids, kwargs.get("attention_mask"))
     out = own(inputs, *args, **kwargs)
@@ -284,8 +283,8 @@ def session_attention(x: LayerCall) -> torch.Tensor:
     cache, SessionCache.updated = SessionCache.updated, None
     need(
         cache is not None,
-        "attention without a session: generate with past_key_values="
-        "SessionCache(...), a decoder alone",
+        "attention without a session; generate with "
+        "past_key_values=SessionCache(...), and only a decoder",
     )
     layer, n = x.layer, x.q.shape[2]
     window, chunks = window_of(x.module, x.more)
@@ -297,7 +296,8 @@ def session_attention(x: LayerCall) -> torch.Tensor:
     need(
         own == cache.geometry,
         f"layer {layer} has heads, KV heads, d, d_v and scale {own}, another "
-        f"{cache.geometry}, a session one: take another model",
+        f"{cache.geometry}, but a session has only one of each; use another "
+        "model",
     )
     # What is left of the prompt is one block, decode steps are one by one.
     first = min(n, max(1, cache.prompt - session.seen.get(layer, 0)))

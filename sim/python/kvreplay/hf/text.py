@@ -18,7 +18,7 @@ from typing import Any, Callable, Mapping
 
 FULL = errno.ENOSPC, errno.EDQUOT, errno.ENOMEM
 # Options of programs that record: {name: help}.
-NAME = {"name": "what the model is called in the trace (default: MODEL)"}
+NAME = {"name": "name of the model in the trace (default: MODEL)"}
 
 
 def arguments(
@@ -45,7 +45,7 @@ def arguments(
     a = p.parse_args()
     for name, x in vars(a).items():
         if isinstance(x, int) and x < 0:
-            p.error(f"{name} is {x}: give 0 or more")
+            p.error(f"{name} must be 0 or more, not {x}")
     return a
 
 
@@ -96,9 +96,9 @@ def failure(e: BaseException) -> tuple[int, str] | None:
     ours, a fault of the program."""
     said = " ".join(str(e).split())
     if isinstance(e, KeyboardInterrupt):
-        return 130, "interrupted; what was finished is there"
+        return 130, "interrupted; finished results are kept"
     if isinstance(e, (ImportError, MemoryError)):
-        return 4, said or "no memory"
+        return 4, said or "not enough memory"
     if isinstance(e, OSError):
         if e.filename and e.strerror:
             said = f"{e.filename}: {e.strerror}"
@@ -106,7 +106,7 @@ def failure(e: BaseException) -> tuple[int, str] | None:
     if type(e).__module__ == "sqlite3":
         return 4, said
     if isinstance(e, IndexError):
-        return 3, f"{said}: more tokens than the model has places for?"
+        return 3, f"{said}; does the model allow this many tokens?"
     if isinstance(e, (ValueError, NotImplementedError)):
         return 3, said
     code = getattr(e, "code", None)
@@ -136,9 +136,10 @@ def check_folder(*paths: str) -> None:
     for path in paths:
         folder = os.path.dirname(path) or "."
         if not os.path.isdir(folder):
-            raise ValueError(f"{path}: there is no folder {folder}: make it")
+            raise ValueError(f"{path}: there is no folder {folder}; make it "
+                             "first")
         if os.path.isdir(path):
-            raise ValueError(f"{path} is a folder: name a file in it")
+            raise ValueError(f"{path} is a folder; name a file in it")
 
 
 def folded(text: str) -> str:
@@ -178,13 +179,12 @@ def tokenized(tokenizer: Any, text: str, special: bool) -> list[int]:
     first, last = frame(tokenizer) if special else ([], [])
     if last and ids[-len(last) :] == last:
         ids = ids[: -len(last)]
-        say_once("the tokenizer ends each text with "
-                 f"{tokenizer.decode(last)}, which is left out: a prompt goes "
-                 "on")  # fmt: skip
+        say_once(f"the tokenizer ends each text with {tokenizer.decode(last)}, "
+                 "which is left out because the prompt goes on")  # fmt: skip
     if first and ids[: 2 * len(first)] == 2 * first:
         ids = ids[len(first) :]
-        say_once(f"a prompt begins with {tokenizer.decode(first)}, as the "
-                 "tokenizer begins each text: one of the two is left out"
+        say_once(f"a prompt begins with {tokenizer.decode(first)}, and the "
+                 "tokenizer adds it, too; one of the two is left out"
                  )  # fmt: skip
     return [*ids]
 
@@ -200,17 +200,17 @@ def encode(
     if want != back:
         n = len(os.path.commonprefix([want, back]))
         raise ValueError(
-            f"{name}: the tokenizer loses the text: {want[n : n + 20]!r} comes "
-            f"back as {back[n : n + 20]!r}; give the folder of a model with "
-            "the tokenizer that it was trained with"
+            f"{name}: the tokenizer changes the text: {want[n:n + 20]!r} comes "
+            f"back as {back[n:n + 20]!r}; give a model's folder with the "
+            "tokenizer it was trained with"
         )
     ids = tokenized(tokenizer, text, special)
     if not ids:
-        raise ValueError("the text has no token: give a longer one")
+        raise ValueError("the text has no token; give a longer one")
     if max(ids) >= size:
         raise ValueError(
-            f"{name}: the tokenizer gives token {max(ids)}, the model has "
-            f"{size}: give a model with its own tokenizer"
+            f"{name}: the tokenizer gives token {max(ids)}, but the model has "
+            f"{size} tokens; give a model with its own tokenizer"
         )
     return ids
 
@@ -244,5 +244,5 @@ def read_text(path: str) -> str:
             return f.read()
     except UnicodeDecodeError as e:
         raise ValueError(
-            f"{path}: no UTF-8 at byte {e.start}: give a text in UTF-8"
+            f"{path}: not UTF-8 at byte {e.start}; give a text in UTF-8"
         ) from None

@@ -8,8 +8,8 @@
 
     python -m kvreplay.kvpress --help         the last three as a program
 
-Needs kvpress, torch and transformers, when one of these is asked for. What
-each press of kvpress does stands in traces/examples/KVPRESS.md.
+Each of these needs kvpress, torch and transformers. traces/examples/KVPRESS.md
+lists the presses of kvpress.
 """
 
 from importlib import import_module as _import

@@ -1,21 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A press of kvpress as a row of kvreplay's, or its scores as a file.
+"""Writes what a press of kvpress keeps, or its scores, as a file for kvreplay.
 
     python -m kvreplay.kvpress MODEL 'SnapKVPress(0.8, 32, 7)' \\
         T.safetensors D.safetensors TEXT.txt 64
     kvreplay run T.safetensors -m snapkv,replay:file=D.safetensors -b ratio:0.8
 
-T is the trace of the text and of 64 tokens that the model adds; without TEXT
-it is there already, recorded of this model. D are the tokens that the press
-keeps. With --scores it is the press's scores, for every budget:
+Records T, the trace of TEXT and of 64 tokens that the model generates. Without
+TEXT, T must exist and be of this model. D gets the tokens that the press keeps.
+With --scores it gets the scores of the press, which serve every budget:
 
     python -m kvreplay.kvpress MODEL 'KVzipPress()' T.safetensors \\
         S.safetensors --scores
     kvreplay run T.safetensors -b 10%,20%,40% \\
         -m adakv:score=file:scores=S.safetensors
 
-A press that merges, rewrites or adds rows is refused: a decisions file says
-which tokens are kept, not what became of them. KVPRESS.md lists the presses.
+A press that merges, rewrites or adds rows is refused, because a file of
+decisions only says which tokens stay. KVPRESS.md lists the presses.
 """
 
 import sys
@@ -31,7 +31,7 @@ from ..trace import Trace, read_trace
 from . import from_press, from_scorer, make_press
 from .decide import Lists
 
-FLAGS = {"scores": "write the press's scores, not its decisions"}
+FLAGS = {"scores": "write the press's scores instead of its decisions"}
 
 
 def decided(lists: Lists, trace: Trace) -> None:

@@ -132,7 +132,7 @@ def lanes(
             raise ValueError(
                 f"{type(press).__name__} leaves rows that the cache was not "
                 f"given (layer {layer}, KV head {h}): it merges, rewrites or "
-                "adds some, and a decisions file says only which tokens are "
+                "adds some, but a decisions file can only say which tokens are "
                 "kept"
             )
         lists.append(found)
@@ -228,7 +228,8 @@ def check_same(
     channels = json.loads(trace.metadata.get("channels", "[]"))
     need(
         {*trace.layers} <= {*rows},
-        f"{trace.path}: its layers are {trace.layers}, the model's {[*rows]}",
+        f"{trace.path}: its layers are {trace.layers}, but the model's are "
+        f"{[*rows]}",
     )
     for l in trace.layers:
         want, keys = trace.k(l)[:, :p], widen(rows[l][0])[:, :p]
@@ -241,7 +242,7 @@ def check_same(
         check_turned_once(model, p, trace.n_tokens)  # is that why?
         need(
             False,
-            f"{trace.path}: layer {l} has other keys than the model: give the "
+            f"{trace.path}: layer {l} has other keys than the model; give a "
             "trace of this model, or a TEXT to record one",
         )
 
@@ -250,8 +251,8 @@ def check_tokens(trace: Trace) -> None:
     """ValueError where the trace does not say what its tokens are."""
     need(
         trace.tokens is not None,
-        f"{trace.path} holds no tokens to run the press on: give a TEXT to "
-        "record a trace that does",
+        f"{trace.path} has no tokens to run the press on; give a TEXT to "
+        "record a trace with tokens",
     )
 
 
@@ -259,8 +260,8 @@ def check_press(press: Any, name: str) -> None:
     """ValueError where the press does what no decisions file can say."""
     need(
         not hasattr(press, "delimiter_token_id"),
-        f"{name} takes a delimiter out of the tokens that the model is given, "
-        "so its rows are none of a trace's: no decisions can be made of it",
+        f"{name} removes a delimiter from the model's tokens, so its rows "
+        "match no trace, and no decisions can be made of it",
     )
 
 
@@ -283,8 +284,8 @@ def from_press(
     check_same(model, trace, watch.cache.rows)
     need(
         not {True, False} <= watch.turns,
-        f"{name} turns the keys of some lanes to new positions and not those "
-        "of others: a decisions file says one of the two for all",
+        f"{name} rotates the keys of some lanes to new positions but not "
+        "others; a decisions file can only say one for all",
     )
     turned_all = True in watch.turns
     write_decisions(path, trace, name, watch.lists, reindex=turned_all)

@@ -34,14 +34,14 @@ class SessionPress(Press, PrefillDecodingPress):
         had = s.seen.get(layer) if s is not None else None
         need(
             had == seen - n,
-            f"layer {layer} goes on from {seen - n} tokens and the session from"
-            f" {had}: a prompt comes at once, and tokens after it are not taken"
-            " back (kvpress asks one question a prompt)",
+            f"layer {layer} continues from {seen - n} tokens but the session "
+            f"from {had}; the prompt must come at once, and later tokens "
+            "cannot be undone (kvpress asks one question a prompt)",
         )
         need(
             seen <= self._prompt + self.room,
-            f"{seen} tokens after a prompt of {self._prompt}: make Press(room=)"
-            " as large as question and answer",
+            f"{seen} tokens after a prompt of {self._prompt}; make "
+            "Press(room=) as large as question and answer",
         )
         q, k, v = (to_numpy(x[:, :, -n:]) for x in (query, key, value))
         out = [

@@ -33,7 +33,7 @@ def make_press(text: str) -> Any:
         return value(ast.parse(text, mode="eval").body)
     except (AssertionError, SyntaxError, TypeError, ValueError) as e:
         raise ValueError(
-            f"{text}: {e}: give a press as in 'AdaKVPress(SnapKVPress(0.8))'"
+            f"{text}: {e}; write a press as in 'AdaKVPress(SnapKVPress(0.8))'"
         ) from None
 
 

@@ -58,7 +58,7 @@ def specification(method: str, parameters: dict[str, Any]) -> str:
         text = said[x] if isinstance(x, bool) else str(x)
         need(
             not set(text) & set(":,+"),
-            f"{name} is {x!r}: write it into the method's text, as behind -m",
+            f"{name} is {x!r}; write it into the method's text, as given to -m",
         )
         parts.append(f"{name}={text}")
     return ":".join(parts)
@@ -139,7 +139,7 @@ class Press(BasePress):
         unequal length padded."""
         need(
             self.rows,
-            "no prompt has been compressed yet: run one with this press first",
+            "no prompt has been compressed yet; run one with this press first",
         )
         return self.rows[-1]
 
@@ -181,8 +181,8 @@ class Press(BasePress):
         asked, self._asked = self._asked, None
         if asked is None:
             raise ValueError(
-                f"{self!r} is a press of its own: not within another press, "
-                "which does not show it the queries"
+                f"{self!r} is a press of its own and cannot be within another "
+                "press, which does not show it the queries"
             )
         self.feed(module, *asked, keys, values)
         try:
@@ -199,13 +199,14 @@ class Press(BasePress):
     @property
     def _open(self) -> Session:
         """That of the prompt in hand."""
-        assert self.session is not None, "open() comes first"
+        assert self.session is not None, "call open() first"
         return self.session
 
     def check(self, x: LayerCall) -> None:
         """ValueError where this is not plain causal attention of one prompt."""
         if x.mask is not None and x.mask.dim() == 2:  # flash attention: padding
-            need(bool(x.mask.all()), "a padded prompt: give one, not padded")
+            need(bool(x.mask.all()), "the prompt is padded; give one without "
+                 "padding")
             x = x._replace(mask=None)
         check_plain(x, x.k.shape[2])
 
@@ -220,8 +221,8 @@ class Press(BasePress):
         """A layer's prompt into the session, opened by the first layer."""
         need(
             query.shape[2] == keys.shape[2],
-            "the cache has tokens that were not in this forward: compress a "
-            "prompt that comes at once",
+            "the cache has tokens from an earlier forward; compress a prompt "
+            "that comes at once",
         )
         layers = sorted(attention_modules(self._model))
         if module.layer_idx == layers[0]:
@@ -244,8 +245,8 @@ class Press(BasePress):
         kind = DTYPES.get(keys.dtype)
         need(
             kind,
-            f"a cache of {keys.dtype}: no session has that; load the model in "
-            "float16, bfloat16 or float32",
+            f"the cache is {keys.dtype}; load the model in float16, bfloat16 "
+            "or float32",
         )
         if self.session is not None:
             self.session.close()
@@ -270,8 +271,8 @@ class Press(BasePress):
         s, layer, heads = self._open, module.layer_idx, keys.shape[1]
         need(
             s.lanes == heads,
-            f"{s.spec} keeps a lane for each of {s.lanes} query heads, and the "
-            f"model's cache one for each of {heads} KV heads ({DECODE})",
+            f"{s.spec} keeps a lane for each of {s.lanes} query heads, but the "
+            f"model's cache has one for each of {heads} KV heads ({DECODE})",
         )
         rows = [s.held(layer, g) for g in range(heads)]
         self.kept[layer] = [s.lane(layer, g)[0] for g in range(heads)]
@@ -303,10 +304,10 @@ class Press(BasePress):
                 need(
                     modules[l].config._attn_implementation != "eager"
                     and not isinstance(cache, QuantizedCache),
-                    f"{self._open.spec} keeps lanes of unequal length, and "
-                    "kvpress hides rows of a head in no eager attention and in "
-                    "no quantized cache: load the model with "
-                    "attn_implementation='sdpa', and a DynamicCache "
+                    f"{self._open.spec} keeps lanes of unequal length, but "
+                    "kvpress cannot hide rows of a head in eager attention or "
+                    "in a quantized cache; load the model with "
+                    "attn_implementation='sdpa', and use a DynamicCache "
                     f"({DECODE})",
                 )
                 held = tuple(pad(x, (0, 0, 0, most - x.shape[2])) for x in held)

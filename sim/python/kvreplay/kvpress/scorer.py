@@ -42,8 +42,8 @@ def scorer_in(press: Any, name: str) -> Any:
         inner = getattr(inner, "press", None)
         need(
             inner is not None,
-            f"{name} scores no tokens, so there is nothing to export: its "
-            "decisions can be, without --scores",
+            f"{name} scores no tokens, so there are no scores to export; "
+            "export its decisions without --scores",
         )
     return inner
 

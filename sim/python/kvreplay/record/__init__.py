@@ -1,30 +1,31 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Records traces of a Hugging Face model: one of each prompt.
+"""Records traces of a Hugging Face model, one per prompt.
 
     kvreplay record MODEL --prompts FILE.jsonl -o DIR
     kvreplay run DIR/*.safetensors -m all -b 20%
 
-MODEL is a folder, a name on the hub, or a .gguf file. A line of FILE.jsonl is
-{"prompt": "...", "answer": "...", "source": "..."}, all but prompt optional:
+MODEL is a folder, a name on the hub, or a .gguf file. A FILE.txt is one prompt.
+Each line of FILE.jsonl is one: {"prompt": "...", "answer": "...", "source":
+"..."}. Only prompt is required. The keys are
 
-    id        what its trace is called, DIR/ID.safetensors
-    messages  instead of prompt: [{"role": "user", "content": "..."}, ...], by
+    id        name of the trace: DIR/ID.safetensors
+    messages  instead of prompt: [{"role": "user", "content": "..."}, ...], for
               the model's chat template
-    answer    the right answer's text, and source, the text in the prompt that
-              says it: with both, or an answer that stands in the prompt once,
-              a trace has a needle (the column `on the answer`)
+    answer    text of the right answer
+    source    text in the prompt that says the answer. With both, or if the
+              answer is in the prompt exactly once, the trace has a needle (the
+              column `on the answer`)
     segments  [{"role": "context", "text": "..."}, {"role": "question", ...}],
               for `kvreplay run --observe`
-    new       of `kvreplay evaluate` alone; here it is --max-new
+    new       for `kvreplay evaluate` only; here use --max-new
 
-The decode steps are what the model adds, greedily, up to --max-new tokens.
-Where an answer is given and these do not have it, they are the answer's tokens.
---repeat adds DIR/scores/ID.safetensors, KVzip's score of each prompt token. A
-FILE.txt is one prompt. A trace that is there already is not made again; one
-that is half done when a recording ends is never seen under its name.
+The decode steps are the tokens that the model generates greedily, at most
+--max-new. If they lack the given answer, the answer's tokens replace them.
+Existing traces are not recorded again. An unfinished trace never has its final
+name.
 
-Exit codes: 0 all are there, 2 wrong usage, 3 a bad model, file or prompt, 4 no
-memory, disk or package, 130 interrupted; what was finished stays.
+Exit codes: 0 all traces exist, 2 wrong usage, 3 a bad model, file or prompt, 4
+no memory, disk or package, 130 interrupted; finished traces stay.
 """
 
 from __future__ import annotations

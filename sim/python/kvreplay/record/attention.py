@@ -55,9 +55,9 @@ def eager(x: LayerCall) -> torch.Tensor:
     function = getattr(home, "eager_attention_forward", None)
     if function is None:
         raise ValueError(
-            f"layer {x.layer}: {home.__name__} has a cap on logits or "
-            "learned sinks and no function eager_attention_forward to compute "
-            "them with: take another model"
+            f"layer {x.layer}: {home.__name__} has a cap on logits or learned "
+            "sinks but no eager_attention_forward to compute them; use another "
+            "model"
         )
     q, k, v = (y.float() for y in x[1:4])
     out, n = [], q.shape[2]

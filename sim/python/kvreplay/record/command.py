@@ -25,33 +25,35 @@ def parser() -> argparse.ArgumentParser:
     add = p.add_argument
     add("model", metavar="MODEL")
     add("--prompts", required=True, metavar="FILE", help="JSON lines")
-    add("-o", "--out", required=True, metavar="DIR", help="made where missing")
+    add("-o", "--out", required=True, metavar="DIR", help="created if missing")
     add("--max-new", type=whole(0), default=64, metavar="N",
-        help="tokens that the model adds at most (default: 64)")  # fmt: skip
+        help="most tokens that the model generates (default: 64)")  # fmt: skip
     add("--layers", type=option(read_layers), default=None, metavar="LIST",
-        help="such as 0,3,8-11 (default: all that can be)")  # fmt: skip
+        help="layers to record, such as 0,3,8-11 (default: all possible)"
+        )  # fmt: skip
     add("--rows", type=option(read_rows), default=None, metavar="ROWS",
-        help="query rows: last=256,decode leaves out those of earlier tokens, "
-        "and has column sums of all of the prompt instead, which h2o and its "
-        "like decide on as on the rows; a method that needs more is refused "
-        "(default: all)")  # fmt: skip
+        help="query rows to record (default: all). last=256,decode leaves out "
+        "earlier tokens and records column sums of the prompt instead; with "
+        "sums h2o and similar methods decide the same, and methods that need "
+        "more rows are refused")  # fmt: skip
     add("--no-sums", action="store_true", help="no column sums with --rows")
-    add("--no-o", action="store_true", help="no outputs: `kvtrace check` has "
-        "nothing to compare then")  # fmt: skip
-    add("--expanded", action="store_true", help="multi-head latent attention "
-        "(DeepSeek) as transformers computes it, with a key and a value for "
-        "each query head (default: as engines hold it, one latent vector a "
-        "token, V a part of K)")  # fmt: skip
+    add("--no-o", action="store_true", help="leave out outputs; `kvtrace "
+        "check` then has nothing to compare")  # fmt: skip
+    add("--expanded", action="store_true", help="record multi-head latent "
+        "attention (DeepSeek) as transformers computes it: a key and a value "
+        "for each query head (default: as engines store it, one latent vector "
+        "per token, with V a part of K)")  # fmt: skip
     add("--together", type=whole(1), default=1, metavar="N",
-        help="prompts of equal length in one forward; memory is for N of a "
-        "layer (default: 1)")  # fmt: skip
-    add("--check", action="store_true", help="compute each trace's outputs "
-        "again, by kvtrace check, and print the largest difference"
+        help="run N prompts of equal length in one forward pass, with memory "
+        "for N per layer (default: 1)")  # fmt: skip
+    add("--check", action="store_true", help="recompute each trace's "
+        "outputs with kvtrace check, and print the largest difference"
         )  # fmt: skip
-    add("--repeat", action="store_true", help="the pass of KVzip, too: DIR/"
-        "scores/ID.safetensors, for methods with score=file:scores=FILE"
+    add("--repeat", action="store_true", help="also write KVzip's score "
+        "of each prompt token to DIR/scores/ID.safetensors, for methods with "
+        "score=file:scores=FILE"
         )  # fmt: skip
-    add_model(p, "the model computes, and the trace is, in it",
+    add_model(p, "number type of the model and of the trace",
               " in the traces")  # fmt: skip
     return p
 
@@ -59,13 +61,13 @@ def parser() -> argparse.ArgumentParser:
 def go(a: argparse.Namespace) -> int:
     prompts = read_prompts(a.prompts)
     if os.path.lexists(a.out) and not os.path.isdir(a.out):
-        raise NotADirectoryError(f"{a.out} is no folder: name another")
+        raise NotADirectoryError(f"{a.out} is not a folder; name another")
     if a.check and a.no_o:
-        raise ValueError("--check compares outputs, --no-o leaves them out: "
-                         "give one of the two")  # fmt: skip
+        raise ValueError("--check compares outputs but --no-o leaves them out; "
+                         "give only one of them")  # fmt: skip
     packages_for(a.model)
     if a.check and not find("kvtrace"):
-        raise ImportError("--check runs kvtrace, which is not on the path: "
+        raise ImportError("--check needs kvtrace, which is not on the path; "
                           "install kvreplay, or leave --check out")  # fmt: skip
     if a.rows is not None and not a.no_sums:  # before the first prompt
         from .sums import library

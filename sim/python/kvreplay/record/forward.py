@@ -39,8 +39,8 @@ def rows_of(
     x = layers.absorb(call)
     if x is None:
         raise ValueError(
-            f"layer {layer}: its keys and values are not those of its latent "
-            "vectors: give --expanded, which records them as they are"
+            f"layer {layer}: its keys and values do not follow from its latent "
+            "vectors; give --expanded, which records keys and values directly"
         )
     scale = layers.look[layer].alike[4]
     o = output(layer, x, scale, call.mask, out)
@@ -71,8 +71,9 @@ def forward(
             for name in x:
                 need(
                     finite(x[name]),
-                    f"layer {layer}: {name} holds NaN or Inf: the model's "
-                    "weights do, or its type is too narrow (--dtype f32)",
+                    f"layer {layer}: {name} holds NaN or Inf, because the "
+                    "model's weights do or its type is too narrow (--dtype "
+                    "f32)",
                 )
             take(layer, x, second_of(call)[1])
         return out

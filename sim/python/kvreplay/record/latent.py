@@ -107,8 +107,8 @@ def output(
     of_latents = torch.cat(out, 2)
     need(
         near(own, of_latents @ x.up.mT),
-        f"layer {layer}: attention to its latent vectors has another output "
-        "than the model's: give --expanded, which records the keys and values "
-        "that it makes of them",
+        f"layer {layer}: attention to its latent vectors gives another output "
+        "than the model's; give --expanded, which records the keys and values "
+        "computed from them",
     )
     return of_latents.to(own.dtype)

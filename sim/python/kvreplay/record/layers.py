@@ -80,14 +80,14 @@ class Layers:
         name = type(model).__name__
         need(
             self.look or self.left or not stateful(model),
-            f"{name} remembers by a state and has no attention that could be "
-            "seen (mamba, rwkv and their like have none, others attend by "
-            "themselves): there is nothing to record; take another model",
+            f"{name} keeps a recurrent state and has no visible attention "
+            "(mamba, rwkv and their like have none, others compute it "
+            "themselves), so there is nothing to record; use another model",
         )
         need(
             self.look or self.left,
-            f"{name}: the model attends by itself, not by transformers' "
-            "attention interface, so its attention cannot be seen: take "
+            f"{name}: the model computes attention itself, not through "
+            "transformers' attention interface, so it cannot be recorded; use "
             "another model",
         )
 
@@ -99,7 +99,7 @@ class Layers:
             need(
                 layer not in self.look and x.k.shape[2] == x.q.shape[2],
                 f"layer {layer} attends twice, or to other tokens than its "
-                "own: take a decoder alone",
+                "own; use a decoder-only model",
             )
             try:
                 check_plain(x, x.k.shape[2], known=SECOND)
@@ -152,8 +152,8 @@ class Layers:
         x = self.look[layer]
         if x.chunks and x.window and x.window < n_tokens:
             return (
-                f"layer {layer} sees chunks of {x.window} tokens and {n_tokens}"
-                f" are given: give {x.window} at most"
+                f"layer {layer} sees chunks of {x.window} tokens but "
+                f"{n_tokens} are given; give at most {x.window}"
             )
         return None
 
@@ -178,17 +178,17 @@ class Layers:
         need(
             not others,
             f"layers {spans(others)} have heads, KV heads, d, d_v, scale and "
-            f"softcap {', '.join(map(str, more))}, the others {one}: a session "
-            "holds layers of one; take another model",
+            f"softcap {', '.join(map(str, more))}, but the others {one}; a "
+            "session needs the same in all layers, so use another model",
         )
         for l in range(self.n):
             why = self.why(l, 1)
-            need(not why, f"{why}: a session holds every layer, each with K "
-                 "and V of its own; take another model")  # fmt: skip
+            need(not why, f"{why}, but a session needs K and V of its own for "
+                 "every layer; use another model")  # fmt: skip
         need(
             len(self.sinks) in (0, self.n),
-            "some layers have learned sinks and others have not: a session has "
-            "them in all; take another model",
+            "some layers have learned sinks and others do not, but a session "
+            "needs them in all; use another model",
         )
 
     def session(self, n_tokens: int) -> Dict[str, Any]:
@@ -227,8 +227,9 @@ class Layers:
         attend alike the most without a window, and of these the most."""
         why = {l: self.why(l, n_tokens) for l in range(self.n)}
         for l in asked or ():
-            need(l < self.n, f"layer {l}: the model has {self.n}, from 0 on")
-            need(not why[l], f"{why[l]}; do not ask for it")
+            need(l < self.n, f"layer {l}: the model has {self.n} layers, from "
+                 "0 on")
+            need(not why[l], f"{why[l]}; leave it out")
         alike: Dict[Tuple[Any, ...], List[int]] = {}
         for l in asked or why:
             if not why[l]:

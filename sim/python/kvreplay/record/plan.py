@@ -51,8 +51,8 @@ class Plan:
         kept = n if self.rows is None else len(self.rows)
         need(
             kept,
-            "no query row is left to record: the prompt has no decode steps, "
-            "and --rows decode takes these alone; give last=N, or --max-new",
+            "no query row is left to record, because there are no decode steps "
+            "and --rows decode keeps only those; give last=N, or --max-new",
         )
         assert self.dtype is not None, "some layer was seen"
         kind, heads = NAMES[self.dtype], self.heads

@@ -59,33 +59,34 @@ def pairs_of(x: object, first: str, second: str) -> bool:
 
 def prompt_of(where: str, number: int, x: Any) -> Prompt:
     """The prompt in one line's object."""
-    need(isinstance(x, dict), where, "is no object: give {\"prompt\": \"...\"}")
+    need(isinstance(x, dict), where, 'is not an object; give {"prompt": "..."}')
     odd = sorted({*x} - {*KEYS})
-    need(not odd, where, "has ", ", ".join(odd), "; known are ",
+    need(not odd, where, "has ", ", ".join(odd), "; the keys are ",
          ", ".join(KEYS))  # fmt: skip
-    need(("prompt" in x) != ("messages" in x), where, "give prompt or "
-         "messages, one of the two")  # fmt: skip
-    need("messages" in x or is_text(x["prompt"]), where, "prompt is no text")
+    need(("prompt" in x) != ("messages" in x), where, "give either prompt or "
+         "messages")  # fmt: skip
+    need("messages" in x or is_text(x["prompt"]), where, "prompt must be a "
+         "text")
     need("prompt" in x or pairs_of(x["messages"], "role", "content"), where,
-         "messages is no list of {\"role\": \"user\", \"content\": \"...\"}"
+         'messages must be a list of {"role": "user", "content": "..."}'
          )  # fmt: skip
     for key in "answer", "source":
-        need(key not in x or is_text(x[key]), where, key, " is no text")
-    need("source" not in x or "answer" in x, where, "has a source and no "
-         "answer: give both, or neither")  # fmt: skip
+        need(key not in x or is_text(x[key]), where, key, " must be a text")
+    need("source" not in x or "answer" in x, where, "has a source but no "
+         "answer; give both, or neither")  # fmt: skip
     parts = x.get("segments")
     need(parts is None or pairs_of(parts, "role", "text") and
-         {y["role"] for y in parts} <= {*ROLES}, where, "segments is no list "
-         "of {\"role\": \"context\", \"text\": \"...\"}, roles ",
+         {y["role"] for y in parts} <= {*ROLES}, where, 'segments must be a '
+         'list of {"role": "context", "text": "..."}, with roles ',
          ", ".join(ROLES))  # fmt: skip
     new = x.get("new")
-    need(new is None or type(new) is int and 0 < new < 10**6, where, "new is "
-         "no number of tokens: give 1 or more")  # fmt: skip
+    need(new is None or type(new) is int and 0 < new < 10**6, where,
+         "new must be a number of tokens, 1 or more")  # fmt: skip
     name = x.get("id", f"p{number:05}")
     name = str(name) if type(name) is int else name
     need(isinstance(name, str) and re.fullmatch(r"[\w-][\w.-]{0,199}", name),
-         where, f"id {name!r} cannot name a file: give letters, digits and "
-         "- . _, 200 at most, no dot first")  # fmt: skip
+         where, f"id {name!r} cannot name a file; use at most 200 letters, "
+         "digits and - . _, with no dot first")  # fmt: skip
     return Prompt(where, name, **{y: x.get(y) for y in KEYS[1:]})
 
 
@@ -93,7 +94,7 @@ def parse(where: str, line: str) -> Any:
     try:
         return json.loads(line)
     except (ValueError, RecursionError) as e:
-        raise ValueError(f"{where}: no JSON: {e}") from None
+        raise ValueError(f"{where}: not JSON: {e}") from None
 
 
 def read_prompts(path: str) -> List[Prompt]:
@@ -110,8 +111,8 @@ def read_prompts(path: str) -> List[Prompt]:
             continue
         found.append(prompt_of(where, number, parse(where, line)))
         name = found[-1].id
-        need(name not in lines, where, f"id {name} is that of line ",
-             lines.get(name), ", too: give each its own")  # fmt: skip
+        need(name not in lines, where, f"id {name} is also the id of line ",
+             lines.get(name), "; give each its own")  # fmt: skip
         lines[name] = number
-    need(found, path, "has no prompt: give a JSON object a line")
+    need(found, path, "has no prompt; write one JSON object a line")
     return found

@@ -78,8 +78,8 @@ def span_of(tokenizer: Any, asked: Asked) -> Tuple[int, int, List[int]]:
     last = min([last, *asks])
     need(
         first < last,
-        f"{x.where}: the prompt has no context to repeat: all of it is special "
-        "tokens or a question",
+        f"{x.where}: the prompt has no context to repeat, only special tokens "
+        "or a question",
     )
     return first, last, behind
 

@@ -21,7 +21,8 @@ def read_layers(text: str) -> Optional[List[int]]:
             found.update(span)
     except ValueError:
         raise ValueError(
-            f"--layers {text}: give all, or numbers and spans such as 0,3,8-11"
+            "--layers must be all, or numbers and spans such as 0,3,8-11, not "
+            f"{text}"
         ) from None
     return sorted(found)
 
@@ -40,8 +41,8 @@ def read_rows(text: str) -> Optional[int]:
             parts = []
     if "decode" not in parts:
         raise ValueError(
-            f"--rows {text}: give all, or last=256,decode (the prompt's last "
-            "256 rows and those of all decode steps), or decode"
+            "--rows must be all, last=256,decode (the prompt's last 256 rows "
+            f"and those of all decode steps), or decode, not {text}"
         )
     return last
 

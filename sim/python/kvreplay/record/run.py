@@ -47,8 +47,8 @@ class Run:
         self.model, self.tokenizer = load(a.model, a.dtype, a.device)
         if a.repeat and stateful(self.model):
             raise ValueError(
-                f"{a.model} remembers by a state, too, which no cache of keys "
-                "and values goes on from: leave out --repeat"
+                f"{a.model} also keeps a recurrent state, which a cache of "
+                "keys and values cannot continue; leave out --repeat"
             )
         self.digest = model_digest(self.model)
         ids = torch.full((1, 2), 1, device=self.model.device)
@@ -61,8 +61,8 @@ class Run:
         made = {x.id: self.made(x) for x in prompts}
         self.there = [x for x in prompts if made[x.id]]
         if self.there and not a.quiet:
-            say(f"{len(self.there)} of {len(prompts)} traces are in {a.out} "
-                "already")  # fmt: skip
+            say(f"{len(self.there)} of {len(prompts)} traces exist in "
+                f"{a.out}")  # fmt: skip
         self.asked = [self.tokens(x) for x in prompts if not made[x.id]]
 
     def path(self, prompt: Prompt) -> str:
@@ -74,8 +74,8 @@ class Run:
             return False
         if load_file(path)[0].get("request") != self.key[prompt.id]:
             raise ValueError(
-                f"{path} is there, of another prompt, model or options than "
-                f"those of {prompt.where}: give another -o, or remove it"
+                f"{path} exists, but belongs to another prompt, model or "
+                f"options than {prompt.where}; give another -o, or remove it"
             )
         return True
 
@@ -103,12 +103,12 @@ class Run:
         self.said.add(tuple(layers))
         left = self.layers.left_out(layers, n_tokens)
         if left and not self.a.layers:
-            self.say(f"recorded are layers {spans(layers)}, not {left}")
+            self.say(f"recording layers {spans(layers)}, not {left}")
         if self.layers.rotation(layers).rope.freq is None:
             self.say(
-                "without RoPE: not every layer turns its heads alike, by "
-                "frequencies that stand still. Methods that re-index are "
-                "refused on these traces, all others run"
+                "recorded without RoPE, because not every layer rotates its "
+                "heads alike by fixed frequencies. Methods that re-index are "
+                "refused on these traces; all others run"
             )
 
     def group(self, group: List[Asked], progress: Progress) -> None:
@@ -145,7 +145,7 @@ class Run:
             of = read_scores(path).get("trace")
         except ValueError as e:
             raise ValueError(
-                f"{e}: no scores, or broken; remove it to have it made again"
+                f"{e}: no scores, or damaged; remove it to compute it again"
             ) from None
         return of == read_trace(self.path(prompt)).identity
 
@@ -156,8 +156,8 @@ class Run:
         most = getattr(config, "max_position_embeddings", None) or x.places()
         if x.places() > most:
             raise ValueError(
-                f"{asked.prompt.where}: --repeat comes to {x.places()} tokens,"
-                f" and the model has places for {most}: shorten the prompt"
+                f"{asked.prompt.where}: --repeat needs {x.places()} tokens, "
+                f"but the model allows {most}; shorten the prompt"
             )
         return x
 
@@ -175,8 +175,8 @@ class Run:
         if self.a.check:
             check(self.path(request.asked.prompt), self.say)
         if request.asked.answer and not request.answers:
-            self.say(f"{where}: no source of the answer in the prompt, so its "
-                     "trace has no needle: give one as source")  # fmt: skip
+            self.say(f"{where}: the answer's source is not in the prompt, so "
+                     "its trace has no needle; give one as source")  # fmt: skip
 
 
 def check(path: str, say: Callable[..., None]) -> None:
@@ -187,12 +187,12 @@ def check(path: str, say: Callable[..., None]) -> None:
     if x.returncode not in (0, 1):
         raise ValueError(f"{path}: {x.stderr.strip()}")
     worst = max(json.loads(x.stdout)["layers"], key=lambda y: y["relative"])
-    say(f"{path}: outputs differ by {worst['relative']:.1e} of their length at "
-        f"most, in layer {worst['layer']}")  # fmt: skip
+    say(f"{path}: outputs differ by at most {worst['relative']:.1e} of their "
+        f"length, in layer {worst['layer']}")  # fmt: skip
     if x.returncode:
         raise ValueError(
-            f"{path}: more than rounding explains ({worst['tolerance']:.0e}): "
-            "kvtrace check says where; do not trust this trace"
+            f"{path}: more than rounding explains ({worst['tolerance']:.0e}); "
+            "kvtrace check says where, so do not trust this trace"
         )
 
 

@@ -139,7 +139,7 @@ def rendered(name: str, tokenizer: Any, x: Prompt) -> str:
     names the day (Llama 3) names the day that it has without a clock."""
     template = getattr(tokenizer, "chat_template", "")
     need(template is not None, x.where, f"{name} has no chat template for "
-         "messages: give prompt, a text, or a model that has one")  # fmt: skip
+         "messages; give prompt, a text, or another model")  # fmt: skip
     day = {"date_string": "26 Jul 2024"} if "date_string" in template else {}
     try:
         text: str = tokenizer.apply_chat_template(
@@ -149,7 +149,7 @@ def rendered(name: str, tokenizer: Any, x: Prompt) -> str:
     except Exception as e:  # of a template: jinja's, or none there is
         said = " ".join(str(e).split())[:200]
         raise ValueError(
-            f"{x.where}: {name}'s chat template takes no such messages: {said}"
+            f"{x.where}: {name}'s chat template refuses these messages: {said}"
         ) from None
 
 
@@ -191,10 +191,10 @@ def source_of(
     n, span = find(tokenizer, ids, x.source or x.answer)
     if not x.source:
         return span if n == 1 else None
-    need(n > 0, x.where, f"the source {x.source[:40]!r} does not stand in the "
-         "prompt, in whole words, as the model's tokens have it")  # fmt: skip
-    need(n == 1, x.where, f"the source {x.source[:40]!r} stands in the prompt "
-         f"{n} times: give more of the text around it")  # fmt: skip
+    need(n > 0, x.where, f"the source {x.source[:40]!r} is not in the prompt, "
+         "as whole words of the model's tokens")  # fmt: skip
+    need(n == 1, x.where, f"the source {x.source[:40]!r} appears {n} times in "
+         "the prompt; give more of the text around it")  # fmt: skip
     return span
 
 
@@ -205,8 +205,8 @@ def segments_of(
     found, first = [], 0
     for part in x.segments or ():
         _, span = find(tokenizer, ids, part["text"], first, words=False)
-        need(span, x.where, f"the segment {part['text'][:40]!r} does not stand "
-             "in the prompt behind those before it")  # fmt: skip
+        need(span, x.where, f"the segment {part['text'][:40]!r} is not in the "
+             "prompt after the earlier ones")  # fmt: skip
         assert span is not None
         # From where the last one ended: what is between belongs to this one.
         found.append(dict(start=first, end=span[1], role=part["role"]))
@@ -218,7 +218,7 @@ def check_places(where: str, n: int, more: int, most: Optional[int]) -> None:
     """ValueError where n tokens and `more` to follow are more than the model
     has places for; most: None where it does not say."""
     need(most is None or n + more <= most, where, f"{n} tokens and {more} to "
-         f"follow, and the model has places for {most}: shorten the prompt, or "
+         f"follow exceed the model's limit of {most}; shorten the prompt, or "
          "let fewer follow")  # fmt: skip
 
 

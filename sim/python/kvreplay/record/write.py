@@ -29,7 +29,8 @@ def check_room(folder: str, plans: Sequence[Plan]) -> None:
     )
     disk = os.statvfs(folder)
     if size > disk.f_bavail * disk.f_frsize:
-        raise OSError(errno.ENOSPC, f"no room for {size} bytes", folder)
+        raise OSError(errno.ENOSPC, f"not enough disk space for {size} "
+                      "bytes", folder)
 
 
 def record(

@@ -1,19 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Makes the weights or tables that a method reads, from recorded traces.
+"""Trains a method's weights or tables on recorded traces.
 
     kvreplay train deltakv rec/*.safetensors \\
         -o assets/deltakv.my_model.safetensors --hold-out other.safetensors
     kvreplay train deltakv:compressor=gelu:stride=20 rec/*.safetensors \\
         -o w.safetensors --steps 20000
 
-Learns from recorded traces of one model what a method reads from a file. Traces
-of the same request should not be among those that results are reported on.
+All traces must be of one model. Do not train on traces of requests that you
+report results on.
 
-deltakv and less are learned by gradients and need torch; the others need one
-pass and numpy. While gradients are followed FILE.training holds what is needed
-to go on: a command that was interrupted or killed goes on when it is repeated,
-and ends with the same weights as one that was not (same machine, same number of
-threads). Weights are not the same on every machine.
+deltakv and less follow gradients and need torch. The others need one pass, and
+numpy. During training FILE.training has the state: repeat an interrupted or
+killed command to continue it. On the same machine, with as many threads, it
+ends with the same weights as an uninterrupted one. Other machines may give
+other weights.
 
 Exit codes: 0 done, 2 wrong usage, 3 a bad trace, 4 no memory, disk or package,
 130 interrupted.

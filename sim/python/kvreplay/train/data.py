@@ -47,16 +47,16 @@ class Data:
             check_like(t, first)
             check_plain(t)
             need(not turning or t.inv_freq is not None, t.path, "has no RoPE "
-                 "frequencies (rope.inv_freq), so keys cannot be turned back "
-                 f"as {method} wants them: record them, or train on another "
+                 "frequencies (rope.inv_freq), so keys cannot be rotated back "
+                 f"for {method}; record them, or train on another "
                  "trace")  # fmt: skip
         for t in self.traces:
             lacks = [x for x in self.layers if x not in t.layers]
-            need(not lacks, t.path, f"does not record layer {lacks[:1]}, which "
-                 f"{first.path} does: train on traces with the same layers"
+            need(not lacks, t.path, f"does not record layer {lacks[:1]}, but "
+                 f"{first.path} does; train on traces with the same layers"
                  )  # fmt: skip
         need(not answers or any(t.answers for t in self.traces), method,
-             "learns from recorded answers, and no trace has any (metadata "
+             "learns from recorded answers, but no trace has any (metadata "
              "answers)")  # fmt: skip
         self.pieces = [x for t in self.traces for x in self.cut(t)]
         self.tokens = sum(t.n_tokens for t in self.traces)
@@ -79,15 +79,15 @@ def check_like(t: Trace, first: Trace) -> None:
     a, b = ((x.n_layers, x.n_heads, x.n_kv_heads, x.head_dim, x.value_dim)
             for x in (t, first))  # fmt: skip
     said = "{} layers of {} query and {} KV heads of {} and {}"
-    need(a == b, t.path, f"has {said.format(*a)}, and {first.path} "
-         f"{said.format(*b)}: one file of weights is for one model"
+    need(a == b, t.path, f"has {said.format(*a)}, but {first.path} "
+         f"{said.format(*b)}; one file of weights is for one model"
          )  # fmt: skip
     key = "model_digest"
     if not (key in t.metadata and key in first.metadata):
         key = "model"
     x, y = (of.metadata.get(key) for of in (t, first))
-    need(None in (x, y) or x == y, t.path, f"is of the {key} {x}, and "
-         f"{first.path} of {y}: one file of weights is for one model"
+    need(None in (x, y) or x == y, t.path, f"is of the {key} {x}, but "
+         f"{first.path} of {y}; one file of weights is for one model"
          )  # fmt: skip
 
 
@@ -99,8 +99,8 @@ def check_plain(t: Trace) -> None:
          any(t.sinks(x) is not None for x in t.layers)),
         ("a layer has a sliding window", any(t.windows[x] for x in t.layers)),
     ) if there]  # fmt: skip
-    need(not odd, t.path, *odd[:1], ", which kvreplay train does not know; "
-         "name a trace without")  # fmt: skip
+    need(not odd, t.path, *odd[:1], ", which kvreplay train cannot handle; "
+         "give a trace without")  # fmt: skip
     for layer in t.layers:
         for name, x in t.layer(layer).items():
             need(name not in "qkv" or np.isfinite(widen(x)).all(), t.path,
@@ -170,6 +170,6 @@ def packed(name: str, dtype: str, x: Any) -> Any:
         made = tensor(dtype, bfloat16(y) if dtype == "BF16" else y)
     there = array(made)
     there = widen(there) if dtype == "BF16" else there
-    need(np.isfinite(there).all(), name, "a weight is not finite: take a lower "
+    need(np.isfinite(there).all(), name, "a weight is not finite; use a lower "
          "--rate")  # fmt: skip
     return made

@@ -194,9 +194,9 @@ def compressor(
     kind = begin.meta.get("compressor", "swiglu")
     if "trained_references" in begin.meta:
         kind += " without references"
-    need(kind == "swiglu", path, f"its compressor is {kind}, and --from takes "
-         "swiglu with references, as `kvreplay train deltakv` makes it by "
-         "default")  # fmt: skip
+    need(kind == "swiglu", path, f"its compressor is {kind}, but --from needs "
+         "swiglu with references, the default of `kvreplay train "
+         "deltakv`")  # fmt: skip
     latent = begin.size(latent, OUT, 0, max(1, width // 4))
     hidden = begin.size(hidden, OUT, 1, width * 3 // 2)
     net = Compressor(frozen.layers, width, hidden, latent)
@@ -220,7 +220,7 @@ class Trainer(Kind):
         least = self.a.sinks + 1
         found = [x for x in pieces if x.ids.shape[1] > least]
         need(found, pieces[0].where, f"no piece has more than {least} tokens, "
-             f"and the first {self.a.sinks} are never coded: give longer "
+             f"and the first {self.a.sinks} are never coded; give longer "
              "prompts")  # fmt: skip
         return found
 

@@ -59,11 +59,11 @@ class Trainer(Kind):
         least = self.a.sink + self.a.recent + 1
         long = [x for x in pieces if x.ids.shape[1] > least]
         need(long, pieces[0].where, f"no prompt has more than {least} tokens, "
-             "and of fewer a stream sees all: give longer ones, or a smaller "
-             "--sink and --recent")  # fmt: skip
+             "and a stream sees all of fewer tokens; give longer ones, or a "
+             "smaller --sink and --recent")  # fmt: skip
         found = [x for x in long if x.answers]
         need(found, long[0].where, "no prompt of that length has an answer, "
-             "and gates are learned from answers: give each its answer"
+             "from which gates are learned; give each its answer"
              )  # fmt: skip
         return found
 

@@ -43,15 +43,15 @@ class Frozen:
         alike = at.look[layers[0]].alike
         self.heads, self.kv_heads, self.d, self.d_v, self.scale, cap = alike
         bad = [l for l in layers if at.look[l].sinks or at.window(l, n_tokens)]
-        need(not cap and not bad, f"layer {[*bad, layers[0]][0]} attends with a"
-             " cap, sinks or a window: train for others, or another model"
+        need(not cap and not bad, f"layer {[*bad, layers[0]][0]} has a logit "
+             "cap, sinks or a window; train on other layers, or another model"
              )  # fmt: skip
         self.layers, self.n_layers = layers, at.n
         if turning:
             rope = at.rotation(layers).rope
-            need(rope.freq is not None and rope.channels is None, "its keys "
-                 "are not all turned by plain RoPE, so they cannot be turned "
-                 "back: take another model")  # fmt: skip
+            need(rope.freq is not None and rope.channels is None,
+                 "its keys are not all rotated by plain RoPE, so they cannot "
+                 "be rotated back; use another model")  # fmt: skip
             self.inv_freq = torch.tensor(rope.freq, dtype=torch.float64)
             self.paired = rope.paired
 

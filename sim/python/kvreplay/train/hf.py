@@ -1,28 +1,29 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Trains what a method reads, with a Hugging Face model in the loop.
+"""Trains a method's weights or tables, with a Hugging Face model in the loop.
 
     kvreplay train-hf deltakv MODEL --prompts FILE... -o NAME.safetensors
     kvreplay run T.safetensors -m deltakv:compressor=NAME.safetensors
 
 METHOD is one of
 
-    deltakv       the compressors of DeltaKV by its Algorithm 1: the model runs
-                  on with K and V rebuilt from their latents; squared error of
-                  K and V, and the loss of the next token
-    less          the perceptrons of LESS: squared error of each layer's
-                  attention behind its output projection, and, if asked for, the
-                  loss of the next token
-    duoattention  a gate for each KV head: the last hidden state of answers
-                  where each head's output is mixed of all and of a stream
+    deltakv       DeltaKV's compressors, by its Algorithm 1: the model continues
+                  with K and V rebuilt from their latents. The loss is the
+                  squared error of K and V and the loss of the next token
+    less          LESS's perceptrons. The loss is the squared error of each
+                  layer's attention after its output projection, optionally with
+                  the loss of the next token
+    duoattention  a gate for each KV head. The loss is the error of the last
+                  hidden state of answers, if each head mixes full attention and
+                  a stream
 
-MODEL is a folder, a name on the hub, or a .gguf file, and stays as it is. A
-FILE is prompts as `kvreplay record` takes them (.jsonl, or a .txt, which is one
-text), or a trace, of which the tokens and answers are read. Files are those
-that `kvreplay train` makes of traces alone; --from begins with one.
+MODEL is a folder, a name on the hub, or a .gguf file; it is not changed. A FILE
+has prompts as for `kvreplay record` (.jsonl, or .txt, which is one prompt), or
+is a trace, whose tokens and answers are read. The result is a file like that of
+`kvreplay train`; --from starts with such a file.
 
-While it runs NAME.safetensors.training holds what is needed to go on: the same
-command, typed again after it was killed, ends with the same numbers as one that
-was not (same machine, same number of threads).
+During training NAME.safetensors.training has the state. Repeat a killed command
+to continue it; it ends with the same numbers as one that was not killed, on the
+same machine with as many threads.
 
 Exit codes: 0 done, 2 wrong usage, 3 a bad model, file or prompt, 4 no memory,
 disk or package, 130 interrupted.
@@ -66,31 +67,31 @@ weight.__name__ = "number from 0 to 1000"
 # Of a method's own options: word, how it is read (or what it may be), default
 # (None: said by the help), what it is.
 Own = Tuple[str, Any, Any, str]
-CUT: Own = ("tokens", whole(2), 512, "tokens of a piece at most: longer "
+CUT: Own = ("tokens", whole(2), 512, "most tokens of a piece; longer "
             "prompts are cut into several")  # fmt: skip
-BEGIN: Own = ("from", str, None, "a file to begin with, of this command or of "
-              "`kvreplay train` (default: random weights)")  # fmt: skip
+BEGIN: Own = ("from", str, None, "start with this file of train-hf or train "
+              "(default: random weights)")  # fmt: skip
 OWN: Dict[str, List[Own]] = {
     "deltakv": [
         CUT, BEGIN,
         ("loss", ["both", "mse", "ntp"], "both", "squared error, loss of the "
-         "next token, or both, which then weigh the same"),
+         "next token, or both with equal weight"),
         ("refs", ["raw", "recon"], "raw", "references as the model computes "
-         "them, which the method keeps, or rebuilt ones, as in Algorithm 1"),
+         "them, which the method stores, or rebuilt ones, as in Algorithm 1"),
         ("hidden", whole(1), None, "units of f_c; default 1.5 times the width "
          "of K and V, as in the paper"),
         ("latent", whole(1), None, "width of z; default a quarter of K and V, "
          "as in the paper"),
-        ("stride", whole(1), 10, "a reference every so many tokens"),
-        ("k", whole(1), 4, "references a token"),
+        ("stride", whole(1), 10, "one reference every N tokens"),
+        ("k", whole(1), 4, "references per token"),
         ("sinks", whole(1), 8, "first tokens, which are never coded"),
     ],
     "less": [
         CUT, BEGIN,
-        ("loss", ["mse", "both"], "mse", "squared error of each layer by "
-         "itself, as in the paper; both: the model runs on with what is "
-         "approximated, and the loss of its next token is added"),
-        ("hidden", whole(1), None, "units between; default 512, as in the "
+        ("loss", ["mse", "both"], "mse", "squared error of each layer "
+         "alone, as in the paper; both: the model continues with the "
+         "approximation, and the loss of its next token is added"),
+        ("hidden", whole(1), None, "hidden units; default 512, as in the "
          "paper"),
         ("rank", whole(1), None, "width of phi and psi; default 8, as in the "
          "paper"),
@@ -126,24 +127,24 @@ def add_options(p: argparse.ArgumentParser, method: str) -> None:
         help=".jsonl, .txt or traces (.safetensors)")  # fmt: skip
     add("-o", "--out", required=True, metavar="NAME.safetensors")
     add("--hold-out", nargs="+", default=[], metavar="FILE",
-        help="prompts that are not trained on: their losses are printed in the "
+        help="prompts that are not trained on; their losses are printed at the "
         "end")  # fmt: skip
     add("--layers", type=option(read_layers), default=None, metavar="LIST",
-        help="such as 0,3,8-11: those trained and written, the others attend "
-        "as they are (default: all that can be)")  # fmt: skip
+        help="layers to train and write, such as 0,3,8-11; the others are not "
+        "changed (default: all possible)")  # fmt: skip
     add("-n", "--steps", type=whole(1), default=steps, metavar="N",
-        help=f"of one piece each (default: {steps})")  # fmt: skip
+        help=f"steps of one piece each (default: {steps})")  # fmt: skip
     add("-r", "--rate", type=share, default=rate, metavar="X",
         help=f"learning rate (default: {rate})")  # fmt: skip
     add("-s", "--seed", type=whole(0), default=0, metavar="N",
-        help="of the first weights and the order of pieces (default: 0)"
+        help="seed of the first weights and the order of pieces (default: 0)"
         )  # fmt: skip
     own_options(p, OWN[method])
     add("--keep", type=whole(0), default=30, metavar="SECONDS",
-        help="how often NAME.safetensors.training is written (default: 30; 0: "
-        "after each step)")  # fmt: skip
-    add_model(p, "the model computes in it; the file is for traces of the "
-              "model in any", " in the file")  # fmt: skip
+        help="interval between checkpoints in NAME.safetensors.training "
+        "(default: 30; 0: after each step)")  # fmt: skip
+    add_model(p, "number type of the model; the file fits traces of any type",
+              " in the file")  # fmt: skip
 
 
 def parser() -> argparse.ArgumentParser:
@@ -160,15 +161,15 @@ def parser() -> argparse.ArgumentParser:
 
 def check(a: argparse.Namespace) -> None:
     if not a.out.endswith(".safetensors") or not a.out[:-12].strip("./"):
-        raise ValueError(f"-o {a.out}: call it NAME.safetensors")
+        raise ValueError(f"-o must be called NAME.safetensors, not {a.out}")
     check_folder(a.out)
     for path in a.prompts + a.hold_out:
         if not os.path.isfile(path):
-            raise ValueError(f"{path}: there is no such file of prompts")
+            raise ValueError(f"{path}: no such file of prompts")
     if a.method == "less" and a.tokens <= a.budget:
         raise ValueError(
             f"--tokens {a.tokens} leaves nothing to drop with --budget "
-            f"{a.budget}: give longer pieces"
+            f"{a.budget}; give longer pieces"
         )
 
 

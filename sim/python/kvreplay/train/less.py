@@ -104,7 +104,7 @@ class Trainer(Kind):
     def fit(self, pieces: List[Piece]) -> List[Piece]:
         found = [x for x in pieces if x.ids.shape[1] > self.a.budget + 1]
         need(found, pieces[0].where, f"no piece has more than {self.a.budget} "
-             "+ 1 tokens, so nothing is dropped: give longer prompts, or a "
+             "+ 1 tokens, so nothing is dropped; give longer prompts, or a "
              "smaller --budget")  # fmt: skip
         return found
 
@@ -179,8 +179,8 @@ class Trainer(Kind):
     ) -> torch.Tensor:
         """The mean squared difference of rows, behind the projection."""
         out = getattr(call.module, "o_proj", None)
-        need(out is not None, call.layer, "the layer has no o_proj, behind "
-             "which outputs are compared: take a model like Llama"
+        need(out is not None, call.layer, "the layer has no o_proj, after "
+             "which outputs are compared; use a model like Llama"
              )  # fmt: skip
         assert out is not None  # as need() has just seen
         rows = (a - b)[:, self.a.budget :].transpose(0, 1).flatten(1)

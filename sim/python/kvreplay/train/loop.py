@@ -52,8 +52,8 @@ class WithModel(Run):
         of = Source(a.model, tokenizer, self.digests, size, places,
                     model.device)  # fmt: skip
         pieces, held = (read(x, most, of) for x in (a.prompts, a.hold_out))
-        need(pieces, a.prompts[0], "there is nothing to train on: give "
-             "prompts of two tokens or more")  # fmt: skip
+        need(pieces, a.prompts[0], "there is nothing to train on; give prompts "
+             "of two tokens or more")  # fmt: skip
         longest = max(x.ids.shape[1] for x in pieces + held)
         own: Any = importlib.import_module("." + a.method, __package__).Trainer
         torch.manual_seed(a.seed)

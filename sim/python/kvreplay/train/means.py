@@ -161,13 +161,13 @@ class Palu(Means):
             own.heads = min(4, data.kv_heads)
         if data.kv_heads % own.heads:
             raise Usage(f"palu: groups of {own.heads} KV heads do not divide "
-                        f"the {data.kv_heads} of these traces; choose heads as "
-                        "one of their divisors")
+                        f"these traces' {data.kv_heads}; choose a divisor for "
+                        "heads")
         k, v = (own.heads * x for x in (data.d, data.d_v))
         if own.turn & (own.turn - 1) or k % own.turn or v % own.turn:
-            raise Usage(f"palu: turn={own.turn} is no power of two that divides"
-                        f" the {k} numbers of a group's keys and the {v} of "
-                        "its values")
+            raise Usage(f"palu: turn={own.turn} must be a power of two that "
+                        f"divides the {k} numbers of a group's keys and the "
+                        f"{v} of its values")
         # Directions and energies [groups, ..] by layer and side.
         self.basis: Dict[Any, Array] = {}
         self.energy: Dict[Any, Array] = {}

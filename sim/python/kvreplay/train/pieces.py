@@ -36,13 +36,13 @@ class Source(NamedTuple):
 def of_trace(path: str, of: Source) -> List[Piece]:
     t = read_trace(path)
     said = t.metadata.get("model_digest")
-    need(not said or not of.digests or said in of.digests, path, "is of "
-         "another model: give traces of this one")  # fmt: skip
-    need(t.tokens is not None, path, "has no tokens: give a trace that has")
+    need(not said or not of.digests or said in of.digests, path,
+         "is of another model; give traces of this one")  # fmt: skip
+    need(t.tokens is not None, path, "has no tokens; give a trace that has")
     assert t.tokens is not None  # as need() has just seen
     ids = torch.tensor(t.tokens.tolist())[None]
-    need(ids.max() < of.size, path, f"has token {ids.max()}, and the model "
-         f"{of.size} tokens: give traces of this model")  # fmt: skip
+    need(ids.max() < of.size, path, f"has token {ids.max()}, but the model has "
+         f"{of.size} tokens; give traces of this model")  # fmt: skip
     spans = tuple((x["start"], x["end"]) for x in t.answers)
     return [Piece(path, ids, spans)]
 
@@ -61,8 +61,8 @@ def of_prompts(path: str, of: Source) -> List[Piece]:
 def cut(piece: Piece, most: Optional[int], of: Source) -> Iterator[Piece]:
     """Into sequences of at most so many tokens; None: whole."""
     n = piece.ids.shape[1]
-    need(most or n <= of.places, piece.where, f"{n} tokens, and the model has "
-         f"places for {of.places}: shorten the prompt")  # fmt: skip
+    need(most or n <= of.places, piece.where, f"{n} tokens exceed the model's "
+         f"limit of {of.places}; shorten the prompt")  # fmt: skip
     step = min(most or n, of.places)
     for first in range(0, n, step):
         ids = piece.ids[:, first : first + step].to(of.device)

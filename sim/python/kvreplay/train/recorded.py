@@ -38,13 +38,13 @@ class DeltaKV(deltakv.Trainer):
         alone, gelu = own.references == "none", own.compressor == "gelu"
         for word, default in ("stride", 10), ("k", 4):
             if alone and getattr(own, word) is not None:
-                raise Usage(f"{word}={getattr(own, word)} is of references, "
-                            "and references=none has none")
+                raise Usage(f"{word}={getattr(own, word)} has no effect with "
+                            "references=none")
             if not alone and getattr(own, word) is None:
                 setattr(own, word, default)
         if own.back is not None and not gelu:
-            raise Usage(f"back={own.back} is of the compressor gelu; swiglu's "
-                        "way back is one layer")
+            raise Usage(f"back={own.back} only applies to compressor=gelu; "
+                        "swiglu's decoder is one layer")
         width = data.width()
         latent = own.latent or max(1, width * 3 // 8 if alone else width // 4)
         hidden = own.hidden or (2 * width if gelu else width * 3 // 2)

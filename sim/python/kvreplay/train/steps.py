@@ -55,9 +55,10 @@ class Run:
             x = torch.load(self.part, map_location="cpu")
             same = x["command"] == self.told
         except Exception:  # of pickle, zip, torch: none of them says it well
-            raise ValueError(f"{self.part}: no checkpoint, or a broken one: "
-                             "remove it") from None  # fmt: skip
-        need(same, self.part, "is of another command: type that, or remove it")
+            raise ValueError(f"{self.part}: not a checkpoint, or a damaged "
+                             "one; remove it") from None  # fmt: skip
+        need(same, self.part, "is of another command; repeat that command, or "
+             "remove the file")
         for state, there in zip(states, x["states"]):
             state.load_state_dict(there)
         if not self.a.quiet:

@@ -31,36 +31,36 @@ METHODS: Dict[str, Tuple[str, Dict[str, Param]]] = {
         "references": (["nearest", "none"], "nearest", "none: z is of the token"
                        " alone, for deltakv:references=none"),
         "latent": (range(1, 65537), None, "width of z; default a quarter of K "
-                   "and V, as in the paper, and without references 3/8"),
+                   "and V, as in the paper; 3/8 without references"),
         "hidden": (range(1, 131073), None, "units of f_c; default 1.5 times the"
                    " width of K and V for swiglu, 2 times for gelu"),
         "back": (range(1, 131073), None, "units of f_d, gelu alone; default "
                  "those of f_c"),
-        "stride": (MANY, None, "a reference every so many tokens; default 10"),
-        "k": (range(1, 65), None, "references a token; default 4"),
+        "stride": (MANY, None, "one reference every N tokens; default 10"),
+        "k": (range(1, 65), None, "references per token; default 4"),
         "sinks": (range(1, 65537), 8, "first tokens, references that are never "
                   "coded"),
     }),
-    "duoattention": ("gates of KV heads, from what a stream loses of answers", {
+    "duoattention": ("gates of KV heads, from answers that a stream loses", {
         "sink": (range(1 << 30), 64, "first tokens of a stream"),
         "recent": (range(1, 1 << 30), 256, "last tokens of a stream"),
         "penalty": ((0, 1000), 0.05, "weight of the mean gate"),
     }),
-    "headkv": ("scores of query heads, from how much of answers they find", {}),
-    "less": ("perceptrons whose state stands for dropped tokens", {
+    "headkv": ("scores of query heads, from how well they find answers", {}),
+    "less": ("perceptrons whose state replaces dropped tokens", {
         "rank": (range(1, 1025), 8, "width of phi and psi"),
-        "hidden": (range(1, 65537), 512, "units between"),
+        "hidden": (range(1, 65537), 512, "hidden units"),
         "budget": (range(2, 1 << 20), 32, "tokens that the policy keeps, half "
                    "of them recent"),
-        "context": (range(4, 1 << 20), 512, "tokens of a piece that are looked "
-                    "at, its first ones"),
+        "context": (range(4, 1 << 20), 512, "first tokens of a piece that are "
+                    "used"),
     }),
-    "palu": ("directions of groups of KV heads that hold most squares", {
-        "heads": (range(1, 4097), None, "KV heads a group; default 4, or as "
-                  "many as there are"),
+    "palu": ("directions with the most squares, for groups of KV heads", {
+        "heads": (range(1, 4097), None, "KV heads per group; default 4, or "
+                  "all if there are fewer"),
         "turn": (range(1, 1025), 1, "directions mixed by a Hadamard matrix, "
                  "for latents of 4 bits: a power of two"),
-        "share": ((0, 1), 0.5, "of the directions, with which losses are told"),
+        "share": ((0, 1), 0.5, "share of the directions, for printed losses"),
     }),
 }  # fmt: skip
 
@@ -69,15 +69,15 @@ def value(word: str, text: str, may: Any) -> Any:
     """Of a parameter."""
     if isinstance(may, list):
         if text not in may:
-            raise Usage(f"{word}={text} is none of {'|'.join(may)}")
+            raise Usage(f"{word} must be one of {'|'.join(may)}, not '{text}'")
         return text
     try:
         x = int(text) if isinstance(may, range) else float(text)
     except ValueError:
-        raise Usage(f"{word}={text} is not a number") from None
+        raise Usage(f"{word} must be a number, not '{text}'") from None
     low, high = may[0], may[-1]
     if not low <= x <= high:
-        raise Usage(f"{word}={text} is not in range ({low} to {high})")
+        raise Usage(f"{word} must be from {low} to {high}, not {text}")
     return x
 
 
@@ -114,46 +114,47 @@ def parser() -> argparse.ArgumentParser:
                )  # fmt: skip
     add = p.add_argument
     add("words", nargs="+", metavar="METHOD TRACE...",
-        help="NAME:key=value:.., and traces of one model")  # fmt: skip
+        help="NAME:key=value:.., then traces of one model")  # fmt: skip
     add("-o", "--output", dest="out", required=True, metavar="FILE",
-        help="the file to make, NAME.safetensors (required)")  # fmt: skip
+        help="the file to write, NAME.safetensors (required)")  # fmt: skip
     add("--hold-out", action="append", default=[], metavar="TRACE",
-        help="a trace that is not trained on: its loss is printed in the end; "
+        help="a trace that is not trained on; its loss is printed at the end; "
         "may be repeated")  # fmt: skip
-    add("-n", "--steps", type=whole(1), metavar="N", help="steps, of one piece "
-        "each; default some passes over all pieces, 12 for deltakv, 40 for "
+    add("-n", "--steps", type=whole(1), metavar="N", help="steps of one piece "
+        "each; default some passes over all pieces: 12 for deltakv, 40 for "
         "less")  # fmt: skip
     add("-t", "--tokens", type=whole(2), default=512, metavar="N",
-        help="tokens of a piece at most (default: 512)")  # fmt: skip
-    add("-r", "--rate", type=share, metavar="X", help="learning rate; default "
-        "that of the method's paper")  # fmt: skip
+        help="most tokens of a piece of a trace (default: 512)")  # fmt: skip
+    add("-r", "--rate", type=share, metavar="X", help="learning rate (default: "
+        "as in the method's paper)")  # fmt: skip
     add("-s", "--seed", type=whole(0), default=0, metavar="N",
-        help="of the first weights and the order of pieces (default: 0)"
+        help="seed of the first weights and the order of pieces (default: 0)"
         )  # fmt: skip
     add("--dtype", choices=["auto", "f16", "bf16", "f32"], default="auto",
-        help="of the numbers in the file; auto, the default: f16 for weights, "
+        help="number type of the file; auto, the default: f16 for weights, "
         "f32 for tables of heads")  # fmt: skip
     add("--keep", type=whole(0), default=30, metavar="SECONDS",
-        help="how often a checkpoint is written to FILE.training (default: 30; "
-        "0: after each step)")  # fmt: skip
+        help="interval between checkpoints in FILE.training (default: 30; 0: "
+        "after each step)")  # fmt: skip
     add("-j", "--jobs", type=whole(1), metavar="N", help="threads (default: "
-        "one a processor)")  # fmt: skip
-    add("-q", "--quiet", action="store_true", help="no progress")
+        "one per processor)")  # fmt: skip
+    add("-q", "--quiet", action="store_true", help="no progress bar")
     return p
 
 
 def check(a: argparse.Namespace) -> None:
     if not a.words:
-        raise Usage(f"there is no trace to train on: {NAME} {a.method} "
-                    "TRACE... -o FILE")
+        raise Usage(f"no trace to train on; write {NAME} {a.method} TRACE... "
+                    "-o FILE")
     if not a.out.endswith(".safetensors") or len(a.out) == 12:
-        raise Usage(f"call the output NAME.safetensors, not {a.out}")
+        raise Usage(f"the output must be called NAME.safetensors, not {a.out}")
     seen: Dict[str, str] = {}
     for of, paths in ("trained on", a.words), ("held out", a.hold_out):
         for path in paths:
             real = os.path.realpath(path)
             if real in seen:
-                raise Usage(f"{path} is {seen[real]} and {of}: name it once")
+                raise Usage(f"{path} is both {seen[real]} and {of}; name it "
+                            "once")
             seen[real] = of
     check_folder(a.out)
 

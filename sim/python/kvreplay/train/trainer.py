@@ -100,16 +100,16 @@ class Begin:
     def __init__(self, path: Optional[str], format: str) -> None:
         self.path = path
         self.meta, self.tensors = load(path) if path else ({}, {})
-        need(not path or self.meta.get("format") == format, path, "is no file "
-             f"of {format}: give one, or leave --from out")  # fmt: skip
+        need(not path or self.meta.get("format") == format, path, "is not a "
+             f"{format} file; give one, or leave --from out")  # fmt: skip
 
     def size(self, asked: Optional[int], part: str, dim: int, own: int) -> int:
         """That was asked for, or that of this dimension of the file's first
         tensor of this part, or its own default."""
         for name, x in self.tensors.items():
             if name.endswith("." + part) and asked is None:
-                need(len(x[1]) > dim, self.path, f"{name} is of {len(x[1])} "
-                     "dimensions: give a file of this command")  # fmt: skip
+                need(len(x[1]) > dim, self.path, f"{name} has {len(x[1])} "
+                     "dimensions; give a file of this command")  # fmt: skip
                 return x[1][dim]
         return own if asked is None else asked
 
@@ -119,9 +119,9 @@ class Begin:
         for name, x in zip(weights.names, weights.values) if self.path else ():
             there = self.tensors.get(name)
             need(there and there[0] in ("F16", "BF16", "F32") and
-                 there[1] == tuple(x.shape), self.path, f"{name} is not there "
-                 f"as [{', '.join(map(str, x.shape))}]: give a file of these "
-                 "layers and options")  # fmt: skip
+                 there[1] == tuple(x.shape), self.path, f"{name} must have "
+                 f"shape [{', '.join(map(str, x.shape))}]; give a file of "
+                 "these layers and options")  # fmt: skip
             assert there is not None  # as need() has just seen
             x.copy_(torch.from_numpy(widen(array(there)).copy()))
 

@@ -32,7 +32,8 @@ def options_of(task: str) -> tuple[str, dict[str, Any]]:
     """The name of a task and its options. ValueError of what is none."""
     name, *given = task.split(":")
     if name not in NAMES:
-        raise ValueError(f"no task {name}: there are {', '.join(NAMES)}")
+        raise ValueError(f"no task is called {name}; choose from "
+                         f"{', '.join(NAMES)}")
     known = TASKS[name].options
     found: dict[str, Any] = {}
     for x in given:

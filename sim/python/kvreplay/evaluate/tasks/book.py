@@ -55,7 +55,7 @@ def download() -> bytes:
             raw: bytes = f.read()
     except (OSError, http.client.HTTPException) as e:
         raise ImportError(
-            f"the prose of tasks is not here, and its download failed ({e}): "
+            f"the text for tasks is missing, and its download failed ({e}); "
             f"save {URL} as {path()}"
         ) from None
     prepared(raw)
@@ -77,4 +77,4 @@ def read() -> str:
     try:
         return prepared(raw)
     except ValueError as e:
-        raise ValueError(f"{path()}: {e}: remove it") from None
+        raise ValueError(f"{path()}: {e}; remove it") from None
