@@ -269,8 +269,8 @@ TEST(wrong_tensors) {
       {3, {NULL, KV_ST_I32, 0, {0}, NULL}, "tensor share is missing"},
       {1, {"layers.1.keep", KV_ST_I64, 1, {KV}, wide}, "I64; it must be I32"},
       {3, {"share", KV_ST_F64, 2, {2, 2}, wide}, "F32, F16 or BF16"},
-      {0, {"layers.0.keep", KV_ST_I32, 1, {3}, wide}, "[3] and must have [2]"},
-      {3, {"share", KV_ST_F32, 1, {4}, wide}, "[4] and must have [2, 2]"},
+      {0, {"layers.0.keep", KV_ST_I32, 1, {3}, wide}, "[3]; it must have [2]"},
+      {3, {"share", KV_ST_F32, 1, {4}, wide}, "[4]; it must have [2, 2]"},
       {3, {"share", KV_ST_F16, 2, {2, 2}, inf}, "NaN or Inf at [1, 0]"},
       {0, {"layers.0.keep", KV_ST_I32, 1, {KV}, zero}, "KV head 1 of layer 0"}};
   const char *path = scratch_path("w.safetensors");

@@ -229,7 +229,7 @@ def refused_however(hf, SessionCache):
     x = torch.zeros(1, 2, N, 16)
     cache.update(x, x, 0)
     SessionCache.updated = None  # as if attention had come
-    refusals.refused("1 of 3 layers attend", cache.update, x, x, 0)
+    refusals.refused("only 1 of 3 layers have attention", cache.update, x, x, 0)
     if hf.transformers.__version__ < "5":
         return  # there Jamba uses its own attention
     model = hf.model("Jamba", attention="kvsession", **HYBRID)

@@ -189,7 +189,7 @@ TEST(wrong_is_named) {
   refused("heavy:decay=inf", "must be a number from");
   refused("heavy:decay=1.01", "the nearest is decay=1");
   refused("heavy:p=-0.1", "the nearest is p=0");
-  refused("heavy:group=men", "mean|max|sum|query_head; did you mean mean?");
+  refused("heavy:group=men", "sum|query_head, not 'men'; did you mean mean?");
   refused("heavy:recent=4:recent=4", "recent is given twice");
   refused("heavy,heavy:recent=8", "listed twice");
   refused("", "empty at place 1");

@@ -213,7 +213,7 @@ TEST(wrong_indexes_are_refused) {
       {"{\"weight_map\":{\"a\":\"..\"}}", "i.index.json", "outside"},
       {"{\"weight_map\":{\"a\":\"\"}}", "i.index.json", "outside"},
       {"{\"weight_map\":{\"a\":\"gone.st\"}}", "gone.st", "No such file"},
-      {"{\"weight_map\":{\"b\":\"p.st\"}}", "p.st", "tensor b is not in it"},
+      {"{\"weight_map\":{\"b\":\"p.st\"}}", "p.st", "tensor b is missing"},
       {"{\"weight_map\":{\"a\":\"p.st\",\"b\":\"q.st\"}}", "q.st",
        "tensor a appears in two shards"},
       {"{\"weight_map\":{\"a\":\"r.st\"}}", "i.index.json", "hold 2 tensors"},
