@@ -214,7 +214,7 @@ TEST(test_full) {
     words = cases[i].words;
     log_rows = cases[i].rows;
     kv_err e = rig_fault(&c, cases[i].spec);
-    if (e.rc != KV_INTERNAL || !strstr(e.text, "the verbs of one step name"))
+    if (e.rc != KV_INTERNAL || !strstr(e.text, "needs.changes"))
       fail_msg("%s, %d words, %d rows: %d, '%s'", cases[i].spec, words,
                log_rows, e.rc, e.text);
   }
