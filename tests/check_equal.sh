@@ -50,7 +50,8 @@ wrong 'no search asks for it' '/h2o,.*mean/s/[0-9a-f]{4}$/0000/'
 awk -F, -v OFS=, '$2 == "h2o" { $3 = 0; $8 = "0" substr($8, 2, 30) "0" } 1' \
   "$table" >traces/older.csv
 ran 0 "$kvreplay" verify traces/older.csv
-grep -q '^4 budgets .* 0 differ, 2 are of older' out || fail "$(cat out)"
+grep -q '^4 budgets .* 0 differ, 2 are of older revisions' out ||
+  fail "$(cat out)"
 printf 'x\n' >>traces/older.csv
 refused 3 'older.csv, line 8 is not a found budget' "$kvreplay" verify \
   traces/older.csv

@@ -275,7 +275,7 @@ for path in "$dir" "$dir/fifo" /dev/null; do
     --db "$path"
   refused 3 "cannot read $path" timeout 9 "$kvreplay" verify -q "$path"
 done
-refused 2 'is no file' "${run[@]}" -m dense --db :memory:
+refused 2 'is not a file' "${run[@]}" -m dense --db :memory:
 seq 1000 >"$dir/text"
 refused 3 'not a kvreplay database' "${run[@]}" -m dense --db "$dir/text"
 

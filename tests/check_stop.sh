@@ -115,13 +115,13 @@ decisions() {
 }
 
 vectors() {
-  stopped INT 'is kept' "$kvreplay" vectors "$made" -b 8 -m "$dir/sleeps.so" \
+  stopped INT 'are kept' "$kvreplay" vectors "$made" -b 8 -m "$dir/sleeps.so" \
     -o v
   [ ! -e v ] || fail 'half a folder'
 }
 
 search() {
-  stopped INT 'is kept' "$kvreplay" run "$made" -q -b mean:40% \
+  stopped INT 'are kept' "$kvreplay" run "$made" -q -b mean:40% \
     -m "$dir/sleeps.so"
 }
 
@@ -135,7 +135,7 @@ check() {
 alone() {
   local shim=$top/tests/faults/.libs/failthread.so
   [ -e "$shim" ] || return
-  stopped INT 'is kept' env KV_THREADS=0 "LD_PRELOAD=$shim" \
+  stopped INT 'are kept' env KV_THREADS=0 "LD_PRELOAD=$shim" \
     "ASAN_OPTIONS=${ASAN_OPTIONS-}:verify_asan_link_order=0" "$kvreplay" run \
     "$made" -q -b 8 -m "$dir/sleeps.so" -j 1
 }
@@ -153,7 +153,7 @@ waiting() {
   rm err
   env --default-signal=INT "${run[@]}" -m streamingllm >out 2>err &
   while kill -0 $! && ! [ -s err ]; do sleep 0.1; done
-  grep -q 'waiting for r.db, which another process.* writes' err ||
+  grep -q 'waiting for r.db, which another process.* is writing' err ||
     fail 'does not say that it waits'
   kill -INT $!
   ended $!

@@ -35,7 +35,7 @@
  * - The authors' code interpolates, and its rounding makes a layer's total miss
  *   H * base; it ships with normalising off. The default follows it. alpha is
  *   0.2 on its command line and 0.5 in its class. KVCache-Factory normalises.
- * - kvpress instead guarantees a minimum, the first w of which are its window:
+ * - kvpress instead guarantees a minimum, which includes its window of w:
  *   safeguard=minimum. Of equal scores it keeps the higher entry; here the
  *   lower one stays, as everywhere.
  * - grow=no is in none of the sources. Scores live between steps as the

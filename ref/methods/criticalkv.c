@@ -20,10 +20,10 @@
  * averaged over the group's heads. W_o is the rows of the output projection
  * that the head's values meet. A trace holds no weights, so the value itself is
  * used, as if W_o kept 1-norms and weighed all directions of a head's values
- * alike. Votes are sums here and means in kvpress, so its epsilon is 1e-4 times
- * the rows of the window, the query heads of a KV head and, with pooling=avg,
- * the kernel. Scores below 0 (scorers by keys) are weighed in the same way, so
- * among them the larger value goes first.
+ * alike. Votes are sums here and means in kvpress. So its epsilon is 1e-4 times
+ * window rows, query heads of a KV head and, with pooling=avg, the kernel.
+ * Scores below 0 (scorers by keys) are weighed in the same way, so among them
+ * the larger value goes first.
  *
  * Family: drop. Acts: after the prompt. Needs: what the scorer needs; values.
  * Bound: min(P, B) + t - P; other forms: METHODS.md, Scorers. Bytes: B R.

@@ -64,11 +64,11 @@
  *   there; with a scale of 0 the codes are 0 here, and the code adds 1e-6 to
  *   the scale. The code computes codes and their values in bf16, each operation
  *   rounded; here in binary32, each value by one fma.
- * - The paper's share KR = F/L + (S/L) (1/s + dc/w), F full and S other layers,
- *   omits three things that the ledger has: the ids of references, positions,
- *   and that references have no latent vector. Its CR = F/L + (S/L) r gives 30
- *   % for r = 0.1704, not for the 0.3 of its table. Its 7.2 % for 4 bits
- *   everywhere is 11.3 % by its own rule, and 11.6 % counted at its geometry
+ * - The paper's share is KR = F/L + (S/L) (1/s + dc/w), F full and S other
+ *   layers. The ledger also has the ids of references and positions, and no
+ *   latent vectors for references. Its CR = F/L + (S/L) r gives 30 % for r =
+ *   0.1704, not for the 0.3 of its table. Its 7.2 % for 4 bits everywhere is
+ *   11.3 % by its own rule, and 11.6 % counted at its geometry
  *   (kept=int4:latent=int4).
  * - The paper computes the size of full layers and references in 4 bits and
  *   never runs it. kept=int4 does: K of a head (rotated, as in the engine) and

@@ -46,10 +46,10 @@
  * - There is no causal mask within the window: its queries also see the
  *   window's later keys. Every token as probable as the last one of a prefix
  *   belongs to the prefix.
- * - A rewrite keeps the first `upper` of this list: sinks, the last `local`
- *   from the newest on, tokens with a vote in the order of the lane, the rest
- *   in that order. The list becomes the lane's new order, which later pooling
- *   follows. Votes are a union and are never counted.
+ * - A rewrite keeps the first `upper` of a list: sinks, the last `local` from
+ *   the newest on, tokens with a vote, the rest, both in the order of the lane.
+ *   The list becomes the lane's new order, which later pooling follows. Votes
+ *   are a union and are never counted.
  * - Masks are refilled: A is all that is stored at every compression, and a bit
  *   may return. (In the code this happens once all layers have dropped a token.
  *   That a token goes only then takes a second pass, because a layer knows

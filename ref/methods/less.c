@@ -34,8 +34,8 @@
  *
  * The weights are a file of format kvreplay-less. For query heads each layer
  * has query.in.weight = A1 [heads, hidden, d] and query.out.weight = A2 [heads,
- * r, hidden]. For KV heads it has key.in.weight = C1, key.out.weight = C2,
- * key.scale = a [KV heads, r], key.mix.weight = B [KV heads, r, r] and
+ * r, hidden]. For KV heads it has key.in.weight = C1, key.out.weight = C2 and
+ * key.scale = a [KV heads, r]; key.mix.weight = B [KV heads, r, r] and
  * key.mix.scale = b. The widths hidden and r are the same in all layers.
  * Without weights a dropped token is unknown, so the file has no substitute.
  * All requests share the weights; `asset` reports their bytes.

@@ -14,14 +14,14 @@
  * that drops, it never takes a token back. Sums are integers (arithmetic 4)
  * before they are scores, so the order of rows and heads does not matter.
  *
- * It is a baseline, not a bound. It is greedy: a token that goes at a later
- * step counts now with all of its mass, so another choice may retain a little
- * more in total. A choice by the next row alone may retain more of that row.
- * Mass is not output error either, because values differ in length and
- * direction. All lanes have the same budget here; methods that share one among
- * lanes or layers (adakv, headkv, leankv, pyramidkv) may retain more with as
- * many entries. group=query_head has a lane for each query head, for comparison
- * with methods that do.
+ * It is a baseline, not a bound. It is greedy: a token that goes later counts
+ * now with all of its mass. So another choice may retain a little more in
+ * total. A choice by the next row alone may retain more of that row. Mass is
+ * not output error either, because values differ in length and direction. All
+ * lanes have the same budget here; methods that share one among lanes or layers
+ * (adakv, headkv, leankv, pyramidkv) may retain more with as many entries.
+ * group=query_head has a lane for each query head, for comparison with methods
+ * that do.
  *
  * A step attends budget + 1 tokens. It needs a trace: a session, where tokens
  * come one by one, refuses it. Questions that enter as prompts (--turns) are no

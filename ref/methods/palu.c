@@ -33,14 +33,14 @@
  *
  * Chang et al. 2024, Palu: Compressing KV-Cache with Low-Rank Projection;
  * authors' code: shadowpa0327/Palu, commit bb22666. Differences:
- * - The authors factor the weights W of a projection. They factor a group's
- *   rows of W times S, S the Cholesky factor of sum h h^T over calibration
- *   inputs h, by an SVD: U, Sigma, V. The cache then holds Sigma^-1/2 U^T W h.
- *   A trace has no weights, so here U comes from sum x x^T over keys and values
- *   x. If x = W h it is the same U, because W S (W S)^T = sum x x^T, and both
- *   read U U^T x. Only the scale of a latent number differs. It is not the same
- *   if a norm is between projection and cache (Qwen3): the authors store the
- *   vector before the norm, a trace the one after.
+ * - The authors factor the weights W of a projection. An SVD gives U, Sigma, V
+ *   of a group's rows of W times S, S the Cholesky factor of sum h h^T over
+ *   calibration inputs h. The cache then holds Sigma^-1/2 U^T W h. A trace has
+ *   no weights, so here U comes from sum x x^T over keys and values x. If x = W
+ *   h it is the same U, because W S (W S)^T = sum x x^T, and both read U U^T x.
+ *   Only the scale of a latent number differs. It differs if a norm is between
+ *   projection and cache (Qwen3): the authors store the vector before the norm,
+ *   a trace the one after.
  * - Groups are 4 KV heads, as in their code, if a model has that many; the file
  *   decides (`kvreplay train palu:heads=..`).
  * - Their ranks follow the Fisher information of the weights over all layers

@@ -26,11 +26,11 @@
  * n is at most what the next token sees. So each layer gets what it would in a
  * model of such layers only.
  *
- * Cai et al. 2024, PyramidKV. schedule=printed is the paper's: real-valued
- * shares of the total, k(0) = 2 K / L and k(L-1) = K / (beta L), K = L base,
- * and a straight line between. Its total exceeds L * C by L base / (2 beta).
+ * Cai et al. 2024, PyramidKV. schedule=printed is the paper's, in real-valued
+ * shares of the total K = L base. They fall in a straight line from k(0) = 2 K
+ * / L to k(L-1) = K / (beta L). Its total exceeds L * C by L base / (2 beta).
  * The paper's formula of the line, k(L-1) - (k(L-1) - k(0)) / L * l, runs the
- * wrong way: it has the top's share at l = 0. It divides by L, so it does not
+ * wrong way, from the top's share at l = 0. It divides by L, so it does not
  * reach the other end either. Here L - 1 divides and the bottom has most, as
  * the paper's text says. The default is the authors' framework
  * (KVCache-Factory), with its integer divisions and its beta of 20. Its floor

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Attention over coded rows on the executor: replays of methods that code have
- * the digests of the reference, for keys that share scales by channel and rows
- * that have scales of their own, all widths of a code, all arithmetics, sizes
- * of groups, widths and heads, lanes with raw rows at their end or amid. The
- * copies made show which of the kernels' two ways was taken: whole rows of
- * codes, once for all heads, or rows computed one by one.
+ * Attention over coded rows on the executor. Replays of methods that code have
+ * the digests of the reference: for keys that share scales by channel and for
+ * rows with scales of their own, all widths of a code, all arithmetics, several
+ * sizes of groups, rows and heads, lanes with raw rows at their end or between
+ * coded ones. Kernels copy whole rows of codes, once for all heads, or compute
+ * rows one by one; the number of copies shows which of the two they did.
  */
 #include "gpu/host/backends.h"
 #include "gpu/host/store.h"
@@ -18,19 +18,18 @@ void copies_of(const void *from, size_t bytes);
 void copies_made(uint64_t of[3]);
 
 static kv_backend coded;
-static int side;       /* whose copies are counted */
-static int64_t pieces; /* of 16 bytes, that attention copies of it */
+static int side;       /* the one whose copies are counted */
+static int64_t pieces; /* of 16 bytes of that side that attention should copy */
 
-/* Entries from `first` on, of `n`, that are coded as the first coding of the
- * side is. */
+/* Are the n entries from `first` on in the coding `slab`? */
 static bool alike(const kv_cell_ref *ref, int slab, int first, int n) {
   for (int i = first; i < first + n; i++)
     if (ref[i].format != slab) return false;
   return true;
 }
 
-/* What the next step copies: of keys two chunks at a time, each row with its
- * scales where it has its own; of values a chunk. */
+/* Adds what the next step copies: keys two chunks at a time, a row with its
+ * scales where it has its own; values a chunk at a time. */
 static void foresee(const kv_store *s) {
   const kv_gpu_lane *l = &s->layer.lane[0]; /* it is near */
   bool keys = side == KV_SIDE_K;

@@ -9,13 +9,11 @@
 #include "gpu/emu/emu.h"
 #include "gpu/shared/device.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 extern "C" {
 #include "ref/lane/method.h"
-#include <cmocka.h>
 }
+#include "tests/support/test.h"
 
 enum { TOKENS = 1 << 23, HEADS = 65535, CASES = 4 };
 
@@ -50,6 +48,17 @@ static void fits(const char *name, int c) {
     fail_msg("%s of %d lanes, %d heads: %s", name, lanes[c], heads[c], said);
 }
 
+static int begin(void **) {
+  said[0] = 0;
+  kv_emu_record();
+  return 0;
+}
+
+static int end(void **) {
+  kv_emu_forget(kv_emu_recorded());
+  return 0;
+}
+
 /* --- hooks ---------------------------------------------------------------- */
 
 static void starts(const char *method, const char *hook, kv_gpu_hook *start,
@@ -68,7 +77,7 @@ static void hooks_of(const char *method, const kv_gpu_hooks *h, int c) {
 #undef KV_HOOK
 }
 
-static void all_hooks(void **) {
+TEST_ON(all_hooks, begin, end) {
   int with = 0;
   for (int i = 0; kv_method_at(i); i++) {
     const kv_gpu_hooks *h = device->hooks(kv_method_at(i)->name);
@@ -115,31 +124,15 @@ static void stores_of(int c) {
   fits("a step over regular indices", c);
 }
 
-static void the_table(void **) {
+TEST_ON(the_table, begin, end) {
   for (int c = 0; c < CASES; c++) {
     steps_of(c);
     stores_of(c);
   }
 }
 
-/* --- the tests ------------------------------------------------------------ */
-
-static int begin(void **) {
-  said[0] = 0;
-  kv_emu_record();
-  return 0;
-}
-
-static int end(void **) {
-  kv_emu_forget(kv_emu_recorded());
-  return 0;
-}
-
 int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test_setup_teardown(all_hooks, begin, end),
-      cmocka_unit_test_setup_teardown(the_table, begin, end)};
   device = kv_device_emu();
   kv_emu_fault = keep;
-  return cmocka_run_group_tests_name("gpu_grids", tests, nullptr, nullptr);
+  return tests_run("gpu grids", nullptr, nullptr);
 }

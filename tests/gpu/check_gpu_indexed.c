@@ -15,8 +15,8 @@
  * - attention goes by masks where views are the lanes or what classes leave of
  *   them, and else reads rows one by one; where rows are merged, coded or
  *   re-indexed there is no such store;
- * - masked, no more is copied than the values of entries, once for up to 8
- * heads;
+ * - masked, attention copies the values of the entries that it reads and no
+ *   others, once for up to 8 heads;
  * - asked for base, a layer holds what its lanes share: where all layers hold
  *   the same tokens as many as the layout counts, else fewer.
  */
@@ -47,8 +47,8 @@ static bool rewritten, joined, shared;
 static int blocks, walked, read_rows;     /* of the replay */
 static int64_t rewrites, gathered, hides; /* slots; clear bits of entries */
 static int64_t held;                      /* places, after each block */
-static kv_indices asked; /* of the rig's cases, which have no layout */
-static int64_t pieces;   /* of 16 bytes of values, that their steps read */
+static kv_indices asked; /* by cases of the rig, which have no layout */
+static int64_t pieces; /* of 16 bytes of values that their steps should copy */
 
 /* --- the device and its backend ------------------------------------------- */
 
@@ -72,7 +72,7 @@ static int union_of(const kv_gpu_layer *l) {
   return n;
 }
 
-/* A rewrite leaves lanes one place behind another, all of them set. */
+/* After a rewrite the first places are in use, and no others. */
 static void must_be_gathered(const kv_gpu_layer *l, const kv_gpu_regular *r) {
   const kv_gpu_regular_half *h = &r->half[*r->which];
   for (int i = 0; i < l->lanes; i++)
@@ -171,7 +171,7 @@ static void check_lane(const kv_store *s, int i) {
   free(owned);
 }
 
-/* What the next step reads of values that lie where they came. */
+/* Adds what the next step copies of values that were never moved. */
 static void foresee(const kv_store *s) {
   const kv_gpu_regular *r = &s->indexed->store.r;
   size_t row = s->layer.lane[0].v_raw.size;
@@ -340,8 +340,8 @@ TEST(test_layouts) {
   }
 }
 
-/* Groups of 1 to 13, rows in whole pieces of 16 bytes and not, more tokens than
- * the 512 places that one block rewrites. */
+/* Groups of 1 to 13 heads, rows that are and are not multiples of 16 bytes, and
+ * more tokens than the 512 places that one block rewrites. */
 TEST(test_shapes) {
   static const struct {
     rig_case c;
@@ -376,7 +376,7 @@ TEST(test_shapes) {
       order_of_threads(0);
       asked = KV_INDICES_NONE;
       gpucell_must_match(text, "a shape", of_ref, of);
-      /* recorded once for steps that compress, and once for others */
+      /* One sequence for steps that compress, and one for the others. */
       if (walked < 1 || walked > 2 || read_rows || (rewrites > 0) != rewritten)
         fail_msg(
             "%s: attention went by masks in %d sequences, and read rows in "

@@ -55,7 +55,7 @@ static const kv_gpu_hooks *hooks(const char *method) {
   return kv_device_emu()->hooks(method);
 }
 
-static int words, log_rows; /* that lanes have room for; 0: as many as needed */
+static int words, log_rows; /* room of a lane's journal and log; 0: enough */
 
 static kv_rc open_poisoned(const kv_plan *plan, kv_store **out, kv_err *e) {
   kv_rc rc = kv_gpu_open(&device, plan, out, e);
@@ -78,8 +78,8 @@ static int64_t held(const kv_gpu_raw *pool, const kv_gpu_slab *slab,
   return bytes;
 }
 
-/* Tokens that an entry stands for are listed from its id to its last one; and
- * entries are tokens 0, 1, .. until one was dropped or moved. */
+/* The list of an entry's tokens runs from its id to its last one. Entries are
+ * tokens 0, 1, .. until one was dropped or moved. */
 static void check_members(const kv_gpu_lane *l) {
   for (int i = 0; !l->dropped && !l->holes && i < l->n; i++)
     assert_int_equal(l->id[i], i);
@@ -196,8 +196,8 @@ TEST(test_types) {
   }
 }
 
-/* Verbs for which the journal, or the log of rewritten rows, has no room end a
- * replay: the method has asked for too little. */
+/* A replay ends when the journal or the log of rewritten rows is full: the
+ * method asked for too little room. */
 TEST(test_full) {
   static const struct {
     const char *spec;

@@ -208,8 +208,14 @@ TEST(test_lost) {
 
 /* --- no memory ------------------------------------------------------------ */
 
+static int open_here(void **state) {
+  (void)state;
+  open_module(BYTES, CUDART_POOL);
+  return 0;
+}
+
 /* In one call of any kind: the second try succeeds. */
-TEST(test_once) {
+TEST_ON(test_once, open_here, NULL) {
   int64_t n = 0;
   char what[64];
   for (;; n += step(13)) {
@@ -363,23 +369,4 @@ static int setup(void **state) {
   return replay(&kv_backend_ref, expected, &e) != KV_OK;
 }
 
-static int open_here(void **state) {
-  (void)state;
-  open_module(BYTES, CUDART_POOL);
-  return 0;
-}
-
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_pools),
-      cmocka_unit_test(test_lost),
-      cmocka_unit_test_setup(test_once, open_here),
-      cmocka_unit_test(test_ever),
-      cmocka_unit_test(test_each),
-      cmocka_unit_test(test_named),
-      cmocka_unit_test(test_keeps),
-      cmocka_unit_test(test_check),
-      cmocka_unit_test(test_run)};
-  return cmocka_run_group_tests_name("gpu_runtime", tests, setup,
-                                     scratch_remove);
-}
+int main(void) { return tests_run("gpu_runtime", setup, scratch_remove); }

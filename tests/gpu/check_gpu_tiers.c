@@ -13,9 +13,9 @@
  *   fill;
  * - attention walks the pages where formats and views allow, and else reads
  *   rows one by one; and formats that have no page stay in slabs;
- * - walked, a page's codes are copied once for all heads, 32 bytes at a time,
- *   by threads that hardly wait for each other; a side whose rows do not suit
- *   that is not copied at all.
+ * - where attention walks pages, it copies their codes once for up to 8 heads,
+ *   32 bytes at a time, and threads hardly wait for each other; rows that
+ * cannot be copied whole are not copied at all.
  */
 #include "gpu/host/backends.h"
 #include "gpu/host/tiers.h"
@@ -140,9 +140,10 @@ static void check_lane(const kv_store *s, int i, bool prompt) {
   }
 }
 
-/* What the next step reads: keys of all numbers of a lane's tiers, though an
- * entry may be gone, and once for up to 8 heads values of entries, but for the
- * last chunk, where the new token's row is not coded yet. */
+/* Adds what the next step copies. It copies the keys of all numbers of a tier,
+ * also of those without an entry. It copies the values of entries once for up
+ * to 8 heads, except in the last chunk, where the new token is not coded yet.
+ */
 static void foresee(const kv_store *s, int i) {
   const kv_gpu_lane *l = &s->layer.lane[i];
   for (int t = 0; t < KV_TIERS; t++) {
@@ -250,8 +251,7 @@ TEST(test_types) {
 }
 
 static void must_have_copied(const char *text) {
-  uint64_t
-      of[GPUCELL_ENDS]; /* copies, sectors of 32 bytes, turns of 8 threads */
+  uint64_t of[3]; /* copies, sectors of 32 bytes, turns of 8 threads */
   copies_made(of);
   if ((int64_t)of[0] != pieces)
     fail_msg("%s: %d pieces were copied, not %d", text, (int)of[0],
@@ -261,7 +261,8 @@ static void must_have_copied(const char *text) {
              (int)of[1], (int)of[2]);
 }
 
-/* Groups of 1 to 13, K and V of other widths, both ways to read a side. */
+/* Groups of 1 to 13 heads, values wider and narrower than keys, rows that are
+ * copied whole and rows that are not. */
 TEST(test_shapes) {
   static const struct {
     rig_case c;

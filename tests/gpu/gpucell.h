@@ -21,14 +21,13 @@ typedef struct gpucell {
   int prompt, budget;      /* tokens of the prompt, 0: the trace's; entries */
   kv_layout_result *first; /* gets the first layout's result; NULL: nobody's */
 } gpucell;
-/* What a replay ends with: journal, state, output, and one of the bytes held.
- */
+/* Digests of a replay: journal, state, output, and one of the bytes held. */
 enum { GPUCELL_ENDS = 4 };
-/* Replays the specification `text` on the trace; digest gets what it ends with.
+/* Replays the specification `text` on the trace and fills in its digests.
  * Fails the test where it does not run. */
 void gpucell_replay(const gpucell *c, const char *text,
                     const kv_backend *backend, kv_digest digest[GPUCELL_ENDS]);
-/* The same of a layer alone, whose numbers and sizes are the rig's. */
+/* The same for one layer, from the arrays of a case of the rig. */
 void gpucell_layer(const rig_case *of, const char *text,
                    const kv_backend *backend, kv_digest digest[GPUCELL_ENDS]);
 /* Fails the test at the first digest that is another; `what` says of whom. */

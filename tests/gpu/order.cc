@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * For tests in C: the order in which the executor runs threads and blocks, and
- * what kernels copy of so many bytes from then on.
+ * For tests in C: the order in which the executor runs threads and blocks; and
+ * a count of what kernels copy out of some memory, from the call of copies_of.
  */
 #include "gpu/block/launch.h"
 #include "gpu/emu/emu.h"

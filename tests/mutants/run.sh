@@ -111,7 +111,7 @@ copy() { # fresh: the tree as it is now; tree: the one with faults
   fi
   ln -sfn "$src/traces/tiny" "$src/traces/smollm2" "$tree/traces"
   cd "$build" || exit 1
-  [ -e Makefile ] || "$tree/configure" -q --disable-shared --without-cuda \
+  [ -e Makefile ] || "$tree/configure" -q --disable-static --without-cuda \
     "--$([ "$watch" = yes ] && echo en || echo dis)able-watch" \
     ${CC:+CC="$CC"} CFLAGS='-O1' >"$work/log" 2>&1 || stop configure
   make -s commit.h >"$work/log" 2>&1 || stop commit.h
@@ -133,6 +133,7 @@ make_for() {
     *.sh | *.cases) scripts=yes ;;
     *) programs="$programs check_$check" ;;
     esac
+    [ "$check" != module ] || scripts=yes # it loads what scripts preload
   done
   make -s -C "$build/ref" -j"$jobs" &&
     make -s -C "$build/traces" -j"$jobs" &&
@@ -141,9 +142,9 @@ make_for() {
     { [ -z "$programs" ] ||
       make -s -C "$build/tests" -j"$jobs" $programs; } &&
     { [ -z "$scripts" ] ||
-      { make -s -C "$build/analysis" -j"$jobs" &&
-        make -s -C "$build/tests" -j"$jobs" faults/bad_traces \
-          faults/sql_db faults/whole_db fill_db; }; }
+      { make -s -C "$build/sim" -j"$jobs" libkvreplay.la &&
+        make -s -C "$build/analysis" -j"$jobs" &&
+        make -s -C "$build/tests" -j"$jobs" tools; }; }
 }
 
 # run_check CHECK [END]: what it says, but for what passed, to $work/said. It

@@ -1,28 +1,35 @@
 # SPDX-License-Identifier: Apache-2.0
-"""check_figures.py FILE DB: gives the runs of DB the numbers that FILE says,
-so that what kvreport makes of them can be worked out by hand.
-check_figures.py FILE DB CSV PAGE: what it made of them: the views that it
-exported to CSV have the rows of FILE, PAGE has its tips, and every mark of the
-page stands where its tip says. Standard library only.
+"""check_figures.py FILE DB: gives the runs of DB the numbers of FILE, so that
+means and shares can be worked out by hand.
+check_figures.py FILE DB CSV PAGE: compares what kvreport made of that DB with
+FILE: the views that it exported to the folder CSV, and the figures of PAGE.
+Standard library only.
 
-A line of FILE, which goes on in lines that begin with a space, is
-  run N SPEC            the runs on both traces of what SPEC, with its *, means
-                        have the number N: output error N, N % of dense's bytes
-                        stored, N % of the tokens dropped; a quarter less on the
-                        first trace, a quarter more on the second
-  set SQL               another change; n(run_id) is the number of a run,
-                        floats(X, N) a column of N times X
+FILE has these lines. A line that begins with a space continues the line above
+it; # begins a comment.
+  run N SPEC            The two runs whose specification matches SPEC (* stands
+                        for any text) have the number N: an output error of N,
+                        N % of dense's bytes stored, N % of the tokens dropped.
+                        Values are 25 % smaller on the first trace and 25 %
+                        larger on the second, so that the mean is N.
+  set SQL               Another change. n(run_id) is the number of a run;
+                        floats(X, N) is a column of N floats X.
   view NAME [COLUMN=REGEX]..: COLUMN..
-                        below it the rows of the view that have such values, a
-                        row a line; a number may be a fraction
-  page NAME squares TITLE | shades TITLE
-                        below it the numbers in that map, or ROW COLUMN OPACITY
-  page NAME places ACROSS UP | bars N | lines
-                        below it the tips of the figure, in any order (none: any
-                        that are there). Marks are placed, and bars as long, as
-                        the N-th number of their tips (2log: the second's
-                        logarithm; -: not asked), lines as the view's pages
-  says NAME             below it what the figure has in it"""
+                        The lines below it are the rows of the view whose
+                        columns match, with these columns. A number may be
+                        written as a fraction.
+  page NAME squares TITLE
+                        The lines below it are the numbers in that map.
+  page NAME shades TITLE
+                        Below it: ROW COLUMN OPACITY of some of its squares.
+  page NAME places ACROSS UP
+  page NAME bars N
+  page NAME lines       The lines below it are the tips of the figure, in any
+                        order; without lines they are not compared. ACROSS, UP
+                        and N say which number of its tip decides where a mark
+                        is, or how long a bar is: 2 is the second, 2log its
+                        logarithm, - none. Lines follow the rows of the view.
+  says NAME             The figure contains the lines below it."""
 
 import csv
 import html
@@ -112,11 +119,6 @@ def figure(page, name):
     return html.unescape(found.group(0))
 
 
-def check_tips(page, name, want):
-    got = sorted(re.findall("<title>(.*?)</title>", figure(page, name)))
-    assert got == sorted(want), f"page {name}: {got}, expected {sorted(want)}"
-
-
 def straight(pairs, what, by=1.5):
     """Places follow their numbers along a line that is not level."""
     pairs = sorted(pairs)
@@ -146,8 +148,8 @@ def check_places(panel, name, across, up):
 
 
 def check_bars(panel, name, which):
-    """Bars are as long as their numbers; of a row one begins where the last
-    ended."""
+    """Bars are as long as their numbers. In a row each bar begins where the
+    last one ended."""
     bars = re.findall(
         r'd="M([\d.]+),([\d.]+)H([\d.]+)v\S*"><title>(.*?)</title>', panel)
     straight([(number(tip, which), float(b) - float(a))
