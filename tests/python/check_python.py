@@ -294,10 +294,10 @@ class Traces(Case):
                 ("layer 1: has q, v; there are only", dict(more={"k": None})),
                 ("layer 1: has q, k, v, Q; there", dict(more={"Q": big})),
                 ("tensor tokens: float64 must", dict(tokens=[.5] * 9)),
-                ("tensor tokens: int64 is not", dict(tokens=[2**31] * 9)),
+                ("tensor tokens: int64 must", dict(tokens=[2**31] * 9)),
                 ("colsum: float64 must", dict(more={"colsum": [[.5]]})),
                 ("rope.inv_freq: holds NaN", dict(inv_freq=[np.nan] * 4)),
-                ("rope.inv_freq: no array", dict(inv_freq="none")),
+                ("rope.inv_freq: is not an array", dict(inv_freq="none")),
                 ("prompt_len is 2.5", dict(prompt_len=2.5)),
                 ("layers is 0,1, n_layers only 1", dict(
                     metadata={"n_layers": 1})),
