@@ -83,7 +83,7 @@ class Grades(Case):
     def test_what_cannot_be_graded_is_a_sentence(self):
         for sentence, method, options in (
                 ("did you mean h2o?", ("h2", 27), {}),
-                ("--tie -1 is no number", self.METHOD, dict(tie=-1)),
+                ("--tie must be a number", self.METHOD, dict(tie=-1)),
                 ("no option --nonsense", self.METHOD, dict(nonsense=1)),
                 ("layers.0.o is no array of 3 dimensions", self.METHOD,
                  dict(outputs={0: self.o[0][0]})),

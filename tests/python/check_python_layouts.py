@@ -225,7 +225,7 @@ class Layouts(Case):
         decisions.write_decisions(
             at("pages.safetensors"), self.t, "pages",
             {l: lists for l in self.t.layers}, "view", "query", "page:16")
-        self.refused("in tokens", base.share, at("pages.safetensors"), self.t,
+        self.refused("must be tokens", base.share, at("pages.safetensors"), self.t,
                      at("no.safetensors"))
 
 

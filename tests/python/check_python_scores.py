@@ -146,7 +146,7 @@ class Scores(Case):
         meta, good = (self.write(), container.load(self.out))[1]
         for change, sentence in (
                 ({name: container.tensor("F32", one[:3])},
-                 f"tensor {name} has shape [3, 137] and must have [4, *]"),
+                 f"tensor {name} has shape [3, 137]; it must have [4, *]"),
                 ({name: container.tensor("F32", bad)},
                  f"tensor {name} holds NaN or Inf at [2, 5]"),
                 ({name: container.tensor("F32", one[:, 1:])},
