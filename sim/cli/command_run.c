@@ -29,9 +29,9 @@ static const kv_option options[] = {
     {KV_SLOT_FLAG, "wide", 0, AT(wide), .common = true,
      .help = "print every column of the table instead of six; the other "
              "formats always have all"},
-    KV_OPTION_DB("store rows in an SQLite database, and finished layers until "
-                 "their row is complete. Cells that it has from this backend "
-                 "are not run again"),
+    KV_OPTION_DB("store a row for each cell in an SQLite database, and the "
+                 "finished layers of a cell that is not complete. A cell whose "
+                 "row it has from this backend is not run again"),
     {KV_SLOT_TEXT, "decisions", 0, "DIR", AT(decisions), .use = KV_USE_FOLDER,
      .help = "write for each cell a file of what it keeps and attends to, for "
              "replay:file=FILE and for your own tools"},
@@ -89,8 +89,9 @@ static const kv_option options[] = {
     KV_OPTION_THREADS,
     KV_OPTION_BACKEND(kv_run_options),
     {KV_SLOT_FLAG, "twice", 't', AT(twice), .common = true,
-     .help = "run again with the reference, portable kernels on one thread, "
-             "and compare every digest"},
+     .help = "run again with the reference's portable kernels (no AVX) on one "
+             "thread, and compare every digest (a hash of decisions, state or "
+             "outputs)"},
     {KV_SLOT_FLAG, "dry-run", 'n', AT(dry_run), .common = true,
      .help = "open every cell and print what would run, but run nothing; with "
              "--shard also the predicted cost"},
@@ -161,11 +162,10 @@ static const char *const notes[] = {
     KV_NOTES_REST,
     "With --wide the table also has the budget as typed (`asked`) and in "
     "entries (`budget`); bytes at the end, on average and read per step "
-    "(`end`, `mean`, `read`); "
-    "bytes looked at per step to choose what to read (`scan`); KL divergence "
-    "(`kl`); the 95th percentile of the output error (`p95`); and the digest "
-    "of all decisions (`journal`). `kept`, `dense`, `needle`, `lse` and "
-    "`error` are the five columns above.",
+    "(`end`, `mean`, `read`); bytes looked at per step to choose what to read "
+    "(`scan`); KL divergence (`kl`); the 95th percentile of the output error "
+    "(`p95`); and the digest of all decisions (`journal`). `kept`, `dense`, "
+    "`needle`, `lse` and `error` are the five columns above.",
     "Three things have similar names. METHOD:prefill=N is chunked prefill: the "
     "method compresses after each chunk of N prompt tokens, and tokens of "
     "later chunks attend only to what it shows them. --chunk N is a prompt in "

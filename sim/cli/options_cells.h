@@ -59,11 +59,13 @@ typedef struct kv_cells_options {
   "a selection and a format for what it keeps (snapkv+kivi:bits=4). Write a "  \
   "backslash before a comma, colon, plus or backslash in a path or a value"
 #define KV_BUDGETS                                                             \
-  "512 or entries:512; 20% or prompt:20%; ratio:0.8, kvpress's compression "   \
-  "ratio, keeps int(n * (1 - 0.8)) of n prompt tokens; end:20%, mean:20%, "    \
-  "peak:20%, read:20% or traffic:20% (read and scanned) of the uncompressed "  \
-  "bytes; per layer: 64/32/32/16, 20%/10% or layers:FILE (one per line, or a " \
-  "JSON list)"
+  "512 or entries:512 to keep in each lane, or to read (quest); 20% or "       \
+  "prompt:20% of the prompt's tokens; ratio:0.8, kvpress's compression "       \
+  "ratio, keeps int(n * (1 - 0.8)) of n prompt tokens. Of the uncompressed "   \
+  "bytes: end:20% after the last step, mean:20% over decode steps, peak:20%"   \
+  " at most, read:20% or traffic:20% (read and scanned) per step; methods "    \
+  "that do not count entries (kivi) take only these. Per layer: "              \
+  "64/32/32/16, 20%/10% or layers:FILE (one per line, or a JSON list)"
 #define KV_OPTION_METHODS(heading, what, more, text)                           \
   {                                                                            \
     .slot = KV_SLOT_LIST, .name = "methods", .letter = 'm', .argument = what,  \
@@ -89,10 +91,11 @@ typedef struct kv_cells_options {
     .slot = KV_SLOT_CHOICE, .name = "observe", .argument = "WHAT",             \
     .choices = KV_OBSERVE_CHOICES,                                             \
     .offset = offsetof(kv_cells_options, observe),                             \
-    .help = "where the prompt ends that methods see: recorded (the default), " \
-            "as in the trace; context, at the end of the last context before " \
-            "the first question, so that questions feel the compression; "     \
-            "question, at that question's end. Needs a trace with segments",   \
+    .help = "where the prompt ends for the methods: recorded (the default), "  \
+            "as in the trace; context, at the end of the last context before"  \
+            " the first question, so that questions come after the "           \
+            "compression; question, at the end of the first question. Needs "  \
+            "a trace with segments",                                           \
     .common = true                                                             \
   }
 #define KV_OPTION_ADDED(of, option, text)                                      \

@@ -9,8 +9,8 @@ and decodes with what the method kept. MODEL is a folder, a name on the hub, or
 a .gguf file. The database has a row per question, method and budget. The table
 has a line per method and budget:
 
-    right   questions whose greedy answer contains an accepted one, as whole
-            words and numbers
+    right   questions whose greedy answer contains every part of the right one,
+            as whole words and numbers
     loglik  log-likelihood of the right answer, in nats per token; several tasks
             have a column each
     kl      KL(dense || method) of the next token, in nats, averaged over
