@@ -178,7 +178,8 @@ static int missing(const kv_page *p) {
       p->db,
       "SELECT file, seen, baseline, group_concat(equal_budget) AS"
       " budgets FROM (SELECT DISTINCT coalesce(min(path), trace ||"
-      " '.safetensors') AS file, gap.observe AS seen, baseline,"
+      " '.safetensors') AS file, replace(gap.observe, '+', ' --') AS seen, "
+      "baseline,"
       " equal_budget FROM gap JOIN"
       " run USING (key) LEFT JOIN artefact a ON a.identity ="
       " run.identity AND kind = 'trace' WHERE"
