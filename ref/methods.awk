@@ -63,14 +63,13 @@ function table_begins() {
     " bits; *latent* stores a shorter vector; a *baseline* is only for" \
     " comparison."
   print "- *acts*: when the method compresses, or chooses what to read."
-  print "- *needs*: what an engine must give it. A *scorer* is what `score=`" \
-    " names, such as snapkv."
+  print "- *needs*: what an engine must give it. `score=` names the *scorer*."
   print "- *bytes of a lane*: t is the tokens seen, P the prompt's, B the" \
     " budget. A token's K and V take R = (d + d_v) e, with e bytes a number." \
     " G is the query heads of a lane, H the lanes of a layer. A method that" \
-    " acts after the prompt also keeps generated tokens, (t - P) R more." \
-    " In a lane that has dropped or merged tokens, each entry takes 8 bytes" \
-    " more: 4 for its position, 4 for its place in memory.\n"
+    " acts after the prompt also keeps generated tokens, (t - P) R more. In a" \
+    " lane that dropped or merged tokens, an entry takes 8 bytes more: 4 for" \
+    " its position, 4 for its place in memory.\n"
   print "| method | family | what stays, or is read | acts | needs |" \
     " bytes of a lane | source |"
   print "|---|---|---|---|---|---|---|"

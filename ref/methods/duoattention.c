@@ -175,8 +175,7 @@ const kv_method kv_method_duoattention = {
     KV_METHOD_OF(table, params, open),
     .revision = 1,
     .name = "duoattention",
-    .title = "retrieval heads keep everything, streaming heads only the "
-             "first and last tokens",
+    .title = "retrieval heads keep all, streaming heads first and last tokens",
     .paper = "Xiao et al. 2024, DuoAttention: Efficient Long-Context LLM "
              "Inference with Retrieval and Streaming Heads, arXiv:2410.10819",
     .lossless = "sparsity=0",
