@@ -56,18 +56,20 @@ function table_begins() {
   print "     Made of ref/methods/*.c by `make -C BUILD pages`. -->"
   print "# The methods side by side\n"
   print "One line for each method of [METHODS_EACH.md](METHODS_EACH.md)." \
-    " [METHODS.md](METHODS.md) has the letters. A lane is the cache of one" \
-    " KV head of one layer.\n"
+    " [METHODS.md](METHODS.md) has all letters. A lane is the cache of one" \
+    " KV head of one layer. Words in `this type` are parameters.\n"
   print "- *family*: *drop* removes tokens; *read* stores all and reads some" \
     " at each step; *merge* averages several into one; *code* stores fewer" \
     " bits; *latent* stores a shorter vector; a *baseline* is only for" \
     " comparison."
   print "- *acts*: when the method compresses, or chooses what to read."
-  print "- *needs*: what an engine must give it."
-  print "- *bytes of a lane*: a method that acts after the prompt also keeps" \
-    " generated tokens, (t - P) R more. In a lane that has dropped or merged" \
-    " tokens, each entry takes 8 bytes more: 4 for its position, 4 for its" \
-    " row.\n"
+  print "- *needs*: what an engine must give it. `score=` names the *scorer*."
+  print "- *bytes of a lane*: t is the tokens seen, P the prompt's, B the" \
+    " budget. A token's K and V take R = (d + d_v) e, with e bytes a number." \
+    " G is the query heads of a lane, H the lanes of a layer. A method that" \
+    " acts after the prompt also keeps generated tokens, (t - P) R more. In a" \
+    " lane that dropped or merged tokens, an entry takes 8 bytes more: 4 for" \
+    " its position, 4 for its place in memory.\n"
   print "| method | family | what stays, or is read | acts | needs |" \
     " bytes of a lane | source |"
   print "|---|---|---|---|---|---|---|"
@@ -81,8 +83,9 @@ function table_ends(i) {
     " which of the tokens get it;"
   print "- *sample*: which tokens are taken by score.\n"
   print "The table has each method with its defaults; a dash means no such" \
-    " step. Calibration follows *reduce*: a temperature keeps the order of" \
-    " scores, so it changes nothing for top-k and everything for top-p.\n"
+    " step. *Probability* is an attention probability. hardkv divides the" \
+    " adapter's scores by a calibrated temperature. This keeps their order," \
+    " so it changes what top-p takes, but not what top-k takes.\n"
   print "| method | gather | reduce | sample |"
   print "|---|---|---|---|"
   for (i = 1; i <= steps; i++) print step_row[i]

@@ -51,7 +51,7 @@ for measure in output_error lse_error mass kr; do
 done
 "$report" table "$good" --mean >"$dir/out" || fail "table --mean"
 [ "$(grep -c '±' "$dir/out")" = 1 ] &&
-  grep -q '±: .* of 5 and more' "$dir/out" ||
+  grep -q '±: .* for 5 traces or more' "$dir/out" ||
   fail "two traces have an error: $(grep '±' "$dir/out" | head -n 2)"
 # The best by needle first, and the measures in their order.
 head -n 1 "$dir/out" |
@@ -60,7 +60,7 @@ head -n 1 "$dir/out" |
 needles=$(sed -n '2,/^$/s/.*% [^ ]*  *\([0-9.]*\)  .*/\1/p' "$dir/out")
 [ "$(wc -l <<<"$needles")" = 47 ] && sort -cgr <<<"$needles" 2>/dev/null ||
   fail "--mean is not sorted by needle"
-tr '\n' ' ' <"$dir/out" | grep -q "hardly ranks what a model answers:.*SmolLM2-\
+tr '\n' ' ' <"$dir/out" | grep -q "hardly ranks a model's answers\..*SmolLM2-\
 135M-Instruct.*needle (Kendall's tau-b .78).*p99: .66" ||
   fail "--mean does not say what output error is not"
 "$report" table "$good" --mean -w trace=made_up_1 -f csv |
@@ -76,7 +76,7 @@ grep -q "^h2o  *10%  *1 of 2 \*  .* $one  " "$dir/out" ||
   fail "no marked mean of those that have an answer"
 sed -n '/ of 2 \*  /,/^$/p' "$dir/out" | grep . | grep -qv ' of 2 ' &&
   fail "means of some traces stand among those of all"
-grep -q '^h2o, oracle-topk at 10%, 1 of 2 traces: no answer on 1$' "$dir/out" ||
+grep -q '^h2o, oracle-topk at 10%, 1 of 2 traces: no result on 1$' "$dir/out" ||
   fail "no word on why h2o has no mean of both"
 grep -q '^pyramidkv at 5%, 0 of 2 traces: made_up_1: window 32 is larger.*(and'\
 ' 1 more)$' "$dir/out" || fail "no reason of pyramidkv at 5%"
@@ -99,7 +99,7 @@ page() {
 if command -v python3 >/dev/null; then
   [ "$(page "$good")" = 0 ] || fail "a page without outliers: $(page "$good")"
   page "$dir/t.db" >/dev/null # in which h2o and oracle-topk lost a trace
-  grep -q '<li>h2o, oracle-topk at 10%, 1 of 2 traces: no answer on 1</li>' \
+  grep -q '<li>h2o, oracle-topk at 10%, 1 of 2 traces: no result on 1</li>' \
     "$dir/page.html" || fail "the page hides why h2o has no mean of both"
   # One method a hundred times worse than the rest does not take the axes.
   tampered "UPDATE metric SET mean = mean * 100 WHERE measure = 'output_error'
@@ -170,7 +170,7 @@ grep -q 'same request' "$dir/out" && fail "one trace is said to be several"
 "$kvreplay" run "$tiny"/retrieval_8_small{,.f32}.safetensors -q -m dense,h2o \
   -b mean:20% --db "$dir/two.db" >"$dir/out" || fail "run in two types"
 "$report" answer "$dir/two.db" >"$dir/out" || fail answer
-tr '\n' ' ' <"$dir/out" | grep -q 'means of 1 trace, .* as one:'\
+tr '\n' ' ' <"$dir/out" | grep -q 'means of 1 trace; .* as one:'\
 ' retrieval_8_small and retrieval_8_small.f32\.' ||
   fail "two types are two traces: $(cat "$dir/out")"
 for db in "$dir/t.db" "$dir/two.db"; do

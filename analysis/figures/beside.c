@@ -80,7 +80,7 @@ static int write_pairs(const kv_page *p) {
   kv_page_caption(
       p,
       "A and B: the databases above. Means over the traces on which both have "
-      "an answer, largest difference in needle first, or else in KL.",
+      "a result, largest difference in needle first, or else in KL.",
       "beside", &g);
   fputs("</figure>\n", p->f);
   kv_grid_free(&g);

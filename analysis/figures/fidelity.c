@@ -52,7 +52,7 @@
 #define MARKS                                                                  \
   " Points that no other method beats in both are named; filled points are "   \
   "confirmed, hollow ones are one run. The large plot has the mean over all "  \
-  "traces with the measure, if each of them has an answer."
+  "traces with the measure, if each of them has a result."
 #define ACROSS_STORED                                                          \
   KV_LOG_SHARE("bytes stored, share of dense, decode's mean")
 #define ACROSS_READ KV_LOG_SHARE("bytes read per step, share of dense")

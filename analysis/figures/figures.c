@@ -401,7 +401,7 @@ const kv_figure kv_figures_cells[] = {
              .least_wide = 150,
              .most_high = 260},
      .group = "small maps", .data = KV_PICTURED("heads"),
-     .none = "No cell has an answer on every trace of its shape."},
+     .none = "No cell has a result on every trace of its shape."},
     {"pages", "Recall by page size", "SELECT *, method AS panel FROM pages",
      "Take as many tokens with the largest exact scores as the budget allows: "
      "the percentage of them that the method looks at, averaged over layers, "

@@ -23,7 +23,7 @@ static const char *const family[FAMILIES] = {
     [CODES] = "keeps all, in fewer bytes",
     [BOTH] = "fewer tokens, and in fewer bytes each",
     [MERGES] = "merges what it drops",
-    [OTHERS] = "others, or no answer",
+    [OTHERS] = "others, or no result",
     [COMPARED] = "to compare with"};
 
 /* --- what a line does ----------------------------------------------------- */

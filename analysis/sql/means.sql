@@ -87,7 +87,7 @@ WITH some AS
     || iif(refused > 1, ' (and ' || (refused - 1) || ' more)', '')
     || iif(refused AND traces + refused < traces_all, '; ', '')
     || iif(traces + refused < traces_all,
-      'no answer on ' || (traces_all - traces - refused), '') AS why
+      'no result on ' || (traces_all - traces - refused), '') AS why
   FROM summary WHERE traces < traces_all ORDER BY method)
 SELECT group_concat(method, ', ') || iif(asked = '', '', ' at ' || asked)
   || ', ' || why AS said

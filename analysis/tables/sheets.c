@@ -37,16 +37,16 @@ const char *const kv_sheet_optional[] = {
   " 'mean', share(share_read, share_read_se) AS 'read', share(share_scanned,"  \
   " share_scanned_se) AS scan" KV_SHOWN_EACH(                                  \
       MEAN) ", CASE WHEN conflicts THEN 'CONFLICT'"                            \
-            " WHEN traces = 0 THEN 'no answer'" CHECKED
+            " WHEN traces = 0 THEN 'no result'" CHECKED
 #define WORDS                                                                  \
   "end, mean, read: bytes as shares of the dense cache. scan: bytes looked "   \
   "at to choose what is read, as a share of what dense reads. needle: mass "   \
-  "on the needles, dense is 1; empty if the trace has no answers. lse: how "   \
+  "on the needles, dense is 1; empty if the trace marks no answer. lse: how "  \
   "far the log-sum-exp of the stored entries is off. kl: divergence of the "   \
   "attention. error: of its output."
 #define SPREAD                                                                 \
   "\u00b1: two standard errors of the mean, for 5 traces or more. *: the "     \
-  "mean of only those traces that have an answer; compare it with the mean "   \
+  "mean of only those traces that have a result; compare it with the mean "    \
   "of the same traces (--where trace=NAME), not with its column."
 #define HELD PERCENT("share_mean", "mean") PERCENT("share_end", "end")
 #define ANSWERS                                                                \

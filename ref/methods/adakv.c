@@ -41,12 +41,12 @@
  * - grow=no is in none of the sources. Scores live between steps as the
  *   scorer's observation, charged for budget + every entries of each lane.
  *
- * Family: drop. Acts: after the prompt; again with grow. Needs: what the scorer
- * needs; lanes of unequal length. Bound: min(P, H base + w) + t - P, of a layer
- * after the prompt interpolate within H B - 1.5 H .. H B + H / 2, minimum H B;
- * grow=no: H base + w + (t - P) mod every. Bytes: B R on average. Gather: as
- * the scorer. Reduce: as the scorer; a layer's lanes ranked together. Sample:
- * top-k. Cost: the scorer's, and a sort of a layer's scores.
+ * Family: drop. Acts: after the prompt; again with grow=no. Needs: what the
+ * scorer needs; lanes of unequal length. Bound: min(P, H base + w) + t - P, of
+ * a layer after the prompt interpolate within H B - 1.5 H .. H B + H / 2,
+ * minimum H B; grow=no: H base + w + (t - P) mod every. Bytes: B R on average.
+ * Gather: as the scorer. Reduce: as the scorer; a layer's lanes ranked
+ * together. Sample: top-k. Cost: the scorer's, and a sort of a layer's scores.
  */
 #include "ref/methods/adakv.h"
 #include "ref/ground/arith.h"

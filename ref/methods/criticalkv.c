@@ -27,8 +27,8 @@
  *
  * Family: drop. Acts: after the prompt. Needs: what the scorer needs; values.
  * Bound: min(P, B) + t - P; other forms: METHODS.md, Scorers. Bytes: B R.
- * Gather: the token. Reduce: P, then P times what v adds. Sample: top-k twice.
- * Cost: the scorer's, and O(n d) a lane and compression.
+ * Gather: the token. Reduce: the score, then the score times the norm of v.
+ * Sample: top-k twice. Cost: the scorer's, and O(n d) a lane and compression.
  */
 #include "ref/methods/criticalkv.h"
 #include <string.h>

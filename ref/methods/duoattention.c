@@ -35,11 +35,12 @@
  * streaming heads. It also has a training-free score from mean queries and keys
  * before RoPE, which a trace does not hold.
  *
- * Family: drop. Acts: every step. Needs: a gate a head (a file, or the last
- * rows' probabilities). Bound: of a head that streams min(t, sink + recent),
- * else t. Bytes: t R, or (sink + recent) R; 4 of the gate. Gather: -. Reduce:
- * position: everything, or both ends, by a gate a head. Sample: top-k. Cost:
- * O(window n) observation with table=auto; O(1) a lane and step.
+ * Family: drop. Acts: every step. Needs: a gate for each head (a file, or the
+ * last rows' probabilities). Bound: of a head that streams min(t, sink +
+ * recent), else t. Bytes: t R + 4 for the gate; (sink + recent) R + 4 in a
+ * streaming head. Gather: -. Reduce: position: everything, or both ends, by the
+ * head's gate. Sample: top-k. Cost: O(window n) observation with table=auto;
+ * O(1) a lane and step.
  */
 #include "ref/methods/duoattention.h"
 #include "ref/parts/parts.h"
@@ -174,7 +175,7 @@ const kv_method kv_method_duoattention = {
     KV_METHOD_OF(table, params, open),
     .revision = 1,
     .name = "duoattention",
-    .title = "retrieval heads keep everything, streaming heads both ends",
+    .title = "retrieval heads keep all, streaming heads first and last tokens",
     .paper = "Xiao et al. 2024, DuoAttention: Efficient Long-Context LLM "
              "Inference with Retrieval and Streaming Heads, arXiv:2410.10819",
     .lossless = "sparsity=0",

@@ -30,9 +30,9 @@
  *
  * Family: drop. Acts: after the prompt. Needs: queries before rotation. Bound:
  * min(P, B) + t - P; other forms: METHODS.md, Scorers. Bytes: B R. Gather: the
- * token. Reduce: expected P under the queries' distribution, times the norm of
- * v. Sample: top-k. Cost: O(n d d) a query head and compression, and as much
- * for the rows.
+ * token. Reduce: expected probability under the queries' distribution, times
+ * the norm of v. Sample: top-k. Cost: O(n d d) a query head and compression,
+ * and as much for the rows.
  */
 #include "ref/ground/arith.h"
 #include "ref/kernels/kernels.h"

@@ -44,9 +44,9 @@
  * scale=seen, because not all of its rows see what is stored.
  *
  * Family: drop. Acts: every step. Needs: probabilities of every query. Bound:
- * min(t, B). Bytes: B (R + 8). Gather: the token. Reduce: sum of P over all
- * queries. Sample: top-k, and the last. Cost: quadratic observation over the
- * prompt; O(n) a lane and step.
+ * min(t, B). Bytes: B (R + 8). Gather: the token. Reduce: probability, summed
+ * over all queries. Sample: top-k, and the last `recent`. Cost: quadratic
+ * observation over the prompt; O(n) a lane and step.
  */
 #include "ref/methods/h2o.h"
 #include "ref/backend/attend.h"

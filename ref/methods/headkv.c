@@ -40,11 +40,11 @@
  * - The authors' scripts try beta from 1.005 to 10. 1.5 is the default of their
  *   command line, and of this method.
  *
- * Family: drop. Acts: after the prompt; again with grow. Needs: what the scorer
- * needs; a score a head (a file); lanes of unequal length. Bound: cap + w + t -
- * P. Bytes: B R on average. Gather: `kernel` neighbours. Reduce: largest of
- * sums of P over the window. Sample: top-k by its head's budget, and the
- * window. Cost: as snapkv.
+ * Family: drop. Acts: after the prompt; again with grow=no. Needs: what the
+ * scorer needs; a score for each head (a file); lanes of unequal length. Bound:
+ * cap + w + t - P. Bytes: B R on average. Gather: `kernel` neighbours. Reduce:
+ * probability, summed over the window, largest of neighbours. Sample: top-k by
+ * its head's budget, and the window. Cost: as snapkv.
  */
 #include "ref/methods/headkv.h"
 

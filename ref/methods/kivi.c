@@ -44,9 +44,9 @@
  *   RoPE; needs the trace's frequencies).
  *
  * Family: code. Acts: every 128 tokens. Needs: rows of codes. Bound: t. Bytes:
- * t (d + d_v) bits / 8; 4 a channel and `group` keys, 4 a run of values; 128 R
- * of the newest. Gather: -. Reduce: -. Sample: everything. Cost: a token is
- * coded once; coded rows are decoded by every step that reads them.
+ * t (d + d_v) bits / 8, + 4 for each `group` elements; the newest stay uncoded,
+ * up to 128 R. Gather: -. Reduce: -. Sample: everything. Cost: a token is coded
+ * once; coded rows are decoded by every step that reads them.
  */
 #include "ref/methods/kivi.h"
 #include "ref/parts/parts.h"

@@ -32,8 +32,9 @@
  *
  * Family: drop. Acts: after the prompt. Needs: keys and values. Bound: min(P,
  * B) + t - P; other forms: METHODS.md, Scorers. Bytes: B R. Gather: `lag`
- * tokens against the next lag. Reduce: spread of k and v in that range, as
- * shares. Sample: top-k of each. Cost: O(n (d + lag)) a lane and compression.
+ * tokens. Reduce: spread of k and of v, scaled by the range of the next `lag`
+ * tokens. Sample: top-k of each `lag`. Cost: O(n (d + lag)) a lane and
+ * compression.
  */
 #include "ref/ground/arith.h"
 #include "ref/parts/scorers.h"

@@ -60,9 +60,9 @@
  *
  * Family: drop. Acts: every step. Needs: probabilities of every query; trained
  * perceptrons (a file). Bound: min(t, B). Bytes: B (R + 8) + 4 r (d_v + 1).
- * Gather: the token. Reduce: sum of P over all queries. Sample: top-k, and the
- * last. Cost: h2o's observation, and 2 hidden * (d + rank) for each query and
- * each dropped token.
+ * Gather: the token. Reduce: probability, summed over all queries. Sample:
+ * top-k, and the last `recent`. Cost: h2o's observation, and 2 hidden * (d +
+ * rank) for each query and each dropped token.
  */
 #include "ref/methods/less.h"
 #include "ref/kernels/kernels.h"

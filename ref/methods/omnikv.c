@@ -62,11 +62,11 @@
  *
  * Family: read. Acts: every step. Needs: a message from layer to layer; host
  * memory. Bound: t stored; attended where a layer follows k + t - P, of history
- * k + sink + recent. Bytes: t (R + 1), of which P R on the host; `window`
- * queries a query head, of uniform and exp. Gather: the token. Reduce: largest
- * P of the heads of a layer, for the layers below. Sample: top-k. Cost: at a
- * filter O(n d) a head and step (`window` times that while the candidates
- * change); at others O(n).
+ * k + sink + recent. Bytes: t (R + 1), of which P R on the host; with
+ * selector=uniform or exp + `window` G d e. Gather: the token. Reduce: largest
+ * probability over a layer's heads; later layers read the same. Sample: top-k.
+ * Cost: at a filter O(n d) a head and step (`window` times that while the
+ * candidates change); at others O(n).
  */
 #include "ref/methods/omnikv.h"
 #include "ref/kernels/kernels.h"
@@ -311,7 +311,7 @@ const kv_method kv_method_omnikv = {
     KV_METHOD_OF(table, params, open),
     .revision = 1,
     .name = "omnikv",
-    .title = "a few layers choose the tokens that those below them attend",
+    .title = "a few layers choose the tokens that later layers attend",
     .paper = "Hao et al. 2025, OmniKV: Dynamic Context Selection for Efficient "
              "Long-Context LLMs, OpenReview:ulCAPXYXfa",
     .spreads = true,

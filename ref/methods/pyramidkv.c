@@ -44,10 +44,11 @@
  * may give one less if the quotient is whole. Its eviction while decoding is
  * grow=twice_past (d526f0a) or past_more (18d3104).
  *
- * Family: drop. Acts: after the prompt; again with grow. Needs: probabilities
- * of the last rows. Bound: min(P, b(l) + w) + t - P, n = P. Bytes: B R on
- * average. Gather: `kernel` neighbours. Reduce: largest of sums of P over the
- * window. Sample: top-k, and the window. Cost: as snapkv.
+ * Family: drop. Acts: after the prompt; again with grow=no. Needs:
+ * probabilities of the last queries. Bound: min(P, b(l) + w) + t - P, n = P.
+ * Bytes: B R on average. Gather: `kernel` neighbours. Reduce: probability,
+ * summed over the window, largest of neighbours. Sample: top-k, and the window.
+ * Cost: as snapkv.
  */
 #include "ref/methods/pyramidkv.h"
 

@@ -34,9 +34,9 @@
  * arithmetic of all names: ref/formats/rules.h.
  *
  * Family: code. Acts: every step. Needs: rows of codes. Bound: t. Bytes: t (d k
- * + d_v v) / 8 for k and v bits, 4 a group and coded side. Gather: -. Reduce:
- * -. Sample: everything. Cost: a token is coded once; coded rows are decoded by
- * every step that reads them.
+ * + d_v v) / 8 for k and v bits, + 4 for each group of elements. Gather: -.
+ * Reduce: -. Sample: everything. Cost: a token is coded once; coded rows are
+ * decoded by every step that reads them.
  */
 #include "ref/methods/quant.h"
 #include "ref/parts/parts.h"

@@ -37,10 +37,11 @@
  *
  * Family: read. Acts: every step. Needs: the query before attention; bounds of
  * pages. Bound: t stored; attended from `skip` on: engine max(B, page), paper
- * max(B, 3 page), twilight B rounded up to pages. Bytes: t R + 2 d e a page.
- * Gather: a page of keys. Reduce: bound of q k over the page, given to all of
- * it. Sample: top-k of pages. Cost: O(d) a token; O(d * n / page) a query head
- * and step (with sharing, a lane's query heads each compute the group's sum).
+ * max(B, 3 page), twilight B rounded up to pages. Bytes: t R + 2 d e for each
+ * page. Gather: a page of keys. Reduce: bound of q k over the page, given to
+ * all of it. Sample: top-k of pages. Cost: O(d) a token; O(d * n / page) a
+ * query head and step (with sharing, a lane's query heads each compute the
+ * group's sum).
  */
 #include "ref/methods/quest.h"
 #include "ref/ground/arith.h"

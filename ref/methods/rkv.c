@@ -58,9 +58,9 @@
  * Family: drop. Acts: every 128 steps. Needs: the last 8 queries; all keys
  * against all. Bound: B after a compression, less than B + every between two.
  * Bytes: (B + 128) R + 8 G d e. Gather: keys alike, cosine above `threshold`.
- * Reduce: a share of P less a share of redundancy. Sample: top-k. Cost: n^2 d /
- * 2 fused multiplications a lane and compression (ref/parts/similar.h), O(w n
- * d) logits.
+ * Reduce: lambda times probability, minus (1 - lambda) times redundancy.
+ * Sample: top-k. Cost: n^2 d / 2 fused multiplications a lane and compression
+ * (ref/parts/similar.h), O(w n d) logits.
  */
 #include "ref/methods/rkv.h"
 #include "ref/kernels/kernels.h"

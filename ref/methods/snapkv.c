@@ -41,11 +41,11 @@
  *   (sinks=64:recent=512:grow=twice_past:voters=1 with budget=4672, window=32,
  *   group=max, pooling=none) and what is not offered of it.
  *
- * Family: drop. Acts: after the prompt; again with grow. Needs: probabilities
- * of the last rows. Bound: min(P, B) + t - P; grow=no: B + (t - P) mod every.
- * Bytes: B R. Gather: `kernel` neighbours. Reduce: largest of sums of P over
- * the window. Sample: top-k, and the window. Cost: window rows of observation
- * once; O(n) a compression.
+ * Family: drop. Acts: after the prompt; again with grow=no. Needs:
+ * probabilities of the last queries. Bound: min(P, B) + t - P; grow=no: B + (t
+ * - P) mod every. Bytes: B R. Gather: `kernel` neighbours. Reduce: probability,
+ * summed over the window, largest of neighbours. Sample: top-k, and the window.
+ * Cost: window rows of observation once; O(n) a compression.
  */
 #include "ref/methods/snapkv.h"
 

@@ -20,8 +20,8 @@
  * + 1 tokens.
  *
  * Family: drop. Acts: every step. Needs: probabilities of the newest query.
- * Bound: min(t, B). Bytes: B R. Gather: the token. Reduce: P of the newest
- * query. Sample: top-k. Cost: O(n) a lane and step.
+ * Bound: min(t, B). Bytes: B R. Gather: the token. Reduce: probability from the
+ * newest query. Sample: top-k. Cost: O(n) a lane and step.
  */
 #include "ref/methods/tova.h"
 #include "ref/parts/parts.h"

@@ -34,8 +34,8 @@
  *
  * Family: read. Acts: every step. Needs: the query before attention; keys in 4
  * bits. Bound: t stored, or what the first leaves. Bytes: t (R + d / 2 + 4).
- * Gather: the token, in 4 bits. Reduce: estimated P. Sample: top-p. Cost: O(d)
- * a token; O(d c) a query head and step, c candidates.
+ * Gather: the token, in 4 bits. Reduce: estimated probability. Sample: top-p.
+ * Cost: O(d) a token; O(d c) a query head and step, c candidates.
  */
 #include "ref/methods/twilight.h"
 #include "ref/kernels/kernels.h"

@@ -61,10 +61,10 @@
  *
  * Family: merge. Acts: every step. Needs: probabilities of every query. Bound:
  * min(t, B), of them at most Br with a weight above 1. Bytes: B (R + 9).
- * Gather: a residual and what is averaged into it. Reduce: P, decayed; merged
- * rows weigh. Sample: top-k, the rest merged. Cost: O(n) a lane and row; a
- * merge is O(Br * d) after it, O(d) in the code's prompt, and a compression
- * with merges O(n) once.
+ * Gather: a residual and what is averaged into it. Reduce: probability,
+ * decayed; merged entries gain by their weight. Sample: top-k, the rest merged.
+ * Cost: O(n) a lane and row; a merge is O(Br * d) after it, O(d) in the code's
+ * prompt, and a compression with merges O(n) once.
  */
 #include "ref/methods/zsmerge.h"
 #include "ref/ground/arith.h"

@@ -274,7 +274,7 @@ def summary(rows: Sequence[Row], means: Sequence[str] = MEANS) -> list[Row]:
     """Means over traces of what was asked alike, as a dict a line (`method`,
     `basis`, `target`): each of `means` and, as NAME.se, its standard error,
     that of the traces' means (NaN of fewer than five), over the `traces` that
-    have an answer, of `traces_all`. Where they differ, compare a line with the
+    have a result, of `traces_all`. Where they differ, compare a line with the
     same traces of another alone; `reasons` are {trace: why it has none}. Traces
     that hold the same `request` count as one, of their mean. What no row has,
     such as needles of a trace without answers, counts in no mean."""
