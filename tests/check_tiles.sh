@@ -50,7 +50,8 @@ if ! replay_little; then
     "$src/traces/tiny/generated_1500.safetensors"
 fi
 out=$(KVREPLAY_TILE=65 "$kvreplay" run "${traces[0]}" -m window -b 6 2>&1)
-[ $? = 2 ] && [[ $out == *'KVREPLAY_TILE is 65: it takes 1 to 64 steps'* ]] || {
+[ $? = 2 ] &&
+  [[ $out == *'KVREPLAY_TILE is 65; it must be from 1 to 64 steps'* ]] || {
   echo "check_tiles: KVREPLAY_TILE=65: $out"
   exit 1
 }

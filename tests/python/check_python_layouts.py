@@ -225,8 +225,8 @@ class Layouts(Case):
         decisions.write_decisions(
             at("pages.safetensors"), self.t, "pages",
             {l: lists for l in self.t.layers}, "view", "query", "page:16")
-        self.refused("must be tokens", base.share, at("pages.safetensors"), self.t,
-                     at("no.safetensors"))
+        self.refused("must be tokens", base.share, at("pages.safetensors"),
+                     self.t, at("no.safetensors"))
 
 
 if __name__ == "__main__":

@@ -115,20 +115,20 @@ for spec in specs:
         refused(lambda: s.keep(0, 0, [0]), "decides what its lanes keep", 6)
         for wrong, said in (
             (lambda: s.block(0, q, key, v), "has ended"),
-            (lambda: s.block(2**32, q, key, v), "layer is 4294967296"),
-            (lambda: s.block(0.0, q, key, v), "layer is 0.0"),
-            (lambda: s.block(0, q, key, v, step=2**32 + 1), "step is"),
-            (lambda: s.end_step(-(2**31) - 1), "step is -2147483649"),
-            (lambda: s.end_step(2**32 + at[0]), "step is"),
+            (lambda: s.block(2**32, q, key, v), "not 4294967296"),
+            (lambda: s.block(0.0, q, key, v), "not 0.0"),
+            (lambda: s.block(0, q, key, v, step=2**32 + 1), "step must be"),
+            (lambda: s.end_step(-(2**31) - 1), "not -2147483649"),
+            (lambda: s.end_step(2**32 + at[0]), "step must be"),
             (lambda: s.lane(99, 0), "layer 99"),
-            (lambda: s.lane(2**32, 0), "layer is"),
-            (lambda: s.lane(0, 2**32), "lane is"),
+            (lambda: s.lane(2**32, 0), "layer must be"),
+            (lambda: s.lane(0, 2**32), "lane must be"),
             (lambda: s.block(0, q[0], key, v), "q is "),
             (lambda: s.block(0, Unreadable(), key, v), "numpy can read: bf16"),
             (lambda: s.view(0, -1), "query head -1"),
-            (lambda: s.view(0, 2**32), "head is"),
-            (lambda: s.view(2**32, 0), "layer is"),
-            (lambda: s.lse(2**32), "layer is"),
+            (lambda: s.view(0, 2**32), "head must be"),
+            (lambda: s.view(2**32, 0), "layer must be"),
+            (lambda: s.lse(2**32), "layer must be"),
         ):
             refused(wrong, said)
         assert s.seen == seen
@@ -166,7 +166,7 @@ for library in ("/no/libkvreplay.so.0", "libc.so.6"):
             f"no kvreplay library {library}", 4)
 with Session("h2o", 8, **{**shape, "fed": np.array([1], np.int8)}) as s:
     assert s.seen == {1: 0}
-    refused(lambda: s.block(0, q, key, v), "layer 0 is none")
+    refused(lambda: s.block(0, q, key, v), "layer 0 is not one")
     assert s.seen == {1: 0}
 
 # What a program keeps of a prompt is what replay does by a file of the same.
@@ -196,9 +196,9 @@ with Session("replay", **shape) as s:
         (lambda: s.keep(0, 0, [0]), "has already been compressed"),
         (lambda: s.keep(1, heads - 1, []), "whole numbers"),
         (lambda: s.keep(1, heads - 1, None), "name at least one token"),
-        (lambda: s.keep(1, heads - 1, [0, p]), f"none of the prompt's {p}"),
-        (lambda: s.keep(1, heads - 1, [3, 0, 3]), "token 3 is named twice"),
-        (lambda: s.keep(1, heads, [0]), f"there are {heads}"),
+        (lambda: s.keep(1, heads - 1, [0, p]), f"outside the prompt's {p}"),
+        (lambda: s.keep(1, heads - 1, [3, 0, 3]), "token 3 appears twice"),
+        (lambda: s.keep(1, heads, [0]), f"one of {heads}, from"),
     ):
         refused(wrong, said)
     for t in range(p, k.shape[1]):

@@ -131,7 +131,7 @@ TEST(typed) {
   assert_true(list.of[1].often && list.of[1].entries == 5);
   for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
     fails(kv_cache_parse(bad[i], &list, &told), KV_USAGE,
-          "give lru:N or lfu:N");
+          "--cache must be lru:N or lfu:N");
   }
   for (int i = 0; i < KV_CACHES_MOST - 2; i++) {
     char name[32];

@@ -131,7 +131,7 @@ def whole(name: str, x: Any) -> int:
     except TypeError:
         n = None
     if n is None or not -(2**31) <= n < 2**31:
-        raise SessionError(2, f"{name} must be a whole number of 32 bits, not "
+        raise SessionError(2, f"{name} must be a 32-bit integer, not "
                            f"{x!r}")
     return n
 
