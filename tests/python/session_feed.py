@@ -139,7 +139,7 @@ for more, said in (
     (dict(method="h2o\0"), "method must be a text"),
     (dict(n_tokens=2**32 + k.shape[1], positions=None), "n_tokens must be"),
     (dict(n_layers=2**32 + layers), "n_layers must be"),
-    (dict(n_heads=8.0), "n_heads must be a whole number"),
+    (dict(n_heads=8.0), "n_heads must be a 32-bit integer"),
     (dict(n_kv_heads=2**32 + k.shape[0]), "n_kv_heads must be"),
     (dict(d=2**32 + k.shape[2]), "d must be"),
     (dict(d_v=2**32 + shape["d_v"]), "d_v must be"),
