@@ -50,7 +50,7 @@ typedef struct kv_answer_row {
 typedef struct kv_answer_size {
   kv_compare_rows x; /* its rows of the view `cell`; x.at is "mean:20%" */
   bool reads;        /* bytes read and scanned; false: bytes held */
-  double share;      /* the requested share of dense's bytes, 0.2 */
+  double share;      /* requested bytes as a share of dense, 0.2 */
   int traces;        /* traces on which any method has a value */
   int tests;         /* comparisons of the best with others; 0: no verdict */
   bool able;         /* so few traces can show a difference in so many tests */

@@ -93,8 +93,8 @@ struct kv_figure {
 };
 
 /* Draws a figure into the page p, without its heading, or nothing if its SQL
- * has no rows. Returns an exit code (analysis/database/say.h): KV_EXIT_OK, or
- * that of a failed query, which has been printed. */
+ * has no rows. Returns an exit code (analysis/database/say.h). If a query
+ * fails, its error has been printed, and its exit code is returned. */
 int kv_figure_draw(const kv_page *p, const kv_figure *figure);
 
 /* Writes the section of a figure to f, a heading and the figure for one

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Integer formulas that decide, shared by C and CUDA so that both twins of a
- * method use the same code. No floats, no memory; defined for all stated
+ * Integer formulas that decide. A method in C and its CUDA twin share them, so
+ * that both use the same code. No floats, no memory; defined for all stated
  * inputs.
  */
 #ifndef KV_REF_FORMULA_H

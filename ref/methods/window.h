@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The parameters of window (ref/methods/window.c), read by both twins after
- * open has resolved them: budget is at least 1.
+ * The parameters of window. ref/methods/window.c and its CUDA twin read them
+ * after open has resolved them: budget is at least 1.
  */
 #ifndef KV_REF_METHODS_WINDOW_H
 #define KV_REF_METHODS_WINDOW_H
