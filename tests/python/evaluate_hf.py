@@ -185,7 +185,7 @@ def check_database():
     driver.Driver.item = item
     check_known(words, whole)
     _, said = evaluate(*words, "--db", at("whole.db"), "--again")
-    assert "8 to be computed" in said
+    assert "8 to compute" in said
     parts = {}
     for i in "12":
         rows, _ = evaluate(*words, "--shard", i + "/2", "--db", at("s.%.db"))
@@ -296,7 +296,7 @@ def check_bad():
     rows, said = evaluate(
         *OPTIONS, "-m", "dense", tasks=("--tasks", "kv", "--items", "1",
         "--length", "4000"), code=3)  # fmt: skip
-    assert "places for 2048" in said and not rows, said
+    assert "limit of 2048" in said and not rows, said
     lines(LINES[0], dict(id="chat", messages=[dict(role="user", content="x")]))
     rows, said = evaluate(*OPTIONS, "-m", "dense", code=3)
     assert "no chat template" in said and {x[0] for x in rows} == {"one"}

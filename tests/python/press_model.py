@@ -184,7 +184,7 @@ def check_refused(model, ids):
     for call, says in (
         (lambda: Press("snapkv", 1.0), "the compression ratio is 1.0"),
         (lambda: Press("snapkv", 0.5, budget=9), "not both"),
-        (lambda: Press("snapkv", 0.5, pooling="a:b"), "behind -m"),
+        (lambda: Press("snapkv", 0.5, pooling="a:b"), "as given to -m"),
     ):
         try:
             call()

@@ -143,7 +143,7 @@ WORDS = ("windows", "softcap", "sinks", "RoPE in part", "two RoPEs",
          "refused")  # fmt: skip
 # A refusal, or why a layer is left, as the table has it.
 SHORT = {
-    "computes attention itself": "attends by itself",
+    "computes attention itself": "computes attention itself",
     "no visible attention": "no attention",
     "sees later tokens": "sees later tokens",
     r"sees chunks of": "chunks",
