@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * `kvreplay vectors`: one cell opened, its steps written as vectors.
+ * `kvreplay vectors`: opens one cell and writes its steps as vectors.
  */
 #include "sim/cli/commands.h"
 

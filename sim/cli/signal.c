@@ -79,7 +79,7 @@ void kv_signals_catch(void) {
   handle(SIGINT, catch, (int)SA_RESETHAND);
   handle(SIGTERM, catch, (int)SA_RESETHAND);
   handle(SIGALRM, ring, 0);
-  signal(SIGXFSZ, SIG_IGN); /* a file too large is a failed write */
+  signal(SIGXFSZ, SIG_IGN); /* a too large file is a failed write */
 }
 
 bool kv_interrupted(void) {
@@ -88,7 +88,7 @@ bool kv_interrupted(void) {
 
 /* --- the thread that waits ---------------------------------------------- */
 
-/* True once the patience is over; false if kv_stop_unwatch was called first. */
+/* True once the time is over; false if kv_stop_unwatch was called first. */
 static bool out_of_patience(void) {
   struct timespec until;
   while (sem_wait(&watch.called) && errno == EINTR) {

@@ -16,7 +16,7 @@ typedef struct kv_together_asked {
   bool asked;              /* the traces are requests that share a pool */
   const char *pool_text;   /* --pool, as typed, or NULL */
   const char *arrive_text; /* --arrive, as typed, or NULL: all at once */
-  int pace;                /* units of a file's times in a step; 0: one */
+  int pace;                /* units of the file's timestamps per step; 0: one */
   bool wait;               /* a request that finds no memory waits */
   int admit;               /* a kv_pool_wait; 0: by `wait` */
   kv_together how;         /* made, except its threads */
@@ -29,10 +29,10 @@ typedef struct kv_together_asked {
 kv_rc kv_together_read(kv_together_asked *o, const char *shard,
                        kv_layout_list *layouts, kv_err *e);
 void kv_together_asked_free(kv_together_asked *o); /* accepts zeroed */
-/* Call it before the job starts, if a file says when requests arrive. Makes
- * o->traces one for each line of the file: the trace whose prompt and decoded
- * tokens differ least in number from the line's lengths, the first of several;
- * for lines without lengths, traces in turn. KV_INPUT: a trace is bad.
+/* Call it before the job starts if a file says when requests arrive. Gives
+ * o->traces one entry for each line of the file: the trace whose numbers of
+ * prompt and decoded tokens differ least from the line's, the first if several
+ * do. Lines without lengths take the traces in turn. KV_INPUT: a trace is bad.
  * KV_RESOURCE: memory. */
 kv_rc kv_together_deal(const kv_arrivals *a, kv_cells_options *o, kv_err *e);
 /* Can these requests share the pool `how`? KV_USAGE: the traces are of
