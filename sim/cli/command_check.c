@@ -151,8 +151,6 @@ static kv_rc check_options_check(kv_registry *registry, kv_check_options *o,
   return rc ? rc : kv_cells_options_apart(&kv_command_check, &o->cells, e);
 }
 
-/* --- check --------------------------------------------------------------- */
-
 typedef struct task {
   kv_check_options options;
   kv_job of; /* kernels, database, cells */
@@ -176,8 +174,6 @@ static kv_rc open_cells(task *s, kv_err *e) {
   kv_replay_how how = how_of(s, 0);
   return kv_job_open(&s->of, &how, e);
 }
-
-/* --- the database ------------------------------------------------------- */
 
 /* Stores the row of another backend. An equal cell gets the first backend's
  * measures, since they follow from what was found equal; so does one that
@@ -323,8 +319,6 @@ static kv_rc run_all(task *s, bool *stopped, kv_err *e) {
   kv_rc closed = kv_verdicts_close(&s->verdicts, &closing);
   return rc || !closed ? rc : kv_fail(e, closed, "%s", closing.text);
 }
-
-/* --- the calls of a command --------------------------------------------- */
 
 static void begin(void *self, int argc, char **argv) {
   kv_job_begin(&((task *)self)->of, argc, argv);

@@ -143,8 +143,6 @@ static kv_rc grade_options_check(kv_registry *registry, kv_grade_options *o,
   return rc ? rc : kv_cells_options_apart(&kv_command_grade, &o->cells, e);
 }
 
-/* --- grade --------------------------------------------------------------- */
-
 typedef struct task {
   kv_grade_options options;
   kv_job of;       /* kernels, database, the cell */
@@ -160,8 +158,6 @@ static kv_replay_how how_of(task *s) {
   how.fidelity = s->of.db != NULL;
   return how;
 }
-
-/* --- opening ------------------------------------------------------------ */
 
 static kv_rc open_cell(task *s, kv_err *e) {
   kv_replay_how how = how_of(s);
@@ -181,8 +177,6 @@ static kv_rc open_theirs(task *s, kv_err *e) {
     rc = kv_outputs_open(o->outputs, t, prompt_len, &how, &s->outputs, e);
   return rc;
 }
-
-/* --- the row ------------------------------------------------------------ */
 
 static kv_rc put_row(task *s, bool *stopped, kv_err *e) {
   kv_batch *b = s->of.batch;
@@ -270,8 +264,6 @@ static kv_rc grade_all(task *s, bool *stopped, kv_err *e) {
   kv_progress_end(&s->of.progress);
   return rc || *stopped ? rc : report(s, e);
 }
-
-/* --- the calls of a command --------------------------------------------- */
 
 static void begin(void *self, int argc, char **argv) {
   kv_job_begin(&((task *)self)->of, argc, argv);

@@ -42,8 +42,6 @@ typedef struct task {
   char reason[512];     /* of the last refusal */
 } task;
 
-/* --- what to ask -------------------------------------------------------- */
-
 static kv_rc take_laws(task *s, kv_err *e) {
   const kv_list *only = &s->options.laws;
   char names[256] = "";
@@ -62,7 +60,7 @@ static kv_rc take_laws(task *s, kv_err *e) {
   return KV_OK;
 }
 
-/* --- asking ------------------------------------------------------------- */
+/* --- checking ----------------------------------------------------------- */
 
 /* Quotes text for a shell. */
 static void quote(const char *text, size_t size, char *out) {
@@ -295,8 +293,6 @@ static void clean(void *self) {
 
 static const kv_task task_lawcheck = {sizeof(task), begin,    check, work,
                                       interrupted,  conclude, clean};
-
-/* --- its table ---------------------------------------------------------- */
 
 #define AT(member) .offset = offsetof(task, options.member)
 

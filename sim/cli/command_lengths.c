@@ -43,7 +43,7 @@ static kv_rc check(void *self, kv_err *e) {
   return kv_cells_options_read(kv_method_at, &s->cells, e);
 }
 
-/* --- what is said of the model -------------------------------------------- */
+/* --- the model ------------------------------------------------------------ */
 
 /* Bytes of one user's page tables in LeanKV's unified pages: an entry of 32
  * bits for each page, as if all tokens of a lane were in its high tier, K8V4 (a
@@ -204,8 +204,6 @@ static void clean(void *self) {
   kv_cells_options_free(&s->cells);
   kv_served_close(&s->served);
 }
-
-/* --- the command ---------------------------------------------------------- */
 
 static const kv_task task_lengths = {.size = sizeof(task),
                                      .begin = begin,

@@ -270,8 +270,6 @@ static kv_rc work(void *self, bool *stopped, kv_err *e) {
   return KV_OK;
 }
 
-/* --- the command -------------------------------------------------------- */
-
 static const kv_task task_methods = {
     .size = sizeof(task), .check = check, .work = work};
 

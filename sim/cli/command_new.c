@@ -119,8 +119,6 @@ static kv_rc work(void *self, bool *stopped, kv_err *e) {
   return rc;
 }
 
-/* --- the command -------------------------------------------------------- */
-
 static const kv_task task_new = {.size = sizeof(task), .work = work};
 
 static const kv_option options[] = {

@@ -318,8 +318,6 @@ kv_rc kv_run_options_check(kv_registry *registry, kv_run_options *o,
   return rc;
 }
 
-/* --- run ----------------------------------------------------------------- */
-
 typedef struct task {
   kv_run_options options;
   kv_job of; /* kernels, database, cells */
@@ -650,8 +648,6 @@ static kv_rc run_all(task *s, bool *stopped, kv_err *e) {
   if (rc || !closed) return rc;
   return kv_fail(e, closed, "%s", closing.text);
 }
-
-/* --- the calls of a command --------------------------------------------- */
 
 static void begin(void *self, int argc, char **argv) {
   kv_job_begin(&((task *)self)->of, argc, argv);

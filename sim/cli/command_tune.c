@@ -113,7 +113,7 @@ void kv_tune_options_free(kv_tune_options *o) {
   free(o->corner);
 }
 
-/* --- what to look for ---------------------------------------------------- */
+/* --- the search ---------------------------------------------------------- */
 
 /* How many methods a list names; "all" counts as all of them. */
 static int count(kv_registry *registry, const char *list) {
@@ -252,7 +252,7 @@ static kv_rc read_cells(kv_registry *registry, kv_tune_options *o, kv_err *e) {
   return rc;
 }
 
-/* --- what does not go together ------------------------------------------- */
+/* --- contradictions ------------------------------------------------------ */
 
 static kv_rc check_budget(const kv_tune_space *s, kv_err *e) {
   for (int i = 0; i < s->axes; i++)
@@ -289,8 +289,6 @@ kv_rc kv_tune_options_check(kv_registry *registry, kv_tune_options *o,
   return rc;
 }
 
-/* --- tune ---------------------------------------------------------------- */
-
 /* A searched budget without a typed range reaches up to the longest trace's
  * tokens. */
 static kv_rc reach(kv_tuning *s, kv_err *e) {
@@ -316,8 +314,6 @@ static kv_rc prepare(kv_tuning *s, kv_err *e) {
   for (size_t i = 0; i < n; i++) s->method[i].space = &s->options.space[i];
   return reach(s, e);
 }
-
-/* --- the calls of a command ---------------------------------------------- */
 
 static void begin(void *self, int argc, char **argv) {
   kv_job_begin(&((kv_tuning *)self)->of, argc, argv);

@@ -83,8 +83,6 @@ static void clean(void *self) {
   kv_cells_options_free(&s->cells);
 }
 
-/* --- the command -------------------------------------------------------- */
-
 static const kv_task task_vectors = {sizeof(task), begin, check, work,
                                      interrupted,  NULL,  clean};
 

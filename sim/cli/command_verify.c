@@ -76,7 +76,7 @@ static const char *const notes[] = {
     "searched, because no run uses them.",
     NULL};
 
-/* --- one trace ----------------------------------------------------------- */
+/* --- a table of found budgets -------------------------------------------- */
 
 /* Finds the trace of a row: relative to the table's folder, or in one of
  * `folders`. False: not found. */
@@ -173,8 +173,6 @@ static kv_rc search(const char *table, const char *path,
   return rc;
 }
 
-/* --- the table ----------------------------------------------------------- */
-
 static void say_lost(const char *table, const kv_found_row *row, int n,
                      kv_verify_found *out) {
   kv_err e = {0};
@@ -224,8 +222,6 @@ static int verify_found_conclude(const char *table, const kv_verify_found *n) {
           table);
   return kv_say(&e);
 }
-
-/* --- verify -------------------------------------------------------------- */
 
 typedef struct task {
   kv_verify_options options;
@@ -289,7 +285,7 @@ static kv_rc leave(task *s, const kv_verify_row *v, kv_err *e) {
   return add_left(s, v, e);
 }
 
-/* --- again -------------------------------------------------------------- */
+/* --- replays ------------------------------------------------------------ */
 
 static kv_rc parse_specs(kv_verify_row *const *v, int n, kv_specs *out,
                          kv_err *e) {
@@ -531,8 +527,6 @@ static kv_rc search_again(task *s, kv_err *e) {
   kv_stop_cut(false);
   return rc;
 }
-
-/* --- the calls of a command --------------------------------------------- */
 
 static void begin(void *self, int argc, char **argv) {
   task *s = self;

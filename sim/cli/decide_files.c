@@ -1,7 +1,4 @@
-/* SPDX-License-Identifier: Apache-2.0
- *
- * Decisions files of a batch: sim/cli/decide_files.h.
- */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "sim/cli/decide_files.h"
 
 #include "ref/ground/sha256.h"

@@ -1,7 +1,4 @@
-/* SPDX-License-Identifier: Apache-2.0
- *
- * Contract: sim/cli/job.h.
- */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "sim/cli/job.h"
 
 #include "sim/cli/commands.h"

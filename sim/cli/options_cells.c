@@ -1,8 +1,4 @@
-/* SPDX-License-Identifier: Apache-2.0
- *
- * Methods, budgets and backends of a command line:
- * sim/cli/options_cells.h.
- */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "sim/cli/options_cells.h"
 #include "ref/lane/compose.h"
 

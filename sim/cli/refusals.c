@@ -1,7 +1,4 @@
-/* SPDX-License-Identifier: Apache-2.0
- *
- * Contract: sim/cli/refusals.h.
- */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "sim/cli/refusals.h"
 
 #include "sim/cli/show/row_label.h"

@@ -1,7 +1,4 @@
-/* SPDX-License-Identifier: Apache-2.0
- *
- * Interrupts: sim/cli/signal.h.
- */
+/* SPDX-License-Identifier: Apache-2.0 */
 #define _GNU_SOURCE 1
 #include "sim/cli/signal.h"
 

@@ -1,7 +1,4 @@
-/* SPDX-License-Identifier: Apache-2.0
- *
- * Contract: sim/cli/together_cells.h.
- */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "sim/cli/together_cells.h"
 
 #include "ref/ground/number.h"
@@ -95,7 +92,7 @@ void kv_together_asked_free(kv_together_asked *o) {
   kv_arrivals_free(&o->how.arrive);
 }
 
-/* --- before --------------------------------------------------------------- */
+/* --- before the replays --------------------------------------------------- */
 
 /* By how many tokens a line's lengths differ from a trace's. */
 static int64_t apart(const kv_arrival *line, const int64_t length[2]) {
@@ -175,7 +172,7 @@ kv_rc kv_together_check(const kv_job *s, const kv_together *how, kv_err *e) {
   return kv_together_pages(how, &first->shape, first->n_layers, &pages, e);
 }
 
-/* --- after ---------------------------------------------------------------- */
+/* --- after the replays ---------------------------------------------------- */
 
 static kv_rc tell(kv_job *s, const kv_result *r, kv_err *e) {
   char why[400], text[900];

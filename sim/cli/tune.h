@@ -99,7 +99,7 @@ kv_rc kv_tuning_replay(kv_tuning *s, const kv_tuned *m, const kv_list *traces,
                        int n, const int *which, kv_result *row, int *had,
                        bool *stopped, kv_err *e);
 
-/* --- tune_report.c: of one method, of several --------------- */
+/* --- tune_report.c ------------------------------------------ */
 
 /* Print the results once every method is done: rows or a table on standard
  * output, and the best point by kv_tuning_best. The second also says why a
@@ -116,7 +116,7 @@ kv_rc kv_tuning_report_all(const kv_tuning *s, kv_err *e);
 int kv_tuning_conclude(const kv_tuning *s);
 int kv_tuning_conclude_all(const kv_tuning *s);
 
-/* --- what both reports write -------------------------------- */
+/* --- tables ------------------------------------------------- */
 
 enum { KV_TUNE_WORDS = 512 }; /* bytes of a sentence; a longer one is cut */
 

@@ -62,8 +62,6 @@ static kv_rc tuning_rows(const kv_tuning *s, int n, const kv_tuned *const *of,
   return kv_fail(e, closed, "%s", closing.text);
 }
 
-/* --- a table ------------------------------------------------------------- */
-
 static void tuning_table(const void *of, int rows, int columns,
                          kv_tuning_cell *cell) {
   int width[KV_TUNE_COLUMNS] = {0};
@@ -82,8 +80,6 @@ static void tuning_table(const void *of, int rows, int columns,
     putchar('\n');
   }
 }
-
-/* --- words --------------------------------------------------------------- */
 
 /* Writes the means of a judged point with their bounds: "output_error.mean
  * 0.031 (at most 0.05), bytes.mean 9216". */
@@ -135,8 +131,6 @@ static kv_rc tuning_best(const kv_tuning *s, const kv_tuned *m, kv_err *e) {
   free(line);
   return rc;
 }
-
-/* --- line ---------------------------------------------------------------- */
 
 /* Writes a word, quoted if a shell would interpret it. */
 static void word(FILE *f, const char *text) {
@@ -207,7 +201,7 @@ static char *tuning_note(const char *line) {
   return finish(f, &out);
 }
 
-/* --- table --------------------------------------------------------------- */
+/* --- several methods ----------------------------------------------------- */
 
 enum { CELL = KV_TUNE_CELL };
 
@@ -270,8 +264,6 @@ static const kv_tuned *winner(const listing *l) {
   return NULL;
 }
 
-/* --- the table ----------------------------------------------------------- */
-
 static const char *mark(const listing *l, const kv_tuned *m) {
   if (m == winner(l)) return "best";
   if (!holds(l->s, m)) return "not held";
@@ -327,8 +319,6 @@ static void cell(const void *of, int row, int column, char out[CELL]) {
   else
     number(held_of(l->s, m), c - g->n - 1, out);
 }
-
-/* --- words --------------------------------------------------------------- */
 
 /* The measures of a method that misses the bounds, or why there are none. */
 static void sentence(const kv_tuning *s, const kv_tuned *m, char out[WORDS]) {
@@ -414,8 +404,6 @@ kv_rc kv_tuning_report_all(const kv_tuning *s, kv_err *e) {
   return rc;
 }
 
-/* --- the exit code ------------------------------------------------------- */
-
 static int none_holds(const listing *l) {
   char words[WORDS];
   kv_err e = {0};
@@ -446,15 +434,13 @@ int kv_tuning_conclude_all(const kv_tuning *s) {
   return code;
 }
 
-/* --- report -------------------------------------------------------------- */
+/* --- one method ---------------------------------------------------------- */
 
 enum { TOLD = 5 };
 
 static const kv_result *row_of(const kv_tuning *s, int at, int trace) {
   return &s->method->row[at * s->options.cells.traces.n + trace];
 }
-
-/* --- measures of the points of the front -------------------------------- */
 
 typedef struct worth {
   const kv_tuning *s;
@@ -500,8 +486,6 @@ static void print_worth(const kv_tuning *s, const kv_tune_judgement *judged) {
                1 + s->options.goal.n + s->method->space->axes, report_cell);
 }
 
-/* --- words --------------------------------------------------------------- */
-
 static void print_unjudged(const kv_tuning *s) {
   const kv_tuned *m = s->method;
   int n = 0;
@@ -546,8 +530,6 @@ kv_rc kv_tuning_report(const kv_tuning *s, kv_err *e) {
   if (s->options.format == KV_ROWS_TABLE) print_summary(s);
   return kv_tune_met(&m->judged[m->search.best]) ? tuning_best(s, m, e) : KV_OK;
 }
-
-/* --- the exit code ------------------------------------------------------- */
 
 static int no_number(const kv_tuning *s) {
   char why[WORDS];

@@ -1,7 +1,4 @@
-/* SPDX-License-Identifier: Apache-2.0
- *
- * The replay of lengths: sim/cli/capacity/lengths.h.
- */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "sim/cli/capacity/lengths.h"
 
 #include "ref/ground/threads.h"
@@ -66,8 +63,6 @@ kv_rc kv_lengths_replay(const kv_lengths *ask, kv_stored *out, kv_err *e) {
     return in_bytes(ask, out, e);
   return lengths_try(ask, -1, out, NULL, NULL, e);
 }
-
-/* --- lengths ------------------------------------------------------------- */
 
 #define _GNU_SOURCE 1
 

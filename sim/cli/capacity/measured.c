@@ -1,7 +1,4 @@
-/* SPDX-License-Identifier: Apache-2.0
- *
- * Contract: sim/cli/capacity/measured.h.
- */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "sim/cli/capacity/measured.h"
 
 #include "ref/lane/method.h"
@@ -117,7 +114,7 @@ static void take_row(const kv_lengths *ask, const kv_result *r,
   snprintf(out->spec, sizeof out->spec, "%s", r->spec);
 }
 
-/* --- all of them ---------------------------------------------------------- */
+/* --- all rows ------------------------------------------------------------- */
 
 static int by_bytes(const void *a, const void *b) {
   const kv_stored *x = a, *y = b;

@@ -1,7 +1,4 @@
-/* SPDX-License-Identifier: Apache-2.0
- *
- * Models by name or by a file: sim/cli/capacity/model.h.
- */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "sim/cli/capacity/model.h"
 
 #include <jansson.h>

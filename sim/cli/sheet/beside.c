@@ -80,8 +80,6 @@ static kv_rc beside_run(const kv_trace *t, kv_beside *b,
   return b->cells ? kv_replay(t, b->each, b->cells, &of, stopped, e) : KV_OK;
 }
 
-/* --- ranks --------------------------------------------------------------- */
-
 kv_rc kv_ranks_can(const kv_trace *t, int ranks, kv_err *e) {
   int heads = t->shape.n_kv_heads;
   if (ranks >= 2 && heads % ranks == 0) return KV_OK;
@@ -176,8 +174,6 @@ static kv_rc replay_rank(const kv_trace *t, int rank, kv_cell *const *cell,
   }
   return rc;
 }
-
-/* --- all ranks ----------------------------------------------------------- */
 
 /* Sets `why` of the cells that are not replayed on ranks. */
 static void choose(int ranks, int n, kv_cell *const *cell,

@@ -329,8 +329,6 @@ kv_rc kv_sheet_measure(const char *path, const kv_specs *specs,
   return rc;
 }
 
-/* --- print --------------------------------------------------------------- */
-
 typedef enum kind { NOTHING, TEXT, WHOLE, REAL } kind;
 
 /* One value of the sheet. */

@@ -1,7 +1,4 @@
-/* SPDX-License-Identifier: Apache-2.0
- *
- * Judging points: sim/cli/show/goal.h.
- */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "sim/cli/show/goal.h"
 
 #include "ref/ground/number.h"
@@ -36,8 +33,6 @@ kv_rc kv_tune_goal_bound(kv_tune_goal *g, const char *option, const char *text,
   if (!rc) g->measure[g->n++] = m;
   return rc;
 }
-
-/* --- one point ------------------------------------------------------------ */
 
 /* The log-sum-exp error has either sign, and dropping most entries makes it
  * very negative; it is judged by its absolute value. */

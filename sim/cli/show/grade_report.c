@@ -1,7 +1,4 @@
-/* SPDX-License-Identifier: Apache-2.0
- *
- * A grading as a table, JSON or JUnit: contract in sim/cli/show/grade_report.h.
- */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "sim/cli/show/grade_report.h"
 
 #include "ref/ground/json.h"

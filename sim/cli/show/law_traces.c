@@ -1,7 +1,4 @@
-/* SPDX-License-Identifier: Apache-2.0
- *
- * Contract: sim/cli/show/law_traces.h.
- */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "sim/cli/show/law_traces.h"
 
 #include "traces/trace/trace.h"

@@ -1,7 +1,4 @@
-/* SPDX-License-Identifier: Apache-2.0
- *
- * Contract: sim/cli/show/row_label.h.
- */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "sim/cli/show/row_label.h"
 
 #include "ref/ground/text.h"

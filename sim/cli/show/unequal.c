@@ -1,7 +1,4 @@
-/* SPDX-License-Identifier: Apache-2.0
- *
- * Contract: sim/cli/show/unequal.h.
- */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "sim/cli/show/unequal.h"
 
 #include <stdio.h>
