@@ -139,7 +139,7 @@ static const kv_option of_rank[] = {
 
 /* --- commands ----------------------------------------------------------- */
 
-/* What kvreport does is told where it goes wrong: without a sentence in e. */
+/* kvreport's functions print their own errors, so e stays empty. */
 #define TASK(name)                                                             \
   static kv_rc name##_work(void *self, bool *stopped, kv_err *e) {             \
     (void)stopped, (void)e;                                                    \

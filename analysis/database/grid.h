@@ -2,7 +2,7 @@
  *
  * The result of an SQL query, in memory: names of columns, and rows of values.
  * All data that kvreport writes or draws are in grids. Ask, read as often as
- * needed, free. A cell costs 24 bytes and its text.
+ * needed, free. A cell takes 24 bytes and its text.
  */
 #ifndef KV_ANALYSIS_GRID_H
 #define KV_ANALYSIS_GRID_H

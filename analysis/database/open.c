@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Opening to read: the file, what must hold of it, and the views over it.
+ * Opens a database for reading, checks it, and creates the views.
  */
 #include "analysis/database/results.h"
 #include "analysis/database/say.h"
@@ -26,8 +26,8 @@ int kv_results_connect(const char *path, sqlite3 **db) {
   return rc;
 }
 
-/* A table cannot be made in the name of the view that fills it, and one that is
- * renamed takes the views that read it along. */
+/* A table cannot have the name of the view that fills it, and renaming a table
+ * would change the views that read it. */
 #define KEEP(view)                                                             \
   "CREATE TEMP TABLE kept AS SELECT * FROM " view ";"                          \
   "DROP VIEW temp." view ";"                                                   \

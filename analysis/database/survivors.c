@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What survives, out of the table `survival` (kvreplay run --tokens), as SQL
- * functions: analysis/database/survivors.h.
+ * Contract: analysis/database/survivors.h.
  */
 #include "analysis/database/survivors.h"
 
@@ -30,7 +29,7 @@ static bool is_stored(const numbers *gone, int token, int step) {
   return token < step && (left == 0 || left > step);
 }
 
-/* from..to-1, of those that there are. */
+/* The existing part of from..to-1. */
 static void range(const numbers *x, sqlite3_value *from, sqlite3_value *to,
                   int *first, int *last) {
   *first = sqlite3_value_int(from);

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Names of lines, which only the program can give (analysis/tables/variants.h),
- * where a view can ask for them: the table `line` of means.sql.
+ * Contract: analysis/tables/lines.h.
  */
 #include "analysis/tables/lines.h"
 #include "analysis/database/results.h"

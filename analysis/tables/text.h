@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Makes texts of a database safe to show. Names come from other people's files:
- * a control character could steer a terminal, bytes that are not UTF-8 make a
- * file invalid, marks of writing direction turn a line around. The functions
+ * control characters could steer a terminal, bytes that are not UTF-8 make a
+ * file invalid, marks of writing direction can reverse a line. The functions
  * below write each byte of these as \xNN.
  */
 #ifndef KV_ANALYSIS_TEXT_H
