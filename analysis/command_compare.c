@@ -38,8 +38,6 @@ typedef struct lines {
   int tests;
 } lines;
 
-/* --- which ---------------------------------------------------------------- */
-
 static int add(lines *l, int other) {
   line *next = &l->line[l->n];
   for (int i = 0; i < l->n; i++)
@@ -70,8 +68,6 @@ static int add_named(lines *l, const char *vs) {
   free(all);
   return rc;
 }
-
-/* --- finding -------------------------------------------------------------- */
 
 static bool same_bytes(const double *share) {
   double more = share[0] > share[1] ? share[0] : share[1];
@@ -264,8 +260,6 @@ static int write(sqlite3 *db, const kv_args *a, const lines *l) {
   kv_grid_free(&g);
   return rc;
 }
-
-/* --- the command ---------------------------------------------------------- */
 
 static int compare(sqlite3 *db, const kv_args *a, lines *l) {
   bool any = false;

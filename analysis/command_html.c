@@ -46,7 +46,7 @@ static int load(kv_page *p, const kv_page *first) {
   return rc ? rc : kv_page_find_answers(p);
 }
 
-/* --- its head ------------------------------------------------------------- */
+/* --- the head ------------------------------------------------------------- */
 
 static int count(const kv_page *p, const char *status) {
   int n = 0;
@@ -134,7 +134,7 @@ static int write_about(const kv_page *p, const kv_figure *f) {
 static const kv_figure about[] = {
     {"about", "How to read this page", .write = write_about}, {.id = NULL}};
 
-/* --- its sections --------------------------------------------------------- */
+/* --- the sections --------------------------------------------------------- */
 
 /* In the order of the page. */
 static const kv_figure *const figures[] = {about,

@@ -263,8 +263,6 @@ static int write_model(const asked *x, const char *model, bool first) {
   return rc;
 }
 
-/* --- the command ---------------------------------------------------------- */
-
 static int write_people(const asked *x, const kv_grid *models) {
   int rc = KV_EXIT_OK;
   for (int r = 0; r < models->rows && !rc; r++)

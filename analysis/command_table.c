@@ -214,8 +214,6 @@ static int write(const kv_args *a, const kv_sheet *s) {
   return rc;
 }
 
-/* --- the commands --------------------------------------------------------- */
-
 int kv_report_table(const kv_args *a) {
   if (a->mean && a->history)
     return kv_tell(

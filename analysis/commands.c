@@ -1,7 +1,4 @@
-/* SPDX-License-Identifier: Apache-2.0
- *
- * The tables of kvreport: analysis/commands.h.
- */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "analysis/commands.h"
 #include "analysis/compare/measures.h"
 #include "analysis/compare/ranked.h"
@@ -302,8 +299,6 @@ static const kv_command merge = {
                               "rows that two machines have confirm each other"},
                              {NULL, NULL}},
     .notes = merge_notes};
-
-/* --- the program -------------------------------------------------------- */
 
 static kv_rc version(size_t size, char *lines, kv_err *e) {
   (void)e;

@@ -1,7 +1,4 @@
-/* SPDX-License-Identifier: Apache-2.0
- *
- * Finds the answer, and writes it in words and as a table.
- */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "analysis/compare/answer.h"
 #include "analysis/compare/paired.h"
 #include "analysis/database/say.h"
@@ -202,7 +199,7 @@ static int find_size(sqlite3 *db, const kv_compared *by, const char *at,
                                                      : kv_tell_short();
 }
 
-/* --- all of it ------------------------------------------------------------ */
+/* --- all sizes ------------------------------------------------------------ */
 
 static int find_measure(sqlite3 *db, const kv_compared **by) {
   kv_grid g;

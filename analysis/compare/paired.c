@@ -95,8 +95,6 @@ double kv_paired_needed(const kv_paired *x, int m) {
   return (low + z_power) * (low + z_power) * x->noise;
 }
 
-/* --- all of it ------------------------------------------------------------ */
-
 static double noise(int n, const double *d, double mean) {
   double squares = 0;
   if (n < 2) return NAN;

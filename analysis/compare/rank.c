@@ -34,7 +34,7 @@ typedef struct work {
   spread *tau, *gap; /* [answers][measures] over the draws */
 } work;
 
-/* --- room ----------------------------------------------------------------- */
+/* --- memory --------------------------------------------------------------- */
 
 static void release(work *w) {
   free(w->a), free(w->b), free(w->bits), free(w->of), free(w->mean);
@@ -283,8 +283,6 @@ static void find_intervals(const work *w, int resamples, kv_rank *out) {
     if (few || isnan(r->gap)) r->gap_low = r->gap_high = NAN;
   }
 }
-
-/* --- all of it ------------------------------------------------------------ */
 
 bool kv_rank_find(const kv_ranks *x, int resamples, kv_rank *out, int *best) {
   work w;

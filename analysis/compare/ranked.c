@@ -1,7 +1,4 @@
-/* SPDX-License-Identifier: Apache-2.0
- *
- * Between a database and analysis/compare/rank.h.
- */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "analysis/compare/ranked.h"
 #include "analysis/compare/measures.h"
 #include "analysis/compare/rank.h"
@@ -336,8 +333,6 @@ static int put_pairs(const found *f, int wanted) {
   sqlite3_finalize(s);
   return rc;
 }
-
-/* --- all of it ------------------------------------------------------------ */
 
 static int rank_model(const ask *a, const char *model, int wanted) {
   int rc, *best = calloc((size_t)a->answers, sizeof *best);

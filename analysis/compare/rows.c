@@ -8,8 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* --- reading -------------------------------------------------------------- */
-
 /* Bytes in the basis of the budget ?1: the mean over steps, at the end, or read
  * and scanned. `mean:` is the share of the mean bytes. kr, the mean share of
  * dense's bytes, differs slightly and is used only if dense did not run. */

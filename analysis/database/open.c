@@ -1,7 +1,4 @@
-/* SPDX-License-Identifier: Apache-2.0
- *
- * Opens a database for reading, checks it, and creates the views.
- */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "analysis/database/results.h"
 #include "analysis/database/say.h"
 #include "analysis/views_sql.h"

@@ -1,7 +1,4 @@
-/* SPDX-License-Identifier: Apache-2.0
- *
- * Contract: analysis/database/survivors.h.
- */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "analysis/database/survivors.h"
 
 #include <stdbool.h>

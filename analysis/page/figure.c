@@ -1,7 +1,4 @@
-/* SPDX-License-Identifier: Apache-2.0
- *
- * Draws all figures, by their kinds of marks.
- */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "analysis/page/figure.h"
 #include "analysis/database/say.h"
 #include "analysis/page/strip.h"
@@ -345,8 +342,6 @@ static void draw_maps(const kv_page *p, const kv_figure *f, const kv_grid *g) {
     draw_group(p, f, g, r, end);
   }
 }
-
-/* --- all of it ------------------------------------------------------------ */
 
 static int draw(const kv_page *p, const kv_figure *f, const kv_grid *g) {
   kv_grid other = {0};

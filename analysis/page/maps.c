@@ -1,7 +1,4 @@
-/* SPDX-License-Identifier: Apache-2.0
- *
- * Finds the squares of a map, and draws them.
- */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "analysis/page/maps.h"
 #include "analysis/database/say.h"
 #include "analysis/tables/text.h"

@@ -1,7 +1,4 @@
-/* SPDX-License-Identifier: Apache-2.0
- *
- * What all parts of the page use: captions with their data, and tables.
- */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "analysis/database/say.h"
 #include "analysis/page/page.h"
 #include "analysis/tables/grid_write.h"

@@ -1,7 +1,4 @@
-/* SPDX-License-Identifier: Apache-2.0
- *
- * Draws plots. Units are those of the viewBox; a plot is as wide as its page.
- */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "analysis/page/plot.h"
 #include "analysis/tables/text.h"
 
@@ -108,7 +105,7 @@ static void draw_lines(const kv_plot *p, FILE *f) {
   }
 }
 
-/* --- names beside the lines ----------------------------------------------- */
+/* --- names of lines ------------------------------------------------------- */
 
 static double overlap(box a, box b) {
   double w = fmin(a.x + a.w, b.x + b.w) - fmax(a.x, b.x);

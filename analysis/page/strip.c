@@ -1,7 +1,4 @@
-/* SPDX-License-Identifier: Apache-2.0
- *
- * Draws charts. Units are those of the viewBox, which is as wide as the page.
- */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "analysis/page/strip.h"
 #include "analysis/database/say.h"
 #include "analysis/tables/text.h"

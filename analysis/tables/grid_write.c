@@ -1,7 +1,4 @@
-/* SPDX-License-Identifier: Apache-2.0
- *
- * Contract: analysis/tables/grid_write.h.
- */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "analysis/tables/grid_write.h"
 #include "analysis/database/say.h"
 #include "analysis/tables/text.h"

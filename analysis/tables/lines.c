@@ -1,7 +1,4 @@
-/* SPDX-License-Identifier: Apache-2.0
- *
- * Contract: analysis/tables/lines.h.
- */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "analysis/tables/lines.h"
 #include "analysis/database/results.h"
 #include "analysis/database/say.h"

@@ -13,8 +13,6 @@ bool kv_output_is_stdout(const char *path) {
   return !path || !strcmp(path, "-");
 }
 
-/* --- writing -------------------------------------------------------------- */
-
 /* Is it the file to which standard output already goes (/dev/stdout)? */
 static bool goes_there(const struct stat *s) {
   struct stat out;

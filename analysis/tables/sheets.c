@@ -1,7 +1,4 @@
-/* SPDX-License-Identifier: Apache-2.0
- *
- * Columns and texts of tables for people: analysis/tables/sheets.h.
- */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "analysis/tables/sheets.h"
 
 #include "analysis/database/say.h"

@@ -4,8 +4,6 @@
 #include <stdint.h>
 #include <string.h>
 
-/* --- characters ----------------------------------------------------------- */
-
 /* The code point at t and its length; length 0: no UTF-8. */
 static uint32_t decode(const unsigned char *t, int *length) {
   static const uint32_t least[5] = {0, 0, 0x80, 0x800, 0x10000};

@@ -28,7 +28,7 @@ static void name_row(const rows *x, int row) {
     snprintf(x->name[row], LABEL, "%s", method);
 }
 
-/* --- which rows can be told apart ----------------------------------------- */
+/* --- parameters that distinguish rows ------------------------------------- */
 
 enum { AT = 5 };
 
