@@ -30,8 +30,7 @@ static void release(kv_page *p) {
   sqlite3_close(p->db);
 }
 
-/* first: the first database of the page, which sets the looks of lines; may be
- * p. */
+/* first: the page's first database, which sets the looks of lines; may be p. */
 static int load(kv_page *p, const kv_page *first) {
   static const kv_variants none = {.n = 0};
   int rc = kv_results_open_kept(p->path, &p->db);

@@ -38,8 +38,7 @@ extern const kv_program kv_kvreport;
  * traces. answers, or if there are only evaluations: a row per task, method and
  * budget. gap: a row per cell, compared with its family's baseline. pools: a
  * row per pool that requests shared. layouts: a row per cell and memory layout.
- * caches: a row per cell and cache on the device. KV_EXIT_USAGE: two of
- * them. */
+ * caches: a row per cell and device cache. Two of them: KV_EXIT_USAGE. */
 int kv_report_table(const kv_args *a);
 /* export without a folder: cells, with all columns, to standard output. Here
  * a->format is a kv_grid_format. */
@@ -51,15 +50,12 @@ int kv_report_html(const kv_args *a);
  * a->output, which is made if needed. KV_EXIT_USAGE: a file would replace this
  * database, another one or a trace. */
 int kv_report_export(const kv_args *a);
-/* kvreport history: every run, also of superseded code and contradicted ones.
- */
+/* kvreport history: every run, also superseded and contradicted ones. */
 int kv_report_history(const kv_args *a);
-/* kvreport answer: which method is best at equal bytes, at every requested
- * size. */
+/* kvreport answer: which method is best at equal bytes, at every size. */
 int kv_report_answer(const kv_args *a);
 /* kvreport compare: is a method better than others on the same traces at the
- * same bytes? KV_EXIT_USAGE: an unknown name or budget, or nothing to compare.
- */
+ * same bytes? KV_EXIT_USAGE: an unknown name or budget, nothing to compare. */
 int kv_report_compare(const kv_args *a);
 /* kvreport rank: which open-loop measure ranks methods as their answers do?
  * KV_EXIT_USAGE: no such measure, or nothing to rank. */

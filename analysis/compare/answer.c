@@ -87,8 +87,7 @@ static kv_answer_place place_of(const kv_answer_size *z, const sums *s) {
 }
 
 /* counts: [rows] rows of units in which any method has a value. A trace without
- * a marked answer says nothing about needle, so its bytes do not count
- * either. */
+ * a marked answer says nothing about needle, so its bytes do not count. */
 static kv_answer_row row_of(const kv_answer_size *z, const bool *counts,
                             int variant) {
   sums s = {.least = NAN, .method = ""};

@@ -8,8 +8,8 @@
  * not evaluations. `kvreport answer` prints it, and the page begins with it.
  *
  * Call kv_answer_find after kv_results_open, read, free. Cost: a query and,
- * with at least KV_PAIRS_LEAST traces, for each size a comparison of the best
- * with each other method (paired.h).
+ * from KV_PAIRS_LEAST traces on, for each size a comparison of the best with
+ * each other method (paired.h).
  */
 #ifndef KV_ANALYSIS_ANSWER_H
 #define KV_ANALYSIS_ANSWER_H
@@ -65,9 +65,8 @@ typedef struct kv_answer {
   kv_grid repeated;     /* the view `repeated`: traces that count as one */
 } kv_answer;
 
-/* Finds the answer. Returns an exit code (analysis/database/say.h), KV_EXIT_OK
- * also without any size. Free *out with kv_answer_free, also after a failure.
- */
+/* Returns an exit code (analysis/database/say.h), KV_EXIT_OK also without any
+ * size. Free *out with kv_answer_free, also after a failure. */
 int kv_answer_find(sqlite3 *db, kv_answer *out);
 void kv_answer_free(kv_answer *a); /* accepts zeroed */
 

@@ -13,14 +13,14 @@ typedef struct kv_compared {
   const char *name;  /* as after --measure, and in `kvreport rank` */
   const char *value; /* SQL over a row of the view `cell`; for evaluations the
                         name of a number after "open." */
-  bool answered;     /* about a model's answers (`kvreplay evaluate`); only the
-                        name is used */
-  int better;        /* 1: more is better, -1: less is better */
-  bool size;         /* use its absolute value, in each row */
-  bool marked;       /* only for traces whose answer is marked */
-  bool ranked;       /* `kvreport rank` has it */
-  const char *what;  /* a phrase, with its unit, for `kvreport compare`; "": not
-                        offered there */
+  bool answered; /* about a model's answers (`kvreplay evaluate`); only the name
+                    is used */
+  int better;    /* 1: more is better, -1: less is better */
+  bool size;     /* use its absolute value, in each row */
+  bool marked;   /* only for traces whose answer is marked */
+  bool ranked;   /* `kvreport rank` has it */
+  const char *what; /* a phrase, with its unit, for `kvreport compare`; "": not
+                       offered there */
 } kv_compared;
 
 /* First the answers, led by the one by which ranks are sorted; then the others.

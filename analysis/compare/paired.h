@@ -27,10 +27,10 @@ typedef struct kv_paired {
   double low, high;       /* 95 % interval of the mean: percentiles 2.5 and
                              97.5 of KV_RESAMPLES means of n pairs drawn with
                              replacement (bootstrap); NaN: too few pairs */
-  double
-      p; /* two-sided, of the sign-flip test: the share of sign patterns whose
-            mean is at least as far from 0; all 2^n up to KV_FLIPS_EXACT pairs,
-            else KV_RESAMPLES random ones and the observed one */
+  double p; /* two-sided, of the sign-flip test: the share of sign patterns
+               whose mean is at least as far from 0; all 2^n of them up to
+               KV_FLIPS_EXACT pairs, else KV_RESAMPLES random ones and the
+               observed one */
   double p_least; /* the smallest p that n pairs can have in that test */
   double noise;   /* (s / mean)^2, s of these pairs; inf: mean is 0; NaN: fewer
                      than two pairs */

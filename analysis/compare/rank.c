@@ -174,8 +174,7 @@ static double tau(const work *w, const orders *x, const orders *y,
 /* A draw without any order counts as 0. */
 static double drawn(double t) { return isnan(t) ? 0 : t; }
 
-/* Counts the pairs that both measures have, and their groups, items and
- * methods. */
+/* Counts the pairs that both measures have, their groups, items and methods. */
 static void count(const work *w, int answer, int m, kv_rank *out) {
   const kv_ranks *x = w->x;
   const double *a = w->mean + answer * x->cells, *b = w->mean + m * x->cells;

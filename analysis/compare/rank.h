@@ -16,8 +16,7 @@
 #include <stdbool.h>
 
 /* A group: cells that are compared with each other. A place is a task, whose
- * items are drawn together for all budgets. A group has some of its place's
- * items. */
+ * items are drawn together for all budgets. A group has some of these. */
 typedef struct kv_rank_group {
   int first, end; /* its cells: first .. end - 1 */
   int place;
@@ -59,8 +58,7 @@ typedef struct kv_rank {
  * open-loop measures with the most pairs, the one with the largest tau, the
  * first of several; -1: none has one. resamples >= 2; a resample without any
  * order counts as tau 0. Percentiles of the resamples would be too low:
- * resamples have fewer different items, so more noise and less order. False: no
- * memory. */
+ * resamples have fewer different items, so more noise. False: no memory. */
 bool kv_rank_find(const kv_ranks *x, int resamples, kv_rank *out, int *best);
 
 /* wrong[methods][methods]: number of groups in which the measure prefers the

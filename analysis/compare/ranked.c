@@ -302,8 +302,7 @@ static int put_pair(const found *f, sqlite3_stmt *s, int answer, int m,
   return step_once(f->a, s);
 }
 
-/* Stores the pairs that measure m has in the wrong order, by one of the
- * answers. */
+/* Stores the pairs that measure m has in the wrong order, by one answer. */
 static int put_pairs_of(const found *f, sqlite3_stmt *s, int answer, int m) {
   int n = f->x->methods, rc = KV_EXIT_OK;
   int *wrong = calloc((size_t)n * (size_t)n * 2 + 1, sizeof *wrong);

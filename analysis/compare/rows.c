@@ -46,8 +46,7 @@ static const char *view(const kv_compared *by) {
   return by->answered ? "item_mean" : "cell";
 }
 
-/* Runs a query that contains the name of a view, or of a function and a
- * value. */
+/* Runs a query with the name of a view, or of a function and a value. */
 static int ask(sqlite3 *db, const char *sql, const char *of, const char *value,
                int binds, const char *const *bind, kv_grid *g) {
   char *text = sqlite3_mprintf(sql, of, value);
@@ -191,8 +190,7 @@ static int row_of(const kv_compare_rows *x, int variant, int first, int end) {
   return -1;
 }
 
-/* Adds the pair of the unit whose rows are first .. end - 1, if there is one.
- */
+/* Adds the pair of the unit of rows first .. end - 1, if there is one. */
 static void add_unit(const kv_compare_rows *x, int a, int b, int first, int end,
                      kv_pairs *out) {
   double d = 0, share[2] = {0, 0};

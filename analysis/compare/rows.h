@@ -21,8 +21,8 @@ typedef struct kv_compare_rows {
 
 /* Reads the rows at that budget, and rows of methods without a budget. Returns
  * an exit code (analysis/database/say.h): KV_EXIT_USAGE if no row has the
- * budget; the message lists the budgets in the database. Free *out, also after
- * a failure. */
+ * budget; the message lists those in the database. Free *out, also after a
+ * failure. */
 int kv_compare_rows_find(sqlite3 *db, const kv_compared *by, const char *at,
                          kv_compare_rows *out);
 /* The same for cells, without a message if there are none. refused: also rows

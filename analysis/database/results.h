@@ -12,14 +12,12 @@
 
 #include <sqlite3.h>
 
-/* With fewer items no interval or standard error is shown: their spread is
- * unknown. */
+/* With fewer items no interval or standard error is shown. */
 enum { KV_INTERVAL_LEAST = 5 };
 
 /* Opens a kvreplay database for reading, checks it, and creates the functions
  * and views of sql/ in it, for the lifetime of the connection. Returns an exit
- * code. Close *db with sqlite3_close, also after a failure (it accepts NULL).
- */
+ * code. Close *db with sqlite3_close, also after a failure. */
 int kv_results_open(const char *path, sqlite3 **db);
 /* The same, and replaces the views that most others read (open.c lists them) by
  * tables of their rows. For callers with dozens of queries: 2,000 cells take a
@@ -28,8 +26,8 @@ int kv_results_open_kept(const char *path, sqlite3 **db);
 /* A guarded connection to path from which nothing has been read yet. Returns an
  * exit code. Close *db, which is NULL after a failure. */
 int kv_results_connect(const char *path, sqlite3 **db);
-/* Does the same for the views that read the table `line` (means.sql), after it
- * was filled. */
+/* The same for views that read the table `line` (means.sql), once it is
+ * filled. */
 int kv_results_keep_lines(sqlite3 *db, const char *path);
 /* Fills the temporary tables that the views of evaluations read (answers.sql)
  * and that are empty before. Call it once after opening, before querying the
@@ -56,8 +54,7 @@ int kv_results_there(const char *path);
  * tables, else KV_EXIT_RESOURCE. */
 int kv_results_fail(sqlite3 *db, const char *path);
 /* check.c. Does `schema`, "main" or the name of an attached database, have the
- * tables that this program reads? Returns an exit code; path is for messages.
- */
+ * tables that this program reads? Returns an exit code. */
 int kv_results_schema(sqlite3 *db, const char *schema, const char *path);
 /* Are the values in its tables as kvreplay writes them? */
 int kv_results_check(sqlite3 *db, const char *schema, const char *path);

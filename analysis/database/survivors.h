@@ -21,8 +21,8 @@
 
 #include <sqlite3.h>
 
-/* Adds the functions to a connection, before the views are made. Returns 0, or
- * SQLite's code. */
+/* Adds the functions to a connection, before the views. Returns SQLite's
+ * code. */
 int kv_survivors_functions(sqlite3 *db);
 
 #endif

@@ -56,8 +56,7 @@
   KV_LOG_SHARE("bytes stored, share of dense, decode's mean")
 #define ACROSS_READ KV_LOG_SHARE("bytes read per step, share of dense")
 
-/* Writes the sentence that output error does not rank right answers, and the
- * evidence. */
+/* Writes that output error does not rank right answers, and the evidence. */
 static void say_rank(const kv_page *p) {
   fputs("<p class=\"rank\">", p->f);
   kv_text_html(KV_SAY_RANK, p->f);
@@ -99,8 +98,7 @@ static bool has_needles(const kv_page *p) {
 #define ASCENDING(size, x)                                                     \
   " ORDER BY summary.traces < summary.traces_all, " x " IS NULL, " size "(" x  \
   "), summary.kr, summary.method"
-/* The measure by which a table of means is sorted, which is also its first
- * column. */
+/* A table of means is sorted by this measure, its first column. */
 static const struct order {
   const char *of, *first, *order; /* of: the caption's measure */
 } orders[] = {

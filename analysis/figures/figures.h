@@ -12,8 +12,8 @@
  * it once, before figures are drawn. Returns an exit code. */
 int kv_page_find_answers(const kv_page *p);
 
-/* Tables of figures, each ended by id NULL. A figure is left out if its SQL has
- * no rows. */
+/* Tables of figures, each ended by id NULL. Figures without rows are
+ * omitted. */
 extern const kv_figure
     kv_figures_answer[],   /* which method is best at equal bytes */
     kv_figures_beside[],   /* two databases: of a page that has `beside` */

@@ -85,8 +85,7 @@ static void add_basis(const kv_grid *g, int r, const char *panel, kv_mark *m) {
            trace, m->solid ? "confirmed" : "one run");
 }
 
-/* Collects the marks of rows first..end-1 that can be drawn; v NULL: only their
- * positions. */
+/* Collects drawable marks of rows first..end-1; v NULL: only positions. */
 static int gather(const kv_grid *g, const kv_panels *s, const kv_variants *v,
                   int first, int end, kv_mark *mark) {
   int n = 0;

@@ -91,8 +91,7 @@ bool kv_look_all(kv_variants *v, const kv_grid *g, const kv_variants *before) {
   return d && v->look;
 }
 
-/* 96 numbers look different: the mark changes when colors would repeat with
- * it. */
+/* 96 numbers look different: the mark changes before colors repeat with it. */
 kv_look kv_look_number(int n) {
   return (kv_look){n % KV_COLOURS, (n + n / 24) % KV_SHAPES,
                    n / KV_COLOURS % DASHES, false, 0};

@@ -36,9 +36,9 @@ typedef struct kv_map {
   const kv_grid *g;
   const kv_maps *how;
   int rows, columns;
-  int *row, *column; /* [rows], [columns] the first row of the grid with each
-                        value */
-  double *value;     /* [rows][columns]; NaN: no row of the grid has it */
+  int *row,
+      *column; /* [rows], [columns] the first row of the grid with each value */
+  double *value; /* [rows][columns]; NaN: no row of the grid has it */
 } kv_map;
 
 /* Makes the map of rows first .. end - 1 of g, with the sides of rows
@@ -46,8 +46,7 @@ typedef struct kv_map {
  * which was printed (kv_tell_short), and *out is empty. */
 bool kv_map_find(const kv_grid *g, const kv_maps *how, int side_first,
                  int side_end, int first, int end, kv_map *out);
-/* Writes the map with `heading` above it, which is also its text for screen
- * readers. */
+/* Writes the map with `heading` above it, also its text for screen readers. */
 void kv_map_draw(const kv_map *m, const char *heading, FILE *f);
 void kv_map_free(kv_map *m); /* accepts an empty one */
 

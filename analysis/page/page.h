@@ -60,8 +60,7 @@ enum { KV_PAGE_MOST = 1000 };
 
 /* Writes n and a noun with the singular `one`: "1 result", "2 results". */
 void kv_page_count(FILE *f, int n, const char *one);
-/* The line, a number in p->variants, of the cell with this key; -1: no such
- * cell. */
+/* The line (a number in p->variants) of the cell with this key; -1: none. */
 int kv_page_variant(const kv_page *p, const char *key);
 
 #endif

@@ -23,8 +23,7 @@ int kv_page_variant(const kv_page *p, const char *key) {
 
 /* --- data inside the page ------------------------------------------------- */
 
-/* Percent-encodes all but the unreserved characters of RFC 3986 and the
- * comma. */
+/* Percent-encodes all but RFC 3986's unreserved characters and the comma. */
 static void percent(const char *t, FILE *f) {
   for (; *t; t++)
     if (isalnum((unsigned char)*t) || strchr("-._~,", *t))
@@ -36,8 +35,8 @@ static void percent(const char *t, FILE *f) {
 /* Larger data files are not in the page, which must be small enough to send. */
 enum { MOST_DATA = 100 * 1024 };
 
-/* The text of a data file, to be freed; NULL: too large, or no memory, which is
- * printed. */
+/* The text of a data file, to be freed; NULL: too large, or no memory
+ * (printed). */
 static char *csv_of(const kv_grid *g) {
   size_t size = 0, cells = (size_t)g->rows * (size_t)g->columns;
   char *text = NULL;
@@ -278,8 +277,7 @@ static void row(const kv_page *p, const kv_grid *g, int r, int n,
   fputs("\n", p->f);
 }
 
-/* HTML allows omitting the ends of cells and rows, of which a page has
- * 100,000. */
+/* HTML allows omitting the ends of cells and rows: a page has 100,000. */
 void kv_page_table(const kv_page *p, const kv_grid *g, const char *label,
                    const char *columns) {
   static const char *const sorted[] = {" aria-sort=ascending",

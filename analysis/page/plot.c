@@ -31,8 +31,8 @@ static bool drawn(const kv_plot *p, const kv_mark *m) {
   return kv_axis_takes(&p->x, m->x) && kv_axis_takes(&p->y, m->y);
 }
 
-/* The x of a mark. In the strip above the axis, marks at one place are put next
- * to each other. */
+/* The x of a mark. In the strip above the axis, marks at one place are side by
+ * side. */
 static double at_x(const kv_plot *p, int i) {
   double x = px(p, p->mark[i].x);
   int before = 0;
@@ -113,7 +113,7 @@ static double overlap(box a, box b) {
   return w > 0 && h > 0 ? w * h : 0;
 }
 
-/* The cost of a name at a place: points that it covers, and parts outside the
+/* The cost of a name at a place: points covered, and parts outside the
  * frame. */
 static double cost(const kv_plot *p, box at) {
   double sum = 0;

@@ -47,8 +47,8 @@ ORDER BY e.key, v.name;
 
 -- The mean over the questions of an item. A number that is compared with dense
 -- becomes a share of dense's for the same question. bytes.read is what a decode
--- step reads and scans in the replay of the same tokens: a session counts only
--- what it holds.
+-- step reads and scans in the replay of the same tokens: a session counts held
+-- bytes only.
 CREATE TEMP VIEW item_means AS
 WITH number AS MATERIALIZED
   (SELECT e.model, e.model_digest, e.platform, e.task, e.item, e.method,

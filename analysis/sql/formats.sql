@@ -252,8 +252,8 @@ HAVING count(*) = (SELECT count(DISTINCT place) FROM shares)
 ORDER BY utilisation DESC, label, basis, asked, layout;
 
 -- What these layouts hold at each step, a panel per cell, and when a rewrite
--- has paid: the tokens seen when its memory-time integral was no longer above
--- that of masks.
+-- has paid: the tokens seen when its memory-time integral was down to that of
+-- masks.
 CREATE TEMP VIEW rewritten AS
 WITH ran AS MATERIALIZED (SELECT * FROM drawn_run),
 held AS

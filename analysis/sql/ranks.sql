@@ -18,8 +18,7 @@ SELECT *, questions = max(questions) OVER (PARTITION BY model_digest, platform,
 
 -- A row per method and group, numbered within its model from 0: its group, its
 -- place (task and platform, whose items are drawn together) and its method; and
--- why it is left out, or null. Bytes are equal within 10 % of the group's
--- median.
+-- why it is left out, or null. Bytes are equal within 10 % of the median.
 CREATE TEMP VIEW rank_cells AS
 WITH asked AS MATERIALIZED
   (SELECT model, model_digest, platform, task, basis, target AS asked, method,
@@ -100,8 +99,7 @@ ORDER BY k.of_model, k.cell, k.item_number, e.number;
 CREATE TEMP TABLE rank_answer AS SELECT * FROM rank_answers LIMIT 0;
 
 -- The results (ranked.c): a row per model, measure of answers and open-loop
--- measure; and pairs of methods that an open-loop measure has in the wrong
--- order.
+-- measure; and pairs of methods that an open-loop measure misorders.
 CREATE TEMP TABLE ranked(model TEXT, answer TEXT, measure TEXT, base TEXT,
   statistic TEXT, marked INTEGER, tau REAL, low REAL, high REAL, least REAL,
   least_without TEXT, most REAL, most_without TEXT, groups INTEGER,

@@ -44,8 +44,7 @@ FROM (SELECT c.*, v.started, v.cpu FROM confirmation c
       ORDER BY c.backend, c.isa, c.threads) c
 GROUP BY run_id;
 
--- The numbers of a run (sim/replay/measure/scalar.c); the view `scalars` has
--- all.
+-- The numbers of a run (sim/replay/measure/scalar.c); `scalars` has all.
 CREATE TEMP VIEW counted AS
 SELECT
   -- each scalar: max(value) FILTER (WHERE name = '@N') AS @C,

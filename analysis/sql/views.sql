@@ -127,8 +127,7 @@ ORDER BY trace, r.prompt_len, r.observe, r.method, r.budget, r.params, a.basis,
 -- attends B + 1 with the current token, which oracle-topk counts in B.
 -- oracle-topp has no budget: its value is interpolated between its two cells
 -- that attend the nearest fewer and more entries. That line is below its curve,
--- so nearer shares raise it. Random has its defaults and one budget for all
--- layers.
+-- so nearer shares raise it. Random has its defaults and one budget.
 CREATE TEMP VIEW gap AS
 WITH ran AS MATERIALIZED
   (SELECT * FROM cell WHERE output_error IS NOT NULL),

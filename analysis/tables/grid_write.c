@@ -117,7 +117,7 @@ static int width(const kv_grid *g, int c) {
   return w;
 }
 
-/* Columns of numbers, shares like 12% and means like 12 ± 3 are aligned at the
+/* Columns of numbers, shares like 12% and means like 12 ± 3 are aligned
  * right. */
 static bool is_number(const kv_grid *g, int c) {
   for (int r = 0; r < g->rows; r++) {

@@ -13,8 +13,7 @@
 #include <stdio.h>
 
 /* Length in bytes, 1 to 4, of the character at t, which is not the text's end.
- * *shown: it may be printed unchanged. If it is not UTF-8: one byte, not shown.
- */
+ * *shown: it may be printed unchanged. Not UTF-8: one byte, not shown. */
 int kv_text_next(const char *t, bool *shown);
 /* Is every character UTF-8? */
 bool kv_text_valid(const char *t);

@@ -63,7 +63,7 @@ static place place_of(const rows *x, int row) {
   return out;
 }
 
-/* Sets x->first of each row: the first row with its place and name. False: no
+/* Sets x->first of each row: the first with its place and name. False: no
  * memory. */
 static bool find_firsts(rows *x) {
   place *all = calloc((size_t)x->g->rows + 1, sizeof *all);

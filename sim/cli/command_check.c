@@ -136,13 +136,10 @@ static kv_rc check_db(const kv_check_options *o, kv_err *e) {
       "--db stores rows of the reference; name ref first in --backends");
 }
 
-/* Fills o->cells and o->backend from what was typed, after kv_options_parse.
- * Methods are looked up in `registry`, then among plugins. KV_USAGE: options
- * contradict each other, a method or a budget is wrong, a backend is unknown or
- * the only one named, or --db is given but ref is not the first. KV_INPUT: a
- * plugin, or a file of budgets, is bad. KV_RESOURCE: memory; a named backend
- * cannot be used here, or, with none named, only ref can. Free o->cells with
- * kv_cells_options_free, also after a failure. */
+/* Fills o->cells and o->backend from what was typed. KV_USAGE also if a backend
+ * is unknown or the only one named, or --db is given but ref is not the first.
+ * KV_RESOURCE also if a named backend cannot be used here or, with none named,
+ * only ref can. Otherwise fails as kv_cells_options_read. */
 static kv_rc check_options_check(kv_registry *registry, kv_check_options *o,
                                  kv_err *e) {
   kv_rc rc = kv_cells_options_read(registry, &o->cells, e);
@@ -246,8 +243,7 @@ static kv_rc judge(task *s, const kv_cell *a, const kv_cell *b, int backend,
   return rc ? rc : kv_verdicts_add(&s->verdicts, &v, e);
 }
 
-/* Replays a batch on another backend. Cells that failed on the first are tried,
- * too. */
+/* Replays a batch on another backend, also cells that failed on the first. */
 static kv_rc other(task *s, const kv_batch *b, int backend, bool *stopped,
                    kv_err *e) {
   kv_batch second = {0};

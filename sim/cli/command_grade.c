@@ -124,12 +124,9 @@ static kv_rc tolerance(const char *name, const char *text, double fallback,
                  name, kv_show(text, show));
 }
 
-/* Fills o->cells, tie, atol and rtol from what was typed, after
- * kv_options_parse. The method is looked up in `registry`, then among plugins.
- * KV_USAGE: a number is wrong or negative, or not exactly one method and at
- * most one budget are named. KV_INPUT: a plugin, or a file of budgets, is bad.
- * KV_RESOURCE: memory. Free o->cells with kv_cells_options_free, also after a
- * failure. */
+/* Fills o->cells, tie, atol and rtol from what was typed. KV_USAGE also if a
+ * number is wrong or negative, or unless one method and at most one budget are
+ * named. Otherwise fails as kv_cells_options_read. */
 static kv_rc grade_options_check(kv_registry *registry, kv_grade_options *o,
                                  kv_err *e) {
   kv_rc rc = tolerance("tie", o->tie_text, 1e-3, &o->tie, e);

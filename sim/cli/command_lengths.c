@@ -102,8 +102,7 @@ static void put_stored(kv_json *j, const char *key, const kv_stored *x) {
   kv_json_close(j, '}');
 }
 
-/* Writes estimates from the rows of the database or, without any, why there are
- * no numbers. */
+/* Writes estimates from the database's rows or, without any, why not. */
 static kv_rc put_measured(task *s, const kv_lengths *ask, bool lengths,
                           kv_err *why, kv_err *e) {
   kv_stored *found = NULL;

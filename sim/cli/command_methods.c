@@ -32,8 +32,7 @@ static const char *const kinds[] = {
     [KV_INT] = "integer",   [KV_REAL] = "real", [KV_SHARE] = "share",
     [KV_CHOICE] = "choice", [KV_TEXT] = "text", [KV_FILE] = "file"};
 
-/* What a larger value of a knob means for the cache; NULL: -b does not set
- * it. */
+/* What a larger value of a knob means; NULL: -b does not set it. */
 static const char *const knobs[] = {[KV_KNOB_ENTRIES] = "entries",
                                     [KV_KNOB_MORE] = "more",
                                     [KV_KNOB_LESS] = "less",
@@ -198,8 +197,7 @@ static void json(const kv_method *one) {
   fputs("\n]\n", stdout);
 }
 
-/* The papers of one method, or of every method that `kvreplay methods`
- * lists. */
+/* The papers of one method, or of all that `kvreplay methods` lists. */
 static kv_rc bibtex(const kv_method *one, kv_err *e) {
   static kv_registry *const all[] = {kv_method_at, kv_method_door_at,
                                      kv_door_at};

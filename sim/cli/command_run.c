@@ -379,8 +379,7 @@ static kv_rc compare(task *s, const kv_cell *a, const kv_cell *b) {
 }
 
 /* Replays one trace again with the reference, portable kernels and one thread:
- * every digest must agree. Threads take turns with the database and
- * messages. */
+ * every digest must agree. Threads take turns with database and messages. */
 static kv_rc again(task *s, const kv_batch *b, bool *stopped, kv_err *e) {
   kv_batch second = {0};
   kv_keeper keeper = {0};
@@ -410,8 +409,7 @@ static kv_rc again(task *s, const kv_batch *b, bool *stopped, kv_err *e) {
   return rc;
 }
 
-/* Replays everything a second time, each trace with one thread, several traces
- * at once. */
+/* Replays everything again, each trace with one thread, several at once. */
 static kv_rc twice(task *s, bool *stopped, kv_err *e) {
   kv_rc first = KV_OK;
   int threads = how_of(s).threads;
@@ -504,8 +502,7 @@ static kv_rc replay_or_fail(task *s, kv_batch *b, bool *stopped, bool *bad,
   return KV_OK;
 }
 
-/* Rows of a trace that could not be replayed are no results and are not
- * stored. */
+/* Rows of a trace that could not be replayed are no results, and not stored. */
 static kv_rc compute(task *s, int at, bool *stopped, bool *bad, kv_err *e) {
   kv_batch *b = &s->of.batch[at];
   kv_rc rc = kv_job_put_trace(&s->of, at, e);

@@ -289,7 +289,7 @@ kv_rc kv_tune_options_check(kv_registry *registry, kv_tune_options *o,
   return rc;
 }
 
-/* A searched budget without a typed range reaches up to the longest trace's
+/* A searched budget without a typed range ends at the longest trace's
  * tokens. */
 static kv_rc reach(kv_tuning *s, kv_err *e) {
   const kv_list *traces = &s->options.cells.traces;

@@ -267,7 +267,7 @@ static kv_rc add_left(task *s, const kv_verify_row *v, kv_err *e) {
   return kv_verdicts_add(&s->verdicts, &out, e);
 }
 
-/* Reports once, for all cells with the same reason, why they were not
+/* Reports once for all cells with the same reason why they were not
  * verified. */
 static void tell_left(task *s, const kv_verify_row *v) {
   int cells;
@@ -421,8 +421,7 @@ static kv_rc run_all(task *s, bool *stopped, kv_err *e) {
 
 /* --- the command -------------------------------------------------------- */
 
-/* Evaluations need the model that answered, which only the Python package
- * runs. */
+/* Evaluations need the model, which only the Python package runs. */
 static const char again[] =
     "evaluations need 'kvreplay evaluate --again' instead";
 
@@ -451,8 +450,7 @@ static kv_rc print(task *s, bool whole, kv_err *e) {
   return rc;
 }
 
-/* The exit code: rows that differ matter more than rows that could not be
- * run. */
+/* The exit code: rows that differ matter more than rows that did not run. */
 static int conclude(void *self) {
   const task *s = self;
   const int *left = s->count;

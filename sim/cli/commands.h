@@ -18,8 +18,8 @@ extern const kv_program kv_kvreplay;
 
 /* Runs one command as the program would, for tests. Called like main: argv[0]
  * is the command's name ("run"), argv[1..argc-1] its arguments. Returns the
- * exit code (0 to 5, or 130 after an interrupt). Prints to standard output and
- * error. */
+ * exit code (0 to 5, or 130 after an interrupt). Prints what the command
+ * prints. */
 int kv_commands_call(int argc, char **argv);
 
 extern const kv_command kv_command_check, kv_command_grade, kv_command_lawcheck,

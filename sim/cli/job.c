@@ -8,8 +8,7 @@
 
 /* --- life --------------------------------------------------------------- */
 
-/* Reads a number from the environment; leaves *out unchanged if it is not
- * set. */
+/* Reads a number from the environment; leaves *out unchanged if unset. */
 static kv_rc read_number(const char *name, int least, int most,
                          const char *unit, int *out, kv_err *e) {
   const char *text = getenv(name);

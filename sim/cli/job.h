@@ -43,8 +43,8 @@ typedef struct kv_job {
   kv_shares shares; /* filled by kv_job_cut */
   bool identify;    /* set by the command: compute identities of traces even
                        without a database */
-  /* Set by the command: kv_job_open writes what searches found to this path,
-   * unless NULL. */
+  /* Set by the command: where kv_job_open writes what searches found, or
+   * NULL. */
   const char *found_path;
   kv_found found;
   bool goes_on; /* set by the command: a bad trace fails only its own cells */
@@ -112,15 +112,13 @@ void kv_job_keep(kv_job *s, kv_replay_how *how, kv_keeper *out);
  * device of the backend. A failed cell is no error: its row says so. */
 kv_rc kv_job_replay(const kv_batch *b, const kv_replay_how *how, bool *stopped,
                     kv_err *e);
-/* Units of progress (tokens times recorded layers) of one pass over all open
+/* Units of progress (tokens times recorded layers) of a pass over all
  * traces. */
 int64_t kv_job_units(const kv_job *s);
-/* Prints a line on standard error, even if quiet, without disturbing the
- * progress bar. */
+/* Prints a line on standard error, even if quiet, around the progress bar. */
 void kv_job_tell(kv_job *s, const char *text);
 /* Prints a remark if more threads were requested than a watch of how->watch
- * allows: one thread writes the files of one cell, in the order of its steps.
- */
+ * allows: one thread writes a cell's files, in the order of its steps. */
 void kv_job_say_one_thread(kv_job *s, const kv_replay_how *how);
 
 /* --- the database -------------------------------------------------------- */

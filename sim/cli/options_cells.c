@@ -68,8 +68,8 @@ kv_rc kv_cells_options_read(kv_registry *registry, kv_cells_options *o,
 }
 
 /* The path of a method's i-th file as found for a trace. "": there is none, or
- * the search failed; opening the cell will report why. Fails only if memory
- * runs out. */
+ * the search failed; opening the cell reports why. Fails only without
+ * memory. */
 static kv_rc place_beside(const kv_spec *s, int i, const char *trace,
                           char path[KV_TEXT_MAX], kv_err *e) {
   kv_trace *t = NULL;

@@ -28,7 +28,7 @@ typedef struct kv_cells_options {
   int jobs;           /* threads, 1 to 4096; 0: one per processor */
   int prompt_len;     /* tokens after which decoding begins; 0: by `observe` */
   int observe;        /* a kv_observe: what methods see as the prompt */
-  bool added[KV_OBSERVES]; /* [i]: flag i, such as KV_OBSERVE_TURNS, is added to
+  bool added[KV_OBSERVES]; /* [i]: flag i (KV_OBSERVE_TURNS) is added to
                               `observe` */
   bool strict;             /* exit with 3 if any cell is refused (refusals.h) */
   bool quiet;              /* show no progress bar */
@@ -132,7 +132,7 @@ typedef struct kv_cells_options {
 /* Choices of --backend and --backends, for completion. */
 #define KV_BACKEND_CHOICES "ref|emu|cuda"
 /* --backend for a command that replays on one backend. `type` is the command's
- * struct. Its member `const char *backend_text` gets what was typed; NULL means
+ * struct. Its member `const char *backend_text` gets what was typed; NULL:
  * ref. */
 #define KV_OPTION_BACKEND(type)                                                \
   {                                                                            \
@@ -145,7 +145,7 @@ typedef struct kv_cells_options {
     .common = true                                                             \
   }
 
-/* The name of the i-th built-in method, from 0; NULL past the last. For
+/* The i-th built-in method's name, from 0; NULL past the last. For
  * completion. */
 const char *kv_method_word(int i);
 
@@ -163,8 +163,7 @@ kv_rc kv_cells_options_read(kv_registry *registry, kv_cells_options *o,
  * KV_USAGE: it does. KV_RESOURCE: memory. */
 kv_rc kv_cells_options_apart(const kv_command *c, const kv_cells_options *o,
                              kv_err *e);
-/* Frees specs and budgets, also after a failure; kv_options_free frees the
- * kv_lists. */
+/* Frees specs and budgets; kv_options_free frees the kv_lists. */
 void kv_cells_options_free(kv_cells_options *o);
 
 /* Finds the backend (ref, emu, cuda) whose name is the first n bytes of `name`,

@@ -116,8 +116,8 @@ static void *wait_for_end(void *unused) {
   return NULL;
 }
 
-/* Blocks all signals in the new thread: they must interrupt the thread with the
- * hook. */
+/* Blocks all signals in the new thread: they must interrupt the hook's
+ * thread. */
 static bool begin_thread(void) {
   sigset_t all, before;
   sigfillset(&all);

@@ -11,8 +11,7 @@
 
 static int requests(const kv_job *s) { return s->options->traces.n; }
 
-/* All batches have the same number of cells, also one whose trace could not be
- * opened. */
+/* All batches have the same number of cells, even without an open trace. */
 static int cells(const kv_job *s) { return s->batch[0].cells; }
 
 static const kv_result *row(const kv_job *s, int request, int cell) {

@@ -43,8 +43,7 @@ kv_rc kv_together_check(const kv_job *s, const kv_together *how, kv_err *e);
  * fills in `together` of every row. Prints on standard error which request was
  * refused and which methods cannot share. Stores the pools if there is a
  * database; a pool that differs from the stored one counts as kv_job_differ.
- * *served: some request reached its end. KV_RESOURCE: memory or the database.
- */
+ * *served: some request reached its end. KV_RESOURCE: memory, database. */
 kv_rc kv_together_cells(kv_job *s, const kv_together *how, bool *served,
                         kv_err *e);
 /* Prints requests and their pool for people, below the table of rows.

@@ -57,8 +57,8 @@ typedef struct kv_tuned {
   kv_tune_space *space;      /* of the options */
   kv_tune_search search;     /* its points, scores and end */
   kv_tune_judgement *judged; /* [options.probes] on the traces tuned on */
-  kv_tune_judgement
-      *held; /* [options.probes] on those held out; only points of the front */
+  kv_tune_judgement *held;   /* [options.probes] on those held out; only points
+                                of the front */
   kv_result *row;      /* [options.probes][traces] without digests of layers */
   kv_result *held_row; /* [options.probes][held-out traces], as `held` */
   int *front, n_front; /* [n_front] points that no other beats, the best first;
@@ -68,7 +68,6 @@ typedef struct kv_tuned {
   int failed, refused; /* probes that could not be judged, by reason */
 } kv_tuned;
 
-/* The struct of the command. */
 typedef struct kv_tuning {
   kv_tune_options options; /* first */
   kv_job of;               /* opened anew for each round */
@@ -122,8 +121,8 @@ enum { KV_TUNE_WORDS = 512 }; /* bytes of a sentence; a longer one is cut */
 
 /* Prints a table of text on standard output with aligned columns, the first one
  * to the left. `cell` writes the text of row 0 .. rows - 1, or of the heading
- * (row -1), in column 0 .. columns - 1, columns <= KV_TUNE_COLUMNS; `of` is
- * passed to it. */
+ * (row -1), in column 0 .. columns - 1, columns <= KV_TUNE_COLUMNS; gets
+ * `of`. */
 enum { KV_TUNE_CELL = 96, KV_TUNE_COLUMNS = 32 };
 typedef void kv_tuning_cell(const void *of, int row, int column,
                             char out[KV_TUNE_CELL]);

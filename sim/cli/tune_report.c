@@ -30,8 +30,7 @@ static kv_rc add_rows(kv_row_writer *w, int n, const kv_result *row,
   return rc;
 }
 
-/* Rows on the traces tuned on, or on those held out, of the fronts of n
- * methods. */
+/* Rows of n fronts on the traces tuned on, or on those held out. */
 static kv_rc add_fronts(kv_row_writer *w, int n, const kv_tuned *const *of,
                         int traces, bool held, kv_err *e) {
   kv_rc rc = KV_OK;
@@ -287,8 +286,8 @@ static void share(const kv_tuning *s, const kv_tuned *m, char out[CELL]) {
   snprintf(out, CELL, "%.1f%%", 100 * sum / n);
 }
 
-/* Columns: method, mark, measures, share of dense's bytes, measures on held-out
- * traces. */
+/* Columns: method, mark, measures, share of dense's bytes, held-out
+ * measures. */
 static void heading(const kv_tune_goal *g, int column, char out[CELL]) {
   int c = column - 2;
   bool held = c > g->n;

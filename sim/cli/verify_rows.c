@@ -14,8 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* *same: the file is the trace. A bad file is not; lack of memory is an
- * error. */
+/* *same: the file is the trace. A bad file is not; no memory is an error. */
 static kv_rc is_it(const char *path, const kv_digest *identity, bool *same,
                    kv_err *e) {
   kv_trace *t = NULL;

@@ -223,7 +223,7 @@ static void look(work *w) {
   }
 }
 
-/* The kind of the current layer after its prompt, perhaps a new one. NULL: no
+/* The kind of the current layer after its prompt, or a new one. NULL: no
  * memory. */
 static kind *kind_of(work *w, int index) {
   size_t size = (size_t)w->lanes * sizeof *w->now;

@@ -12,8 +12,7 @@
 
 /* --- which rows ----------------------------------------------------------- */
 
-/* A number of entries is no share, so it applies only to prompts of similar
- * length. */
+/* A number of entries is no share: it applies to prompts of similar length. */
 static bool as_long(const kv_lengths *ask, const kv_result *r) {
   double ratio = (double)r->prompt_len / ask->context;
   return ratio >= 0.9 && ratio <= 1.1;

@@ -18,7 +18,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The reference shape. Sizes of the model are those of Llama-3.1-8B's
+/* The reference shape; the model's sizes are from Llama-3.1-8B's
  * config.json. */
 enum {
   PROMPT = 4096,

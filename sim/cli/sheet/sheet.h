@@ -57,10 +57,10 @@ typedef struct kv_sheet {
   double ragged;   /* entries of the longest lane / mean of lanes, at the end */
   double freed;    /* percent of vacated bytes that became free in pages of 16
                     */
-  double peak;     /* most bytes in prefill of all 32 layers, percent of dense
-                      at its end */
-  int rows;        /* rows of a database whose means scanned, ragged, freed and
-                      peak are; 0: none */
+  double peak; /* most bytes in prefill of all 32 layers, percent of dense at
+                  its end */
+  int rows;    /* rows of a database whose means scanned, ragged, freed and
+                  peak are; 0: none */
 } kv_sheet;
 
 typedef struct kv_sheets {

@@ -36,8 +36,7 @@ typedef struct kv_paper {
 kv_rc kv_paper_next(const char *method, const char **text, kv_paper *out,
                     kv_err *e);
 
-/* The reason that a kv_method.paper gives for having no paper, or ""; NULL: it
- * names a paper. */
+/* A kv_method.paper's reason for having none, or ""; NULL: it names a paper. */
 const char *kv_paper_none(const char *text);
 
 /* Writes the n methods' papers, each once, below a line that names its methods.

@@ -59,8 +59,7 @@ static bool add_means(const kv_tune_goal *g, int rows, const kv_result *row,
   return true;
 }
 
-/* By how much a mean exceeds its bound, as a share of the bound; negative: it
- * is within. */
+/* By how much a mean exceeds its bound, as a share of it; negative: within. */
 static double excess(const kv_tune_measure *m, double mean) {
   double over = m->sign * (mean - m->bound);
   return m->bound != 0 ? over / fabs(m->bound) : over;

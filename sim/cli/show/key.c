@@ -92,8 +92,7 @@ static bool has(path *list, int n, const char *key) {
   return false;
 }
 
-/* Turns "mean_bytes" and "bytes_mean" into "bytes.mean"; false: another
- * name. */
+/* Turns "mean_bytes" and "bytes_mean" into "bytes.mean"; false: another. */
 static bool of_bytes(const char *name, path out) {
   static const char word[] = "bytes";
   size_t n = strlen(name), w = sizeof word - 1;

@@ -18,8 +18,7 @@ void kv_row_label_free(kv_row_label *l) {
 }
 
 /* True if the label shows the parameter: it differs from its default; without a
- * default, if the full label is made or, for a later parameter, if it is
- * set. */
+ * default, if the label is full or, for a later parameter, if set. */
 static bool is_shown(const kv_param *p, const kv_spec *a, const kv_spec *plain,
                      bool brief) {
   char x[KV_TEXT_MAX], y[KV_TEXT_MAX];

@@ -68,8 +68,7 @@ typedef struct kv_row_line {
   char note[640]; /* "" or a remark, in one line without a period */
   char list[256]; /* "" or the budgets of layers, as far as they fit */
   kv_row_layouts layouts;
-  const char *ended; /* "refused", "failed": there are no numbers; else
-                        NULL */
+  const char *ended; /* "refused", "failed": no numbers; else NULL */
 } kv_row_line;
 
 /* Copies the layouts of r. KV_RESOURCE: memory. */
@@ -249,8 +248,7 @@ static void numbers(const kv_result *r, kv_row_line *l) {
 
 /* --- words --------------------------------------------------------------- */
 
-/* For a list of budgets: shows the list's name as the budget, and the list
- * below. */
+/* For a list of budgets: shows its name as the budget, and the list below. */
 static void listed(const kv_result *r, kv_row_line *l) {
   const char *list = r->spec ? strstr(r->spec, ":budget=") : NULL;
   if (!list || strncmp(r->target, KV_LAYERS, strlen(KV_LAYERS))) return;
@@ -348,8 +346,7 @@ static void row_line_free(kv_row_line *l) {
 
 enum { WIDTH = 120, LABEL_MOST = 30, NAME_MOST = 48, NAME = 1024 };
 
-/* Headings of the wide table, and of the narrow one; NULL: not a column
- * there. */
+/* Headings of the wide table, and of the narrow one; NULL: no column. */
 static const struct {
   const char *wide, *narrow;
 } heads[KV_ROW_COLUMNS] = {[KV_ROW_ASKED] = {"asked", NULL},
@@ -409,8 +406,7 @@ static const char *budget_of(const kv_row_line *l) {
   return strcmp(l->cell[KV_ROW_BUDGET], "-") ? l->cell[KV_ROW_BUDGET] : NULL;
 }
 
-/* The first column: the method; in the narrow table with the budget if rows
- * differ in it. */
+/* The method; in the narrow table with the budget if budgets differ. */
 static const char *name(const form *f, const kv_row_line *l, char out[NAME]) {
   const char *budget = f->wide || f->one_budget ? NULL : budget_of(l);
   if (!budget) return label(l);

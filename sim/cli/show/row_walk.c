@@ -8,8 +8,7 @@
 #include <math.h>
 #include <string.h>
 
-/* Of the scalars without a group, this one and later ones come after the
- * bytes. */
+/* Of scalars without a group, this one and later ones come after the bytes. */
 static const char LATER[] = "verbs";
 
 static void text(const kv_row_sink *to, const char *key, const char *value) {
@@ -67,8 +66,7 @@ static void cell(const kv_result *r, const kv_row_sink *to) {
   integer(to, "arithmetic", true, r->arithmetic);
 }
 
-/* Scalars of a group, the first part of their names ("bytes."), or of none,
- * "". */
+/* Scalars of a group, the first part of their names ("bytes."), or none, "". */
 static void scalars(const kv_result *r, const char *group, const char *from,
                     const kv_row_sink *to) {
   size_t n = strlen(group);

@@ -46,8 +46,7 @@ typedef struct kv_row_sink {
 void kv_row_walk(const kv_result *r, const kv_row_sink *to);
 
 /* Writes rows to out. JSON, JSON lines and CSV appear row by row; close writes
- * the table, when column widths are known. colour: use terminal attributes in
- * the table. */
+ * the table, when column widths are known. colour: use terminal attributes. */
 typedef struct kv_row_writer kv_row_writer;
 
 /* Opens a writer to out, which outlives it. KV_RESOURCE: memory; *w may be

@@ -189,8 +189,7 @@ static void close(const kv_verdicts *w) {
   fputc('\n', w->out);
 }
 
-/* For formats written at the end; close checks errors of out. KV_RESOURCE:
- * memory. */
+/* Called by close, which checks errors of out. KV_RESOURCE: memory. */
 static kv_rc verdicts_table(const kv_verdicts *w, kv_err *e) {
   int width[COLUMNS];
   size_t n = (size_t)w->n;
