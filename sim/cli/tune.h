@@ -101,7 +101,7 @@ kv_rc kv_tuning_replay(kv_tuning *s, const kv_tuned *m, const kv_list *traces,
 /* --- tune_report.c ------------------------------------------ */
 
 /* Print the results once every method is done: rows or a table on standard
- * output, and the best point by kv_tuning_best. The second also says why a
+ * output, and the best point as a command line. The second also says why a
  * method misses the goal: in its table, or, if rows are for programs, on
  * standard error unless quiet. KV_RESOURCE: memory, or standard output cannot
  * be written. */
@@ -110,8 +110,8 @@ kv_rc kv_tuning_report_all(const kv_tuning *s, kv_err *e);
 /* Print on standard error why there is no best, or what is wrong with it, and
  * return the exit code. KV_OK. KV_DIFFERENT if no point meets the goal, here or
  * on held-out traces, or a row of the database differs. If no point could be
- * judged: KV_INPUT if one of the method (of several, the first of -m) failed,
- * else KV_USAGE. KV_RESOURCE: memory. */
+ * judged: KV_INPUT if a probe of the method failed (of several, the first of
+ * -m), else KV_USAGE. KV_RESOURCE: memory. */
 int kv_tuning_conclude(const kv_tuning *s);
 int kv_tuning_conclude_all(const kv_tuning *s);
 
@@ -119,10 +119,8 @@ int kv_tuning_conclude_all(const kv_tuning *s);
 
 enum { KV_TUNE_WORDS = 512 }; /* bytes of a sentence; a longer one is cut */
 
-/* Prints a table of text on standard output with aligned columns, the first one
- * to the left. `cell` writes the text of row 0 .. rows - 1, or of the heading
- * (row -1), in column 0 .. columns - 1, columns <= KV_TUNE_COLUMNS; gets
- * `of`. */
+/* Writes a cell of a table of text: row 0 .. rows - 1, or the heading (row -1),
+ * in column 0 .. columns - 1, columns <= KV_TUNE_COLUMNS. */
 enum { KV_TUNE_CELL = 96, KV_TUNE_COLUMNS = 32 };
 typedef void kv_tuning_cell(const void *of, int row, int column,
                             char out[KV_TUNE_CELL]);
