@@ -90,9 +90,9 @@ static void row_layouts_free(kv_row_layouts *l) {
   *l = (kv_row_layouts){0};
 }
 
-/* Prints the column names; the first contains method and target (the budget as
- * typed). label and asked: widths of the table's columns `method` and `asked`,
- * in characters. The caller checks ferror(out). */
+/* Prints the column names of the layouts. label and asked: widths of the
+ * table's columns `method` and `asked`, in characters. The caller checks
+ * ferror(out). */
 static void row_layouts_head(FILE *out, int label, int asked) {
   fprintf(out, "%-*s  %*s  %-16s %8s %8s %8s %8s %8s %8s\n", label, "layouts",
           asked, "asked", "layout", "pages", "end", "mean", "peak", "slack",
