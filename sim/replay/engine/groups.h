@@ -21,11 +21,12 @@
 typedef struct kv_groups {
   int cells;     /* of the replay, numbered from 0 */
   double most;   /* seconds a group may take */
-  double shared; /* of what a group shares, lately the most */
-  double *own;   /* [cells] seconds of a layer of a cell alone; 0: unknown */
+  double shared; /* seconds that a group spends on what it shares: a recent
+                    maximum */
+  double *own;   /* [cells] seconds of a cell alone on one layer; 0: unknown */
 } kv_groups;
 
-/* Nothing is known at first. KV_RESOURCE: memory; close it also then. */
+/* Starts without any measurement. KV_RESOURCE: memory; close it also then. */
 kv_rc kv_groups_open(int cells, double most, kv_groups *out, kv_err *e);
 void kv_groups_close(kv_groups *g); /* accepts zeroed */
 

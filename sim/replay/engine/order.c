@@ -75,7 +75,7 @@ void kv_order_prompt(const kv_order *o, int g, int first, int count) {
   compress_all(o, g);
 }
 
-/* --- decode steps to come ----------------------------------------------- */
+/* --- steps computed ahead ----------------------------------------------- */
 
 void kv_order_ahead(const kv_order *o, int g, int t, int steps,
                     const kv_known *known) {
