@@ -67,7 +67,7 @@ static int entry_of(const kv_lane *l, uint32_t token) {
   return -1;
 }
 
-/* Place of an entry in the view; -1 if the view does not have it. */
+/* Index of an entry in the view; -1: not in the view. */
 static int place_of(const kv_view *v, int entry) {
   int before = 0;
   for (int r = 0; r < v->runs; r++) {
@@ -78,7 +78,7 @@ static int place_of(const kv_view *v, int entry) {
   return -1;
 }
 
-/* True if the view held the token in all rows of the answer up to this one. */
+/* Did the view hold the token in all rows of the answer up to this one? */
 static bool all_seen(const kv_fidelity *f, const double *in_view, int at) {
   bool all = true;
   for (int i = at; i >= 0; i--)

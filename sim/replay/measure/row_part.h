@@ -15,7 +15,7 @@ typedef struct kv_row {
   int layer, step, n; /* index among the recorded layers; index of the row among
                          the measure's values, from 0; the row sees tokens
                          0..n-1 */
-  int visible; /* the last so many of these, which exact attention sees */
+  int visible;        /* exact attention sees the last `visible` of these */
   const kv_seen *seen; /* what the method attended */
   kv_truth *truth;     /* exact attention of the same row */
   const kv_lane *lane; /* what is stored */
@@ -57,7 +57,7 @@ void kv_row_output(const kv_row *r, int h, double *error, double *most);
 /* --- fidelity_row.c --------------------------------------------------------
  */
 
-/* Lists the tokens of a view, ascending, in truth->compare.token, and the place
+/* Lists the tokens of a view, ascending, in truth->compare.token, and the index
  * of each in the view in truth->compare.place; returns how many. Heads that see
  * the whole lane share one list, which is made once. */
 int kv_row_list(kv_row *r, const kv_view *v);

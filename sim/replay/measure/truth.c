@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The exact row: logits and output from a tile, probabilities without chunks,
- * and values of these for the measures.
+ * and numbers that the measures derive from them.
  */
 #include "sim/replay/measure/truth.h"
 #include "ref/ground/arith.h"
@@ -178,7 +178,7 @@ void kv_truth_weigh(kv_truth *x) {
 void kv_truth_mark(kv_truth *x) {
   int n = x->t + 1;
   if (x->marked) return;
-  int32_t *place = (void *)x->compare.by_token[0]; /* nobody's at the moment */
+  int32_t *place = (void *)x->compare.by_token[0]; /* unused at this moment */
   kv_truth_weigh(x);
   for (int h = 0; h < kv_group(x->shape); h++) {
     size_t at = (size_t)h * x->stride;
