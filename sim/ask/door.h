@@ -22,8 +22,8 @@
 /* Does the name, or any part of this specification, begin with a path?
  * Understands escapes. */
 bool kv_door_is_path(const char *name);
-/* Is the name a path, if every character stands for itself (no escapes)? Code
- * that reads names from a file must call both. */
+/* Is the name a path, if it has no escapes? Code that reads names from a file
+ * must call both. */
 bool kv_door_names_path(const char *name);
 
 /* Finds a plugin by name or path and loads it, if needed. *out is NULL, with
@@ -74,7 +74,7 @@ extern const kv_plugin_call kv_plugin_calls[];
 
 /* Checks a plugin's method table. KV_INPUT, with one sentence that names
  * `file`, if the engine cannot run it. Does not check whether the method's name
- * is taken. (sim/ask/door.c) */
+ * is taken. */
 kv_rc kv_door_check(const kv_method *m, const char *file, kv_err *e);
 
 #endif

@@ -60,7 +60,7 @@ char *kv_params_json(const kv_param *table, const void *values);
 char *kv_params_json_each(const kv_param *table, int n, size_t size,
                           const void *values);
 /* As a specification, name:budget=512:group=mean, escaped, without unset values
- * and without files that nobody named. */
+ * and without files found by default. */
 char *kv_params_spec(const char *name, const kv_param *table,
                      const void *values);
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Stored searches for a byte budget: their answers, and the probes of searches
+ * Stored searches for a byte budget: their results, and the probes of searches
  * that have none yet.
  */
 #include "sim/store/db_private.h"
 
-/* That of a refused row, which includes basis and target. */
+/* The key of a refused row, which includes basis and target. */
 void kv_db_budget_key(const kv_result *r, char out[65]) {
   kv_result asked = *r;
   asked.status = KV_CELL_REFUSED;

@@ -17,7 +17,7 @@ static int steps_of(const kv_result *r) {
 /* Little-endian, whatever this machine is. */
 static void to_bytes(int n, const float *x, unsigned char *out) {
   for (int i = 0; i < n; i++) {
-    uint32_t bits = 0x7fc00000; /* any NaN has one pattern */
+    uint32_t bits = 0x7fc00000; /* the same pattern for any NaN */
     if (!isnan(x[i])) memcpy(&bits, &x[i], sizeof bits);
     for (int k = 0; k < 4; k++) *out++ = (unsigned char)(bits >> 8 * k);
   }

@@ -37,7 +37,7 @@ extern "C" {
 #endif
 
 enum { KV_EVALUATION_ABI = 1 };
-int kv_evaluation_abi(void); /* KV_EVALUATION_ABI of the library */
+int kv_evaluation_abi(void); /* the library's */
 
 typedef struct kv_evaluations kv_evaluations; /* a database, open for them */
 
@@ -69,8 +69,8 @@ typedef struct kv_evaluation {
                                  answer */
   const char *method;         /* as after -m: "h2o", "quest:page=16" */
   /* Identifies the code of a method outside this library, at most 79 bytes. "":
-   * the library finds it out, as for rows of runs. "file " and a digest: the
-   * same, for a method with a file that its text does not name. */
+   * the library finds it, as for rows of runs. "file " and a digest: the same,
+   * for a method with a file that its text does not name. */
   const char *code;
   const char *basis;  /* of the budget: entries, prompt, ratio, end, mean, peak
                          or read; "": the method has no budget */

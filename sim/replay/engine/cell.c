@@ -409,8 +409,7 @@ static bool has_rows(const kv_cell *c, int index) {
   return !data->rows || have >= p - first;
 }
 
-/* Why the cell cannot read its prompt in chunks, without a subject; NULL: it
- * can. */
+/* Why the cell cannot read its prompt in chunks, without a subject, or NULL. */
 static const char *cannot(const kv_cell *c) {
   if (!c->plan.needs.chunks)
     return "cannot read a prompt in chunks yet (needs.chunks); leave prefill "

@@ -44,9 +44,9 @@ typedef struct kv_cell {
                                     parameters; NULL: not read */
   kv_asset *asset;               /* their tensors joined; NULL: none */
   kv_plan plan;                  /* for the backend (ref/backend/backend.h) */
-  kv_plan *layer;                /* [spec.n_layers] a plan for each layer, or
+  kv_plan *layer;                /* [spec.n_layers] plans of the layers, or
                                     NULL */
-  char *params; /* parameters of the plans in `layer`, one after another */
+  char *params;                  /* their parameters, one after another */
   /* Layers with a sliding window (sim/replay/engine/cell_windows.c). window:
    * [n_layers recorded] tokens, 0: none; NULL: no layer has one, `left` is
    * unused and spec.windowed is `leave`. If spec.windowed is `leave`, the
@@ -56,15 +56,13 @@ typedef struct kv_cell {
   int *window;
   kv_plan left;        /* for stores of layers left to their window */
   kv_plan *left_layer; /* [shape.n_layers] plans of the layers, left.layer */
-  char *left_params;   /* parameters of the plans in left_layer, one after
-                          another */
+  char *left_params;   /* their parameters, one after another */
   bool runs;  /* must be replayed: ok or fixed, and not yet in a database */
   int blocks; /* blocks in which the prompt enters */
   int turns;  /* questions that enter as prompts, in `turn`, ascending */
   kv_asking *turn;
-  int *group; /* [n_layers recorded] the first layer of each layer's group: the
-                 layers that hold the rows of a step together
-                 (kv_cost_take_groups) */
+  int *group; /* [n_layers recorded] the first layer of each group of layers
+                 that hold the rows of a step together (kv_cost_take_groups) */
   kv_cost *cost;
   kv_fidelity *fidelity;         /* NULL if only the cost is measured */
   const kv_layout_list *lay_out; /* requested layouts, or NULL */

@@ -2,13 +2,12 @@
  *
  * Layers with a sliding window: contract in sim/replay/engine/cell.h. In such a
  * layer engines keep what the next token can see, its last W - 1 tokens,
- * independently of other layers. A replay does the same, unless
- * windowed=compress: these layers then run the method `window` with that budget
- * in place of the cell's method, with their own stores and plans. After the
- * token of a step has entered they hold and see exactly the W tokens that the
- * model's attention sees. With windowed=compress they run the cell's method in
- * the cell's stores, and backends drop tokens that have left the window
- * (kv_plan.slides).
+ * independently of other layers. So does a replay, unless windowed=compress:
+ * these layers then run the method `window` with that budget in place of the
+ * cell's method, with their own stores and plans. After a step's token has
+ * entered they hold and see exactly the W tokens that the model's attention
+ * sees. With windowed=compress they run the cell's method in the cell's stores,
+ * and backends drop tokens that have left the window (kv_plan.slides).
  */
 #include "sim/replay/engine/cell.h"
 
@@ -121,8 +120,7 @@ static void open_slides(kv_cell *c) {
   for (int i = 0; c->runs && i < KV_SPEC_FILES; i++)
     need_tensors(c, c->file[i]);
   c->plan.slides = true;
-  c->plan.needs.lengths = false; /* which entries leave depends on what the
-                                    method kept */
+  c->plan.needs.lengths = false; /* what leaves depends on what was kept */
   if (!why) return;
   snprintf(text, sizeof text,
            "%s cannot run within a sliding window: it %s; use windowed=leave",

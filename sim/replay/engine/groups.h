@@ -21,8 +21,7 @@
 typedef struct kv_groups {
   int cells;     /* of the replay, numbered from 0 */
   double most;   /* seconds a group may take */
-  double shared; /* seconds that a group spends on what it shares: a recent
-                    maximum */
+  double shared; /* seconds spent on what a group shares: a recent maximum */
   double *own;   /* [cells] seconds of a cell alone on one layer; 0: unknown */
 } kv_groups;
 

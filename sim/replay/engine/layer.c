@@ -22,8 +22,7 @@ struct kv_layer {
   int *at;                    /* [active] their numbers */
   int *chunked;               /* [cells] scratch: cells that read the prompt in
                                  chunks of the same size */
-  kv_store **store;           /* [cells] their stores in the layer in flight:
-                                 full or left */
+  kv_store **store;           /* [cells] of the layer in flight: full or left */
   kv_store **full, **left;    /* [cells] layers left to a sliding window have
                                  their own stores, `left`; NULL: there is no
                                  such layer */
@@ -32,8 +31,7 @@ struct kv_layer {
                                  (kv_cost_row.materialised) */
   kv_layouts_flight **flight; /* [cells] of memory layouts, or NULL */
   int steps;                  /* most rows computed ahead; below 2: none */
-  int until;                  /* rows before this token have been computed
-                                 ahead */
+  int until;                  /* the rows before this token are computed */
   kv_tile *tile;              /* the exact rows of those, or NULL: not needed */
   const kv_watch *watch;      /* callbacks, or NULL */
   int index;                  /* of the layer among the recorded ones */
@@ -209,9 +207,8 @@ static void layer_close_step(kv_layer *l, int c, int block, int step,
   kv_order_close(&o);
 }
 
-/* layer_close_step closes a block or step of cell c at `step` tokens seen,
- * after every KV head has compressed. layer_open_step opens one before any KV
- * head. */
+/* Opens a block or step of cell c, before any KV head. layer_close_step closes
+ * it at `step` tokens seen, after all KV heads. */
 static void layer_open_step(kv_layer *l, int c, int block,
                             const kv_team *team) {
   kv_look k = {
@@ -405,8 +402,8 @@ static void each_head(const work *w, const kv_team *team, on_head *run) {
 
 /* --- exact rows, and rows computed ahead --------------------------------- */
 
-/* Computes the exact rows of a tile of steps, then what each cell computes
- * ahead from them. */
+/* Computes a tile's exact rows, then what each cell computes ahead from them.
+ */
 static void fill_tile(const work *w, int g, kv_worker *worker) {
   kv_layer *l = w->layer;
   kv_look k = {.layer = l, .cell = w->cell, .worker = worker};

@@ -57,8 +57,7 @@ typedef struct kv_team {
  * the same time for different layers and KV heads; if it is false in any watch,
  * the replay uses a single thread. */
 typedef struct kv_watch {
-  void *self; /* first argument of each callback; the second is the model's
-                 layer */
+  void *self; /* first argument of each, before the model's layer */
   void (*compressed)(void *self, int layer, int step, const kv_lane *lane);
   void (*seen)(void *self, int layer, int step, const kv_seen *seen);
   void (*row)(void *self, int layer, const kv_seen *seen);
@@ -99,9 +98,8 @@ void kv_layer_begin(kv_layer *l, int index);
 void kv_layer_prompt(kv_layer *l, const kv_team *team);
 void kv_layer_block(kv_layer *l, int cell, int first, int count,
                     const kv_team *team);
-/* Token t of a prompt that is read in chunks. Call it in order for all tokens
- * after the first chunk, which enters as a block. The last token of a chunk
- * closes it. */
+/* Token t of a prompt that is read in chunks, for all tokens after the first
+ * chunk (a block), in order. The last token of a chunk closes it. */
 void kv_layer_prompt_row(kv_layer *l, int cell, int t, const kv_team *team);
 void kv_layer_step(kv_layer *l, int t, const kv_team *team);
 /* Runs the decode step of token t or, if a question of the cells begins there,

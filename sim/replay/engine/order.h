@@ -11,8 +11,7 @@
  *   a decode step, one KV head, lane after lane: append; view;
  *   materialise; attend; compress
  *   a row of a later chunk (kv_shape.chunk), one KV head: as a decode step, but
- *   without compress; after the chunk's last row, observation of the chunk, and
- *   compress
+ *   the observation of the chunk and compress come after its last row
  *   then, once for the layer: compress_layer; publish, as receive; end_step;
  *   after a row that is not its chunk's last, only end_step
  *

@@ -51,8 +51,7 @@ static made_for made_of(const kv_cell *c, int layer) {
 void kv_partial_write(const kv_cell *c, int layer, void *out) {
   kv_copier x = {.out = out};
   head h;
-  memset(&h, 0, sizeof h); /* padding too, so that equal parts have equal
-                              bytes */
+  memset(&h, 0, sizeof h); /* padding too: equal parts have equal bytes */
   h.made_for = made_of(c, layer);
   h.digest = c->digest[layer];
   h.seconds = c->seconds[layer];

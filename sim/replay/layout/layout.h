@@ -53,8 +53,7 @@ typedef struct kv_layout_asked {
                     each entry that any of them holds */
   bool stays;    /* rewritten, but an entry that is in no view stays, as a clear
                     bit, until it is dropped */
-  int ranks;     /* the KV heads are divided among so many ranks; 0: not
-                    divided */
+  int ranks;     /* KV heads are divided among so many; 0: not divided */
   bool record;   /* also record what is held, block by block, for
                     sim/run/look/together.h */
   char name[KV_LAYOUT_NAME]; /* its name in rows: "pages:16:layer" */
@@ -68,8 +67,7 @@ typedef struct kv_layout_room {
   int points;        /* blocks of the prompt and decode steps */
 } kv_layout_room;
 
-/* Unified pages: a pair of formats, of K and of V, that tokens are stored in.
- */
+/* A pair of formats, of K and of V, for tokens in unified pages. */
 typedef struct kv_layout_tier {
   int format[KV_SIDES];
   int64_t rows;    /* bytes of a token's rows of K and V */
@@ -86,12 +84,10 @@ typedef struct kv_layout_state {
   int64_t most_pages, most_bytes; /* during the last block's compression */
   int64_t unused;                 /* bytes of pages that hold no row */
   int64_t moved;                  /* entries that changed tier since begin */
-  int64_t operations; /* ids read from and written to the free list since
-                         begin */
+  int64_t operations; /* ids read from and written to the free list */
   int64_t entries;    /* of page tables, complete after end */
   /* unified: */
-  const kv_layout_tier *tier;         /* [KV_TIERS] tiers that any entry was
-                                         in */
+  const kv_layout_tier *tier;         /* [KV_TIERS] that entries were in */
   const struct kv_pages_count *count; /* [lanes] current entries by tier */
   /* Regular indices: */
   const kv_regular_layer *regular; /* [ranks] */
@@ -120,8 +116,7 @@ typedef struct kv_layout_shared {
 struct kv_layout {
   const char *name, *usage,
       *help;            /* for --layout: "pages", "pages:N", a line */
-  bool paged;           /* backends that can store coded rows in these pages do
-                           (kv_plan.paged) */
+  bool paged;           /* coded rows can be stored this way (kv_plan.paged) */
   kv_regular_task task; /* regular indices; else none */
   /* Parses the settings, the text after "name:" (NULL: none), into *out, whose
    * `layout` is already set. KV_USAGE: they are wrong. */

@@ -32,13 +32,11 @@ typedef struct regular {
   size_t words;            /* words of a bitset of tokens */
   kv_regular_layer *layer; /* [ranks] */
   int64_t *n, *was;        /* [lanes] entries now, and after the last block */
-  int64_t *joined;         /* [ranks] entries of the union after the last
-                              block */
+  int64_t *joined;         /* [ranks] of the union after the last block */
   int16_t *rows;           /* [lanes][n_tokens] rows stored */
   int32_t *sharers;        /* [ranks][n_tokens] lanes that hold the token */
-  uint64_t *held;   /* base: [ranks][words] a bit for each token that any lane
-                       holds */
-  int32_t *nothing; /* base: zeros, one for each bit */
+  uint64_t *held;          /* base: [ranks][words] a bit for each token held */
+  int32_t *nothing;        /* base: zeros, one for each bit */
   /* If views leave out a class, else NULL: by place of each lane, its bits and
    * the bytes of its rows; and the places that a retier named in this block. */
   uint8_t *bits;

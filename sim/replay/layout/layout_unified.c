@@ -326,9 +326,8 @@ static void compressed(kv_layout_state *state, int step,
   book(s);
 }
 
-/* Entries of the tables: as long as for the tiers that were seen, which were
- * unknown when the manager was opened. The variant `code` assumes K8V8 if that
- * is the largest. */
+/* Entries of tables that are long enough for the tiers seen, which were unknown
+ * at open. The variant `code` assumes K8V8 if that is the largest. */
 static void end(kv_layout_state *state) {
   static const kv_page_config most = {{8, 8}, {1, 1}};
   unified *s = of(state);

@@ -501,8 +501,7 @@ static void take(kv_layout_result *r, const sums *s, int64_t payload,
   kv_layouts_take_step(r, s->pages, s->bytes, s->bytes - payload, step);
 }
 
-/* Bytes of the tables after a block; -1: a mask replaces them, or none is
- * needed. */
+/* Bytes of the tables after a block; -1: there are none, or masks instead. */
 static void take_map(const kv_layouts *l, const kv_layout_account *a, int b,
                      int64_t pages, kv_layout_result *r) {
   const kv_layout_room room = {l->shape, l->needs, l->lanes, l->layers,

@@ -47,8 +47,7 @@ typedef struct kv_layout_account {
   const kv_layout_asked *asked;
   kv_layout_block *at; /* [rows][points] */
   int ranks;
-  kv_layout_regular *regular; /* [rows][points][ranks] or NULL: it has no
-                                 task */
+  kv_layout_regular *regular; /* [rows][points][ranks], or NULL without task */
   kv_layout_tables *tables;   /* [rows] */
   /* If asked->record and the layout has page tables, else NULL; by layer, even
    * if layers are not kept apart. */

@@ -13,8 +13,7 @@ typedef struct share {
   const kv_layouts *l;
   const kv_layout_account *a;
   int rank, lanes;        /* lanes of a layer */
-  size_t words;           /* words of a bitset of tokens, if the layout has
-                             them */
+  size_t words;           /* words of a bitset of tokens, or 0 */
   uint64_t *now, *before; /* [words] scratch */
 } share;
 
@@ -48,9 +47,8 @@ static uint64_t below(size_t n, size_t w) {
   return n > 64 * w ? (1ull << (n - 64 * w)) - 1 : 0;
 }
 
-/* Sets x->now to the tokens that any lane holds, and x->before to the same
- * after the block before. Was a token lost that was held or entered, or did one
- * come back? */
+/* x->now: the tokens that any lane holds; x->before: the same after the block
+ * before. Was a held or entered token lost, or did one come back? */
 static void count_all(const share *x, int b, kv_regular_counts *c) {
   size_t seen = b ? (size_t)kv_layouts_seen(x->l, b - 1) : 0;
   memcpy(x->before, x->now, x->words * sizeof *x->now);

@@ -62,9 +62,8 @@ int64_t kv_regular_slots(kv_regular_task task, bool sparse,
 /* Bytes of the masks: one bit for each token seen, in whole bytes, for each
  * lane or, if `one` mask serves all lanes of a layer, for each layer. */
 int64_t kv_regular_mask(bool one, const kv_regular_counts *c);
-/* Entries that lanes read: all, and those of the longest. With masks of their
- * own they read what they hold; with `one`, what any lane of their layer holds.
- */
+/* Entries that lanes read, all and the longest: what they hold or, if `one`
+ * mask serves a layer, what any lane of the layer holds. */
 int64_t kv_regular_kept(bool one, const kv_regular_counts *c);
 int64_t kv_regular_fullest(bool one, const kv_regular_counts *c);
 /* Slots that a rewrite of the changed layers fills. */

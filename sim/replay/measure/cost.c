@@ -14,15 +14,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* One block of the prompt, or one decode step. Values are sums over layers,
- * except the excesses: the largest of a layer (INT64_MIN: no layer closed one).
- */
+/* One block of the prompt, or one decode step: sums over layers, except the
+ * excesses, which are a layer's largest (INT64_MIN: none closed the block). */
 typedef struct kv_cost_block {
   kv_counter compressed[KV_N_BYTE_KINDS]; /* held after compression, by kind
                                              (kv_byte_kind_at) */
   kv_counter excess;       /* held before compression, less that */
-  kv_counter made;         /* a step's decoded rows that a group holds
-                              together */
+  kv_counter made;         /* decoded rows of a step, held by a group */
   kv_counter codes_excess; /* the excess of payload alone */
   kv_counter read, scanned, fetched;
   kv_counter attended; /* entries, summed over query heads */
@@ -68,8 +66,8 @@ static int64_t coded_bytes(const kv_lane *l, const kv_slab *slab, int format,
   return (int64_t)(size.codes + size.metadata);
 }
 
-/* Why an entry is read. READ: a head attends it, or an attended entry decodes
- * from its decoded row. READ_AS_IT_CAME: one decodes from its original K and V.
+/* READ: a head attends the entry, or an attended one decodes from what it
+ * decodes to. READ_AS_IT_CAME: an attended one decodes from its original rows.
  */
 enum { READ = 1, READ_AS_IT_CAME };
 
@@ -89,8 +87,7 @@ static const kv_coding *layered_of(const kv_lane *l, int i) {
   return c && c->format->layered ? c : NULL;
 }
 
-/* The entry of a token that a block names. Entries are in ascending id order.
- */
+/* The entry of a token that a block names; entries are in order of ids. */
 static int entry_of(const kv_lane *l, int id) {
   int i = id < l->n ? id : l->n - 1;
   while (i > 0 && l->id[i] != (uint32_t)id) i--;
@@ -312,8 +309,7 @@ static sums sum_at(const kv_cost *c, int block) {
   return s;
 }
 
-/* Does a block end here? None does inside a prompt that enters after decoding
- * began. */
+/* A prompt that enters after decoding began closes no block before its end. */
 static bool closed(const sums *s) { return s->excess != INT64_MIN; }
 
 static int64_t total_of(const sums *s) {
@@ -429,8 +425,7 @@ static void count_kept(const kv_cost *c, kv_totals *t) {
   t->kept_max = most;
 }
 
-/* Parts are layers, then KV heads, then bins of steps, whose `kept` stays NaN.
- */
+/* Parts are layers, then KV heads, then bins, whose `kept` stays NaN. */
 static void fill_parts(const kv_cost *c, kv_result *r) {
   int heads = c->shape->n_kv_heads, per = c->lanes / heads;
   for (int i = 0; i < r->n_parts; i++) {

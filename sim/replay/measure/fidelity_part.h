@@ -29,13 +29,10 @@ struct kv_fidelity {
   kv_search *search;         /* [searches], steps ascending */
   int32_t *search_at;        /* [steps] index in search, or -1 */
   int rows;                  /* rows of the prompt after its first chunk */
-  int width[KV_MEASURES];    /* values of a measure for each head: steps,
-                                searches, rows or 0 */
-  size_t start[KV_MEASURES]; /* where a measure's values start in a layer's
-                                slice */
+  int width[KV_MEASURES];    /* values of a head: steps, searches, rows or 0 */
+  size_t start[KV_MEASURES]; /* of a measure's values in a layer's slice */
   size_t values;             /* values of a layer, all measures */
-  kv_spill spill;            /* a slice for each layer:
-                                [measure][n_heads][width] */
+  kv_spill spill;            /* slices of layers: [measure][n_heads][width] */
 };
 
 static inline kv_measured kv_measured_of(kv_measure m) {

@@ -202,8 +202,7 @@ typedef struct kv_pool_result {
 
 /* A pool after one of its steps. */
 typedef struct kv_pool_step {
-  int64_t step, running, waiting; /* requests that took it; requests that
-                                     wait */
+  int64_t step, running, waiting; /* that took it; that wait */
   int64_t pages, unused;          /* in use; bytes of these without a token */
 } kv_pool_step;
 
@@ -266,8 +265,7 @@ typedef struct kv_survival {
 typedef struct kv_device_cache {
   char name[32];        /* lru:64 */
   bool there;           /* false: nothing is in host memory, all is 0 */
-  int64_t looked, hits; /* entries of all lanes: looked up; found in the
-                           cache */
+  int64_t looked, hits; /* entries of all lanes: looked up; found there */
   int64_t fetched;      /* bytes of the entries not found */
   int64_t fetched_peak; /* most bytes fetched in a step, of all layers */
   int64_t held_peak;    /* most bytes in the caches of all lanes */

@@ -32,8 +32,7 @@ typedef struct kv_compare {
   float *log_share[KV_TOGETHER]; /* [T] fp32 log of a member's p^ */
   double *by_token[KV_TOGETHER]; /* [T] p^ by token */
   int32_t *entry;                /* [T] entry by index in the view */
-  int32_t *slot;                 /* [T] index in the view by token; -1: not in
-                                    it */
+  int32_t *slot;                 /* [T] index in the view by token, or -1 */
   int32_t *token, *place;        /* [T] tokens of a view, ascending, and their
                                     indexes in it */
   /* Attention over all stored entries: [G][d] [G][T] [G][d_v] [G]. */
