@@ -14,12 +14,12 @@
  * then for the layer: records {chose, head, list, lists, n}, each followed by n
  * words. */
 typedef struct kv_look_shown {
-  kv_shown_to to; /* for the plan with which the backend's store is opened */
+  kv_shown_to to; /* for the plan that the backend's store is opened with */
   int lanes;      /* of a layer */
   struct kv_look_words {
     uint32_t *word; /* [n] of room */
     size_t n, room;
-  } * lane;       /* [lanes + 1], the last of the layer */
+  } * lane;       /* [lanes + 1], the last for the layer */
   bool looks;     /* record; false: ignore */
   bool no_memory; /* a record is missing: the comparison ends with this step */
 } kv_look_shown;

@@ -26,7 +26,7 @@ bool kv_judge_score(const kv_ranked *by, int entry, bool ours, float *out) {
   return by->fate[i] == (ours ? KV_CHOSEN : KV_LEFT);
 }
 
-/* --- where they part ---------------------------------------------------- */
+/* --- comparing ----------------------------------------------------------- */
 
 typedef struct tally {
   bool forced, part; /* reasons found so far, whatever the scores */
@@ -48,7 +48,7 @@ static int run_end(const kv_sides *s, int unit, int i) {
   return end;
 }
 
-/* True if all entries of the index go the same way on their side. */
+/* Do all entries of the index go the same way on their side? */
 static bool whole(const kv_sides *s, int unit, int i) {
   int first = i / unit * unit, end = first + unit < s->n ? first + unit : s->n;
   for (int k = first; k < end; k++)
@@ -64,8 +64,8 @@ static void note_run(const kv_sides *s, int i, int end, kv_judged *out) {
   if (n < KV_MOST_APART) (s->theirs[i] ? out->taken : out->missed)[n] = a;
 }
 
-/* Distance of a score from the cut, as the least share of the cut that reaches
- * it. NaN is near nothing; an infinity only to itself. */
+/* Distance of a score from the cut, as a share of the cut. NaN is near nothing,
+ * an infinity only near itself. */
 static double share(double score, double cut) {
   double by = fabs(score - cut);
   if (score == cut) return 0;
@@ -132,7 +132,7 @@ void kv_judge(const kv_sides *s, double tie, kv_judged *out) {
 
 /* --- text ---------------------------------------------------------------- */
 
-enum { SHOWN = 4 }; /* runs of either kind */
+enum { SHOWN = 4 }; /* runs shown of either kind */
 
 typedef struct text {
   char *out;

@@ -5,7 +5,7 @@
  *
  * A selection ranks indexes. An index stands for `unit` entries (1, or the
  * method's page), which all have its score; taking only some of them is wrong.
- * What the method keeps or leaves whatever the scores are (windows, sinks, the
+ * What the method keeps or drops whatever the scores are (windows, sinks, the
  * last page) has no score and is never a tie. The cut is the lowest chosen
  * score.
  *
