@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST = 512 }; /* lanes of a layer that are checked */
+enum { MOST = 512 }; /* most lanes of a layer that are checked */
 
 typedef struct known {
   const kv_lane *lane;
@@ -53,7 +53,7 @@ static uint64_t entries_of(const kv_lane *l) {
   return h;
 }
 
-/* Digest of what hooks of the lane may write: columns and state. */
+/* Digest of what the lane's hooks may write: columns and state. */
 static uint64_t rest_of(const kv_lane *l) {
   uint64_t h = 1;
   for (int c = 0; c < l->needs->columns; c++)
@@ -92,7 +92,7 @@ static uint64_t file_of(const kv_asset *a, uint64_t h) {
   return h;
 }
 
-/* The same of all its files. */
+/* Digest of all the method's files. */
 static uint64_t lent_of(const kv_at *at) {
   const kv_param *p;
   uint64_t h = 1;
@@ -123,7 +123,7 @@ void kv_fence_guard_lane(const kv_lane *l) {
 static const struct {
   const char *name;
   size_t at, size;
-  bool verbs; /* memory operations change it */
+  bool verbs; /* may memory operations change it? */
 } field[] = {
 #define FIELD(name, verbs)                                                     \
   { #name, offsetof(kv_lane, name), sizeof((kv_lane *)0)->name, verbs }
@@ -140,7 +140,7 @@ static const struct {
     FIELD(tail, true),     FIELD(tier, false),     FIELD(kernels, false)};
 enum { FIELDS = sizeof field / sizeof *field };
 
-/* The first field that changed and should not have; NULL: none. */
+/* The first field that changed but must not; NULL: none. */
 static const char *changed(const known *k, bool verbs) {
   const char *was = (const char *)&k->was, *is = (const char *)k->lane;
   for (int i = 0; i < FIELDS; i++)

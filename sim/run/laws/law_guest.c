@@ -77,7 +77,7 @@ static kv_rc needs_hold(const kv_law_case *c, kv_err *e) {
 
 enum { GRAIN = 48 };
 
-/* Counts of the current layer, and the least of both means over the layers. */
+/* Counts of the current layer, and the least mean of each over the layers. */
 typedef struct counts {
   int prompt_len, layer;
   double stored, lanes, attended, views;

@@ -17,9 +17,9 @@
 typedef struct kv_law_how {
   const kv_kernels *kernels; /* NULL: the best set of this processor */
   int threads;               /* 1 or more */
-  bool by_steps;         /* all layers at once, step by step, not by layers */
-  bool fidelity;         /* also compute measures */
-  const kv_watch *watch; /* callbacks of the replay, or NULL */
+  bool by_steps;             /* walk step by step, not layer by layer */
+  bool fidelity;             /* also compute measures */
+  const kv_watch *watch;     /* callbacks of the replay, or NULL */
 } kv_law_how;
 
 /* Opens the cell of the case and replays it. *out, zeroed before, gets its

@@ -15,8 +15,8 @@
 
 /* --- the build ---------------------------------------------------------- */
 
-/* Digest of the program's own file; "" if it cannot be read: then nothing is
- * kept or read. */
+/* Digest of the program's own file. "": it cannot be read, and nothing is kept
+ * or read. */
 static const char *build_of(kv_keeper *k) {
   kv_digest d;
   char hex[65];
@@ -150,8 +150,8 @@ static void write_pending(kv_keeper *k) {
   k->wrote = omp_get_wtime();
 }
 
-/* A layer that took long is written at once, since the next one may take as
- * long. */
+/* Writes a layer that took long at once, because the next one may take as long.
+ */
 static void ended(void *self, int n, const int *at, int layer, double seconds) {
   kv_keeper *k = self;
 #pragma omp critical(kv_database)

@@ -45,9 +45,9 @@ typedef struct kv_keeper {
   bool *pending;             /* [cells][layers] ended and not written */
   void *part;                /* scratch for one part */
   double wrote;              /* omp_get_wtime of the last write, or of begin */
-  char build[128];           /* identifies this program; "": not known */
+  char build[128];           /* identifies this program; "": unknown */
   int dropped;               /* parts that could not be used */
-  bool said_full, said_slow; /* that note was shown */
+  bool said_full, said_slow; /* note was shown */
 } kv_keeper;
 
 /* Opens a keeper. It must not move afterwards: hooks points to it. Cannot fail.
