@@ -53,8 +53,6 @@ kv_rc kv_prefill_parse(const char *value, kv_spec *s, kv_err *e) {
   return KV_OK;
 }
 
-/* --- writing ------------------------------------------------------------- */
-
 /* Appends a member to a JSON object. */
 static char *member(char *json, const char *key, const char *value) {
   char text[64];

@@ -190,8 +190,6 @@ kv_rc kv_params_default(const kv_param *table, void *values, kv_err *e) {
   return KV_OK;
 }
 
-/* --- text ---------------------------------------------------------------- */
-
 static int integer(const kv_param *p, const void *values) {
   int x;
   memcpy(&x, (const char *)values + p->offset, sizeof x);

@@ -45,8 +45,6 @@ kv_rc kv_db_put_budget(kv_db *db, const kv_result *r, int B, kv_err *e) {
   return kv_db_end(db, rc, e);
 }
 
-/* --- probes ------------------------------------------------------------- */
-
 kv_rc kv_db_find_probe(kv_db *db, const kv_result *r, kv_db_probe *p,
                        bool *found, kv_err *e) {
   sqlite3_stmt *s;

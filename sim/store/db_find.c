@@ -86,8 +86,6 @@ kv_rc kv_db_confirmed(kv_db *db, const kv_result *r, const char *isa, bool *yes,
   return rc;
 }
 
-/* --- all rows ------------------------------------------------------------ */
-
 static kv_rc read_names(kv_db *db, sqlite3_stmt *s, kv_result *r, kv_err *e) {
   const char *code = kv_db_text(db, s, 6);
   snprintf(r->trace, sizeof r->trace, "%s", kv_db_text(db, s, 2));

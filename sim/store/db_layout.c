@@ -11,8 +11,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* --- writing -------------------------------------------------------------- */
-
 static kv_rc put_layout(kv_db *db, int64_t run, const kv_layout_result *r,
                         kv_err *e) {
   kv_layout_result l = *r; /* with -1, null, for what it lacks */
@@ -49,8 +47,6 @@ kv_rc kv_db_put_layouts(kv_db *db, int64_t run, const kv_result *r, kv_err *e) {
     rc = put_survival(db, run, r->n_tokens, &r->survival[i], e);
   return rc;
 }
-
-/* --- reading -------------------------------------------------------------- */
 
 /* Reads a layout, except its steps. *found: is it stored? */
 static kv_rc load(kv_db *db, int64_t run, kv_layout_result *l, bool *found,

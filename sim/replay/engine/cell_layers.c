@@ -13,8 +13,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* --- the list of budgets ------------------------------------------------ */
-
 kv_rc kv_cell_take_list(kv_cell *c, const kv_budget *b, kv_err *e) {
   int n = b->layers ? b->layers : c->shape.n_layers;
   int *entries = kv_zalloc(2 * (size_t)n, sizeof *entries);
@@ -67,8 +65,6 @@ int kv_cell_mean(const kv_cell *c) {
   }
   return n ? (int)(sum / n) : -1; /* refused later */
 }
-
-/* --- opening ------------------------------------------------------------ */
 
 /* Opens the method for layer l with the specification's parameters and that
  * layer's budget. */

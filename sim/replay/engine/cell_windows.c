@@ -37,8 +37,6 @@ kv_rc kv_cell_find_windows(kv_cell *c, kv_err *e) {
   return KV_OK;
 }
 
-/* --- compress ------------------------------------------------------------ */
-
 bool kv_cell_shares(const kv_cell *c, const kv_budget *b) {
   return kv_cell_slides(c) &&
          (b->basis == KV_BASIS_PROMPT || b->basis == KV_BASIS_RATIO);
@@ -127,8 +125,6 @@ static void open_slides(kv_cell *c) {
            c->spec.method->name, why);
   kv_cell_refuse(c, text);
 }
-
-/* --- leave --------------------------------------------------------------- */
 
 /* Makes the plan of a layer with window w; a layer without one never uses it.
  */

@@ -75,8 +75,6 @@ void kv_regular_step(kv_regular_race *r, int64_t held, int64_t all) {
   if (r->paid_at < 0 && r->rewritten <= r->masked) r->paid_at = r->steps;
 }
 
-/* --- settings of --layout ------------------------------------------------ */
-
 static kv_rc refuse_sum(const char *name, kv_err *e) {
   return kv_fail(
       e, KV_USAGE,

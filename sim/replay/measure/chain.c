@@ -45,8 +45,6 @@ void kv_chain_gap(int n, const float *const p[KV_TOGETHER],
   sum[3] = d;
 }
 
-/* --- walk ---------------------------------------------------------------- */
-
 /* Three sums of four heads in one walk. The terms of a block of tokens are
  * computed first, in parallel, because they do not depend on each other. Then
  * the twelve chains add them in order. */

@@ -30,8 +30,6 @@ typedef struct range {
   int at[2], head[2], step[2];
 } range;
 
-/* --- memory ------------------------------------------------------------- */
-
 static size_t layer_values(const kv_fidelity *f) {
   int widest = f->steps > f->rows ? f->steps : f->rows;
   return (size_t)f->shape->n_heads * (size_t)widest;
@@ -56,8 +54,6 @@ static kv_rc take(const kv_fidelity *f, room *r, kv_err *e) {
   release(r);
   return kv_no_memory(e, "the parts of a row", r->values * sizeof *r->value);
 }
-
-/* --- parts -------------------------------------------------------------- */
 
 static int bins_of(const kv_fidelity *f) {
   return f->steps < BINS ? f->steps : BINS;
@@ -160,8 +156,6 @@ static void fill_part(const kv_fidelity *f, int layer, int g, int bin,
   }
 }
 
-/* --- step by step ------------------------------------------------------- */
-
 static void add_head(const kv_fidelity *f, kv_measure m, int layer, int h,
                      const room *r) {
   const double *v = kv_fidelity_head(f, m, layer, h);
@@ -187,8 +181,6 @@ static void fill_means(const kv_fidelity *f, kv_measure m, const room *r,
     mean[i] =
         r->count[i] ? (float)(r->sum[i] / (double)r->count[i]) : (float)NAN;
 }
-
-/* --- the row ------------------------------------------------------------ */
 
 static kv_rc take_row(const kv_fidelity *f, kv_result *r, kv_err *e) {
   size_t parts = (size_t)f->layers * (size_t)(1 + f->shape->n_kv_heads) +

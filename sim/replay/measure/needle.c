@@ -6,8 +6,6 @@
 #include "sim/replay/measure/fidelity_part.h"
 #include <stdlib.h>
 
-/* --- which rows --------------------------------------------------------- */
-
 static int row_count(const kv_needle *a) {
   int out = a->end - a->start, in = a->source_end - a->source_start;
   return out < in ? out : in;
@@ -51,8 +49,6 @@ kv_rc kv_search_plan(kv_fidelity *f, int n, const kv_needle *needle,
   mark_last(f);
   return KV_OK;
 }
-
-/* --- one row ------------------------------------------------------------ */
 
 static bool has_member(const kv_lane *l, int i, uint32_t token) {
   uint32_t t = l->id[i];

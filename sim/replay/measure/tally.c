@@ -78,8 +78,6 @@ kv_stat kv_stat_of(double *value, int64_t n) {
   return s;
 }
 
-/* --- tally --------------------------------------------------------------- */
-
 enum { BITS = 16, LAST = 64 / BITS };
 
 static const int percent[KV_TALLY_RANKS] = {50, 95, 99};

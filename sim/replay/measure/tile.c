@@ -12,8 +12,6 @@
  * (measured: bench, `kernels`). */
 enum { QUERIES = 64, FEWEST = 16 };
 
-/* --- memory ------------------------------------------------------------- */
-
 void kv_tile_close(kv_tile *x) {
   if (!x) return;
   free(x->t);
@@ -69,8 +67,6 @@ kv_rc kv_tile_open(const kv_shape *shape, const kv_kernels *kernels, int heads,
   return KV_OK;
 }
 
-/* --- rows --------------------------------------------------------------- */
-
 bool kv_tile_has(const kv_tile *x, int head, int t) {
   return t >= x->t[head] && t < x->t[head] + x->rows[head];
 }
@@ -93,8 +89,6 @@ bool kv_tile_sound(const kv_tile *x, int head) {
     sound = sound && kv_tile_at(x, head, x->t[head] + r).finite;
   return sound;
 }
-
-/* --- filling ------------------------------------------------------------ */
 
 /* K or V of one KV head. */
 typedef struct side {

@@ -13,8 +13,6 @@
 
 static const float tiny = 0x1p-126f; /* p below it counts as this value */
 
-/* --- opening ------------------------------------------------------------ */
-
 static int ascending(const void *a, const void *b) {
   int32_t x = *(const int32_t *)a, y = *(const int32_t *)b;
   return (x > y) - (x < y);
@@ -118,8 +116,6 @@ void kv_truth_close(kv_truth *x) {
   kv_attend_scratch_release(&x->attend);
   free(x);
 }
-
-/* --- a row -------------------------------------------------------------- */
 
 static double norm_of(const float *x, int n) {
   double square = 0;

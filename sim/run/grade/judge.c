@@ -26,8 +26,6 @@ bool kv_judge_score(const kv_ranked *by, int entry, bool ours, float *out) {
   return by->fate[i] == (ours ? KV_CHOSEN : KV_LEFT);
 }
 
-/* --- comparing ----------------------------------------------------------- */
-
 typedef struct tally {
   bool forced, part; /* reasons found so far, whatever the scores */
   double far;        /* the largest distance from the cut, a share of it */
@@ -129,8 +127,6 @@ void kv_judge(const kv_sides *s, double tie, kv_judged *out) {
   if (out->why && reason(s, &t, out, INFINITY)) out->least_tie = INFINITY;
   out->grade = out->why ? KV_GRADE_WRONG : same ? KV_GRADE_EQUAL : KV_GRADE_TIE;
 }
-
-/* --- text ---------------------------------------------------------------- */
 
 enum { SHOWN = 4 }; /* runs shown of either kind */
 

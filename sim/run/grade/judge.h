@@ -49,7 +49,7 @@ typedef struct kv_ranked {
   int first;     /* the first entry of index 0: sinks before it have no score */
   float *score;  /* [n] */
   uint8_t *fate; /* [n] KV_LEFT, KV_CHOSEN, KV_UNRANKED */
-  bool has_cut;  /* something was chosen, and something was left */
+  bool has_cut;  /* was something chosen, and something left? */
   float cut;     /* over all lanes that were ranked together */
   bool any_count; /* the number may differ in this lane: lanes share a budget,
                      or a mass decides */

@@ -93,8 +93,6 @@ void kv_ranks_add(kv_ranks *r, const kv_selection *s) {
   cut(s->lanes, r->ranked + first);
 }
 
-/* --- which selection decided --------------------------------------------- */
-
 static bool explains(const kv_ranked *x, int unit, int n, const bool *ours) {
   if (unit > 1 && x->n > (n + unit - 1) / unit) return false;
   if (unit == 1 && x->n > n) return false;

@@ -26,8 +26,6 @@ static char *params;
 static kv_shape shape;
 static uint64_t shown, lent;
 
-/* --- digests ------------------------------------------------------------ */
-
 static uint64_t add(uint64_t h, const void *at, size_t n) {
   const unsigned char *c = at;
   for (; n >= 8; c += 8, n -= 8) {
@@ -103,8 +101,6 @@ static uint64_t lent_of(const kv_at *at) {
   return h;
 }
 
-/* --- lanes -------------------------------------------------------------- */
-
 kv_rc kv_fence_guard_open(const kv_method *m, kv_err *e) {
   free(params);
   method = m;
@@ -167,8 +163,6 @@ static void look_at(const known *k) {
   if (!verbs && entries_of(k->lane) != k->entries)
     kv_fence_found("hooks", "writes the lane's entries without calling a verb");
 }
-
-/* --- around a hook ------------------------------------------------------ */
 
 void kv_fence_guard_before(const kv_at *at, const kv_rows *rows) {
   memcpy(params, at->params, method->params_size);

@@ -44,8 +44,6 @@ kv_law_run kv_law_run_of(const kv_cell *cell) {
   return (kv_law_run){r->output, r->state, r->journal};
 }
 
-/* --- walks with an interpreter of the journal --------------------------- */
-
 typedef struct walk {
   int n, at; /* number of laws; the broken one */
   const kv_law_look *look;

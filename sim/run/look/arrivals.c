@@ -25,8 +25,6 @@ void kv_arrivals_free(kv_arrivals *a) {
   *a = (kv_arrivals){0};
 }
 
-/* --- the option ---------------------------------------------------------- */
-
 /* Parses the first n bytes of text as a whole number, 1 or more. */
 static bool every_of(const char *text, size_t n, int *every) {
   char digits[16];
@@ -53,8 +51,6 @@ static kv_rc of_poisson(const char *text, kv_arrivals *out, kv_err *e) {
   snprintf(out->name, sizeof out->name, "poisson:%u", (unsigned)out->seed);
   return KV_OK;
 }
-
-/* --- from a file --------------------------------------------------------- */
 
 typedef struct lines {
   const char *path;
@@ -168,8 +164,6 @@ kv_rc kv_arrivals_read(const char *text, int pace, kv_arrivals *out,
     return of_poisson(text + strlen(poisson), out, e);
   return of_file(text, pace, out, e);
 }
-
-/* --- steps --------------------------------------------------------------- */
 
 /* -log(u) in units of 2^-16, for the i-th random u. u has 23 bits and a half,
  * so that it is exact in binary32 and neither 0 nor 1. */

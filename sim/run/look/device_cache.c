@@ -10,8 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* --- the option ---------------------------------------------------------- */
-
 static bool read_ask(size_t length, const char *text, kv_cache_ask *out) {
   bool often = !strncmp(text, "lfu:", 4);
   char *end;
@@ -51,8 +49,6 @@ kv_rc kv_cache_parse(const char *text, kv_cache_list *list, kv_err *e) {
   return rc;
 }
 
-/* --- life ----------------------------------------------------------------- */
-
 kv_rc kv_cache_open(const kv_cache_ask *asked, int tokens, kv_cache *c,
                     kv_err *e) {
   size_t n = (size_t)tokens;
@@ -72,8 +68,6 @@ void kv_cache_close(kv_cache *c) {
   free(c->in);
   *c = (kv_cache){0};
 }
-
-/* --- a step --------------------------------------------------------------- */
 
 static int compare(int64_t a, int64_t b) { return a < b ? 1 : a > b ? -1 : 0; }
 

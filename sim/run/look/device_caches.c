@@ -41,8 +41,6 @@ struct kv_device_caches {
   of_cell *of;
 };
 
-/* --- watching ------------------------------------------------------------ */
-
 static room *room_of(const of_cell *c, int layer, int lane) {
   int i = 0;
   while (c->cell->trace->layer[i].data.layer != layer) i++;
@@ -79,8 +77,6 @@ static void seen(void *self, int layer, int step, const kv_seen *row) {
     look_up(&c->account[i], &r->cache[i], r, l, step, n);
   memset(r->mark, 0, (size_t)l->n);
 }
-
-/* --- life ---------------------------------------------------------------- */
 
 static void close_cell(of_cell *c) {
   for (int i = 0; c->room && i < c->rooms; i++) {

@@ -19,8 +19,6 @@ struct kv_survive {
   seen_cell *of;
 };
 
-/* --- watching ----------------------------------------------------------- */
-
 static size_t index_of(const seen_cell *s, int layer, int lane) {
   int i = 0;
   while (s->cell->trace->layer[i].data.layer != layer) i++;
@@ -76,8 +74,6 @@ static void compressed(void *self, int layer, int step, const kv_lane *l) {
 static void finished(void *self, int layer, const kv_lane *l) {
   compare(self, layer, ((seen_cell *)self)->tokens, l);
 }
-
-/* --- life --------------------------------------------------------------- */
 
 static void close_cell(seen_cell *s) {
   for (int i = 0; s->lane && i < s->layers * s->lanes; i++)

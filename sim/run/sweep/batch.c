@@ -193,8 +193,6 @@ kv_rc kv_batch_recall(kv_batch *b, kv_db *db, kv_err *e) {
   return KV_OK;
 }
 
-/* --- bad traces ---------------------------------------------------------- */
-
 static void fail(kv_cell *c, const kv_err *why) {
   c->runs = false;
   c->result.status = KV_CELL_FAILED;

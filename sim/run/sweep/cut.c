@@ -25,8 +25,6 @@ typedef struct cut {
   int64_t *cost;  /* [shards] */
 } cut;
 
-/* --- the order ---------------------------------------------------------- */
-
 typedef struct key {
   int64_t trace, own;
   int group, cell;
@@ -90,8 +88,6 @@ static void mix(const cut *k) {
   }
 }
 
-/* --- trying a limit ----------------------------------------------------- */
-
 /* The cost that a cell would add to a shard. */
 static int64_t added(const cut *k, const kv_cut_cell *c, int s) {
   if (k->paid[s] < 0) return k->shared[c->trace] + c->shared + c->own;
@@ -130,8 +126,6 @@ static bool fits(cut *k, int64_t limit) {
   }
   return true;
 }
-
-/* --- the least limit ---------------------------------------------------- */
 
 /* A lower bound of the limit: all of it in equal parts, each trace paid once;
  * or the most expensive cell alone. */

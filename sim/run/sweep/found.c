@@ -49,8 +49,6 @@ const kv_found_row *kv_found_of(const kv_found *f, const char *key) {
   return NULL;
 }
 
-/* --- reading ------------------------------------------------------------- */
-
 /* Cuts a line at its commas; no field has one. False: not FIELDS fields. */
 static bool cut(char *line, char *field[FIELDS]) {
   int n = 0;
@@ -141,8 +139,6 @@ kv_rc kv_found_beside(const char *path, kv_found *out, kv_err *e) {
   }
   return KV_OK;
 }
-
-/* --- writing ------------------------------------------------------------- */
 
 /* *out: the trace's path relative to the folder of `path`, if it is in there.
  * Returns its length without ".safetensors". */

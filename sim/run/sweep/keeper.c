@@ -13,8 +13,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* --- the build ---------------------------------------------------------- */
-
 /* Digest of the program's own file. "": it cannot be read, and nothing is kept
  * or read. */
 static const char *build_of(kv_keeper *k) {
@@ -32,8 +30,6 @@ static bool same_build(kv_keeper *k, const kv_db_partial *p) {
   const char *mine = build_of(k);
   return *mine && !strcmp(p->build, mine);
 }
-
-/* --- reading ------------------------------------------------------------ */
 
 typedef struct reading {
   kv_keeper *keeper;
@@ -112,8 +108,6 @@ static kv_rc begin(void *self, int n, kv_cell *const *cell, bool *there,
   return rc;
 }
 
-/* --- writing ------------------------------------------------------------ */
-
 static kv_rc write_part(kv_keeper *k, int cell, int layer, kv_err *e) {
   const kv_cell *c = k->cell[cell];
   if (!*build_of(k))
@@ -189,8 +183,6 @@ static void slow(void *self, const kv_cell *first, int n, double seconds) {
     k->said_slow = true;
   }
 }
-
-/* --- life --------------------------------------------------------------- */
 
 void kv_keeper_open(kv_db *db, double every,
                     void (*note)(void *self, const char *text), void *self,

@@ -151,8 +151,6 @@ static kv_rc question(const probe *p, kv_result *r, kv_cell *c, kv_err *e) {
   return kv_no_memory(e, "a search", sizeof *r);
 }
 
-/* --- earlier results ------------------------------------------------------ */
-
 /* The sentence has the knob with its smallest legal value. */
 static kv_rc refuse(const probe *p, const kv_found_row *row, kv_err *e) {
   char named[KV_TEXT_MAX];

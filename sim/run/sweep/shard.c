@@ -65,8 +65,6 @@ bool kv_shard_distinct(const char *pattern) {
   return false;
 }
 
-/* --- find ---------------------------------------------------------------- */
-
 /* The shard of a process, from the variables of schedulers and MPI. Each source
  * is a row of a table; those that are set must agree. */
 

@@ -12,8 +12,6 @@ enum {
   CENTRES = 2 /* points that a round looks around */
 };
 
-/* --- order ---------------------------------------------------------------- */
-
 static int by(double a, double b) { return a < b ? -1 : a > b; }
 
 int kv_tune_score_compare(const kv_tune_score *a, const kv_tune_score *b) {
@@ -50,8 +48,6 @@ static int best_of(const kv_tune_search *s, int but) {
   }
   return best;
 }
-
-/* --- points --------------------------------------------------------------- */
 
 /* Proposes a point that has not been proposed. */
 static void ask(kv_tune_search *s, const int *at) {
@@ -90,8 +86,6 @@ static void look_around(kv_tune_search *s, int centre) {
       }
 }
 
-/* --- the first round ------------------------------------------------------ */
-
 /* How many values of each axis the grid has, at least one: the grid may use up
  * to half of all points. */
 static int sides(const kv_tune_search *s) {
@@ -127,8 +121,6 @@ static void lay_grid(kv_tune_search *s) {
       j[axis] = 0;
   }
 }
-
-/* --- the rounds ----------------------------------------------------------- */
 
 /* False: every step was already 1. */
 static bool halve(kv_tune_search *s) {
