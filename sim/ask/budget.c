@@ -275,8 +275,7 @@ int kv_budget_probes(int least, int most) {
   return n;
 }
 
-/* One end of the current interval: a place, and the bytes by which it exceeds
- * the budget. */
+/* One end of the current interval: a place, and its excess in bytes. */
 typedef struct end {
   int place;
   double over;

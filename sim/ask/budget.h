@@ -56,8 +56,7 @@ typedef struct kv_budgets { /* the values of -b, in the order typed */
 } kv_budgets;
 
 /* Parses the text of one budget. KV_USAGE: the text is wrong; KV_INPUT: the
- * file of a list is bad; KV_RESOURCE. Free out with kv_budget_free, also after
- * a failure. */
+ * file of a list is bad; KV_RESOURCE. Always free out with kv_budget_free. */
 kv_rc kv_budget_parse(const char *text, kv_budget *out, kv_err *e);
 void kv_budget_free(kv_budget *b); /* its list, not b */
 /* Adds the budgets of a comma-separated list to out, which is zeroed before the
@@ -95,8 +94,7 @@ bool kv_basis_reads(kv_basis basis);
 kv_rc kv_budget_entries(const kv_budget *b, int prompt_len, int *out,
                         kv_err *e);
 /* For a budget in bytes: is bytes / dense <= the share? Compared exactly. Both
- * must be >= 0 (asserted). Instead of two means, pass two sums over the same
- * steps. */
+ * must be >= 0 (asserted). For two means, pass sums over the same steps. */
 bool kv_budget_fits(const kv_budget *b, int64_t bytes, int64_t dense);
 /* By how many bytes the budget is exceeded, rounded: for messages and
  * estimates. Only kv_budget_fits decides. */

@@ -28,8 +28,7 @@ enum {
   ONE_THREAD = 3 /* links of /proc/self/task: ., .. and the thread */
 };
 
-/* Does not report a file that is not a shared object: the parent's own attempt
- * does. */
+/* Does not report a file that is not a shared object: the parent does. */
 static void load_and_leave(void *self) {
   void *object = dlopen(*(const char **)self, RTLD_NOW | RTLD_LOCAL);
   if (object) dlclose(object);
@@ -69,8 +68,7 @@ static kv_rc door_try(const char *file, const char *name, kv_err *e) {
 
 enum { MOST_PARAMS = 64, MOST_TENSORS = 256 };
 
-/* Is it a word that a specification can contain: a-z, 0-9 and `marks`, a letter
- * first? */
+/* Can it be in a specification: a-z, 0-9 and `marks`, a letter first? */
 static bool is_word(const char *text, const char *marks) {
   size_t n = text ? strlen(text) : 0;
   if (n == 0 || n > 63 || text[0] < 'a' || text[0] > 'z') return false;
@@ -88,8 +86,7 @@ static bool are_few(const char *choices) {
   return n <= KV_MOST_CHOICES && strlen(choices) < KV_CHOICES_BYTES;
 }
 
-/* What is wrong with a file parameter and the tensors that it needs; NULL:
- * nothing. */
+/* What is wrong with a file parameter or its tensors; NULL: nothing. */
 static const char *wrong_file(const kv_method *m, const kv_param *p) {
   if (kv_method_file(m, KV_MOST_FILES))
     return "is beyond the most files of a method";
@@ -225,8 +222,7 @@ static bool ends_so(const char *name, size_t n) {
   return n > 3 && !memcmp(name + n - 3, ".so", 3);
 }
 
-/* Is the name of n bytes a path, or two names joined by `+`, one of them a
- * path? */
+/* Is the name of n bytes a path, or of two joined by `+`, one a path? */
 static bool names_path(const char *name, size_t n) {
   for (size_t i = 0; i < n; i++)
     if (name[i] == '+' && ends_so(name, i)) return true;
@@ -407,8 +403,7 @@ static kv_rc enter(const char *file, const kv_method *m, const char *mode,
 }
 
 /* A host such as Python may have loaded this library with RTLD_LOCAL, so that
- * plugins cannot see its symbols. Makes them visible; does nothing if they
- * already are. */
+ * plugins cannot see its symbols. Makes them visible; else does nothing. */
 static void show_ourselves(void) {
   Dl_info own;
   if (dladdr((const void *)kv_plugin_calls, &own) && own.dli_fname)

@@ -23,8 +23,7 @@ typedef enum kv_observe {
   KV_OBSERVE_RECORDED,
   KV_OBSERVE_CONTEXT,
   KV_OBSERVE_QUESTION,
-  KV_OBSERVE_TURNS, /* added to one of the above; another such option would be
-                       twice it */
+  KV_OBSERVE_TURNS, /* added to one of the above; the next one is twice it */
   KV_OBSERVES = 2 * KV_OBSERVE_TURNS
 } kv_observe;
 

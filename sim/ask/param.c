@@ -266,8 +266,7 @@ static bool beside(const kv_param *p, const void *values) {
 }
 
 /* Is the parameter newer than the method's first rows (kv_param.later), and at
- * its default or unset? Then it is left out, so that those rows keep their
- * keys. */
+ * its default or unset? It is left out, so that those rows keep keys. */
 static bool unnamed(const kv_param *p, const void *values) {
   char out[KV_TEXT_MAX];
   if (!p->later) return false;

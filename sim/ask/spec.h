@@ -67,9 +67,8 @@ typedef struct kv_specs { /* the values of -m, in the order typed */
   kv_spec *spec; /* [n] */
 } kv_specs;
 
-/* Adds the specifications of a list to out, which is zeroed before the first
- * call. The same specification twice is an error. After a failure out is
- * unchanged. */
+/* Adds a list's specifications to out, which is zeroed before the first call. A
+ * repeated specification is an error. After a failure out is unchanged. */
 kv_rc kv_specs_add(kv_registry *registry, const char *list, kv_specs *out,
                    kv_err *e);
 void kv_specs_free(kv_specs *s); /* its specifications, not s; accepts NULL */
@@ -80,8 +79,7 @@ size_t kv_specs_span(const char *list);
  * after a failure, with kv_spec_free. */
 kv_rc kv_spec_parse(kv_registry *registry, const char *text, kv_spec *out,
                     kv_err *e);
-/* Length in bytes of the first part of a specification, up to its `+` or its
- * end. */
+/* Bytes of the first part of a specification, up to its `+` or end. */
 size_t kv_spec_part(const char *text);
 /* Does `row` have the method of `asked`, and the same value for every parameter
  * that `asked` sets, by default or as typed? */
@@ -96,12 +94,10 @@ void kv_spec_free(kv_spec *s); /* its memory, not s; accepts NULL */
 kv_rc kv_registry_find(kv_registry *registry, const char *name,
                        const kv_method **out, kv_err *e);
 
-/* The parameter that -b sets, or NULL. kv_spec_budget: only if it counts
- * entries. */
+/* The parameter that -b sets, or NULL; _budget: only if it counts entries. */
 const kv_param *kv_spec_knob(const kv_method *m);
 const kv_param *kv_spec_budget(const kv_method *m);
-/* Does the method have a knob that counts entries, and neither a value nor a
- * list for it? */
+/* Does the method's knob count entries, and has neither a value nor a list? */
 bool kv_spec_wants_budget(const kv_spec *s);
 /* The same, and open cannot resolve it? Such a cell needs -b. */
 bool kv_spec_needs_budget(const kv_spec *s);
@@ -119,8 +115,7 @@ const kv_method *kv_spec_reader(const kv_spec *s, int i);
  * Free them with free(); NULL without memory. */
 char *kv_spec_json(const kv_spec *s);
 char *kv_spec_text(const kv_spec *s);
-/* Are method, values, list, `windowed` and `prefill` equal? Such cells are the
- * same. */
+/* Are method, values, list, `windowed` and `prefill`, so the cells, equal? */
 bool kv_spec_same(const kv_spec *a, const kv_spec *b);
 
 /* --- keys.c: the keys that every method has ------------------------------ */
@@ -133,8 +128,7 @@ extern const char *const kv_windowed_names[];
 kv_rc kv_windowed_parse(const char *value, kv_spec *s, kv_err *e);
 kv_rc kv_prefill_parse(const char *value, kv_spec *s, kv_err *e);
 /* Appends these keys, unless they are `leave` and `whole`, to a specification's
- * text or JSON object. Frees the argument. NULL if it was NULL, or without
- * memory. */
+ * text or JSON object. Frees the argument. NULL stays NULL; NULL: no memory. */
 char *kv_keys_text(const kv_spec *s, char *text);
 char *kv_keys_json(const kv_spec *s, char *json);
 

@@ -116,8 +116,7 @@ kv_rc kv_db_find_layouts(kv_db *db, kv_result *r, bool *all, kv_err *e);
 
 /* --- rows ----------------------------------------------------------------- */
 
-/* *has: the fate of its tokens is stored with r's row; false also without a
- * row. */
+/* *has: is the fate of tokens stored with r's row? False without a row. */
 kv_rc kv_db_has_survivals(kv_db *db, const kv_result *r, bool *has, kv_err *e);
 
 /* *yes: was r's row confirmed with this kernel set, by any backend? */
@@ -159,8 +158,7 @@ typedef struct kv_db_whose {
 } kv_db_whose;
 typedef struct kv_db_partial {
   int layer;         /* index among the recorded layers, >= 0 */
-  const char *build; /* of the program that wrote it; a reader checks that it is
-                        its own */
+  const char *build; /* of the program that wrote it; must be the reader's */
   size_t size;       /* bytes of data */
   const void *data;
 } kv_db_partial;

@@ -20,8 +20,7 @@ static const char keeps[] =
     "free space and repeat the command; everything finished is kept";
 static const char bug[] = "this is a bug in kvreplay";
 
-/* `is` says what is wrong with the file itself; entries without it describe a
- * failed action. */
+/* `is`: what is wrong with the file itself; without it, an action failed. */
 static const struct words {
   int code;
   kv_rc rc;

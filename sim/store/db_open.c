@@ -116,8 +116,7 @@ kv_rc kv_db_recognise(kv_db *db, bool *empty, kv_err *e) {
   return KV_OK;
 }
 
-/* Sets the journal mode. Changing it only succeeds while no other process
- * writes. */
+/* Sets the journal mode. Fails while another process writes. */
 static kv_rc begin_log(kv_db *db, kv_err *e) {
   int asked = 0;
   const char *sql = is_local(db->path) ? "PRAGMA journal_mode = WAL"
@@ -135,8 +134,7 @@ static kv_rc set_up(kv_db *db, kv_err *e) {
   kv_db_wait_for_others(db);
   rc = kv_db_recognise(db, &empty, e);
   if (!rc) rc = ask(db, "PRAGMA page_count", &pages, e);
-  /* Only for a new file: parts of unfinished cells are large and are deleted
-   * again. */
+  /* For a new file: parts of unfinished cells are large, and later deleted. */
   if (!rc && pages == 0) rc = run(db, "PRAGMA auto_vacuum = INCREMENTAL", e);
   if (!rc) rc = begin_log(db, e);
   if (!rc)

@@ -41,8 +41,7 @@ static void name_of(const kv_pool_result *p, int n, const kv_result *const *r,
   kv_digest_hex(&d, out);
 }
 
-/* Adds the stored run of a request to the gathered rows, because the request
- * refers to it. */
+/* Adds the stored run that a request refers to to the gathered rows. */
 static kv_rc gather_run(kv_db *db, const char *key, int64_t *run, kv_err *e) {
   kv_rc rc = kv_db_do(db, e,
                       "INSERT INTO now.trace SELECT t.* FROM main.trace t JOIN"

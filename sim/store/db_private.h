@@ -59,8 +59,8 @@ kv_rc kv_db_attach_now(kv_db *db, kv_err *e);
  * db->wait says, at most a minute. Cannot fail. */
 void kv_db_wait_for_others(kv_db *db);
 /* One turn of that wait. SQLite calls no handler while the journal mode
- * changes: call this with asked = 0, 1, .. before each new attempt. False: give
- * up. */
+ * changes: call this with asked = 0, 1, .. before each attempt. False: give up.
+ */
 bool kv_db_wait_on(kv_db *db, int asked);
 
 /* --- db_fail.c, db_sql.c: statements -------------------------------------- */
@@ -142,8 +142,7 @@ kv_rc kv_db_sound(kv_db *db, const char *table, int64_t run, kv_err *e);
 
 /* Writes n integers as 4 n bytes, little-endian on every machine. */
 void kv_db_bytes(int n, const int32_t *x, unsigned char *out);
-/* 64 lower-case hex digits; false, and zeros, for anything else, including
- * NULL. */
+/* 64 lower-case hex digits; false, and zeros, for anything else and NULL. */
 bool kv_digest_read(const char *hex, kv_digest *d);
 /* The double of its stored bits, and back; any NaN has one pattern. */
 double kv_db_real(int64_t bits);
@@ -161,8 +160,7 @@ const char *kv_db_code(const kv_result *r, char out[80]);
  * same cell with different code. */
 void kv_db_subject(const kv_result *r, char out[65]);
 /* Digest over the bits of the totals, of the measures of the run and its parts,
- * and of the bytes of steps, without squares, drift, scanned and means of
- * steps. */
+ * and of bytes of steps; not of squares, drift, scanned and means of steps. */
 void kv_db_value(const kv_result *r, char out[65]);
 /* How many measures and numbers of a run that digest counts. Digests of rows
  * with another number (run.measures) are not compared. */

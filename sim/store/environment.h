@@ -27,8 +27,7 @@ typedef struct kv_environment {
   char started[32];   /* UTC, 2026-01-31T12:00:00.000000Z */
 } kv_environment;
 
-/* Fills out. isa: name of the program's kernels. argc, argv: as main got them.
- * Cannot fail. */
+/* Fills in *out. isa: name of the program's kernels. argc, argv: main's. */
 void kv_environment_look(const char *isa, int argc, char *const *argv,
                          kv_environment *out);
 

@@ -65,8 +65,8 @@ typedef struct kv_evaluation {
   const char *model;  /* its name, for people */
   const char *model_digest;   /* of its weights; "": its name is the key */
   const char *task, *item;    /* names, not empty */
-  const char *request_digest; /* of the tokens of prompt, question and reference
-                                 answer */
+  const char *request_digest; /* of the tokens of prompt, question and
+                                 reference */
   const char *method;         /* as after -m: "h2o", "quest:page=16" */
   /* Identifies the code of a method outside this library, at most 79 bytes. "":
    * the library finds it, as for rows of runs. "file " and a digest: the same,
@@ -105,8 +105,7 @@ kv_rc kv_evaluations_put(kv_evaluations *s, const kv_evaluation *r, kv_err *e);
  * name that ends in a dot stands for all names that begin with it ("open.":
  * what a replay measured, "open.kl"). unit: for people. combine: "mean", over
  * an item's questions, then over items; "of dense": the same, as a share of the
- * value of dense for the same question. Each output may be NULL; texts are
- * constants. */
+ * value of dense for the same question. Outputs may be NULL. */
 int kv_evaluation_number(int i, const char **name, const char **unit,
                          const char **combine);
 

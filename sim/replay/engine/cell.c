@@ -35,9 +35,8 @@ static int recorded_rows(const kv_layer_data *data, int first, int p) {
   return have;
 }
 
-/* Can recorded column sums replace query rows? Only if the method wants nothing
- * but sums over all rows of the recorded prompt, and observation does not come
- * in pieces. */
+/* Can recorded column sums replace query rows? Only if the method wants just
+ * sums, over all rows of the recorded prompt, and observes them at once. */
 static bool sums_serve(const kv_cell *c, const kv_layer_data *data) {
   const kv_needs *need = &c->plan.needs;
   return data->colsum && data->colsum_len == c->shape.prompt_len &&
@@ -96,8 +95,7 @@ static void check_trace(kv_cell *c) {
   }
 }
 
-/* Finds the later questions. Refuses the cell if the trace has no segments that
- * mark them. */
+/* Finds the later questions. Refuses if the trace lacks their segments. */
 static kv_rc take_turns(kv_cell *c, const kv_asked_cell *asked, kv_err *e) {
   kv_err why = {0};
   kv_rc rc = kv_observe_turns(c->trace, asked->observe, c->shape.prompt_len,

@@ -44,8 +44,7 @@ typedef struct kv_cell {
                                     parameters; NULL: not read */
   kv_asset *asset;               /* their tensors joined; NULL: none */
   kv_plan plan;                  /* for the backend (ref/backend/backend.h) */
-  kv_plan *layer;                /* [spec.n_layers] plans of the layers, or
-                                    NULL */
+  kv_plan *layer;                /* [spec.n_layers] plans of layers, or NULL */
   char *params;                  /* their parameters, one after another */
   /* Layers with a sliding window (sim/replay/engine/cell_windows.c). window:
    * [n_layers recorded] tokens, 0: none; NULL: no layer has one, `left` is
@@ -123,8 +122,7 @@ static inline bool kv_cell_leaves(const kv_cell *c, int index) {
 static inline const kv_plan *kv_cell_lead(const kv_cell *c, int index) {
   return kv_cell_leaves(c, index) ? &c->left : &c->plan;
 }
-/* The plan, and the entries of the budget (-1: none), of the index-th recorded
- * layer. */
+/* Plan, and budget in entries (-1: none), of the index-th recorded layer. */
 static inline const kv_plan *kv_cell_plan(const kv_cell *c, int index) {
   return kv_plan_of(kv_cell_lead(c, index), c->trace->layer[index].data.layer);
 }
@@ -186,8 +184,7 @@ int64_t kv_cell_dense(const kv_cell *c, int first, int last, bool attended);
 
 /* --- blocks, if later questions enter as prompts ------------------------- */
 
-/* Where the last prompt that began within the first `step` tokens ends, in
- * tokens seen. */
+/* End, in tokens seen, of the last prompt that began in the first `step`. */
 int kv_cell_prompt_at(const kv_cell *c, int step);
 /* The question that begins at token t and enters as a prompt, or NULL. */
 const kv_asking *kv_cell_asks(const kv_cell *c, int t);
@@ -219,8 +216,7 @@ void kv_cell_code(const kv_cell *c, char out[65]);
 
 /* Copies a list given by -b, or a share of what each layer can see
  * (kv_cell_shares), into c->spec, as entries of each layer. A share that gives
- * all layers the same number becomes one budget. KV_USAGE: a layer would have
- * none. */
+ * all layers the same number becomes one budget. KV_USAGE: one gets none. */
 kv_rc kv_cell_take_list(kv_cell *c, const kv_budget *b, kv_err *e);
 /* Writes the name of the specification's list (kv_budget_name_layers). */
 kv_rc kv_cell_name_list(const kv_spec *s, char out[64], kv_err *e);

@@ -71,8 +71,7 @@ static bool rows_fit(const kv_cell *c) {
   return fit;
 }
 
-/* Why entries cannot leave the method's lanes except by its own verbs; NULL:
- * they can. */
+/* Why only the method's own verbs can remove entries; NULL: others can, too. */
 static const char *cannot_slide(const kv_cell *c) {
   const kv_needs *n = &c->plan.needs;
   if (n->across != KV_ALONE)

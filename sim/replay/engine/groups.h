@@ -34,8 +34,7 @@ void kv_groups_close(kv_groups *g); /* accepts zeroed */
  * time by a quarter first, so that one slow moment is forgotten in time. */
 void kv_groups_learn(kv_groups *g, double took, int n, const int *cell,
                      const double *own);
-/* How many of the n >= 1 cells cell[n], from the first on, to replay together;
- * >= 1. */
+/* How many cells of cell[n], n >= 1, from the first on, go together; >= 1. */
 int kv_groups_pick(const kv_groups *g, int n, const int *cell);
 
 #endif

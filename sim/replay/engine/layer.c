@@ -23,9 +23,8 @@ struct kv_layer {
   int *chunked;               /* [cells] scratch: cells that read the prompt in
                                  chunks of the same size */
   kv_store **store;           /* [cells] of the layer in flight: full or left */
-  kv_store **full, **left;    /* [cells] layers left to a sliding window have
-                                 their own stores, `left`; NULL: there is no
-                                 such layer */
+  kv_store **full, **left;    /* [cells] layers left to a sliding window use
+                                 `left`; NULL: there is none */
   kv_bytes **before;          /* [cells][lanes] of the block in progress */
   int64_t **materialised;     /* [cells][lanes] bytes of that block
                                  (kv_cost_row.materialised) */
@@ -422,8 +421,7 @@ static void fill_tile(const work *w, int g, kv_worker *worker) {
   kv_order_ahead(&o, g, w->first, w->count, sound ? &known : NULL);
 }
 
-/* Computes ahead up to `left` rows of cell[n], from t on, unless it has been
- * done. */
+/* Computes ahead up to `left` rows of cell[n], from t on, unless done. */
 static void look_ahead(kv_layer *l, int n, const int *cell, int t, int left,
                        const kv_team *team) {
   if (l->steps < 2 || t < l->until) return;
@@ -432,8 +430,7 @@ static void look_ahead(kv_layer *l, int n, const int *cell, int t, int left,
   each_head(&(work){l, n, cell, t, rows}, team, fill_tile);
 }
 
-/* Row t, exact, stored in *room. NULL: nothing measures it, or a logit is not
- * finite. */
+/* The exact row t, in *room; NULL: not needed, or a logit is not finite. */
 static const kv_known *true_row(const kv_layer *l, int g, int t,
                                 kv_worker *worker, kv_known *room) {
   if (!worker->truth) return NULL;
@@ -462,8 +459,7 @@ void kv_layer_block(kv_layer *l, int c, int first, int count,
   layer_close_step(l, c, block, first + count, team);
 }
 
-/* A prompt in blocks: each block's observation covers what is stored and the
- * block itself. */
+/* A prompt in blocks: each observation covers what is stored and the block. */
 static void prompt_in_blocks(kv_layer *l, int c, const kv_team *team) {
   int size = l->cell[c]->plan.needs.block, p = l->cell[c]->shape.prompt_len;
   for (int first = 0; first < p && !unwanted(team); first += size)
@@ -526,8 +522,7 @@ void kv_layer_prompt_row(kv_layer *l, int c, int t, const kv_team *team) {
   prompt_row(l, 1, &c, t, team);
 }
 
-/* Reads the prompt in chunks of that size. All cells with this size share the
- * exact rows. */
+/* Reads the prompt in chunks of that size. Its cells share all exact rows. */
 static void prompt_in_chunks(kv_layer *l, int size, const kv_team *team) {
   int p = l->cell[0]->shape.prompt_len, n = 0;
   int first = size < p ? size : p;

@@ -40,8 +40,7 @@ kv_rc kv_worker_open(const kv_backend *backend, const kv_shape *shape,
                      kv_err *e);
 void kv_worker_close(const kv_backend *backend, kv_worker *w);
 
-/* Workers for one layer: one that does all KV heads in turn, or one for each
- * thread. */
+/* Workers for one layer: one for all KV heads, or one for each thread. */
 typedef struct kv_team {
   kv_worker *worker; /* [workers] */
   int workers;       /* >= 1 */

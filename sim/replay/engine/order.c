@@ -14,8 +14,7 @@ static void spent(const kv_rider *r, double since) {
   if (r->seconds) *r->seconds += omp_get_wtime() - since;
 }
 
-/* The lanes of a rider that belong to KV head g are *first..*first+n-1; returns
- * n. */
+/* Returns n; a rider's lanes of KV head g are *first..*first+n-1. */
 static int lanes_of(const kv_order *o, const kv_rider *r, int g, int *first) {
   int per_head = r->backend->lanes(r->store) / o->heads;
   *first = g * per_head;

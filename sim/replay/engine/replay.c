@@ -116,8 +116,7 @@ static void advance(const kv_pass *p, kv_flight *f, int tokens) {
 
 /* --- one layer, one group ----------------------------------------------- */
 
-/* Checks a layer's numbers if they come from a file; a trace in memory is
- * trusted. */
+/* Checks a layer's numbers if they come from a file, not from memory. */
 static kv_rc scan(const kv_trace *t, int index, kv_err *e) {
   const kv_trace_reads *r = t->reads;
   return r && r->scan_layer ? r->scan_layer(t, index, e) : KV_OK;
@@ -215,8 +214,7 @@ static void shed(const kv_pass *p, kv_flight *f, int index, int n,
 /* Predicts how long the group will take, once a few steps were measured; a step
  * counts in proportion to its row's length. If that is too long, puts off some
  * cells, unless more is done than is left. Puts off none if layers publish
- * messages: a layer that begins again would read its own. Called after the step
- * of token t. */
+ * messages: a repeated layer would read its own. Called after token t. */
 static void weigh(kv_pass *p, kv_flight *f, int index, int t,
                   const kv_team *team) {
   const kv_shape *s = &p->cell[0]->shape;

@@ -40,8 +40,7 @@ typedef struct kv_replay_keeper {
   /* Cells at[n], numbered as in begin, have finished the layer (index), which
    * took `seconds`. */
   void (*ended)(void *self, int n, const int *at, int layer, double seconds);
-  /* A group of n cells, including `first`, took `seconds`, more than 4/3 of
-   * `most`. */
+  /* A group of n cells, `first` among them, took `seconds` > 4/3 of `most`. */
   void (*slow)(void *self, const kv_cell *first, int n, double seconds);
   /* The walk is over. Not called without a walk: no layer had to be replayed,
    * or memory ran out before. cut: it was interrupted, or the trace is bad, and

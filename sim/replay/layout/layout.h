@@ -124,8 +124,7 @@ struct kv_layout {
   /* Describes the pages that layers share; NULL: none are shared. */
   void (*shared)(const kv_layout_asked *asked, const kv_layout_room *room,
                  kv_layout_shared *out);
-  /* KV_REFUSED: this layout cannot hold this method's formats. NULL: it can
-   * hold all. */
+  /* KV_REFUSED: the layout cannot hold the method's formats. NULL: it can. */
   kv_rc (*suits)(const kv_layout_asked *asked, const kv_shape *shape,
                  const kv_needs *needs, kv_err *e);
   /* Bytes of the tables that say where rows are, of all lanes and layers, when
@@ -146,8 +145,7 @@ struct kv_layout {
   /* All lanes have the tokens up to `step`, and none has compressed yet. */
   void (*entered)(kv_layout_state *s, int step);
   /* All lanes have compressed, up to `step` tokens; lane: a replica of each. A
-   * layout with this hook and no task has page tables, and its rows have their
-   * numbers. */
+   * layout with this hook and no task has page tables and reports them. */
   void (*compressed)(kv_layout_state *s, int step, const kv_replica *lane);
   void (*end)(kv_layout_state *s);   /* the layer's last step is over */
   bool (*sound)(kv_layout_state *s); /* do its own counts agree? Called after
@@ -164,8 +162,7 @@ static inline int kv_layout_ranks(const kv_layout_asked *asked) {
 /* How a backend that can store rows by regular indices must store them for this
  * layout (kv_plan.indices): masked or rewritten. For base: as the union of all
  * lanes of a layer, which is base's set if all layers hold the same (the second
- * pass of README.md). KV_INDICES_NONE for other layouts, which are only
- * counted. */
+ * pass of README.md). KV_INDICES_NONE for other layouts. */
 kv_indices kv_layout_indices(const kv_layout_asked *asked);
 
 /* The hooks parse and suits of regular indices. */
@@ -185,8 +182,7 @@ typedef struct kv_layout_list {
 
 /* Adds the layouts of a list, "slots,pages:16:layer", to out, which is zeroed
  * before the first call. KV_USAGE: one is unknown, or occurs twice.
- * KV_RESOURCE: memory. After a failure out has the layouts before the wrong
- * one. */
+ * KV_RESOURCE: memory. After a failure out has those before the wrong one. */
 kv_rc kv_layouts_parse(const char *text, kv_layout_list *out, kv_err *e);
 void kv_layout_list_free(kv_layout_list *l); /* accepts zeroed */
 /* For the option's table: its choices, separated by bars, and its help. */

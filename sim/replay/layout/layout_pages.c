@@ -35,7 +35,7 @@ typedef struct pages {
   int points, lanes;
   int open;       /* raw page that is being filled, or -1 */
   int64_t live;   /* rows in pages */
-  int32_t *rows;  /* [units][pools][per_pool] rows, plus 1 for the page being
+  int32_t *rows;  /* [units][pools][per_pool] rows, plus 1 if it is being
                      filled */
   int32_t *wrote; /* same shape: rows ever written */
   int32_t *left;  /* same shape: since which block the page is free */

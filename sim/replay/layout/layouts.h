@@ -67,8 +67,7 @@ void kv_layouts_flight_enter(kv_layouts_flight *f, int block, int step);
 void kv_layouts_flight_follow(kv_layouts_flight *f, const kv_lane *lane);
 void kv_layouts_flight_close_block(kv_layouts_flight *f);
 /* Ends the layer. KV_USAGE: a requested layout cannot hold what the method
- * stores. KV_INTERNAL: a record makes no sense, or a layout's counts do not
- * agree. */
+ * stores. KV_INTERNAL: a record makes no sense, or counts do not agree. */
 kv_rc kv_layouts_flight_end(kv_layouts_flight *f, kv_err *e);
 
 /* --- what was held, block by block, for pools of requests ---------------- */

@@ -49,8 +49,7 @@ typedef struct kv_regular_counts {
   int64_t widest;        /* in the largest union of a layer */
   int64_t all;           /* in the union over all lanes */
   bool changed_all;      /* in this block that union lost or regained a token */
-  /* Layers whose own set changed: how many, and their sums of kept and of
-   * joined. */
+  /* Layers whose own set changed: their number, and sums of kept and joined. */
   int64_t changed, changed_kept, changed_joined;
   int64_t stored, masked, vacated; /* bytes, as in kv_regular_layer */
 } kv_regular_counts;

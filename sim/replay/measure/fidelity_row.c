@@ -158,8 +158,7 @@ static void count_hits(const kv_row *r, exact x, int m, int hit[3]) {
   }
 }
 
-/* For lanes whose entries are single tokens in ascending order. by_token[] must
- * be zero. */
+/* For lanes of single tokens in ascending order. by_token[] must be zero. */
 static sums walk_plain(const kv_row *r, exact x, int m, const float *share,
                        const float *log_share, double *by_token) {
   const int32_t *token = r->truth->compare.token;

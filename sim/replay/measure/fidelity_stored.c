@@ -7,8 +7,7 @@
 
 #include <string.h>
 
-/* Does the lane still store every token unchanged? Then the stored set is the
- * full set. */
+/* Does the lane still store every token unchanged, so the full set? */
 static bool complete(const kv_row *r) {
   const kv_lane *l = r->lane;
   return r->plain && l->n == r->visible && l->rewritten == 0 &&

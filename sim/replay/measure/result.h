@@ -20,8 +20,7 @@ typedef enum kv_status {
   KV_CELL_OK,
   KV_CELL_FIXED,   /* the method has no budget, or its own: run once */
   KV_CELL_REFUSED, /* cannot run with these options; `reason` says why */
-  KV_CELL_FAILED   /* could not continue, for example after a NaN; `reason` says
-                      where */
+  KV_CELL_FAILED   /* could not continue, as after a NaN; `reason` says where */
 } kv_status;
 
 extern const char *const kv_status_names[4]; /* ok fixed refused failed */
@@ -35,8 +34,7 @@ typedef struct kv_totals {
   int64_t mti;              /* memory-time integral, in byte steps: bytes held,
                                summed over the same steps */
   double read;              /* read per decode step */
-  double scanned;           /* read per decode step to choose what attention
-                               reads */
+  double scanned;           /* per decode step, to choose what is read */
   int64_t asset;            /* tensors of the method's files, once for all
                                requests and so not part of the cache; 0: it
                                reads no file */
@@ -62,13 +60,11 @@ typedef enum kv_scalar_type {
 typedef enum kv_scalar_combine {
   KV_COMBINE_EXACT, /* sums and extremes over layers and lanes of integers;
                        comparisons of two ledgers use these */
-  KV_COMBINE_STEPS  /* follows from the bytes of steps, which are compared
-                       themselves */
+  KV_COMBINE_STEPS  /* follows from bytes of steps, which are compared */
 } kv_scalar_combine;
 
 /* A number of kv_totals. Code that stores, compares or lists numbers walks this
- * table, in its order; `end` is not in it. To add a number, add a member and a
- * row. */
+ * table, in its order; `end` is not in it. A new one is a member and a row. */
 typedef struct kv_scalar {
   const char *name; /* as in rows: "bytes.peak"; in the database, too */
   const char *unit; /* for people */
@@ -89,8 +85,7 @@ void kv_scalar_set(kv_totals *t, const kv_scalar *s, int64_t bits);
 
 /* --- parts of a row ------------------------------------------------------ */
 
-/* Aggregates below the run: of a layer, a KV head of a layer, or a bin of
- * steps. */
+/* Aggregates of a part: a layer, a KV head of a layer, or a bin of steps. */
 typedef struct kv_part {
   int layer, head, bin;      /* the model's layer; -1 if it does not apply */
   int first_step, last_step; /* of its decode steps */
@@ -189,9 +184,8 @@ typedef struct kv_pool_result {
   int64_t steps;           /* steps in which any request was in the pool */
   int64_t wait;            /* a kv_pool_wait */
   int64_t map_peak; /* most bytes of the tables of all admitted requests */
-  int64_t running, running_peak; /* requests that took a step: summed, most at
-                                    once; then the same for requests that waited
-                                    meanwhile */
+  int64_t running, running_peak; /* requests that took a step, and that waited:
+                                    summed, and most at once */
   int64_t waiting, waiting_peak;
   int64_t peak;   /* most pages in use, reserved ones too */
   int64_t held;   /* pages in use after each step, summed */

@@ -30,12 +30,10 @@ typedef struct kv_tile {
                     after a row's own token, and before the layer's window */
   float *out;    /* [heads][steps][G][d_v], arithmetic 3 */
   float *lse;    /* [heads][steps][G] */
-  bool *finite;  /* [heads][steps] are all logits finite? Else out and lse are
-                    undefined */
+  bool *finite;  /* [heads][steps] all logits are finite; else no out, lse */
 } kv_tile;
 
-/* One row of one KV head: its part of the arrays above, valid until the slot is
- * filled again. */
+/* One row of one KV head, in the arrays above, valid until the next fill. */
 typedef struct kv_tile_row {
   const float *q, *s, *out, *lse;
   bool finite;

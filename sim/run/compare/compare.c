@@ -203,8 +203,7 @@ static bool tell_more(const kv_look *l, int lane, int nth, const kv_words *a,
   return kv_look_tell(l, &at, "record %d, %s: its first word", nth, at.what);
 }
 
-/* Compares the records of a lane in the current step: its views, or its memory
- * operations. */
+/* Compares a lane's records in this step: views, or memory operations. */
 static bool look_records(const kv_look *l, int lane, const kv_words *a,
                          const kv_words *b) {
   size_t least = a->n < b->n ? a->n : b->n, at = 0;
@@ -222,8 +221,7 @@ static bool look_records(const kv_look *l, int lane, const kv_words *a,
   }
 }
 
-/* Compares the messages that the layer published; each is NULL or has `bytes`
- * bytes. */
+/* Compares the layer's messages; each is NULL or has `bytes` bytes. */
 static bool look_message(const kv_look *l, size_t bytes, const kv_message *a,
                          const kv_message *b) {
   const unsigned char *x = a ? a->data : NULL, *y = b ? b->data : NULL;
@@ -481,8 +479,7 @@ static const kv_digest *nth(const kv_layer_digests *d, int i) {
   return all[i];
 }
 
-/* Index of the first of journal, state, output and scores that differs; -1:
- * none. */
+/* Index of the first of journal, state, output, scores that differs, or -1. */
 static int differing(const kv_layer_digests *d) {
   for (int i = 0; i < DIGESTS; i++)
     if (memcmp(nth(&d[0], i), nth(&d[1], i), sizeof(kv_digest))) return i;
@@ -530,8 +527,7 @@ static void find_hidden(walk *w, int seen) {
 
 /* Finds the first difference. First compares after every step. If only digests
  * differ, bisects over prefixes of the layer. If a replay of this cell alone
- * agrees, reports that the difference needs the other cells or is not
- * deterministic. */
+ * agrees, the difference needs the other cells or is not deterministic. */
 static void find(walk *w, const kv_layer_digests replayed[2]) {
   kv_layer_digests alone[2];
   const bool *found = &w->look.out->found;

@@ -55,8 +55,7 @@ typedef struct kv_compared {
 /* Compares two replays of the same cell. x ran; y may have failed, which is a
  * difference. out->found is false if all digests and ledgers agree. stop (or
  * NULL) is polled every step; *stopped: it returned true, and *out is
- * undefined. KV_INPUT: the trace has changed. KV_RESOURCE: memory, or a
- * device's. */
+ * undefined. KV_INPUT: the trace has changed. KV_RESOURCE: memory. */
 kv_rc kv_compare_cells(const kv_compared *x, const kv_compared *y,
                        bool (*stop)(void), bool *stopped, kv_difference *out,
                        kv_err *e);

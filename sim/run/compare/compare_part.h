@@ -10,9 +10,8 @@
 
 #include "sim/run/compare/compare.h"
 
-/* The scores that one backend's hooks saw in the current step. For each lane,
- * then for the layer: records {chose, head, list, lists, n}, each followed by n
- * words. */
+/* Scores that one backend's hooks saw in this step. For each lane, then for the
+ * layer: records {chose, head, list, lists, n}, each followed by n words. */
 typedef struct kv_look_shown {
   kv_shown_to to; /* for the plan that the backend's store is opened with */
   int lanes;      /* of a layer */
@@ -42,8 +41,7 @@ typedef struct kv_look {
 
 /* A difference to describe, between value[0] of the first backend and value[1]
  * of the second. value[i] is printed with digits[i] hex digits; digits[i] 0: no
- * value, and the sentence says `none`. lane, head, index: -1 if they do not
- * apply. */
+ * value, the sentence says `none`. lane, head, index: -1: does not apply. */
 typedef struct kv_look_at {
   const char *what;      /* as in kv_difference */
   int lane, head, index; /* as in kv_difference */

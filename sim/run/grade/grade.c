@@ -50,8 +50,7 @@ struct kv_grading {
   bool *ours, *theirs; /* [n_tokens] by entry: is it in the list? */
   int32_t *list;       /* [n_tokens] their entries, in their order */
   int32_t *all;        /* [n_tokens] scratch: all entries */
-  int *kept;           /* [lanes] keeps in this step, plus 1 once the lane has
-                          ended */
+  int *kept;           /* [lanes] keeps in this step, plus 1 after its end */
   kv_judged *judged;   /* [lanes] */
   kv_err fault;        /* why the method cannot be graded; rc 0: it can */
 };
@@ -174,16 +173,14 @@ static bool reordered(const kv_grading *g, int n, const int32_t *list,
          memcmp(list, g->list, (size_t)n * sizeof *list) != 0;
 }
 
-/* Puts their entries into g->list in our order, unless the order is part of the
- * decision. */
+/* Puts their entries into g->list, in our order unless order is decided. */
 static void compress_order(kv_grading *g, const kv_lane *l, bool in_order) {
   int n = 0;
   for (int i = 0; !in_order && i < l->n; i++)
     if (g->theirs[i]) g->list[n++] = i;
 }
 
-/* What a keep should store instead, *n entries; `list` is what the method
- * keeps. */
+/* What a keep should store instead of the method's `list`: *n entries. */
 static const int32_t *grade_lane(kv_grading *g, const kv_lane *l,
                                  const bool *flags, const int32_t *list,
                                  int *n) {
@@ -245,8 +242,7 @@ static void grade_lane_end(kv_grading *g, kv_lane *l) {
   if (list != g->all) kv_keep(l, n, list);
 }
 
-/* Lanes that share a budget may move it between them, but not store more in
- * total. */
+/* Lanes that share a budget may divide it anew, but not store more in total. */
 static void weigh(const kv_grading *g, kv_lane *const *lane, int lanes) {
   int more = 0;
   for (int i = 0; i < lanes; i++)
@@ -276,8 +272,7 @@ static void look_at_verbs(kv_grading *g, const kv_lane *l) {
 
 /* Call it when all lanes that compress together have run. If their total of
  * entries differs from ours, ties in lanes with another number become wrong.
- * Then counts each lane's grade. Sets g->fault if a lane was changed by more
- * than one keep. */
+ * Then counts each lane's grade. Sets g->fault unless one keep was all. */
 static void grade_compressed(kv_grading *g, kv_lane *const *lane, int lanes) {
   weigh(g, lane, lanes);
   for (int i = 0; i < lanes; i++) {

@@ -42,8 +42,7 @@ extern const char *const kv_wrong_names[]; /* by kv_wrong: "", "range", .. */
  * chosen, or not taking part. */
 enum { KV_LEFT, KV_CHOSEN, KV_UNRANKED };
 typedef struct kv_ranked {
-  const bool *flags; /* where the method wrote its choice; only the address is
-                        compared */
+  const bool *flags; /* the method's choice; only the address counts */
   int n;             /* indexes */
   int unit;          /* entries of an index: 1, or those of a page */
   int first;     /* the first entry of index 0: sinks before it have no score */
@@ -111,8 +110,7 @@ enum { KV_TIE_TEXT = 24 };
 const char *kv_tie_text(double x, char out[KV_TIE_TEXT]);
 
 /* Writes "layer 0, step 138, query head 3: ..." with what they took, what they
- * left, the scores and the cut; page: tokens of an item in their file. Returns
- * out. */
+ * left, the scores and the cut; page: tokens of their items. Returns out. */
 const char *kv_judged_text(const kv_judged *j, double tie, int page,
                            char out[KV_VERDICT_TEXT]);
 

@@ -90,8 +90,7 @@ static void post_it(bool inside) {
   post->calls++;
 }
 
-/* Prepares a hook's call: gives it a workspace of its own, which outlives the
- * call. */
+/* Gives a hook's call a workspace of its own, which outlives the call. */
 static void enter(kv_call *c, kv_work *work) {
   bool writes = looking == KV_FENCE_WRITES;
   kv_fence_takes_begin(c->at.shape, c->at.work, writes, work);
@@ -209,8 +208,7 @@ static void check_blind(const kv_method *m, kv_call c, const kv_view *given) {
 
 /* --- hooks -------------------------------------------------------------- */
 
-/* Marks what follows the entries of the lanes, and stores how many entries each
- * has. */
+/* Marks what follows the entries of the lanes; n: entries of each lane. */
 static void fill(const kv_call *c, int *n) {
   for (int i = 0; i < c->lanes && n; i++) {
     kv_fence_fill(c->lane[i]);
@@ -238,8 +236,7 @@ static void take_message(kv_call *c, void *to) {
 }
 
 /* Runs a hook with the checks around it. Every lane passes through `arrive`, so
- * all are known. A view, a chunk and a message only read lanes: nothing is
- * marked. */
+ * all are known. Views, chunks and messages only read lanes: no marks. */
 static void between(const kv_around *inside, kv_call *c) {
   kv_work work;
   const kv_call came = *c;

@@ -34,8 +34,7 @@ typedef struct kv_fence_post {
 } kv_fence_post;
 
 /* Returns the wrapped table of `inner`, valid until the next call; inner and
- * *post outlive it. Hook entries and returns are recorded in *post. Cannot
- * fail. */
+ * *post outlive it. Records hook entries and returns in *post. */
 const kv_method *kv_fence_around(const kv_method *inner, kv_fence_post *post,
                                  kv_fence_tell *tell);
 /* The method that was passed to kv_fence_around. */

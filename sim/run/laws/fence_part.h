@@ -53,8 +53,8 @@ void kv_fence_takes_end(void);
 /* Before a replay of the method m: forgets the lanes of the previous replay.
  * KV_RESOURCE: memory. */
 kv_rc kv_fence_guard_open(const kv_method *m, kv_err *e);
-/* Watches a lane from its beginning, if it is among the first 512. l outlives
- * the replay. */
+/* From a lane's beginning: watches it, if among the first 512. l outlives the
+ * replay. */
 void kv_fence_guard_lane(const kv_lane *l);
 /* Call these around a hook. before takes digests of what it must not write (its
  * parameters, the shape, its file's tensors, all lanes, the rows that it sees);
@@ -69,8 +69,7 @@ void kv_fence_guard_after(const kv_at *at, const kv_lane *const *lane,
 
 /* Checks what a hook must not leave behind: allocated memory, mapped memory
  * (reported at the eighth hook that leaves some), threads, and a closed
- * standard input, output or error. Call open once before a replay: it resets
- * the counts. */
+ * standard input, output or error. Call open before each replay. */
 void kv_fence_process_open(void);
 /* Call these around a hook: before counts; after counts again and reports the
  * difference. Finds nothing if libc or the system does not report it. */

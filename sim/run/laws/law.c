@@ -364,8 +364,7 @@ static bool lossless_text(const kv_method *m, size_t size, char *text) {
   return any;
 }
 
-/* The specification with a budget of every token, and the parameters that then
- * lose nothing. */
+/* The specification with a budget of all tokens and lossless parameters. */
 static kv_rc lossless(const kv_law_case *c, kv_spec *out, kv_err *e) {
   const kv_method *m = c->spec->method;
   char text[512];

@@ -20,8 +20,8 @@ typedef struct kv_law_case {
   const kv_backend *backend; /* replays the case */
   const kv_trace *trace;     /* open; borrowed */
   const kv_spec *spec;       /* the method and its parameters; borrowed */
-  int entries; /* the budget in entries a lane, if the specification has none;
-                  -1: none */
+  int entries;    /* entries a lane, if the specification has no budget; -1:
+                     none */
   int prompt_len; /* tokens after which decoding begins; 0: the trace's own */
   /* Output digest of dense on this trace and backend, if known (kv_law_dense);
    * NULL: a law that needs it replays dense. */

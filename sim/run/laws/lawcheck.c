@@ -84,8 +84,7 @@ static const char *trimmed(const char *line) {
   return line;
 }
 
-/* Writes "layer 0, lane 1, step 70: compress_lane WORDS", for the current or
- * last hook. */
+/* Writes "layer 0, lane 1, step 70: compress_lane WORDS" for the last hook. */
 static void blame(const kv_fence_post *p, const char *words,
                   kv_lawcheck_said *out) {
   const char *hook = p->hook ? p->hook : "open";
@@ -218,8 +217,7 @@ static void catch_crashes(void) {
 
 /* --- limits ------------------------------------------------------------- */
 
-/* Limits memory, so that a method that allocates without end does not use up
- * the machine's. */
+/* Limits memory: a method that allocates without end must not use up all. */
 static void limit_memory(void) {
   const rlim_t most = (rlim_t)2 << 30;
   unsigned long all, resident, shared, text, library, data = 0;
@@ -237,8 +235,7 @@ static void limit_memory(void) {
   setrlimit(RLIMIT_DATA, &r);
 }
 
-/* Allocates blocks that are never freed, so that heap and maps have other
- * addresses. */
+/* Allocates blocks, never freed, so that heap and maps have other addresses. */
 static void move_away(void) {
   enum { BLOCKS = 5, PAGES = 37 };
   for (int i = 0; i < BLOCKS; i++) {

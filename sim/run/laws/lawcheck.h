@@ -42,8 +42,8 @@ typedef bool kv_lawcheck_stop(void);
 typedef struct kv_lawcheck {
   const char *law;     /* its name, which exists */
   const char *trace;   /* path of a trace, or made:NAME */
-  const char *file;    /* for made:NAME, the path that kv_lawcheck_make wrote;
-                          else NULL */
+  const char *file;    /* for made:NAME, what kv_lawcheck_make wrote; else
+                          NULL */
   const kv_spec *spec; /* the method and its parameters */
   int entries;         /* the budget in entries a lane, if the specification has
                           none; -1: none */
@@ -56,8 +56,7 @@ typedef struct kv_lawcheck {
 typedef struct kv_lawcheck_said {
   char law[16]; /* the law that e is about: a crash may break another one */
   kv_err e; /* KV_OK: holds; KV_DIFFERENT: broken; KV_REFUSED: the cell cannot
-               run, or the law does not apply to it; others: it could not be
-               checked */
+               run, or the law does not apply to it; others: not checked */
 } kv_lawcheck_said;
 
 /* Writes the synthetic trace made:NAME to a file, in a child. KV_USAGE: no

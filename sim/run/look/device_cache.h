@@ -56,8 +56,7 @@ typedef struct kv_cache {
   bool *in; /* [tokens] is it in the cache? */
 } kv_cache;
 
-/* Tokens are 0 .. tokens - 1. KV_RESOURCE: memory. Close it, also after a
- * failure. */
+/* Tokens are 0 .. tokens - 1. KV_RESOURCE: memory. Always close it. */
 kv_rc kv_cache_open(const kv_cache_ask *asked, int tokens, kv_cache *out,
                     kv_err *e);
 void kv_cache_close(kv_cache *c); /* accepts zeroed */

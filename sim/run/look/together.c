@@ -31,8 +31,7 @@ typedef struct kv_request {
   int64_t *need;         /* [points] for KV_POOL_STAY: most pages that it has in
                             the step of each block; more than the pool has if it
                             lacks pages even alone */
-  int64_t lacked;        /* pages that it last lacked for that block; -1:
-                            none */
+  int64_t lacked;        /* pages that it last lacked for it; -1: none */
 } kv_request;
 
 typedef struct kv_pool {
@@ -530,8 +529,7 @@ static void serve(kv_pool *x, const kv_pages_job *j, int64_t step) {
   r->block++;
 }
 
-/* One compaction. Requests that found too few pages try again after one of them
- * has left. */
+/* One compaction. Requests that lack pages try again after one has left. */
 static void call(kv_pool *x, int64_t step) {
   int n = x->jobs;
   while (n) {

@@ -74,8 +74,7 @@ kv_rc kv_together_run(const kv_together *how, int n,
 kv_rc kv_together_pages(const kv_together *how, const kv_shape *shape,
                         int layers, int64_t *pages, kv_err *e);
 
-/* Writes why a request was refused, as the end of a sentence about it, cut to
- * `size` bytes. */
+/* Writes why a request was refused: the end of a sentence, in `size` bytes. */
 void kv_together_say(const kv_together_result *r, size_t size, char *out);
 
 #endif

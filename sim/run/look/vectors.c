@@ -325,8 +325,7 @@ static kv_rc check_folder(const char *dir, kv_err *e) {
                  dir);
 }
 
-/* The temporary folder's path, freed by the caller, with memory after it for a
- * file's name. */
+/* The temporary folder's path, to be freed, with memory for a file's name. */
 static char *part_of(const char *dir, kv_err *e) {
   size_t n = strlen(dir), room = n + 32 + KV_VECTOR_FILE;
   char *part = malloc(room);

@@ -104,8 +104,8 @@ static void put_chosen(kv_vectors *v, kv_vector at, const kv_selection *s,
 }
 
 /* Whose the l-th list of a selection is: the query head's that views, the
- * lane's that compresses, each lane's if all are ranked together, else the
- * layer's (-1). */
+ * lane's that compresses, each lane's if ranked together, else the layer's
+ * (-1). */
 static int whose(const kv_vectors *v, const kv_selection *s, int l) {
   if (v->head >= 0) return v->head;
   if (v->lanes == 1 || s->lanes == v->lanes) return v->lane[l]->lane;

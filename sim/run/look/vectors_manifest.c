@@ -43,8 +43,7 @@ static bool has(const manifest *m, int stage) {
   return false;
 }
 
-/* Offset of the first matrix in a stage's file: the file's size less its
- * data's. */
+/* Offset of the first matrix in a stage's file: its size less its data's. */
 static kv_rc data_start(manifest *m, int stage, int64_t *start, kv_err *e) {
   struct stat there;
   char name[KV_VECTOR_FILE] = "";

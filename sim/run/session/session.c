@@ -568,8 +568,7 @@ kv_rc kv_session_keep(kv_session *s, int layer, int lane, int n,
  * it holds: the layers their stores, the cell its ledger and messages, the
  * session its buffers. There is no branch on a method. */
 
-/* What the session was opened with; fed[n_layers] becomes the list of its
- * layers. */
+/* What the session was opened with; fed[n_layers] gets the list of layers. */
 static kv_session_shape shape_of(const kv_session *s, int32_t *fed) {
   const kv_shape *p = &s->cell.shape;
   for (int i = 0; i < s->trace.n_layers; i++)
@@ -614,8 +613,8 @@ static bool alike(const kv_session *s, const kv_session *to) {
 
 /* --- one layer ---------------------------------------------------------- */
 
-/* Copies the first n rows of each of `heads` heads; a head has `all` rows of
- * `size` bytes. */
+/* Copies n rows of each head; a head has memory for `all` rows of `size` bytes.
+ */
 static void copy_rows(int heads, size_t all, size_t size, int n,
                       const char *from, char *to) {
   for (size_t at = 0, end = (size_t)heads * all; at < end; at += all)

@@ -108,8 +108,7 @@ void kv_session_close(kv_session *s); /* accepts NULL */
  * KV_RESOURCE: memory. After a failure *out is NULL and s unchanged. */
 kv_rc kv_session_fork(const kv_session *s, kv_session **out, kv_err *e);
 
-/* The specification with every parameter written out; valid as long as s. "" if
- * s is NULL. */
+/* The specification with every parameter, valid as long as s; s NULL: "". */
 const char *kv_session_spec(const kv_session *s);
 /* Number of lanes of a layer: one for each KV head, or for each query head if
  * the method needs that. 0 if s is NULL. */

@@ -139,8 +139,7 @@ void kv_session_give(const kv_session *s, const kv_session_out *out, int token,
  * after its last entry, where the engine will write the same rows later; the
  * engine's lane is unchanged. O(n) per token, as for a decode step, but a tile
  * of tokens passes through keys and values at once, with the same bits. In a
- * layer with a sliding window each token has its own first entry, and a tile is
- * one token. */
+ * layer with a sliding window a tile is one token. */
 
 /* One piece of the prompt: tokens first..end-1, in q and out from row `place`.
  */
@@ -170,8 +169,7 @@ static int first_of(const kv_lane *l, int t) {
   return first;
 }
 
-/* Checks the logits of token t + r, which sees n entries of the lane from
- * `from` on. */
+/* Checks the logits of token t + r, which sees entries from..from+n-1. */
 static kv_rc check_row(const kv_session *s, const kv_lane *l, int t, int r,
                        int from, int n, kv_err *e) {
   const float *row = s->s + (size_t)(r * l->queries) * s->stride + from;
@@ -432,8 +430,7 @@ static kv_rc decode(kv_session *s, kv_fed *f, const kv_session_out *out,
   return KV_OK;
 }
 
-/* Runs the engine on the new tokens. If it fails midway, the layer cannot
- * continue. */
+/* Runs the engine on the new tokens. A failure midway ends the layer. */
 static kv_rc run(kv_session *s, kv_fed *f, int step, const kv_session_in *q,
                  const kv_session_out *out, kv_err *e) {
   kv_err why = {0};

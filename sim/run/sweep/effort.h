@@ -46,8 +46,7 @@ typedef struct kv_effort {
 
 /* Each overwrites *out. */
 
-/* The work that every cell of a trace shares; prompt_len in tokens, 0: the
- * trace's own. */
+/* The work that a trace's cells share; prompt_len 0: the trace's own. */
 void kv_effort_trace(const kv_trace *t, int prompt_len, kv_effort *out);
 /* The work of an opened cell, which would run, alone. */
 void kv_effort_cell(const kv_cell *c, kv_effort *out);
@@ -56,8 +55,7 @@ void kv_effort_cell(const kv_cell *c, kv_effort *out);
  * it attends as dense does. The largest part of several cells counts: it
  * includes the others. */
 void kv_effort_shared(const kv_cell *c, kv_effort *out);
-/* The work of one probe of the search for a budget in bytes, with the knob as
- * in c. */
+/* The work of one probe of a byte budget's search, with the knob as in c. */
 void kv_effort_probe(const kv_cell *c, kv_basis basis, kv_effort *out);
 
 /* Its time in microseconds, at most KV_EFFORT_MOST. */

@@ -13,8 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Digest of the program's own file. "": it cannot be read, and nothing is kept
- * or read. */
+/* Digest of the program's own file. "": it cannot be read; nothing is kept. */
 static const char *build_of(kv_keeper *k) {
   kv_digest d;
   char hex[65];

@@ -128,8 +128,7 @@ static kv_rc legal(void *self, int place, bool *runs, kv_err *e) {
   return rc;
 }
 
-/* Parameters with the knob null, as `text` of spec.h gives them; NULL without
- * memory. */
+/* Parameters with the knob null, by `text` of spec.h; NULL without memory. */
 static char *params_of(const probe *p, char *text(const kv_spec *s)) {
   kv_spec open;
   if (kv_spec_copy(p->spec, &open, NULL)) return NULL;

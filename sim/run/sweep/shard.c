@@ -135,8 +135,8 @@ static kv_rc hear(const source *s, kv_lookup *lookup, int n, said *out,
   return KV_OK;
 }
 
-/* Drops sources that count one task, if there is another one; returns how many
- * are left. */
+/* Drops sources that count one task if another exists; returns how many stay.
+ */
 static int drop_alone(int n, int heard, said *s) {
   int kept = 0, others = 0;
   for (int i = 0; i < heard; i++) others += s[i].count != 1;

@@ -20,8 +20,8 @@ typedef struct kv_shard {
 /* Like getenv: the value of a variable, or NULL. */
 typedef char *kv_lookup(const char *name);
 
-/* Parses "2/4", the value of --shard. KV_USAGE: anything else; *out is then
- * unchanged. */
+/* Parses "2/4", the value of --shard. KV_USAGE, *out unchanged: anything else.
+ */
 kv_rc kv_shard_parse(const char *text, kv_shard *out, kv_err *e);
 
 /* Finds the index of one of `count` shards (--shards) in the variables that

@@ -42,8 +42,7 @@ int kv_shares_count(const kv_shares *s, int trace, int mine) {
 
 /* --- one cell ----------------------------------------------------------- */
 
-/* A value of the knob near the result of the search, if bytes grow with
- * entries. */
+/* A value of the knob near the search's result, if bytes grow with entries. */
 static int guess(const kv_budget *b, int places) {
   int64_t place = places * b->num / b->den;
   if (place > places) return places;
