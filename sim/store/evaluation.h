@@ -10,7 +10,7 @@
  *     none, compute it and kv_evaluations_put
  *   kv_evaluations_close
  *
- * An evaluation's key is what was asked: the model's weights, task, item,
+ * An evaluation's key is its inputs: the model's weights, task, item,
  * question and tokens, the method with its code, basis and target, and the
  * platform (torch, transformers, processor, threads, dtype). Another platform
  * makes another row, which contradicts nothing. The first answer under a key is
@@ -57,7 +57,7 @@ typedef struct kv_evaluated {
 /* One answer. Counts are 0 or more; digests are 64 lower-case hex digits. */
 typedef struct kv_evaluation {
   int32_t abi; /* KV_EVALUATION_ABI */
-  /* The key of the row: what was asked, on what. Only `model` is not part. */
+  /* The key of the row: inputs and platform. Only `model` is not part of it. */
   int32_t question;   /* number among the item's questions, from 0 */
   int32_t prompt_len; /* tokens that are compressed */
   int32_t tokens;     /* in all: prompt, question and the longest answer */

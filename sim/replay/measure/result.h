@@ -224,8 +224,8 @@ typedef struct kv_ranks_result {
   int ranks;         /* 0: no --tp, and the rest is unset */
   int lanes, unlike; /* lanes of all layers of the replayed ranks; how many of
                         them decided differently than in the whole model */
-  /* Bytes after the last step of the rank that holds most / their mean: when
-   * each decides alone, and by the whole model's decisions. */
+  /* Bytes of the fullest rank / their mean, after the last step: if each
+   * decides alone, and if all follow the whole model's decisions. */
   double fullest, fullest_told;
   char why[256]; /* why the cell was left out, a sentence; "": it was not */
 } kv_ranks_result;

@@ -400,8 +400,6 @@ static bool compare_advance(walk *w, int n, bool looks) {
   return w->found;
 }
 
-/* --- compare ------------------------------------------------------------- */
-
 /* --- life --------------------------------------------------------------- */
 
 static void close_walk(walk *w) {

@@ -235,8 +235,6 @@ bool kv_look_seen(const kv_look *l, int d_v, const kv_seen *a,
   return false;
 }
 
-/* --- scores -------------------------------------------------------------- */
-
 enum { HEAD = 5, CHOSE = 0, WHO, LIST, LISTS, COUNT };
 
 /* --- recording ----------------------------------------------------------- */

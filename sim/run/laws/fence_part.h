@@ -53,8 +53,8 @@ void kv_fence_takes_end(void);
 /* Before a replay of the method m: forgets the lanes of the previous replay.
  * KV_RESOURCE: memory. */
 kv_rc kv_fence_guard_open(const kv_method *m, kv_err *e);
-/* From a lane's beginning: watches it, if among the first 512. l outlives the
- * replay. */
+/* Call it when a lane begins: watches it, if it is among the first 512. l
+ * outlives the replay. */
 void kv_fence_guard_lane(const kv_lane *l);
 /* Call these around a hook. before takes digests of what it must not write (its
  * parameters, the shape, its file's tensors, all lanes, the rows that it sees);

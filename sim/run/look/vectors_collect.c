@@ -103,8 +103,8 @@ static void put_chosen(kv_vectors *v, kv_vector at, const kv_selection *s,
     if (s->keep[l][i]) out[m++] = i;
 }
 
-/* Whose the l-th list of a selection is: the query head's that views, the
- * lane's that compresses, each lane's if ranked together, else the layer's
+/* Whose the l-th list of a selection is: the viewing query head's, the
+ * compressing lane's, lane l's if all are ranked together, else the layer's
  * (-1). */
 static int whose(const kv_vectors *v, const kv_selection *s, int l) {
   if (v->head >= 0) return v->head;

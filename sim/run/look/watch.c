@@ -150,8 +150,6 @@ static kv_rc watch_write_outputs(const kv_watch_files *w, kv_err *e) {
   return write_tensors(w, w->paths.outputs, output_layers, e);
 }
 
-/* --- watch --------------------------------------------------------------- */
-
 /* Index of a recorded layer by its number in the model. */
 static int watch_layer(const kv_watch_files *w, int layer) {
   int i = 0;
