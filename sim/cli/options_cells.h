@@ -42,8 +42,8 @@ typedef struct kv_cells_options {
 #define KV_OPTIONS_CELLS(heading)                                              \
   KV_OPTION_METHODS(heading, "SPEC,...", "all",                                \
                     "methods (required), as " KV_SPECS                         \
-                    ". `all` is all but topk, with defaults; `kvreplay "       \
-                    "methods` lists them"),                                    \
+                    ". `all`: all with defaults, except topk and replay; "     \
+                    "`kvreplay methods` lists them"),                          \
       KV_OPTION_BUDGET("LIST",                                                 \
                        "budgets for every method that has one: " KV_BUDGETS),  \
       KV_OPTION_PROMPT_LEN, KV_OPTIONS_OBSERVE
