@@ -93,8 +93,8 @@ static const kv_option options[] = {
              "thread, and compare every digest (a hash of decisions, state or "
              "outputs)"},
     {KV_SLOT_FLAG, "dry-run", 'n', AT(dry_run), .common = true,
-     .help = "open every cell and print what would run, but run nothing; with "
-             "--shard also the predicted cost"},
+     .help = "print every cell, but replay none; only the searches for budgets "
+             "in bytes run. With --shard also print the predicted cost"},
     {KV_SLOT_CHOICE, "walk", 'w', "ORDER", .choices = "layers|steps", AT(walk),
      .help = "layers (the default) has one layer of the trace in memory at a "
              "time; steps has all, and stores nothing before the trace ends. "
@@ -120,7 +120,7 @@ static const kv_example examples[] = {
     {"kvreplay run *.safetensors -m h2o,snapkv -b 10%,20%,512 --db r.db",
      "a sweep, stored in a database; repeat the command to resume"},
     {"kvreplay run chat.safetensors -m quest:page=8,kivi -b mean:25% --twice",
-     "25 % of the uncompressed bytes; every digest is confirmed"},
+     "25 % of the uncompressed bytes; every digest is computed twice"},
     {"kvreplay run chat.safetensors -m all -b 10% --backend cuda --db r.db",
      "on a GPU; this confirms rows that the database has from the CPU"},
     {"kvreplay run chat.safetensors -m h2o -b 10% --decisions kept",
@@ -148,17 +148,16 @@ static const char *const notes[] = {
     "sends the recorded queries, keys and values of every layer through the "
     "method. It measures what attention lost and what the cache held. Replays "
     "are open loop: the recorded queries do not feel the approximation.",
-    "Columns of the table. `tokens kept`: entries in a lane (one KV head of "
-    "one layer) after the last step, averaged over lanes. `bytes held`: cache "
-    "size, averaged over decode steps, as a share of the uncompressed cache; "
+    "Columns of the table. `tokens kept`: entries in a lane after the last "
+    "step, averaged over lanes. `bytes held`: cache size, averaged over decode "
+    "steps, as a share of the uncompressed cache; "
     "metadata, scales and page bounds count. `on the answer`: attention left "
     "on the tokens that answer the trace's question, as a share of the "
     "uncompressed cache's; absent if no trace has answers. `LSE error`: the "
     "log-sum-exp of the logits of stored entries minus that of all, in nats. "
-    "`output error`: the distance of the attention output from the "
-    "uncompressed one, divided by the length of the latter. `on the answer` "
-    "ranks methods most like a model's right answers; `output error` hardly "
-    "does.",
+    "`output error`: the distance to the uncompressed attention output, "
+    "divided by that output's length. `on the answer` orders methods most like "
+    "a model's answers do; `output error` hardly does.",
     KV_NOTES_REST,
     "With --wide the table also has the budget as typed (`asked`) and in "
     "entries (`budget`); bytes at the end, on average and read per step "

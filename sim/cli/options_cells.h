@@ -42,9 +42,9 @@ typedef struct kv_cells_options {
  * and `text` the help. */
 #define KV_OPTIONS_CELLS(heading)                                              \
   KV_OPTION_METHODS(heading, "SPEC,...", "all",                                \
-                    "methods, as " KV_SPECS                                    \
-                    ". `all` is every method once; `kvreplay methods` lists "  \
-                    "them"),                                                   \
+                    "methods (required), as " KV_SPECS                         \
+                    ". `all`: all with defaults, except topk and replay; "     \
+                    "`kvreplay methods` lists them"),                          \
       KV_OPTION_BUDGET("LIST",                                                 \
                        "budgets for every method that has one: " KV_BUDGETS),  \
       KV_OPTION_PROMPT_LEN, KV_OPTIONS_OBSERVE
@@ -60,13 +60,14 @@ typedef struct kv_cells_options {
   "a selection and a format for what it keeps (snapkv+kivi:bits=4). Write a "  \
   "backslash before a comma, colon, plus or backslash in a path or a value"
 #define KV_BUDGETS                                                             \
-  "512 or entries:512 to keep in each lane, or to read (quest); 20% or "       \
-  "prompt:20% of the prompt's tokens; ratio:0.8, kvpress's compression "       \
-  "ratio, keeps int(n * (1 - 0.8)) of n prompt tokens. Of the uncompressed "   \
-  "bytes: end:20% after the last step, mean:20% over decode steps, peak:20%"   \
-  " at most, read:20% or traffic:20% (read and scanned) per step; methods "    \
-  "that do not count entries (kivi) take only these. Per layer: "              \
-  "64/32/32/16, 20%/10% or layers:FILE (one per line, or a JSON list)"
+  "512 or entries:512 to keep in each lane (one KV head of one layer), or "    \
+  "to read (quest); 20% or prompt:20% of the prompt's tokens; ratio:0.8, as "  \
+  "in kvpress, keeps int(n * (1 - 0.8)) of n prompt tokens. Of the "           \
+  "uncompressed bytes: end:20% after the last step, mean:20% over decode "     \
+  "steps, peak:20% at the peak; per step read:20% read, traffic:20% read "     \
+  "and scanned to choose. Methods that count no entries (kivi) ignore all "    \
+  "but bytes. Per layer: 64/32/32/16, 20%/10% or layers:FILE (one per line, "  \
+  "or a JSON list)"
 #define KV_OPTION_METHODS(heading, what, more, text)                           \
   {                                                                            \
     .slot = KV_SLOT_LIST, .name = "methods", .letter = 'm', .argument = what,  \
