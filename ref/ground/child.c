@@ -55,7 +55,7 @@ static void last_line(FILE *f, size_t size, char *out) {
   }
 }
 
-/* --- what it left ------------------------------------------------------- */
+/* --- orphans ------------------------------------------------------------- */
 
 static pid_t parent_of(const char *id) {
   char path[300], text[512];
@@ -101,8 +101,8 @@ static double now(void) {
   return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-/* Waits for news of the child: until the pipe closes or a tick passes. Without
- * a pipe, polls soon at first and then less often. */
+/* Waits until the child's pipe closes or a tick passes. Without a pipe it
+ * polls, at first in short intervals and then in longer ones. */
 static void wait_a_little(int *pipe, int *tick) {
   struct pollfd from = {.fd = *pipe, .events = POLLIN};
   char byte;

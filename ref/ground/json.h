@@ -23,10 +23,10 @@
 /* One document. The caller owns and closes out. */
 typedef struct kv_json {
   FILE *out;
-  bool comma; /* this object or array has a value already */
+  bool comma; /* this object or array already has a value */
 } kv_json;
 
-/* Begins an object, '{', or an array, '['; and ends it, '}' or ']'. */
+/* Begin and end an object ('{', '}') or an array ('[', ']'). */
 void kv_json_open(kv_json *j, const char *key, char bracket);
 void kv_json_close(kv_json *j, char bracket);
 /* One value each. text is not NULL; it is quoted and escaped here. */

@@ -2,9 +2,10 @@
  *
  * Rows at other positions. Contract: ref/ground/places.h.
  *
- * The thread that first needs a row of a table makes it. A thread that needs it
- * meanwhile makes the same numbers for itself and does not wait. If the new
- * positions are those of the tokens, as without gaps, both share one table.
+ * The first thread that needs a row of a table makes it. A thread that needs it
+ * in the meantime computes the same numbers for itself and does not wait. If
+ * the new positions equal those of the tokens, as without gaps, both share one
+ * table.
  */
 #include "ref/ground/places.h"
 

@@ -24,8 +24,8 @@
 #include "ref/lane/method.h"
 #include <assert.h>
 
-/* Spare, unused elements behind the last entry in each array of entries. Laws
- * find a hook that writes too far by them (sim/run/laws/fence.h). */
+/* Unused elements after the last entry in each array of entries. Laws check
+ * them to find a hook that writes past the end (sim/run/laws/fence.h). */
 enum { KV_BEYOND = 16 };
 
 /* Format of a side (K or V) of an entry. */

@@ -300,9 +300,9 @@ struct kv_method {
                              "none: WHY"; BibTeX is made of it */
   const kv_param *params; /* ends with name NULL */
   size_t params_size;     /* bytes of the method's params struct */
-  /* Parameters (key=value:key=value) with which a budget of every token loses
-   * nothing: the law "full" then demands the output of dense to the bit, where
-   * no probability is below 2^-41. NULL: any parameters; "": none. */
+  /* Parameters (key=value:key=value) under which a budget of every token loses
+   * nothing. The law "full" then demands dense's output to the bit, unless a
+   * probability is below 2^-41. NULL: under any parameters; "": under none. */
   const char *lossless;
   /* Its budget is one for the whole model, which it spreads over the layers
    * itself: it takes no budget a layer. */
@@ -329,12 +329,12 @@ struct kv_method {
   void (*view)(const kv_at *at, const kv_lane *lane, const kv_query *q,
                kv_view *out);
   /* One chunk that attention adds after the chunks of the view
-   * (ref/backend/attend.h): what the method knows of tokens that have no entry.
-   * Writes its largest logit *m, the sum *l of e^(logit - m) and the values
-   * a[d_v] weighted with these. All are finite and l is from 2^-64 to 2^64, or
-   * the cell fails. Returns whether there is one. Output and LSE include it;
-   * measures of mass and the view's divergences cover entries alone. Decode
-   * steps only: observation and a session's outputs of the prompt have none. */
+   * (ref/backend/attend.h), for tokens that have no entry. Writes its largest
+   * logit *m, the sum *l of e^(logit - m) and the values a[d_v] weighted with
+   * these. All are finite and l is from 2^-64 to 2^64, or the cell fails.
+   * Returns whether there is one. Output and LSE include it; measures of mass
+   * and the view's divergences cover entries alone. Decode steps only:
+   * observation and a session's outputs of the prompt have none. */
   bool (*chunk)(const kv_at *at, const kv_lane *lane, const kv_query *q,
                 float *m, float *l, float *a);
   /* Query rows of the prompt, as needs.prompt_rows says: in pieces with
@@ -374,8 +374,8 @@ bool kv_compression_due(const kv_needs *n, const kv_shape *s, int step);
 /* Built-in method number `index`, from 0, in the order of methods.mk; NULL past
  * the end. `-m all` runs these. */
 const kv_method *kv_method_at(int index);
-/* The same for methods that no list of all methods holds because they need a
- * file that the user names (replay). */
+/* The same for methods that `-m all` leaves out because they need a file that
+ * the user names (replay). */
 const kv_method *kv_method_door_at(int index);
 /* The i-th parameter that is a file, from 0; NULL past the last one. */
 const kv_param *kv_method_file(const kv_method *m, int i);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The table of ref/lane/needs.h, and what walks it.
+ * The table of ref/lane/needs.h, and the functions that walk it.
  */
 #include "ref/lane/needs.h"
 

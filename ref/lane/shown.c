@@ -83,7 +83,7 @@ bool kv_shows_end(kv_shows *x, int step, kv_digest *leaf) {
   return true;
 }
 
-/* --- looking on --------------------------------------------------------- */
+/* --- watching a hook ----------------------------------------------------- */
 
 static void selected(void *self, const kv_selection *s) {
   const kv_shows_hook *hook = self;
