@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The exact mass that future decode rows give: ref/backend/future.h.
+ * The exact mass that future decode rows give to tokens: ref/backend/future.h.
  */
 #include "ref/backend/future.h"
 #include "ref/backend/attend.h"
@@ -12,7 +12,7 @@ enum { ROWS = 4 }; /* query rows that read the keys together */
 
 /* The data of one lane, which owns its arrays. */
 typedef struct future_lane {
-  int step;      /* `left` covers rows from this token on; -1: none yet */
+  int step; /* `left` covers rows from this token on; -1: not computed yet */
   int64_t *left; /* [T], by token */
   int64_t *row;  /* [T] one head's row */
   float *q, *s;  /* [ROWS * queries][d], [..][stride] */
@@ -96,7 +96,7 @@ static void load_queries(const kv_future *f, const kv_lane *l, int t,
   }
 }
 
-/* Logits of m query rows against the recorded keys of tokens first..n-1. */
+/* Logits of m query rows with the recorded keys of tokens first..n-1. */
 static void fill_logits(const kv_future *f, future_lane *x, const kv_lane *l,
                         int m, int first, int n) {
   const kv_shape *s = f->plan->shape;

@@ -18,8 +18,8 @@ typedef struct kv_leaves {
 
 void kv_leaves_begin(kv_leaves *l);
 /* At every block and step: the records of lane[0..lanes), all views and then
- * all verbs; empties the lanes' words. said: the message of `bytes` bytes that
- * the layer published, or NULL. */
+ * all verbs; empties the lanes' words. said: the published message, of `bytes`
+ * bytes, or NULL. */
 void kv_leaves_records(kv_leaves *l, int lanes, kv_lane *lane,
                        const kv_message *said, size_t bytes);
 /* If a compression was due, and after the last step: state[lanes], each from

@@ -34,8 +34,7 @@ void kv_large_once_full(void *block, size_t bytes) {
   advise(block, bytes, MADV_NOHUGEPAGE);
 }
 
-/* Collapse makes large pages now; if that fails, the system may make them
- * later. */
+/* Collapse acts now; if it fails, the system may make large pages later. */
 void kv_large_written(void *from, size_t bytes) {
   advise(from, bytes, MADV_HUGEPAGE);
   advise(from, bytes, MADV_COLLAPSE);

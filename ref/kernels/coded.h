@@ -162,8 +162,7 @@ typedef struct code_keys {
  * was made from: 8-bit rows fetched there cost a quarter more. If both are
  * interleaved, rows are fetched to the second-level cache KEYS_FAR bytes early
  * and to the first one before they are packed: either alone costs a tenth to a
- * fifth more (measured: AMD EPYC). Nothing is fetched unless rows are
- * contiguous. */
+ * fifth more (measured: AMD EPYC). Only contiguous rows are fetched. */
 enum { KEYS_FAR = 24 << 10 };
 
 /* Sets k->ahead and k->lines for tiles of `tile` registers of keys, whose loop
@@ -282,8 +281,7 @@ INLINE void code_plane(tile_kind t, int shift, const code_shape *of,
 }
 
 /* What a tile packs besides: the keys after its own, for the lanes after its
- * own. If keys are missing, the last one is repeated, with pointers made in
- * `room`. */
+ * own. Missing keys repeat the last one, with pointers made in `room`. */
 INLINE code_carry carry_beside(tile_kind t, const code_keys *k, int lane,
                                bytes **room) {
   const int keys = t.vectors * LANES, first = lane + keys;

@@ -243,8 +243,7 @@ INLINE void pack_words(bytes *const *row, size_t at, vint *word) {
  * COLUMNS_MANY. Other work may be done between steps. Unlike pack_words it
  * loads halves of registers, rows i and i + 4 of the first 8 rows and of the
  * last, so each half has 4 words and 4 more of one row. The last step joins the
- * words of one column: 4 shuffles and inserts a word, where pack_words takes
- * 5. */
+ * words of one column: 4 shuffles and inserts a word; pack_words takes 5. */
 enum { COLUMNS_MANY = 8, CODE_CARRIES = 1 };
 INLINE void pack_step(int step, bytes *const *row, size_t at, vint *word) {
   if (step == 0) load_halves(row, at, word);

@@ -67,9 +67,8 @@ bool kv_lane_is_run(const kv_lane *l) {
   return i == n;
 }
 
-/* Is the lane one run of tokens on a layer with a sliding window? A store then
- * keeps it in a ring, where the number of tokens seen gives the token of each
- * row. */
+/* Is the lane one run of tokens under a sliding window? A store then keeps it
+ * in a ring, where the number of tokens seen gives the token of each row. */
 static bool run_of_window(const kv_lane *l) {
   return l->data->window && kv_lane_is_run(l);
 }

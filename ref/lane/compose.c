@@ -334,8 +334,7 @@ static kv_rc check_once(const char *whole,
   return KV_OK;
 }
 
-/* A method that narrows reads keys as recorded, and has its own copy of each
- * token's key. */
+/* A method that narrows reads keys as recorded and copies each token's key. */
 static kv_rc check_narrowing(const char *whole,
                              const kv_method *const part[KV_MOST_PARTS],
                              const kv_needs *a, kv_err *e) {

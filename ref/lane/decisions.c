@@ -49,8 +49,8 @@ static kv_rc choose(const kv_asset *a, const char *key, const char *want,
   return bad(a, e, key, want);
 }
 
-/* Reads decimal digits up to the end of text as a number 1..most. 0: no such
- * number. */
+/* Reads decimal digits to the end of text as a number 1..most. 0: it is
+ * none. */
 static int number(const char *text, long most) {
   char *end;
   if (*text < '0' || *text > '9' || strlen(text) > 18) return 0;

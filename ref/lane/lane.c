@@ -142,8 +142,8 @@ void kv_lane_room_release(kv_lane_room *r) {
 }
 
 /* Most words of one step's records. An entry that a verb names takes at most 8
- * (a recode of one entry 8, a move and a retier 7, a merge of two 9), an entry
- * of a keep 2. */
+ * (in a recode of one entry 8, a move or retier 7, a merge 9 for two), in a
+ * keep 2. */
 static size_t words_of(const kv_needs *n, int n_tokens) {
   return (8 * (size_t)kv_needs_changes(n) + 2) * (size_t)n_tokens + 64;
 }
@@ -303,8 +303,7 @@ float kv_lane_bias(const kv_lane *l, int i) {
 
 enum { STATE_WORDS = 5 + 2 * KV_MAX_COLUMNS };
 
-/* Has any entry a class other than 0? Only then does the state include
- * classes. */
+/* Does any entry have a class other than 0? If not, the state omits classes. */
 static bool has_classes(const kv_lane *l) {
   for (int i = 0; l->tier && i < l->n; i++)
     if (l->tier[i]) return true;

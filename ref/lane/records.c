@@ -29,8 +29,7 @@ bool kv_records_next(const kv_words *w, size_t *at, kv_record_at *out) {
 
 /* --- what words mean ---------------------------------------------------- */
 
-/* The names of a record's first words; in kinds of fixed length, of all
- * words. */
+/* Names of a record's first words; in kinds of fixed length, of all words. */
 typedef struct words {
   int n;
   const char *word[4];
@@ -52,8 +51,7 @@ static void say_view(const uint32_t *payload, size_t i, char *out) {
            i % 2 ? "length" : "first entry", i / 2);
 }
 
-/* The words before i are the same in both records, so both keeps drop the same
- * number. */
+/* Both records agree in the words before i, so both keeps drop as many. */
 static void say_keep(const uint32_t *payload, size_t i, char *out) {
   size_t m = i ? payload[0] : 0;
   if (i == 0)

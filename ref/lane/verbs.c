@@ -33,8 +33,7 @@ static void touch(kv_lane *l, int i) {
 
 /* --- blocks ------------------------------------------------------------- */
 
-/* Takes the next block that was never used. All blocks before it have been
- * written. */
+/* Takes the next block never used. All blocks before it have been written. */
 static int new_block(kv_slab *s) {
   size_t end = (size_t)s->used * s->size;
   if (s->used > 0) kv_large_filled(s->data, end - s->size, end);
@@ -42,7 +41,7 @@ static int new_block(kv_slab *s) {
 }
 
 /* Takes a free block of slab s for `members` rows, charges its bytes and
- * returns its index. There always is one (asserted): the slab has capacity for
+ * returns its index. There always is one (asserted), because a slab has one for
  * every token. */
 static int take(kv_slab *s, int members) {
   int b = s->n_free ? s->free[--s->n_free] : new_block(s);
@@ -84,9 +83,8 @@ static void drop(kv_lane *l, int i) {
   leave(l->v_slab, &l->v[i]);
 }
 
-/* a[i] = a[list[i]] for i < n, elements of 2^k bytes. Goes through the spare
- * buffer unless list ascends: then list[i] >= i, and nothing is overwritten
- * early. */
+/* a[i] = a[list[i]] for i < n, elements of 2^k bytes; through the spare buffer
+ * unless list ascends: then list[i] >= i, and nothing is overwritten early. */
 static void gather(kv_lane *l, void *array, size_t size, int n,
                    const int32_t *list, bool ascending) {
   char *a = array, *to = ascending ? a : (char *)l->room.spare;
@@ -452,8 +450,7 @@ void kv_recode(kv_lane *l, int n, const int32_t *entry, int k_format,
 /* --- recode a token of the layer ----------------------------------------- */
 
 /* Where this side's part begins in a layered block. A slab stores the fp32 row,
- * then (for K) the ids that the block names, then this side's part of its
- * bytes. */
+ * then (for K) the ids that the block names, then this side's part. */
 static size_t begin_of(size_t bytes, const kv_slab *s, int part) {
   return kv_part_begin(bytes, part, s->parts);
 }

@@ -32,8 +32,8 @@ typedef struct chunks {
   int length, number, kept;
 } chunks;
 
-/* The chunks of n >= 1 candidates, `room` of which fit the budget: if 0 or less
- * no chunk is kept, if all fit all are. */
+/* The chunks of n >= 1 candidates. The budget has `room` for so many of them:
+ * if 0 or less no chunk is kept, if n or more all are. */
 KV_FN chunks chunks_of(const params *o, int n, int room) {
   chunks c = {o->chunk, 0, 0};
   if (o->count == BY_BUDGET && c.length > room) c.length = room > 0 ? room : 1;

@@ -189,7 +189,7 @@ static int temporary_from(const kv_shape *shape, const void *p, int layer) {
   return together ? o->list.layer[kv_layer_above(&o->list, layer)] + 1 : layer;
 }
 
-/* --- the state of a lane: how far it is compressed, and the largest values  */
+/* --- the state of a lane ------------------------------------------------- */
 
 static int32_t *end_of(const kv_at *at, const kv_lane *l) {
   return kv_own(at, l);

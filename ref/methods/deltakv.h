@@ -13,7 +13,7 @@
 #include "ref/parts/residual.h"
 
 enum { TOP, ALL };     /* retrieve */
-enum { DEVICE, HOST }; /* where latents lie */
+enum { DEVICE, HOST }; /* where latents are stored */
 enum { LAYER, GROUP }; /* temporary */
 
 /* A lane's state: an int32, how far it is compressed; from byte VALUES on each

@@ -63,8 +63,8 @@
 
 enum { FUTURE = 512, FOLD = 64 };
 
-/* The sums of one query head, in the lane's state; the number of rows is before
- * the first head. */
+/* The sums of one query head, in the lane's state; the number of rows precedes
+ * the first head's. */
 typedef struct sums {
   float *pivot;      /* [d] */
   float *part, *all; /* [d + 1][d] */
@@ -179,7 +179,7 @@ static void rotation(const kv_at *at, const kv_lane *lane, float *sc) {
   }
 }
 
-/* Turns the columns of c as if each were a row. */
+/* Rotates the columns of c as if each were a row. */
 static void turn_columns(int d, int interleaved, const float *sc, float *c) {
   int step = interleaved ? 2 : 1, apart = interleaved ? 1 : d / 2;
   for (int i = 0; i < d / 2; i++) {

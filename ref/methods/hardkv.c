@@ -185,7 +185,7 @@ static kv_rc open(const kv_shape *shape, void *p, kv_needs *needs, kv_err *e) {
   return rc;
 }
 
-/* --- the lane's own ------------------------------------------------------- */
+/* --- the lane's state ---------------------------------------------------- */
 
 static float *ring_of(const kv_at *at, const kv_lane *lane) {
   return (float *)(void *)((char *)kv_own(at, lane) + kv_hard_ring(at->params));

@@ -97,7 +97,7 @@ KV_FN int kv_lean_of(const params *o, int step, int id, bool prompt) {
 }
 
 /* Entries of a tier before the window with sparsity=static, rounded up so that
- * the first token is not lost; tokens: how many ever were before it. */
+ * the first token is not lost. tokens: tokens so far before the window. */
 KV_FN int kv_lean_most(const params *o, int tier, int tokens) {
   return (int)(((int64_t)tokens * o->alphas.most[tier] + (1 << 20) - 1) >> 20);
 }

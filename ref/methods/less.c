@@ -139,10 +139,10 @@ static kv_rc open_weights(params *o, kv_err *e) {
 
 static int larger(int a, int b) { return a > b ? a : b; }
 
-enum { TILE = 16 }; /* tokens that go at once */
+enum { TILE = 16 }; /* tokens processed together */
 
-/* Rows, hidden ones, kappa, psi and values of a tile; what `logits` packs; the
- * flags of a compression. */
+/* Bytes of workspace for a tile's keys, values, hidden rows and features, and
+ * for what `logits` packs. */
 static size_t work(const kv_shape *s, const params *o) {
   size_t row =
       (size_t)s->d + (size_t)s->d_v + (size_t)o->hidden + 3 * (size_t)o->rank;

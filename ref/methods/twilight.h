@@ -35,7 +35,7 @@ KV_FN int code_bytes(const params *o, int d) {
   return (d * bits_of(o) + 7) / 8;
 }
 
-/* Bytes from one copy to the next: even, for its scale has two. */
+/* Bytes from one copy to the next: even, because a scale takes two bytes. */
 KV_FN int copy_stride(const params *o, int d) {
   return (RANGE + code_bytes(o, d) + 1) / 2 * 2;
 }

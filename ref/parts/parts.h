@@ -31,8 +31,8 @@ void kv_top_shared(const float *const *score, const int *n, int lanes, int k,
 int kv_top_p(const kv_at *at, const float *s, int n, int32_t p20, bool *keep);
 
 /* Parts of the selections above, which observers (ref/lane/select.h) do not
- * see. Returns the key (kv_key) of rank k from the largest, 1 <= k <= n;
- * *equals: how many of the k have that key. */
+ * see. kv_nth_key returns the key (kv_key) of rank k from the largest, 1 <= k
+ * <= n; *equals: how many of the k have that key. */
 uint32_t kv_nth_key(const float *score, int n, int k, int *equals);
 /* The key of s at which weights reach `target`: those of all larger keys, plus
  * some of its own. target is at most the sum of w[0..n). *above: the weight of

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Repeated compression of the window methods; contract in ref/parts/grow.h. The
- * votes are one running sum an entry, because no row votes twice. Sums that
- * live between steps are charged.
+ * Repeated compression of the window methods; contract in ref/parts/grow.h. No
+ * row votes twice, so the votes are one running sum an entry. Sums that are
+ * kept between steps are charged.
  */
 #include "ref/parts/grow.h"
 #include <string.h>
@@ -68,7 +68,7 @@ static kv_rc resolve_again(const char *method, const kv_window_options *w,
                              method, g->every);
 }
 
-/* Votes held between steps: those of the longest lane, or by entry. */
+/* Charge for the votes held between steps: of the longest lane, or by entry. */
 static kv_meta votes_held(const kv_shape *s, int budget, bool even,
                           const kv_window_options *w,
                           const kv_grow_options *g) {
