@@ -289,8 +289,7 @@ int64_t kv_observation_sink(const kv_kernels *kernel, int n, const float *s,
 
 bool kv_all_finite(const float *x, int n) {
   enum { AT_ONCE = 16 };
-  uint32_t carry[AT_ONCE] = {0},
-           any = 0; /* its sign bit is set by an exponent of all ones */
+  uint32_t carry[AT_ONCE] = {0}, any = 0; /* sign bit: an exponent of ones */
   int i = 0;
   for (; i + AT_ONCE <= n; i += AT_ONCE)
     for (int j = 0; j < AT_ONCE; j++)

@@ -148,8 +148,7 @@ static bool everything(const kv_lane *l, const kv_scratch *x) {
 static void view_logits(kv_store *s, kv_lane *l, int h, const kv_known *known,
                         kv_scratch *x) {
   const kv_view *v = &x->view[h];
-  bool own = l->rewritten ||
-             l->needs->reindex; /* logits that the caller cannot know */
+  bool own = l->rewritten || l->needs->reindex; /* no caller knows these */
   for (int r = 0; r < v->runs; r++) {
     if (!x->all) logits(s, l, h, 1, v->run[r], known, x);
     if (!known || own) check_finite(l, h, v->run[r], x);

@@ -26,8 +26,6 @@ struct kv_future {
   future_lane *lane; /* [lanes] */
 };
 
-/* --- opening ------------------------------------------------------------ */
-
 void kv_future_close(kv_future *f) {
   if (!f) return;
   for (int i = 0; f->lane && i < f->lanes; i++) {
@@ -80,8 +78,6 @@ kv_rc kv_future_open(const kv_plan *plan, int lanes, kv_lane *lane,
 void kv_future_begin(kv_future *f) {
   for (int i = 0; f && i < f->lanes; i++) f->lane[i].step = -1;
 }
-
-/* --- rows --------------------------------------------------------------- */
 
 static void load_queries(const kv_future *f, const kv_lane *l, int t,
                          float *q) {

@@ -23,8 +23,7 @@ typedef struct tile {
 
 static int first_wanted(const kv_store *s, int first) {
   kv_shape shape = s->shape;
-  if (s->plan->pieces && s->plan->needs.chunks)
-    shape.chunk = 1; /* any value but 0 */
+  if (s->plan->pieces && s->plan->needs.chunks) shape.chunk = 1; /* not 0 */
   return kv_chunk_shown(&shape, s->plan->needs.prompt_rows, first);
 }
 

@@ -63,8 +63,7 @@ struct kv_scratch {
   float *more_a;  /* [heads][d_v] */
   bool *seen;     /* [n_tokens] entries in any view; NULL if no method both
                      views and codes */
-  kv_materialised
-      materialised; /* memory for decoded rows; NULL under the same condition */
+  kv_materialised materialised; /* memory for decoded rows; NULL as seen is */
   kv_attend_scratch attend;
   kv_work work;      /* the hooks' workspace */
   kv_lane_room room; /* lent to the current lane */

@@ -43,8 +43,6 @@ _Noreturn void kv_child_leave(void) {
   _exit(0);
 }
 
-/* --- what the child says ------------------------------------------------ */
-
 static void last_line(FILE *f, size_t size, char *out) {
   char line[400];
   *out = 0;
@@ -54,8 +52,6 @@ static void last_line(FILE *f, size_t size, char *out) {
     if (*line) snprintf(out, size, "%s", line);
   }
 }
-
-/* --- orphans ------------------------------------------------------------- */
 
 static pid_t parent_of(const char *id) {
   char path[300], text[512];
@@ -92,8 +88,6 @@ static int end_orphans(void) {
   }
   return n;
 }
-
-/* --- the parent --------------------------------------------------------- */
 
 static double now(void) {
   struct timespec t;
@@ -157,8 +151,6 @@ static void hear(const kv_child *c, pid_t id, int pipe, const atomic_bool *ok,
   out->code = WIFEXITED(status) ? WEXITSTATUS(status) : 0;
   if (c->adopts) out->left = end_orphans();
 }
-
-/* --- the child ---------------------------------------------------------- */
 
 static _Noreturn void begin(const kv_child *c, FILE *noise) {
   int nothing = open("/dev/null", O_RDONLY);

@@ -33,8 +33,6 @@ struct kv_places {
 static kv_places *opened;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
-/* --- life --------------------------------------------------------------- */
-
 static int32_t place_of(const kv_places *p, int i) {
   return kv_rope_position(p->rope, 0) + i;
 }
@@ -98,8 +96,6 @@ void kv_places_close(kv_places *p) {
   }
   pthread_mutex_unlock(&lock);
 }
-
-/* --- turns -------------------------------------------------------------- */
 
 /* Sines and cosines of a position, row i of the table; own: a buffer for
  * them. */

@@ -423,8 +423,6 @@ static void code_logits(int m, int n, int d, const float *q, size_t ldq,
     keys_in_turns(k, m, n, key);
 }
 
-/* --- weighted sums -------------------------------------------------------- */
-
 /* The kernel code_weigh (ref/kernels/kernels.h): weighted sums over stored rows
  * of codes. Lanes of a register are columns: LANES bytes of a row are as many
  * columns of each plane. */
@@ -577,8 +575,6 @@ static void code_weigh(int m, int n, int d_v, const float *p, size_t ldp,
     w.a += (size_t)rows * (size_t)d_v;
   }
 }
-
-/* --- decoding ------------------------------------------------------------- */
 
 /* The kernel minmax (ref/kernels/kernels.h): decodes rows of codes. Plain loops
  * over neighbouring elements, which the compiler vectorises at the set's width;

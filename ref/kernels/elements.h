@@ -329,8 +329,6 @@ static void log_of(const float *x, int n, float *y) {
   }
 }
 
-/* --- activations ---------------------------------------------------------- */
-
 /* Activations along a row, ref/ground/activation.h and softcap.h step for step,
  * by vectors. Part of ref/kernels/kernels.c; the three static functions without
  * INLINE are its kernels softcap, silu_times and gelu (ref/kernels/kernels.h).

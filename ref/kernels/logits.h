@@ -236,8 +236,6 @@ static void logits(int m, int n, int d, const float *q, size_t ldq,
   }
 }
 
-/* --- bounds of boxes ----------------------------------------------------- */
-
 /* The kernel box_bound: u[t] is Quest's bound (arithmetic 5) of a query q[d]
  * over box t of n, which has the smallest (lo) and the largest (hi) of every
  * element x of a page's keys. ref/kernels/kernels.h defines the tiles of 16

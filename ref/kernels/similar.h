@@ -112,8 +112,6 @@ static void similar(int first, int n, int d, const float *unit, float least,
   for (int j = 0; j < n; j++) sum[first + j] += t.column[j];
 }
 
-/* --- the nearest rows ---------------------------------------------------- */
-
 /* The kernel nearest (ref/kernels/kernels.h): the nearest of many rows to each
  * of a few tokens, by products of the tiles of ref/kernels/logits.h. The tokens
  * are packed and the rows processed a band at a time. A row nearer than a

@@ -88,8 +88,6 @@ static int columns_each(const kv_needs *need) {
   return bytes;
 }
 
-/* --- by class ------------------------------------------------------------- */
-
 /* One side. `each` has the bytes of an entry by its format. A block of a group
  * is counted with its first live member, and marked. */
 typedef struct side {
@@ -152,8 +150,6 @@ static void walk_classes(const kv_lane *l, kv_bytes *sum) {
   unmark(&k, l->n);
   unmark(&v, l->n);
 }
-
-/* --- all of it ------------------------------------------------------------ */
 
 void kv_lane_bytes(const kv_lane *l, kv_bytes *sum) {
   const kv_needs *need = l->needs;

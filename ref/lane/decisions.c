@@ -108,8 +108,6 @@ kv_rc kv_decisions_read(const kv_asset *a, const kv_shape *shape,
   return KV_OK;
 }
 
-/* --- can they be followed? ------------------------------------------------ */
-
 /* The state of a walk that checks whether decisions can be followed. It visits
  * each lane once, step by step. */
 

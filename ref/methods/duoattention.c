@@ -55,8 +55,6 @@ static const kv_asset_kind kind = {NULL, tensors};
 
 static const kv_param table[] = {PARAMS(KV_ROW){.name = NULL}};
 
-/* --- gates of a file ----------------------------------------------------- */
-
 static kv_rc check_gates(const kv_shape *s, const float *gate, int n,
                          const char *path, kv_err *e) {
   for (int i = 0; i < n; i++)
@@ -111,8 +109,6 @@ static kv_rc open(const kv_shape *shape, void *p, kv_needs *needs, kv_err *e) {
   needs->lane_state += kv_window_state(shape, KV_GROUP_SUM);
   return kv_open_sums("duoattention", rows, kv_group(shape), 1, e);
 }
-
-/* --- hooks --------------------------------------------------------------- */
 
 /* Does the lane stream? Stored after the sums, if there are any. */
 static int64_t *streams(const kv_at *at, const kv_lane *lane) {

@@ -110,8 +110,6 @@ static void observe(const kv_at *at, kv_lane *lane, const kv_rows *rows) {
   kv_ring_add(at, lane, rows, o->window, kv_own(at, lane));
 }
 
-/* --- importance --------------------------------------------------------- */
-
 /* Adds the importance by one row of the ring; s: [heads][n] its logits. */
 static void add_queries(const kv_at *at, int n, int heads, float *s,
                         int64_t *acc) {
@@ -155,8 +153,6 @@ static float *importance(const kv_at *at, const kv_lane *lane,
   at->work->used = used;
   return out;
 }
-
-/* --- compression --------------------------------------------------------- */
 
 /* Keeps the flagged entries before the window, best first, then the window. */
 static void keep_by_score(const kv_at *at, kv_lane *lane, const float *score,

@@ -108,8 +108,6 @@ bool kv_pages_sound(kv_pages *p) {
   return used + p->count == pages && p->books.taken - p->books.given == used;
 }
 
-/* --- compaction ----------------------------------------------------------- */
-
 /* Compaction: plan per head, coordinate by prefix sums, act per head
  * (ref/pages/pages.h). Given pages enter the ring before any are taken from it,
  * and before pages change ends in a table. If no head gives or moves a page, as

@@ -118,8 +118,6 @@ static void rewrite(counted *x) {
   kv_keep_mask(x->lane, keep);
 }
 
-/* --- as_shipped: the poll covers all entries ----------------------------- */
-
 /* Lists all entries by priority. Entries that stay are chosen; returns how many
  * they are. */
 static int by_priority(counted *x, int32_t *list) {

@@ -258,8 +258,6 @@ void kv_latents_code(const kv_at *at, kv_lane *const *lane, int lanes,
   at->work->used = used;
 }
 
-/* --- perceptrons ---------------------------------------------------------- */
-
 /* The perceptrons' products (ref/parts/latents.h) and their tensors in a
  * file. */
 
@@ -414,8 +412,7 @@ void kv_delta_code(const kv_kernels *kernels, const kv_compressor *c,
   kv_products(kernels, m, in, c->width, x, of[KV_LATENT_IN].data,
               c->gated ? NULL : of[KV_LATENT_IN_BIAS].data, hidden, pack);
   if (!c->gated) kernels->gelu(hidden, m * c->hidden, hidden);
-  for (int i = 0; c->gated && i < m;
-       i++) /* rows move together as they are computed */
+  for (int i = 0; c->gated && i < m; i++) /* rows close up as they are made */
     kernels->silu_times(hidden + 2 * (size_t)i * h,
                         hidden + (2 * (size_t)i + 1) * h, c->hidden,
                         hidden + (size_t)i * h);

@@ -79,10 +79,9 @@ enum { KV_LATENT_TILE = 64 }; /* most tokens coded at once */
 
 /* Tokens that are coded together. */
 typedef struct kv_latent_batch {
-  int n;                         /* at most KV_LATENT_TILE */
-  int32_t entry[KV_LATENT_TILE]; /* index of each in the layer's lanes */
-  int32_t
-      seen[KV_LATENT_TILE]; /* how many of the first references it may use */
+  int n;                          /* at most KV_LATENT_TILE */
+  int32_t entry[KV_LATENT_TILE];  /* index of each in the layer's lanes */
+  int32_t seen[KV_LATENT_TILE];   /* it may use so many first references */
   int32_t format[KV_LATENT_TILE]; /* from kv_coded */
 } kv_latent_batch;
 

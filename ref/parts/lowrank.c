@@ -216,8 +216,6 @@ kv_rc kv_open_lowrank(const kv_shape *shape, const char *method, kv_lowrank *o,
   return rc;
 }
 
-/* --- coding by directions ------------------------------------------------- */
-
 /* Coding by directions, a tile of tokens at once: ref/parts/lowrank.h. */
 
 static int widest(const kv_shape *s, const kv_lowrank *o) {

@@ -169,8 +169,6 @@ int kv_first_full(const kv_cell_ref *side, int end) {
   return end > 0 ? end : 0;
 }
 
-/* --- scores --------------------------------------------------------------- */
-
 /* Scores: fixed-point sums, group rules, pooling and the observation window's
  * sums; and the two ways of keeping that nearly all evicting methods share.
  */
@@ -406,8 +404,6 @@ void kv_order(const float *score, int n, int32_t *list, int32_t *spare) {
   }
 }
 
-/* --- logits that a method makes itself ------------------------------------ */
-
 /* Logits that a method computes itself, for queries it chooses, apart from
  * observation: filters of other layers, and estimates. */
 
@@ -460,8 +456,6 @@ void kv_probabilities(const kv_at *at, int n, float *s) {
   float each = 1.0f / kv_unfix(mass);
   for (int i = 0; i < n; i++) s[i] = s[i] * each;
 }
-
-/* --- opening -------------------------------------------------------------- */
 
 /* Opening: checks and defaults that methods share, so that the same
  * contradiction gives the same sentence everywhere. */

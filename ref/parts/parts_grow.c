@@ -9,8 +9,6 @@
 
 enum { EVERY = 128 }; /* as in R-KV's decode-time SnapKV */
 
-/* --- opening -------------------------------------------------------------- */
-
 kv_rc kv_open_every(const char *method, int least, kv_grow_options *g,
                     kv_err *e) {
   if (g->grow == KV_GROW_YES && g->every != 0)
@@ -100,8 +98,6 @@ kv_rc kv_open_grow(const kv_shape *shape, const char *method, int budget,
   needs->meta[0] = votes_held(shape, budget, even, w, g);
   return KV_OK;
 }
-
-/* --- hooks ---------------------------------------------------------------- */
 
 void kv_grow_observe(const kv_at *at, kv_lane *lane, const kv_rows *rows,
                      const kv_window_options *w, const kv_grow_options *g,

@@ -4,8 +4,6 @@
  */
 #include "ref/parts/residual.h"
 
-/* --- open ---------------------------------------------------------------- */
-
 static kv_rc check_latent(const char *method, const kv_residual *o, kv_err *e) {
   int n = o->by.latent, group = o->group ? o->group : 8;
   if (o->latent != KV_LATENT_INT4 && o->group)
@@ -84,8 +82,6 @@ kv_rc kv_open_residual(const kv_shape *shape, const char *method,
   return rc;
 }
 
-/* --- what is kept -------------------------------------------------------- */
-
 void kv_residual_keep(const kv_at *at, kv_lane *const *lane, int lanes,
                       const kv_residual *o, int from, int end, bool whole) {
   int format = kv_coded(at, KV_CODED_KEPT);
@@ -94,8 +90,6 @@ void kv_residual_keep(const kv_at *at, kv_lane *const *lane, int lanes,
       if (whole || kv_is_reference(o, i, from))
         kv_recode(lane[g], 1, &i, format, format);
 }
-
-/* --- a compression ------------------------------------------------------- */
 
 typedef struct compression {
   const kv_at *at;

@@ -165,8 +165,6 @@ void kv_scored_compress(const kv_at *at, kv_lane *lane) {
     kv_score_compress(at, lane, o->budget, KV_NO_THRESHOLD, &o->s);
 }
 
-/* --- scorers by attention ------------------------------------------------- */
-
 /* Scorers by attention: the votes of the last queries (SnapKV), the sums of all
  * rows (H2O) and the row of the last query (TOVA), all fixed-point sums of
  * probabilities (arithmetic 4) over the rows since the last compression. */
@@ -257,8 +255,6 @@ const kv_scorer kv_scorer_tova = {.name = "tova",
                                   .observe = observe_last,
                                   .score = score_sums,
                                   .by_entry = true};
-
-/* --- the scorer of a file ------------------------------------------------- */
 
 /* The scorer of a file: scores that another program gave to each token, used
  * unchanged. A file of scores is in safetensors with the metadata

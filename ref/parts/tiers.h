@@ -63,8 +63,6 @@ void kv_tier_code(const kv_at *at, kv_lane *lane, const kv_tiers *t, int32_t i,
 void kv_tier_demote(const kv_at *at, kv_lane *lane, const kv_tiers *t,
                     int32_t i, int from, int to);
 
-/* --- alphas --------------------------------------------------------------- */
-
 /* Sorts entries into tiers: a tier holds scores of at least alpha / tokens. A
  * method puts kv_alphas into its params, with rows for its parameters in its
  * table, and calls kv_open_alphas once, after kv_open_tiers. Each head may have

@@ -279,8 +279,6 @@ kv_search kv_calibrate(const kv_at *at, kv_scores_less row, float want,
   return s;
 }
 
-/* --- prefixes ------------------------------------------------------------- */
-
 /* Prefixes of rows in falling order, without a sort. Contract:
  * ref/parts/votes.h. The row kernel gathers entries above a guess, which is
  * lowered until they contain the prefix; radix finds it among them. Cost: O(n)
