@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Shared with the CUDA twin: the parameters of chunkkv after open
- * (ref/methods/chunkkv.c) has resolved them, and how many chunks stay. Each
- * enum has the values of the parameter named beside it.
+ * The parameters of chunkkv, shared with its CUDA twin (ref/lane/params.h), and
+ * how many chunks stay.
  */
 #ifndef KV_REF_METHODS_CHUNKKV_H
 #define KV_REF_METHODS_CHUNKKV_H

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Shared with the CUDA twin: the parameters of deltakv after open
- * (ref/methods/deltakv.c) has resolved them, how far a layer is compressed at a
- * step, and the candidates there. Each enum has the values of the parameter
- * named beside it.
+ * The parameters of deltakv, shared with its CUDA twin (ref/lane/params.h), how
+ * far a layer is compressed at a step, and the candidates there.
  */
 #ifndef KV_REF_METHODS_DELTAKV_H
 #define KV_REF_METHODS_DELTAKV_H

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Shared with the CUDA twin: the parameters of hardkv after open
- * (ref/methods/hardkv.c) has resolved them, and the layout of a lane's own
- * state. Each enum has the values of the parameter named beside it.
+ * The parameters of hardkv, shared with its CUDA twin (ref/lane/params.h), and
+ * the layout of a lane's state.
  */
 #ifndef KV_REF_METHODS_HARDKV_H
 #define KV_REF_METHODS_HARDKV_H

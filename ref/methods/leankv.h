@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Shared with the CUDA twin: the parameters of leankv after open
- * (ref/methods/leankv.c) has resolved them, and decisions that follow from
- * scores alone. Each enum has the values of the parameter named beside it. Tier
- * 0 is the high one; each further tier has fewer bits.
+ * The parameters of leankv, shared with its CUDA twin (ref/lane/params.h), and
+ * decisions that follow from scores alone. Tier 0 is the high one; each further
+ * tier has fewer bits.
  */
 #ifndef KV_REF_METHODS_LEANKV_H
 #define KV_REF_METHODS_LEANKV_H

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Shared with the CUDA twin: the parameters of less after open
- * (ref/methods/less.c) has resolved them, the tensors of its file, and the
- * arithmetic of a state. Each enum has the values of the parameter named beside
- * it.
+ * The parameters of less, shared with its CUDA twin (ref/lane/params.h), the
+ * tensors of its file, and the arithmetic of a state.
  */
 #ifndef KV_REF_METHODS_LESS_H
 #define KV_REF_METHODS_LESS_H

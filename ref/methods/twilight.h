@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Shared with the CUDA twin: the parameters of twilight after open
- * (ref/methods/twilight.c) has resolved them, and the code of a key's copy.
- * Each enum has the values of the parameter named beside it.
+ * The parameters of twilight, shared with its CUDA twin (ref/lane/params.h),
+ * and the code of a key's copy.
  */
 #ifndef KV_REF_METHODS_TWILIGHT_H
 #define KV_REF_METHODS_TWILIGHT_H
