@@ -27,7 +27,7 @@ static void tell_layers(int n, const char *what) {
   if (n) kv_note(note);
 }
 
-/* What is not as it was. */
+/* Says what changed. */
 static void tell(const kv_convert *c, const char *path) {
   char a[KV_SHOW], note[KV_SHOW + 64];
   snprintf(note, sizeof note, "wrote %s; %" PRId64 " numbers were rounded",

@@ -102,7 +102,7 @@ static kv_rc take(const char *path, const kv_asset_kind *kind,
   return KV_OK;
 }
 
-/* Of one file: the digest is of all its bytes. */
+/* Opens one file, not a set: the digest covers all its bytes. */
 static kv_rc open_one(const char *path, kv_st **files, kv_err *e) {
   char show[KV_SHOW];
   size_t n = strlen(path);

@@ -12,8 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Least size of the reserve: jansson reads 1024 bytes at a time, of which
- * each may open a list of some hundred bytes. */
+/* Smallest size of the reserve: jansson reads 1024 bytes at a time, each of
+ * which may open a list of some hundred bytes. */
 enum { RESERVE = 1 << 18, ALIGN = 16 };
 
 typedef struct watch {

@@ -9,7 +9,7 @@
 
 #include "ref/ground/text.h"
 
-/* A number of at most nine digits; *text moves behind it. -1: none. */
+/* Reads a number of at most nine digits and moves *text past it. -1: none. */
 static int number(const char **text) {
   size_t n = strspn(*text, "0123456789");
   int value = n < 1 || n > 9 ? -1 : atoi(*text);

@@ -126,7 +126,7 @@ static bool is_other(const char *key) {
   return false;
 }
 
-/* Of a real number the fewest digits that give it back, as Python has them. */
+/* A real number becomes the fewest digits that give it back, as in Python. */
 static char *text_of(const json_t *x) {
   const size_t how = JSON_COMPACT | JSON_ENCODE_ANY;
   if (json_is_string(x))

@@ -79,8 +79,8 @@ bool kv_variant_second(const kv_st *s) {
 
 /* --- windows -------------------------------------------------------------- */
 
-/* "4096", of all layers, or one number for each layer of the model, as
- * "512,512,0": 0 is none; brackets around a list are allowed. */
+/* "4096" for all layers, or one number for each layer of the model, as
+ * "512,512,0", optionally in brackets; 0: no window. */
 static bool parse(const char *text, int n, int *out) {
   char end = *text == '[' ? ']' : 0;
   int i = 0;
@@ -173,7 +173,7 @@ kv_rc kv_variant_sinks(kv_trace *t, int i, kv_err *e) {
   return KV_OK;
 }
 
-/* --- who knows nothing of these ------------------------------------------- */
+/* --- callers that cannot handle these ------------------------------------ */
 
 kv_rc kv_trace_expect_plain(const kv_trace *t, const char *who, kv_err *e) {
   char a[KV_SHOW];
