@@ -68,8 +68,6 @@ static kv_rc work(void *self, bool *stopped, kv_err *e) {
   return kv_stop_heard(rc, stopped, e);
 }
 
-/* --- the command -------------------------------------------------------- */
-
 #define AT(member) .offset = offsetof(task, member)
 
 static const kv_option options[] = {

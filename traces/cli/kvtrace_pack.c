@@ -103,8 +103,6 @@ static kv_rc work(void *self, bool *stopped, kv_err *e) {
 
 static void clean(void *self) { free(((task *)self)->made); }
 
-/* --- the command --------------------------------------------------------- */
-
 #define AT(member) .offset = offsetof(task, member)
 
 static const kv_option options[] = {

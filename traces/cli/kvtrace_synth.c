@@ -37,8 +37,6 @@ static void begin(void *self, int argc, char **argv) {
   s->seed = 1;
 }
 
-/* --- the request --------------------------------------------------------- */
-
 static void take(int given, int *out) {
   if (given) *out = given;
 }
@@ -102,8 +100,6 @@ static kv_rc check(void *self, kv_err *e) {
   return rc ? rc : choose_layers(s, e);
 }
 
-/* --- writing ------------------------------------------------------------ */
-
 static void tick(void *self, int64_t rows) { kv_progress_add(self, rows); }
 
 static kv_rc work(void *self, bool *stopped, kv_err *e) {
@@ -126,8 +122,6 @@ static kv_rc work(void *self, bool *stopped, kv_err *e) {
 }
 
 static void clean(void *self) { free(((task *)self)->list); }
-
-/* --- the command -------------------------------------------------------- */
 
 #define AT(member) .offset = offsetof(task, member)
 

@@ -14,8 +14,6 @@
 #include "traces/container/index.h"
 #include "traces/container/safetensors.h"
 
-/* --- which file a path is ----------------------------------------------- */
-
 typedef struct found {
   bool there, regular;
   struct stat self, folder; /* folder: the one that contains it */
@@ -60,8 +58,6 @@ static bool lies_in(const char *folder, const char *file) {
   struct stat s;
   return stat(folder, &s) == 0 && look(file, &f) && same_node(&s, &f.folder);
 }
-
-/* --- what may not be the same ------------------------------------------- */
 
 static kv_rc clash(const kv_place *out, const kv_place *in, const char *path,
                    kv_err *e) {
@@ -129,8 +125,6 @@ static kv_rc apart_from_other(const kv_place *a, const kv_place *b, kv_err *e) {
                  kv_show(dir->path, y));
 }
 
-/* --- what may not be replaced ------------------------------------------- */
-
 bool kv_is_sqlite(const char *path) {
   static const char head[] = "SQLite format 3"; /* and its zero */
   char text[sizeof head] = "";
@@ -168,8 +162,6 @@ static kv_rc spares(const kv_place *out, kv_err *e) {
                  "remove it first",
                  out->what, kv_show(out->path, a), is);
 }
-
-/* --- all of a command --------------------------------------------------- */
 
 kv_rc kv_places_apart(int inputs, const kv_place *in, int outputs,
                       const kv_place *out, kv_err *e) {

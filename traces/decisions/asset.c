@@ -14,8 +14,6 @@
 #include "traces/decisions/asset_part.h"
 #include "traces/trace/own.h"
 
-/* --- what and whose it is ----------------------------------------------- */
-
 static kv_rc check_format(const kv_asset *a, const char *want, kv_err *e) {
   const char *have = kv_asset_meta(a, "format");
   char show[KV_SHOW];
@@ -67,8 +65,6 @@ static kv_rc check_trace(kv_asset *a, const kv_trace *t, int prompt_len,
   a->of_trace = true;
   return check_prompt(a, t, prompt_len, e);
 }
-
-/* --- life --------------------------------------------------------------- */
 
 static kv_rc copy_texts(const kv_st *s, kv_asset *a, kv_err *e) {
   size_t n = kv_st_meta_count(s);

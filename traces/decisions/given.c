@@ -29,8 +29,6 @@ static int heads_of(const kv_asset *a) {
   return (int)a->tensor[1].count - 1; /* the same on all layers */
 }
 
-/* --- opening ------------------------------------------------------------- */
-
 static bool say(kv_asset *a) {
   static const kv_asset_text said[] = {
       {"format", "kvdecisions"}, {"version", "1"}, {"name", "session"},
@@ -108,8 +106,6 @@ kv_rc kv_given_open(const kv_trace *t, int prompt_len, kv_asset **out,
   return kv_no_memory(e, "decisions",
                       (size_t)t->n_layers * heads * (size_t)prompt_len * 4);
 }
-
-/* --- changing a list ----------------------------------------------------- */
 
 /* Are the ids tokens of the prompt, each named once? */
 static kv_rc check(int layer, int head, int prompt_len, int n,

@@ -29,8 +29,6 @@ void kv_note(const char *text) {
   fputc('\n', stderr);
 }
 
-/* --- questions about the tables ------------------------------------------ */
-
 static int version(const kv_program *p) {
   char lines[256] = "";
   kv_err e = {0};
@@ -111,8 +109,6 @@ static bool for_build(const kv_program *p, int argc, char **argv, int *code) {
   }
   return true;
 }
-
-/* --- a command ---------------------------------------------------------- */
 
 static kv_rc work(const kv_command *c, void *self, bool *stopped, kv_err *e) {
   kv_rc rc = c->task->check ? c->task->check(self, e) : KV_OK;

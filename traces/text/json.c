@@ -59,8 +59,6 @@ static void end(void) {
   pthread_mutex_unlock(&lock);
 }
 
-/* --- reading ------------------------------------------------------------ */
-
 typedef struct source {
   const unsigned char *text;
   size_t left;
@@ -94,8 +92,6 @@ json_t *kv_json_load(size_t n, const unsigned char *text, bool *no_memory,
   *no_memory = w.failed;
   return root;
 }
-
-/* --- building ----------------------------------------------------------- */
 
 static _Thread_local watch building;
 

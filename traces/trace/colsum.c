@@ -53,8 +53,6 @@ kv_rc kv_colsum_scan(const kv_trace *t, int i, kv_err *e) {
   return KV_OK;
 }
 
-/* --- recomputing --------------------------------------------------------- */
-
 /* A thread's rows of probabilities, and its own sums, [group][n]. */
 typedef struct part {
   kv_row_probs rows;

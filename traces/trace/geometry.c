@@ -39,8 +39,6 @@ int kv_geometry_window(const kv_geometry *g, int layer) {
   return full ? 0 : g->window;
 }
 
-/* --- frequencies --------------------------------------------------------- */
-
 static const float TURN = 0x1.921fb6p+2f; /* 2 pi */
 
 /* Llama 3.1: wavelengths above 8,192 tokens are stretched eightfold, those

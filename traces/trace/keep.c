@@ -36,8 +36,6 @@ kv_rc kv_keep_rows(const char *text, int *last, kv_err *e) {
                  kv_show(text, a));
 }
 
-/* --- layers --------------------------------------------------------------- */
-
 static bool mark(const char *text, bool named[KV_KEEP_LAYERS]) {
   for (;; text++) {
     int first = number(&text), last = first;

@@ -23,8 +23,6 @@ static kv_rc tell(const kv_pack_json *j, const char *key, const char *why,
                  why);
 }
 
-/* --- the file ------------------------------------------------------------- */
-
 kv_rc kv_pack_json_read(const char *folder, kv_pack_json *out, kv_err *e) {
   char a[KV_SHOW];
   *out = (kv_pack_json){0};
@@ -48,8 +46,6 @@ void kv_pack_json_free(kv_pack_json *j) {
   json_decref(j->root);
   *j = (kv_pack_json){0};
 }
-
-/* --- numbers -------------------------------------------------------------- */
 
 kv_rc kv_pack_json_count(const kv_pack_json *j, const char *key, int most,
                          int *out, kv_err *e) {
@@ -114,8 +110,6 @@ kv_rc kv_pack_json_floats(const kv_pack_json *j, const char *key, int *n,
   *out = list;
   return rc;
 }
-
-/* --- metadata ------------------------------------------------------------- */
 
 static bool is_other(const char *key) {
   static const char *const other[] = {

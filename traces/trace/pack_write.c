@@ -41,8 +41,6 @@ static int all_heads(const kv_pack *p, int part) {
   return is_query(part) ? p->n_heads : p->n_kv_heads;
 }
 
-/* --- a layer's rows ------------------------------------------------------- */
-
 static kv_rc unequal(const job *w, char part, int g, int token, kv_err *e) {
   char a[KV_SHOW], b[KV_SHOW];
   return kv_fail(e, KV_INPUT,
@@ -117,8 +115,6 @@ static kv_rc gather(job *w, int l, kv_err *e) {
   }
   return rc;
 }
-
-/* --- the trace ------------------------------------------------------------ */
 
 static kv_rc declare(const kv_pack *p, kv_st_writer *out, kv_err *e) {
   const char *key;
