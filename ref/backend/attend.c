@@ -87,9 +87,7 @@ static void fetch_logits(int m, const float *s, size_t lds) {
 }
 
 /* Entries j..end-1 of the chunk that begins at `first`: computes p_j and the
- * mass of heads h..h+m-1, then adds to their a_c. row[0] is entry j's value
- * row.
- */
+ * mass of heads h..h+m-1, then adds to their a_c. row[0]: entry j's values. */
 static void span(const attention *a, int h, int m, int first, int j, int end,
                  const void *const *row, kv_row_kind kind) {
   kv_attend_scratch *x = a->x;
@@ -132,8 +130,7 @@ static void widen_rows(const attention *a, int n, kv_row_kind *kind) {
   *kind = (kv_row_kind){.type = KV_F32};
 }
 
-/* Weighs entries from..end-1 of the chunk that begins at `first`, for m
- * heads. */
+/* Weighs entries from..end-1 of the chunk that begins at `first`. */
 static void weigh(const attention *a, int h, int m, int first, int from,
                   int end) {
   for (int n; from < end; from += n) {

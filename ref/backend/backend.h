@@ -159,8 +159,7 @@ typedef struct kv_backend {
   /* A lane to read, as it is after the current step; owned by the store. */
   const kv_lane *(*lane)(const kv_store *s, int lane);
 
-  /* Empties all lanes for a layer whose rows are `data`, under that layer's
-   * plan. */
+  /* Empties all lanes for a layer whose rows are `data`, under its plan. */
   void (*begin)(kv_store *s, const kv_layer_data *data);
   /* The next tokens, up to `end`, enter as another prompt, in blocks as the
    * first one did. From here on hooks, observation and compression see a shape
@@ -204,8 +203,7 @@ typedef struct kv_backend {
    * window moves (kv_plan_due): digests the lane's state, removes entries that
    * the window has passed, and, if one is due, calls the hook compress_lane. */
   void (*compress)(kv_store *s, int lane, kv_scratch *x);
-  /* After compress in all lanes: calls the hook compress_layer, if one is due.
-   */
+  /* After compress in all lanes: calls the hook compress_layer, if due. */
   void (*compress_layer)(kv_store *s, kv_scratch *x);
   /* The message that the layer publishes at this block or step, or NULL. Valid
    * until the next receive. Called with KV_DOWN only. */
@@ -234,13 +232,11 @@ extern const kv_backend kv_backend_ref; /* the reference */
 extern const kv_backend kv_backend_cost;
 
 /* A reference for the same search that never reads queries: no observation, no
- * attention, no digests, and every view holds all entries. Only the bytes of
- * its lanes are valid, and only with needs.lengths; they then equal those of
- * ref. */
+ * attention, no digests, and every view holds all entries. Only its lanes'
+ * bytes are valid, only with needs.lengths; they then equal those of ref. */
 extern const kv_backend kv_backend_blind;
 
-/* Does the backend have the method? ref has all; the others have all that are
- * not ref-only. */
+/* Does the backend have the method? Only ref has methods that are ref-only. */
 bool kv_backend_has(const kv_backend *b, const kv_method *m);
 
 #endif

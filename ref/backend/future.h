@@ -26,8 +26,7 @@
 typedef struct kv_future kv_future;
 
 /* Opens it for the lanes of a store of that plan and sets their `future`, zeros
- * until they are reached. *out is NULL if no method needs it. KV_RESOURCE:
- * memory. */
+ * until reached. *out is NULL if no method needs it. KV_RESOURCE: memory. */
 kv_rc kv_future_open(const kv_plan *plan, int lanes, kv_lane *lane,
                      kv_future **out, kv_err *e);
 void kv_future_close(kv_future *f); /* accepts NULL */

@@ -87,8 +87,7 @@ void kv_store_left(const kv_store *s, kv_lane *l, const char *hook);
  * the trace has that row. */
 void kv_store_query(const kv_store *s, int h, int t, float *out);
 
-/* Passes rows to the observe hook of a lane, without what needs.want excludes.
- */
+/* Passes rows to a lane's observe hook, without what needs.want excludes. */
 void kv_store_observe(kv_store *s, kv_lane *l, kv_rows rows, kv_scratch *x);
 
 /* --- of kv_backend_ref, by the contract of ref/backend/backend.h ---------- */

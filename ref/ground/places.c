@@ -97,8 +97,7 @@ void kv_places_close(kv_places *p) {
   pthread_mutex_unlock(&lock);
 }
 
-/* Sines and cosines of a position, row i of the table; own: a buffer for
- * them. */
+/* Sines and cosines of a position, row i of the table; own: a buffer. */
 static const float *row_of(const kv_places *p, const table *x, int i,
                            int32_t position, float *own) {
   float *row = x->sc + (size_t)i * (size_t)p->d;

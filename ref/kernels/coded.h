@@ -32,8 +32,7 @@ enum {
                        this: a register of any set is within one run */
 };
 
-/* The kernel codes_suit: whole words of each plane, whole registers of a run.
- */
+/* The kernel codes_suit: whole words of a plane, whole registers of a run. */
 static bool codes_suit(int bits, int run, int width) {
   bool planes = width * bits % (8 * CODE_COLUMNS) == 0;
   return (bits == 2 || bits == 4 || bits == 8) && planes &&
@@ -298,8 +297,7 @@ INLINE code_carry carry_beside(tile_kind t, const code_keys *k, int lane,
   return c;
 }
 
-/* The tile of t.rows queries from i on and the keys from `lane` on: writes
- * their logits. */
+/* The tile of t.rows queries from i on and keys from `lane` on. */
 INLINE void code_tile(tile_kind t, code_keys *k, int i, int lane) {
   const code_shape of = k->of;
   const uint32_t *word = k->word + lane;
@@ -600,8 +598,7 @@ INLINE float half_at(bytes *at, int i) {
   return kv_half_at(at + 2 * (size_t)i);
 }
 
-/* A code times a scale is exact in binary32, so product and sum are the fused
- * operation. */
+/* A code times a scale is exact in binary32, so this is the fused operation. */
 INLINE float placed(float code, float scale, float min) {
   return kv_add(kv_mul(code, scale), min);
 }

@@ -55,8 +55,7 @@ static void similar_before(similarity *t, int first, int64_t *sum,
       vi_widen_add(vi_one(0), 0, down[v], t->column + v * LANES);
 }
 
-/* The columns' own rows: each pair occurs both ways, each row also with
- * itself. */
+/* The columns' own rows: each pair occurs both ways, a row also with itself. */
 static void similar_among(similarity *t, int rows, int first, int64_t *sum,
                           int32_t *last) {
   for (int r = 0; r < rows; r++) {

@@ -101,8 +101,7 @@ INLINE int pick_each(int lanes, const float *lane, float least, int at,
  * buffer and delays the loads in use (measured: half the bandwidth). */
 INLINE void fetch(const void *line) { __builtin_prefetch(line, 0, 2); }
 
-/* Into the first-level cache, where too few loads are in use for any to
- * wait. */
+/* Into the first-level cache, where too few loads are in use to wait. */
 INLINE void fetch_near(const void *line) { __builtin_prefetch(line, 0, 3); }
 
 /* Where row j probably is, to fetch it early. After the n known rows the last

@@ -172,8 +172,7 @@ INLINE void v_fix_add(vec p, int64_t *acc) {
 }
 
 /* out[x * KV_PACK + lane] = element x of row[lane], which begins at byte `at`,
- * x < 16: an 8 x 8 transpose in each half; column x ends low, column x + 8
- * high. */
+ * x < 16: an 8 x 8 transpose in each half, columns x low and x + 8 high. */
 INLINE void pack_16(bytes *const *row, size_t at, uint16_t *out) {
   __m256i a[8], b[8];
   UNROLL for (int i = 0; i < 8; i++) {

@@ -115,9 +115,8 @@ static const weigh_shape weigh_shapes[3][WEIGH_ROWS] = {
     [KV_F32] = {WEIGH_TILES(LIST_WEIGH, KV_F32)},
 };
 
-/* Heads of the next tile: the fewest tiles that WEIGH_ROWS allows, of nearly
- * equal size, because small tiles have too few chains to keep the units busy.
- */
+/* Heads of the next tile: the fewest tiles that WEIGH_ROWS allows, nearly
+ * equal, because small tiles have too few chains to keep the units busy. */
 static int weigh_rows(int left) {
   int tiles = (left + WEIGH_ROWS - 1) / WEIGH_ROWS;
   return (left + tiles - 1) / tiles;

@@ -28,8 +28,7 @@ typedef enum kv_tensor_type {
   KV_T_I64  /* int64_t */
 } kv_tensor_type;
 
-/* A required dimension (kv_tensor_ask.dim): a length above 0, or one of these.
- */
+/* A required dimension (kv_tensor_ask.dim): a length above 0, or one of: */
 enum {
   KV_DIM_ANY = 0,       /* any length */
   KV_DIM_LAYERS = -1,   /* of the model, recorded or not */

@@ -49,8 +49,7 @@ static kv_rc choose(const kv_asset *a, const char *key, const char *want,
   return bad(a, e, key, want);
 }
 
-/* Reads decimal digits to the end of text as a number 1..most. 0: it is
- * none. */
+/* Reads decimal digits to the end of text, a number 1..most; 0: it is none. */
 static int number(const char *text, long most) {
   char *end;
   if (*text < '0' || *text > '9' || strlen(text) > 18) return 0;
@@ -188,8 +187,7 @@ static kv_rc look(walk *w, const place *at, const kv_lists *l, int k,
   return rc;
 }
 
-/* Drops tokens that the last list did not name; returns how many of the first n
- * stay. */
+/* Drops tokens that the last list did not name; returns how many of n stay. */
 static int drop_rest(walk *w, int n, int step) {
   int stay = 0;
   for (int i = 0; i < n; i++) {

@@ -254,8 +254,7 @@ bool kv_lane_is_run(const kv_lane *l);
  * nothing is marked. O(1). O(n) with classes, with a sliding window, or if V is
  * a part of K (kv_shape.shared) and entries are rewritten. */
 void kv_lane_bytes(const kv_lane *l, kv_bytes *sum);
-/* The part of these bytes that is K and V of all entries, with the metadata of
- * codes. */
+/* The part of these bytes that is K and V, with the metadata of codes. */
 int64_t kv_lane_row_bytes(const kv_lane *l);
 /* Bytes of V that an entry does not store because its V is a part of its K
  * (kv_shape.shared). First for an entry of `format`, KV_RAW or KV_MERGED; then
@@ -271,8 +270,7 @@ kv_digest kv_lane_state(const kv_lane *l);
 
 /* The version of the headers that a method includes. From release 0.1.0 on it
  * rises with every change of these headers except comments
- * (tests/check_abi.sh). A plugin with another number is refused with a
- * sentence. */
+ * (tests/check_abi.sh). A plugin with another number is refused. */
 enum { KV_METHOD_ABI = 24 };
 
 /* --- a method's own part of the lane ----------------------------------- */

@@ -367,8 +367,7 @@ static inline bool kv_needs_all_logits(const kv_needs *n, bool observes) {
   return n->view_logits || (observes && n->decode_rows && n->want & KV_LOGITS);
 }
 
-/* Is a compression due at the end of the block or step that ends at `step`
- * tokens seen? */
+/* Is a compression due at the end of the block or step that ends at `step`? */
 bool kv_compression_due(const kv_needs *n, const kv_shape *s, int step);
 
 /* Built-in method number `index`, from 0, in the order of methods.mk; NULL past
@@ -387,8 +386,7 @@ bool kv_file_is_none(const kv_param *p, const kv_file *f);
 /* Does it run without the file when nobody names one (KV_FILE_OPTIONAL)? */
 bool kv_file_optional(const kv_param *p);
 /* Does it run only on backend ref? True for methods marked ref-only in
- * methods.mk, for methods in neither list, and for compositions with such a
- * part. */
+ * methods.mk, methods in neither list, and compositions with such a part. */
 bool kv_method_ref_only(const kv_method *m);
 /* The method of that name in either list, or NULL. */
 const kv_method *kv_method_named(const char *name);

@@ -266,8 +266,7 @@ static void merge_side(kv_lane *l, int into, int from, float a, float b,
   put_row(&slab[KV_MERGED], r->block, x);
 }
 
-/* Member lists begin with the oldest id; the younger head's list is
- * appended. */
+/* Member lists begin with the oldest id; the younger list is appended. */
 static void join_members(kv_lane *l, int into, int from) {
   uint32_t a = l->id[into], b = l->id[from];
   if (a < b) {

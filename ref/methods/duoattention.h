@@ -43,8 +43,7 @@ KV_FN int kv_duo_streams(int n, float sparsity) {
   return whole + ((float)whole < place);
 }
 
-/* Does gate a come before gate b? The smaller first; ties: the earlier
- * place. */
+/* Does gate a come before gate b? Smaller first; ties: the earlier place. */
 KV_FN int kv_duo_before(float a, int place, float b, int other) {
   return a < b || (a == b && place < other);
 }

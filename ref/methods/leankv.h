@@ -142,8 +142,8 @@ KV_FN decision kv_lean_code(int tiers, const float *score, const float *floor,
 }
 
 /* The same with sparsity=static: at most one entry leaves each tier, which
- * holds held[] entries and may hold most[]; of equal scores the older
- * member. */
+ * holds held[] entries and may hold most[]. Of equal scores the tier's own
+ * entry leaves. */
 KV_FN decision kv_lean_counts(int tiers, const float *score, const int *held,
                               const int *most, const int *least) {
   decision d = {0, {0}, {0}};

@@ -43,8 +43,7 @@ KV_PARAMS(PARAMS);
 
 #define KV_LESS_FLOOR 1e-6f /* least of phi(q) z, and of phi(q)'s elements */
 
-/* A lane's state: the number of its tokens, then z [rank], then H
- * [rank][d_v]. */
+/* A lane's state: the number of its tokens, z [rank], then H [rank][d_v]. */
 typedef struct state {
   int32_t gone; /* tokens dropped into it */
   float z[1];   /* [rank], with H behind it */
@@ -58,9 +57,8 @@ KV_FN size_t kv_less_floats(const params *o, int d_v) {
 
 /* |x|. */
 KV_FN float kv_less_abs(float x) { return kv_float(kv_bits(x) & 0x7fffffffu); }
-/* kappa of a key, element by element: `gelu` is GELU of its perceptron, `scale`
- * of KEY_SCALE; and psi: mix_scale of KEY_MIX_SCALE, mixed of KEY_MIX times
- * kappa. */
+/* kappa of a key, by element: gelu is GELU of its perceptron, scale of
+ * KEY_SCALE. psi: mix_scale of KEY_MIX_SCALE, mixed of KEY_MIX times kappa. */
 KV_FN float kv_less_kappa(float scale, float gelu) {
   return kv_mul(kv_less_abs(scale), gelu);
 }

@@ -294,8 +294,7 @@ static void view(const kv_at *at, const kv_lane *lane, const kv_query *q,
                  out);
 }
 
-/* At the end of the prompt, or of a chunk, its new candidates go to the
- * host. */
+/* At the end of the prompt or a chunk, its new candidates go to the host. */
 static void compress_lane(const kv_at *at, kv_lane *lane) {
   const params *o = at->params;
   const kv_shape *s = at->shape;

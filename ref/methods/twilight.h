@@ -44,8 +44,7 @@ KV_FN float kept_half(float x) {
   return kv_round_f16(kv_min(kv_max(x, -65504.0f), 65504.0f));
 }
 
-/* The scale of a key from its least and its largest element, as it is stored.
- */
+/* The scale of a key from its smallest and largest element, as stored. */
 KV_FN float scale_of(const params *o, float least, float most) {
   float levels = (float)((1 << bits_of(o)) - 1);
   return kept_half(kv_div(kv_sub(most, least), levels));

@@ -186,9 +186,8 @@ KV_FN int32_t kv_pages_to(int32_t table, const kv_pages_change *c,
                  : table - 1 - now->of[KV_LOW] - c->turn - low;
 }
 
-/* Makes the x-th page after the high tier the next one of the low tier. It
- * swaps, because both ends may be in the gap. Returned pages were read
- * before. */
+/* Makes the x-th page after the high tier the next one of the low tier. Swaps,
+ * because both ends may be in the gap. Returned pages were read before. */
 KV_FN void kv_pages_turn(int32_t *ids, int32_t table, const kv_pages_count *now,
                          const kv_pages_count *goal, int32_t x) {
   int32_t left = goal->of[KV_HIGH] + x, right = table - 1 - now->of[KV_LOW] - x;

@@ -43,10 +43,9 @@
  * 0 (Theorem G.1), and never less than dropping the smaller one loses. */
 
 /* Merges entries goes[0..m) into stays[0..n), both ascending entry indexes, by
- * their weights a[entry] >= 0, and returns how many were merged. The others of
+ * their weights a[entry] >= 0; returns how many were merged. The others of
  * `goes` are unchanged; the caller drops them. Reorders both lists and changes
- * a; spare: scratch for max(m, n) indexes. Cannot fail; a merge may set the
- * lane's fault. */
+ * a; spare: scratch for max(m, n) indexes. A merge may set the lane's fault. */
 int kv_condense(kv_lane *lane, int n, int32_t *stays, int m, int32_t *goes,
                 float *a, int32_t *spare);
 

@@ -122,9 +122,8 @@ kv_rc kv_open_every(const char *method, int least, kv_grow_options *g,
 kv_rc kv_open_grow(const kv_shape *shape, const char *method, int budget,
                    bool even, kv_window_options *w, kv_grow_options *g,
                    kv_needs *needs, kv_err *e);
-/* The hooks observe and compress_lane of such a method. past: entries of this
- * lane kept by score, in addition to its ends. A compression zeroes the votes.
- */
+/* The hooks observe and compress_lane of such a method. past: entries that the
+ * lane keeps by score besides its ends. A compression zeroes the votes. */
 void kv_grow_observe(const kv_at *at, kv_lane *lane, const kv_rows *rows,
                      const kv_window_options *w, const kv_grow_options *g,
                      int past);

@@ -258,8 +258,7 @@ void kv_latents_code(const kv_at *at, kv_lane *const *lane, int lanes,
   at->work->used = used;
 }
 
-/* The perceptrons' products (ref/parts/latents.h) and their tensors in a
- * file. */
+/* The perceptrons' products (latents.h) and their tensors in a file. */
 
 static const kv_tensor_ask tensors[] = {
     [KV_LATENT_IN] = {.name = "layers.*.compress.in.weight",

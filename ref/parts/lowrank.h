@@ -49,8 +49,7 @@ typedef struct kv_lowrank {
   uint16_t rank[KV_MOST_RANKS]; /* [layer][part] */
 } kv_lowrank;
 
-/* A part: its first element in the vector, its elements, and its numbers in the
- * latent vector. */
+/* A part: its first element and width in the vector; its latent numbers. */
 typedef struct kv_rank_part {
   int first, width, rank;
 } kv_rank_part;

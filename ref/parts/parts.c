@@ -170,8 +170,7 @@ int kv_first_full(const kv_cell_ref *side, int end) {
 }
 
 /* Scores: fixed-point sums, group rules, pooling and the observation window's
- * sums; and the two ways of keeping that nearly all evicting methods share.
- */
+ * sums; and the two ways of keeping that nearly all evicting methods share. */
 
 void kv_scores(const int64_t *sum, int n, float *out) {
   for (int i = 0; i < n; i++) out[i] = kv_unfix(sum[i]);

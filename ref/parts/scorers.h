@@ -184,8 +184,7 @@ KV_FN bool kv_score_compresses(const kv_score_options *o, const kv_shape *s,
                                int step) {
   return o->form != KV_FORM_DECODE || step > s->prompt_len;
 }
-/* At the end of a compression: zeroes the scorer's state, so that observation
- * starts again. */
+/* At the end of a compression: zeroes the scorer's state; it starts again. */
 void kv_score_forget(const kv_at *at, kv_lane *lane, const kv_score_options *o);
 /* Keeps all protected entries, and, of those that may be dropped, the best
  * `past` that the threshold lets stay. */

@@ -121,8 +121,7 @@ static const float *adapt(const kv_at *at, const kv_voters *o, const kv_poll *p,
   }
 }
 
-/* Length of the shortest prefix of z of mass p; *want: its share of the
- * mass. */
+/* Length of z's shortest prefix of mass p; *want: its share of the mass. */
 static int count_by_z(asking *a, int n, float *want) {
   kv_poll *p = a->p;
   int64_t mass, all;
@@ -165,8 +164,7 @@ static float temperature_of(asking *a, int rule, const float *g, int n) {
   return s.t;
 }
 
-/* Counts the vote of one query, which sees the first n of the poll's entries; z
- * is filled in. */
+/* Counts the vote of a query that sees the first n entries; z is filled in. */
 static void vote(asking *a, int n, float *kept) {
   const kv_kernels *kernel = a->at->kernels;
   kv_poll *p = a->p;
