@@ -84,8 +84,7 @@ static kv_rc apart_from_database(const kv_place *in, const kv_place *other,
   return rc;
 }
 
-/* An index that cannot be read has no shards here; the code that opens it
- * reports why. */
+/* An index that cannot be read has no shards here; opening it says why. */
 static kv_rc apart_from_shards(const kv_place *in, const kv_place *out,
                                kv_err *e) {
   kv_st_index set;

@@ -183,8 +183,7 @@ static kv_rc changed(const source *s, kv_err *e) {
       kv_show(s->c->path, a));
 }
 
-/* Makes at least `bytes` bytes from s->at on available; *out: where they
- * are. */
+/* Makes at least `bytes` bytes from s->at on available, at *out. */
 static kv_rc need(source *s, size_t bytes, const char **out, kv_err *e) {
   size_t have = s->to > s->at ? (size_t)(s->to - s->at) : 0;
   if (have < bytes) {

@@ -157,8 +157,7 @@ static kv_rc open_single(const char *path, kv_st *s, kv_err *e) {
   return open_part(kv_text_copy(strlen(path), path), s->file, e);
 }
 
-/* Checks that every name of the index is in its shard, and that the shards have
- * no others. */
+/* Checks that every name of the index is in its shard, and no other name. */
 static kv_rc compare(const kv_st_index *x, const kv_st *s, kv_err *e) {
   char a[KV_SHOW], b[KV_SHOW];
   for (size_t i = 0; i < x->n; i++) {

@@ -129,8 +129,7 @@ static kv_rc read_dimensions(const job *w, kv_shape *s, kv_err *e) {
 
 /* --- layers --------------------------------------------------------------- */
 
-/* Linear attention, convolutions and state-space layers have nothing to
- * record. */
+/* Linear attention, convolutions and states leave nothing to record. */
 static bool attends(const char *type) {
   return type && !strstr(type, "linear") &&
          (strstr(type, "attention") || strstr(type, "hybrid"));

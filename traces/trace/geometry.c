@@ -11,8 +11,7 @@
 #include "traces/trace/parameters.h"
 
 /* What a config.json leaves out is transformers' default: theta 10000 of Llama
- * 2 and Falcon; d 256, theta, theta_windowed and full_every of Gemma 3.
- */
+ * 2 and Falcon; d 256, both thetas and full_every of Gemma 3. */
 #include "traces/trace/models_csv.h"
 
 const kv_geometry *kv_geometries(int *n) {

@@ -111,8 +111,7 @@ static kv_rc lacks(const kv_pack *p, int layer, const char *kind, int from,
                  kv_show(p->folder, a), kind, from, to - 1, layer);
 }
 
-/* Checks that files x[n] of a layer have query heads 0 to n_heads - 1, each
- * once. */
+/* Checks that a layer's files x[n] have each query head below n_heads once. */
 static kv_rc check_heads(const kv_pack *p, int n, const kv_chunks *x,
                          kv_err *e) {
   int next = 0;

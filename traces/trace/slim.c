@@ -46,8 +46,7 @@ static bool makes_sums(const kv_slim *s, int i) {
   return !s->keep->no_sums && rows_gone(s, i) > 0 && kv_colsum_can(s->from, i);
 }
 
-/* Is a tensor unknown to the format kept? One of a layer goes with its
- * layer. */
+/* Is a tensor unknown to the format kept? One of a layer goes with it. */
 static bool belongs(const kv_slim *s, const char *name) {
   char *end;
   if (strncmp(name, "layers.", 7) != 0) return true;
@@ -213,8 +212,7 @@ static kv_rc put_layers(const job *w, kv_err *e) {
   return rc;
 }
 
-/* If token ids are left out: the request that they and the model's digest
- * make. */
+/* Without token ids: the request that they and the model's digest make. */
 static kv_rc put_request(const job *w, kv_err *e) {
   kv_digest request;
   char hex[65];
