@@ -33,8 +33,8 @@ enum { KEYS, VALUES };      /* codings */
   P(CHOICE, rope, "after", "after|before",                                     \
     "code keys after RoPE (paper, authors' code) or before it, where "         \
     "channels keep their ranges")                                              \
-  P(ONLY, kv_minmax k) /* settings of both codings, by open */                 \
-  P(ONLY, kv_minmax v) /* settings of both codings, by open */
+  P(ONLY, kv_minmax k) /* settings of the keys' coding, by open */             \
+  P(ONLY, kv_minmax v) /* settings of the values' coding, by open */
 KV_PARAMS(PARAMS);
 
 #endif

@@ -35,10 +35,9 @@ enum {
     KV_FILE_PARAM(                                                             \
         "weights", params, file, KV_FILE_BESIDE, &kind,                        \
         "perceptrons: safetensors, as `kvreplay train less` writes them"))     \
-  P(ONLY,                                                                      \
-    int hidden) /* of the perceptrons, by open: widths within, and behind */   \
-  P(ONLY, int rank) /* of the perceptrons, by open: widths within, and behind  \
-                     */
+  P(ONLY, int hidden) /* by open: width within the perceptrons, their hidden   \
+                         layer */                                              \
+  P(ONLY, int rank)   /* by open: output width of the perceptrons */
 KV_PARAMS(PARAMS);
 
 #define KV_LESS_FLOOR 1e-6f /* least of phi(q) z, and of phi(q)'s elements */
@@ -65,7 +64,7 @@ KV_FN float kv_less_kappa(float scale, float gelu) {
 KV_FN float kv_less_psi(float mix_scale, float mixed, float kappa) {
   return kv_less_abs(kv_fma(mix_scale, mixed, kappa));
 }
-/* x, at least the floor; not finite stays so. */
+/* The larger of x and the floor; an x that is not finite stays. */
 KV_FN float kv_less_floor(float x) {
   return x > KV_LESS_FLOOR || !kv_finite(x) ? x : KV_LESS_FLOOR;
 }

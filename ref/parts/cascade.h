@@ -8,9 +8,9 @@
  *   chosen   = entries with a vote, the first `sinks` tokens, the `last` ones
  *   n <= upper: the others become hidden
  *   n >  upper: the others go. If more than upper are chosen, unprotected ones
- *               are cut by votes, then the mean probability, then the younger
- *               one. With merge, entries of the poll that go are merged into
- *               unprotected ones of the poll that stay
+ *               are cut: the fewest votes first, then the smallest mean
+ *               probability, then the oldest. With merge, entries of the poll
+ *               that go are merged into unprotected ones of it that stay
  *
  * as_shipped, what Hard-KV's code does: the poll covers all entries, and hidden
  * ones may be read again; sinks and last ones are counted by place; if n >

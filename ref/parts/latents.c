@@ -361,7 +361,7 @@ static kv_rc kind_of(const char *method, const kv_asset *a, kv_compressor *c,
       method, a->path, is ? is : "nothing");
 }
 
-/* Widths in the file's first recorded layer; all layers must have the same. */
+/* Widths in the first layer that has a compressor; all must have the same. */
 static void widths_of(const kv_tensor *t, kv_compressor *c) {
   int in = (int)t[KV_LATENT_IN].dim[0];
   c->hidden = c->gated ? in / 2 : in;
