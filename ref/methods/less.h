@@ -35,9 +35,10 @@ enum {
     KV_FILE_PARAM(                                                             \
         "weights", params, file, KV_FILE_BESIDE, &kind,                        \
         "perceptrons: safetensors, as `kvreplay train less` writes them"))     \
-  P(ONLY, int hidden) /* by open: width within the perceptrons, their hidden   \
-                         layer */                                              \
-  P(ONLY, int rank)   /* by open: output width of the perceptrons */
+  P(ONLY,                                                                      \
+    int hidden) /* of the perceptrons, by open: widths within, and behind */   \
+  P(ONLY, int rank) /* of the perceptrons, by open: widths within, and behind  \
+                     */
 KV_PARAMS(PARAMS);
 
 #define KV_LESS_FLOOR 1e-6f /* least of phi(q) z, and of phi(q)'s elements */
